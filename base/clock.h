@@ -1,0 +1,42 @@
+#pragma once
+/// Time as an injected thing. Nothing outside clock.cc asks the system what time it is.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace emplace {
+
+using Nanos = std::chrono::nanoseconds;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Monotonic time since an arbitrary start. Any thread.
+  [[nodiscard]] virtual Nanos now() const = 0;
+  /// Wall time as nanoseconds since 1970, for people to read; never compared or subtracted.
+  [[nodiscard]] virtual Nanos wall() const = 0;
+};
+
+/// The machine's own clocks. Any thread.
+class SystemClock final : public Clock {
+ public:
+  [[nodiscard]] Nanos now() const override;
+  [[nodiscard]] Nanos wall() const override;
+};
+
+/// Stands still until told otherwise: for tests and simulated worlds. One thread.
+class ManualClock final : public Clock {
+ public:
+  [[nodiscard]] Nanos now() const override { return now_; }
+  [[nodiscard]] Nanos wall() const override { return now_; }
+  void advance(Nanos by) { now_ += by; }
+
+ private:
+  Nanos now_{0};
+};
+
+/// "2026-01-31T12:34:56Z".
+std::string format_wall(Nanos wall);
+
+}  // namespace emplace

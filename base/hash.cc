@@ -1,0 +1,24 @@
+#include "base/hash.h"
+
+#include <sodium/crypto_hash_sha256.h>
+
+namespace emplace {
+
+Sha256Digest sha256(std::span<const std::byte> bytes) {
+  Sha256Digest digest;
+  static_assert(crypto_hash_sha256_BYTES == sizeof(digest));
+  crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  return digest;
+}
+
+std::string to_hex(const Sha256Digest& digest) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * digest.size());
+  for (const std::uint8_t byte : digest) text.append({kDigits[byte >> 4], kDigits[byte & 15]});
+  return text;
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) { return to_hex(sha256(bytes)); }
+
+}  // namespace emplace

@@ -1,0 +1,77 @@
+#pragma once
+/// Errors as values: what the world can cause is an Error, what only a bug can cause is EMPLACE_CHECK.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+
+namespace emplace {
+
+/// Why an operation failed, in a form that survives the wire. Numbers are forever: append only.
+enum class Errc : std::uint8_t {
+  kInvalid = 1,      ///< Wrong usage or bad input; exit status 2.
+  kOutOfMemory = 2,  ///< A placement does not fit; exit status 3 when nothing else does.
+  kDeadline = 3,     ///< A wait ended at its limit.
+  kPeerLost = 4,     ///< The other side is gone.
+  kIo = 5,           ///< A file, database or socket refused; exit status 2 when the user named it.
+  kNoPlacement = 6,  ///< No valid placement exists or was found; exit status 3.
+  kRunFailed = 7,    ///< A run ended by an error of its own; exit status 4.
+  kUnsupported = 8,  ///< Known, but not here: an op, a version, an optional part.
+};
+
+/// One failure. `context` says where, what and the cure: "conv3: 1.2 GB left on gpu:1; allow a CPU".
+struct Error {
+  Errc code = Errc::kInvalid;
+  std::string context;
+};
+
+/// Nothing, as a value: Result<Unit> is a call that can only fail.
+struct Unit {};
+
+/// A `T`, or the reason there is none. Thread: a plain value; share it as you would a `T`.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_{std::in_place_index<0>, std::move(value)} {}
+  Result(Error error) : state_{std::in_place_index<1>, std::move(error)} {}
+
+  [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return ok(); }
+
+  /// @pre ok(); stops the process otherwise, with the error's text.
+  const T& value() const& { return require(), *std::get_if<0>(&state_); }
+  T& value() & { return require(), *std::get_if<0>(&state_); }
+  T&& value() && { return require(), std::move(*std::get_if<0>(&state_)); }
+  const T& operator*() const& { return value(); }
+  T& operator*() & { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  const T* operator->() const { return &value(); }
+  T* operator->() { return &value(); }
+
+  /// @pre !ok().
+  const Error& error() const {
+    EMPLACE_CHECK(!ok(), "error() of a success");
+    return *std::get_if<1>(&state_);
+  }
+
+ private:
+  void require() const {
+    if (!ok()) EMPLACE_CHECK(false, std::get_if<1>(&state_)->context);
+  }
+  std::variant<T, Error> state_;
+};
+
+/// The usual error: `where: what; cure` (the cure may be empty).
+inline Error invalid(std::string_view where, std::string_view what, std::string_view cure = {}) {
+  std::string text{where};
+  if (!text.empty()) text += ": ";
+  text += what;
+  if (!cure.empty()) text.append("; ").append(cure);
+  return Error{Errc::kInvalid, std::move(text)};
+}
+
+}  // namespace emplace

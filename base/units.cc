@@ -1,0 +1,103 @@
+#include "base/units.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+namespace emplace {
+namespace {
+
+struct UnitName {
+  std::string_view name;
+  double scale;
+};
+
+constexpr std::array<UnitName, 9> kBytes{{{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+                                          {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.0}}};
+constexpr std::array<UnitName, 9> kByteRates{{{"B/s", 1}, {"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12},
+                                              {"KiB/s", 1024}, {"MiB/s", 1048576}, {"GiB/s", 1073741824},
+                                              {"TiB/s", 1099511627776.0}}};
+constexpr std::array<UnitName, 5> kFlopRates{
+    {{"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}}};
+constexpr std::array<UnitName, 6> kTimes{{{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
+
+std::string known(std::span<const UnitName> units) {
+  std::string text;
+  for (const UnitName& unit : units) text.append(text.empty() ? "" : " ").append(unit.name);
+  return text;
+}
+
+Result<double> parse(std::string_view text, std::span<const UnitName> units, std::string_view example) {
+  const auto quoted = "'" + std::string{text} + "'";
+  double number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc{} || !std::isfinite(number)) {
+    return invalid(quoted, "not a number with a unit", "write it like " + std::string{example});
+  }
+  std::string_view unit{end, static_cast<std::size_t>(text.data() + text.size() - end)};
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  for (const UnitName& candidate : units) {
+    if (candidate.name != unit) continue;
+    if (number < 0) return invalid(quoted, "must not be negative");
+    return number * candidate.scale;
+  }
+  return invalid(quoted, unit.empty() ? "lacks a unit" : "has an unknown unit", "use one of " + known(units));
+}
+
+Result<double> positive(std::string_view text, Result<double> value) {
+  if (value && *value <= 0) return invalid("'" + std::string{text} + "'", "must be above zero");
+  return value;
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_bytes(std::string_view text) {
+  const auto bytes = parse(text, kBytes, "12GiB");
+  if (!bytes) return bytes.error();
+  if (*bytes > 4.6e18) return invalid("'" + std::string{text} + "'", "is more bytes than can be counted");
+  return static_cast<std::int64_t>(std::llround(*bytes));
+}
+
+Result<double> parse_bytes_per_s(std::string_view text) { return positive(text, parse(text, kByteRates, "7.6GB/s")); }
+Result<double> parse_flops_per_s(std::string_view text) { return positive(text, parse(text, kFlopRates, "4.29TFLOP/s")); }
+Result<double> parse_seconds(std::string_view text) { return parse(text, kTimes, "25us"); }
+
+Result<double> parse_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  const std::string_view digits = percent ? text.substr(0, text.size() - 1) : text;
+  double number = 0;
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const double share = percent ? number / 100 : number;
+  if (failure != std::errc{} || end != digits.data() + digits.size() || !(share >= 0 && share <= 1)) {
+    return invalid("'" + std::string{text} + "'", "not a share between 0 and 1", "write it like 10% or 0.1");
+  }
+  return share;
+}
+
+std::string format_bytes(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (std::abs(value) >= 1024 && unit + 1 < kNames.size()) value /= 1024, ++unit;
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value, kNames[unit]);
+  return text.data();
+}
+
+std::string format_seconds(double seconds) {
+  std::array<char, 48> text{};
+  if (seconds >= 100) {
+    std::snprintf(text.data(), text.size(), "%.0f s", seconds);
+  } else if (seconds >= 10) {
+    std::snprintf(text.data(), text.size(), "%.2f s", seconds);
+  } else if (seconds >= 1e-3) {
+    std::snprintf(text.data(), text.size(), "%.1f ms", seconds * 1e3);
+  } else {
+    std::snprintf(text.data(), text.size(), "%.1f us", seconds * 1e6);
+  }
+  return text.data();
+}
+
+}  // namespace emplace

@@ -1,0 +1,37 @@
+# emplace_floor(NAME SOURCES… [PUBLIC targets…] [PRIVATE targets…]): one static library per floor.
+function(emplace_floor name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(emplace_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(emplace_${name} PUBLIC emplace_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# emplace_test(NAME SOURCES… LINKS…): one GoogleTest program per room, its cases listed to CTest one by one.
+# FIXTURES is where the small real graphs of the tests lie.
+function(emplace_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE emplace_options ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE EMPLACE_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures"
+    EMPLACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EMPLACE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  include(GoogleTest)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# emplace_bench(NAME SOURCES… LINKS…): a Google Benchmark program, and a tiny run of it as a test so that none rots.
+function(emplace_bench name)
+  cmake_parse_arguments(ARG "" "SMOKE" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE emplace_options ${ARG_LINKS} benchmark::benchmark)
+  target_compile_definitions(${name} PRIVATE EMPLACE_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures"
+    EMPLACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  if(EMPLACE_TESTS)
+    if(NOT ARG_SMOKE)
+      set(ARG_SMOKE ".")
+    endif()
+    add_test(NAME ${name}_smoke COMMAND ${name} --benchmark_min_time=0.001 --benchmark_filter=${ARG_SMOKE})
+    set_tests_properties(${name}_smoke PROPERTIES TIMEOUT 120)
+  endif()
+endfunction()

@@ -1,0 +1,35 @@
+# Language, warnings and sanitizers for every target of ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(EMPLACE_CCACHE ccache)
+if(EMPLACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # The sloppiness is what precompiled headers need to be cached at all.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${EMPLACE_CCACHE})
+endif()
+
+add_library(emplace_options INTERFACE)
+# One instruction set for the whole program, so that a run means the same on every machine that starts it;
+# wider kernels are separate files, chosen at run time. No fused multiply-add is invented by the compiler.
+target_compile_options(emplace_options INTERFACE
+  -march=x86-64-v3 -ffp-contract=off
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wno-restrict  # g++ 12 sees overlaps in "x" + std::string that are not there (GCC PR 105651).
+  -Wno-missing-field-initializers  # Options structs are filled by name; what is left out has its default.
+  -Werror)
+target_compile_options(emplace_options INTERFACE $<$<CONFIG:Release>:-O3>)
+target_include_directories(emplace_options INTERFACE ${CMAKE_SOURCE_DIR})
+find_package(Threads REQUIRED)
+target_link_libraries(emplace_options INTERFACE Threads::Threads)
+if(EMPLACE_SANITIZE)
+  target_compile_options(emplace_options INTERFACE -fsanitize=${EMPLACE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(emplace_options INTERFACE -fsanitize=${EMPLACE_SANITIZE})
+endif()

@@ -1,0 +1,23 @@
+#pragma once
+/// How a placement is run, whatever it runs on.
+
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "placement/measurement.h"
+#include "placement/placement.h"
+
+namespace emplace {
+
+/// Measures placements of one graph on one device set, both fixed at construction. Thread: one at a time.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual std::string_view kind() const = 0;  ///< "sim", "cpu", "cuda", "fake", "replay".
+  /// Runs `placement` [ops] and fills `out` (its vectors are reused). A placement that does not fit is a result
+  /// (valid = false), not an error. Errors: kInvalid if the placement breaks a constraint; kRunFailed otherwise.
+  virtual Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) = 0;
+};
+
+}  // namespace emplace

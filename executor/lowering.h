@@ -1,0 +1,80 @@
+#pragma once
+/// Graph → what every executor runs: kernels, the buffers they read and write, and who waits for whom. Independent of
+/// the placement, so that one lowering serves a million measurements.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "graph/op_graph.h"
+
+namespace emplace {
+
+/// A piece of data that can be transferred: a whole base tensor, or the part of one that a slice reads.
+enum class BufferId : std::uint32_t {};
+constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); }
+
+/// Rules (docs/measurement.md): a view that covers its base is its base; a view of a part is a buffer of
+/// min(view, base) bytes that costs memory only where it was copied to; `update` ops write in place; state is resident
+/// for the whole step; everything else dies after its last reader. Immutable; any thread.
+class LoweredGraph {
+ public:
+  explicit LoweredGraph(const OpGraph& graph);
+
+  const OpGraph& graph() const { return *graph_; }
+  std::size_t num_ops() const { return graph_->num_ops(); }
+  std::size_t num_buffers() const { return bytes_.size(); }
+
+  /// A kernel takes time on a device; state ops and views do not and are never dispatched.
+  bool is_kernel(OpId op) const { return kernel_[index(op)]; }
+  /// Kernels in issue order, lowest id first.
+  std::span<const OpId> kernels() const { return kernels_; }
+  /// Distinct buffers a kernel reads.
+  std::span<const BufferId> reads(OpId op) const { return row(reads_, read_begin_, index(op)); }
+  /// Buffers that live with an op (a kernel or a state op): its outputs and the parts cut from them. They are
+  /// consecutive: first_owned(op) up to first_owned(next op).
+  std::uint32_t first_owned(OpId op) const { return owned_begin_[index(op)]; }
+  std::uint32_t end_owned(OpId op) const { return owned_begin_[index(op) + 1]; }
+  /// Bytes of a kernel's outputs, taken from its start; of these, what nobody reads, given back at its end.
+  std::int64_t output_bytes(OpId op) const { return output_bytes_[index(op)]; }
+  std::int64_t unread_bytes(OpId op) const { return unread_bytes_[index(op)]; }
+  /// Bytes that the op keeps on its device for the whole step: state, or parameters inside a measured layer.
+  std::int64_t resident_bytes(OpId op) const { return resident_bytes_[index(op)]; }
+
+  /// Bytes a transfer of the buffer carries.
+  std::int64_t bytes(BufferId buffer) const { return bytes_[index(buffer)]; }
+  /// The op on whose device the buffer lives: the producing kernel or the state op.
+  OpId owner(BufferId buffer) const { return owner_[index(buffer)]; }
+  /// The tensor that names it in a trace.
+  TensorId tensor(BufferId buffer) const { return tensor_[index(buffer)]; }
+  /// The whole tensor that a part is cut from; itself for a whole one.
+  BufferId base(BufferId buffer) const { return base_[index(buffer)]; }
+  /// Kernels that read the buffer, by increasing id.
+  std::span<const OpId> readers(BufferId buffer) const { return row(readers_, reader_begin_, index(buffer)); }
+  bool is_resident(BufferId buffer) const { return resident_[index(buffer)]; }  ///< State: there from the start.
+  /// Bytes that a whole tensor takes on its own device while it lives: none for state (counted as resident), for what
+  /// an `update` op writes in place, and for a part.
+  std::int64_t held_bytes(BufferId buffer) const { return held_bytes_[index(buffer)]; }
+
+ private:
+  template <class T, class I>
+  static std::span<const T> row(const std::vector<T>& values, const std::vector<I>& begin, std::size_t i) {
+    return {values.data() + begin[i], begin[i + 1] - begin[i]};
+  }
+
+  const OpGraph* graph_;
+  std::vector<bool> kernel_;
+  std::vector<OpId> kernels_;
+  std::vector<std::uint32_t> read_begin_, owned_begin_, reader_begin_;
+  std::vector<BufferId> reads_;
+  std::vector<std::int64_t> output_bytes_, unread_bytes_, resident_bytes_, held_bytes_;
+  std::vector<OpId> readers_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<OpId> owner_;
+  std::vector<TensorId> tensor_;
+  std::vector<BufferId> base_;
+  std::vector<bool> resident_;
+};
+
+}  // namespace emplace

@@ -1,0 +1,364 @@
+#include "executor/simulator.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/lowering.h"
+#include "executor/ready_set.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::max();
+
+/// A transfer in an engine's queue: one buffer to one device.
+struct Copy {
+  std::uint32_t buffer;
+  std::uint32_t target;
+};
+
+/// First in, first out, without giving memory back: an engine's copies, or a device's ready ops in FIFO order.
+template <class T>
+class Queue {
+ public:
+  bool empty() const { return head_ == items_.size(); }
+  void push(T item) { items_.push_back(item); }
+  T pop() {
+    const T item = items_[head_++];
+    if (empty()) clear();
+    return item;
+  }
+  void clear() { items_.clear(), head_ = 0; }
+
+ private:
+  std::vector<T> items_;
+  std::size_t head_ = 0;
+};
+
+/// What a device is doing.
+struct Lane {
+  std::uint32_t op = 0;
+  Copy copy{};
+  std::int64_t used_bytes = 0, peak_bytes = 0;
+  std::int64_t busy_ns = 0;
+  Queue<Copy> copies;
+  Queue<std::uint32_t> fifo;
+  ReadySet ready;
+
+  explicit Lane(std::size_t ids) : ready{ids} {}
+  void take(std::int64_t bytes) {
+    used_bytes += bytes;
+    peak_bytes = std::max(peak_bytes, used_bytes);
+  }
+};
+
+/// The lowering once more, packed so that an event touches few cache lines.
+struct Buffer {
+  std::int64_t bytes;       // Of a transfer.
+  std::int64_t held_bytes;  // Of the whole tensor, given back with its last reference.
+  std::uint32_t owner, base;
+  std::uint32_t first_reader;
+  bool resident;
+};
+struct Kernel {
+  std::int64_t output_bytes, unread_bytes;
+  std::uint32_t first_read, first_owned;
+};
+
+/// Devices that may have something to start.
+class AwakeSet {
+ public:
+  void wake(std::size_t d) { words_[d >> 6] |= std::uint64_t{1} << (d & 63); }
+  template <class Visit>
+  void drain(Visit visit) {
+    for (std::size_t w = 0; w < words_.size(); ++w) {
+      for (std::uint64_t bits = std::exchange(words_[w], 0); bits != 0; bits &= bits - 1) {
+        visit(static_cast<std::uint32_t>(w << 6 | static_cast<std::size_t>(std::countr_zero(bits))));
+      }
+    }
+  }
+
+ private:
+  std::array<std::uint64_t, kMaxDevices / 64> words_{};
+};
+
+/// A read of state by a kernel, in issue order: the only reads that a step starts with.
+struct StateRead {
+  std::uint32_t op, buffer;
+};
+
+}  // namespace
+
+struct Simulator::State {
+  State(const OpGraph& graph_in, const DeviceSet& devices_in, SimulatorOptions options_in)
+      : graph{graph_in}, devices{devices_in}, options{options_in}, lowered{graph_in}, costs{graph_in, devices_in} {
+    const std::size_t n = graph.num_ops();
+    waits_at_start.resize(n, 0);
+    for (const OpId op : lowered.kernels()) {
+      for (const BufferId buffer : lowered.reads(op)) {
+        if (lowered.is_resident(buffer)) {
+          state_reads.push_back({static_cast<std::uint32_t>(index(op)), static_cast<std::uint32_t>(index(buffer))});
+        } else {
+          ++waits_at_start[index(op)];
+        }
+      }
+    }
+    for (std::uint32_t op = 0; op < n; ++op) {
+      if (lowered.resident_bytes(OpId{op}) != 0) residents.push_back(OpId{op});
+    }
+    for (std::uint32_t op = 0; op <= n; ++op) {
+      const bool last = op == n;
+      kernels.push_back({last ? 0 : lowered.output_bytes(OpId{op}), last ? 0 : lowered.unread_bytes(OpId{op}),
+                         static_cast<std::uint32_t>(reads.size()), last ? static_cast<std::uint32_t>(lowered.num_buffers()) : lowered.first_owned(OpId{op})});
+      if (last) break;
+      for (const BufferId buffer : lowered.reads(OpId{op})) reads.push_back(static_cast<std::uint32_t>(index(buffer)));
+    }
+    for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
+      const BufferId id{b}, base = lowered.base(id);
+      buffers.push_back({lowered.bytes(id), lowered.held_bytes(base), static_cast<std::uint32_t>(index(lowered.owner(id))),
+                         static_cast<std::uint32_t>(index(base)), static_cast<std::uint32_t>(readers.size()), lowered.is_resident(id)});
+      for (const OpId reader : lowered.readers(id)) readers.push_back(static_cast<std::uint32_t>(index(reader)));
+    }
+    buffers.push_back({0, 0, 0, 0, static_cast<std::uint32_t>(readers.size()), false});
+    ends.assign(2 * devices.size(), kIdle);
+    waits.resize(n);
+    references.assign(lowered.num_buffers(), 0);
+    copy_references.assign(lowered.num_buffers() * devices.size(), 0);
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      lanes.emplace_back(n);
+      rows.push_back(costs.row_ns(static_cast<DeviceId>(d)).data());
+    }
+    for (std::size_t s = 0; s < devices.size(); ++s) {
+      for (std::size_t t = 0; t < devices.size(); ++t) {
+        const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
+        latency_ns.push_back(link.latency_s * 1e9 + 0.5);  // The half rounds the sum when it is cut to whole ns.
+        ns_per_byte.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
+      }
+    }
+  }
+
+  void run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule);
+  void start_step();
+  void finish_op(std::uint32_t d);
+  void finish_copy(std::uint32_t source);
+  void start_copy(std::uint32_t source);
+  void start_op(std::uint32_t d);
+  void make_ready(std::uint32_t op) {
+    const std::uint32_t d = device_of(op);
+    Lane& lane = lanes[d];
+    awake.wake(d);
+    if (options.dispatch == Dispatch::kProgram) {
+      lane.ready.insert(op);
+    } else {
+      lane.fifo.push(op);
+    }
+  }
+  void satisfy(std::uint32_t op) {
+    if (--waits[op] == 0) make_ready(op);
+  }
+  std::uint32_t device_of(std::uint32_t op) const { return static_cast<std::uint32_t>(index(place[op])); }
+  std::span<const std::uint32_t> readers_of(std::uint32_t b) const {
+    return {readers.data() + buffers[b].first_reader, readers.data() + buffers[b + 1].first_reader};
+  }
+  void drop_reference(Lane& lane, const Buffer& buffer) {
+    if (--references[buffer.base] == 0) lane.used_bytes -= buffer.held_bytes;
+  }
+  std::int64_t& op_end(std::uint32_t d) { return ends[2 * d]; }
+  std::int64_t& copy_end(std::uint32_t d) { return ends[2 * d + 1]; }
+
+  const OpGraph& graph;
+  const DeviceSet& devices;
+  const SimulatorOptions options;
+  const LoweredGraph lowered;
+  const CostTable costs;
+
+  // Constant after construction.
+  std::vector<const std::int64_t*> rows;         // [devices] op times [ns]
+  std::vector<double> latency_ns, ns_per_byte;   // [devices, devices]
+  std::vector<std::uint32_t> waits_at_start;     // [ops] buffers a kernel waits for that are made during the step
+  std::vector<StateRead> state_reads;
+  std::vector<OpId> residents;
+  std::vector<Kernel> kernels;                   // [ops + 1]
+  std::vector<Buffer> buffers;                   // [buffers + 1]
+  std::vector<std::uint32_t> reads, readers;     // By kernel; by buffer.
+
+  // One step. The last two are zero again when a step has ended: every reference is given back.
+  std::int64_t now_ns = 0;
+  std::int64_t bytes_moved = 0;
+  const DeviceId* place = nullptr;
+  Schedule* trace = nullptr;
+  std::vector<Lane> lanes;                    // [devices]
+  std::vector<std::int64_t> ends;             // [devices, 2] when the running op and copy end [ns]
+  AwakeSet awake;
+  std::vector<std::uint32_t> waits;           // [ops]
+  std::vector<std::uint32_t> references;      // [buffers] readers and copies still to come at the owner's device
+  std::vector<std::uint32_t> copy_references; // [buffers, devices] readers still to come of a copy
+};
+
+/// Residents take their memory, remote readers of state queue their copies, kernels that wait for nothing are ready.
+void Simulator::State::start_step() {
+  now_ns = bytes_moved = 0;
+  for (Lane& lane : lanes) lane.used_bytes = lane.peak_bytes = lane.busy_ns = 0;
+  for (const OpId op : residents) lanes[index(place[index(op)])].take(lowered.resident_bytes(op));
+  std::copy(waits_at_start.begin(), waits_at_start.end(), waits.begin());
+  for (const StateRead& read : state_reads) {
+    const std::uint32_t source = device_of(buffers[read.buffer].owner), target = device_of(read.op);
+    if (source == target) continue;
+    ++waits[read.op];
+    if (copy_references[read.buffer * lanes.size() + target]++ != 0) continue;
+    lanes[source].copies.push({read.buffer, target});
+    awake.wake(source);
+  }
+  for (const OpId op : lowered.kernels()) {
+    if (waits[index(op)] == 0) make_ready(static_cast<std::uint32_t>(index(op)));
+  }
+}
+
+/// Hands the outputs of the finished kernel on, and gives back what it read for the last time.
+void Simulator::State::finish_op(std::uint32_t d) {
+  Lane& lane = lanes[d];
+  const Kernel& kernel = kernels[lane.op];
+  const Kernel& next = kernels[lane.op + 1];
+  op_end(d) = kIdle;
+  awake.wake(d);
+  for (std::uint32_t b = kernel.first_owned; b < next.first_owned; ++b) {
+    std::uint32_t wanted = 0;
+    for (const std::uint32_t reader : readers_of(b)) {
+      const std::uint32_t target = device_of(reader);
+      if (target == d) {
+        ++wanted;
+        satisfy(reader);
+      } else if (copy_references[b * lanes.size() + target]++ == 0) {
+        ++wanted;
+        lane.copies.push({b, target});
+      }
+    }
+    references[buffers[b].base] += wanted;
+  }
+  lane.used_bytes -= kernel.unread_bytes;
+  for (std::uint32_t r = kernel.first_read; r < next.first_read; ++r) {
+    const Buffer& buffer = buffers[reads[r]];
+    if (device_of(buffer.owner) != d) {
+      if (--copy_references[reads[r] * lanes.size() + d] == 0) lane.used_bytes -= buffer.bytes;
+    } else if (!buffer.resident) {
+      drop_reference(lane, buffer);
+    }
+  }
+}
+
+void Simulator::State::finish_copy(std::uint32_t source) {
+  Lane& lane = lanes[source];
+  const Copy copy = lane.copy;
+  copy_end(source) = kIdle;
+  awake.wake(source);
+  for (const std::uint32_t reader : readers_of(copy.buffer)) {
+    if (device_of(reader) == copy.target) satisfy(reader);
+  }
+  if (!buffers[copy.buffer].resident) drop_reference(lane, buffers[copy.buffer]);
+}
+
+void Simulator::State::start_copy(std::uint32_t source) {
+  Lane& lane = lanes[source];
+  lane.copy = lane.copies.pop();
+  const std::int64_t bytes = buffers[lane.copy.buffer].bytes;
+  const std::size_t pair = source * lanes.size() + lane.copy.target;
+  copy_end(source) = now_ns + static_cast<std::int64_t>(latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair]);
+  lanes[lane.copy.target].take(bytes);
+  bytes_moved += bytes;
+  if (trace != nullptr) {
+    trace->transfers.push_back({lowered.tensor(BufferId{lane.copy.buffer}), static_cast<DeviceId>(source),
+                                static_cast<DeviceId>(lane.copy.target), bytes, static_cast<double>(now_ns) * 1e-9,
+                                static_cast<double>(copy_end(source)) * 1e-9});
+  }
+}
+
+void Simulator::State::start_op(std::uint32_t d) {
+  Lane& lane = lanes[d];
+  lane.op = options.dispatch == Dispatch::kProgram ? lane.ready.pop_min() : lane.fifo.pop();
+  const std::int64_t cost = rows[d][lane.op];
+  op_end(d) = now_ns + cost;
+  lane.busy_ns += cost;
+  lane.take(kernels[lane.op].output_bytes);
+  if (trace != nullptr) {
+    trace->ops.push_back({OpId{lane.op}, static_cast<DeviceId>(d), static_cast<double>(now_ns) * 1e-9,
+                          static_cast<double>(op_end(d)) * 1e-9});
+  }
+}
+
+void Simulator::State::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
+  place = placement.data();
+  trace = schedule;
+  const auto num_devices = static_cast<std::uint32_t>(lanes.size());
+  start_step();
+  for (;;) {
+    awake.drain([&](std::uint32_t d) {
+      Lane& lane = lanes[d];
+      if (copy_end(d) == kIdle && !lane.copies.empty()) start_copy(d);
+      const bool ready = options.dispatch == Dispatch::kProgram ? !lane.ready.empty() : !lane.fifo.empty();
+      if (op_end(d) == kIdle && ready) start_op(d);
+    });
+    std::int64_t next = kIdle;
+    for (const std::int64_t end : ends) next = std::min(next, end);
+    if (next == kIdle) break;
+    now_ns = next;
+    // Everything that ends now ends before anything starts, so memory given back is there for what comes.
+    for (std::size_t first = 0; first < ends.size(); first += 64) {
+      const std::size_t count = std::min<std::size_t>(64, ends.size() - first);
+      std::uint64_t due = 0;  // Collected without a branch: which lane ends next cannot be predicted.
+      for (std::size_t i = 0; i < count; ++i) due |= std::uint64_t{ends[first + i] == next} << i;
+      for (; due != 0; due &= due - 1) {
+        const auto lane = static_cast<std::uint32_t>(first + static_cast<std::size_t>(std::countr_zero(due)));
+        if (lane % 2 == 0) {
+          finish_op(lane / 2);
+        } else {
+          finish_copy(lane / 2);
+        }
+      }
+    }
+  }
+  out.step_time_s = static_cast<double>(now_ns) * 1e-9;
+  out.bytes_moved = bytes_moved;
+  out.bytes_over = 0;
+  out.synthetic_share = 0;
+  out.peak_bytes.resize(num_devices);
+  out.busy_s.resize(num_devices);
+  for (std::uint32_t d = 0; d < num_devices; ++d) {
+    out.peak_bytes[d] = lanes[d].peak_bytes;
+    out.busy_s[d] = static_cast<double>(lanes[d].busy_ns) * 1e-9;
+    out.bytes_over += std::max<std::int64_t>(0, lanes[d].peak_bytes - devices[static_cast<DeviceId>(d)].memory_bytes);
+  }
+  out.valid = out.bytes_over == 0;
+}
+
+Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
+    : state_{std::make_unique<State>(graph, devices, options)} {}
+Simulator::~Simulator() = default;
+
+const CostTable& Simulator::costs() const { return state_->costs; }
+
+Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement& out) {
+  if (placement.size() != state_->graph.num_ops()) {
+    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " +
+                                    std::to_string(state_->graph.num_ops()));
+  }
+  for (const DeviceId device : placement) {
+    if (index(device) >= state_->devices.size()) return invalid("placement", "names a device that does not exist");
+  }
+  state_->run(placement, out, nullptr);
+  return Unit{};
+}
+
+Result<Unit> Simulator::trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) {
+  schedule.ops.clear();
+  schedule.transfers.clear();
+  if (auto measured = measure(placement, out); !measured) return measured.error();
+  state_->run(placement, out, &schedule);
+  return Unit{};
+}
+
+}  // namespace emplace

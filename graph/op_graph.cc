@@ -1,0 +1,314 @@
+#include "graph/op_graph.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+struct DTypeRow {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i64", 8},
+                                            {"i32", 4}, {"i16", 2}, {"i8", 1}, {"u8", 1}, {"bool", 1}}};
+constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
+constexpr std::array<std::string_view, 5> kStateTypes{"Parameter", "Buffer", "OptimizerState", "Input", "Constant"};
+
+// Sums over a whole graph must not overflow either, so single sizes stop far below 2^63.
+constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
+
+std::string at_op(const OpSpec& op, std::size_t id) {
+  return "op " + std::to_string(id) + " '" + printable(op.name, 80) + "'";
+}
+
+/// Bytes of a tensor, or an error text's reason.
+Result<std::int64_t> tensor_bytes(const TensorSpec& tensor) {
+  std::int64_t bytes = element_bytes(tensor.dtype);
+  for (const std::int64_t dim : tensor.shape) {
+    if (dim < 0) return invalid("", "an output has the negative dimension " + std::to_string(dim));
+    if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMaxTensorBytes) {
+      return invalid("", "an output is larger than 1 PiB", "check its shape");
+    }
+  }
+  return bytes;
+}
+
+/// Interns words, numbered in order of first use.
+class Words {
+ public:
+  explicit Words(std::vector<std::string>& list) : list_{list} {
+    for (std::size_t i = 0; i < list.size(); ++i) number_.emplace(list[i], static_cast<std::uint32_t>(i));
+  }
+  std::uint32_t operator()(const std::string& word) {
+    const auto [it, fresh] = number_.try_emplace(word, static_cast<std::uint32_t>(list_.size()));
+    if (fresh) list_.push_back(word);
+    return it->second;
+  }
+
+ private:
+  std::vector<std::string>& list_;
+  std::unordered_map<std::string, std::uint32_t> number_;
+};
+
+/// Checks what one op says by itself and about its neighbours' existence.
+Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
+  const OpSpec& op = ops[id];
+  const std::string where = at_op(op, id);
+  if (op.name.empty()) return invalid(where, "has no name");
+  if (op.type.empty()) return invalid(where, "has no type");
+  if (op.flops < 0) return invalid(where, "flops must not be negative");
+  if (op.param_bytes < 0 || op.param_bytes > kMaxTensorBytes) return invalid(where, "param_bytes is out of range");
+  if (op.flops > (std::int64_t{1} << 60)) return invalid(where, "flops is out of range");
+  if (op.conv_groups < 1) return invalid(where, "attrs.groups must be at least 1");
+  for (const EdgeSpec& edge : op.inputs) {
+    if (edge.op >= ops.size()) {
+      return invalid(where, "reads from op " + std::to_string(edge.op) + ", which does not exist",
+                     "ids run from 0 to " + std::to_string(ops.size() - 1));
+    }
+    if (edge.output >= ops[edge.op].outputs.size()) {
+      return invalid(where, "reads output " + std::to_string(edge.output) + " of " + at_op(ops[edge.op], edge.op) +
+                                ", which has " + std::to_string(ops[edge.op].outputs.size()));
+    }
+  }
+  for (const auto& [device_class, us] : op.measured_us) {
+    if (!std::isfinite(us) || us < 0 || us > 1e12) {
+      return invalid(where, "measured_us for '" + printable(device_class, 40) + "' is negative or not a number");
+    }
+  }
+  if (op.has_allowed_devices && op.allowed_devices.empty()) {
+    return invalid(where, "its list of devices is empty", "name at least one device or leave `devices` out");
+  }
+  if (op.colocate != kNoOp && index(op.colocate) >= ops.size()) {
+    return invalid(where, "colocate names op " + std::to_string(index(op.colocate)) + ", which does not exist");
+  }
+  return Unit{};
+}
+
+/// Colocation points at one op each; following it must end.
+Result<Unit> check_colocation(const std::vector<OpSpec>& ops) {
+  std::vector<std::uint32_t> seen(ops.size(), 0);  // Which walk passed here; 0 is none.
+  for (std::size_t start = 0; start < ops.size(); ++start) {
+    const auto walk = static_cast<std::uint32_t>(start + 1);
+    std::size_t at = start;
+    while (ops[at].colocate != kNoOp && seen[at] == 0) {
+      seen[at] = walk;
+      at = index(ops[at].colocate);
+    }
+    if (ops[at].colocate != kNoOp && seen[at] == walk) return invalid(at_op(ops[at], at), "colocate goes in a circle");
+  }
+  return Unit{};
+}
+
+/// Names up to six ops of one cycle among the ops that Kahn's algorithm could not order.
+Error name_cycle(const std::vector<OpSpec>& ops, const std::vector<std::uint32_t>& missing) {
+  std::size_t at = 0;
+  while (missing[at] == 0) ++at;
+  std::vector<bool> visited(ops.size(), false);
+  std::vector<std::size_t> path;
+  while (!visited[at]) {
+    visited[at] = true;
+    path.push_back(at);
+    for (const EdgeSpec& edge : ops[at].inputs) {
+      if (missing[edge.op] != 0) {
+        at = edge.op;
+        break;
+      }
+    }
+  }
+  path.erase(path.begin(), std::find(path.begin(), path.end(), at));
+  std::string names;
+  for (std::size_t i = 0; i < path.size() && i < 6; ++i) {
+    names += (i == 0 ? "'" : " <- '") + printable(ops[path[i]].name, 60) + "'";
+  }
+  if (path.size() > 6) names += " <- …";
+  return invalid("graph", "has a cycle of " + std::to_string(path.size()) + " ops: " + names,
+                 "a step must be acyclic: unroll loops first");
+}
+
+}  // namespace
+
+std::int64_t element_bytes(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].bytes; }
+std::string_view dtype_name(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].name; }
+Result<DType> parse_dtype(std::string_view name) {
+  for (std::size_t i = 0; i < kDTypes.size(); ++i) {
+    if (kDTypes[i].name == name) return static_cast<DType>(i);
+  }
+  return invalid("dtype '" + printable(name, 40) + "'", "is unknown", "use f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool");
+}
+
+std::string_view phase_name(Phase phase) { return kPhases[static_cast<std::size_t>(phase)]; }
+Result<Phase> parse_phase(std::string_view name) {
+  for (std::size_t i = 0; i < kPhases.size(); ++i) {
+    if (kPhases[i] == name) return static_cast<Phase>(i);
+  }
+  return invalid("phase '" + printable(name, 40) + "'", "is unknown", "use forward, backward or update");
+}
+
+bool is_state_type(std::string_view type) {
+  return std::find(kStateTypes.begin(), kStateTypes.end(), type) != kStateTypes.end();
+}
+
+std::span<const std::string> OpGraph::allowed_devices(OpId op) const {
+  const auto it = std::lower_bound(allowed_.begin(), allowed_.end(), op,
+                                   [](const auto& entry, OpId wanted) { return entry.first < wanted; });
+  if (it == allowed_.end() || it->first != op) return {};
+  return it->second;
+}
+
+OpGraphBuilder& OpGraphBuilder::set_name(std::string name) { return name_ = std::move(name), *this; }
+OpGraphBuilder& OpGraphBuilder::set_source(std::string source) { return source_ = std::move(source), *this; }
+OpGraphBuilder& OpGraphBuilder::set_meta_json(std::string meta) { return meta_json_ = std::move(meta), *this; }
+
+OpId OpGraphBuilder::add(OpSpec op) {
+  ops_.push_back(std::move(op));
+  return OpId{static_cast<std::uint32_t>(ops_.size() - 1)};
+}
+
+Result<OpGraph> OpGraphBuilder::build() && {
+  const std::size_t n = ops_.size();
+  if (n == 0) return invalid("graph", "has no ops");
+  if (n > 50'000'000) return invalid("graph", "has more than 50 million ops");
+  OpGraph g;
+  g.name_ = std::move(name_);
+  g.source_ = std::move(source_);
+  g.meta_json_ = std::move(meta_json_);
+  g.group_names_ = {""};
+  g.attrs_ = {"{}"};
+
+  std::unordered_map<std::string_view, std::size_t> by_name;
+  by_name.reserve(n);
+  for (std::size_t id = 0; id < n; ++id) {
+    if (auto checked = check_op(ops_, id); !checked) return checked.error();
+    const auto [it, fresh] = by_name.try_emplace(ops_[id].name, id);
+    if (!fresh) {
+      return invalid(at_op(ops_[id], id), "has the same name as op " + std::to_string(it->second), "names must be unique");
+    }
+  }
+  if (auto checked = check_colocation(ops_); !checked) return checked.error();
+
+  // Tensors and their sizes.
+  g.output_begin_.reserve(n + 1);
+  g.dim_begin_ = {0};
+  std::int64_t total_bytes = 0;
+  for (std::size_t id = 0; id < n; ++id) {
+    g.output_begin_.push_back(static_cast<std::uint32_t>(g.bytes_.size()));
+    for (const TensorSpec& tensor : ops_[id].outputs) {
+      const auto bytes = tensor_bytes(tensor);
+      if (!bytes) return invalid(at_op(ops_[id], id), bytes.error().context);
+      if (__builtin_add_overflow(total_bytes, *bytes, &total_bytes) || total_bytes > (std::int64_t{1} << 60)) {
+        return invalid(at_op(ops_[id], id), "the graph's tensors add up to more than 2^60 bytes");
+      }
+      g.bytes_.push_back(*bytes);
+      g.dtypes_.push_back(tensor.dtype);
+      g.producer_.push_back(OpId{static_cast<std::uint32_t>(id)});
+      g.dims_.insert(g.dims_.end(), tensor.shape.begin(), tensor.shape.end());
+      g.dim_begin_.push_back(static_cast<std::uint32_t>(g.dims_.size()));
+    }
+  }
+  g.output_begin_.push_back(static_cast<std::uint32_t>(g.bytes_.size()));
+
+  // Edges, and distinct consumers by counting sort (ops are visited in id order, so rows come out sorted).
+  g.input_begin_.reserve(n + 1);
+  for (std::size_t id = 0; id < n; ++id) {
+    g.input_begin_.push_back(static_cast<std::uint32_t>(g.inputs_.size()));
+    for (const EdgeSpec& edge : ops_[id].inputs) {
+      g.inputs_.push_back(TensorId{g.output_begin_[edge.op] + edge.output});
+    }
+  }
+  g.input_begin_.push_back(static_cast<std::uint32_t>(g.inputs_.size()));
+  std::vector<std::uint32_t> last_reader(g.bytes_.size(), 0xffffffffu);
+  std::vector<std::uint32_t> count(g.bytes_.size() + 1, 0);
+  for (int pass = 0; pass < 2; ++pass) {
+    std::fill(last_reader.begin(), last_reader.end(), 0xffffffffu);
+    for (std::size_t id = 0; id < n; ++id) {
+      for (std::uint32_t e = g.input_begin_[id]; e < g.input_begin_[id + 1]; ++e) {
+        const std::size_t tensor = index(g.inputs_[e]);
+        if (last_reader[tensor] == id) continue;
+        last_reader[tensor] = static_cast<std::uint32_t>(id);
+        if (pass == 0) {
+          ++count[tensor + 1];
+        } else {
+          g.consumers_[count[tensor]++] = OpId{static_cast<std::uint32_t>(id)};
+        }
+      }
+    }
+    if (pass == 0) {
+      for (std::size_t t = 0; t + 1 < count.size(); ++t) count[t + 1] += count[t];
+      g.consumer_begin_ = count;
+      g.consumers_.resize(count.back());
+    }
+  }
+
+  // Order: ids where they are one, else Kahn's algorithm, lowest id first among the ready.
+  for (std::size_t id = 0; id < n && g.ids_are_topological_; ++id) {
+    for (const EdgeSpec& edge : ops_[id].inputs) g.ids_are_topological_ &= edge.op < id;
+  }
+  g.order_.reserve(n);
+  if (g.ids_are_topological_) {
+    for (std::size_t id = 0; id < n; ++id) g.order_.push_back(OpId{static_cast<std::uint32_t>(id)});
+  } else {
+    std::vector<std::uint32_t> missing(n, 0);
+    for (const OpId reader : g.consumers_) ++missing[index(reader)];
+    std::vector<std::uint32_t> ready;
+    for (std::size_t id = n; id-- > 0;) {
+      if (missing[id] == 0) ready.push_back(static_cast<std::uint32_t>(id));
+    }
+    std::make_heap(ready.begin(), ready.end(), std::greater<>{});
+    while (!ready.empty()) {
+      std::pop_heap(ready.begin(), ready.end(), std::greater<>{});
+      const std::uint32_t id = ready.back();
+      ready.pop_back();
+      g.order_.push_back(OpId{id});
+      for (std::uint32_t t = g.output_begin_[id]; t < g.output_begin_[id + 1]; ++t) {
+        for (const OpId reader : g.consumers(TensorId{t})) {
+          if (--missing[index(reader)] != 0) continue;
+          ready.push_back(static_cast<std::uint32_t>(index(reader)));
+          std::push_heap(ready.begin(), ready.end(), std::greater<>{});
+        }
+      }
+    }
+    if (g.order_.size() != n) return name_cycle(ops_, missing);
+  }
+
+  // The rest, op by op.
+  Words types{g.type_names_}, groups{g.group_names_}, attrs{g.attrs_}, classes{g.measured_classes_};
+  for (const OpSpec& op : ops_) {
+    for (const auto& measured : op.measured_us) classes(measured.first);
+  }
+  g.measured_us_.assign(g.measured_classes_.size() * n, std::numeric_limits<double>::quiet_NaN());
+  std::int64_t total_flops = 0;
+  for (std::size_t id = 0; id < n; ++id) {
+    OpSpec& op = ops_[id];
+    if (__builtin_add_overflow(total_flops, op.flops, &total_flops)) {
+      return invalid(at_op(op, id), "the graph's flops add up to more than 2^63");
+    }
+    const std::uint32_t type = types(op.type);
+    if (type > 0xffff) return invalid(at_op(op, id), "the graph has more than 65,536 op types");
+    g.types_.push_back(TypeId{static_cast<std::uint16_t>(type)});
+    g.flags_.push_back(static_cast<std::uint8_t>((is_state_type(op.type) ? OpGraph::kState : 0) |
+                                                 (op.view ? OpGraph::kView : 0) |
+                                                 (op.has_allowed_devices ? OpGraph::kAllowed : 0)));
+    g.phases_.push_back(op.phase);
+    g.flops_.push_back(op.flops);
+    g.param_bytes_.push_back(op.param_bytes);
+    g.conv_groups_.push_back(op.conv_groups);
+    g.attr_.push_back(attrs(op.attrs_json));
+    g.groups_.push_back(groups(op.group));
+    g.colocate_.push_back(op.colocate);
+    for (const auto& [device_class, us] : op.measured_us) g.measured_us_[classes(device_class) * n + id] = us;
+    if (op.has_allowed_devices) {
+      g.allowed_.emplace_back(OpId{static_cast<std::uint32_t>(id)}, std::move(op.allowed_devices));
+    }
+  }
+  by_name.clear();
+  g.names_.reserve(n);
+  for (OpSpec& op : ops_) g.names_.push_back(std::move(op.name));
+  return g;
+}
+
+}  // namespace emplace

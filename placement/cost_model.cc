@@ -1,0 +1,151 @@
+#include "placement/cost_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <unordered_map>
+
+namespace emplace {
+namespace {
+
+/// Class by type name; ONNX types stand beside the ATen ones they export to. Everything else is elementwise.
+OpClass class_of_type(std::string_view type) {
+  static const std::unordered_map<std::string_view, OpClass> kClasses{
+      {"aten::mm", OpClass::kMatmul},
+      {"aten::addmm", OpClass::kMatmul},
+      {"aten::bmm", OpClass::kMatmul},
+      {"aten::baddbmm", OpClass::kMatmul},
+      {"Gemm", OpClass::kMatmul},
+      {"MatMul", OpClass::kMatmul},
+      {"LSTM", OpClass::kMatmul},
+      {"GRU", OpClass::kMatmul},
+      {"RNN", OpClass::kMatmul},
+      {"aten::convolution", OpClass::kConv},
+      {"aten::convolution_backward", OpClass::kConv},
+      {"Conv", OpClass::kConv},
+      {"ConvTranspose", OpClass::kConv},
+      {"aten::native_batch_norm", OpClass::kNorm},
+      {"aten::native_batch_norm_backward", OpClass::kNorm},
+      {"aten::native_layer_norm", OpClass::kNorm},
+      {"aten::native_layer_norm_backward", OpClass::kNorm},
+      {"aten::native_group_norm", OpClass::kNorm},
+      {"aten::native_group_norm_backward", OpClass::kNorm},
+      {"BatchNormalization", OpClass::kNorm},
+      {"LayerNormalization", OpClass::kNorm},
+      {"InstanceNormalization", OpClass::kNorm},
+      {"LRN", OpClass::kNorm},
+      {"aten::sum", OpClass::kReduce},
+      {"aten::mean", OpClass::kReduce},
+      {"aten::_softmax", OpClass::kReduce},
+      {"aten::_log_softmax", OpClass::kReduce},
+      {"aten::_softmax_backward_data", OpClass::kReduce},
+      {"aten::_log_softmax_backward_data", OpClass::kReduce},
+      {"aten::nll_loss_forward", OpClass::kReduce},
+      {"aten::nll_loss2d_forward", OpClass::kReduce},
+      {"aten::amax", OpClass::kReduce},
+      {"aten::var", OpClass::kReduce},
+      {"Softmax", OpClass::kReduce},
+      {"LogSoftmax", OpClass::kReduce},
+      {"ReduceMean", OpClass::kReduce},
+      {"ReduceSum", OpClass::kReduce},
+      {"ReduceMax", OpClass::kReduce},
+      {"GlobalAveragePool", OpClass::kReduce},
+      {"aten::embedding", OpClass::kGather},
+      {"aten::index", OpClass::kGather},
+      {"aten::index_select", OpClass::kGather},
+      {"aten::gather", OpClass::kGather},
+      {"aten::slice_backward", OpClass::kGather},
+      {"aten::select_backward", OpClass::kGather},
+      {"Gather", OpClass::kGather},
+      {"GatherElements", OpClass::kGather},
+  };
+  const auto it = kClasses.find(type);
+  return it == kClasses.end() ? OpClass::kElementwise : it->second;
+}
+
+/// A grouped convolution with few input channels per group runs far below a dense one.
+bool is_thin_grouped(const OpGraph& graph, OpId op) {
+  const auto inputs = graph.inputs(op);
+  const std::size_t weight = graph.type_name(op).ends_with("backward") ? 2 : 1;
+  if (graph.conv_groups(op) <= 1 || weight >= inputs.size()) return false;
+  const auto shape = graph.shape(inputs[weight]);
+  return shape.size() > 1 && shape[1] < 8;
+}
+
+/// The measured class that a device takes its times from, or none.
+std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
+  const auto classes = graph.measured_classes();
+  const auto find = [&](std::string_view name) {
+    return static_cast<std::size_t>(std::find(classes.begin(), classes.end(), name) - classes.begin());
+  };
+  std::size_t found = find(profile.name);
+  if (found == classes.size()) found = find(profile.kind);
+  if (found == classes.size() && profile.kind == "gpu") found = find("accelerator");
+  return found;
+}
+
+}  // namespace
+
+OpClass classify(const OpGraph& graph, OpId op) {
+  if (graph.is_state(op)) return OpClass::kState;
+  if (graph.is_view(op)) return OpClass::kView;
+  const OpClass by_type = class_of_type(graph.type_name(op));
+  return by_type == OpClass::kConv && is_thin_grouped(graph, op) ? OpClass::kConvGrouped : by_type;
+}
+
+std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_class) {
+  if (op_class == OpClass::kState || op_class == OpClass::kView) return 0;
+  if (op_class == OpClass::kGather) return graph.num_outputs(op) == 0 ? 0 : 2 * graph.bytes(graph.first_output(op));
+  std::int64_t bytes = 0;
+  for (const TensorId input : graph.inputs(op)) bytes += graph.bytes(input);
+  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) bytes += graph.bytes(graph.output(op, k));
+  return bytes;
+}
+
+double estimate_us(const OpGraph& graph, OpId op, const Profile& profile) {
+  const OpClass op_class = classify(graph, op);
+  if (op_class == OpClass::kState || op_class == OpClass::kView) return 0;
+  const bool on_matrix_units = op_class == OpClass::kMatmul || op_class == OpClass::kConv;
+  const double peak = on_matrix_units ? profile.matrix_peak_gflops : profile.peak_gflops;
+  const double compute = static_cast<double>(graph.flops(op)) /
+                         (peak * 1e3 * profile.efficiency[static_cast<std::size_t>(op_class)]);
+  const double memory = static_cast<double>(memory_traffic_bytes(graph, op, op_class)) /
+                        (profile.bandwidth_gbs * 1e3 * profile.bandwidth_efficiency);
+  return profile.launch_us + std::max(compute, memory);
+}
+
+CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{graph.num_ops()} {
+  // Devices of one profile share a row: profiles compare by what decides a time.
+  std::vector<const Profile*> rows;
+  const auto same = [](const Profile& a, const Profile& b) {
+    return a.name == b.name && a.kind == b.kind && a.peak_gflops == b.peak_gflops &&
+           a.matrix_peak_gflops == b.matrix_peak_gflops && a.bandwidth_gbs == b.bandwidth_gbs &&
+           a.bandwidth_efficiency == b.bandwidth_efficiency && a.launch_us == b.launch_us && a.efficiency == b.efficiency;
+  };
+  for (const Device& device : devices.devices()) {
+    const auto it = std::find_if(rows.begin(), rows.end(), [&](const Profile* row) { return same(*row, device.profile); });
+    row_of_.push_back(static_cast<std::size_t>(it - rows.begin()));
+    if (it == rows.end()) rows.push_back(&device.profile);
+  }
+  ns_.resize(rows.size() * num_ops_);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const std::size_t measured = measured_class(graph, *rows[row]);
+    for (std::size_t i = 0; i < num_ops_; ++i) {
+      const OpId op{static_cast<std::uint32_t>(i)};
+      const double known = measured < graph.measured_classes().size() && !graph.is_view(op) && !graph.is_state(op)
+                               ? graph.measured_us(op, measured)
+                               : std::numeric_limits<double>::quiet_NaN();
+      const double us = std::isnan(known) ? estimate_us(graph, op, *rows[row]) : known;
+      ns_[row * num_ops_ + i] = std::llround(us * 1e3);
+    }
+  }
+}
+
+std::int64_t CostTable::best_ns(OpId op) const {
+  std::int64_t best = ns_[index(op)];
+  for (std::size_t row = 1; row < num_rows(); ++row) best = std::min(best, ns_[row * num_ops_ + index(op)]);
+  return best;
+}
+
+}  // namespace emplace

@@ -1,0 +1,104 @@
+#include "placement/placement.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+std::string quoted(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
+
+}  // namespace
+
+Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& devices) {
+  const std::size_t n = graph.num_ops();
+  // Union by `colocate`; the lowest op leads, so classes are numbered in order of their leaders.
+  std::vector<std::uint32_t> parent(n);
+  std::iota(parent.begin(), parent.end(), 0u);
+  const auto root = [&](std::uint32_t op) {
+    while (parent[op] != op) op = parent[op] = parent[parent[op]];
+    return op;
+  };
+  for (std::uint32_t op = 0; op < n; ++op) {
+    if (graph.colocated_with(OpId{op}) == kNoOp) continue;
+    const std::uint32_t a = root(op), b = root(static_cast<std::uint32_t>(index(graph.colocated_with(OpId{op}))));
+    parent[std::max(a, b)] = std::min(a, b);
+  }
+  DeviceMask all;
+  for (std::size_t d = 0; d < devices.size(); ++d) all.set(d);
+  Constraints constraints;
+  constraints.class_of_.resize(n);
+  for (std::uint32_t op = 0; op < n; ++op) {
+    const std::uint32_t leader = root(op);
+    if (leader == op) {
+      constraints.class_of_[op] = static_cast<std::uint32_t>(constraints.allowed_.size());
+      constraints.allowed_.push_back(all);
+    } else {
+      constraints.class_of_[op] = constraints.class_of_[leader];  // The leader is lower, so it has its number already.
+    }
+    if (!graph.has_allowed_devices(OpId{op})) continue;
+    DeviceMask mask;
+    for (const std::string& name : graph.allowed_devices(OpId{op})) {
+      const auto device = devices.find(name);
+      if (!device) return invalid(quoted(graph, OpId{op}), device.error().context);
+      mask.set(index(*device));
+    }
+    DeviceMask& allowed = constraints.allowed_[constraints.class_of_[op]];
+    allowed &= mask;
+    if (allowed.none()) return invalid(quoted(graph, OpId{op}), "no device is allowed to all ops it is colocated with");
+  }
+  return constraints;
+}
+
+std::size_t Constraints::repair(Placement& placement) const {
+  EMPLACE_CHECK(placement.size() == class_of_.size(), "one device per op");
+  constexpr std::uint16_t kUnset = 0xffff;
+  std::vector<std::uint16_t> device_of(allowed_.size(), kUnset);
+  std::size_t moved = 0;
+  for (std::size_t op = 0; op < placement.size(); ++op) {
+    std::uint16_t& device = device_of[class_of_[op]];
+    if (device == kUnset) {
+      const DeviceMask& mask = allowed_[class_of_[op]];
+      device = static_cast<std::uint16_t>(mask.test(index(placement[op])) ? index(placement[op]) : mask._Find_first());
+    }
+    if (index(placement[op]) == device) continue;
+    placement[op] = static_cast<DeviceId>(device);
+    ++moved;
+  }
+  return moved;
+}
+
+Result<Unit> Constraints::check(const OpGraph& graph, const DeviceSet& devices, std::span<const DeviceId> placement) const {
+  if (placement.size() != class_of_.size()) {
+    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " + std::to_string(class_of_.size()));
+  }
+  std::vector<OpId> first(allowed_.size(), kNoOp);
+  for (std::uint32_t i = 0; i < placement.size(); ++i) {
+    const OpId op{i};
+    if (index(placement[i]) >= devices.size()) return invalid(quoted(graph, op), "its device does not exist");
+    const std::uint32_t colocation_class = class_of_[i];
+    if (!allowed_[colocation_class].test(index(placement[i]))) {
+      return invalid(quoted(graph, op), "may not run on " + printable(devices[placement[i]].name, 60));
+    }
+    OpId& leader = first[colocation_class];
+    if (leader == kNoOp) leader = op;
+    if (placement[index(leader)] != placement[i]) {
+      return invalid(quoted(graph, op), "must share a device with " + quoted(graph, leader));
+    }
+  }
+  return Unit{};
+}
+
+std::vector<OpId> class_leaders(const Constraints& constraints) {
+  std::vector<OpId> leaders(constraints.num_classes(), kNoOp);
+  const auto classes = constraints.classes();
+  for (std::uint32_t op = 0; op < classes.size(); ++op) {
+    if (leaders[classes[op]] == kNoOp) leaders[classes[op]] = OpId{op};
+  }
+  return leaders;
+}
+
+}  // namespace emplace

@@ -1,0 +1,133 @@
+// Goal: the words every floor speaks mean what they say.
+// Method: published known answers for the generator and the hash, round trips and refusals for the rest.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/result.h"
+#include "base/rng.h"
+#include "base/text/words.h"
+#include "base/units.h"
+
+namespace emplace {
+namespace {
+
+TEST(Philox, GivesTheKnownAnswersOfTheRandom123Distribution) {
+  using Block = std::array<std::uint32_t, 4>;
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Rng, StreamsDependOnSeedPurposeAndStepAlone) {
+  const auto first = [](std::uint64_t seed, Purpose purpose, std::uint64_t step) { return Rng{seed, purpose, step}(); };
+  EXPECT_EQ(first(1, Purpose::kPlacing, 5), first(1, Purpose::kPlacing, 5));
+  std::set<std::uint32_t> distinct{first(1, Purpose::kPlacing, 5), first(2, Purpose::kPlacing, 5),
+                                   first(1, Purpose::kNoise, 5), first(1, Purpose::kPlacing, 6)};
+  EXPECT_EQ(distinct.size(), 4u);
+}
+
+TEST(Rng, DrawsHaveTheMomentsOfTheirDistributions) {
+  Rng rng{7, Purpose::kTest};
+  double uniform = 0, normal = 0, square = 0;
+  constexpr int kDraws = 100'000;
+  for (int i = 0; i < kDraws; ++i) {
+    uniform += rng.uniform();
+    const double z = rng.normal();
+    normal += z;
+    square += z * z;
+  }
+  EXPECT_NEAR(uniform / kDraws, 0.5, 0.005);
+  EXPECT_NEAR(normal / kDraws, 0.0, 0.015);
+  EXPECT_NEAR(square / kDraws, 1.0, 0.02);
+}
+
+TEST(Rng, BelowIsEvenAndShuffleKeepsEveryElement) {
+  Rng rng{9, Purpose::kTest};
+  std::array<int, 6> count{};
+  for (int i = 0; i < 60'000; ++i) ++count[rng.below(6)];
+  for (const int c : count) EXPECT_NEAR(c, 10'000, 500);
+  std::vector<int> deck(50);
+  std::iota(deck.begin(), deck.end(), 0);
+  rng.shuffle(deck);
+  EXPECT_FALSE(std::is_sorted(deck.begin(), deck.end()));
+  std::sort(deck.begin(), deck.end());
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(deck[static_cast<std::size_t>(i)], i);
+}
+
+TEST(Sha256, HashesTheStandardExample) {
+  const std::array<std::byte, 3> abc{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}};
+  EXPECT_EQ(sha256_hex(abc), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Units, ReadWhatPeopleWrite) {
+  EXPECT_EQ(*parse_bytes("12GiB"), 12884901888);
+  EXPECT_EQ(*parse_bytes("2.5GiB"), 2684354560);
+  EXPECT_EQ(*parse_bytes("7 MB"), 7000000);
+  EXPECT_DOUBLE_EQ(*parse_bytes_per_s("7.6GB/s"), 7.6e9);
+  EXPECT_DOUBLE_EQ(*parse_flops_per_s("4.29TFLOP/s"), 4.29e12);
+  EXPECT_DOUBLE_EQ(*parse_seconds("25us"), 25e-6);
+  EXPECT_DOUBLE_EQ(*parse_seconds("2min"), 120);
+  EXPECT_DOUBLE_EQ(*parse_share("10%"), 0.1);
+}
+
+TEST(Units, RefuseWhatIsWrongAndSayWhatIsRight) {
+  for (const char* text : {"12", "12GiBs", "GiB", "-1GiB", "nanGiB", "infMB", "1e30TB", ""}) {
+    EXPECT_FALSE(parse_bytes(text).ok()) << text;
+  }
+  EXPECT_NE(parse_bytes("12 gb").error().context.find("GiB"), std::string::npos);
+  EXPECT_FALSE(parse_bytes_per_s("0GB/s").ok());
+  EXPECT_FALSE(parse_bytes_per_s("5GB").ok());
+  EXPECT_FALSE(parse_seconds("5").ok());
+  EXPECT_FALSE(parse_share("120%").ok());
+}
+
+TEST(Units, FormatForTables) {
+  EXPECT_EQ(format_bytes(2684354560), "2.50 GiB");
+  EXPECT_EQ(format_bytes(12), "12 B");
+  EXPECT_EQ(format_seconds(0.4182), "418.2 ms");
+  EXPECT_EQ(format_seconds(12.345), "12.35 s");
+}
+
+TEST(Words, TheNearestNameIsSuggestedAndFarOnesAreNot) {
+  const std::array<std::string_view, 3> names{"bandwidth", "latency", "memory"};
+  EXPECT_EQ(nearest_word("bandwith", names), "bandwidth");
+  EXPECT_EQ(nearest_word("qqqqqqqqqq", names), "");
+}
+
+TEST(Words, NamesCannotSteerATerminal) {
+  EXPECT_EQ(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\n");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J"),
+            "\\x9b2J");
+  EXPECT_EQ(printable("größe"), "größe");
+  EXPECT_EQ(printable("abcdef", 3), "abc…");
+}
+
+TEST(Result, CarriesAValueOrAnError) {
+  const Result<int> good = 3;
+  const Result<int> bad = invalid("x", "is wrong", "do y");
+  EXPECT_TRUE(good.ok());
+  EXPECT_EQ(*good, 3);
+  EXPECT_EQ(bad.error().context, "x: is wrong; do y");
+  EXPECT_DEATH((void)bad.value(), "x: is wrong");
+}
+
+TEST(ManualClock, MovesOnlyWhenTold) {
+  ManualClock clock;
+  EXPECT_EQ(clock.now().count(), 0);
+  clock.advance(std::chrono::seconds{2});
+  EXPECT_EQ(clock.now(), std::chrono::seconds{2});
+  EXPECT_EQ(format_wall(std::chrono::seconds{86400}), "1970-01-02T00:00:00Z");
+}
+
+}  // namespace
+}  // namespace emplace

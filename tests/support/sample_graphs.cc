@@ -1,0 +1,69 @@
+#include "tests/support/sample_graphs.h"
+
+#include <utility>
+
+namespace emplace::testing {
+
+OpGraph sample_graph(const std::vector<SampleOp>& ops) {
+  OpGraphBuilder builder;
+  builder.set_name("sample");
+  for (const SampleOp& op : ops) {
+    OpSpec spec;
+    spec.name = op.name;
+    spec.type = op.type;
+    spec.inputs = op.inputs;
+    for (const std::int64_t bytes : op.output_bytes) spec.outputs.push_back({DType::kU8, {bytes}});
+    spec.view = op.view;
+    spec.phase = op.phase;
+    spec.colocate = op.colocate;
+    spec.param_bytes = is_state_type(op.type) && op.type != "Input" ? op.output_bytes.at(0) : 0;
+    spec.measured_us = {{"gpu", op.gpu_us}, {"cpu", op.cpu_us}};
+    builder.add(std::move(spec));
+  }
+  return std::move(builder).build().value();
+}
+
+OpGraph random_graph(Rng& rng, std::uint32_t ops) {
+  std::vector<SampleOp> list;
+  for (std::uint32_t i = 0; i < ops; ++i) {
+    SampleOp op{.name = "op" + std::to_string(i)};
+    op.gpu_us = rng.below(4) == 0 ? 0 : 1 + rng.below(20);
+    op.cpu_us = 3 * op.gpu_us;
+    op.output_bytes = {1 + rng.below(5000)};
+    if (rng.below(4) == 0) op.output_bytes.push_back(1 + rng.below(5000));
+    const auto any_output = [&](std::uint32_t of) {
+      return EdgeSpec{of, rng.below(static_cast<std::uint32_t>(list[of].output_bytes.size()))};
+    };
+    if (i < ops / 5) {
+      op.type = "Parameter";
+      op.output_bytes.resize(1);
+    } else {
+      for (std::uint32_t k = 0, count = 1 + rng.below(3); k < count && i > 0; ++k) op.inputs.push_back(any_output(rng.below(i)));
+      const std::uint32_t role = rng.below(8);
+      if (role == 0) op.view = true;
+      if (role == 1) {
+        op.phase = Phase::kUpdate;
+        op.colocate = OpId{rng.below(ops / 5 + 1) % i};
+      }
+    }
+    list.push_back(std::move(op));
+  }
+  return sample_graph(list);
+}
+
+DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory, Link link) {
+  std::vector<Device> devices;
+  if (cpu) devices.push_back({"cpu:0", *find_profile("haswell18"), memory, ""});
+  for (std::size_t k = 0; k < gpus; ++k) devices.push_back({"gpu:" + std::to_string(k), *find_profile("k40"), memory, ""});
+  return *DeviceSet::make(std::move(devices), link);
+}
+
+Placement random_placement(Rng& rng, std::size_t ops, std::size_t devices) {
+  Placement placement;
+  for (std::size_t i = 0; i < ops; ++i) {
+    placement.push_back(static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices))));
+  }
+  return placement;
+}
+
+}  // namespace emplace::testing

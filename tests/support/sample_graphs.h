@@ -1,0 +1,36 @@
+#pragma once
+/// Small graphs and machines that tests of several rooms share.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "graph/op_graph.h"
+#include "placement/device.h"
+#include "placement/placement.h"
+
+namespace emplace::testing {
+
+/// One op of a hand-made graph: a name, its producers by position, output bytes, and its time on "gpu" and "cpu".
+struct SampleOp {
+  std::string name;
+  std::vector<EdgeSpec> inputs;
+  std::vector<std::int64_t> output_bytes = {4};
+  double gpu_us = 1, cpu_us = 1;
+  std::string type = "Work";
+  bool view = false;
+  Phase phase = Phase::kForward;
+  OpId colocate = kNoOp;
+};
+OpGraph sample_graph(const std::vector<SampleOp>& ops);
+
+/// A random DAG with views, state, colocation and updates in it. @pre ops >= 4.
+OpGraph random_graph(Rng& rng, std::uint32_t ops);
+
+/// `gpus` devices "gpu:k" of kind gpu, and "cpu:0" first if `cpu`; each with `memory` bytes; every link alike.
+DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory, Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6});
+
+Placement random_placement(Rng& rng, std::size_t ops, std::size_t devices);
+
+}  // namespace emplace::testing
