@@ -1,0 +1,20 @@
+#pragma once
+/// Every message, as a list for those who must treat all alike: tests and the register.
+
+#include <tuple>
+
+#include "messages/episode_measured.h"
+#include "messages/executor_control.h"
+#include "messages/learning.h"
+#include "messages/placement_measured.h"
+#include "messages/placement_proposed.h"
+#include "messages/run_control.h"
+
+namespace emplace::messages {
+
+using AllMessages = std::tuple<PlacementProposed, PlacementMeasured, MeasurementReported,
+                               MeasurementCommitted, EpisodeScored, UpdateApplied, CheckpointTaken, BestFound,
+                               ParametersDelivered, ExecutorJoined, ExecutorLeft, Heartbeat, CreditGranted,
+                               StopRun, ActorFailed, ParametersRequested, ParametersPublished, RunProgress>;
+
+}  // namespace emplace::messages

@@ -1,0 +1,63 @@
+#pragma once
+/// What stands on the outside of every message: a MessagePack array, append only, so that the switch can
+/// forward it without opening the body.  [version, type, from, to, seq, ttl_ms, trace]
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace emplace::messages {
+
+/// XXH3-64 of the actor's name ("sampler/0"). kNobody (0) addresses the node itself.
+enum class ActorId : std::uint64_t {};
+inline constexpr ActorId kNobody{0};
+
+/// Never kNobody. Any thread.
+ActorId actor_id(std::string_view name);
+
+inline constexpr std::uint8_t kWireVersion = 1;
+
+struct Envelope {
+  std::uint8_t version = kWireVersion;
+  std::uint16_t type = 0;  ///< messages/type_ids.h.
+  ActorId from = kNobody;
+  ActorId to = kNobody;
+  std::uint64_t seq = 0;  ///< Per sending loop and plane, from 1: gaps and repeats are seen by the session.
+  std::uint32_t ttl_ms = 0;  ///< Time left, never a wall time; 0: for ever.
+  std::uint64_t trace = 0;   ///< Follows a piece of work through the actors; 0: none.
+
+  bool operator==(const Envelope&) const = default;
+};
+
+/// The class of a message is the range of its number, so that a switch that knows no message can treat it
+/// rightly.
+inline constexpr std::uint16_t kFirstControlType =
+    64;  ///< 64..127: small and urgent, on the control connection.
+inline constexpr std::uint16_t kFirstLatestOnlyType =
+    128;  ///< 128..159: a newer one replaces an older one in a queue.
+inline constexpr std::uint16_t kFirstPlainType =
+    160;  ///< 1..63 and 160 on: data, in order, never dropped in a queue.
+inline constexpr std::uint16_t kFirstRuntimeType = 0xFF00;  ///< Between nodes: hello, bye, beat. Control.
+
+constexpr bool travels_on_control(std::uint16_t type) {
+  return (type >= kFirstControlType && type < kFirstLatestOnlyType) || type >= kFirstRuntimeType;
+}
+constexpr bool keeps_latest_only(std::uint16_t type) {
+  return type >= kFirstLatestOnlyType && type < kFirstPlainType;
+}
+
+/// The largest encoded envelope.
+inline constexpr std::size_t kMaxEnvelopeBytes = 48;
+
+/// Writes at most kMaxEnvelopeBytes to `out`; returns how many.
+std::size_t encode_envelope(const Envelope& envelope, std::byte* out);
+
+/// Reads an envelope that begins at `bytes[0]`; `used`, when given, receives its length. Elements beyond the
+/// seventh (from a newer peer) are skipped. Errors (kInvalid): not such an array, a field of the wrong kind;
+/// kUnsupported: version 0.
+Result<Envelope> decode_envelope(std::span<const std::byte> bytes, std::size_t* used = nullptr);
+
+}  // namespace emplace::messages

@@ -1,0 +1,55 @@
+#pragma once
+/// Executors come, grant credit, show that they live, and go.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/codec.h"
+#include "messages/type_ids.h"
+
+namespace emplace::messages {
+
+/// executor -> dispatcher. Sent at start and again until credit was used: joining twice is harmless.
+struct ExecutorJoined {
+  static constexpr std::uint16_t kType = number(Type::kExecutorJoined);
+  std::string name;  ///< Actor name.
+  std::string host;
+  std::string kind;          ///< "sim", "cpu", …
+  std::string graph_sha256;  ///< The graph it has loaded.
+  std::uint32_t devices = 0;
+  double speed = 0;         ///< [placements/s] its own estimate; 0: unknown.
+  std::uint64_t epoch = 0;  ///< Of this life of the executor; a higher one replaces it.
+  EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, speed, epoch)
+};
+
+/// executor -> dispatcher. May send this much more.
+struct CreditGranted {
+  static constexpr std::uint16_t kType = number(Type::kCreditGranted);
+  std::string executor;
+  std::uint64_t epoch = 0;
+  std::uint32_t placements = 0;  ///< Items.
+  std::uint64_t bytes = 0;
+  EMPLACE_FIELDS(executor, epoch, placements, bytes)
+};
+
+/// executor -> dispatcher. Renews the leases it names.
+struct Heartbeat {
+  static constexpr std::uint16_t kType = number(Type::kHeartbeat);
+  std::string executor;
+  std::uint64_t epoch = 0;
+  std::vector<std::uint64_t> leases;  ///< Lease epochs held.
+  double busy_s = 0;                  ///< Measuring, since it joined; utilisation is the rate of this.
+  EMPLACE_FIELDS(executor, epoch, leases, busy_s)
+};
+
+/// executor -> dispatcher. Takes no more work; what it holds comes back or expires.
+struct ExecutorLeft {
+  static constexpr std::uint16_t kType = number(Type::kExecutorLeft);
+  std::string executor;
+  std::uint64_t epoch = 0;
+  std::string reason;
+  EMPLACE_FIELDS(executor, epoch, reason)
+};
+
+}  // namespace emplace::messages

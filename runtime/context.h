@@ -1,0 +1,67 @@
+#pragma once
+/// All that an actor may do. One implementation speaks ZeroMQ (runtime/node.h), one simulates
+/// (runtime/sim/world.h).
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "messages/codec.h"
+#include "messages/envelope.h"
+#include "runtime/actor.h"
+
+namespace emplace::runtime {
+
+enum class TimerId : std::uint64_t {};
+
+/// Thread: the actor's own loop. Valid as long as the actor.
+class Context {
+ public:
+  virtual ~Context() = default;
+
+  /// Sends a message; never blocks. `bulk` is the frame that the message's sections point into.
+  /// False: refused (a full queue, or nobody of that name was known for too long); the sender keeps its work
+  /// and tries again later. True says that it is on its way, not that it arrived.
+  template <messages::HasFields M>
+  bool send(ActorId to, const M& message, messages::SharedBytes bulk = {}) {
+    scratch_.clear();
+    messages::encode_body(message, scratch_);
+    return post(to, M::kType, scratch_, std::move(bulk));
+  }
+  template <messages::HasFields M>
+  bool send(std::string_view to, const M& message, messages::SharedBytes bulk = {}) {
+    return send(actor_id(to), message, std::move(bulk));
+  }
+  /// The same bytes to someone else, body untouched.
+  bool forward(ActorId to, const Incoming& incoming) {
+    return post(to, incoming.envelope.type, incoming.body, incoming.bulk);
+  }
+
+  virtual Nanos now() const = 0;   ///< Monotonic.
+  virtual Nanos wall() const = 0;  ///< For people to read.
+  /// Calls `callback` once, on this loop, `delay` from now; 0: at the end of this turn.
+  virtual TimerId after(Nanos delay, std::function<void()> callback) = 0;
+  /// No effect on one that ran or was cancelled.
+  virtual void cancel(TimerId timer) = 0;
+  /// A stream of this run's seed: the same for the same purpose and step, whoever asks.
+  virtual Rng random(Purpose purpose, std::uint64_t step) const = 0;
+  /// This actor is done; it is removed after the handler. A node without actors stops.
+  virtual void stop_self() = 0;
+  /// The whole node is to drain and stop. An empty reason is a clean end.
+  virtual void stop_node(std::string reason) = 0;
+
+  virtual ActorId self() const = 0;
+  virtual std::string_view name() const = 0;
+
+ protected:
+  virtual bool post(ActorId to, std::uint16_t type, std::span<const std::byte> body,
+                    messages::SharedBytes bulk) = 0;
+
+ private:
+  messages::Bytes scratch_;
+};
+
+}  // namespace emplace::runtime

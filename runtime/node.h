@@ -1,0 +1,93 @@
+#pragma once
+/// A process's share of the actors: one I/O loop that owns every outward socket and is the switch, and a loop
+/// (thread) of its own for each actor that asks for one. Loops meet over inproc, processes over ipc, machines
+/// over tcp.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "runtime/actor.h"
+
+namespace emplace::runtime {
+
+/// Where an actor runs.
+enum class Home : std::uint8_t {
+  kIoLoop,   ///< With the switch: for light actors whose handlers take microseconds.
+  kOwnLoop,  ///< A thread of its own.
+};
+
+struct NodeOptions {
+  std::string name = "head/0";  ///< Role and index; unique in the run.
+  std::uint64_t seed = 1;       ///< Of the run: Context::random.
+  std::vector<std::string>
+      listen;            ///< Endpoints to bind: "tcp://127.0.0.1:5555" ("…:*": any port), "ipc:///run/x".
+  std::string upstream;  ///< Endpoint of the head to dial; empty at the head.
+  Nanos heartbeat =
+      std::chrono::milliseconds{500};  ///< Between nodes, on the control connection; three missed: lost.
+  Nanos upstream_patience = std::chrono::seconds{30};  ///< Without the head for so long, the node stops.
+  Nanos drain_deadline = std::chrono::seconds{5};      ///< For stopping cleanly.
+  Nanos parking = std::chrono::seconds{10};  ///< How long a message waits for an actor that nobody knows yet.
+  Nanos handler_limit{0};              ///< An own-loop handler that takes longer ends the node; 0: no limit.
+  std::size_t mailbox_items = 65'536;  ///< Per loop.
+  std::size_t mailbox_bytes = 256u << 20;  ///< Per loop and per peer.
+  std::size_t batch_bytes = 64u << 10;     ///< Small messages to one peer share frames of up to so much.
+  int restarts_per_minute = 3;             ///< Of each actor that throws.
+};
+
+/// Counters of one node; live. Thread: any.
+struct NodeCounters {
+  std::uint64_t sent = 0;         ///< Messages to other nodes.
+  std::uint64_t received = 0;     ///< Messages from other nodes.
+  std::uint64_t frames_sent = 0;  ///< What they were aggregated into.
+  std::uint64_t refused = 0;      ///< By a full queue.
+  std::uint64_t replaced = 0;     ///< Latest-only messages that a newer one overtook.
+  std::uint64_t unroutable = 0;   ///< Nobody of that id appeared in time.
+  std::uint64_t malformed = 0;    ///< Frames or envelopes that were no such thing, and fenced peers.
+  std::uint64_t gaps = 0;         ///< Missing sequence numbers between nodes.
+  std::uint64_t duplicates = 0;   ///< Repeated ones, dropped.
+  std::uint64_t peers_lost = 0;
+  std::uint64_t restarts = 0;  ///< Of actors.
+};
+
+/// Thread: one thread makes it, spawns and runs it; stop(), counters() from any.
+class Node {
+ public:
+  /// Binds and dials. Errors (kInvalid): a port in use, an ipc path over 107 characters, an endpoint that is
+  /// none, each in one line with the cure. `clock` must outlive the node.
+  static Result<std::unique_ptr<Node>> make(NodeOptions options, const Clock& clock);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  /// Before run(). Errors (kInvalid): the name is taken.
+  Result<Unit> spawn(std::string name, Home home, ActorFactory factory);
+  /// The actor is made from copies of `args`.
+  template <class T, class... Args>
+  Result<Unit> spawn(std::string name, Home home, Args... args) {
+    return spawn(std::move(name), home, ActorFactory{[args...] { return std::make_unique<T>(args...); }});
+  }
+
+  /// What was bound, with the real port.
+  const std::vector<std::string>& endpoints() const;
+
+  /// Runs the I/O loop on this thread until the node stops; every thread has ended when it returns. The value
+  /// is the reason given to stop(). Errors: kRunFailed, an actor that failed too often (the first cause, by
+  /// name); kPeerLost, the head was gone for longer than upstream_patience.
+  Result<std::string> run();
+
+  /// Asks to drain and stop. Any thread.
+  void stop(std::string reason);
+
+  NodeCounters counters() const;
+
+ private:
+  class Impl;
+  explicit Node(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace emplace::runtime
