@@ -1,0 +1,171 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+std::string shown(const std::filesystem::path& path) { return printable(path.string()); }
+
+Error io_error(const std::filesystem::path& path, std::string_view what, int code) {
+  return Error{Errc::kIo, shown(path) + ": " + std::string{what} + " (" + std::strerror(code) + ")"};
+}
+
+/// Closes on every way out.
+class File {
+ public:
+  explicit File(int fd) : fd_{fd} {}
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error too_large(std::string_view where, std::size_t limit) {
+  return invalid(where, "unpacks to more than " + std::to_string(limit >> 20) + " MiB", "unpack it by hand if it is meant to");
+}
+
+Result<Bytes> gunzip(std::span<const std::byte> packed, std::string_view where, std::size_t limit) {
+  z_stream stream{};
+  if (inflateInit2(&stream, 15 + 16) != Z_OK) return invalid(where, "zlib does not start");
+  const auto end = std::unique_ptr<z_stream, decltype(&inflateEnd)>{&stream, &inflateEnd};
+  Bytes out;
+  std::size_t consumed = 0;
+  for (int status = Z_OK; status != Z_STREAM_END;) {
+    const std::size_t had = out.size();
+    if (had >= limit) return too_large(where, limit);
+    out.resize(std::min(limit, std::max<std::size_t>(1 << 16, had * 2)));
+    const std::size_t feed = std::min<std::size_t>(packed.size() - consumed, 1u << 30);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data() + consumed));
+    stream.avail_in = static_cast<uInt>(feed);
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + had);
+    stream.avail_out = static_cast<uInt>(out.size() - had);
+    status = inflate(&stream, Z_NO_FLUSH);
+    consumed += feed - stream.avail_in;
+    out.resize(out.size() - stream.avail_out);
+    if (status == Z_BUF_ERROR || (status == Z_OK && consumed == packed.size() && stream.avail_out != 0)) {
+      return invalid(where, "the gzip data is cut short", "fetch the file again");
+    }
+    if (status != Z_OK && status != Z_STREAM_END) return invalid(where, "the gzip data is damaged", "fetch the file again");
+  }
+  return out;
+}
+
+Result<Bytes> unzstd(std::span<const std::byte> packed, std::string_view where, std::size_t limit) {
+  const auto stream = std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)>{ZSTD_createDStream(), &ZSTD_freeDStream};
+  ZSTD_inBuffer in{packed.data(), packed.size(), 0};
+  Bytes out;
+  std::size_t pending = 1;
+  while (in.pos < in.size || pending != 0) {
+    const std::size_t had = out.size();
+    if (had >= limit) return too_large(where, limit);
+    out.resize(std::min(limit, std::max<std::size_t>(1 << 16, had * 2)));
+    ZSTD_outBuffer target{out.data(), out.size(), had};
+    pending = ZSTD_decompressStream(stream.get(), &target, &in);
+    out.resize(target.pos);
+    if (ZSTD_isError(pending) != 0) return invalid(where, "the zstd data is damaged", "fetch the file again");
+    if (pending != 0 && in.pos == in.size && target.pos < target.size) {
+      return invalid(where, "the zstd data is cut short", "fetch the file again");
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
+  const File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.get() < 0) return io_error(path, "cannot be read", errno);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return io_error(path, "cannot be read", errno);
+  if (S_ISDIR(info.st_mode)) return Error{Errc::kIo, shown(path) + ": is a folder, not a file"};
+  if (static_cast<std::size_t>(info.st_size) > limit) return invalid(shown(path), "is too large");
+  Bytes bytes(static_cast<std::size_t>(info.st_size));
+  std::size_t have = 0;
+  for (;;) {
+    if (have == bytes.size()) bytes.resize(bytes.size() + (1 << 16));  // Pipes and growing files say no size.
+    if (have > limit) return invalid(shown(path), "is too large");
+    const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error(path, "cannot be read", errno);
+    if (got == 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  const std::filesystem::path temporary = path.string() + ".part" + std::to_string(::getpid());
+  const auto fail = [&](std::string_view what, int code) {
+    ::unlink(temporary.c_str());
+    return io_error(path, what, code);
+  };
+  {
+    const File file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (file.get() < 0) return io_error(path, "cannot be written", errno);
+    for (std::size_t done = 0; done < bytes.size();) {
+      const ssize_t put = ::write(file.get(), bytes.data() + done, bytes.size() - done);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return fail("cannot be written", errno);
+      done += static_cast<std::size_t>(put);
+    }
+    if (::fsync(file.get()) != 0) return fail("cannot be written", errno);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot be replaced", errno);
+  return Unit{};
+}
+
+Result<Unit> write_file(const std::filesystem::path& path, std::string_view text) {
+  return write_file(path, std::as_bytes(std::span{text.data(), text.size()}));
+}
+
+Result<Bytes> decompress(Bytes packed, std::string_view where, std::size_t limit) {
+  const auto starts = [&](std::initializer_list<unsigned> magic) {
+    if (packed.size() < magic.size()) return false;
+    return std::equal(magic.begin(), magic.end(), packed.begin(), [](unsigned a, std::byte b) { return std::byte(a) == b; });
+  };
+  if (starts({0x1f, 0x8b})) return gunzip(packed, where, limit);
+  if (starts({0x28, 0xb5, 0x2f, 0xfd})) return unzstd(packed, where, limit);
+  return packed;
+}
+
+Bytes compress_gzip(std::span<const std::byte> bytes) {
+  z_stream stream{};
+  EMPLACE_CHECK(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK, "zlib does not start");
+  Bytes out(deflateBound(&stream, bytes.size()));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EMPLACE_CHECK(deflate(&stream, Z_FINISH) == Z_STREAM_END, "deflateBound was too small");
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+Bytes compress_zstd(std::span<const std::byte> bytes, int level) {
+  Bytes out(ZSTD_compressBound(bytes.size()));
+  const std::size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
+  EMPLACE_CHECK(ZSTD_isError(size) == 0, "ZSTD_compressBound was too small");
+  out.resize(size);
+  return out;
+}
+
+}  // namespace emplace

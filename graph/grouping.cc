@@ -1,0 +1,190 @@
+#include "graph/grouping.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <numeric>
+#include <queue>
+#include <tuple>
+#include <unordered_map>
+
+namespace emplace {
+namespace {
+
+constexpr std::uint32_t kNone = 0xffffffffu;
+
+/// Disjoint sets whose representative is the lowest member.
+class Classes {
+ public:
+  explicit Classes(std::size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0u); }
+  std::uint32_t find(std::uint32_t x) {
+    while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
+    return x;
+  }
+  bool join(std::uint32_t a, std::uint32_t b) {
+    a = find(a), b = find(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+    return a != b;
+  }
+  std::size_t size() const { return parent_.size(); }
+
+ private:
+  std::vector<std::uint32_t> parent_;
+};
+
+/// Numbers any labels in the order of their first op.
+template <class Label>
+Grouping numbered(std::size_t ops, Label label_of) {
+  Grouping grouping;
+  std::unordered_map<std::uint32_t, std::uint32_t> number;
+  for (std::uint32_t op = 0; op < ops; ++op) {
+    const auto [it, fresh] = number.try_emplace(label_of(op), static_cast<std::uint32_t>(number.size()));
+    grouping.group_of_op.push_back(it->second);
+  }
+  grouping.num_groups = number.size();
+  return grouping;
+}
+
+Classes declared_classes(const OpGraph& graph) {
+  Classes classes{graph.num_ops()};
+  for (std::uint32_t op = 0; op < graph.num_ops(); ++op) {
+    const OpId with = graph.colocated_with(OpId{op});
+    if (with != kNoOp) classes.join(op, static_cast<std::uint32_t>(index(with)));
+  }
+  return classes;
+}
+
+Grouping groups_of(Classes& classes) {
+  return numbered(classes.size(), [&](std::uint32_t op) { return classes.find(op); });
+}
+
+bool is_time_step(std::string_view level) {
+  return level.size() >= 2 && level[0] == 't' && std::all_of(level.begin() + 1, level.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+std::string shortened(std::string_view scope, const ScopeOptions& options) {
+  std::string out;
+  for (std::size_t levels = 0; !scope.empty() && levels < options.depth;) {
+    const std::size_t slash = std::min(scope.find('/'), scope.size());
+    const std::string_view level = scope.substr(0, slash);
+    scope.remove_prefix(std::min(slash + 1, scope.size()));
+    if (options.share_time_steps && is_time_step(level)) continue;
+    out.append(out.empty() ? "" : "/").append(level);
+    ++levels;
+  }
+  return out;
+}
+
+OpId first_reader(const OpGraph& graph, OpId op) {
+  OpId first = kNoOp;
+  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+    const auto readers = graph.consumers(graph.output(op, k));
+    if (!readers.empty()) first = std::min(first, readers.front());
+  }
+  return first;
+}
+
+}  // namespace
+
+Grouping colocation_groups(const OpGraph& graph) {
+  Classes classes = declared_classes(graph);
+  return groups_of(classes);
+}
+
+Grouping recursive_colocation_groups(const OpGraph& graph) {
+  Classes classes = declared_classes(graph);
+  // One pass in reverse topological order reaches the fixed point: when an op is looked at, all classes downstream of
+  // it are final, and joining it changes nothing for its readers.
+  const auto order = graph.topological_order();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    std::uint32_t only = kNone;
+    bool single = true;
+    for (std::size_t k = 0; k < graph.num_outputs(*it); ++k) {
+      for (const OpId reader : graph.consumers(graph.output(*it, k))) {
+        const auto r = static_cast<std::uint32_t>(index(reader));
+        single &= only == kNone || only == r;
+        only = r;
+      }
+    }
+    if (single && only != kNone) classes.join(static_cast<std::uint32_t>(index(*it)), only);
+  }
+  return groups_of(classes);
+}
+
+std::string without_time_steps(std::string_view scope) { return shortened(scope, {.share_time_steps = true}); }
+
+Grouping scope_groups(const OpGraph& graph, ScopeOptions options) {
+  const std::size_t n = graph.num_ops();
+  std::unordered_map<std::string, std::uint32_t> number;
+  std::vector<std::uint32_t> label(n, kNone);
+  // Readers come after producers, so walking backwards finds a reader's label ready.
+  const auto order = graph.topological_order();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const OpId op = *it;
+    const OpId reader = first_reader(graph, op);
+    if (reader != kNoOp && (graph.is_state(op) || graph.group(op) == 0)) {
+      label[index(op)] = label[index(reader)];
+      continue;
+    }
+    std::string scope = shortened(graph.group_name(op), options);
+    if (options.split_phases) scope.append("#").append(phase_name(graph.phase(op)));
+    label[index(op)] = number.try_emplace(std::move(scope), static_cast<std::uint32_t>(number.size())).first->second;
+  }
+  Classes classes = declared_classes(graph);
+  return numbered(n, [&](std::uint32_t op) { return label[classes.find(op)]; });
+}
+
+std::vector<double> sum_by_group(const Grouping& grouping, const std::vector<double>& value) {
+  std::vector<double> sum(grouping.num_groups, 0.0);
+  for (std::size_t op = 0; op < value.size(); ++op) sum[grouping.group_of_op[op]] += value[op];
+  return sum;
+}
+
+Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping, const std::vector<double>& weight_in, std::size_t wanted) {
+  const std::size_t groups = grouping.num_groups;
+  if (groups <= wanted || wanted == 0) return grouping;
+  // Bytes between groups, both ways; the smaller group's row is folded into the larger one's when two merge.
+  std::vector<std::map<std::uint32_t, std::int64_t>> bytes(groups);
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    for (const TensorId input : graph.inputs(OpId{i})) {
+      const std::uint32_t a = grouping.group_of_op[index(graph.producer(input))], b = grouping.group_of_op[i];
+      if (a == b) continue;
+      bytes[a][b] += graph.bytes(input);
+      bytes[b][a] += graph.bytes(input);
+    }
+  }
+  Classes merged{groups};
+  std::vector<double> weight = weight_in;
+  std::vector<bool> alive(groups, true);
+  using Entry = std::pair<double, std::uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> lightest;
+  for (std::uint32_t g = 0; g < groups; ++g) lightest.emplace(weight[g], g);
+  for (std::size_t left = groups; left > wanted;) {
+    const auto [w, g] = lightest.top();
+    lightest.pop();
+    if (!alive[g] || w != weight[g]) continue;
+    std::uint32_t target = kNone;
+    std::int64_t most = -1;
+    for (const auto& [neighbour, traffic] : bytes[g]) {
+      if (traffic > most) most = traffic, target = neighbour;
+    }
+    for (std::uint32_t other = 0; target == kNone; ++other) {
+      if (alive[other] && other != g) target = other;
+    }
+    for (const auto& [neighbour, traffic] : bytes[g]) {
+      bytes[neighbour].erase(g);
+      if (neighbour == target) continue;
+      bytes[neighbour][target] += traffic;
+      bytes[target][neighbour] += traffic;
+    }
+    bytes[g].clear();
+    merged.join(g, target);
+    alive[g] = false;
+    weight[target] += w;
+    lightest.emplace(weight[target], target);
+    --left;
+  }
+  return numbered(graph.num_ops(), [&](std::uint32_t op) { return merged.find(grouping.group_of_op[op]); });
+}
+
+}  // namespace emplace

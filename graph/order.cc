@@ -1,0 +1,96 @@
+#include "graph/order.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace emplace {
+namespace {
+
+/// Ops from which `start` is reached by `next` (a function op → its neighbours), without `start`.
+template <class Next>
+std::vector<bool> reached(const OpGraph& graph, OpId start, Next next) {
+  std::vector<bool> seen(graph.num_ops(), false);
+  std::vector<OpId> todo{start};
+  while (!todo.empty()) {
+    const OpId op = todo.back();
+    todo.pop_back();
+    next(op, [&](OpId neighbour) {
+      if (seen[index(neighbour)]) return;
+      seen[index(neighbour)] = true;
+      todo.push_back(neighbour);
+    });
+  }
+  return seen;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> levels(const OpGraph& graph) {
+  std::vector<std::uint32_t> level(graph.num_ops(), 0);
+  for (const OpId op : graph.topological_order()) {
+    for (const TensorId input : graph.inputs(op)) {
+      level[index(op)] = std::max(level[index(op)], level[index(graph.producer(input))] + 1);
+    }
+  }
+  return level;
+}
+
+std::vector<std::uint32_t> breadth_first_index(const OpGraph& graph) {
+  constexpr std::uint32_t kUnseen = 0xffffffffu;
+  std::vector<std::uint32_t> position(graph.num_ops(), kUnseen);
+  std::vector<OpId> walk;
+  walk.reserve(graph.num_ops());
+  const auto visit = [&](OpId op) {
+    if (position[index(op)] != kUnseen) return;
+    position[index(op)] = static_cast<std::uint32_t>(walk.size());
+    walk.push_back(op);
+  };
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    if (graph.inputs(OpId{i}).empty()) visit(OpId{i});
+  }
+  for (std::size_t head = 0; head < walk.size(); ++head) {
+    const OpId op = walk[head];
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+      for (const OpId reader : graph.consumers(graph.output(op, k))) visit(reader);
+    }
+  }
+  return position;
+}
+
+std::vector<bool> ancestors(const OpGraph& graph, OpId op) {
+  return reached(graph, op, [&](OpId at, auto visit) {
+    for (const TensorId input : graph.inputs(at)) visit(graph.producer(input));
+  });
+}
+
+std::vector<bool> descendants(const OpGraph& graph, OpId op) {
+  return reached(graph, op, [&](OpId at, auto visit) {
+    for (std::size_t k = 0; k < graph.num_outputs(at); ++k) {
+      for (const OpId reader : graph.consumers(graph.output(at, k))) visit(reader);
+    }
+  });
+}
+
+CriticalPath critical_path(const OpGraph& graph, std::span<const std::int64_t> duration_ns) {
+  EMPLACE_CHECK(duration_ns.size() == graph.num_ops(), "one duration per op");
+  std::vector<std::int64_t> end(graph.num_ops(), 0);
+  std::vector<OpId> before(graph.num_ops(), kNoOp);
+  OpId last = graph.topological_order().front();
+  for (const OpId op : graph.topological_order()) {
+    for (const TensorId input : graph.inputs(op)) {
+      const OpId producer = graph.producer(input);
+      if (before[index(op)] != kNoOp && end[index(producer)] <= end[index(op)]) continue;
+      end[index(op)] = end[index(producer)];
+      before[index(op)] = producer;
+    }
+    end[index(op)] += duration_ns[index(op)];
+    if (end[index(op)] > end[index(last)]) last = op;
+  }
+  CriticalPath path{end[index(last)], {}};
+  for (OpId op = last; op != kNoOp; op = before[index(op)]) path.ops.push_back(op);
+  std::reverse(path.ops.begin(), path.ops.end());
+  return path;
+}
+
+}  // namespace emplace
