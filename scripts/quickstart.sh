@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 machine to a learned placement: installs what is missing, builds the programs, runs the main job.
+#   usage: scripts/quickstart.sh [options of `emplace run`]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh --programs-only
+
+echo "quickstart: building the programs (a few minutes the first time)" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# A tree that was configured with tests keeps them; only the program is built here either way.
+configure=(cmake --preset release)
+[ -f build/release/CMakeCache.txt ] || configure+=(-DEMPLACE_TESTS=OFF -DEMPLACE_BENCHES=OFF)
+if ! { "${configure[@]}" && cmake --build build/release --target emplace; } >"$log" 2>&1; then
+  tail -n 40 "$log" >&2
+  echo "error: quickstart: the build failed; the lines above say where" >&2
+  exit 4
+fi
+build/release/emplace run configs/quickstart.toml "$@"

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs what scripts/packages.txt lists and this machine lacks. Asks for root only if something is missing.
+#   usage: scripts/setup.sh [--programs-only]     (leaves out what only tests and benches need)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+wanted() {
+  if [ "${1:-}" = "--programs-only" ]; then sed '/^# tests and benches only/,$d' scripts/packages.txt; else cat scripts/packages.txt; fi |
+    grep -vE '^\s*(#|$)'
+}
+
+missing=()
+while read -r package; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done < <(wanted "$@")
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "error: setup: these packages are missing and sudo is not there: ${missing[*]}; install them as root" >&2; exit 2; }
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}" >&2
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything in release, runs every test. The last lines are CTest's summary.
+#   usage: scripts/test.sh [preset] [options of ctest]        presets: release (default) dev asan tsan
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=release
+case "${1:-}" in release | dev | asan | tsan) preset=$1; shift ;; esac
+scripts/setup.sh
+cmake --preset "$preset" -DEMPLACE_TESTS=ON -DEMPLACE_BENCHES=ON
+cmake --build "build/$preset"
+ctest --preset "$preset" -j2 "$@"

@@ -1,0 +1,71 @@
+// Goal: the roofline estimate equals the reference implementation to 1e-9, and measured times win over it.
+// Method: per-op and total times that the reference printed for two real graphs, grouped convolutions among them.
+#include "placement/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "graph/graph_file.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace {
+namespace {
+
+OpGraph fixture(const std::string& name) {
+  const std::string folder = std::string{EMPLACE_FIXTURES} + "/graphs/";
+  auto graph = load_graph(folder + name + (name.starts_with("mobilenet") ? ".json.gz" : ".json"));
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().context);
+  return *std::move(graph);
+}
+
+TEST(CostModel, EqualsTheReferenceToOnePartInABillion) {
+  std::ifstream file{std::string{EMPLACE_FIXTURES} + "/estimates.txt"};
+  std::map<std::string, OpGraph> graphs;
+  std::size_t compared = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream row{line};
+    std::string name, profile, op;
+    double expected = 0;
+    ASSERT_TRUE(row >> name >> profile >> op >> expected) << line;
+    const OpGraph& graph = graphs.try_emplace(name, fixture(name)).first->second;
+    double got = 0;
+    if (op == "total") {
+      for (std::uint32_t i = 0; i < graph.num_ops(); ++i) got += estimate_us(graph, OpId{i}, *find_profile(profile));
+    } else {
+      got = estimate_us(graph, OpId{static_cast<std::uint32_t>(std::stoul(op))}, *find_profile(profile));
+    }
+    EXPECT_NEAR(got, expected, 1e-9 * std::max(1.0, expected)) << line;
+    ++compared;
+  }
+  EXPECT_GT(compared, 90u);
+}
+
+TEST(CostModel, MeasuredTimesWinAndAcceleratorsAreGpus) {
+  const OpGraph graph = testing::sample_graph({{"a", {}, {4}, /*gpu_us=*/7, /*cpu_us=*/70}});
+  const DeviceSet devices = testing::sample_devices(1, true, 1 << 20);
+  const CostTable costs{graph, devices};
+  EXPECT_EQ(costs.ns(DeviceId{0}, OpId{0}), 70'000);
+  EXPECT_EQ(costs.ns(DeviceId{1}, OpId{0}), 7'000);
+  EXPECT_EQ(costs.best_ns(OpId{0}), 7'000);
+  OpGraphBuilder builder;
+  builder.add({.name = "a", .type = "Work", .measured_us = {{"accelerator", 3}}});
+  const OpGraph accelerated = *std::move(builder).build();
+  EXPECT_EQ(CostTable(accelerated, devices).ns(DeviceId{1}, OpId{0}), 3'000);
+  EXPECT_EQ(CostTable(accelerated, devices).ns(DeviceId{0}, OpId{0}), 3'000) << "the CPU falls back to its launch time";
+}
+
+TEST(CostModel, DevicesOfOneProfileShareARow) {
+  const OpGraph graph = testing::sample_graph({{"a"}});
+  const CostTable costs{graph, testing::sample_devices(4, true, 1 << 20)};
+  EXPECT_EQ(costs.num_rows(), 2u);
+  EXPECT_EQ(costs.row_of(DeviceId{1}), costs.row_of(DeviceId{4}));
+}
+
+}  // namespace
+}  // namespace emplace
