@@ -62,6 +62,8 @@ class Writer {
 class Reader {
  public:
   static constexpr int kMaxDepth = 32;
+  static constexpr std::size_t kMaxElements =
+      65'536;  ///< Of strings or structs: one byte may stand for many.
 
   explicit Reader(std::span<const std::byte> bytes) : bytes_{bytes} {}
 
@@ -82,11 +84,9 @@ class Reader {
   std::size_t left() const { return bytes_.size() - at_; }
 
  private:
-  bool container(std::uint8_t fix, std::uint8_t fix_mask, std::uint8_t wide, std::size_t per_element,
-                 std::size_t& n);
+  bool container(std::uint8_t fix, std::uint8_t wide, std::size_t per_element, std::size_t& n);
   bool take(std::size_t n, const std::byte*& from);
   bool big_endian(std::size_t width, std::uint64_t& value);
-  bool skip_nested(int depth);
 
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
@@ -196,7 +196,7 @@ bool read_value(Reader& reader, T& value) {
     return true;
   } else {
     std::size_t n = 0;
-    if (!reader.array(n)) return false;
+    if (!reader.array(n) || n > Reader::kMaxElements) return reader.fail();
     value.clear();
     for (; n > 0; --n) {
       if (!read_value(reader, value.emplace_back())) return false;
@@ -232,7 +232,8 @@ Result<M> decode_body(std::span<const std::byte> body) {
   return message;
 }
 
-/// Gathers sections into one bulk frame. A single adopted section is not copied.
+/// Gathers sections into one bulk frame. A bulk of one section that is a vector already needs no builder:
+/// SharedBytes::adopt.
 class BulkBuilder {
  public:
   /// Copies `bytes` behind what is there.

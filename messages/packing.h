@@ -1,0 +1,20 @@
+#pragma once
+/// msgpack-cxx's packer, for the .cc files of this folder only: the header is heavy.
+
+#define MSGPACK_NO_BOOST
+#include <msgpack/pack.hpp>
+
+#include <cstddef>
+
+namespace emplace::messages {
+
+/// What a packer writes to: anything with `append(const std::byte*, std::size_t)`.
+template <class Sink>
+struct PackTarget {
+  Sink& sink;
+  void write(const char* data, std::size_t size) {
+    sink.append(reinterpret_cast<const std::byte*>(data), size);
+  }
+};
+
+}  // namespace emplace::messages

@@ -1,0 +1,51 @@
+#include "messages/type_ids.h"
+
+#include <string_view>
+
+namespace emplace::messages {
+
+const char* type_name(std::uint16_t type) {
+  switch (Type{type}) {
+    case Type::kPlacementProposed:
+      return "PlacementProposed";
+    case Type::kPlacementMeasured:
+      return "PlacementMeasured";
+    case Type::kMeasurementReported:
+      return "MeasurementReported";
+    case Type::kMeasurementCommitted:
+      return "MeasurementCommitted";
+    case Type::kEpisodeScored:
+      return "EpisodeScored";
+    case Type::kUpdateApplied:
+      return "UpdateApplied";
+    case Type::kCheckpointTaken:
+      return "CheckpointTaken";
+    case Type::kBestFound:
+      return "BestFound";
+    case Type::kParametersDelivered:
+      return "ParametersDelivered";
+    case Type::kExecutorJoined:
+      return "ExecutorJoined";
+    case Type::kExecutorLeft:
+      return "ExecutorLeft";
+    case Type::kHeartbeat:
+      return "Heartbeat";
+    case Type::kCreditGranted:
+      return "CreditGranted";
+    case Type::kStopRun:
+      return "StopRun";
+    case Type::kActorFailed:
+      return "ActorFailed";
+    case Type::kParametersRequested:
+      return "ParametersRequested";
+    case Type::kParametersPublished:
+      return "ParametersPublished";
+    case Type::kRunProgress:
+      return "RunProgress";
+  }
+  return "unknown";
+}
+
+bool is_known(std::uint16_t type) { return std::string_view{type_name(type)} != "unknown"; }
+
+}  // namespace emplace::messages

@@ -1,0 +1,30 @@
+#pragma once
+/// How often something that fails may be started again.
+
+#include <deque>
+
+#include "base/clock.h"
+
+namespace emplace::runtime {
+
+/// At most `limit` in any `period`. Pure; one thread.
+class RestartLimiter {
+ public:
+  explicit RestartLimiter(int limit, Nanos period = std::chrono::minutes{1})
+      : limit_{limit}, period_{period} {}
+  /// Asks for one more at `now` (never earlier than the call before). False: give up.
+  bool allow(Nanos now) {
+    while (!recent_.empty() && recent_.front() + period_ <= now) recent_.pop_front();
+    if (static_cast<int>(recent_.size()) >= limit_) return false;
+    recent_.push_back(now);
+    return true;
+  }
+  int recent() const { return static_cast<int>(recent_.size()); }
+
+ private:
+  int limit_;
+  Nanos period_;
+  std::deque<Nanos> recent_;
+};
+
+}  // namespace emplace::runtime

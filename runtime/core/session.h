@@ -1,0 +1,69 @@
+#pragma once
+/// What one node knows of another: which life of it speaks, in what order, and when it was last heard.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace emplace::runtime {
+
+/// Pure; one thread.
+class Session {
+ public:
+  enum class Hello : std::uint8_t { kNew, kSame, kFenced };
+  enum class Order : std::uint8_t { kNext, kGap, kRepeat };
+  static constexpr std::size_t kPlanes = 2;
+
+  /// `patience`: silence after which the peer is lost (three heartbeats).
+  explicit Session(Nanos patience) : patience_{patience} {}
+
+  /// A life that was replaced never speaks again: kFenced.
+  Hello on_hello(std::uint64_t epoch, Nanos now) {
+    if (std::find(past_.begin(), past_.end(), epoch) != past_.end()) return Hello::kFenced;
+    if (open_ && epoch == epoch_) return heard_ = now, Hello::kSame;
+    end();
+    open_ = true;
+    epoch_ = epoch;
+    heard_ = now;
+    next_ = {1, 1};
+    return Hello::kNew;
+  }
+  /// A message of the current life. kGap: `missing()` says how many never came; kRepeat: drop it.
+  Order on_message(std::size_t plane, std::uint64_t seq, Nanos now) {
+    heard_ = now;
+    missing_ = 0;
+    if (seq < next_[plane]) return Order::kRepeat;
+    missing_ = seq - next_[plane];
+    next_[plane] = seq + 1;
+    return missing_ == 0 ? Order::kNext : Order::kGap;
+  }
+  void on_heard(Nanos now) { heard_ = now; }
+  /// True once the silence is longer than the patience.
+  bool lost(Nanos now) const { return open_ && now - heard_ > patience_; }
+  /// This life is over; its epoch is fenced from now on.
+  void end() {
+    if (!open_) return;
+    open_ = false;
+    if (past_.size() == kRemembered) past_.erase(past_.begin());
+    past_.push_back(epoch_);
+  }
+
+  bool open() const { return open_; }
+  std::uint64_t epoch() const { return epoch_; }
+  std::uint64_t missing() const { return missing_; }
+
+ private:
+  static constexpr std::size_t kRemembered = 64;  // Lives; older ones cannot have a connection left.
+  Nanos patience_;
+  bool open_ = false;
+  std::uint64_t epoch_ = 0;
+  Nanos heard_{0};
+  std::array<std::uint64_t, kPlanes> next_{1, 1};
+  std::uint64_t missing_ = 0;
+  std::vector<std::uint64_t> past_;
+};
+
+}  // namespace emplace::runtime
