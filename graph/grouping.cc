@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 #include <queue>
-#include <tuple>
+#include <utility>
 #include <unordered_map>
 
 namespace emplace {
@@ -116,6 +116,7 @@ std::string without_time_steps(std::string_view scope) { return shortened(scope,
 Grouping scope_groups(const OpGraph& graph, ScopeOptions options) {
   const std::size_t n = graph.num_ops();
   std::unordered_map<std::string, std::uint32_t> number;
+  std::vector<std::string> names;
   std::vector<std::uint32_t> label(n, kNone);
   // Readers come after producers, so walking backwards finds a reader's label ready.
   const auto order = graph.topological_order();
@@ -128,10 +129,15 @@ Grouping scope_groups(const OpGraph& graph, ScopeOptions options) {
     }
     std::string scope = shortened(graph.group_name(op), options);
     if (options.split_phases) scope.append("#").append(phase_name(graph.phase(op)));
-    label[index(op)] = number.try_emplace(std::move(scope), static_cast<std::uint32_t>(number.size())).first->second;
+    const auto [entry, fresh] = number.try_emplace(scope, static_cast<std::uint32_t>(number.size()));
+    if (fresh) names.push_back(std::move(scope));
+    label[index(op)] = entry->second;
   }
   Classes classes = declared_classes(graph);
-  return numbered(n, [&](std::uint32_t op) { return label[classes.find(op)]; });
+  Grouping grouping = numbered(n, [&](std::uint32_t op) { return label[classes.find(op)]; });
+  grouping.labels.resize(grouping.num_groups);
+  for (std::uint32_t op = 0; op < n; ++op) grouping.labels[grouping.group_of_op[op]] = names[label[classes.find(op)]];
+  return grouping;
 }
 
 std::vector<double> sum_by_group(const Grouping& grouping, const std::vector<double>& value) {
@@ -184,7 +190,19 @@ Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping, cons
     lightest.emplace(weight[target], target);
     --left;
   }
-  return numbered(graph.num_ops(), [&](std::uint32_t op) { return merged.find(grouping.group_of_op[op]); });
+  Grouping result = numbered(graph.num_ops(), [&](std::uint32_t op) { return merged.find(grouping.group_of_op[op]); });
+  if (grouping.labels.empty()) return result;
+  // A merged group is called after its heaviest part.
+  result.labels.resize(result.num_groups);
+  std::vector<double> heaviest(result.num_groups, -1);
+  std::vector<std::uint8_t> seen(groups, 0);
+  for (std::uint32_t op = 0; op < graph.num_ops(); ++op) {
+    const std::uint32_t part = grouping.group_of_op[op], whole = result.group_of_op[op];
+    if (std::exchange(seen[part], std::uint8_t{1}) != 0 || weight_in[part] <= heaviest[whole]) continue;
+    heaviest[whole] = weight_in[part];
+    result.labels[whole] = grouping.labels[part];
+  }
+  return result;
 }
 
 }  // namespace emplace

@@ -15,6 +15,7 @@ namespace emplace {
 struct Grouping {
   std::vector<std::uint32_t> group_of_op;  ///< [ops]
   std::size_t num_groups = 0;
+  std::vector<std::string> labels;  ///< [groups] the scope that a group stands for; empty where the rule has none.
 };
 
 /// The graph's own `colocate` marks: one group per class, ops without a mark alone.

@@ -1,0 +1,73 @@
+#include "heuristics/method.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "heuristics/methods.h"
+
+namespace emplace {
+namespace {
+
+bool better(const Measurement& a, const Measurement& b) {
+  if (a.valid != b.valid) return a.valid;
+  if (!a.valid && a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
+  return a.step_time_s < b.step_time_s;
+}
+
+}  // namespace
+
+std::span<const Method* const> all_methods() {
+  static const SingleDevice single_cpu{"cpu"}, single_gpu{"gpu"};
+  static const RandomGroups random;
+  static const RoundRobin round_robin;
+  static const Contiguous contiguous;
+  static const Expert expert;
+  static const std::array<const Method*, 6> methods{&single_cpu, &single_gpu, &random, &round_robin, &contiguous, &expert};
+  return methods;
+}
+
+Result<const Method*> find_method(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Method* method : all_methods()) {
+    if (method->name() == name) return method;
+    names.push_back(method->name());
+  }
+  const std::string_view near = nearest_word(name, names);
+  std::string all;
+  for (const std::string_view known : names) all.append(all.empty() ? "methods: " : ", ").append(known);
+  return invalid("method '" + printable(name, 60) + "'", "is unknown", near.empty() ? all : "did you mean '" + std::string{near} + "'?");
+}
+
+Result<Unit> Best::offer(Placement placement) {
+  problem_.constraints.repair(placement);
+  Measurement measurement;
+  if (auto measured = executor_.measure(placement, measurement); !measured) return measured.error();
+  ++found_.evaluations;
+  if (!found_.placement.empty() && !better(measurement, found_.measurement)) return Unit{};
+  found_.placement = std::move(placement);
+  found_.measurement = std::move(measurement);
+  return Unit{};
+}
+
+Result<Found> Best::take() && {
+  if (found_.placement.empty()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  return std::move(found_);
+}
+
+std::vector<DeviceId> devices_of_kind(const DeviceSet& devices, std::string_view kind) {
+  std::vector<DeviceId> ids;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (devices[static_cast<DeviceId>(d)].profile.kind == kind) ids.push_back(static_cast<DeviceId>(d));
+  }
+  return ids;
+}
+
+std::vector<DeviceId> fast_devices(const DeviceSet& devices) {
+  std::vector<DeviceId> ids = devices_of_kind(devices, "gpu");
+  if (ids.empty()) ids = devices_of_kind(devices, "cpu");
+  return ids;
+}
+
+}  // namespace emplace

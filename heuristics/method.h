@@ -1,0 +1,71 @@
+#pragma once
+/// Placers that nobody trained: one interface, one file each, named as on the command line.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "executor/executor.h"
+#include "graph/op_graph.h"
+#include "placement/cost_model.h"
+#include "placement/device.h"
+#include "placement/measurement.h"
+#include "placement/placement.h"
+
+namespace emplace {
+
+/// What is to be placed. References outlive every call.
+struct Problem {
+  const OpGraph& graph;
+  const DeviceSet& devices;
+  const Constraints& constraints;
+  const CostTable& costs;
+  std::uint64_t seed = 1;
+};
+
+/// A method's answer: its best valid placement, or the nearest to valid (fewest bytes over) if none fits.
+struct Found {
+  Placement placement;      ///< [ops], obeys the constraints.
+  Measurement measurement;  ///< Of that placement.
+  std::uint64_t evaluations = 0;
+};
+
+/// Deterministic: the same problem gives the same placement. Thread: one call at a time.
+class Method {
+ public:
+  virtual ~Method() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string_view summary() const = 0;  ///< One line for --help and the reports.
+  /// Errors: kNoPlacement if the method cannot say anything here (no GPU for `single-gpu`); kRunFailed of the executor.
+  virtual Result<Found> find(const Problem& problem, Executor& executor) const = 0;
+};
+
+/// All of them, in the order of the comparison table.
+std::span<const Method* const> all_methods();
+/// Errors (kInvalid): unknown, with the nearest name.
+Result<const Method*> find_method(std::string_view name);
+
+/// Keeps the best of the placements that it is shown. Thread: one.
+class Best {
+ public:
+  Best(const Problem& problem, Executor& executor) : problem_{problem}, executor_{executor} {}
+  /// Repairs, measures and remembers it if it is better: valid first, then faster; among invalid ones fewer bytes over.
+  Result<Unit> offer(Placement placement);
+  /// Errors: kNoPlacement if nothing was offered.
+  Result<Found> take() &&;
+
+ private:
+  const Problem& problem_;
+  Executor& executor_;
+  Found found_;
+};
+
+/// Devices of a kind ("gpu", "cpu"), in order.
+std::vector<DeviceId> devices_of_kind(const DeviceSet& devices, std::string_view kind);
+/// The GPUs, or every device where there is no GPU.
+std::vector<DeviceId> fast_devices(const DeviceSet& devices);
+
+}  // namespace emplace

@@ -1,0 +1,64 @@
+#pragma once
+/// The trivial and the human placers: what a learned placement must beat.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "graph/grouping.h"
+#include "heuristics/method.h"
+
+namespace emplace {
+
+/// `single-cpu`, `single-gpu`: everything on one device, the best of that kind.
+class SingleDevice final : public Method {
+ public:
+  explicit SingleDevice(std::string_view kind) : kind_{kind}, name_{"single-" + kind_} {}
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override { return "everything on one device of the kind, the best of them"; }
+  Result<Found> find(const Problem& problem, Executor& executor) const override;
+
+ private:
+  const std::string kind_, name_;
+};
+
+/// `random`: best of 100 draws, half of them without the CPU; per group a device with room for the group's state.
+class RandomGroups final : public Method {
+ public:
+  std::string_view name() const override { return "random"; }
+  std::string_view summary() const override { return "best of 100 draws, one device per group with room for its state"; }
+  Result<Found> find(const Problem& problem, Executor& executor) const override;
+};
+
+/// `round-robin`: groups dealt out in turn, over the GPUs and over all devices; the better one.
+class RoundRobin final : public Method {
+ public:
+  std::string_view name() const override { return "round-robin"; }
+  std::string_view summary() const override { return "groups dealt out in turn"; }
+  Result<Found> find(const Problem& problem, Executor& executor) const override;
+};
+
+/// `contiguous`: issue order or scope order cut into pieces of equal cost, one per GPU, at several offsets; the best.
+class Contiguous final : public Method {
+ public:
+  std::string_view name() const override { return "contiguous"; }
+  std::string_view summary() const override { return "topological order cut by cost, one piece per GPU"; }
+  Result<Found> find(const Problem& problem, Executor& executor) const override;
+};
+
+/// `expert`: the hand-made placements of the papers, by layer scope. Recurrent nets: LSTM layer i on GPU i mod k,
+/// attention and softmax with the last layer, embeddings with their readers. Others: equal blocks of layers.
+///                                                            Paper: ColocRL 2017, section 4.2  [COL-EXPERT]
+class Expert final : public Method {
+ public:
+  std::string_view name() const override { return "expert"; }
+  std::string_view summary() const override { return "by layer, as the papers' experts did"; }
+  Result<Found> find(const Problem& problem, Executor& executor) const override;
+};
+
+/// The groups that `random` and `round-robin` deal with: scopes, merged to at most `wanted` by traffic.
+Grouping placement_groups(const Problem& problem, std::size_t wanted = 256);
+/// Each op's cost on the first fast device [ns], for cutting and merging by cost.
+std::vector<double> op_weights(const Problem& problem);
+
+}  // namespace emplace

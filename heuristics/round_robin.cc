@@ -1,0 +1,18 @@
+#include "heuristics/methods.h"
+
+namespace emplace {
+
+Result<Found> RoundRobin::find(const Problem& problem, Executor& executor) const {
+  const Grouping groups = placement_groups(problem);
+  std::vector<DeviceId> all;
+  for (std::size_t d = 0; d < problem.devices.size(); ++d) all.push_back(static_cast<DeviceId>(d));
+  Best best{problem, executor};
+  for (const std::vector<DeviceId>& turn : {fast_devices(problem.devices), all}) {
+    Placement placement;
+    for (const std::uint32_t group : groups.group_of_op) placement.push_back(turn[group % turn.size()]);
+    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+  }
+  return std::move(best).take();
+}
+
+}  // namespace emplace
