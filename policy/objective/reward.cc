@@ -1,0 +1,30 @@
+#include "policy/objective/reward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace emplace::policy {
+
+std::string_view transform_name(Transform transform) {
+  return transform == Transform::kIdentity ? "id" : transform == Transform::kSqrt ? "sqrt" : "log";
+}
+
+Result<Transform> parse_transform(std::string_view name) {
+  for (const Transform transform : {Transform::kIdentity, Transform::kSqrt, Transform::kLog}) {
+    if (transform_name(transform) == name) return transform;
+  }
+  return invalid("reward '" + std::string{name} + "'", "is unknown", "use id, sqrt or log");
+}
+
+double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over) {
+  const double cost = options.transform == Transform::kIdentity ? step_time_s
+                      : options.transform == Transform::kSqrt   ? std::sqrt(step_time_s)
+                                                                : std::log(step_time_s);
+  if (valid) return cost;
+  if (!options.graded_memory) return options.failing_signal;
+  const double penalty = options.penalty_base + options.penalty_per_gb * static_cast<double>(bytes_over) * 1e-9;
+  return std::min(cost + penalty, options.failing_signal);
+}
+
+}  // namespace emplace::policy

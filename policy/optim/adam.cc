@@ -1,0 +1,65 @@
+#include "policy/optim/adam.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace emplace::policy {
+
+float LearningRate::at(std::uint64_t update) const {
+  if (update < decay_from || decay == 1.0f) return start;
+  return start * std::pow(decay, static_cast<float>((update - decay_from) / decay_every + 1));
+}
+
+float Adam::step(ParameterStore& store, float learning_rate) {
+  const auto gradient = store.gradients();
+  const auto value = store.values();
+  mean_.resize(value.size(), 0.0f);
+  square_.resize(value.size(), 0.0f);
+  double sum = 0;
+  for (const float g : gradient) sum += static_cast<double>(g) * g;
+  const auto norm = static_cast<float>(std::sqrt(sum));
+  if (!std::isfinite(norm)) return norm;
+  const float scale = options_.clip_norm > 0 && norm > options_.clip_norm ? options_.clip_norm / norm : 1.0f;
+  ++updates_;
+  const auto t = static_cast<float>(updates_);
+  const float correct1 = 1 - std::pow(options_.beta1, t), correct2 = 1 - std::pow(options_.beta2, t);
+  std::size_t i = 0;
+  for (const auto& [end, learning_scale] : store.learning_scales()) {
+    const float rate = learning_rate * learning_scale * std::sqrt(correct2) / correct1;
+    const float epsilon = options_.epsilon * std::sqrt(correct2);
+    for (; i < end; ++i) {
+      const float g = gradient[i] * scale;
+      mean_[i] += (1 - options_.beta1) * (g - mean_[i]);
+      square_[i] += (1 - options_.beta2) * (g * g - square_[i]);
+      value[i] -= rate * mean_[i] / (std::sqrt(square_[i]) + epsilon);
+    }
+  }
+  return norm;
+}
+
+Bytes Adam::save() const {
+  Bytes bytes(sizeof updates_ + (mean_.size() + square_.size()) * sizeof(float));
+  std::memcpy(bytes.data(), &updates_, sizeof updates_);
+  if (!mean_.empty()) {
+    std::memcpy(bytes.data() + sizeof updates_, mean_.data(), mean_.size() * sizeof(float));
+    std::memcpy(bytes.data() + sizeof updates_ + mean_.size() * sizeof(float), square_.data(), square_.size() * sizeof(float));
+  }
+  return bytes;
+}
+
+Result<Unit> Adam::load(std::span<const std::byte> bytes, std::size_t parameters) {
+  if (bytes.size() != sizeof updates_ && bytes.size() != sizeof updates_ + 2 * parameters * sizeof(float)) {
+    return invalid("optimizer state", "is of another size than this policy's");
+  }
+  std::memcpy(&updates_, bytes.data(), sizeof updates_);
+  const std::size_t count = bytes.size() == sizeof updates_ ? 0 : parameters;
+  mean_.resize(count);
+  square_.resize(count);
+  if (count > 0) {
+    std::memcpy(mean_.data(), bytes.data() + sizeof updates_, count * sizeof(float));
+    std::memcpy(square_.data(), bytes.data() + sizeof updates_ + count * sizeof(float), count * sizeof(float));
+  }
+  return Unit{};
+}
+
+}  // namespace emplace::policy

@@ -1,0 +1,46 @@
+#pragma once
+/// Adam with clipping by the global norm.   Paper: Kingma & Ba 2015, algorithm 1; Hierarchical 2018, section 3.1  [HIE-ADAM]
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "policy/parameters.h"
+
+namespace emplace::policy {
+
+struct AdamOptions {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float clip_norm = 1.0f;  ///< The gradient is scaled down to this norm; 0: never.
+};
+
+/// How the learning rate goes with the number of updates done.
+struct LearningRate {
+  float start = 0.1f;
+  float decay = 1.0f;              ///< Factor every `decay_every` updates from `decay_from` on.
+  std::uint64_t decay_every = 50;
+  std::uint64_t decay_from = 400;
+  float at(std::uint64_t update) const;
+};
+
+/// Thread: one. Its state saves and loads, so that a run resumes to the same bits.
+class Adam {
+ public:
+  explicit Adam(AdamOptions options = {}) : options_{options} {}
+  /// One descent step along the store's gradients. Returns their global norm before clipping. A gradient that is not
+  /// finite changes nothing and is returned as it is.
+  float step(ParameterStore& store, float learning_rate);
+  std::uint64_t updates() const { return updates_; }
+  Bytes save() const;
+  /// Errors: kInvalid if the state is of another size.
+  Result<Unit> load(std::span<const std::byte> bytes, std::size_t parameters);
+
+ private:
+  AdamOptions options_;
+  std::uint64_t updates_ = 0;
+  std::vector<float> mean_, square_;
+};
+
+}  // namespace emplace::policy

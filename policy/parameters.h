@@ -1,0 +1,65 @@
+#pragma once
+/// The numbers that a policy learns: named float32 matrices in one flat store, with their gradients beside them.
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "base/rng.h"
+
+namespace emplace::policy {
+
+using Matrix = Eigen::MatrixXf;  // Column-major float32.
+using MatrixMap = Eigen::Map<Matrix>;
+using ConstMatrixMap = Eigen::Map<const Matrix>;
+
+enum class ParameterId : std::uint32_t {};
+
+/// How a matrix starts.
+enum class Init : std::uint8_t {
+  kZero,
+  kGlorot,  ///< Uniform in ±sqrt(6 / (rows + cols)).
+};
+
+/// Thread: const members from any thread while nobody writes. A value: it copies, saves, loads, hashes and compares.
+class ParameterStore {
+ public:
+  /// Adds a [rows, cols] matrix. Random starts depend on (seed, name) alone, never on the order of adding.
+  /// `learning_scale` multiplies the learning rate of this matrix. @pre the name is new.
+  ParameterId add(std::string name, Eigen::Index rows, Eigen::Index cols, Init init, std::uint64_t seed, float learning_scale = 1);
+
+  std::size_t size() const { return values_.size(); }  ///< Floats in all.
+  MatrixMap value(ParameterId id);
+  ConstMatrixMap value(ParameterId id) const;
+  MatrixMap gradient(ParameterId id);
+  std::span<float> values() { return values_; }
+  std::span<const float> values() const { return values_; }
+  std::span<float> gradients() { return gradients_; }
+  void clear_gradients();
+  /// The learning scale of each float's matrix, as runs: (end position, scale).
+  std::vector<std::pair<std::size_t, float>> learning_scales() const;
+
+  /// Little-endian float32 in the order of adding; load checks the length. Errors: kInvalid.
+  std::span<const std::byte> bytes() const { return std::as_bytes(std::span{values_}); }
+  Result<Unit> load(std::span<const std::byte> bytes);
+  /// SHA-256 over (name, rows, cols, float32s), sorted by name. 64 hex digits.
+  std::string sha256() const;
+
+ private:
+  struct Entry {
+    std::string name;
+    Eigen::Index rows, cols;
+    std::size_t begin;
+    float learning_scale;
+  };
+  std::vector<Entry> entries_;
+  std::vector<float> values_, gradients_;
+};
+
+}  // namespace emplace::policy

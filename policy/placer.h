@@ -1,0 +1,53 @@
+#pragma once
+/// A learned placer: it draws placements, and it learns from what they cost.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "placement/placement.h"
+#include "policy/parameters.h"
+
+namespace emplace::policy {
+
+/// What a policy chose in one episode; only the policy knows what is in it.
+struct Actions {
+  Bytes bytes;
+};
+
+/// An episode as the learner gets it back.
+struct ScoredEpisode {
+  Actions actions;
+  std::vector<float> advantages;  ///< [placements] cost minus baseline; 0 for what does not count.
+};
+
+/// What one gradient was made of. Means over placements.
+struct LossParts {
+  double log_probability = 0;  ///< [nat] of the whole choice
+  double entropy = 0;          ///< [nat] per choice of a device
+  double loss = 0;             ///< The surrogate whose gradient was taken.
+};
+
+/// Thread: const members from any thread while nobody learns; learning from one.
+class Placer {
+ public:
+  virtual ~Placer() = default;
+  virtual std::size_t placements_per_episode() const = 0;
+  /// Draws episode number `episode`: a pure function of the parameters, the run's seed and that number. `update` is the
+  /// number of updates done, for exploration that fades.
+  virtual Actions sample(std::uint64_t episode, std::uint64_t update) const = 0;
+  /// The placements that the actions stand for, constraints obeyed. Errors: kInvalid if the actions are not this policy's.
+  virtual Result<std::vector<Placement>> expand(const Actions& actions) const = 0;
+  /// The likeliest placement, nothing drawn.
+  virtual Placement greedy() const = 0;
+  /// Adds the gradient of the mean over episodes of E[advantage · log p] (to be descended) to the parameters' gradients.
+  /// Errors: kInvalid if an episode's actions are not this policy's.
+  virtual Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) = 0;
+
+  virtual ParameterStore& parameters() = 0;
+  virtual const ParameterStore& parameters() const = 0;
+};
+
+}  // namespace emplace::policy
