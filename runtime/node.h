@@ -4,6 +4,7 @@
 /// over tcp.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,11 @@ struct NodeOptions {
   std::size_t mailbox_bytes = 256u << 20;  ///< Per loop and per peer.
   std::size_t batch_bytes = 64u << 10;     ///< Small messages to one peer share frames of up to so much.
   int restarts_per_minute = 3;             ///< Of each actor that throws.
+  bool insecure = false;                   ///< Allow a tcp address beyond this machine, without encryption.
+  bool (*known_type)(std::uint16_t) =
+      nullptr;  ///< Asked of every message from another node: messages::is_known.
+  /// An actor threw. Called on its loop, before it is restarted or the node ends.
+  std::function<void(const std::string& actor, const std::string& error, int restarts)> on_actor_failed;
 };
 
 /// Counters of one node; live. Thread: any.
@@ -47,6 +53,7 @@ struct NodeCounters {
   std::uint64_t replaced = 0;     ///< Latest-only messages that a newer one overtook.
   std::uint64_t unroutable = 0;   ///< Nobody of that id appeared in time.
   std::uint64_t malformed = 0;    ///< Frames or envelopes that were no such thing, and fenced peers.
+  std::uint64_t unknown = 0;      ///< Message types that this build does not know.
   std::uint64_t gaps = 0;         ///< Missing sequence numbers between nodes.
   std::uint64_t duplicates = 0;   ///< Repeated ones, dropped.
   std::uint64_t peers_lost = 0;

@@ -31,6 +31,8 @@ class Session {
     next_ = {1, 1};
     return Hello::kNew;
   }
+  /// The first number that this life will send on a plane: what waited while it was away keeps its numbers.
+  void expect(std::size_t plane, std::uint64_t first_seq) { next_[plane] = first_seq; }
   /// A message of the current life. kGap: `missing()` says how many never came; kRepeat: drop it.
   Order on_message(std::size_t plane, std::uint64_t seq, Nanos now) {
     heard_ = now;

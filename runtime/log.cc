@@ -1,0 +1,82 @@
+#include "runtime/log.h"
+
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace emplace::runtime {
+namespace {
+
+std::mutex g_mutex;
+std::shared_ptr<spdlog::logger> g_logger;  // Guarded by g_mutex.
+std::atomic<bool> g_open{false};
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+std::string harmless(std::string_view text) {
+  std::string safe{text};
+  for (char& c : safe)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return safe;
+}
+
+}  // namespace
+
+Result<LogLevel> parse_log_level(std::string_view text) {
+  if (text == "debug") return LogLevel::kDebug;
+  if (text == "info") return LogLevel::kInfo;
+  if (text == "warning") return LogLevel::kWarning;
+  if (text == "error") return LogLevel::kError;
+  return invalid("log level", "'" + std::string{text} + "' is none", "debug, info, warning or error");
+}
+
+Result<Unit> open_log(const LogOptions& options) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes,
+                                                                       options.max_files);
+    auto logger = std::make_shared<spdlog::logger>("emplace", std::move(sink));
+    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+    logger->set_level(to_spdlog(options.level));
+    logger->flush_on(spdlog::level::info);
+    const std::scoped_lock lock{g_mutex};
+    g_logger = std::move(logger);
+    g_open = true;
+  } catch (const spdlog::spdlog_ex& failure) {
+    return Error{Errc::kIo, options.file + ": " + failure.what() + "; choose a writable run directory"};
+  }
+  return Unit{};
+}
+
+void close_log() {
+  const std::scoped_lock lock{g_mutex};
+  g_open = false;
+  g_logger.reset();
+}
+
+void log(LogLevel level, std::string_view actor, std::string_view text) {
+  if (!g_open) return;
+  std::shared_ptr<spdlog::logger> logger;
+  {
+    const std::scoped_lock lock{g_mutex};
+    logger = g_logger;
+  }
+  if (logger && logger->should_log(to_spdlog(level)))
+    logger->log(to_spdlog(level), harmless(actor) + ": " + harmless(text));
+}
+
+}  // namespace emplace::runtime

@@ -1,0 +1,217 @@
+#include "runtime/zmq/actor_host.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "runtime/log.h"
+
+namespace emplace::runtime {
+namespace {
+
+constexpr std::size_t kMessagesPerTurn = 1024;  // Then sockets and timers have their turn again.
+
+}  // namespace
+
+struct ActorHost::Resident {
+  std::string name;
+  ActorId id;
+  ActorFactory factory;
+  RestartLimiter limiter;
+  std::unique_ptr<HostContext> context;
+  std::unique_ptr<Actor> actor;
+  bool leaving = false;
+};
+
+class ActorHost::HostContext final : public Context {
+ public:
+  HostContext(ActorHost& host, Resident& resident) : host_{&host}, resident_{&resident} {}
+
+  Nanos now() const override { return host_->clock_.now(); }
+  Nanos wall() const override { return host_->clock_.wall(); }
+  TimerId after(Nanos delay, std::function<void()> callback) override {
+    const std::uint64_t id = host_->next_timer_++;
+    host_->callbacks_.emplace(id, Callback{resident_->id, std::move(callback)});
+    if (delay <= Nanos{0}) {
+      host_->next_turn_.push_back(id);
+    } else {
+      host_->timers_.push({now() + delay, id});
+    }
+    return TimerId{id};
+  }
+  void cancel(TimerId timer) override { host_->callbacks_.erase(static_cast<std::uint64_t>(timer)); }
+  Rng random(Purpose purpose, std::uint64_t step) const override {
+    return {host_->options_.seed, purpose, step};
+  }
+  void stop_self() override { resident_->leaving = true; }
+  void stop_node(std::string reason) override {
+    if (!host_->stop_) host_->stop_ = std::move(reason);
+  }
+  ActorId self() const override { return resident_->id; }
+  std::string_view name() const override { return resident_->name; }
+
+ protected:
+  bool post(ActorId to, std::uint16_t type, std::span<const std::byte> body,
+            messages::SharedBytes bulk) override {
+    return host_->post(*resident_, to, type, body, bulk);
+  }
+
+ private:
+  ActorHost* host_;
+  Resident* resident_;
+};
+
+ActorHost::ActorHost(const NodeOptions& options, const Clock& clock, LiveCounters& counters, Uplink uplink)
+    : options_{options}, clock_{clock}, counters_{counters}, uplink_{std::move(uplink)} {}
+ActorHost::~ActorHost() = default;
+
+void ActorHost::add(std::string name, ActorFactory factory) {
+  const ActorId id = actor_id(name);
+  auto resident =
+      std::make_unique<Resident>(Resident{.name = std::move(name),
+                                          .id = id,
+                                          .factory = std::move(factory),
+                                          .limiter = RestartLimiter{options_.restarts_per_minute}});
+  resident->context = std::make_unique<HostContext>(*this, *resident);
+  residents_.emplace(id, std::move(resident));
+  order_.push_back(id);
+}
+
+void ActorHost::for_each_actor(const std::function<void(Resident&)>& visit) {
+  for (const ActorId id : std::vector<ActorId>{order_}) {  // A handler may retire actors.
+    const auto found = residents_.find(id);
+    if (found != residents_.end()) visit(*found->second);
+  }
+}
+
+void ActorHost::start_all() {
+  for_each_actor([&](Resident& resident) { start(resident); });
+}
+
+void ActorHost::stop_all() {
+  for_each_actor(
+      [&](Resident& resident) { guarded(resident, [&] { resident.actor->on_stop(*resident.context); }); });
+}
+
+void ActorHost::directory(std::string_view actor, bool reachable) {
+  for_each_actor([&](Resident& resident) {
+    guarded(resident, [&] { resident.actor->on_directory(*resident.context, actor, reachable); });
+  });
+}
+
+void ActorHost::start(Resident& resident) {
+  guarded(resident, [&] {
+    resident.actor = resident.factory();
+    resident.actor->on_start(*resident.context);
+  });
+}
+
+template <class Handler>
+void ActorHost::guarded(Resident& resident, Handler&& handler) {
+  if (failure_) return;
+  const bool timed = options_.handler_limit > Nanos{0};
+  if (timed) handler_began_.store(clock_.now().count(), std::memory_order_relaxed);
+  try {
+    handler();
+    if (timed) handler_began_.store(0, std::memory_order_relaxed);
+  } catch (const std::exception& failure) {
+    return fail(resident, failure.what());
+  } catch (...) {
+    return fail(resident, "an exception of unknown type");
+  }
+  if (resident.leaving) retire(resident);
+}
+
+void ActorHost::fail(Resident& resident, const char* what) {
+  handler_began_.store(0, std::memory_order_relaxed);
+  resident.actor.reset();
+  std::erase_if(callbacks_, [&](const auto& entry) { return entry.second.owner == resident.id; });
+  const bool again = resident.limiter.allow(clock_.now());
+  log(LogLevel::kError, resident.name, what);
+  if (options_.on_actor_failed) options_.on_actor_failed(resident.name, what, resident.limiter.recent());
+  if (!again) {
+    failure_ = Error{Errc::kRunFailed, resident.name + ": " + what};
+    return;
+  }
+  count(counters_.restarts);
+  start(resident);
+}
+
+void ActorHost::retire(Resident& resident) {
+  const ActorId id = resident.id;
+  departed_.push_back(resident.name);
+  std::erase_if(callbacks_, [&](const auto& entry) { return entry.second.owner == id; });
+  std::erase(order_, id);
+  residents_.erase(id);
+}
+
+void ActorHost::deliver(const Incoming& incoming) {
+  Resident& resident = *residents_.at(incoming.envelope.to);
+  guarded(resident, [&] { resident.actor->on_message(*resident.context, incoming); });
+}
+
+bool ActorHost::post(const Resident& from, ActorId to, std::uint16_t type, std::span<const std::byte> body,
+                     const messages::SharedBytes& bulk) {
+  const messages::Envelope envelope{.type = type, .from = from.id, .to = to};
+  return has(to) ? enqueue(envelope, body, bulk) : uplink_(envelope, body, bulk);
+}
+
+bool ActorHost::enqueue(const messages::Envelope& envelope, std::span<const std::byte> body,
+                        const messages::SharedBytes& bulk) {
+  Waiting next{envelope, messages::Bytes(body.begin(), body.end()), bulk};
+  if (messages::keeps_latest_only(envelope.type)) {
+    const auto older = std::find_if(local_.begin(), local_.end(), [&](const Waiting& w) {
+      return w.envelope.type == envelope.type && w.envelope.from == envelope.from &&
+             w.envelope.to == envelope.to;
+    });
+    if (older != local_.end()) {
+      *older = std::move(next);
+      count(counters_.replaced);
+      return true;
+    }
+  }
+  const std::size_t size = body.size() + bulk.size();
+  if (local_.size() >= options_.mailbox_items ||
+      (!local_.empty() && local_bytes_ + size > options_.mailbox_bytes)) {
+    count(counters_.refused);
+    return false;
+  }
+  local_bytes_ += size;
+  local_.push_back(std::move(next));
+  return true;
+}
+
+void ActorHost::turn() {
+  for (std::size_t i = 0; i < kMessagesPerTurn && !local_.empty(); ++i) {
+    const Waiting next = std::move(local_.front());
+    local_.pop_front();
+    local_bytes_ -= next.body.size() + next.bulk.size();
+    if (!has(next.envelope.to)) {
+      count(counters_.unroutable);
+      continue;
+    }
+    deliver({.envelope = next.envelope, .body = next.body, .bulk = next.bulk});
+  }
+  for (const std::uint64_t timer : std::exchange(next_turn_, {})) fire(timer);
+  if (timers_.empty()) return;
+  const Nanos now = clock_.now();
+  while (!timers_.empty() && timers_.top().due <= now) {
+    const std::uint64_t timer = timers_.top().id;
+    timers_.pop();
+    fire(timer);
+  }
+}
+
+void ActorHost::fire(std::uint64_t timer) {
+  const auto found = callbacks_.find(timer);
+  if (found == callbacks_.end()) return;  // Cancelled.
+  const Callback callback = std::move(found->second);
+  callbacks_.erase(found);
+  guarded(*residents_.at(callback.owner), callback.run);
+}
+
+std::optional<Nanos> ActorHost::next_timer() const {
+  return timers_.empty() ? std::nullopt : std::optional{timers_.top().due};
+}
+
+}  // namespace emplace::runtime

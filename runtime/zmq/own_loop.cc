@@ -1,0 +1,108 @@
+#include "runtime/zmq/own_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/sockets.h"
+
+namespace emplace::runtime {
+namespace {
+
+constexpr int kFramesPerTurn = 64;
+constexpr std::chrono::milliseconds kLongestPoll{1'000};
+
+}  // namespace
+
+std::chrono::milliseconds poll_timeout(Nanos now, bool busy, std::optional<Nanos> next,
+                                       std::chrono::milliseconds longest) {
+  if (busy) return std::chrono::milliseconds{0};
+  if (!next) return longest;
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(*next - now);
+  return std::clamp(wait, std::chrono::milliseconds{0}, longest);
+}
+
+OwnLoop::OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string name, ActorFactory factory)
+    : shared_{std::move(shared)},
+      name_{std::move(name)},
+      endpoint_{"inproc://loop-" + std::to_string(index)},
+      io_side_{make_pair(shared_->context)},
+      link_{shared_->limits(), /*numbered=*/false, shared_->counters},
+      up_{shared_->limits(), /*numbered=*/false, shared_->counters},
+      host_{shared_->options, shared_->clock, shared_->counters,
+            [this](const messages::Envelope& envelope, std::span<const std::byte> body,
+                   const messages::SharedBytes& bulk) { return up_.push(envelope, body, bulk); }} {
+  host_.add(name_, std::move(factory));
+  io_side_.bind(endpoint_);
+}
+
+void OwnLoop::start(const std::shared_ptr<OwnLoop>& self) {
+  self->thread_ = std::thread{[self] { self->run(); }};
+}
+
+template <class M>
+void OwnLoop::tell(const M& message) {
+  push_message(up_, message);
+}
+
+void OwnLoop::on_message(const Incoming& incoming) {
+  if (incoming.envelope.type < kFirstLoopType) {
+    if (host_.has(incoming.envelope.to)) {
+      host_.deliver(incoming);
+    } else {
+      count(shared_->counters.unroutable);
+    }
+    return;
+  }
+  (void)incoming.match(
+      [&](const LoopStop& order) {
+        if (order.finish) {
+          ending_ = true;
+        } else {
+          host_.stop_all();
+          tell(LoopDone{.finish = false});
+        }
+      },
+      [&](const LoopDirectory& change) { host_.directory(change.actor, change.reachable); });
+}
+
+void OwnLoop::report() {
+  if (auto departed = host_.take_departed(); !departed.empty())
+    tell(LoopDeparted{.actors = std::move(departed)});
+  if (auto reason = host_.take_stop()) tell(LoopWantsStop{.reason = std::move(*reason)});
+  if (host_.failure() && !failure_told_) {
+    failure_told_ = true;
+    tell(LoopWantsStop{.reason = host_.failure()->context, .failed = true});
+  }
+}
+
+void OwnLoop::run() {
+  loop_side_ = make_pair(shared_->context);
+  zmq::socket_t& socket = loop_side_;
+  socket.connect(endpoint_);
+  host_.start_all();
+  while (true) {
+    report();
+    if (ending_ && !host_.busy()) {
+      tell(LoopDone{.finish = true});
+      break;
+    }
+    const bool full = up_.flush(socket, {}) == Link::Flush::kBlocked;
+    std::array<zmq::pollitem_t, 1> items{
+        {{socket.handle(), 0, static_cast<short>(ZMQ_POLLIN | (full ? ZMQ_POLLOUT : 0)), 0}}};
+    const auto wait = poll_timeout(shared_->clock.now(), host_.busy(), host_.next_timer(), kLongestPoll);
+    zmq_poll(items.data(), 1, wait.count());
+    Received received;
+    for (int i = 0; i < kFramesPerTurn && receive(socket, nullptr, received); ++i)
+      each_message(received, [&](const Incoming& incoming) { on_message(incoming); });
+    host_.turn();
+  }
+  // The I/O loop reads until it has seen the end, or closes its side at the drain deadline.
+  while (up_.flush(socket, {}) == Link::Flush::kBlocked) {
+    std::array<zmq::pollitem_t, 1> items{{{socket.handle(), 0, ZMQ_POLLOUT, 0}}};
+    if (zmq_poll(items.data(), 1, shared_->options.drain_deadline / std::chrono::milliseconds{1}) <= 0) break;
+  }
+}
+
+}  // namespace emplace::runtime

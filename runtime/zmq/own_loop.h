@@ -1,0 +1,86 @@
+#pragma once
+/// A thread with an actor of its own, joined to the I/O loop by an inproc pair.
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <zmq.hpp>
+
+#include "base/clock.h"
+#include "runtime/node.h"
+#include "runtime/zmq/actor_host.h"
+#include "runtime/zmq/counters.h"
+#include "runtime/zmq/link.h"
+
+namespace emplace::runtime {
+
+/// What outlives a loop that hangs.
+struct Shared {
+  Shared(NodeOptions node_options, const Clock& node_clock)
+      : options{std::move(node_options)}, clock{node_clock} {
+    context.set(zmq::ctxopt::blocky, false);
+  }
+  NodeOptions options;
+  const Clock& clock;
+  LiveCounters counters;
+  zmq::context_t context{1};
+
+  Link::Limits limits() const { return {options.mailbox_items, options.mailbox_bytes, options.batch_bytes}; }
+};
+
+/// Thread: the I/O loop, but for run(), which is the thread's own.
+class OwnLoop {
+ public:
+  OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string name, ActorFactory factory);
+
+  /// Starts the thread. It keeps `self` alive.
+  static void start(const std::shared_ptr<OwnLoop>& self);
+  void join() { thread_.join(); }
+  /// Gives up on a thread that hangs.
+  void detach() { thread_.detach(); }
+
+  zmq::socket_t& socket() { return io_side_; }
+  Link& link() { return link_; }
+  const std::string& name() const { return name_; }
+  Nanos handler_began() const { return host_.handler_began(); }
+
+  bool stopped = false;   ///< Its actors have been told to stop, and all they said then is here.
+  bool finished = false;  ///< Its thread ends.
+  bool blocked = false;   ///< The last flush could not send everything.
+
+ private:
+  void run();
+  void on_message(const Incoming& incoming);
+  void report();
+  template <class M>
+  void tell(const M& message);
+
+  std::shared_ptr<Shared> shared_;
+  std::string name_;
+  std::string endpoint_;
+  zmq::socket_t io_side_;
+  Link link_;  // Towards the loop.
+
+  // The thread's own; the socket is closed after join(), so that its last words are read.
+  zmq::socket_t loop_side_;
+  Link up_;
+  ActorHost host_;
+  bool ending_ = false;
+  bool failure_told_ = false;
+  std::thread thread_;
+};
+
+/// How long a poll may wait: 0 if `busy`, else until `next` (rounded up to 1 ms), at most `longest`.
+std::chrono::milliseconds poll_timeout(Nanos now, bool busy, std::optional<Nanos> next,
+                                       std::chrono::milliseconds longest);
+
+/// Pushes a node's or loop's own message.
+template <class M>
+bool push_message(Link& link, const M& message) {
+  return link.push({.type = M::kType}, messages::encode_body(message), {});
+}
+
+}  // namespace emplace::runtime

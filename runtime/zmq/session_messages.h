@@ -1,0 +1,100 @@
+#pragma once
+/// What nodes and loops say to each other beneath the actors. On the wire: Hello, Welcome, Beat, Bye, ByeAck;
+/// the others stay within a process and are refused from outside.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/codec.h"
+#include "messages/envelope.h"
+
+namespace emplace::runtime {
+
+inline constexpr std::uint16_t kFirstLoopType = messages::kFirstRuntimeType + 0x10;
+
+enum class Plane : std::uint8_t { kControl = 0, kData = 1 };
+inline constexpr std::size_t kPlanes = 2;
+inline constexpr std::size_t plane_index(std::uint16_t type) {
+  return messages::travels_on_control(type) ? 0 : 1;
+}
+
+/// Dialling node -> head, first on each connection and again until it is welcomed.
+struct Hello {
+  static constexpr std::uint16_t kType = messages::kFirstRuntimeType;
+  std::string node;
+  std::uint64_t epoch = 0;  ///< Of this life; random.
+  Plane plane = Plane::kControl;
+  std::uint64_t first_seq = 1;  ///< Of the next message on this connection.
+  std::vector<std::string> actors;
+  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors)
+};
+
+/// Head -> dialling node, on the same connection.
+struct Welcome {
+  static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 1;
+  std::string node;
+  std::uint64_t epoch = 0;  ///< The dialler's, echoed.
+  Plane plane = Plane::kControl;
+  std::uint64_t first_seq = 1;
+  std::vector<std::string> actors;  ///< All that the head can reach.
+  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors)
+};
+
+/// Both ways, every heartbeat, on the control connection. Names who came or went since the last one.
+struct Beat {
+  static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 2;
+  std::vector<std::string> joined;
+  std::vector<std::string> left;
+  EMPLACE_FIELDS(joined, left)
+};
+
+/// The last word on a connection. `fenced`: this life was replaced or given up; dial again as a new one.
+struct Bye {
+  static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 3;
+  std::string reason;
+  bool fenced = false;
+  EMPLACE_FIELDS(reason, fenced)
+};
+
+/// Everything before the Bye has arrived.
+struct ByeAck {
+  static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 4;
+  Plane plane = Plane::kControl;
+  EMPLACE_FIELDS(plane)
+};
+
+/// I/O loop -> own loop: stop the actors, and say LoopDone when that is through; then again with `finish`, to
+/// end.
+struct LoopStop {
+  static constexpr std::uint16_t kType = kFirstLoopType;
+  bool finish = false;
+  EMPLACE_FIELDS(finish)
+};
+struct LoopDone {
+  static constexpr std::uint16_t kType = kFirstLoopType + 1;
+  bool finish = false;
+  EMPLACE_FIELDS(finish)
+};
+/// Own loop -> I/O loop: an actor there asks to stop the node, or failed too often.
+struct LoopWantsStop {
+  static constexpr std::uint16_t kType = kFirstLoopType + 2;
+  std::string reason;
+  bool failed = false;
+  EMPLACE_FIELDS(reason, failed)
+};
+/// Own loop -> I/O loop: actors that ended themselves.
+struct LoopDeparted {
+  static constexpr std::uint16_t kType = kFirstLoopType + 3;
+  std::vector<std::string> actors;
+  EMPLACE_FIELDS(actors)
+};
+/// I/O loop -> own loop: Actor::on_directory.
+struct LoopDirectory {
+  static constexpr std::uint16_t kType = kFirstLoopType + 4;
+  std::string actor;
+  bool reachable = false;
+  EMPLACE_FIELDS(actor, reachable)
+};
+
+}  // namespace emplace::runtime

@@ -1,0 +1,302 @@
+#include "runtime/zmq/switch.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/log.h"
+#include "runtime/zmq/session_messages.h"
+#include "runtime/zmq/sockets.h"
+
+namespace emplace::runtime {
+namespace {
+
+constexpr int kFramesPerTurn = 64;  // Of each socket; then the others have their turn.
+constexpr std::size_t kMaxParked = 4'096;
+constexpr std::chrono::milliseconds kLongestPoll{1'000};
+constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not say which peer has room again.
+
+}  // namespace
+
+Switch::Switch(std::shared_ptr<Shared> shared)
+    : shared_{std::move(shared)},
+      options_{shared_->options},
+      counters_{shared_->counters},
+      host_{options_, shared_->clock, counters_,
+            [this](const messages::Envelope& envelope, std::span<const std::byte> body,
+                   const messages::SharedBytes& bulk) { return route(envelope, body, bulk, false); }},
+      wake_fd_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)},
+      jitter_{options_.seed, Purpose::kJitter, static_cast<std::uint64_t>(actor_id(options_.name))} {
+  EMPLACE_CHECK(wake_fd_ >= 0, "eventfd");
+}
+
+Switch::~Switch() { ::close(wake_fd_); }
+
+Result<Unit> Switch::listen() {
+  if (options_.listen.empty()) return Unit{};
+  router_ = make_router(shared_->context);
+  for (const std::string& endpoint : options_.listen) {
+    auto bound = bind_endpoint(router_, endpoint, options_.insecure);
+    if (!bound) return bound.error();
+    endpoints_.push_back(std::move(*bound));
+  }
+  return Unit{};
+}
+
+Result<Unit> Switch::spawn(std::string name, Home home, ActorFactory factory) {
+  const ActorId id = actor_id(name);
+  if (routes_.contains(id)) return invalid("actor " + name, "the name is taken", "names are unique in a run");
+  local_actors_.push_back(name);
+  if (home == Home::kIoLoop) {
+    host_.add(std::move(name), std::move(factory));
+    routes_.emplace(id, Route{});
+  } else {
+    loops_.push_back(std::make_shared<OwnLoop>(shared_, loops_.size(), std::move(name), std::move(factory)));
+    routes_.emplace(id, Route{.loop = loops_.back().get()});
+  }
+  return Unit{};
+}
+
+Result<std::string> Switch::run() {
+  now_ = head_heard_ = shared_->clock.now();
+  for (const auto& loop : loops_) OwnLoop::start(loop);
+  host_.start_all();
+  while (phase_ != Phase::kDone) {
+    collect_host();
+    if (phase_ != Phase::kRunning) advance_stop();
+    flush_all();
+    if (phase_ == Phase::kDone) break;
+    wait_for_work();
+    now_ = shared_->clock.now();
+    if (redial_at_ && now_ >= *redial_at_) {
+      redial_at_.reset();
+      dial();
+    }
+    receive_all();
+    host_.turn();
+    if (now_ >= next_tick_) tick();
+  }
+  end_threads();
+  if (failure_) return *failure_;
+  return reason_;
+}
+
+void Switch::stop(std::string reason) {
+  {
+    const std::scoped_lock lock{stop_mutex_};
+    if (!stop_asked_) stop_asked_ = std::move(reason);
+  }
+  const std::uint64_t one = 1;
+  EMPLACE_CHECK(::write(wake_fd_, &one, sizeof one) == sizeof one, "eventfd");
+}
+
+void Switch::wait_for_work() {
+  std::vector<zmq::pollitem_t> items;
+  items.push_back({nullptr, wake_fd_, ZMQ_POLLIN, 0});
+  const auto watch = [&](zmq::socket_t& socket, bool blocked) {
+    items.push_back({socket.handle(), 0, static_cast<short>(ZMQ_POLLIN | (blocked ? ZMQ_POLLOUT : 0)), 0});
+  };
+  if (router_) watch(router_, false);
+  for (std::size_t plane = 0; plane < kPlanes; ++plane)
+    if (dealers_[plane]) watch(dealers_[plane], dealer_blocked_[plane]);
+  for (const auto& loop : loops_) watch(loop->socket(), loop->blocked);
+  std::optional<Nanos> next = next_tick_;
+  if (const auto timer = host_.next_timer()) next = std::min(*next, *timer);
+  if (redial_at_) next = std::min(*next, *redial_at_);
+  if (parting_until_) next = std::min(*next, *parting_until_);
+  if (phase_ != Phase::kRunning) next = std::min(*next, stop_deadline_);
+  const auto longest = router_blocked_ ? kBlockedPoll : kLongestPoll;
+  const auto wait = poll_timeout(shared_->clock.now(), host_.busy(), next, longest);
+  zmq_poll(items.data(), static_cast<int>(items.size()), wait.count());
+  if ((items[0].revents & ZMQ_POLLIN) == 0) return;
+  std::uint64_t wakes = 0;
+  (void)!::read(wake_fd_, &wakes, sizeof wakes);
+  std::optional<std::string> asked;
+  {
+    const std::scoped_lock lock{stop_mutex_};
+    asked = stop_asked_;
+  }
+  if (asked) begin_stop(*asked, std::nullopt);
+}
+
+void Switch::receive_all() {
+  if (router_) receive_router();
+  for (std::size_t plane = 0; plane < kPlanes; ++plane)
+    if (dealers_[plane]) receive_upstream(plane);
+  for (const auto& loop : loops_) receive_loop(*loop);
+}
+
+void Switch::receive_router() {
+  std::string id;
+  Received received;
+  for (int i = 0; i < kFramesPerTurn && receive(router_, &id, received); ++i) {
+    bool stranger = false;
+    const bool whole = each_message(received, [&](const Incoming& incoming) {
+      if (incoming.is<Hello>()) return on_hello(id, incoming);
+      const auto connection = connections_.find(id);
+      if (connection == connections_.end()) {
+        stranger = true;
+      } else {
+        on_peer_message(*connection->second.peer, connection->second.plane, incoming);
+      }
+    });
+    if (!whole || stranger) count(counters_.malformed);
+    if (stranger) say(router_, id, Bye{.reason = "this life is over", .fenced = true});
+  }
+}
+
+void Switch::receive_upstream(std::size_t plane) {
+  Received received;
+  for (int i = 0; i < kFramesPerTurn && dealers_[plane] && receive(dealers_[plane], nullptr, received); ++i) {
+    const bool whole = each_message(received, [&](const Incoming& incoming) {
+      head_heard_ = now_;
+      if (incoming.is<Welcome>()) return on_welcome(plane, incoming);
+      on_peer_message(*head_, plane, incoming);
+    });
+    if (!whole) count(counters_.malformed);
+  }
+}
+
+void Switch::receive_loop(OwnLoop& loop) {
+  Received received;
+  for (int i = 0; i < kFramesPerTurn && receive(loop.socket(), nullptr, received); ++i)
+    each_message(received, [&](const Incoming& incoming) { on_loop_message(loop, incoming); });
+}
+
+void Switch::on_loop_message(OwnLoop& loop, const Incoming& incoming) {
+  if (incoming.envelope.type < messages::kFirstRuntimeType) {
+    route(incoming.envelope, incoming.body, incoming.bulk, false);
+    return;
+  }
+  (void)incoming.match([&](const LoopDone& done) { (done.finish ? loop.finished : loop.stopped) = true; },
+                       [&](const LoopWantsStop& wish) {
+                         begin_stop(wish.reason, wish.failed
+                                                     ? std::optional{Error{Errc::kRunFailed, wish.reason}}
+                                                     : std::nullopt);
+                       },
+                       [&](const LoopDeparted& departed) {
+                         for (const std::string& actor : departed.actors) announce(actor, false, nullptr);
+                       });
+}
+
+/// What the actors of this loop have done since the last turn.
+void Switch::collect_host() {
+  for (const std::string& actor : host_.take_departed()) announce(actor, false, nullptr);
+  if (auto reason = host_.take_stop()) begin_stop(std::move(*reason), std::nullopt);
+  if (host_.failure() && !failure_) begin_stop(host_.failure()->context, host_.failure());
+  if (local_actors_.empty() && phase_ == Phase::kRunning) begin_stop("every actor is done", std::nullopt);
+}
+
+bool Switch::route(const messages::Envelope& envelope, std::span<const std::byte> body,
+                   const messages::SharedBytes& bulk, bool from_upstream) {
+  const auto found = routes_.find(envelope.to);
+  const std::size_t plane = plane_index(envelope.type);
+  if (found == routes_.end()) {
+    // A dialling node knows its own actors; the head knows the rest.
+    if (head_ && !from_upstream) return head_->links[plane].push(envelope, body, bulk);
+    park(envelope, body, bulk);
+    return true;
+  }
+  const Route& to = found->second;
+  if (to.loop != nullptr) return to.loop->link().push(envelope, body, bulk);
+  if (to.peer != nullptr) return to.peer->links[plane].push(envelope, body, bulk);
+  host_.deliver({.envelope = envelope, .body = body, .bulk = bulk});
+  return true;
+}
+
+void Switch::park(const messages::Envelope& envelope, std::span<const std::byte> body,
+                  const messages::SharedBytes& bulk) {
+  if (parked_.size() >= kMaxParked) {
+    count(counters_.unroutable);
+    return;
+  }
+  parked_.push_back({now_ + options_.parking, envelope, messages::Bytes(body.begin(), body.end()), bulk});
+}
+
+void Switch::unpark() {
+  for (const Parked& parked : std::exchange(parked_, {})) {
+    if (routes_.contains(parked.envelope.to)) {
+      route(parked.envelope, parked.body, parked.bulk, false);
+    } else if (now_ < parked.until) {
+      parked_.push_back(parked);
+    } else {
+      count(counters_.unroutable);
+    }
+  }
+}
+
+/// Tells every loop, and every node but `except`, that an actor can be reached or is gone.
+void Switch::announce(const std::string& actor, bool reachable, const Peer* except) {
+  const bool local = std::erase(local_actors_, actor) > 0;  // Only ever announced when it departs.
+  if (local) routes_.erase(actor_id(actor));
+  host_.directory(actor, reachable);
+  for (const auto& loop : loops_)
+    push_message(loop->link(), LoopDirectory{.actor = actor, .reachable = reachable});
+  const auto tell = [&](Peer& peer) {
+    if (&peer != except) (reachable ? peer.joined : peer.left).push_back(actor);
+  };
+  for (const auto& [node, peer] : peers_) tell(*peer);
+  if (head_ && local) tell(*head_);
+}
+
+void Switch::flush_all() {
+  router_blocked_ = false;
+  std::vector<Peer*> gone;
+  for (const auto& [node, peer] : peers_) {
+    for (std::size_t plane = 0; plane < kPlanes; ++plane) {
+      if (!peer->greeted[plane] || peer->links[plane].empty()) continue;
+      const auto outcome = peer->links[plane].flush(router_, peer->routing_id[plane]);
+      router_blocked_ |= outcome == Link::Flush::kBlocked;
+      if (outcome == Link::Flush::kUnreachable) gone.push_back(peer.get());
+    }
+  }
+  for (Peer* peer : gone) lose(*peer, "its connection is gone");
+  for (std::size_t plane = 0; plane < kPlanes && head_; ++plane) {
+    dealer_blocked_[plane] = false;
+    if (!dealers_[plane]) continue;
+    if (!hello_said_[plane] && !say_hello(plane)) {
+      dealer_blocked_[plane] = true;
+      continue;
+    }
+    const auto outcome = head_->links[plane].flush(dealers_[plane], {});
+    dealer_blocked_[plane] = outcome == Link::Flush::kBlocked;
+    if (outcome == Link::Flush::kUnreachable) redial_later("its connection is gone");
+  }
+  for (const auto& loop : loops_)
+    loop->blocked = loop->link().flush(loop->socket(), {}) == Link::Flush::kBlocked;
+}
+
+void Switch::tick() {
+  next_tick_ = now_ + options_.heartbeat;
+  for (const auto& [node, peer] : peers_) {
+    if (peer->greeted[0])
+      push_message(peer->links[0], Beat{std::exchange(peer->joined, {}), std::exchange(peer->left, {})});
+    if (peer->session.lost(now_)) lose(*peer, "silent for three heartbeats");
+  }
+  std::vector<Peer*> expired;
+  for (const auto& [node, peer] : peers_)
+    if (peer->away_since && now_ - *peer->away_since > options_.parking) expired.push_back(peer.get());
+  for (Peer* peer : expired) forget(*peer);
+  if (head_) {
+    if (redial_at_) {
+      // Nothing to say until then.
+    } else if (!head_->connected()) {
+      hello_said_ = head_->greeted;  // Once more where no Welcome came.
+    } else {
+      push_message(head_->links[0], Beat{std::exchange(head_->joined, {}), std::exchange(head_->left, {})});
+      if (head_->session.lost(now_)) redial_later("silent for three heartbeats");
+    }
+    if (phase_ == Phase::kRunning && now_ - head_heard_ > options_.upstream_patience)
+      begin_stop(
+          "the head is gone",
+          Error{Errc::kPeerLost, options_.upstream + ": no word from the head for " +
+                                     std::to_string(options_.upstream_patience / std::chrono::seconds{1}) +
+                                     " s; start it again"});
+  }
+  unpark();
+  if (options_.handler_limit > Nanos{0}) check_hung_handlers(now_);
+}
+
+}  // namespace emplace::runtime
