@@ -1,0 +1,257 @@
+#include "actors/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/log.h"
+
+namespace emplace::actors {
+
+using messages::EpisodeMeasured;
+using messages::MeasurementReported;
+using messages::PlacementMeasured;
+using messages::PlacementProposed;
+using runtime::LogLevel;
+
+Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options) : task_{std::move(task)}, options_{std::move(options)}, leases_{options_.lease} {}
+
+void Dispatcher::on_start(runtime::Context& context) {
+  started_ = context.now();
+  context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
+  context.after(options_.progress_every, [this, &context] { progress(context); });
+  if (options_.budget.count() > 0) context.after(options_.budget, [this, &context] { end_run(context, "budget"); });
+}
+
+void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
+  const auto handled = incoming.match(
+      [&](const PlacementProposed& proposal) { on_proposed(context, proposal, incoming); },
+      [&](const PlacementMeasured& measured) { on_measured(context, measured); },
+      [&](const messages::ExecutorJoined& joined) { on_joined(context, joined, incoming.from()); },
+      [&](const messages::ExecutorLeft& left) { on_left(context, left.executor); },
+      [&](const messages::CreditGranted& granted) {
+        const auto peer = peers_.find(granted.executor);
+        if (peer == peers_.end() || peer->second.epoch != granted.epoch) return;
+        peer->second.credit.grant({granted.placements, static_cast<std::int64_t>(granted.bytes)});
+        pump(context);
+      },
+      [&](const messages::Heartbeat& heartbeat) {
+        const auto peer = peers_.find(heartbeat.executor);
+        if (peer == peers_.end() || peer->second.epoch != heartbeat.epoch) return;
+        peer->second.busy_s = heartbeat.busy_s;
+        leases_.renew(peer->second.id, heartbeat.leases, context.now());
+      },
+      [&](const messages::StopRun& stop) { end_run(context, stop.reason); });
+  if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed& proposal, const runtime::Incoming& incoming) {
+  const auto placements = incoming.section(proposal.placements);
+  const bool fits = placements.ok() && proposal.count > 0 && proposal.graph_sha256 == task_->graph_sha256 &&
+                    proposal.num_ops == task_->graph.num_ops() && proposal.num_devices == task_->devices.size() &&
+                    placements->size() == std::size_t{proposal.num_ops} * proposal.count && incoming.section(proposal.actions).ok();
+  if (!fits || episodes_.contains(proposal.episode)) {
+    ++counters_.refused;
+    return runtime::log(LogLevel::kWarning, context.name(), "refused episode " + std::to_string(proposal.episode) + ": another graph, or known already");
+  }
+  Episode episode{proposal, incoming.bulk, {}, proposal.count};
+  EpisodeMeasured& m = episode.measured;
+  m.graph_sha256 = proposal.graph_sha256;
+  m.controller = proposal.controller;
+  m.episode = proposal.episode;
+  m.placement_id = proposal.placement_id;
+  m.count = proposal.count;
+  m.policy_version = proposal.policy_version;
+  m.num_ops = proposal.num_ops;
+  m.num_devices = proposal.num_devices;
+  m.resize();
+  counters_.proposed += proposal.count;
+  episodes_.emplace(proposal.episode, std::move(episode));
+  for (std::uint32_t begin = 0; begin < proposal.count; begin += options_.placements_per_lease) {
+    const std::uint64_t piece = next_piece_++;
+    pieces_[piece] = {proposal.episode, begin, std::min(options_.placements_per_lease, proposal.count - begin), 0, false};
+    enqueue(piece);
+  }
+  pump(context);
+}
+
+void Dispatcher::enqueue(std::uint64_t piece) {
+  const auto it = pieces_.find(piece);
+  if (it == pieces_.end() || it->second.queued) return;
+  it->second.queued = true;
+  waiting_.push_back(piece);
+}
+
+/// Gives waiting pieces to executors with credit, in turn, until one of the two runs out.
+void Dispatcher::pump(runtime::Context& context) {
+  for (std::size_t idle = 0; !waiting_.empty() && idle < peers_.size();) {
+    auto peer = peers_.begin();
+    std::advance(peer, static_cast<std::ptrdiff_t>(turn_++ % peers_.size()));
+    const std::uint64_t piece = waiting_.front();
+    if (!pieces_.contains(piece)) {
+      waiting_.pop_front();  // Finished by another attempt meanwhile.
+    } else if (lease(context, peer->second, piece)) {
+      waiting_.pop_front();
+      pieces_[piece].queued = false;
+      idle = 0;
+    } else {
+      ++idle;
+    }
+  }
+}
+
+bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t number) {
+  const Piece& piece = pieces_.at(number);
+  const Episode& episode = episodes_.at(piece.episode);
+  const std::uint64_t bytes = std::uint64_t{episode.proposal.num_ops} * piece.count;
+  const runtime::Credit wanted{piece.count, static_cast<std::int64_t>(bytes)};
+  if (peer.credit.items() < piece.count || !peer.credit.take(wanted)) return false;
+  const Nanos limit = std::max(options_.evaluation_limit, 10 * slowest_);
+  const auto granted = leases_.grant(number, peer.id, context.now(), limit);
+  if (!granted) return peer.credit.finish(wanted), false;
+  PlacementProposed out = episode.proposal;
+  out.placement_id += piece.begin;
+  out.count = piece.count;
+  out.attempt = granted->attempt;
+  out.lease_epoch = granted->epoch;
+  out.deadline_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count());
+  out.placements = {0, bytes};
+  out.actions = {};
+  const std::uint64_t offset = episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
+  if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
+  // A full queue: the lease runs out by itself, and the piece goes to whoever can take it.
+  requeue(leases_.drop(peer.id));
+  return false;
+}
+
+void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured& measured) {
+  const runtime::Lease* lease = leases_.find(measured.lease_epoch);
+  const std::uint64_t number = lease == nullptr ? 0 : lease->item;
+  const auto peer = peers_.find(measured.executor);
+  if (peer != peers_.end() && lease != nullptr && lease->holder == peer->second.id) {
+    peer->second.credit.finish({measured.count, static_cast<std::int64_t>(std::uint64_t{measured.count} * task_->graph.num_ops())});
+  }
+  const auto piece = pieces_.find(number);
+  const bool belongs = piece != pieces_.end() && measured.consistent() && measured.count == piece->second.count &&
+                       measured.placement_id == episodes_.at(piece->second.episode).proposal.placement_id + piece->second.begin &&
+                       measured.num_devices == task_->devices.size();
+  if (piece != pieces_.end() && (!measured.error.empty() || !belongs)) {
+    // An executor that cannot is not an executor that died: it says why, and too many of those end the run.
+    const std::string why = measured.error.empty() ? "a result that is not of its lease" : measured.error;
+    runtime::log(LogLevel::kWarning, context.name(), measured.executor + ": " + why);
+    if (++piece->second.failures >= options_.attempts) return context.stop_node(measured.executor + " cannot measure: " + why);
+    (void)leases_.drop(lease->holder);
+    enqueue(number);
+    return pump(context);
+  }
+  if (leases_.commit(measured.lease_epoch) != runtime::LeaseTable::Commit::kCounts || piece == pieces_.end()) {
+    ++counters_.duplicated;
+    return pump(context);
+  }
+  Episode& episode = episodes_.at(piece->second.episode);
+  episode.measured.merge(measured);
+  episode.missing -= measured.count;
+  counters_.reported += measured.count;
+  for (std::uint32_t i = 0; i < measured.count; ++i) {
+    if (measured.valid[i] == 0) continue;
+    ++valid_;
+    if (best_step_time_s_ == 0 || measured.step_time_s[i] < best_step_time_s_) best_step_time_s_ = measured.step_time_s[i];
+  }
+  if (peer != peers_.end()) peer->second.measured += measured.count;
+  slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
+  leases_.forget(number);
+  const std::uint64_t finished = piece->second.episode;
+  pieces_.erase(piece);
+  if (episode.missing == 0) {
+    report(context, episode);
+    episodes_.erase(finished);
+  }
+  pump(context);
+}
+
+void Dispatcher::report(runtime::Context& context, Episode& episode) {
+  MeasurementReported reported{std::move(episode.measured), episode.proposal.placements, episode.proposal.actions};
+  context.send(kRecorder, reported, episode.bulk);
+  ++counters_.episodes;
+  if (options_.episodes > 0 && counters_.episodes >= options_.episodes) end_run(context, "episodes");
+}
+
+void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from) {
+  if (joined.graph_sha256 != task_->graph_sha256 || joined.devices != task_->devices.size()) {
+    return runtime::log(LogLevel::kWarning, context.name(), joined.name + " has another graph or machine; it gets no work");
+  }
+  const auto known = peers_.find(joined.name);
+  if (known != peers_.end() && known->second.epoch == joined.epoch) return;
+  if (known != peers_.end()) on_left(context, joined.name);  // A new life: what the old one held is lost.
+  runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
+  peers_.emplace(joined.name, Peer{from, joined.epoch, credit, 0, 0, context.now()});
+  runtime::log(LogLevel::kInfo, context.name(), joined.name + " joined from " + joined.host);
+}
+
+void Dispatcher::on_left(runtime::Context& context, const std::string& name) {
+  const auto peer = peers_.find(name);
+  if (peer == peers_.end()) return;
+  requeue(leases_.drop(peer->second.id));
+  peers_.erase(peer);
+  runtime::log(LogLevel::kInfo, context.name(), name + " left");
+  pump(context);
+}
+
+void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
+  for (const runtime::Lease& lease : ended) {
+    ++counters_.lost;
+    if (leases_.open_of(lease.item) == 0) enqueue(lease.item);
+  }
+}
+
+void Dispatcher::tick(runtime::Context& context) {
+  const auto ended = leases_.expire(context.now());
+  for (const runtime::Lease& lease : ended) {
+    for (auto& [name, peer] : peers_) {
+      if (peer.id == lease.holder && pieces_.contains(lease.item)) {
+        const Piece& piece = pieces_.at(lease.item);
+        peer.credit.finish({piece.count, static_cast<std::int64_t>(std::uint64_t{piece.count} * task_->graph.num_ops())}, /*returned=*/false);
+      }
+    }
+  }
+  requeue(ended);
+  for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item);
+  pump(context);
+  if (ending_ && (in_flight() == 0 || context.now() - ended_at_ > options_.drain)) {
+    progress_now(context);
+    return context.stop_node("");
+  }
+  context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
+}
+
+void Dispatcher::progress(runtime::Context& context) {
+  progress_now(context);
+  context.after(options_.progress_every, [this, &context] { progress(context); });
+}
+
+void Dispatcher::progress_now(runtime::Context& context) {
+  messages::RunProgress now;
+  now.from = context.name();
+  now.episodes = counters_.episodes;
+  now.measurements = counters_.reported;
+  now.valid = valid_;
+  now.lost = counters_.lost;
+  now.duplicated = counters_.duplicated;
+  now.in_flight = static_cast<std::uint32_t>(in_flight());
+  now.best_step_time_s = best_step_time_s_;
+  now.elapsed_s = std::chrono::duration<double>(context.now() - started_).count();
+  for (const auto& [name, peer] : peers_) {
+    const double since = std::chrono::duration<double>(context.now() - peer.joined).count();
+    now.executors.push_back({name, since > 0 ? std::min(1.0, peer.busy_s / since) : 0, peer.measured, static_cast<std::uint32_t>(peer.credit.in_flight().items)});
+  }
+  context.send(kView, now);
+}
+
+/// Samplers stop proposing; what is in flight is finished, for so long as `drain` allows; then tick() stops the node.
+void Dispatcher::end_run(runtime::Context& context, const std::string& reason) {
+  if (ending_) return;
+  ending_ = true;
+  for (const std::string& sampler : options_.samplers) context.send(sampler, messages::StopRun{reason, 0});
+  ended_at_ = context.now();
+}
+
+}  // namespace emplace::actors

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/task.h"
+#include "messages/episode_measured.h"
+#include "messages/executor_control.h"
+#include "messages/placement_proposed.h"
+#include "messages/run_control.h"
+#include "runtime/actor.h"
+#include "runtime/context.h"
+#include "runtime/core/credit.h"
+#include "runtime/core/lease.h"
+
+namespace emplace::actors {
+
+struct DispatcherOptions {
+  std::uint32_t placements_per_lease = 4;  ///< The most that one lease asks of an executor.
+  std::uint32_t window = 512;              ///< Placements in flight at one executor, at most.
+  std::uint64_t window_bytes = 64u << 20;
+  runtime::LeaseOptions lease;
+  Nanos evaluation_limit = std::chrono::seconds{30};  ///< At least; past it a second executor may try.
+  std::uint32_t attempts = 5;                          ///< Of one lease's work that an executor refuses; then the run fails.
+  Nanos progress_every = std::chrono::milliseconds{500};
+  std::uint64_t episodes = 0;  ///< Ends the run after so many; 0: never.
+  Nanos budget{0};             ///< Ends the run after so long; 0: never.
+  Nanos drain = std::chrono::seconds{5};  ///< How long the end waits for what is in flight.
+  std::vector<std::string> samplers;      ///< Told to stop when the run ends.
+};
+
+/// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them again when
+/// an executor is lost, counts each placement once, and hands finished episodes to the recorder. It also ends the run.
+/// Receives PlacementProposed, PlacementMeasured, ExecutorJoined, CreditGranted, Heartbeat, ExecutorLeft, StopRun; sends
+/// PlacementProposed (leases), MeasurementReported, RunProgress, StopRun.
+/// Conservation: placements proposed == reported + waiting + leased.
+/// Thread: constructed anywhere; every handler runs on the owning loop (the I/O loop: they take microseconds).
+class Dispatcher final : public runtime::Actor {
+ public:
+  Dispatcher(TaskPtr task, DispatcherOptions options);
+  void on_start(runtime::Context& context) override;
+  void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
+
+  struct Counters {
+    std::uint64_t proposed = 0, reported = 0;      ///< Placements.
+    std::uint64_t episodes = 0, refused = 0;       ///< Episodes finished; proposals of another graph or shape.
+    std::uint64_t lost = 0, duplicated = 0;        ///< Leases that expired; results that did not count.
+  };
+  const Counters& counters() const { return counters_; }
+  std::uint64_t in_flight() const { return counters_.proposed - counters_.reported; }
+
+ private:
+  /// A proposal on its way through the executors.
+  struct Episode {
+    messages::PlacementProposed proposal;
+    messages::SharedBytes bulk;
+    messages::EpisodeMeasured measured;
+    std::uint32_t missing = 0;  ///< Placements without a result.
+  };
+  /// A piece of an episode: one lease at a time, or two when the first is overdue.
+  struct Piece {
+    std::uint64_t episode = 0;
+    std::uint32_t begin = 0, count = 0;
+    std::uint32_t failures = 0;
+    bool queued = false;
+  };
+  struct Peer {
+    runtime::ActorId id{};
+    std::uint64_t epoch = 0;
+    runtime::CreditAccount credit;
+    std::uint64_t measured = 0;
+    double busy_s = 0;
+    Nanos joined{0};
+  };
+
+  void on_proposed(runtime::Context& context, const messages::PlacementProposed& proposal, const runtime::Incoming& incoming);
+  void on_measured(runtime::Context& context, const messages::PlacementMeasured& measured);
+  void on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from);
+  void on_left(runtime::Context& context, const std::string& name);
+  void pump(runtime::Context& context);
+  bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
+  void requeue(const std::vector<runtime::Lease>& ended);
+  void enqueue(std::uint64_t piece);
+  void report(runtime::Context& context, Episode& episode);
+  void tick(runtime::Context& context);
+  void progress(runtime::Context& context);
+  void progress_now(runtime::Context& context);
+  void end_run(runtime::Context& context, const std::string& reason);
+
+  const TaskPtr task_;
+  const DispatcherOptions options_;
+
+  // Owner loop only.
+  runtime::LeaseTable leases_;
+  std::unordered_map<std::uint64_t, Episode> episodes_;
+  std::unordered_map<std::uint64_t, Piece> pieces_;
+  std::deque<std::uint64_t> waiting_;        ///< Pieces without an open lease, oldest first.
+  std::map<std::string, Peer> peers_;        ///< Executors by name.
+  std::uint64_t next_piece_ = 1;
+  std::uint64_t turn_ = 0;
+  Counters counters_;
+  std::uint64_t valid_ = 0;
+  double best_step_time_s_ = 0;
+  Nanos started_{0};
+  Nanos slowest_{0};
+  bool ending_ = false;
+  Nanos ended_at_{0};
+};
+
+}  // namespace emplace::actors

@@ -1,0 +1,126 @@
+#include "actors/executor_actor.h"
+
+#include <cmath>
+#include <utility>
+
+#include "runtime/log.h"
+
+namespace emplace::actors {
+
+using messages::PlacementMeasured;
+using messages::PlacementProposed;
+
+ExecutorActor::ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory)
+    : task_{std::move(task)}, options_{std::move(options)}, factory_{std::move(factory)} {}
+
+void ExecutorActor::on_start(runtime::Context& context) {
+  executor_ = factory_();
+  epoch_ = static_cast<std::uint64_t>(context.now().count());
+  join(context);
+  context.after(options_.heartbeat, [this, &context] { beat(context); });
+}
+
+void ExecutorActor::join(runtime::Context& context) {
+  messages::ExecutorJoined joined;
+  joined.name = context.name();
+  joined.host = task_->host;
+  joined.kind = options_.kind;
+  joined.graph_sha256 = task_->graph_sha256;
+  joined.devices = static_cast<std::uint32_t>(task_->devices.size());
+  joined.epoch = epoch_;
+  context.send(kDispatcher, joined);
+  context.send(kDispatcher, messages::CreditGranted{joined.name, epoch_, options_.window, options_.window_bytes});
+}
+
+void ExecutorActor::beat(runtime::Context& context) {
+  if (!heard_of_) join(context);  // Either message may have been lost with its receiver.
+  messages::Heartbeat heartbeat{std::string{context.name()}, epoch_, {}, busy_s_};
+  for (const Work& work : work_) heartbeat.leases.push_back(work.lease.lease_epoch);
+  context.send(kDispatcher, heartbeat);
+  context.after(options_.heartbeat, [this, &context] { beat(context); });
+}
+
+void ExecutorActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
+  const auto handled = incoming.match([&](const PlacementProposed& lease) {
+    heard_of_ = true;
+    const auto placements = incoming.shared_section(lease.placements);
+    if (!placements) return runtime::log(runtime::LogLevel::kWarning, context.name(), placements.error().context);
+    work_.push_back({lease, *placements, incoming.from()});
+    if (!measuring_) begin_next(context);
+  });
+  if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+Nanos ExecutorActor::pretended(runtime::Context& context, const Work& work) const {
+  Nanos sum{0};
+  for (std::uint32_t i = 0; i < work.lease.count; ++i) {
+    Rng rng = context.random(Purpose::kJitter, work.lease.placement_id + i);
+    const double factor = std::pow(options_.delay_spread, rng.uniform_double() - 0.5);
+    sum += Nanos{static_cast<std::int64_t>(static_cast<double>(options_.delay.count()) * factor)};
+  }
+  return sum;
+}
+
+void ExecutorActor::begin_next(runtime::Context& context) {
+  if (work_.empty()) return;
+  measuring_ = true;
+  started_ = context.now();
+  if (options_.delay.count() == 0) return finish(context);
+  context.after(pretended(context, work_.front()), [this, &context] { finish(context); });
+}
+
+void ExecutorActor::finish(runtime::Context& context) {
+  const Work work = std::move(work_.front());
+  work_.pop_front();
+  PlacementMeasured measured = measure(work);
+  measured.executor = context.name();
+  measured.wall_s = std::chrono::duration<double>(context.now() - started_).count();
+  busy_s_ += measured.wall_s;
+  context.send(work.dispatcher, measured);
+  measuring_ = false;
+  // Not at once: messages that wait, and heartbeats, go between two leases.
+  if (!work_.empty()) context.after(Nanos{0}, [this, &context] { if (!measuring_) begin_next(context); });
+}
+
+PlacementMeasured ExecutorActor::measure(const Work& work) {
+  const PlacementProposed& lease = work.lease;
+  PlacementMeasured out;
+  out.placement_id = lease.placement_id;
+  out.count = lease.count;
+  out.episode = lease.episode;
+  out.controller = lease.controller;
+  out.policy_version = lease.policy_version;
+  out.graph_sha256 = lease.graph_sha256;
+  out.host = task_->host;
+  out.executor_kind = options_.kind;
+  out.attempt = lease.attempt;
+  out.lease_epoch = lease.lease_epoch;
+  out.num_devices = static_cast<std::uint32_t>(task_->devices.size());
+  const std::size_t ops = task_->graph.num_ops();
+  if (lease.graph_sha256 != task_->graph_sha256 || work.placements.size() != ops * lease.count) {
+    out.error = "the placements are of another graph";
+    return out;
+  }
+  const auto all = messages::view_as<DeviceId>(work.placements.bytes());
+  for (std::uint32_t i = 0; i < lease.count; ++i) {
+    const auto measured = executor_->measure(all.subspan(i * ops, ops), measurement_);
+    if (!measured) {
+      out.error = measured.error().context;
+      return out;
+    }
+    out.valid.push_back(measurement_.valid ? 1 : 0);
+    out.step_time_s.push_back(measurement_.step_time_s);
+    out.bytes_over.push_back(measurement_.bytes_over);
+    out.bytes_moved.push_back(measurement_.bytes_moved);
+    out.peak_bytes.insert(out.peak_bytes.end(), measurement_.peak_bytes.begin(), measurement_.peak_bytes.end());
+    out.busy_s.insert(out.busy_s.end(), measurement_.busy_s.begin(), measurement_.busy_s.end());
+    out.synthetic_share = measurement_.synthetic_share;
+  }
+  return out;
+}
+
+void ExecutorActor::on_stop(runtime::Context& context) {
+  context.send(kDispatcher, messages::ExecutorLeft{std::string{context.name()}, epoch_, "the node stops"});
+}
+
+}  // namespace emplace::actors

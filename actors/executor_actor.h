@@ -1,0 +1,64 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "actors/task.h"
+#include "messages/executor_control.h"
+#include "messages/placement_measured.h"
+#include "messages/placement_proposed.h"
+#include "runtime/actor.h"
+#include "runtime/context.h"
+
+namespace emplace::actors {
+
+struct ExecutorOptions {
+  std::string kind = "sim";
+  std::uint32_t window = 512;  ///< Placements granted at once; at least two leases, so that the next one is at hand.
+  std::uint64_t window_bytes = 64u << 20;
+  Nanos heartbeat = std::chrono::milliseconds{500};
+  /// Pretends that each placement takes so long (a timer, no work): what a real executor would. 0: as fast as it goes.
+  Nanos delay{0};
+  double delay_spread = 1;  ///< Delays lie evenly between delay / sqrt(spread) and delay · sqrt(spread).
+};
+
+/// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a time, and
+/// shows by heartbeats which leases it holds. Receives PlacementProposed; sends PlacementMeasured.
+/// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+class ExecutorActor final : public runtime::Actor {
+ public:
+  ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory);
+  void on_start(runtime::Context& context) override;
+  void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
+  void on_stop(runtime::Context& context) override;
+
+ private:
+  struct Work {
+    messages::PlacementProposed lease;
+    messages::SharedBytes placements;
+    runtime::ActorId dispatcher;
+  };
+  void join(runtime::Context& context);
+  void beat(runtime::Context& context);
+  void begin_next(runtime::Context& context);
+  void finish(runtime::Context& context);
+  messages::PlacementMeasured measure(const Work& work);
+  Nanos pretended(runtime::Context& context, const Work& work) const;
+
+  const TaskPtr task_;
+  const ExecutorOptions options_;
+  const ExecutorFactory factory_;
+
+  // Owner loop only.
+  std::unique_ptr<Executor> executor_;
+  std::uint64_t epoch_ = 0;
+  std::deque<Work> work_;  ///< The front one is being measured.
+  bool measuring_ = false;
+  bool heard_of_ = false;  ///< The dispatcher has sent work, so it knows us.
+  Nanos started_{0};
+  double busy_s_ = 0;
+  Measurement measurement_;
+};
+
+}  // namespace emplace::actors

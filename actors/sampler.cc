@@ -1,0 +1,117 @@
+#include "actors/sampler.h"
+
+#include <cstring>
+#include <utility>
+
+#include "messages/placement_proposed.h"
+#include "runtime/log.h"
+
+namespace emplace::actors {
+
+Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory)
+    : task_{std::move(task)}, options_{options}, factory_{std::move(factory)} {}
+
+void Sampler::on_start(runtime::Context& context) {
+  placer_ = factory_();
+  next_episode_ = options_.controller;
+  while (next_episode_ < options_.first_episode) next_episode_ += options_.controllers;
+  has_parameters_ = !options_.learned;
+  if (options_.learned) fetch(context, 0);
+  propose_next(context);
+}
+
+void Sampler::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
+  const auto ended = [&](std::uint64_t episode) {
+    outstanding_.erase(episode);
+    propose_next(context);
+  };
+  const auto handled = incoming.match(
+      [&](const messages::ParametersPublished& published) {
+        announced_ = published.version;
+        if (options_.batch == 0 && !fetching_ && (!has_parameters_ || announced_ > version_)) fetch(context, 0);
+      },
+      [&](const messages::ParametersDelivered& delivered) { on_delivered(context, delivered, incoming); },
+      [&](const messages::MeasurementCommitted& committed) {
+        if (!options_.learned) ended(committed.measured.episode);
+      },
+      [&](const messages::UpdateApplied& applied) {
+        for (const std::uint64_t episode : applied.episodes) ended(episode);
+      },
+      [&](const messages::StopRun&) { stopped_ = true; });
+  if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+void Sampler::fetch(runtime::Context& context, std::uint64_t version) {
+  fetching_ = true;
+  incoming_.clear();
+  context.send(kLearner, messages::ParametersRequested{version, 0});
+}
+
+void Sampler::on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered, const runtime::Incoming& incoming) {
+  const auto chunk = incoming.section(delivered.floats);
+  if (!fetching_ || !chunk) return;
+  if (delivered.offset == 0) incoming_.clear(), incoming_version_ = delivered.version;
+  if (delivered.version != incoming_version_ || delivered.offset != incoming_.size()) return fetch(context, 0);
+  incoming_.insert(incoming_.end(), chunk->begin(), chunk->end());
+  if (incoming_.size() < delivered.total) {
+    context.send(kLearner, messages::ParametersRequested{incoming_version_, incoming_.size()});
+    return;
+  }
+  fetching_ = false;
+  if (auto loaded = placer_->parameters().load(incoming_); !loaded) return context.stop_node("the learner's policy differs: " + loaded.error().context);
+  version_ = incoming_version_;
+  has_parameters_ = true;
+  if (options_.batch == 0 && announced_ > version_) fetch(context, 0);
+  propose_next(context);
+}
+
+std::uint64_t Sampler::wanted_version() const {
+  const std::uint64_t full = next_episode_ / options_.batch;
+  return full > options_.lag ? full - options_.lag : 0;
+}
+
+/// Not at once: newer parameters that wait in the mailbox are taken first.
+void Sampler::propose_next(runtime::Context& context) {
+  if (scheduled_ || stopped_ || !has_parameters_ || outstanding_.size() >= options_.max_outstanding) return;
+  if (options_.episodes > 0 && next_episode_ >= options_.episodes) return;
+  if (options_.learned && options_.batch > 0 && version_ != wanted_version()) {
+    if (!fetching_) fetch(context, wanted_version());
+    return;
+  }
+  scheduled_ = true;
+  context.after(Nanos{0}, [this, &context] {
+    scheduled_ = false;
+    if (!stopped_) propose(context);
+    propose_next(context);
+  });
+}
+
+void Sampler::propose(runtime::Context& context) {
+  const std::uint64_t episode = next_episode_;
+  const policy::Actions actions = placer_->sample(episode, version_);
+  const auto placements = placer_->expand(actions);
+  EMPLACE_CHECK(placements.ok(), "a policy understands its own actions");
+  messages::PlacementProposed proposal;
+  proposal.graph_sha256 = task_->graph_sha256;
+  proposal.controller = options_.controller;
+  proposal.episode = episode;
+  proposal.count = static_cast<std::uint32_t>(placements->size());
+  proposal.placement_id = episode * proposal.count;
+  proposal.policy_version = version_;
+  proposal.num_ops = static_cast<std::uint32_t>(task_->graph.num_ops());
+  proposal.num_devices = static_cast<std::uint32_t>(task_->devices.size());
+  messages::BulkBuilder bulk;
+  bulk.reserve(task_->graph.num_ops() * placements->size() + actions.bytes.size());
+  for (const Placement& placement : *placements) proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
+  proposal.actions = bulk.add(actions.bytes);
+  if (!context.send(kDispatcher, proposal, bulk.finish())) {
+    // Refused: the same episode again when there is room; drawn again it is the same.
+    scheduled_ = true;
+    context.after(std::chrono::milliseconds{10}, [this, &context] { scheduled_ = false, propose_next(context); });
+    return;
+  }
+  outstanding_.insert(episode);
+  next_episode_ += options_.controllers;
+}
+
+}  // namespace emplace::actors
