@@ -70,4 +70,10 @@ std::vector<DeviceId> fast_devices(const DeviceSet& devices) {
   return ids;
 }
 
+std::vector<DeviceId> all_devices(const DeviceSet& devices) {
+  std::vector<DeviceId> ids;
+  for (std::size_t d = 0; d < devices.size(); ++d) ids.push_back(static_cast<DeviceId>(d));
+  return ids;
+}
+
 }  // namespace emplace

@@ -67,5 +67,6 @@ class Best {
 std::vector<DeviceId> devices_of_kind(const DeviceSet& devices, std::string_view kind);
 /// The GPUs, or every device where there is no GPU.
 std::vector<DeviceId> fast_devices(const DeviceSet& devices);
+std::vector<DeviceId> all_devices(const DeviceSet& devices);
 
 }  // namespace emplace

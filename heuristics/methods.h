@@ -38,11 +38,12 @@ class RoundRobin final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `contiguous`: issue order or scope order cut into pieces of equal cost, one per GPU, at several offsets; the best.
+/// `contiguous`: issue order or scope order cut into one piece per GPU (or per device), by time or by time and bytes, in
+/// proportion to speed or memory, at several offsets; the best.
 class Contiguous final : public Method {
  public:
   std::string_view name() const override { return "contiguous"; }
-  std::string_view summary() const override { return "topological order cut by cost, one piece per GPU"; }
+  std::string_view summary() const override { return "topological order cut by cost, one piece per device"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
@@ -56,7 +57,8 @@ class Expert final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// The groups that `random` and `round-robin` deal with: scopes, merged to at most `wanted` by traffic.
+/// The groups that `random` and `round-robin` deal with: scopes (declared classes if the graph has none), merged to at
+/// most `wanted` by traffic.
 Grouping placement_groups(const Problem& problem, std::size_t wanted = 256);
 /// Each op's cost on the first fast device [ns], for cutting and merging by cost.
 std::vector<double> op_weights(const Problem& problem);

@@ -47,8 +47,7 @@ Result<Found> RandomGroups::find(const Problem& problem, Executor& executor) con
   const Grouping groups = placement_groups(problem);
   const std::vector<std::int64_t> state = state_bytes(problem.graph, groups);
   const std::vector<DeviceId> fast = fast_devices(problem.devices);
-  std::vector<DeviceId> all;
-  for (std::size_t d = 0; d < problem.devices.size(); ++d) all.push_back(static_cast<DeviceId>(d));
+  const std::vector<DeviceId> all = all_devices(problem.devices);
   Best best{problem, executor};
   for (std::uint64_t i = 0; i < kDraws; ++i) {
     Rng rng{problem.seed, Purpose::kHeuristic, i};

@@ -4,8 +4,7 @@ namespace emplace {
 
 Result<Found> RoundRobin::find(const Problem& problem, Executor& executor) const {
   const Grouping groups = placement_groups(problem);
-  std::vector<DeviceId> all;
-  for (std::size_t d = 0; d < problem.devices.size(); ++d) all.push_back(static_cast<DeviceId>(d));
+  const std::vector<DeviceId> all = all_devices(problem.devices);
   Best best{problem, executor};
   for (const std::vector<DeviceId>& turn : {fast_devices(problem.devices), all}) {
     Placement placement;

@@ -75,6 +75,7 @@ LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Con
   for (const double count : kinds.count) devices_in_all += count;
   std::fill(price.begin(), price.end(), 1.0 / devices_in_all);
   constexpr int kRounds = 400;
+  constexpr double kRounding = 1 - 1e-12;  // The sum of a million doubles may come out this much too large.
   for (int round = 0; round < kRounds; ++round) {
     double value = 0;
     std::vector<double> load(num_kinds, 0.0);  // Per device of the kind, at these prices [ns].
@@ -83,7 +84,7 @@ LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Con
       value += best.cost;
       load[best.kind] += static_cast<double>(costs.ns(kinds.example[best.kind], OpId{op})) / kinds.count[best.kind];
     }
-    bound.work_s = std::max(bound.work_s, value * 1e-9);
+    bound.work_s = std::max(bound.work_s, value * 1e-9 * kRounding);
     const double heaviest = *std::max_element(load.begin(), load.end());
     if (heaviest == 0 || num_kinds == 1) break;
     const double step = 1.0 / std::sqrt(1.0 + round);
