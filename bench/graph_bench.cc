@@ -1,0 +1,79 @@
+// What a graph costs before anything is placed: reading it, naming it by its content, grouping it.
+// Budget: an 84k-op graph loads in under 1 s on one core, whatever its format.
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "graph/graph_file.h"
+#include "graph/grouping.h"
+#include "graph/order.h"
+#include "tests/graph/large_graph.h"
+
+namespace {
+
+using namespace emplace;
+
+constexpr std::int64_t kSmall = 1000, kLarge = 83'712;
+
+/// A file that goes with the benchmark.
+class GraphFile {
+ public:
+  GraphFile(const OpGraph& graph, const std::string& ending)
+      : path_{std::filesystem::temp_directory_path() /
+              ("graph_bench." + std::to_string(::getpid()) + ending)} {
+    save_graph(graph, path_).value();
+  }
+  ~GraphFile() { std::filesystem::remove(path_); }
+  GraphFile(const GraphFile&) = delete;
+  GraphFile& operator=(const GraphFile&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+void load(benchmark::State& state, const std::string& ending) {
+  const OpGraph graph = testing::large_graph(static_cast<std::uint32_t>(state.range(0)));
+  const GraphFile file{graph, ending};
+  std::size_t edges = 0;
+  for (auto _ : state) edges = load_graph(file.path()).value().num_edges();
+  state.SetItemsProcessed(state.iterations() * state.range(0));  // ops/s
+  state.counters["edges"] = static_cast<double>(edges);
+  state.counters["file_bytes"] = static_cast<double>(std::filesystem::file_size(file.path()));
+}
+BENCHMARK_CAPTURE(load, json, ".json")->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(load, json_gz, ".json.gz")->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(load, json_zst, ".json.zst")->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(load, msgpack, ".msgpack")->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+
+void BM_Sha256(benchmark::State& state) {
+  const OpGraph graph = testing::large_graph(static_cast<std::uint32_t>(state.range(0)));
+  for (auto _ : state) benchmark::DoNotOptimize(graph_sha256(graph));
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_Sha256)->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+
+void BM_MergeScopesTo64(benchmark::State& state) {
+  const OpGraph graph = testing::large_graph(static_cast<std::uint32_t>(state.range(0)));
+  const Grouping scopes = scope_groups(graph);
+  const std::vector<double> weight = sum_by_group(scopes, std::vector<double>(graph.num_ops(), 1.0));
+  std::size_t groups = 0;
+  for (auto _ : state) groups = merge_small_groups(graph, scopes, weight, 64).num_groups;
+  state.counters["scopes"] = static_cast<double>(scopes.num_groups);
+  state.counters["groups"] = static_cast<double>(groups);
+}
+BENCHMARK(BM_MergeScopesTo64)->Arg(kSmall)->Arg(13'581)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+
+void BM_BreadthFirstIndex(benchmark::State& state) {
+  const OpGraph graph = testing::large_graph(static_cast<std::uint32_t>(state.range(0)));
+  for (auto _ : state) benchmark::DoNotOptimize(breadth_first_index(graph));
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_BreadthFirstIndex)->Arg(kSmall)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();
