@@ -96,8 +96,10 @@ void Recorder::commit(runtime::Context& context) {
   require(db_->commit());
   for (const Uncommitted& one : std::exchange(uncommitted_, {})) {
     const messages::EpisodeMeasured& m = one.committed.measured;
-    context.send(kTracker, one.committed);
-    context.send(kLearner, one.committed, one.bulk);
+    if (options_.learned) {
+      context.send(kTracker, one.committed);
+      context.send(kLearner, one.committed, one.bulk);
+    }
     messages::MeasurementCommitted receipt = one.committed;
     receipt.actions = {};
     context.send(sampler_name(m.controller), receipt);

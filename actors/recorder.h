@@ -19,6 +19,7 @@ struct RecorderOptions {
   std::size_t commit_rows = 256;                      ///< or as soon as there are so many.
   std::uint64_t first_seq = 1;                        ///< To go on with.
   double best_step_time_s = 0;                        ///< Of the run so far; 0: none.
+  bool learned = true;                                ///< False: there is no tracker and no learner to tell.
 };
 
 /// A valid placement that is better than all before it, once it is on disk.

@@ -353,6 +353,14 @@ Result<Counters> RunDb::counters() {
   });
 }
 
+Result<std::uint64_t> RunDb::next_episode() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, "SELECT COALESCE(MAX(episode) + 1, 0) FROM episodes"};
+    q.executeStep();
+    return back(q.getColumn(0).getInt64());
+  });
+}
+
 Result<std::optional<BestRow>> RunDb::best() {
   auto found = state_->guarded([&]() -> std::optional<BestRow> {
     SQLite::Statement q{state_->db,

@@ -94,6 +94,7 @@ class RunDb {
 
   Result<RunFacts> facts();
   Result<Counters> counters();
+  Result<std::uint64_t> next_episode();  ///< One more than the highest episode; 0 if there is none.
   Result<std::optional<BestRow>> best();
   Result<std::vector<EpisodeRow>> episodes(std::uint64_t from_seq, std::size_t limit);
   Result<std::vector<MeasurementRow>> measurements(std::uint64_t from_episode_seq, std::size_t limit);

@@ -1,0 +1,87 @@
+#pragma once
+/// What `emplace run` is told: one struct of options with their defaults, one table of fields from which the reader,
+/// --set, the resolved copy and configs/reference.toml all come.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace emplace::launcher {
+
+/// A time in seconds that is written with a unit: "60s".
+struct Duration {
+  double seconds = 0;
+};
+
+struct RunConfig {
+  struct Run {
+    std::uint64_t seed = 1;
+    Duration budget{60};
+    std::uint64_t episodes = 0;
+    std::string dir;
+    bool deterministic = false;
+    std::uint32_t lag = 1;
+    std::vector<std::string> starts = {"scratch"};
+  } run;
+  struct Input {
+    std::string graph, devices;
+    double reserve = 0;
+  } input;
+  struct Pipeline {
+    std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4;
+    std::uint64_t max_staleness = 64;
+  } pipeline;
+  struct Executor {
+    std::string kind = "sim", dispatch = "program";
+    std::uint32_t count = 1, window = 512;
+    Duration delay;
+    double delay_spread = 1;
+  } executor;
+  struct Policy {
+    std::string method = "hierarchical";
+    std::uint32_t groups = 256, hidden = 256, grouper_hidden = 64, type_embedding = 20, vocabulary = 200, placements = 4;
+    std::uint32_t feature_outputs = 6, feature_dims = 4, feature_neighbours = 6;
+    double tanh_constant = 5, temperature = 10, noise = 0.1;
+    std::uint64_t noise_updates = 500;
+    double learning_rate = 0.1, learning_rate_decay = 1;
+    std::uint64_t decay_every = 50, decay_from = 400;
+    double clip_norm = 1, entropy = 0;
+    bool scaled_features = true, sees_group = false, start_at_scopes = false, share_time_steps = false;
+    double grouper_scale = 1, grouper_confidence = 12, table_scale = 0, start_probability = 0.85;
+  } policy;
+  struct Reward {
+    std::string transform = "sqrt";
+    double failing_signal = 10;
+    bool graded_memory = false;
+    double penalty_base = 0.2, penalty_per_gb = 0.5;
+    double baseline_decay = 0.9;
+    bool baseline_from_failing_signal = false, normalise = false;
+    std::uint64_t valid_only_after = 500;
+  } reward;
+  struct Compare {
+    std::vector<std::string> baselines = {"single-cpu", "single-gpu", "random", "round-robin", "contiguous", "expert"};
+  } compare;
+  struct Record {
+    Duration commit_every{0.005};
+    std::uint32_t commit_rows = 256;
+    std::uint64_t checkpoint_every = 50;
+  } record;
+};
+
+/// Reads a config; relative paths in [input] are looked up beside the file, then from the current folder.
+/// Errors: kIo; kInvalid with file and line: an unknown key (the nearest is named), a wrong kind, unit or value.
+Result<RunConfig> load_config(const std::filesystem::path& path);
+Result<RunConfig> parse_config(std::string_view toml, std::string_view where);
+/// "section.key=value", the value as TOML or as plain text. Errors: kInvalid.
+Result<Unit> set_option(RunConfig& config, std::string_view assignment);
+/// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what each means.
+std::string to_toml(const RunConfig& config, bool documented);
+/// Values that no run can have. Errors: kInvalid, naming the key.
+Result<Unit> check_config(const RunConfig& config);
+
+}  // namespace emplace::launcher

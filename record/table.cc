@@ -1,0 +1,73 @@
+#include "record/table.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/text/words.h"
+#include "base/units.h"
+
+namespace emplace::record {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "+%.0f %%", share * 100);
+  return text;
+}
+
+/// Display width: bytes that begin a UTF-8 character.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s, const std::vector<std::string>& device_names) {
+  std::size_t fastest = rows.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool better = fastest == rows.size() || rows[i].measurement.step_time_s < rows[fastest].measurement.step_time_s;
+    if (rows[i].found && rows[i].measurement.valid && better) fastest = i;
+  }
+  std::vector<Cells> table{{"", "method", "step time", "above bound"}};
+  for (const std::string& name : device_names) table[0].push_back("peak " + printable(name, 20));
+  for (const char* head : {"moved", "evaluations", "time"}) table[0].push_back(head);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const TableRow& row = rows[i];
+    Cells cells{i == fastest ? "*" : "", printable(row.method, 40)};
+    if (!row.found) {
+      cells.push_back(printable(row.note, 80));
+    } else {
+      const Measurement& m = row.measurement;
+      cells.push_back(m.valid ? format_seconds(m.step_time_s) : "does not fit");
+      cells.push_back(!m.valid ? "+" + format_bytes(m.bytes_over) : lower_bound_s > 0 ? percent(m.step_time_s / lower_bound_s - 1) : "");
+      for (const std::int64_t peak : m.peak_bytes) cells.push_back(format_bytes(peak));
+      cells.push_back(format_bytes(m.bytes_moved));
+      cells.push_back(std::to_string(row.evaluations));
+      cells.push_back(format_seconds(row.wall_s));
+    }
+    table.push_back(std::move(cells));
+  }
+  std::vector<std::size_t> widths(table[0].size(), 0);
+  for (const Cells& cells : table) {
+    if (cells.size() < table[0].size()) continue;
+    for (std::size_t c = 0; c < cells.size(); ++c) widths[c] = std::max(widths[c], width(cells[c]));
+  }
+  for (const Cells& cells : table) widths[1] = std::max(widths[1], width(cells[1]));
+  std::string out;
+  for (const Cells& cells : table) {
+    std::string line;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string pad(widths[c] > width(cells[c]) ? widths[c] - width(cells[c]) : 0, ' ');
+      const bool left = c <= 1 || cells.size() < table[0].size();
+      line += (c == 0 ? "" : c == 1 ? " " : "  ") + (left ? cells[c] + pad : pad + cells[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  if (lower_bound_s > 0) out += "\nno placement takes less than " + format_seconds(lower_bound_s) + " (proven bound)\n";
+  return out;
+}
+
+}  // namespace emplace::record
