@@ -35,9 +35,10 @@ struct NodeOptions {
   Nanos handler_limit{0};              ///< An own-loop handler that takes longer ends the node; 0: no limit.
   std::size_t mailbox_items = 65'536;  ///< Per loop.
   std::size_t mailbox_bytes = 256u << 20;  ///< Per loop and per peer.
-  std::size_t batch_bytes = 64u << 10;     ///< Small messages to one peer share frames of up to so much.
-  int restarts_per_minute = 3;             ///< Of each actor that throws.
-  bool insecure = false;                   ///< Allow a tcp address beyond this machine, without encryption.
+  /// Small messages to one peer share frames of up to so much: four of 16 KiB with their heads.
+  std::size_t batch_bytes = (64u << 10) + 1'024;
+  int restarts_per_minute = 3;  ///< Of each actor that throws.
+  bool insecure = false;        ///< Allow a tcp address beyond this machine, without encryption.
   bool (*known_type)(std::uint16_t) =
       nullptr;  ///< Asked of every message from another node: messages::is_known.
   /// An actor threw. Called on its loop, before it is restarted or the node ends.

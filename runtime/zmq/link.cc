@@ -13,6 +13,17 @@ namespace {
 
 constexpr std::size_t kCopyBelow = 4096;  // A smaller batch is cheaper to copy than to hand over.
 
+/// A batch on its way; its memory returns to the pool.
+struct Block {
+  Block(messages::Bytes block, std::shared_ptr<BlockPool> from)
+      : bytes{std::move(block)}, pool{std::move(from)} {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { pool->give(std::move(bytes)); }
+  messages::Bytes bytes;
+  std::shared_ptr<BlockPool> pool;
+};
+
 /// A ZeroMQ message over memory that `Owner` keeps; freed by whichever thread is last.
 template <class Owner>
 zmq::message_t lend(Owner owner, std::span<const std::byte> bytes) {
@@ -27,6 +38,25 @@ zmq::message_t lend(Owner owner, std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+messages::Bytes BlockPool::take(std::size_t capacity) {
+  messages::Bytes block;
+  {
+    const std::scoped_lock lock{mutex_};
+    if (!blocks_.empty()) {
+      block = std::move(blocks_.back());
+      blocks_.pop_back();
+    }
+  }
+  block.clear();
+  block.reserve(capacity);
+  return block;
+}
+
+void BlockPool::give(messages::Bytes block) {
+  const std::scoped_lock lock{mutex_};
+  if (blocks_.size() < kKept) blocks_.push_back(std::move(block));
+}
 
 bool Link::push(messages::Envelope envelope, std::span<const std::byte> body,
                 const messages::SharedBytes& bulk) {
@@ -101,11 +131,10 @@ void Link::seal() {
     sealed.parts[0] = zmq::message_t{open_.data(), open_.size()};
     open_.clear();
   } else {
-    auto owner = std::make_unique<messages::Bytes>(std::move(open_));
-    const std::span<const std::byte> bytes{*owner};
-    sealed.parts[0] = lend(std::move(owner), bytes);
-    open_ = {};
-    open_.reserve(limits_.batch_bytes);
+    auto block = std::make_unique<Block>(std::move(open_), pool_);
+    const std::span<const std::byte> bytes{block->bytes};
+    sealed.parts[0] = lend(std::move(block), bytes);
+    open_ = pool_->take(limits_.batch_bytes);
   }
   sealed.num_parts = 1;
   sealed.messages = std::exchange(open_numbered_, 0);
@@ -182,8 +211,9 @@ bool receive(zmq::socket_t& socket, std::string* routing_id, Received& received)
 }  // namespace emplace::runtime
 
 #if defined(__SANITIZE_THREAD__)
-/// Read by the thread sanitizer at start. What libzmq does inside with its own memory is invisible to it but for the libc
-/// calls that libzmq makes, which would look like races; what crosses to us is annotated and stays under watch.
+/// Read by the thread sanitizer at start. What libzmq does inside with its own memory is invisible to it but
+/// for the libc calls that libzmq makes, which would look like races; what crosses to us is annotated and
+/// stays under watch.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "called_from_lib:libzmq.so";
 }

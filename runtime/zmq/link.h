@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,19 @@
 #include "runtime/zmq/frame.h"
 
 namespace emplace::runtime {
+
+/// Memory of sent batches, to be written again while its pages are warm. Thread: any.
+class BlockPool {
+ public:
+  /// An empty block with room for `capacity`.
+  messages::Bytes take(std::size_t capacity);
+  void give(messages::Bytes block);
+
+ private:
+  static constexpr std::size_t kKept = 16;
+  std::mutex mutex_;
+  std::vector<messages::Bytes> blocks_;  // Guarded by mutex_.
+};
 
 /// Thread: the loop that owns its socket.
 class Link {
@@ -73,6 +87,7 @@ class Link {
   Limits limits_;
   bool numbered_;
   LiveCounters* counters_;
+  std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   std::deque<Sealed> queue_;
   messages::Bytes open_;  // The batch that still grows.
   std::size_t open_messages_ = 0;
