@@ -1,0 +1,212 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "launcher/build_info.h"
+#include "launcher/command.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::pair<const char*, Verbosity> kLevels[] = {
+    {"debug", Verbosity::kDebug}, {"info", Verbosity::kInfo}, {"warning", Verbosity::kWarning}, {"error", Verbosity::kError}};
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views{known.begin(), known.end()};
+  const std::string_view near = nearest_word(word, views);
+  return near.empty() ? std::string{} : "did you mean '" + std::string{near} + "'?";
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// What was given and nobody takes.
+Error unexpected(const std::string& where, const std::string& word, const CLI::App& app) {
+  const bool option = word.starts_with('-');
+  const std::string bare = word.substr(0, word.find('='));
+  const std::string near = option ? suggestion(bare, option_names(app)) : "";
+  return invalid(where, (option ? "unknown option '" : "unexpected argument '") + printable(bare, 80) + "'",
+                 near.empty() ? "'" + where + " --help' lists what it takes" : near);
+}
+
+void declare_common(CLI::App& app, CommonOptions& common, CLI::Option*& seed) {
+  app.add_flag("--json", common.json, "One JSON object on standard output, nothing else there");
+  app.add_flag("--quiet,-q", common.quiet, "No progress and no notes");
+  app.add_option("--log-level", common.log_level_name, "debug, info, warning or error")->capture_default_str();
+  seed = app.add_option("--seed", common.seed, "Decides every random number")->capture_default_str();
+}
+
+Result<Unit> finish_common(const std::string& where, CommonOptions& common, const CLI::Option& seed) {
+  common.seed_given = seed.count() > 0;
+  for (const auto& [name, level] : kLevels) {
+    if (common.log_level_name != name) continue;
+    common.log_level = level;
+    return Unit{};
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, level] : kLevels) names.emplace_back(name);
+  const std::string near = suggestion(common.log_level_name, names);
+  return invalid(where, "--log-level '" + printable(common.log_level_name, 40) + "' is unknown",
+                 near.empty() ? "levels: debug, info, warning, error" : near);
+}
+
+/// The command line as a tree of CLI11's, one branch per command.
+class Parser {
+ public:
+  explicit Parser(const Commands& commands) : app_{"Learns where each operation of a neural network should run.", "emplace"} {
+    app_.set_version_flag("--version", describe(build_info()));
+    app_.require_subcommand(0, 1);
+    app_.allow_extras();  // Named in our own words below.
+    app_.footer("Exit status: 0 done, 2 bad input, 3 no valid placement, 4 a run failed, 130/143 interrupted.");
+    branches_.reserve(commands.size());
+    for (const auto& command : commands) {
+      CLI::App* sub = app_.add_subcommand(std::string{command->name()}, std::string{command->summary()});
+      sub->allow_extras();
+      branches_.push_back({command.get(), sub, {}, nullptr});
+      Branch& branch = branches_.back();
+      Options options{*sub};
+      command->declare(options);
+      declare_common(*sub, branch.common, branch.seed);
+    }
+  }
+
+  struct Branch {
+    Command* command;
+    CLI::App* app;
+    CommonOptions common;
+    CLI::Option* seed;
+  };
+
+  /// The command to run; null if help or version was printed. Errors: kInvalid.
+  Result<Branch*> parse(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& asked) {  // --help, --version.
+      app_.exit(asked);
+      return static_cast<Branch*>(nullptr);
+    } catch (const CLI::ParseError& error) {
+      if (auto extra = first_extra()) return *extra;
+      return invalid(where(), decapitalised(error.what()), "'" + where() + " --help' shows how");
+    }
+    if (auto extra = first_extra()) return *extra;
+    Branch* chosen = this->chosen();
+    if (chosen == nullptr) return invalid("emplace", "no command was given", "'emplace --help' lists them");
+    if (auto finished = finish_common(where(), chosen->common, *chosen->seed); !finished) return finished.error();
+    return chosen;
+  }
+
+ private:
+  Branch* chosen() {
+    const auto found = std::find_if(branches_.begin(), branches_.end(), [](const Branch& b) { return b.app->parsed(); });
+    return found == branches_.end() ? nullptr : &*found;
+  }
+  std::string where() {
+    const Branch* branch = chosen();
+    return branch == nullptr ? "emplace" : "emplace " + branch->app->get_name();
+  }
+  std::optional<Error> first_extra() {
+    if (const Branch* branch = chosen()) {
+      const auto extras = branch->app->remaining();
+      if (!extras.empty()) return unexpected(where(), extras.front(), *branch->app);
+      return std::nullopt;
+    }
+    const auto extras = app_.remaining();
+    if (extras.empty()) return std::nullopt;
+    const auto word = std::find_if(extras.begin(), extras.end(), [](const std::string& w) { return !w.starts_with('-'); });
+    if (word == extras.end()) return unexpected("emplace", extras.front(), app_);
+    std::vector<std::string> names;
+    for (const Branch& branch : branches_) names.push_back(branch.app->get_name());
+    const std::string near = suggestion(*word, names);
+    return invalid("emplace", "unknown command '" + printable(*word, 60) + "'",
+                   near.empty() ? "'emplace --help' lists the commands" : near);
+  }
+  static std::string decapitalised(std::string text) {
+    if (text.size() > 1 && std::isupper(static_cast<unsigned char>(text[1])) == 0) {
+      text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+    }
+    return text;
+  }
+
+  CLI::App app_;
+  std::vector<Branch> branches_;
+};
+
+}  // namespace
+
+Options& Options::operand(const char* name, std::string& value, const char* help) {
+  app_.add_option(name, value, help)->required();
+  return *this;
+}
+Options& Options::required(const char* names, std::string& value, const char* help) {
+  app_.add_option(names, value, help)->required();
+  return *this;
+}
+Options& Options::option(const char* names, std::string& value, const char* help) {
+  CLI::Option* option = app_.add_option(names, value, help);
+  if (!value.empty()) option->capture_default_str();
+  return *this;
+}
+Options& Options::option(const char* names, std::uint64_t& value, const char* help) {
+  app_.add_option(names, value, help)->capture_default_str();
+  return *this;
+}
+Options& Options::option(const char* names, std::vector<std::string>& values, const char* help) {
+  app_.add_option(names, values, help)->delimiter(',')->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return *this;
+}
+Options& Options::repeated(const char* names, std::vector<std::string>& values, const char* help) {
+  app_.add_option(names, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return *this;
+}
+Options& Options::flag(const char* names, bool& value, const char* help) {
+  app_.add_flag(names, value, help);
+  return *this;
+}
+
+ExitStatus exit_status(Errc code) {
+  switch (code) {
+    case Errc::kInvalid:
+    case Errc::kIo:
+    case Errc::kUnsupported: return ExitStatus::kBadInput;
+    case Errc::kOutOfMemory:
+    case Errc::kNoPlacement: return ExitStatus::kNoPlacement;
+    case Errc::kDeadline:
+    case Errc::kPeerLost:
+    case Errc::kRunFailed: return ExitStatus::kRunFailed;
+  }
+  return ExitStatus::kRunFailed;
+}
+
+int run_command_line(int argc, const char* const* argv, const Commands& commands) {
+  Parser parser{commands};
+  auto parsed = parser.parse(argc, argv);
+  if (!parsed) {
+    Console{{}, stdout, stderr}.error(parsed.error().context);
+    return static_cast<int>(exit_status(parsed.error().code));
+  }
+  if (*parsed == nullptr) return 0;
+  Console console{(*parsed)->common, stdout, stderr};
+  const Result<ExitStatus> done = (*parsed)->command->run(console);
+  if (!done) {
+    console.error(done.error().context);
+    return static_cast<int>(exit_status(done.error().code));
+  }
+  if (!console.flush()) {
+    console.error("standard output: cannot be written; is the disk full?");
+    return static_cast<int>(ExitStatus::kBadInput);
+  }
+  return static_cast<int>(*done);
+}
+
+}  // namespace emplace::launcher

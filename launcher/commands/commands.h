@@ -1,0 +1,21 @@
+#pragma once
+/// Every command of `emplace`, in the order of its help. A new one adds its file, its line here and one in commands.cc.
+
+#include <memory>
+
+#include "launcher/command.h"
+
+namespace emplace::launcher {
+
+Commands all_commands();
+
+std::unique_ptr<Command> make_place();
+std::unique_ptr<Command> make_compare();
+std::unique_ptr<Command> make_evaluate();
+std::unique_ptr<Command> make_bound();
+std::unique_ptr<Command> make_inspect();
+std::unique_ptr<Command> make_import();
+std::unique_ptr<Command> make_doctor();
+std::unique_ptr<Command> make_version();
+
+}  // namespace emplace::launcher

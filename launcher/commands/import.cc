@@ -1,0 +1,44 @@
+#include <string>
+
+#include "base/text/words.h"
+#include "graph/graph_file.h"
+#include "launcher/commands/commands.h"
+#include "launcher/inputs.h"
+#include "launcher/json_object.h"
+
+namespace emplace::launcher {
+namespace {
+
+class Import final : public Command {
+ public:
+  std::string_view name() const override { return "import"; }
+  std::string_view summary() const override { return "Reads a graph of any known format and writes it as emplace-graph"; }
+  void declare(Options& options) override {
+    options.operand("FILE", file_, "ONNX or emplace-graph, recognised by its content");
+    options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
+  }
+  Result<ExitStatus> run(Console& console) override {
+    const auto graph = open_graph(file_);
+    if (!graph) return graph.error();
+    if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
+    if (console.json()) {
+      JsonObject json;
+      json.add("graph", graph->name()).add("output", output_).add("graph_sha256", graph_sha256(*graph));
+      json.add("ops", std::uint64_t{graph->num_ops()}).add("edges", std::uint64_t{graph->num_edges()});
+      console.print(json.text());
+    } else {
+      console.print(printable(output_) + ": " + printable(graph->name()) + ", " + std::to_string(graph->num_ops()) + " ops, " +
+                    std::to_string(graph->num_edges()) + " edges");
+    }
+    return ExitStatus::kDone;
+  }
+
+ private:
+  std::string file_, output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_import() { return std::make_unique<Import>(); }
+
+}  // namespace emplace::launcher

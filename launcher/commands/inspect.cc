@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "graph/graph_file.h"
+#include "graph/grouping.h"
+#include "graph/order.h"
+#include "launcher/commands/commands.h"
+#include "launcher/inputs.h"
+#include "launcher/json_object.h"
+#include "placement/bound.h"
+#include "placement/cost_model.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::size_t kTypesShown = 12, kPathShown = 8;
+
+struct TypeCount {
+  std::string type;
+  std::int64_t ops = 0, flops = 0, bytes = 0;
+};
+
+/// What a graph is, machine aside.
+struct Census {
+  std::vector<TypeCount> types;  ///< Most frequent first.
+  std::int64_t flops = 0, state_bytes = 0, tensor_bytes = 0;
+  std::map<std::string, std::int64_t> phases;
+  std::size_t classes = 0, depth = 0;
+};
+
+Census census_of(const OpGraph& graph) {
+  Census census;
+  census.types.resize(graph.num_types());
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op{i};
+    TypeCount& type = census.types[index(graph.type(op))];
+    if (type.ops++ == 0) type.type = graph.type_name(op);
+    type.flops += graph.flops(op);
+    for (std::size_t k = 0; k < graph.num_outputs(op) && !graph.is_view(op); ++k) type.bytes += graph.bytes(graph.output(op, k));
+    census.state_bytes += graph.param_bytes(op);
+    ++census.phases[std::string{phase_name(graph.phase(op))}];
+  }
+  for (const TypeCount& type : census.types) census.flops += type.flops, census.tensor_bytes += type.bytes;
+  std::stable_sort(census.types.begin(), census.types.end(), [](const TypeCount& a, const TypeCount& b) { return a.ops > b.ops; });
+  census.classes = colocation_groups(graph).num_groups;
+  const std::vector<std::uint32_t> level = levels(graph);
+  census.depth = *std::max_element(level.begin(), level.end()) + std::size_t{1};
+  return census;
+}
+
+/// The chain that bounds the step from below: every op on the fastest device that it may use.
+CriticalPath path_on(const Inputs& inputs, const CostTable& costs) {
+  std::vector<std::int64_t> fastest(inputs.graph.num_ops());
+  for (std::uint32_t i = 0; i < fastest.size(); ++i) {
+    std::int64_t best = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
+      const auto device = static_cast<DeviceId>(d);
+      if (inputs.constraints.allows(OpId{i}, device)) best = std::min(best, costs.ns(device, OpId{i}));
+    }
+    fastest[i] = best;
+  }
+  return critical_path(inputs.graph, fastest);
+}
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+std::string padded(std::string text, std::size_t width, bool right = false) {
+  const std::size_t shown = display_width(text);
+  if (shown < width) text.insert(right ? 0 : text.size(), width - shown, ' ');
+  return text;
+}
+
+std::string gigaflops(std::int64_t flops) {
+  const std::string tenths = std::to_string((flops + 50'000'000) / 100'000'000);
+  const std::string whole = tenths.size() > 1 ? tenths.substr(0, tenths.size() - 1) : "0";
+  return whole + "." + tenths.back() + " GFLOP";
+}
+
+class Inspect final : public Command {
+ public:
+  std::string_view name() const override { return "inspect"; }
+  std::string_view summary() const override { return "Ops, edges, op types, bytes, flops, groups, critical path"; }
+  void declare(Options& options) override {
+    options.operand("GRAPH", graph_, "Graph file").option("--devices,-d", devices_, "Device file: adds times and the critical path");
+  }
+  Result<ExitStatus> run(Console& console) override {
+    if (devices_.empty()) {
+      const auto graph = open_graph(graph_);
+      if (!graph) return graph.error();
+      console.print(console.json() ? graph_json(*graph).text() : graph_text(*graph));
+      return ExitStatus::kDone;
+    }
+    const auto inputs = open_inputs(graph_, devices_, "");
+    if (!inputs) return inputs.error();
+    const CostTable costs{inputs->graph, inputs->devices};
+    if (console.json()) {
+      JsonObject json = graph_json(inputs->graph);
+      add_machine(json, *inputs, costs);
+      console.print(json.text());
+    } else {
+      console.print(graph_text(inputs->graph) + machine_text(*inputs, costs));
+    }
+    return ExitStatus::kDone;
+  }
+
+ private:
+  static JsonObject graph_json(const OpGraph& graph);
+  static std::string graph_text(const OpGraph& graph);
+  static void add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs);
+  static std::string machine_text(const Inputs& inputs, const CostTable& costs);
+
+  std::string graph_, devices_;
+};
+
+double alone_s(const CostTable& costs, DeviceId device) {
+  const auto row = costs.row_ns(device);
+  return static_cast<double>(std::accumulate(row.begin(), row.end(), std::int64_t{0})) * 1e-9;
+}
+
+JsonObject Inspect::graph_json(const OpGraph& graph) {
+  const Census census = census_of(graph);
+  JsonObject types, phases, json;
+  for (const TypeCount& type : census.types) types.add(type.type, type.ops);
+  for (const auto& [phase, ops] : census.phases) phases.add(phase, ops);
+  json.add("graph", graph.name()).add("graph_sha256", graph_sha256(graph)).add("source", graph.source());
+  json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
+  json.add("tensors", std::uint64_t{graph.num_tensors()}).add("op_types", std::move(types)).add("phases", std::move(phases));
+  json.add("flops", census.flops).add("state_bytes", census.state_bytes).add("tensor_bytes", census.tensor_bytes);
+  json.add("groups", std::uint64_t{graph.num_groups() - 1}).add("colocation_classes", std::uint64_t{census.classes});
+  json.add("depth", std::uint64_t{census.depth});
+  return json;
+}
+
+std::string Inspect::graph_text(const OpGraph& graph) {
+  const Census census = census_of(graph);
+  std::string text = printable(graph.name()) + "\n";
+  if (!graph.source().empty()) text += "  from        " + printable(graph.source()) + "\n";
+  text += "  ops         " + grouped(static_cast<std::int64_t>(graph.num_ops())) + " of " + std::to_string(graph.num_types()) + " types\n";
+  text += "  edges       " + grouped(static_cast<std::int64_t>(graph.num_edges())) + "\n";
+  text += "  work        " + gigaflops(census.flops) + "\n";
+  text += "  state       " + format_bytes(census.state_bytes) + "\n";
+  text += "  tensors     " + grouped(static_cast<std::int64_t>(graph.num_tensors())) + ", " + format_bytes(census.tensor_bytes) + " without views\n";
+  text += "  groups      " + grouped(static_cast<std::int64_t>(graph.num_groups()) - 1) + " scopes, " + grouped(static_cast<std::int64_t>(census.classes)) + " co-location classes\n";
+  text += "  depth       " + grouped(static_cast<std::int64_t>(census.depth)) + " ops\n";
+  text += "  phases     ";
+  for (const auto& [phase, ops] : census.phases) text.append(" ").append(phase).append(" ").append(grouped(ops));
+  text += "\n\n" + padded("  type", 42) + padded("ops", 8, true) + padded("work", 16, true) + padded("results", 13, true) + "\n";
+  for (std::size_t t = 0; t < std::min(kTypesShown, census.types.size()); ++t) {
+    const TypeCount& type = census.types[t];
+    text += padded("  " + printable(type.type, 38), 42) + padded(grouped(type.ops), 8, true) + padded(gigaflops(type.flops), 16, true) +
+            padded(format_bytes(type.bytes), 13, true) + "\n";
+  }
+  if (census.types.size() > kTypesShown) text += "  and " + std::to_string(census.types.size() - kTypesShown) + " types more (--json lists all)\n";
+  return text;
+}
+
+void Inspect::add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs) {
+  std::vector<JsonObject> devices;
+  for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
+    const auto id = static_cast<DeviceId>(d);
+    JsonObject device;
+    device.add("name", inputs.devices[id].name).add("profile", inputs.devices[id].profile.name);
+    device.add("memory_bytes", inputs.devices[id].memory_bytes).add("all_ops_s", alone_s(costs, id));
+    devices.push_back(std::move(device));
+  }
+  const CriticalPath path = path_on(inputs, costs);
+  std::vector<std::string> ops;
+  for (const OpId op : path.ops) ops.emplace_back(inputs.graph.name(op));
+  JsonObject critical;
+  critical.add("length_s", static_cast<double>(path.length_ns) * 1e-9).add("ops", std::span<const std::string>{ops});
+  const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
+  json.add("devices", std::move(devices)).add("critical_path", std::move(critical)).add("lower_bound_s", bound.seconds());
+}
+
+std::string Inspect::machine_text(const Inputs& inputs, const CostTable& costs) {
+  std::string text = "\n" + padded("  device", 14) + padded("profile", 22) + padded("memory", 13, true) + padded("all ops alone", 16, true) + "\n";
+  for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
+    const auto id = static_cast<DeviceId>(d);
+    const Device& device = inputs.devices[id];
+    text += padded("  " + printable(device.name), 14) + padded(printable(device.profile.name), 22) +
+            padded(format_bytes(device.memory_bytes), 13, true) + padded(format_seconds(alone_s(costs, id)), 16, true) + "\n";
+  }
+  const CriticalPath path = path_on(inputs, costs);
+  const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
+  text += "\n  lower bound    " + format_seconds(bound.seconds()) + " (" + std::string{bound.which()} + ")\n";
+  text += "  critical path  " + format_seconds(bound.path_s) + " over " + grouped(static_cast<std::int64_t>(path.ops.size())) + " ops; the longest on it:\n";
+  const auto fastest_ns = [&](OpId op) { return costs.best_ns(op); };
+  std::vector<OpId> longest = path.ops;
+  std::stable_sort(longest.begin(), longest.end(), [&](OpId a, OpId b) { return fastest_ns(a) > fastest_ns(b); });
+  for (std::size_t i = 0; i < std::min(kPathShown, longest.size()); ++i) {
+    text += padded(format_seconds(static_cast<double>(fastest_ns(longest[i])) * 1e-9), 14, true) + "  " + printable(inputs.graph.name(longest[i]), 60) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect() { return std::make_unique<Inspect>(); }
+
+}  // namespace emplace::launcher

@@ -1,0 +1,57 @@
+#pragma once
+/// What several commands say about a placement, in words and in JSON (INTERFACE.md, "JSON results").
+
+#include <optional>
+#include <string>
+
+#include "executor/executor.h"
+#include "heuristics/method.h"
+#include "launcher/command.h"
+#include "launcher/console.h"
+#include "launcher/json_object.h"
+#include "launcher/stop_signal.h"
+#include "placement/device.h"
+#include "placement/measurement.h"
+
+namespace emplace::launcher {
+
+/// Why a measurement is not valid: "gpu:0 needs 3.04 GiB and has 2.50 GiB". Empty if it is valid.
+std::string misfit(const Measurement& measured, const DeviceSet& devices);
+
+/// step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes, busy_s, bytes_moved, executor, samples_s.
+JsonObject measured_json(const Measurement& measured, const DeviceSet& devices, std::string_view executor);
+
+/// The same for people: step time, then a line per device.
+std::string measured_text(const Measurement& measured, const DeviceSet& devices);
+
+/// The fastest valid placement of everything on one device, if there is one.
+struct SingleBest {
+  DeviceId device{};
+  double step_time_s = 0;
+};
+Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Executor& executor);
+/// A warning if `step_time_s` is slower than that; empty otherwise.
+std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single, const DeviceSet& devices);
+
+/// An executor that shows how far a method has come and ends it when a signal arrives (kRunFailed).
+class WatchedExecutor final : public Executor {
+ public:
+  WatchedExecutor(Executor& executor, LiveView& view, const StopSignal& stop) : executor_{executor}, view_{view}, stop_{stop} {}
+  /// What the view says it is doing: "random (3 of 6)".
+  void begin(std::string what);
+  std::string_view kind() const override { return executor_.kind(); }
+  Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
+
+ private:
+  Executor& executor_;
+  LiveView& view_;
+  const StopSignal& stop_;
+  std::string what_;
+  std::uint64_t evaluations_ = 0;
+  double best_s_ = 0;  // 0: none fits yet.
+};
+
+/// The status of a process that a signal ended cleanly.
+ExitStatus stopped_by(int signal);
+
+}  // namespace emplace::launcher
