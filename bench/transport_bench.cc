@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -140,7 +141,8 @@ int raw_echo(const std::string& endpoint, std::size_t bytes, long trips) {
 /// Sends as fast as it is let.
 class Source final : public Actor {
  public:
-  Source(std::size_t bytes, long messages) : left_{messages + 1} {
+  Source(std::size_t bytes, long messages)
+      : burst_{std::clamp<std::size_t>((1u << 20) / bytes, 4, 4'096)}, left_{messages + 1} {
     if (bytes >= kBulkFrom) {
       bulk_ = messages::SharedBytes::adopt(std::vector<std::uint8_t>(bytes, 'x'));
     } else {
@@ -153,7 +155,7 @@ class Source final : public Actor {
  private:
   void push(Context& context) {
     bool room = true;
-    for (int burst = 0; burst < kBurst && left_ > 0 && room; ++burst) {
+    for (std::size_t i = 0; i < burst_ && left_ > 0 && room; ++i) {
       room = context.send(sink_, load_, bulk_);
       left_ -= room ? 1 : 0;
     }
@@ -161,7 +163,7 @@ class Source final : public Actor {
     if (left_ > 0)
       context.after(std::chrono::milliseconds{room ? 0 : 1}, [this, &context] { push(context); });
   }
-  static constexpr int kBurst = 4'096;
+  const std::size_t burst_;  // A turn's worth: about 1 MiB.
   const ActorId sink_ = actor_id("sink");
   Load load_;
   messages::SharedBytes bulk_;
@@ -251,7 +253,7 @@ double actors_round_trip(std::size_t bytes, long trips, Home home) {
 int other_side(const std::string& role, const std::string& endpoint, std::size_t bytes, long messages) {
   if (role == "--raw-sender") return raw_sender(endpoint, bytes, messages);
   if (role == "--raw-echo") return raw_echo(endpoint, bytes, messages);
-  const auto node = make_node({.name = "node/0", .upstream = endpoint});
+  const auto node = make_node({.name = "node/0", .upstream = endpoint, .mailbox_bytes = 8u << 20});
   if (role == "--source") (void)node->spawn<Source>("source", Home::kIoLoop, bytes, messages);
   if (role == "--echo") (void)node->spawn<Echo>("echo", Home::kIoLoop);
   if (role == "--echo-own") (void)node->spawn<Echo>("echo", Home::kOwnLoop);

@@ -30,7 +30,7 @@ class BlockPool {
   void give(messages::Bytes block);
 
  private:
-  static constexpr std::size_t kKept = 16;
+  static constexpr std::size_t kKept = 32;
   std::mutex mutex_;
   std::vector<messages::Bytes> blocks_;  // Guarded by mutex_.
 };

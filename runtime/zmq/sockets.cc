@@ -12,8 +12,9 @@ namespace emplace::runtime {
 namespace {
 
 constexpr std::size_t kMaxIpcPath = sizeof(sockaddr_un::sun_path) - 1;  // 107 on Linux.
-constexpr int kFramesInSocket = 256;                                    // Our own queues hold the rest.
-constexpr int kFramesBetweenLoops = 64;                                 // Inproc adds both sides.
+constexpr int kFramesInSocket =
+    64;  // 4 MiB of full batches, which stay in the cache; our own queues hold the rest.
+constexpr int kFramesBetweenLoops = 64;  // Inproc adds both sides.
 constexpr std::int64_t kMaxFrameBytes = 64ll << 20;
 
 void set_common(zmq::socket_t& socket) {
