@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/text/words.h"
@@ -40,11 +42,19 @@ Error unexpected(const std::string& where, const std::string& word, const CLI::A
                  near.empty() ? "'" + where + " --help' lists what it takes" : near);
 }
 
+/// CLI11 would take -1, and what is beyond 64 bits, for very large numbers.
+std::string whole_number(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole ? std::string{} : "'" + printable(text, 40) + "' is not a whole number below 2^64";
+}
+
 void declare_common(CLI::App& app, CommonOptions& common, CLI::Option*& seed) {
   app.add_flag("--json", common.json, "One JSON object on standard output, nothing else there");
   app.add_flag("--quiet,-q", common.quiet, "No progress and no notes");
   app.add_option("--log-level", common.log_level_name, "debug, info, warning or error")->capture_default_str();
-  seed = app.add_option("--seed", common.seed, "Decides every random number")->capture_default_str();
+  seed = app.add_option("--seed", common.seed, "Decides every random number")->capture_default_str()->check(whole_number);
 }
 
 Result<Unit> finish_common(const std::string& where, CommonOptions& common, const CLI::Option& seed) {
@@ -119,10 +129,10 @@ class Parser {
     if (const Branch* branch = chosen()) {
       const auto extras = branch->app->remaining();
       if (!extras.empty()) return unexpected(where(), extras.front(), *branch->app);
-      return std::nullopt;
     }
     const auto extras = app_.remaining();
     if (extras.empty()) return std::nullopt;
+    if (chosen() != nullptr) return invalid("emplace", "'" + printable(extras.front(), 60) + "' stands before the command", "write it after");
     const auto word = std::find_if(extras.begin(), extras.end(), [](const std::string& w) { return !w.starts_with('-'); });
     if (word == extras.end()) return unexpected("emplace", extras.front(), app_);
     std::vector<std::string> names;
@@ -158,7 +168,7 @@ Options& Options::option(const char* names, std::string& value, const char* help
   return *this;
 }
 Options& Options::option(const char* names, std::uint64_t& value, const char* help) {
-  app_.add_option(names, value, help)->capture_default_str();
+  app_.add_option(names, value, help)->capture_default_str()->check(whole_number);
   return *this;
 }
 Options& Options::option(const char* names, std::vector<std::string>& values, const char* help) {
