@@ -2,6 +2,7 @@
 /// The bounded send queue towards one loop or one connection of a peer: small messages share frames, large
 /// ones are sent from where they lie, and what ZeroMQ will not take now waits here.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -97,6 +98,18 @@ class Link {
   std::size_t items_ = 0;  // In queue_ and open_.
   std::size_t bytes_ = 0;
   std::uint64_t next_seq_ = 1;
+};
+
+/// How many frames a socket may give in one turn. One while it is quiet, so that the answer leaves before we
+/// look again (a look that finds nothing costs a system call); twice as many each time there was more.
+class Intake {
+ public:
+  int frames() const { return frames_; }
+  void took(int frames) { frames_ = frames < frames_ ? 1 : std::min(2 * frames_, kMost); }
+
+ private:
+  static constexpr int kMost = 64;  // Then the other sockets have their turn.
+  int frames_ = 1;
 };
 
 /// A received ZeroMQ message, its routing id taken off.

@@ -10,7 +10,6 @@
 namespace emplace::runtime {
 namespace {
 
-constexpr int kFramesPerTurn = 64;
 constexpr std::chrono::milliseconds kLongestPoll{1'000};
 
 }  // namespace
@@ -82,6 +81,7 @@ void OwnLoop::run() {
   zmq::socket_t& socket = loop_side_;
   socket.connect(endpoint_);
   host_.start_all();
+  Intake inbox;
   while (true) {
     report();
     if (ending_ && !host_.busy()) {
@@ -93,9 +93,13 @@ void OwnLoop::run() {
         {{socket.handle(), 0, static_cast<short>(ZMQ_POLLIN | (full ? ZMQ_POLLOUT : 0)), 0}}};
     const auto wait = poll_timeout(shared_->clock.now(), host_.busy(), host_.next_timer(), kLongestPoll);
     zmq_poll(items.data(), 1, wait.count());
-    Received received;
-    for (int i = 0; i < kFramesPerTurn && receive(socket, nullptr, received); ++i)
-      each_message(received, [&](const Incoming& incoming) { on_message(incoming); });
+    if ((items[0].revents & ZMQ_POLLIN) != 0) {
+      Received received;
+      int taken = 0;
+      for (; taken < inbox.frames() && receive(socket, nullptr, received); ++taken)
+        each_message(received, [&](const Incoming& incoming) { on_message(incoming); });
+      inbox.took(taken);
+    }
     host_.turn();
   }
   // The I/O loop reads until it has seen the end, or closes its side at the drain deadline.

@@ -49,6 +49,8 @@ class OwnLoop {
 
   bool stopped = false;   ///< Its actors have been told to stop, and all they said then is here.
   bool finished = false;  ///< Its thread ends.
+  bool readable = false;  ///< The poll says so.
+  Intake intake;          ///< Of its messages to the I/O loop.
   bool blocked = false;   ///< The last flush could not send everything.
 
  private:

@@ -13,7 +13,6 @@
 namespace emplace::runtime {
 namespace {
 
-constexpr int kFramesPerTurn = 64;  // Of each socket; then the others have their turn.
 constexpr std::size_t kMaxParked = 4'096;
 constexpr std::chrono::milliseconds kLongestPoll{1'000};
 constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not say which peer has room again.
@@ -93,7 +92,8 @@ void Switch::stop(std::string reason) {
 }
 
 void Switch::wait_for_work() {
-  std::vector<zmq::pollitem_t> items;
+  std::vector<zmq::pollitem_t>& items = poll_items_;
+  items.clear();
   items.push_back({nullptr, wake_fd_, ZMQ_POLLIN, 0});
   const auto watch = [&](zmq::socket_t& socket, bool blocked) {
     items.push_back({socket.handle(), 0, static_cast<short>(ZMQ_POLLIN | (blocked ? ZMQ_POLLOUT : 0)), 0});
@@ -110,7 +110,14 @@ void Switch::wait_for_work() {
   const auto longest = router_blocked_ ? kBlockedPoll : kLongestPoll;
   const auto wait = poll_timeout(shared_->clock.now(), host_.busy(), next, longest);
   zmq_poll(items.data(), static_cast<int>(items.size()), wait.count());
-  if ((items[0].revents & ZMQ_POLLIN) == 0) return;
+  auto item = items.begin();
+  const auto readable = [&] { return (item++->revents & ZMQ_POLLIN) != 0; };
+  const bool woken = readable();
+  router_readable_ = router_ && readable();
+  for (std::size_t plane = 0; plane < kPlanes; ++plane)
+    dealer_readable_[plane] = dealers_[plane] && readable();
+  for (const auto& loop : loops_) loop->readable = readable();
+  if (!woken) return;
   std::uint64_t wakes = 0;
   (void)!::read(wake_fd_, &wakes, sizeof wakes);
   std::optional<std::string> asked;
@@ -122,16 +129,18 @@ void Switch::wait_for_work() {
 }
 
 void Switch::receive_all() {
-  if (router_) receive_router();
+  if (router_readable_) receive_router();
   for (std::size_t plane = 0; plane < kPlanes; ++plane)
-    if (dealers_[plane]) receive_upstream(plane);
-  for (const auto& loop : loops_) receive_loop(*loop);
+    if (dealer_readable_[plane] && dealers_[plane]) receive_upstream(plane);
+  for (const auto& loop : loops_)
+    if (loop->readable) receive_loop(*loop);
 }
 
 void Switch::receive_router() {
   std::string id;
   Received received;
-  for (int i = 0; i < kFramesPerTurn && receive(router_, &id, received); ++i) {
+  int taken = 0;
+  for (; taken < router_intake_.frames() && receive(router_, &id, received); ++taken) {
     bool stranger = false;
     const bool whole = each_message(received, [&](const Incoming& incoming) {
       if (incoming.is<Hello>()) return on_hello(id, incoming);
@@ -145,11 +154,14 @@ void Switch::receive_router() {
     if (!whole || stranger) count(counters_.malformed);
     if (stranger) say(router_, id, Bye{.reason = "this life is over", .fenced = true});
   }
+  router_intake_.took(taken);
 }
 
 void Switch::receive_upstream(std::size_t plane) {
   Received received;
-  for (int i = 0; i < kFramesPerTurn && dealers_[plane] && receive(dealers_[plane], nullptr, received); ++i) {
+  int taken = 0;
+  Intake& intake = dealer_intake_[plane];
+  for (; taken < intake.frames() && dealers_[plane] && receive(dealers_[plane], nullptr, received); ++taken) {
     const bool whole = each_message(received, [&](const Incoming& incoming) {
       head_heard_ = now_;
       if (incoming.is<Welcome>()) return on_welcome(plane, incoming);
@@ -157,12 +169,15 @@ void Switch::receive_upstream(std::size_t plane) {
     });
     if (!whole) count(counters_.malformed);
   }
+  intake.took(taken);
 }
 
 void Switch::receive_loop(OwnLoop& loop) {
   Received received;
-  for (int i = 0; i < kFramesPerTurn && receive(loop.socket(), nullptr, received); ++i)
+  int taken = 0;
+  for (; taken < loop.intake.frames() && receive(loop.socket(), nullptr, received); ++taken)
     each_message(received, [&](const Incoming& incoming) { on_loop_message(loop, incoming); });
+  loop.intake.took(taken);
 }
 
 void Switch::on_loop_message(OwnLoop& loop, const Incoming& incoming) {
