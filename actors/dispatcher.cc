@@ -40,6 +40,10 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
         peer->second.busy_s = heartbeat.busy_s;
         leases_.renew(peer->second.id, heartbeat.leases, context.now());
       },
+      [&](const messages::RunProgress& drained) {
+        drained_.insert(drained.from);
+        end_if_drained(context);
+      },
       [&](const messages::StopRun& stop) { end_run(context, stop.reason); });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
@@ -216,10 +220,7 @@ void Dispatcher::tick(runtime::Context& context) {
   requeue(ended);
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item);
   pump(context);
-  if (ending_ && (in_flight() == 0 || context.now() - ended_at_ > options_.drain)) {
-    progress_now(context);
-    return context.stop_node("");
-  }
+  end_if_drained(context);
   context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
 }
 
@@ -246,7 +247,17 @@ void Dispatcher::progress_now(runtime::Context& context) {
   context.send(kView, now);
 }
 
-/// Samplers stop proposing; what is in flight is finished, for so long as `drain` allows; then tick() stops the node.
+/// Stops the node once every sampler's episodes have been learned from, or after `drain` (the last few of an unfilled batch).
+void Dispatcher::end_if_drained(runtime::Context& context) {
+  if (!ending_ || stopping_) return;
+  const bool drained = in_flight() == 0 && drained_.size() >= options_.samplers.size();
+  if (!drained && context.now() - ended_at_ <= options_.drain) return;
+  stopping_ = true;
+  progress_now(context);
+  context.stop_node("");
+}
+
+/// Samplers stop proposing; what is on its way is finished first.
 void Dispatcher::end_run(runtime::Context& context, const std::string& reason) {
   if (ending_) return;
   ending_ = true;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,7 +36,8 @@ struct DispatcherOptions {
 
 /// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them again when
 /// an executor is lost, counts each placement once, and hands finished episodes to the recorder. It also ends the run.
-/// Receives PlacementProposed, PlacementMeasured, ExecutorJoined, CreditGranted, Heartbeat, ExecutorLeft, StopRun; sends
+/// Receives PlacementProposed, PlacementMeasured, ExecutorJoined, CreditGranted, Heartbeat, ExecutorLeft, StopRun, RunProgress (a sampler
+/// that has drained); sends
 /// PlacementProposed (leases), MeasurementReported, RunProgress, StopRun.
 /// Conservation: placements proposed == reported + waiting + leased.
 /// Thread: constructed anywhere; every handler runs on the owning loop (the I/O loop: they take microseconds).
@@ -90,6 +92,7 @@ class Dispatcher final : public runtime::Actor {
   void progress(runtime::Context& context);
   void progress_now(runtime::Context& context);
   void end_run(runtime::Context& context, const std::string& reason);
+  void end_if_drained(runtime::Context& context);
 
   const TaskPtr task_;
   const DispatcherOptions options_;
@@ -107,7 +110,8 @@ class Dispatcher final : public runtime::Actor {
   double best_step_time_s_ = 0;
   Nanos started_{0};
   Nanos slowest_{0};
-  bool ending_ = false;
+  std::set<std::string> drained_;  ///< Samplers that have nothing on its way any more, at the end.
+  bool ending_ = false, stopping_ = false;
   Nanos ended_at_{0};
 };
 

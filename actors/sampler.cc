@@ -24,6 +24,7 @@ void Sampler::on_message(runtime::Context& context, const runtime::Incoming& inc
   const auto ended = [&](std::uint64_t episode) {
     outstanding_.erase(episode);
     propose_next(context);
+    say_if_drained(context);
   };
   const auto handled = incoming.match(
       [&](const messages::ParametersPublished& published) {
@@ -37,8 +38,18 @@ void Sampler::on_message(runtime::Context& context, const runtime::Incoming& inc
       [&](const messages::UpdateApplied& applied) {
         for (const std::uint64_t episode : applied.episodes) ended(episode);
       },
-      [&](const messages::StopRun&) { stopped_ = true; });
+      [&](const messages::StopRun&) {
+        stopped_ = true;
+        say_if_drained(context);
+      });
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+void Sampler::say_if_drained(runtime::Context& context) {
+  if (!stopped_ || !outstanding_.empty()) return;
+  messages::RunProgress drained;
+  drained.from = context.name();
+  context.send(kDispatcher, drained);
 }
 
 void Sampler::fetch(runtime::Context& context, std::uint64_t version) {

@@ -27,7 +27,7 @@ struct SamplerOptions {
 
 /// A controller: draws placements from the newest parameters and keeps a bounded number of episodes on their way.
 /// Receives ParametersPublished, ParametersDelivered, MeasurementCommitted, UpdateApplied, StopRun; sends
-/// PlacementProposed, ParametersRequested.
+/// PlacementProposed, ParametersRequested, and, told to stop, RunProgress once nothing of its own is on its way.
 /// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
 class Sampler final : public runtime::Actor {
  public:
@@ -40,6 +40,7 @@ class Sampler final : public runtime::Actor {
   void fetch(runtime::Context& context, std::uint64_t version);
   void propose_next(runtime::Context& context);
   void propose(runtime::Context& context);
+  void say_if_drained(runtime::Context& context);
   std::uint64_t wanted_version() const;
 
   const TaskPtr task_;

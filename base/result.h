@@ -45,10 +45,11 @@ class [[nodiscard]] Result {
   /// @pre ok(); stops the process otherwise, with the error's text.
   const T& value() const& { return require(), *std::get_if<0>(&state_); }
   T& value() & { return require(), *std::get_if<0>(&state_); }
-  T&& value() && { return require(), std::move(*std::get_if<0>(&state_)); }
+  /// By value: a loop over `*call()` must not outlive what it loops over.
+  T value() && { return require(), std::move(*std::get_if<0>(&state_)); }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   const T* operator->() const { return &value(); }
   T* operator->() { return &value(); }
 

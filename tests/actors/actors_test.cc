@@ -1,0 +1,278 @@
+// Goal: each actor by itself keeps its promises.  Method: messages delivered by hand in a simulated world: no thread, no
+// socket, no sleep; numbers exact in binary.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "actors/baseline_tracker.h"
+#include "actors/dispatcher.h"
+#include "actors/executor_actor.h"
+#include "executor/simulator.h"
+#include "runtime/sim/world.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::actors {
+namespace {
+
+using messages::EpisodeScored;
+using messages::MeasurementCommitted;
+using messages::MeasurementReported;
+using messages::PlacementMeasured;
+using messages::PlacementProposed;
+using runtime::sim::World;
+
+MeasurementCommitted committed(std::uint64_t episode, std::vector<double> step_times_s, std::vector<std::uint8_t> valid, std::uint64_t version = 0) {
+  MeasurementCommitted c;
+  messages::EpisodeMeasured& m = c.measured;
+  m.episode = episode;
+  m.count = static_cast<std::uint32_t>(step_times_s.size());
+  m.num_devices = 1;
+  m.policy_version = version;
+  m.executors = {"executor/0"};
+  m.executor_kinds = {"sim"};
+  m.hosts = {"here"};
+  m.resize();
+  m.step_time_s = std::move(step_times_s);
+  m.valid = std::move(valid);
+  return c;
+}
+
+TEST(BaselineTracker, MovesFromTheFailingSignalTowardsTheCost) {
+  World world;
+  BaselineOptions options;
+  options.reward.failing_signal = 8;
+  options.decay = 0.75;
+  options.start_at_failing_signal = true;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  world.deliver(tracker, committed(0, {16.0}, {1}));  // R = 4, so B moves to 6 + 1.
+  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().advantages[0], 4.0 - 8.0);
+  world.deliver(tracker, committed(1, {16.0}, {1}));
+  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().advantages[0], 4.0 - 7.0);
+  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, 7.0);
+}
+
+TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
+  World world;
+  BaselineOptions options;
+  options.valid_only_after = 10;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  world.deliver(tracker, committed(0, {4.0}, {1}, 10));
+  world.deliver(tracker, committed(1, {4.0}, {0}, 10));
+  const auto late = world.last_sent<EpisodeScored>();
+  EXPECT_EQ(late.counted[0], 0);
+  EXPECT_DOUBLE_EQ(late.advantages[0], 0.0);
+  world.deliver(tracker, committed(2, {4.0}, {1}, 10));
+  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, 2.0);
+  world.deliver(tracker, committed(3, {4.0}, {0}, 9));
+  EXPECT_EQ(world.last_sent<EpisodeScored>().counted[0], 1) << "before the switch failures count";
+  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().costs[0], 10.0);
+}
+
+TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
+  World world;
+  BaselineOptions options;
+  options.ordered = true;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  world.deliver(tracker, committed(1, {1.0}, {1}));
+  EXPECT_TRUE(world.sent<EpisodeScored>().empty());
+  world.deliver(tracker, committed(0, {4.0}, {1}));
+  const auto scored = world.sent<EpisodeScored>();
+  ASSERT_EQ(scored.size(), 2u);
+  EXPECT_EQ(scored[0].episode, 0u);
+  EXPECT_EQ(scored[1].episode, 1u);
+}
+
+/// A dispatcher with a task of four ops on two devices.
+class DispatcherTest : public ::testing::Test {
+ protected:
+  DispatcherTest() {
+    OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}, {"d", {{2, 0}}}});
+    DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+    Constraints constraints = *Constraints::make(graph, devices);
+    task_ = std::make_shared<Task>(Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
+    options_.placements_per_lease = 2;
+    options_.window = 4;
+    options_.samplers = {};
+  }
+  void start() { dispatcher_ = world_.spawn<Dispatcher>(kDispatcher, task_, options_); }
+  void join(const std::string& name, std::uint64_t epoch = 1, std::uint32_t credit = 4) {
+    messages::ExecutorJoined joined{name, "here", "sim", "hash", 2, 0, epoch};
+    world_.deliver(dispatcher_, joined, {}, runtime::actor_id(name));
+    world_.deliver(dispatcher_, messages::CreditGranted{name, epoch, credit, 1 << 20}, {}, runtime::actor_id(name));
+  }
+  void propose(std::uint64_t episode, std::uint32_t count) {
+    PlacementProposed p;
+    p.graph_sha256 = "hash";
+    p.episode = episode;
+    p.count = count;
+    p.placement_id = 100 * episode;
+    p.num_ops = 4;
+    p.num_devices = 2;
+    messages::BulkBuilder bulk;
+    const messages::Bytes placements(4u * count, std::byte{0});
+    p.placements = bulk.add(placements);
+    p.actions = bulk.add(messages::Bytes{std::byte{7}});
+    world_.deliver(dispatcher_, p, bulk.finish(), runtime::actor_id("sampler/0"));
+  }
+  std::vector<PlacementProposed> leases() const { return world_.sent<PlacementProposed>(); }
+  void answer(const PlacementProposed& lease, const std::string& executor, double step_time_s = 1) {
+    PlacementMeasured m;
+    m.placement_id = lease.placement_id;
+    m.count = lease.count;
+    m.episode = lease.episode;
+    m.executor = executor;
+    m.executor_kind = "sim";
+    m.host = "here";
+    m.lease_epoch = lease.lease_epoch;
+    m.num_devices = 2;
+    m.valid.assign(lease.count, 1);
+    m.step_time_s.assign(lease.count, step_time_s);
+    m.bytes_over.assign(lease.count, 0);
+    m.bytes_moved.assign(lease.count, 0);
+    m.peak_bytes.assign(2 * lease.count, 0);
+    m.busy_s.assign(2 * lease.count, 0);
+    world_.deliver(dispatcher_, m, {}, runtime::actor_id(executor));
+  }
+  Dispatcher& dispatcher() { return world_.actor<Dispatcher>(dispatcher_); }
+
+  World world_;
+  TaskPtr task_;
+  DispatcherOptions options_;
+  runtime::ActorId dispatcher_{};
+};
+
+TEST_F(DispatcherTest, CutsAnEpisodeIntoLeasesAndReportsItWhole) {
+  start();
+  join("executor/0");
+  propose(1, 3);
+  ASSERT_EQ(leases().size(), 2u);
+  EXPECT_EQ(leases()[0].placement_id, 100u);
+  EXPECT_EQ(leases()[0].count, 2u);
+  EXPECT_EQ(leases()[1].placement_id, 102u);
+  EXPECT_EQ(leases()[1].count, 1u);
+  answer(leases()[1], "executor/0", 2);
+  EXPECT_TRUE(world_.sent<MeasurementReported>().empty());
+  answer(leases()[0], "executor/0", 1);
+  const auto reported = world_.last_sent<MeasurementReported>();
+  EXPECT_EQ(reported.measured.step_time_s, (std::vector<double>{1, 1, 2}));
+  EXPECT_EQ(reported.actions.size, 1u);
+  EXPECT_EQ(dispatcher().in_flight(), 0u);
+}
+
+TEST_F(DispatcherTest, SendsNoMoreThanTheCreditAndGoesOnWhenItReturns) {
+  start();
+  join("executor/0", 1, 2);
+  propose(1, 4);
+  EXPECT_EQ(leases().size(), 1u);
+  answer(leases()[0], "executor/0");
+  EXPECT_EQ(leases().size(), 2u) << "the credit came back with the result";
+}
+
+TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) {
+  start();
+  join("executor/0", 1, 2);
+  propose(1, 2);
+  const PlacementProposed first = leases().at(0);
+  join("executor/1", 1, 2);
+  for (int beat = 0; beat < 6; ++beat) {
+    world_.deliver(dispatcher_, messages::Heartbeat{"executor/1", 1, {}, 0});
+    world_.advance(std::chrono::milliseconds{500});
+  }
+  ASSERT_EQ(leases().size(), 2u);
+  EXPECT_NE(leases()[1].lease_epoch, first.lease_epoch);
+  EXPECT_EQ(dispatcher().counters().lost, 1u);
+  answer(first, "executor/0", 9);
+  EXPECT_EQ(dispatcher().counters().duplicated, 1u);
+  EXPECT_TRUE(world_.sent<MeasurementReported>().empty());
+  answer(leases()[1], "executor/1", 5);
+  EXPECT_EQ(world_.last_sent<MeasurementReported>().measured.step_time_s, (std::vector<double>{5, 5}));
+  answer(leases()[1], "executor/1", 5);
+  EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u) << "a repeated result counts once";
+}
+
+TEST_F(DispatcherTest, HeartbeatsThatNameALeaseKeepIt) {
+  start();
+  join("executor/0");
+  propose(1, 2);
+  for (int beat = 0; beat < 20; ++beat) {
+    world_.deliver(dispatcher_, messages::Heartbeat{"executor/0", 1, {leases()[0].lease_epoch}, 0});
+    world_.advance(std::chrono::milliseconds{500});
+  }
+  EXPECT_EQ(dispatcher().counters().lost, 0u);
+  EXPECT_EQ(leases().size(), 1u);
+}
+
+TEST_F(DispatcherTest, ANewLifeOfAnExecutorLosesWhatTheOldOneHeld) {
+  start();
+  join("executor/0", 1);
+  propose(1, 2);
+  join("executor/0", 2);
+  ASSERT_EQ(leases().size(), 2u);
+  answer(leases()[0], "executor/0", 9);
+  EXPECT_EQ(dispatcher().counters().duplicated, 1u);
+  answer(leases()[1], "executor/0", 1);
+  EXPECT_EQ(world_.last_sent<MeasurementReported>().measured.step_time_s[0], 1);
+}
+
+TEST_F(DispatcherTest, RefusesProposalsOfAnotherGraphAndExecutorsWithAnother) {
+  start();
+  messages::ExecutorJoined stranger{"executor/9", "here", "sim", "other", 2, 0, 1};
+  world_.deliver(dispatcher_, stranger, {}, runtime::actor_id("executor/9"));
+  world_.deliver(dispatcher_, messages::CreditGranted{"executor/9", 1, 4, 1 << 20});
+  propose(1, 2);
+  EXPECT_TRUE(leases().empty());
+  PlacementProposed foreign;
+  foreign.graph_sha256 = "other";
+  foreign.count = 1;
+  world_.deliver(dispatcher_, foreign);
+  EXPECT_EQ(dispatcher().counters().refused, 1u);
+}
+
+TEST_F(DispatcherTest, EndsAfterTheEpisodesAskedForOnceSamplersHaveDrained) {
+  options_.episodes = 1;
+  options_.samplers = {"sampler/0"};
+  start();
+  join("executor/0");
+  propose(0, 1);
+  answer(leases()[0], "executor/0");
+  EXPECT_EQ(world_.sent<messages::StopRun>().size(), 1u);
+  EXPECT_FALSE(world_.stopped().has_value());
+  messages::RunProgress drained;
+  drained.from = "sampler/0";
+  world_.deliver(dispatcher_, drained);
+  EXPECT_TRUE(world_.stopped().has_value());
+  EXPECT_TRUE(world_.stopped()->empty()) << "a clean end";
+}
+
+TEST_F(DispatcherTest, AnExecutorThatCannotMeasureEndsTheRunWithItsReason) {
+  options_.attempts = 2;
+  start();
+  join("executor/0");
+  propose(1, 1);
+  for (int i = 0; i < 2; ++i) {
+    PlacementMeasured m;
+    m.executor = "executor/0";
+    m.lease_epoch = leases().back().lease_epoch;
+    m.error = "no kernel for conv9d";
+    world_.deliver(dispatcher_, m);
+  }
+  ASSERT_TRUE(world_.stopped().has_value());
+  EXPECT_NE(world_.stopped()->find("conv9d"), std::string::npos);
+}
+
+TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
+  start();
+  ExecutorOptions executor;
+  executor.window = 4;
+  const TaskPtr task = task_;
+  world_.spawn<ExecutorActor>("executor/0", task_, executor, ExecutorFactory{[task] { return std::make_unique<Simulator>(task->graph, task->devices); }});
+  world_.run_until_idle();
+  propose(3, 3);
+  world_.run_until_idle();
+  const auto reported = world_.last_sent<MeasurementReported>();
+  EXPECT_EQ(reported.measured.valid, (std::vector<std::uint8_t>{1, 1, 1}));
+  EXPECT_DOUBLE_EQ(reported.measured.step_time_s[0], 4e-6);
+}
+
+}  // namespace
+}  // namespace emplace::actors

@@ -1,0 +1,177 @@
+// Goal: the whole set of actors learns, loses nothing, counts nothing twice and repeats itself.
+// Method: all real actors, a real planner, the real simulator and a real database in one simulated world, under loss of
+// executors, duplicated and dropped results, and shuffled delivery; the database is the witness.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "actors/baseline_tracker.h"
+#include "actors/dispatcher.h"
+#include "actors/executor_actor.h"
+#include "actors/learner.h"
+#include "actors/recorder.h"
+#include "actors/sampler.h"
+#include "executor/simulator.h"
+#include "policy/placers/hierarchical.h"
+#include "runtime/sim/world.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::actors {
+namespace {
+
+using runtime::sim::Fate;
+using runtime::sim::Packet;
+using runtime::sim::World;
+
+struct Outcome {
+  record::Counters counters;
+  std::uint64_t distinct_placements = 0, distinct_episodes = 0;
+  std::string parameters_sha256;
+  std::optional<std::string> stopped;
+  Nanos ended{0};
+};
+
+struct Scenario {
+  std::uint64_t seed = 1;
+  bool shuffle = false, deterministic = false;
+  double drop = 0, duplicate = 0;       // Of results and leases between dispatcher and executors.
+  int crash_every = 0;                  // Crash an executor every so many steps of 500 ms; 0: never.
+  std::uint32_t executors = 2;
+};
+
+TaskPtr sample_task() {
+  Rng rng{5, Purpose::kTest};
+  OpGraph graph = testing::random_graph(rng, 30);
+  DeviceSet devices = testing::sample_devices(2, false, 1 << 30);
+  Constraints constraints = *Constraints::make(graph, devices);
+  return std::make_shared<Task>(Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
+}
+
+Outcome play(const Scenario& scenario) {
+  const auto directory = std::filesystem::path{::testing::TempDir()} / ("pipeline-" + std::to_string(::getpid()) + "-" + std::to_string(scenario.seed));
+  std::filesystem::remove_all(directory);
+  EXPECT_TRUE(record::RunDb::create(directory, {}).ok());
+  const TaskPtr task = sample_task();
+  World world{{.seed = scenario.seed, .shuffle = scenario.shuffle}};
+  world.on_send([&](const Packet& packet, Rng& rng) {
+    const bool between = packet.envelope.type == messages::PlacementMeasured::kType ||
+                         (packet.envelope.type == messages::PlacementProposed::kType && packet.envelope.to != runtime::actor_id(kDispatcher));
+    Fate fate;
+    if (!between) return fate;
+    fate.drop = rng.uniform() < scenario.drop;
+    fate.duplicate = rng.uniform() < scenario.duplicate;
+    fate.delay = std::chrono::milliseconds{rng.below(50)};
+    return fate;
+  });
+  const PlacerFactory placer = [task, seed = scenario.seed]() -> std::unique_ptr<policy::Placer> {
+    policy::HierarchicalOptions options;
+    options.groups = 4;
+    options.hidden = 8;
+    options.grouper_hidden = 8;
+    options.placements = 2;
+    return *policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints, options, {}, seed);
+  };
+  DispatcherOptions dispatcher;
+  dispatcher.episodes = 40;
+  dispatcher.placements_per_lease = 1;
+  dispatcher.samplers = {sampler_name(0), sampler_name(1)};
+  dispatcher.drain = std::chrono::seconds{60};
+  world.spawn<Dispatcher>(kDispatcher, task, dispatcher);
+  BaselineOptions baseline;
+  baseline.ordered = scenario.deterministic;
+  world.spawn<BaselineTracker>(kTracker, baseline);
+  world.spawn<Recorder>(kRecorder, RecorderOptions{}, RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+                        BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
+  LearnerOptions learner;
+  learner.batch_episodes = 2;
+  learner.ordered = scenario.deterministic;
+  learner.learning_rate.start = 0.01f;
+  learner.samplers = dispatcher.samplers;
+  world.spawn<Learner>(kLearner, learner, placer);
+  ExecutorOptions executor;
+  executor.delay = std::chrono::milliseconds{20};
+  executor.delay_spread = 4;
+  std::vector<runtime::ActorId> executors;
+  for (std::uint32_t e = 0; e < scenario.executors; ++e) {
+    executors.push_back(world.spawn<ExecutorActor>(executor_name(e), task, executor, ExecutorFactory{[task] { return std::make_unique<Simulator>(task->graph, task->devices); }}));
+  }
+  for (std::uint32_t c = 0; c < 2; ++c) {
+    SamplerOptions sampler;
+    sampler.controller = c;
+    sampler.controllers = 2;
+    sampler.episodes = 40;
+    sampler.batch = scenario.deterministic ? learner.batch_episodes : 0;
+    world.spawn<Sampler>(sampler_name(c), task, sampler, placer);
+  }
+  for (int step = 1; step <= 1200 && !world.stopped(); ++step) {
+    world.advance(std::chrono::milliseconds{500});
+    if (scenario.crash_every == 0 || step % scenario.crash_every != 0) continue;
+    const runtime::ActorId victim = executors[static_cast<std::size_t>(step / scenario.crash_every) % executors.size()];
+    world.crash(victim);
+    world.advance(std::chrono::milliseconds{700});
+    world.restart(victim);
+  }
+  Outcome outcome;
+  outcome.stopped = world.stopped();
+  outcome.ended = world.now();
+  world.stop();
+  world.run_until_idle();
+  world.stop();
+  auto db = *record::RunDb::open(directory, false);
+  EXPECT_TRUE(db->verify().ok());
+  outcome.counters = *db->counters();
+  std::set<std::uint64_t> placements, episodes;
+  for (const auto& row : *db->measurements(1, 100'000)) placements.insert(row.placement_id);
+  for (const auto& row : *db->episodes(1, 100'000)) episodes.insert(row.episode);
+  outcome.distinct_placements = placements.size();
+  outcome.distinct_episodes = episodes.size();
+  const auto updates = *db->updates();
+  if (!updates.empty()) outcome.parameters_sha256 = updates.back().parameters_sha256;
+  db.reset();
+  std::filesystem::remove_all(directory);
+  return outcome;
+}
+
+void expect_whole(const Outcome& outcome) {
+  ASSERT_TRUE(outcome.stopped.has_value()) << "the run did not end";
+  EXPECT_TRUE(outcome.stopped->empty()) << *outcome.stopped;
+  EXPECT_EQ(outcome.counters.episodes, 40u);
+  EXPECT_EQ(outcome.distinct_episodes, 40u);
+  EXPECT_EQ(outcome.counters.measurements, 80u);
+  EXPECT_EQ(outcome.distinct_placements, 80u);
+  EXPECT_EQ(outcome.counters.updates, 20u);
+}
+
+TEST(Pipeline, MeasuresLearnsAndEndsByTheCount) { expect_whole(play({})); }
+
+TEST(Pipeline, LosesNothingAndCountsNothingTwiceUnderFaults) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Scenario scenario;
+    scenario.seed = seed;
+    scenario.shuffle = seed % 2 == 0;
+    scenario.drop = seed % 3 == 0 ? 0.2 : 0.05;
+    scenario.duplicate = seed % 4 == 0 ? 0.3 : 0.0;
+    scenario.crash_every = seed % 5 == 0 ? 3 : 0;
+    expect_whole(play(scenario));
+  }
+}
+
+TEST(Pipeline, DeterministicRunsAgreeWhateverTheTimingAndTheNumberOfExecutors) {
+  Scenario scenario;
+  scenario.deterministic = true;
+  const Outcome plain = play(scenario);
+  expect_whole(plain);
+  scenario.shuffle = true;
+  scenario.executors = 3;
+  const Outcome shuffled = play(scenario);
+  expect_whole(shuffled);
+  EXPECT_EQ(plain.parameters_sha256, shuffled.parameters_sha256);
+  EXPECT_FALSE(plain.parameters_sha256.empty());
+  scenario.seed = 2;
+  EXPECT_NE(play(scenario).parameters_sha256, plain.parameters_sha256);
+}
+
+}  // namespace
+}  // namespace emplace::actors

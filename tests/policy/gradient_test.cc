@@ -1,0 +1,160 @@
+// Goal: every layer's backward is the derivative of its forward.
+// Method: central differences in each parameter and input entry, against the tape, on small seeded layers; the function is a
+// fixed random weighting of the outputs, so that errors cannot cancel.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "policy/nn/attention_decoder.h"
+#include "policy/nn/lstm.h"
+#include "policy/nn/tape.h"
+
+namespace emplace::policy {
+namespace {
+
+Matrix random_matrix(Eigen::Index rows, Eigen::Index cols, std::uint64_t seed) {
+  Rng rng{seed, Purpose::kTest};
+  Matrix m(rows, cols);
+  for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = 2 * rng.uniform() - 1;
+  return m;
+}
+
+/// Checks d(sum of weights ∘ output)/d(parameter) for every parameter of the store.
+void expect_gradients(ParameterStore& store, const std::function<Var(Tape&)>& forward, float tolerance = 4e-3f) {
+  const auto value = [&](const Matrix& weights) {
+    Tape tape{store};
+    return static_cast<double>((tape.value(forward(tape)).array() * weights.array()).sum());
+  };
+  Tape tape{store};
+  const Var out = forward(tape);
+  const Matrix weights = random_matrix(tape.value(out).rows(), tape.value(out).cols(), 99);
+  store.clear_gradients();
+  tape.gradient(out) = weights;
+  tape.backward();
+  const std::vector<float> analytic(store.gradients().begin(), store.gradients().end());
+  constexpr float kStep = 4e-3f;
+  float largest = 0;
+  for (std::size_t i = 0; i < analytic.size(); ++i) {
+    const float kept = store.values()[i];
+    store.values()[i] = kept + kStep;
+    const double above = value(weights);
+    store.values()[i] = kept - kStep;
+    const double below = value(weights);
+    store.values()[i] = kept;
+    const auto numeric = static_cast<float>((above - below) / (2 * kStep));
+    EXPECT_NEAR(analytic[i], numeric, tolerance * std::max(1.0f, std::abs(numeric))) << "parameter " << i;
+    largest = std::max(largest, std::abs(analytic[i]));
+  }
+  EXPECT_GT(largest, 1e-3f) << "nothing flowed: the check would prove nothing";
+}
+
+TEST(Gradient, AffineReluTanhStackAndLookup) {
+  ParameterStore store;
+  const ParameterId w = store.add("w", 5, 7, Init::kGlorot, 1), b = store.add("b", 5, 1, Init::kGlorot, 1), table = store.add("table", 3, 4, Init::kGlorot, 1);
+  const Matrix x = random_matrix(4, 6, 2);
+  const std::vector<std::uint32_t> columns{0, 3, 3, 1, 2, 0};
+  expect_gradients(store, [&](Tape& tape) {
+    const Var in = tape.stack(tape.lookup(tape.parameter(table), columns), tape.constant(x));
+    const Var y = tape.affine(tape.parameter(w), in, tape.parameter(b));
+    return tape.stack(tape.relu(y), tape.tanh(y));
+  });
+}
+
+TEST(Gradient, LstmBothWays) {
+  for (const bool reversed : {false, true}) {
+    ParameterStore store;
+    const ParameterId x = store.add("x", 3, 5, Init::kGlorot, 3);  // The input as a parameter, to check its gradient too.
+    const LstmParameters lstm = LstmParameters::add(store, "lstm", 3, 4, 3);
+    expect_gradients(store, [&](Tape& tape) { return lstm_sequence(tape, lstm, tape.parameter(x), reversed); });
+  }
+}
+
+TEST(Gradient, BidirectionalLstmSharesItsInput) {
+  ParameterStore store;
+  const ParameterId x = store.add("x", 3, 4, Init::kGlorot, 4);
+  const LstmParameters forth = LstmParameters::add(store, "forth", 3, 3, 4), back = LstmParameters::add(store, "back", 3, 3, 4);
+  expect_gradients(store, [&](Tape& tape) {
+    const Var in = tape.parameter(x);
+    return tape.stack(lstm_sequence(tape, forth, in, false), lstm_sequence(tape, back, in, true));
+  });
+}
+
+void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowed) {
+  DecoderOptions options;
+  options.hidden = 4;
+  options.devices = 3;
+  options.memory_rows = 5;
+  options.tanh_constant = 2;
+  options.temperature = 0.7f;
+  options.sees_group = sees_group;
+  ParameterStore store;
+  const ParameterId memory = store.add("memory-in", 5, 4, Init::kGlorot, 5), shift = store.add("shift", 3, 4, Init::kGlorot, 5);
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 5);
+  const std::vector<std::uint8_t> chosen{0, 2, 1, 0, 2, 2, 0, 1};  // Two samples of four groups.
+  expect_gradients(store, [&](Tape& tape) {
+    DecodeInput input;
+    input.samples = 2;
+    input.chosen = &chosen;
+    input.allowed = allowed;
+    return decode(tape, decoder, options, tape.parameter(memory), tape.parameter(shift), input).steps;
+  });
+}
+
+TEST(Gradient, DecoderWithLogProbabilityAndEntropy) { check_decoder(false, nullptr); }
+TEST(Gradient, DecoderThatSeesItsGroup) { check_decoder(true, nullptr); }
+TEST(Gradient, DecoderUnderAMask) {
+  const std::vector<std::vector<bool>> allowed{{true, false, true}, {true, true, true}, {true, true, false}, {true, true, true}};
+  check_decoder(false, &allowed);
+}
+
+TEST(Decoder, ForbiddenDevicesAreNeverDrawn) {
+  DecoderOptions options;
+  options.hidden = 4;
+  options.devices = 3;
+  options.memory_rows = 5;
+  ParameterStore store;
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 6);
+  const std::vector<std::vector<bool>> allowed(6, {true, false, true});
+  Rng rng{1, Purpose::kTest};
+  Tape tape{store};
+  DecodeInput input;
+  input.samples = 50;
+  input.rng = &rng;
+  input.noise = 1;
+  input.allowed = &allowed;
+  const Decoded decoded = decode(tape, decoder, options, tape.constant(random_matrix(5, 6, 7)), tape.constant(Matrix::Zero(3, 6)), input);
+  std::size_t zeros = 0;
+  for (const std::uint8_t device : decoded.devices) {
+    EXPECT_NE(device, 1);
+    zeros += device == 0 ? 1 : 0;
+  }
+  EXPECT_GT(zeros, 50u);
+  EXPECT_LT(zeros, 250u);
+}
+
+TEST(Decoder, DrawsFollowTheProbabilitiesThatItReports) {
+  DecoderOptions options;
+  options.hidden = 3;
+  options.devices = 2;
+  options.memory_rows = 2;
+  ParameterStore store;
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 8);
+  Matrix shift(2, 1);
+  shift << 1.0f, 0.0f;
+  Rng rng{2, Purpose::kTest};
+  Tape tape{store};
+  DecodeInput input;
+  input.samples = 20'000;
+  input.rng = &rng;
+  const Decoded decoded = decode(tape, decoder, options, tape.constant(Matrix::Ones(2, 1)), tape.constant(shift), input);
+  double first = 0, p = 0;
+  for (Eigen::Index s = 0; s < input.samples; ++s) {
+    if (decoded.devices[static_cast<std::size_t>(s)] != 0) continue;
+    first += 1;
+    p = std::exp(decoded.log_probability(0, s));
+  }
+  EXPECT_NEAR(first / static_cast<double>(input.samples), p, 0.015);
+}
+
+}  // namespace
+}  // namespace emplace::policy

@@ -1,0 +1,114 @@
+// Goal: Adam, clipping, schedules and rewards are the published formulas.  Method: numbers worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "policy/objective/reward.h"
+#include "policy/optim/adam.h"
+
+namespace emplace::policy {
+namespace {
+
+TEST(Adam, FirstStepMovesByTheLearningRateAgainstTheSign) {
+  ParameterStore store;
+  store.add("w", 2, 1, Init::kZero, 1);
+  store.gradients()[0] = 0.3f;
+  store.gradients()[1] = -0.4f;
+  Adam adam;
+  EXPECT_NEAR(adam.step(store, 0.01f), 0.5f, 1e-6f);
+  EXPECT_NEAR(store.values()[0], -0.01f, 1e-6f);
+  EXPECT_NEAR(store.values()[1], 0.01f, 1e-6f);
+}
+
+TEST(Adam, SecondStepFollowsTheMoments) {
+  ParameterStore store;
+  store.add("w", 1, 1, Init::kZero, 1);
+  Adam adam{{.clip_norm = 0}};
+  store.gradients()[0] = 1;
+  adam.step(store, 0.1f);
+  store.gradients()[0] = 3;
+  adam.step(store, 0.1f);
+  const double m = (0.9 * 0.1 * 1 + 0.1 * 3) / (1 - 0.81), v = (0.999 * 0.001 * 1 + 0.001 * 9) / (1 - 0.999 * 0.999);
+  EXPECT_NEAR(store.values()[0], -0.1 - 0.1 * m / std::sqrt(v), 1e-5);
+}
+
+TEST(Adam, ClipsByTheGlobalNormAndLeavesSmallGradientsAlone) {
+  ParameterStore big, small;
+  big.add("w", 2, 1, Init::kZero, 1);
+  small.add("w", 2, 1, Init::kZero, 1);
+  big.gradients()[0] = 30;
+  big.gradients()[1] = 40;
+  small.gradients()[0] = 0.6f;
+  small.gradients()[1] = 0.8f;
+  Adam a, b;
+  EXPECT_NEAR(a.step(big, 0.1f), 50, 1e-4);
+  b.step(small, 0.1f);
+  const Bytes state_a = a.save(), state_b = b.save();
+  EXPECT_EQ(state_a.size(), state_b.size());
+  ParameterStore restored;
+  restored.add("w", 2, 1, Init::kZero, 1);
+  EXPECT_NEAR(big.values()[0], small.values()[0], 1e-6f) << "30/50 and 0.6 are the same direction and length";
+}
+
+TEST(Adam, AGradientThatIsNotFiniteChangesNothing) {
+  ParameterStore store;
+  store.add("w", 1, 1, Init::kZero, 1);
+  store.gradients()[0] = std::numeric_limits<float>::quiet_NaN();
+  Adam adam;
+  EXPECT_TRUE(std::isnan(adam.step(store, 0.1f)));
+  EXPECT_EQ(store.values()[0], 0.0f);
+  EXPECT_EQ(adam.updates(), 0u);
+}
+
+TEST(Adam, GoesOnFromItsSavedState) {
+  ParameterStore one, two;
+  one.add("w", 3, 1, Init::kGlorot, 1);
+  two.add("w", 3, 1, Init::kGlorot, 1);
+  Adam a, b;
+  for (int i = 0; i < 3; ++i) {
+    one.gradients()[0] = 0.1f * static_cast<float>(i);
+    a.step(one, 0.1f);
+  }
+  ASSERT_TRUE(two.load(one.bytes()).ok());
+  ASSERT_TRUE(b.load(a.save(), two.size()).ok());
+  one.gradients()[1] = two.gradients()[1] = 0.5f;
+  one.gradients()[0] = two.gradients()[0] = 0.0f;
+  a.step(one, 0.1f);
+  b.step(two, 0.1f);
+  EXPECT_EQ(one.sha256(), two.sha256());
+  EXPECT_FALSE(b.load(Bytes(5), two.size()).ok());
+}
+
+TEST(Adam, LearningScalesAreRelative) {
+  ParameterStore store;
+  store.add("slow", 1, 1, Init::kZero, 1, 0.5f);
+  store.add("fast", 1, 1, Init::kZero, 1, 2.0f);
+  store.gradients()[0] = store.gradients()[1] = 0.1f;
+  Adam adam;
+  adam.step(store, 0.01f);
+  EXPECT_NEAR(store.values()[1] / store.values()[0], 4.0f, 1e-3f);
+}
+
+TEST(LearningRate, DecaysFromAStepOnEverySoOften) {
+  const LearningRate rate{0.1f, 0.95f, 50, 400};
+  EXPECT_FLOAT_EQ(rate.at(399), 0.1f);
+  EXPECT_FLOAT_EQ(rate.at(400), 0.095f);
+  EXPECT_FLOAT_EQ(rate.at(449), 0.095f);
+  EXPECT_NEAR(rate.at(450), 0.1 * 0.95 * 0.95, 1e-7);
+  EXPECT_FLOAT_EQ(LearningRate{0.1f}.at(100'000), 0.1f);
+}
+
+TEST(Reward, TransformsAndPenalties) {
+  RewardOptions paper;
+  EXPECT_DOUBLE_EQ(placement_cost(paper, true, 4.0, 0), 2.0);
+  EXPECT_DOUBLE_EQ(placement_cost(paper, false, 4.0, 1), 10.0);
+  RewardOptions graded{Transform::kLog, 5, true, 0.2, 0.5};
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 2'000'000'000), 0.2 + 0.5 * 2);
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 100'000'000'000), 5.0) << "never worse than the failing signal";
+  EXPECT_DOUBLE_EQ(placement_cost({Transform::kIdentity}, true, 0.7, 0), 0.7);
+  EXPECT_FALSE(parse_transform("cube").ok());
+}
+
+}  // namespace
+}  // namespace emplace::policy
