@@ -158,6 +158,11 @@ Options& Options::operand(const char* name, std::string& value, const char* help
   app_.add_option(name, value, help)->required();
   return *this;
 }
+
+Options& Options::optional_operand(const char* name, std::string& value, const char* help) {
+  app_.add_option(name, value, help);
+  return *this;
+}
 Options& Options::required(const char* names, std::string& value, const char* help) {
   app_.add_option(names, value, help)->required();
   return *this;

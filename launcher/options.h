@@ -19,6 +19,8 @@ class Options {
 
   /// A word without dashes that must be given.
   Options& operand(const char* name, std::string& value, const char* help);
+  /// One that may be left out.
+  Options& optional_operand(const char* name, std::string& value, const char* help);
   /// An option that must be given.
   Options& required(const char* names, std::string& value, const char* help);
   /// An option with a default, which the help shows if it is not empty.

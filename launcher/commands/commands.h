@@ -9,6 +9,8 @@ namespace emplace::launcher {
 
 Commands all_commands();
 
+std::unique_ptr<Command> make_run();
+std::unique_ptr<Command> make_node();
 std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_evaluate();

@@ -120,6 +120,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   std::vector<record::TableRow> rows;
   for (const Method* method : *methods) {
     executor.begin(std::string{method->name()} + " (" + std::to_string(rows.size() + 1) + " of " + std::to_string(methods->size()) + ")");
+    console.debug(std::string{method->name()} + " starts");
     auto row = run_method(*method, problem, executor, clock);
     if (stop.received() != 0) break;  // What is done is shown; the row that was cut short is not.
     if (!row) return row.error();

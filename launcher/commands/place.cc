@@ -56,12 +56,13 @@ bool better(const Measurement& a, const Measurement& b) {
 }
 
 /// Errors: kNoPlacement if no method has anything to say; kRunFailed if `stop` came.
-Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem& problem, WatchedExecutor& executor) {
+Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem& problem, WatchedExecutor& executor, Console& console) {
   std::optional<Answer> best;
   std::uint64_t evaluations = 0;
   std::string why;
   for (const Method* method : methods) {
     executor.begin(std::string{method->name()});
+    console.debug(std::string{method->name()} + " starts");
     auto found = method->find(problem, executor);
     if (!found && found.error().code != Errc::kNoPlacement) return found.error();
     if (!found) {
@@ -91,7 +92,7 @@ Result<ExitStatus> Place::run(Console& console) {
   LiveView view = console.live_view(clock);
   WatchedExecutor executor{simulator, view, stop};
   const Nanos start = clock.now();
-  const auto answer = best_of(*methods, problem, executor);
+  const auto answer = best_of(*methods, problem, executor, console);
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
   view.clear();
   if (stop.received() != 0) return stopped_by(stop.received());

@@ -15,8 +15,8 @@
 #include "actors/sampler.h"
 #include "graph/graph_file.h"
 #include "heuristics/methods.h"
+#include "launcher/build_info.h"
 #include "launcher/run/view_actor.h"
-#include "launcher/version.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
 #include "policy/placers/hierarchical.h"
@@ -118,7 +118,7 @@ Result<Resumed> read_resumed(const std::filesystem::path& directory) {
 
 record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start, const Clock& clock) {
   record::RunFacts facts;
-  facts.software_version = version();
+  facts.software_version = build_info().version;
   facts.host = task.host;
   facts.graph = task.graph.name();
   facts.graph_sha256 = task.graph_sha256;

@@ -1,0 +1,86 @@
+#include "launcher/run/run.h"
+
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "launcher/commands/commands.h"
+#include "launcher/run/head.h"
+
+namespace emplace::launcher {
+namespace {
+
+class Run final : public Command {
+ public:
+  std::string_view name() const override { return "run"; }
+  std::string_view summary() const override { return "Start every actor of a config and learn until the budget is spent"; }
+  void declare(Options& options) override {
+    options.optional_operand("CONFIG", config_, "Config file; configs/reference.toml lists every key")
+        .repeated("--set", settings_, "KEY=VALUE that overrides the config, e.g. --set policy.groups=32")
+        .option("--run-dir", run_dir_, "Where the run is kept; without it runs/NAME-TIME")
+        .flag("--resume", resume_, "Go on with the run in --run-dir")
+        .option("--budget", budget_, "Wall time of the whole run, e.g. 60s")
+        .option("--episodes", episodes_, "End each start after so many episodes; 0: no limit");
+  }
+  Result<ExitStatus> run(Console& console) override {
+    RunRequest request;
+    request.config = config_;
+    request.settings = settings_;
+    request.run_dir = run_dir_;
+    request.resume = resume_;
+    if (!budget_.empty()) {
+      const auto seconds = parse_seconds(budget_);
+      if (!seconds) return invalid("--budget", seconds.error().context);
+      request.budget_s = *seconds;
+    }
+    if (episodes_ != 0) request.episodes = episodes_;
+    if (console.options().seed_given) request.seed = console.seed();
+    request.json = console.json();
+    request.quiet = !console.shows_progress();
+    if (config_.empty() && !resume_) return invalid("run", "needs a config", "name one, or go on with a run by --resume --run-dir DIR");
+    const auto status = launcher::run(request);
+    if (!status) return status.error();
+    return static_cast<ExitStatus>(*status);
+  }
+
+ private:
+  std::string config_, run_dir_, budget_;
+  std::vector<std::string> settings_;
+  std::uint64_t episodes_ = 0;
+  bool resume_ = false;
+};
+
+/// Started by `emplace run`; people see it in a process list.
+class NodeCommand final : public Command {
+ public:
+  std::string_view name() const override { return "node"; }
+  std::string_view summary() const override { return "The process that holds the actors of a run; started by `run`, not by hand"; }
+  void declare(Options& options) override {
+    options.required("--config", config_, "Resolved config of the run")
+        .required("--dir", directory_, "Where this start of the run is kept")
+        .required("--start", start_, "scratch or best-baseline")
+        .option("--budget", budget_, "Wall time left")
+        .flag("--resume", resume_, "Go on with what is there");
+  }
+  Result<ExitStatus> run(Console&) override {
+    Start start{start_, directory_, 0, resume_};
+    if (!budget_.empty()) {
+      const auto seconds = parse_seconds(budget_);
+      if (!seconds) return invalid("--budget", seconds.error().context);
+      start.budget_s = *seconds;
+    }
+    if (auto ended = run_head(config_, start); !ended) return ended.error();
+    return ExitStatus::kDone;
+  }
+
+ private:
+  std::string config_, directory_, start_, budget_;
+  bool resume_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_run() { return std::make_unique<Run>(); }
+std::unique_ptr<Command> make_node() { return std::make_unique<NodeCommand>(); }
+
+}  // namespace emplace::launcher
