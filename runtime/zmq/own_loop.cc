@@ -82,18 +82,20 @@ void OwnLoop::run() {
   socket.connect(endpoint_);
   host_.start_all();
   Intake inbox;
+  Watch mine;
+  Waiter waiter;
   while (true) {
     report();
     if (ending_ && !host_.busy()) {
       tell(LoopDone{.finish = true});
       break;
     }
-    const bool full = up_.flush(socket, {}) == Link::Flush::kBlocked;
-    std::array<zmq::pollitem_t, 1> items{
-        {{socket.handle(), 0, static_cast<short>(ZMQ_POLLIN | (full ? ZMQ_POLLOUT : 0)), 0}}};
-    const auto wait = poll_timeout(shared_->clock.now(), host_.busy(), host_.next_timer(), kLongestPoll);
-    zmq_poll(items.data(), 1, wait.count());
-    if ((items[0].revents & ZMQ_POLLIN) != 0) {
+    mine.used |= !up_.empty();
+    mine.blocked = up_.flush(socket, {}) == Link::Flush::kBlocked;
+    waiter.clear();
+    waiter.add(socket, mine);
+    waiter.wait(poll_timeout(shared_->clock.now(), host_.busy(), host_.next_timer(), kLongestPoll));
+    if (mine.readable) {
       Received received;
       int taken = 0;
       for (; taken < inbox.frames() && receive(socket, nullptr, received); ++taken)

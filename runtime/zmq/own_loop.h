@@ -14,6 +14,7 @@
 #include "runtime/zmq/actor_host.h"
 #include "runtime/zmq/counters.h"
 #include "runtime/zmq/link.h"
+#include "runtime/zmq/watch.h"
 
 namespace emplace::runtime {
 
@@ -49,9 +50,8 @@ class OwnLoop {
 
   bool stopped = false;   ///< Its actors have been told to stop, and all they said then is here.
   bool finished = false;  ///< Its thread ends.
-  bool readable = false;  ///< The poll says so.
+  Watch watch;            ///< Of its socket here.
   Intake intake;          ///< Of its messages to the I/O loop.
-  bool blocked = false;   ///< The last flush could not send everything.
 
  private:
   void run();

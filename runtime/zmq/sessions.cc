@@ -228,6 +228,7 @@ void Switch::dial() {
   for (std::size_t plane = 0; plane < kPlanes; ++plane) {
     dealers_[plane] = make_dealer(shared_->context, routing_id(options_.name, epoch, plane));
     dealers_[plane].connect(options_.upstream);
+    dealer_watch_[plane] = {};
   }
 }
 

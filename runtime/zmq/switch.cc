@@ -92,32 +92,20 @@ void Switch::stop(std::string reason) {
 }
 
 void Switch::wait_for_work() {
-  std::vector<zmq::pollitem_t>& items = poll_items_;
-  items.clear();
-  items.push_back({nullptr, wake_fd_, ZMQ_POLLIN, 0});
-  const auto watch = [&](zmq::socket_t& socket, bool blocked) {
-    items.push_back({socket.handle(), 0, static_cast<short>(ZMQ_POLLIN | (blocked ? ZMQ_POLLOUT : 0)), 0});
-  };
-  if (router_) watch(router_, false);
+  waiter_.clear();
+  waiter_.add(wake_fd_);
+  if (router_) waiter_.add(router_, router_watch_);
   for (std::size_t plane = 0; plane < kPlanes; ++plane)
-    if (dealers_[plane]) watch(dealers_[plane], dealer_blocked_[plane]);
-  for (const auto& loop : loops_) watch(loop->socket(), loop->blocked);
+    if (dealers_[plane]) waiter_.add(dealers_[plane], dealer_watch_[plane]);
+  for (const auto& loop : loops_) waiter_.add(loop->socket(), loop->watch);
   std::optional<Nanos> next = next_tick_;
   if (const auto timer = host_.next_timer()) next = std::min(*next, *timer);
   if (redial_at_) next = std::min(*next, *redial_at_);
   if (parting_until_) next = std::min(*next, *parting_until_);
   if (phase_ != Phase::kRunning) next = std::min(*next, stop_deadline_);
-  const auto longest = router_blocked_ ? kBlockedPoll : kLongestPoll;
+  const auto longest = router_watch_.blocked ? kBlockedPoll : kLongestPoll;
   const auto wait = poll_timeout(shared_->clock.now(), host_.busy(), next, longest);
-  zmq_poll(items.data(), static_cast<int>(items.size()), wait.count());
-  auto item = items.begin();
-  const auto readable = [&] { return (item++->revents & ZMQ_POLLIN) != 0; };
-  const bool woken = readable();
-  router_readable_ = router_ && readable();
-  for (std::size_t plane = 0; plane < kPlanes; ++plane)
-    dealer_readable_[plane] = dealers_[plane] && readable();
-  for (const auto& loop : loops_) loop->readable = readable();
-  if (!woken) return;
+  if (!waiter_.wait(wait)) return;
   std::uint64_t wakes = 0;
   (void)!::read(wake_fd_, &wakes, sizeof wakes);
   std::optional<std::string> asked;
@@ -129,11 +117,11 @@ void Switch::wait_for_work() {
 }
 
 void Switch::receive_all() {
-  if (router_readable_) receive_router();
+  if (router_watch_.readable) receive_router();
   for (std::size_t plane = 0; plane < kPlanes; ++plane)
-    if (dealer_readable_[plane] && dealers_[plane]) receive_upstream(plane);
+    if (dealers_[plane] && dealer_watch_[plane].readable) receive_upstream(plane);
   for (const auto& loop : loops_)
-    if (loop->readable) receive_loop(*loop);
+    if (loop->watch.readable) receive_loop(*loop);
 }
 
 void Switch::receive_router() {
@@ -257,30 +245,37 @@ void Switch::announce(const std::string& actor, bool reachable, const Peer* exce
 }
 
 void Switch::flush_all() {
-  router_blocked_ = false;
+  router_watch_.blocked = false;
   std::vector<Peer*> gone;
   for (const auto& [node, peer] : peers_) {
     for (std::size_t plane = 0; plane < kPlanes; ++plane) {
       if (!peer->greeted[plane] || peer->links[plane].empty()) continue;
       const auto outcome = peer->links[plane].flush(router_, peer->routing_id[plane]);
-      router_blocked_ |= outcome == Link::Flush::kBlocked;
+      router_watch_.used = true;
+      router_watch_.blocked |= outcome == Link::Flush::kBlocked;
       if (outcome == Link::Flush::kUnreachable) gone.push_back(peer.get());
     }
   }
   for (Peer* peer : gone) lose(*peer, "its connection is gone");
   for (std::size_t plane = 0; plane < kPlanes && head_; ++plane) {
-    dealer_blocked_[plane] = false;
+    Watch& watch = dealer_watch_[plane];
+    watch.blocked = false;
     if (!dealers_[plane]) continue;
-    if (!hello_said_[plane] && !say_hello(plane)) {
-      dealer_blocked_[plane] = true;
-      continue;
+    if (!hello_said_[plane]) {
+      watch.used = true;
+      watch.blocked = !say_hello(plane);
+      if (watch.blocked) continue;
     }
+    if (head_->links[plane].empty()) continue;
+    watch.used = true;
     const auto outcome = head_->links[plane].flush(dealers_[plane], {});
-    dealer_blocked_[plane] = outcome == Link::Flush::kBlocked;
+    watch.blocked = outcome == Link::Flush::kBlocked;
     if (outcome == Link::Flush::kUnreachable) redial_later("its connection is gone");
   }
-  for (const auto& loop : loops_)
-    loop->blocked = loop->link().flush(loop->socket(), {}) == Link::Flush::kBlocked;
+  for (const auto& loop : loops_) {
+    loop->watch.used |= !loop->link().empty();
+    loop->watch.blocked = loop->link().flush(loop->socket(), {}) == Link::Flush::kBlocked;
+  }
 }
 
 void Switch::tick() {

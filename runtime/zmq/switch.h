@@ -107,23 +107,21 @@ class Switch {
   Nanos now_{0};  // At the beginning of the turn.
   Nanos next_tick_{0};
   int wake_fd_;
-  std::vector<zmq::pollitem_t> poll_items_;
+  Waiter waiter_;
 
   // The head's side.
   zmq::socket_t router_;
   std::vector<std::string> endpoints_;
   std::unordered_map<std::string, Connection> connections_;  // By routing id, of current lives.
   std::map<std::string, std::unique_ptr<Peer>> peers_;       // By node.
-  bool router_readable_ = false;
-  bool router_blocked_ = false;
+  Watch router_watch_;                                       // Blocked: some peer's link is.
   Intake router_intake_;
 
   // The dialling side.
   std::unique_ptr<Peer> head_;
   std::array<zmq::socket_t, kPlanes> dealers_;
   std::array<bool, kPlanes> hello_said_{};
-  std::array<bool, kPlanes> dealer_readable_{};
-  std::array<bool, kPlanes> dealer_blocked_{};
+  std::array<Watch, kPlanes> dealer_watch_;
   std::array<Intake, kPlanes> dealer_intake_;
   std::optional<Nanos> redial_at_;
   Nanos head_heard_{0};
