@@ -1,0 +1,119 @@
+// Goal: a config is read strictly, shown whole, and documented truthfully.
+// Method: round trips through the one table; every shipped file read; wrong files refused in one line that helps.
+#include "launcher/run/config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace emplace::launcher {
+namespace {
+
+std::string file_text(const std::filesystem::path& path) {
+  std::ifstream in{path};
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+const std::filesystem::path kConfigs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
+
+TEST(Config, ReferenceIsExactlyTheTableOfOptions) {
+  const std::string head = "# Every key of a run config, with its default and its meaning. Made from the options table; tests/config holds it to that.\n\n";
+  EXPECT_EQ(file_text(kConfigs / "reference.toml"), head + to_toml({}, true)) << "write what to_toml gives into configs/reference.toml";
+}
+
+TEST(Config, WhatIsWrittenIsReadBackTheSame) {
+  RunConfig config;
+  ASSERT_TRUE(set_option(config, "run.budget=1500ms").ok());
+  ASSERT_TRUE(set_option(config, "run.starts=[\"scratch\", \"best-baseline\"]").ok());
+  ASSERT_TRUE(set_option(config, "policy.learning_rate=0.0125").ok());
+  ASSERT_TRUE(set_option(config, "input.graph=a \"quoted\" name").ok());
+  ASSERT_TRUE(set_option(config, "run.seed=18").ok());
+  const std::string text = to_toml(config, true);
+  const auto again = parse_config(text, "again");
+  ASSERT_TRUE(again.ok()) << again.error().context;
+  EXPECT_EQ(to_toml(*again, true), text);
+  EXPECT_DOUBLE_EQ(again->run.budget.seconds, 1.5);
+  EXPECT_EQ(again->input.graph, "a \"quoted\" name");
+  EXPECT_EQ(again->run.seed, 18u);
+}
+
+TEST(Config, EveryShippedConfigIsReadAndChecked) {
+  std::size_t read = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{kConfigs}) {
+    const std::string path = entry.path().string();
+    if (entry.path().extension() != ".toml" || path.find("/devices/") != std::string::npos || entry.path().filename() == "reference.toml") continue;
+    const auto config = load_config(entry.path());
+    ASSERT_TRUE(config.ok()) << config.error().context;
+    const auto checked = check_config(*config);
+    EXPECT_TRUE(checked.ok()) << path << ": " << checked.error().context;
+    EXPECT_TRUE(std::filesystem::exists(config->input.graph)) << path;
+    EXPECT_TRUE(std::filesystem::exists(config->input.devices)) << path;
+    ++read;
+  }
+  EXPECT_GE(read, 3u);
+}
+
+TEST(Config, DefaultsOfThePolicyAreThePapers) {
+  const RunConfig::Policy p;
+  EXPECT_EQ(p.groups, 256u);
+  EXPECT_EQ(p.hidden, 256u);
+  EXPECT_EQ(p.grouper_hidden, 64u);
+  EXPECT_EQ(p.placements, 4u);
+  EXPECT_DOUBLE_EQ(p.learning_rate, 0.1);
+  EXPECT_DOUBLE_EQ(p.clip_norm, 1.0);
+  EXPECT_DOUBLE_EQ(p.tanh_constant, 5.0);
+  EXPECT_DOUBLE_EQ(p.temperature, 10.0);
+  const RunConfig::Reward r;
+  EXPECT_EQ(r.transform, "sqrt");
+  EXPECT_DOUBLE_EQ(r.failing_signal, 10.0);
+  EXPECT_EQ(r.valid_only_after, 500u);
+}
+
+void expect_refused(std::string_view toml, std::string_view with) {
+  const auto config = parse_config(toml, "bad.toml");
+  ASSERT_FALSE(config.ok()) << toml;
+  EXPECT_NE(config.error().context.find(with), std::string::npos) << config.error().context;
+  EXPECT_EQ(config.error().context.find('\n'), std::string::npos);
+}
+
+TEST(Config, WrongFilesAreRefusedWithPlaceAndCure) {
+  expect_refused("[run]\nseeed = 3\n", "bad.toml:2: unknown key 'seeed'; did you mean 'seed'?");
+  expect_refused("[runs]\nseed = 3\n", "did you mean 'run'?");
+  expect_refused("[run]\nbudget = \"60 parsecs\"\n", "unknown unit");
+  expect_refused("[run]\nbudget = 60\n", "bad.toml:2: 'budget' must be a text with a unit");
+  expect_refused("[run]\nseed = -1\n", "out of range");
+  expect_refused("[run]\nseed = \"x\"\n", "must be a whole number");
+  expect_refused("[pipeline]\ncontrollers = 5000000000\n", "out of range");
+  expect_refused("[run\nseed = 1\n", "bad.toml:1: is not TOML");
+  expect_refused("run = 3\n", "must be a table");
+  expect_refused("[policy]\ngroups = 3\ngroups = 4\n", "is not TOML");
+}
+
+TEST(Config, ImpossibleValuesAreRefusedByName) {
+  const auto refused = [](std::string_view setting, std::string_view key) {
+    RunConfig config;
+    config.input = {"g", "d", 0};
+    const auto set = set_option(config, setting);
+    ASSERT_TRUE(set.ok()) << set.error().context;
+    const auto checked = check_config(config);
+    ASSERT_FALSE(checked.ok()) << setting;
+    EXPECT_NE(checked.error().context.find(key), std::string::npos) << checked.error().context;
+  };
+  refused("policy.method=hierarchicall", "did you mean 'hierarchical'");
+  refused("executor.kind=quantum", "executor.kind");
+  refused("pipeline.controllers=0", "pipeline.controllers");
+  refused("pipeline.batch_episodes=9", "no batch would ever be full");
+  refused("run.deterministic=true", "run.episodes");
+  refused("run.budget=0s", "run.budget");
+  refused("run.starts=[]", "run.starts");
+  refused("executor.window=1", "executor.window");
+  RunConfig config;
+  EXPECT_FALSE(set_option(config, "nonsense").ok());
+  EXPECT_FALSE(set_option(config, "policy.grups=3").ok());
+}
+
+}  // namespace
+}  // namespace emplace::launcher

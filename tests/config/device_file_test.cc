@@ -1,0 +1,95 @@
+// Goal: device files say what a machine is, and nothing that cannot be.  Method: shipped files read; wrong ones refused.
+#include "placement/device_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace emplace {
+namespace {
+
+TEST(DeviceFile, EveryShippedMachineIsRead) {
+  std::size_t read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator{std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs" / "devices"}) {
+    const auto devices = load_devices(entry.path());
+    EXPECT_TRUE(devices.ok()) << (devices.ok() ? "" : devices.error().context);
+    ++read;
+  }
+  EXPECT_GE(read, 6u);
+}
+
+TEST(DeviceFile, ReadsProfilesMemoryReservesAndLinks) {
+  const auto devices = parse_devices(R"(
+[[profile]]
+name = "mine"
+base = "k40"
+peak = "5TFLOP/s"
+launch = "2us"
+efficiency = { matmul = 0.9 }
+
+[[device]]
+name = "cpu:0"
+profile = "haswell18"
+reserve = "50%"
+
+[[device]]
+name = "gpu:0"
+profile = "mine"
+memory = "4GiB"
+reserve = "1GiB"
+
+[[device]]
+name = "gpu:1"
+profile = "mine"
+
+[[link]]
+between = ["*", "*"]
+bandwidth = "12GB/s"
+latency = "10us"
+
+[[link]]
+from = "gpu:0"
+to = "gpu:1"
+profile = "nvlink2"
+)", "test", 0.25);
+  ASSERT_TRUE(devices.ok()) << devices.error().context;
+  EXPECT_EQ((*devices)[DeviceId{0}].memory_bytes, std::int64_t{64} << 30) << "half kept by the file, a quarter by the caller";
+  EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, std::int64_t{2} << 30);
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.peak_gflops, 5000);
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.launch_us, 2);
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kMatmul)], 0.9);
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kNorm)], 0.2) << "inherited";
+  EXPECT_DOUBLE_EQ(devices->link(DeviceId{1}, DeviceId{2}).bytes_per_s, 130e9);
+  EXPECT_DOUBLE_EQ(devices->link(DeviceId{2}, DeviceId{1}).bytes_per_s, 12e9) << "one way only";
+}
+
+void expect_refused(const std::string& toml, std::string_view with) {
+  const auto devices = parse_devices(toml, "bad.toml");
+  ASSERT_FALSE(devices.ok()) << toml;
+  EXPECT_NE(devices.error().context.find(with), std::string::npos) << devices.error().context;
+  EXPECT_EQ(devices.error().context.find('\n'), std::string::npos);
+}
+
+TEST(DeviceFile, RefusesWhatCannotBe) {
+  const std::string a = "[[device]]\nname = \"a\"\nprofile = \"k40\"\n", b = "[[device]]\nname = \"b\"\nprofile = \"k40\"\n";
+  const std::string link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
+  expect_refused("", "empty");
+  expect_refused(a + b, "is missing; add a [[link]]");
+  expect_refused("[[device]]\nname = \"a\"\nprofile = \"k4O\"\n", "did you mean 'k40'");
+  expect_refused("[[device]]\nname = \"a\"\nprofle = \"k40\"\n", "a device needs a profile");
+  expect_refused(a + "memry = \"1GiB\"\n", "did you mean 'memory'");
+  expect_refused(a + "memory = \"1GB/s\"\n", "unknown unit");
+  expect_refused(a + "memory = 5\n", "with a unit");
+  expect_refused(a + b + link + "bandwidth = \"0GB/s\"\nlatency = \"1us\"\n", "above zero");
+  expect_refused(a + b + link + "profile = \"carrier pigeon\"\n", "no known link");
+  expect_refused(a + b + "[[link]]\nbetween = [\"a\", \"c\"]\nbandwidth = \"1GB/s\"\n", "is no device");
+  expect_refused(a + a + link + "bandwidth = \"1GB/s\"\n", "'b' is no device");
+  std::string many;
+  for (int i = 0; i < 257; ++i) many += "[[device]]\nname = \"d" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
+  expect_refused(many + "[[link]]\nbetween = [\"*\", \"*\"]\nbandwidth = \"1GB/s\"\n", "more than 256");
+  expect_refused(a + "reserve = \"12GiB\"\n", "memory must be above zero");
+}
+
+}  // namespace
+}  // namespace emplace
