@@ -1,6 +1,6 @@
 #pragma once
-/// Graphs on disk: "emplace-graph v1" as JSON (.json, .json.gz, .json.zst) or MessagePack (.epg, .msgpack), and ONNX.
-/// docs/file_formats.md describes the keys.
+/// Graphs on disk: "emplace-graph v1" as JSON (.json, .json.gz, .json.zst) or MessagePack (.epg, .msgpack),
+/// and ONNX. docs/file_formats.md describes the keys.
 
 #include <cstddef>
 #include <filesystem>
@@ -24,8 +24,8 @@ Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view w
 /// Errors: kInvalid for another ending, kIo.
 Result<Unit> save_graph(const OpGraph& graph, const std::filesystem::path& path);
 
-/// What names a graph in placements, messages and runs: SHA-256 over the canonical MessagePack of its `ops` (sorted
-/// keys, defaults left out), so that every format of one graph agrees. 64 hex digits.
+/// What names a graph in placements, messages and runs: SHA-256 over the canonical MessagePack of its `ops`
+/// (sorted keys, defaults left out), so that every format of one graph agrees. 64 hex digits.
 std::string graph_sha256(const OpGraph& graph);
 
 }  // namespace emplace

@@ -5,8 +5,8 @@
 #include <map>
 #include <numeric>
 #include <queue>
-#include <utility>
 #include <unordered_map>
+#include <utility>
 
 namespace emplace {
 namespace {
@@ -59,7 +59,8 @@ Grouping groups_of(Classes& classes) {
 }
 
 bool is_time_step(std::string_view level) {
-  return level.size() >= 2 && level[0] == 't' && std::all_of(level.begin() + 1, level.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return level.size() >= 2 && level[0] == 't' &&
+         std::all_of(level.begin() + 1, level.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 std::string shortened(std::string_view scope, const ScopeOptions& options) {
@@ -93,8 +94,8 @@ Grouping colocation_groups(const OpGraph& graph) {
 
 Grouping recursive_colocation_groups(const OpGraph& graph) {
   Classes classes = declared_classes(graph);
-  // One pass in reverse topological order reaches the fixed point: when an op is looked at, all classes downstream of
-  // it are final, and joining it changes nothing for its readers.
+  // One pass in reverse topological order reaches the fixed point: when an op is looked at, all classes
+  // downstream of it are final, and joining it changes nothing for its readers.
   const auto order = graph.topological_order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     std::uint32_t only = kNone;
@@ -111,7 +112,9 @@ Grouping recursive_colocation_groups(const OpGraph& graph) {
   return groups_of(classes);
 }
 
-std::string without_time_steps(std::string_view scope) { return shortened(scope, {.share_time_steps = true}); }
+std::string without_time_steps(std::string_view scope) {
+  return shortened(scope, {.share_time_steps = true});
+}
 
 Grouping scope_groups(const OpGraph& graph, ScopeOptions options) {
   const std::size_t n = graph.num_ops();
@@ -136,7 +139,8 @@ Grouping scope_groups(const OpGraph& graph, ScopeOptions options) {
   Classes classes = declared_classes(graph);
   Grouping grouping = numbered(n, [&](std::uint32_t op) { return label[classes.find(op)]; });
   grouping.labels.resize(grouping.num_groups);
-  for (std::uint32_t op = 0; op < n; ++op) grouping.labels[grouping.group_of_op[op]] = names[label[classes.find(op)]];
+  for (std::uint32_t op = 0; op < n; ++op)
+    grouping.labels[grouping.group_of_op[op]] = names[label[classes.find(op)]];
   return grouping;
 }
 
@@ -146,7 +150,8 @@ std::vector<double> sum_by_group(const Grouping& grouping, const std::vector<dou
   return sum;
 }
 
-Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping, const std::vector<double>& weight_in, std::size_t wanted) {
+Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping,
+                            const std::vector<double>& weight_in, std::size_t wanted) {
   const std::size_t groups = grouping.num_groups;
   if (groups <= wanted || wanted == 0) return grouping;
   // Bytes between groups, both ways; the smaller group's row is folded into the larger one's when two merge.
@@ -190,7 +195,8 @@ Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping, cons
     lightest.emplace(weight[target], target);
     --left;
   }
-  Grouping result = numbered(graph.num_ops(), [&](std::uint32_t op) { return merged.find(grouping.group_of_op[op]); });
+  Grouping result =
+      numbered(graph.num_ops(), [&](std::uint32_t op) { return merged.find(grouping.group_of_op[op]); });
   if (grouping.labels.empty()) return result;
   // A merged group is called after its heaviest part.
   result.labels.resize(result.num_groups);

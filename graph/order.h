@@ -14,10 +14,12 @@ namespace emplace {
 std::vector<std::uint32_t> levels(const OpGraph& graph);
 
 /// Position of each op in a breadth-first walk from all sources at once, consumers by increasing id: [ops], a
-/// permutation. The Hierarchical Planner's adjacency features are these.   Paper: Hierarchical 2018, section 2.1  [HIE-BFS]
+/// permutation. The Hierarchical Planner's adjacency features are these.   Paper: Hierarchical 2018,
+/// section 2.1  [HIE-BFS]
 std::vector<std::uint32_t> breadth_first_index(const OpGraph& graph);
 
-/// True for every op from which `op` can be reached (its ancestors), itself not included: [ops]. O(ops + edges).
+/// True for every op from which `op` can be reached (its ancestors), itself not included: [ops]. O(ops +
+/// edges).
 std::vector<bool> ancestors(const OpGraph& graph, OpId op);
 /// True for every op that can be reached from `op`, itself not included: [ops].
 std::vector<bool> descendants(const OpGraph& graph, OpId op);
