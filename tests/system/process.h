@@ -1,0 +1,67 @@
+#pragma once
+/// Runs the built program as a person or a script does: a process of its own, seen from outside only.
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace emplace::testing {
+
+struct Finished {
+  int status = -1;  ///< Exit status; 128 + signal if a signal killed it.
+  bool killed = false;
+  std::string out, err;
+};
+
+/// One process of `emplace`. Thread: one.
+class Process {
+ public:
+  struct Where {
+    std::vector<std::string> environment = {};  ///< "NAME=value", on top of ours.
+    bool out_is_terminal = false;               ///< Standard output is a pseudo-terminal instead of a pipe.
+    std::string out_file = {};                  ///< Not empty: standard output is this file, and `out` stays empty.
+  };
+  explicit Process(const std::vector<std::string>& arguments) : Process{arguments, Where{}} {}
+  Process(const std::vector<std::string>& arguments, const Where& where);
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process();
+
+  /// Reads until standard error holds `text`; false if the process ended without it.
+  bool wait_for_error_text(std::string_view text);
+  void send(int signal);
+  Finished finish();
+
+ private:
+  bool read_some();  // False once both ends are closed.
+
+  pid_t pid_ = -1;
+  int out_fd_ = -1, err_fd_ = -1;
+  Finished seen_;
+};
+
+/// Start to end.
+Finished run(const std::vector<std::string>& arguments, const Process::Where& where = {});
+
+/// A folder that is removed with the test.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::string file(std::string_view name, std::string_view content) const;  ///< Written; returns its path.
+  std::string at(std::string_view name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A file of the repository: "configs/devices/quickstart.toml".
+std::string shipped(std::string_view path);
+
+}  // namespace emplace::testing

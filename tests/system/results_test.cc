@@ -1,0 +1,177 @@
+// Goal: what scripts rely on: the keys and values of --json, files that one command writes and another reads, answers
+// that repeat with the seed, and no recommendation that is silently worse than a single device.
+// Method: the built program as a process, its output parsed as a script would.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::Finished;
+using testing::run;
+using testing::shipped;
+using testing::TemporaryFolder;
+
+const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
+const std::string kNmt = shipped("configs/graphs/nmt-2layer-bs64.json.gz");
+const std::string kDevices = shipped("configs/devices/quickstart.toml");
+
+ordered_json json_of(std::vector<std::string> arguments, int status = 0) {
+  arguments.push_back("--json");
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, status) << done.err;
+  return ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
+}
+
+std::vector<std::string> keys(const ordered_json& object) {
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+
+TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {
+  const ordered_json table = json_of({"compare", kNmt, "--devices", kDevices});
+  EXPECT_THAT(keys(table), ElementsAre("graph", "devices", "lower_bound_s", "methods"));
+  EXPECT_EQ(table["graph"], "nmt-2layer-bs64");
+  EXPECT_EQ(table["devices"], (ordered_json{"cpu:0", "gpu:0", "gpu:1"}));
+  std::vector<std::string> names;
+  for (const auto& row : table["methods"]) {
+    names.push_back(row["method"]);
+    if (!row["valid"].get<bool>()) {
+      EXPECT_TRUE(row["step_time_s"].is_null());
+      EXPECT_THAT(row["reason"].get<std::string>(), HasSubstr("gpu:0 needs 3.04 GiB and has 2.50 GiB"));
+      continue;
+    }
+    EXPECT_THAT(keys(row), ElementsAre("method", "valid", "step_time_s", "peak_memory_bytes", "bytes_moved", "evaluations", "wall_s"));
+    EXPECT_GT(row["step_time_s"].get<double>(), table["lower_bound_s"].get<double>());
+    EXPECT_EQ(row["peak_memory_bytes"].size(), 3u);
+  }
+  EXPECT_THAT(names, ElementsAre("single-cpu", "single-gpu", "random", "round-robin", "contiguous", "expert"));
+}
+
+TEST(Results, TheTableForPeopleHasARowPerMethodAndTheBound) {
+  const Finished done = run({"compare", kNmt, "-d", kDevices, "-m", "single-gpu,expert"});
+  EXPECT_EQ(done.status, 0);
+  EXPECT_THAT(done.err, IsEmpty());
+  for (const char* text : {"single-gpu", "does not fit", "expert", "peak gpu:1", "324.9 ms", "best: expert"}) EXPECT_THAT(done.out, HasSubstr(text));
+}
+
+TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
+  const TemporaryFolder folder;
+  const std::string file = folder.at("placement.json");
+  const ordered_json placed = json_of({"place", kNmt, "-d", kDevices, "--method", "expert", "-o", file});
+  EXPECT_THAT(keys(placed), ElementsAre("measured", "method", "placement", "lower_bound_s", "evaluations", "wall_s", "slower_than_single_device"));
+  EXPECT_EQ(placed["method"], "expert");
+  EXPECT_EQ(placed["placement"], file);
+  const ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices});
+  EXPECT_THAT(keys(measured), ElementsAre("step_time_s", "valid", "peak_memory_bytes", "busy_s", "bytes_moved", "executor", "samples_s"));
+  EXPECT_EQ(measured, placed["measured"]);
+  EXPECT_EQ(measured["executor"], "sim");
+  EXPECT_EQ(measured["samples_s"].size(), 1u);
+}
+
+TEST(Results, AutoIsTheBestOfAllMethods) {
+  const ordered_json placed = json_of({"place", kNmt, "-d", kDevices});
+  for (const auto& row : json_of({"compare", kNmt, "-d", kDevices})["methods"]) {
+    if (!row["valid"].get<bool>()) continue;
+    EXPECT_LE(placed["measured"]["step_time_s"].get<double>(), row["step_time_s"].get<double>());
+  }
+}
+
+TEST(Results, APlacementThatDoesNotFitIsShownWithItsReasonAndStatusThree) {
+  const TemporaryFolder folder;
+  const std::string roomy = folder.file("roomy.toml",
+      "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\n[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n"
+      "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n[[link]]\nbetween = [\"*\", \"*\"]\nprofile = \"pcie3_x16\"\n");
+  const std::string file = folder.at("placement.json");
+  ASSERT_EQ(run({"place", kNmt, "-d", roomy, "-m", "single-gpu", "-o", file}).status, 0);
+  const ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices}, 3);
+  EXPECT_EQ(measured["valid"], false);
+  EXPECT_TRUE(measured["step_time_s"].is_null());
+  EXPECT_EQ(measured["reason"], "gpu:0 needs 3.04 GiB and has 2.50 GiB");
+  const Finished done = run({"evaluate", kNmt, file, "-d", kDevices});
+  EXPECT_THAT(done.err, HasSubstr("does not fit: gpu:0 needs 3.04 GiB and has 2.50 GiB"));
+  EXPECT_EQ(run({"place", kNmt, "-d", kDevices, "-m", "single-gpu", "-o", folder.at("none.json")}).status, 3);
+  EXPECT_FALSE(std::filesystem::exists(folder.at("none.json")));
+  EXPECT_EQ(run({"compare", kNmt, "-d", kDevices, "-m", "single-gpu"}).status, 3);
+}
+
+TEST(Results, TheReserveIsKeptFree) {
+  const ordered_json all = json_of({"compare", kNmt, "-d", kDevices, "-m", "expert"});
+  EXPECT_EQ(all["methods"][0]["valid"], true);
+  const ordered_json less = json_of({"compare", kNmt, "-d", kDevices, "-m", "expert", "--reserve", "20%"}, 3);
+  EXPECT_EQ(less["methods"][0]["valid"], false);
+}
+
+TEST(Results, BoundSaysWhichBoundItIs) {
+  const ordered_json bound = json_of({"bound", kNmt, "-d", kDevices});
+  EXPECT_NEAR(bound["lower_bound_s"].get<double>(), 0.3249, 0.001);
+  EXPECT_EQ(bound["bound"], "total work");
+  EXPECT_EQ(json_of({"bound", kGraph, "-d", kDevices})["bound"], "critical path");
+}
+
+TEST(Results, InspectCountsWhatTheGraphFileSays) {
+  const ordered_json plain = json_of({"inspect", kNmt});
+  EXPECT_EQ(plain["ops"], 13581);
+  EXPECT_EQ(plain["edges"], 21951);
+  EXPECT_EQ(plain["op_types"].size(), 40u);
+  EXPECT_EQ(plain["flops"], 1122458870567);
+  EXPECT_EQ(plain["graph_sha256"].get<std::string>().size(), 64u);
+  EXPECT_FALSE(plain.contains("critical_path"));
+  const ordered_json placed = json_of({"inspect", kNmt, "-d", kDevices});
+  EXPECT_NEAR(placed["critical_path"]["length_s"].get<double>(), 0.1524, 0.0005);
+  EXPECT_GT(placed["critical_path"]["ops"].size(), 1000u);
+  EXPECT_NEAR(placed["devices"][0]["all_ops_s"].get<double>(), 2.7628, 0.001);
+}
+
+TEST(Results, ImportKeepsTheGraphWhateverItIsWrittenAs) {
+  const TemporaryFolder folder;
+  const std::string before = json_of({"inspect", kGraph})["graph_sha256"];
+  for (const char* name : {"g.json", "g.json.gz", "g.json.zst", "g.epg", "g.msgpack"}) {
+    const std::string file = folder.at(name);
+    EXPECT_EQ(json_of({"import", kGraph, "-o", file})["graph_sha256"], before) << name;
+    EXPECT_EQ(json_of({"inspect", file})["graph_sha256"], before) << name;
+  }
+}
+
+TEST(Results, TheSeedDecidesEverythingButTheTimeTaken) {
+  const auto table = [](const char* seed) {
+    ordered_json json = json_of({"compare", kGraph, "-d", kDevices, "--seed", seed});
+    for (auto& row : json["methods"]) row.erase("wall_s");
+    return json;
+  };
+  EXPECT_EQ(table("7"), table("7"));
+  EXPECT_NE(table("7")["methods"][2], table("8")["methods"][2]);  // random
+}
+
+TEST(Results, APlacementWorseThanOneDeviceIsSaidToBe) {
+  // The small network does not gain from a second GPU.
+  const Finished slow = run({"place", kGraph, "-d", kDevices, "--method", "round-robin"});
+  EXPECT_EQ(slow.status, 0);
+  EXPECT_THAT(slow.err, HasSubstr("warning: this placement is slower than everything on gpu:0 alone, which takes 16."));
+  EXPECT_EQ(json_of({"place", kGraph, "-d", kDevices, "--method", "round-robin"})["slower_than_single_device"], true);
+  EXPECT_THAT(run({"compare", kGraph, "-d", kDevices, "-m", "round-robin,random"}).err, HasSubstr("warning: the best of these methods is slower than"));
+  EXPECT_THAT(run({"compare", kGraph, "-d", kDevices}).err, Not(HasSubstr("warning")));
+}
+
+TEST(Results, DoctorAndVersionAreOneObject) {
+  const ordered_json doctor = json_of({"doctor"});
+  EXPECT_GT(doctor["findings"].size(), 5u);
+  for (const auto& finding : doctor["findings"]) EXPECT_EQ(finding["ok"].get<bool>(), finding["cure"].get<std::string>().empty());
+  EXPECT_EQ(json_of({"version"})["version"], doctor["version"]);
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,134 @@
+// Goal: the command line keeps its contract: help everywhere, one-line errors with a cure, exit status, clean ends.
+// Method: the built program as a process; standard output, standard error and exit status are all that is looked at.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testing::Finished;
+using testing::Process;
+using testing::run;
+using testing::shipped;
+
+const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
+const std::string kDevices = shipped("configs/devices/quickstart.toml");
+
+void expect_one_line_error(const Finished& done, int status, const std::string& text) {
+  EXPECT_EQ(done.status, status) << done.err;
+  EXPECT_FALSE(done.killed);
+  EXPECT_THAT(done.err, StartsWith("error: "));
+  EXPECT_EQ(done.err.find('\n'), done.err.size() - 1) << done.err;
+  EXPECT_THAT(done.err, HasSubstr(text));
+}
+
+TEST(Usage, VersionNamesBuildTypeAndOptionalParts) {
+  const Finished done = run({"--version"});
+  EXPECT_EQ(done.status, 0);
+  EXPECT_THAT(done.out, StartsWith("emplace 0."));
+  EXPECT_THAT(done.out, HasSubstr("build type: "));
+  EXPECT_THAT(done.out, HasSubstr("optional parts: "));
+  EXPECT_THAT(done.out, HasSubstr("cuda"));
+}
+
+TEST(Usage, EveryCommandHasHelpWithTheCommonOptions) {
+  const Finished all = run({"--help"});
+  EXPECT_EQ(all.status, 0);
+  EXPECT_THAT(all.err, IsEmpty());
+  for (const char* command : {"place", "compare", "evaluate", "bound", "inspect", "import", "doctor", "version"}) {
+    EXPECT_THAT(all.out, HasSubstr(command));
+    const Finished help = run({command, "--help"});
+    EXPECT_EQ(help.status, 0) << command;
+    for (const char* option : {"--json", "--quiet", "--log-level", "--seed"}) EXPECT_THAT(help.out, HasSubstr(option)) << command;
+  }
+}
+
+TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{}, "emplace: no command was given; 'emplace --help' lists them"},
+      {{"comapre"}, "unknown command 'comapre'; did you mean 'compare'?"},
+      {{"--json", "compare", kGraph, "-d", kDevices}, "'--json' stands before the command; write it after"},
+      {{"compare", kGraph, "--devcies", kDevices}, "unknown option '--devcies'; did you mean '--devices'?"},
+      {{"compare", kGraph}, "emplace compare: --devices is required; 'emplace compare --help' shows how"},
+      {{"compare", kGraph, "-d"}, "emplace compare: --devices"},
+      {{"inspect"}, "emplace inspect: GRAPH is required"},
+      {{"inspect", kGraph, "more"}, "unexpected argument 'more'"},
+      {{"compare", kGraph, "-d", kDevices, "--methods", "contigous"}, "method 'contigous': is unknown; did you mean 'contiguous'?"},
+      {{"place", kGraph, "-d", kDevices, "--method", "expret"}, "did you mean 'expert'?"},
+      {{"version", "--seed", "-1"}, "'-1' is not a whole number"},
+      {{"version", "--seed", "18446744073709551616"}, "is not a whole number below 2^64"},
+      {{"version", "--log-level", "debgu"}, "did you mean 'debug'?"},
+      {{"compare", kGraph, "-d", kDevices, "--reserve", "10"}, "write it like 10%"},
+      {{"compare", kGraph, "-d", kDevices, "--dispatch", "lifo"}, "use program or fifo"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "cuda"}, "is not in this build; use sim"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    const Finished done = run(arguments);
+    expect_one_line_error(done, 2, text);
+    EXPECT_THAT(done.out, IsEmpty()) << text;
+  }
+}
+
+TEST(Usage, AMissingFileIsAnsweredWithTheNearestOneBesideIt) {
+  expect_one_line_error(run({"inspect", kGraph, "-d", shipped("configs/devices/quikstart.toml")}), 2, "configs/devices/quickstart.toml'?");
+  expect_one_line_error(run({"inspect", shipped("tests/fixtures/graphs/cifar10-cnn-bs128.json")}), 2, "cifar10_cnn-bs128.json'?");
+  expect_one_line_error(run({"inspect", "/nowhere/at/all.json"}), 2, "there is no such file");
+}
+
+TEST(Usage, AFullDiskUnderStandardOutputIsAnError) {
+  const Finished done = run({"inspect", kGraph, "--json"}, {.out_file = "/dev/full"});
+  expect_one_line_error(done, 2, "standard output: cannot be written");
+}
+
+TEST(Usage, QuietAndLogLevelHideNotes) {
+  const std::vector<std::string> place{"place", kGraph, "-d", kDevices, "--method", "single-gpu"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), place.begin(), place.end());
+    return run(more).err;
+  };
+  EXPECT_THAT(with({}), HasSubstr("not written to a file"));
+  EXPECT_THAT(with({"--quiet"}), IsEmpty());
+  EXPECT_THAT(with({"--log-level", "warning"}), IsEmpty());
+  EXPECT_THAT(with({"--log-level", "debug"}), HasSubstr("debug: single-gpu"));
+}
+
+TEST(Usage, ColoursGoToTerminalsOnlyAndNoColorTurnsThemOff) {
+  const auto doctor = [](std::vector<std::string> environment, bool terminal) {
+    return run({"doctor"}, {.environment = std::move(environment), .out_is_terminal = terminal}).out;
+  };
+  EXPECT_THAT(doctor({"TERM=xterm", "NO_COLOR="}, true), HasSubstr("\x1b[32m"));
+  EXPECT_THAT(doctor({"TERM=xterm", "NO_COLOR=1"}, true), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(doctor({"TERM=dumb", "NO_COLOR="}, true), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(doctor({"TERM=xterm", "NO_COLOR="}, false), Not(HasSubstr("\x1b")));
+}
+
+TEST(Usage, ASignalEndsALongComparisonCleanlyWithWhatWasDone) {
+  const std::string graph = shipped("configs/graphs/nmt-2layer-bs64.json.gz");
+  std::string methods = "single-cpu";
+  for (int i = 0; i < 2000; ++i) methods += ",random";  // Minutes of work, if nobody stops it.
+  for (const auto& [signal, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    Process process{{"compare", graph, "-d", kDevices, "--methods", methods, "--json", "--log-level", "debug"}};
+    ASSERT_TRUE(process.wait_for_error_text("debug: random"));
+    process.send(signal);
+    const Finished done = process.finish();
+    EXPECT_EQ(done.status, status);
+    EXPECT_FALSE(done.killed);
+    EXPECT_THAT(done.out, HasSubstr("\"single-cpu\""));
+    EXPECT_EQ(done.out.substr(done.out.size() - 2), "}\n");
+    EXPECT_THAT(done.err, Not(HasSubstr("error")));
+  }
+}
+
+}  // namespace
+}  // namespace emplace
