@@ -25,8 +25,7 @@ struct Envelope {
   std::uint16_t type = 0;  ///< messages/type_ids.h.
   ActorId from = kNobody;
   ActorId to = kNobody;
-  std::uint64_t seq =
-      0;  ///< Per connection between two nodes, from 1: gaps and repeats show. 0 within a node.
+  std::uint64_t seq = 0;     ///< Per connection of two nodes, from 1: gaps show. 0 within a node.
   std::uint32_t ttl_ms = 0;  ///< Time left, never a wall time; 0: for ever.
   std::uint64_t trace = 0;   ///< Follows a piece of work through the actors; 0: none.
 
