@@ -1,5 +1,7 @@
 #include <string>
 
+#include "base/file.h"
+#include "base/file.h"
 #include "base/text/words.h"
 #include "executor/simulator.h"
 #include "graph/graph_file.h"
@@ -7,6 +9,9 @@
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
 #include "placement/placement_file.h"
+#include "record/trace.h"
+#include "placement/schedule.h"
+#include "record/trace.h"
 
 namespace emplace::launcher {
 namespace {
@@ -19,13 +24,15 @@ class Evaluate final : public Command {
     options.operand("GRAPH", graph_, "Graph file").operand("PLACEMENT", placement_, "Placement file");
     options.required("--devices,-d", devices_, "Device file");
     options.option("--executor", executor_, "What measures it: sim");
+    options.option("--trace", trace_, "Writes when everything happened, for Perfetto or chrome://tracing");
     options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
+    options.option("--trace", trace_, "Write when everything happened, for Perfetto or chrome://tracing");
     options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  std::string graph_, placement_, devices_, executor_ = "sim", reserve_, dispatch_ = "program";
+  std::string graph_, placement_, devices_, executor_ = "sim", trace_, reserve_, trace_, dispatch_ = "program";
 };
 
 Result<ExitStatus> Evaluate::run(Console& console) {
@@ -44,7 +51,12 @@ Result<ExitStatus> Evaluate::run(Console& console) {
 
   Simulator simulator{inputs->graph, inputs->devices, *options};
   Measurement measured;
-  if (auto done = simulator.measure(*placement, measured); !done) return done.error();
+  Schedule schedule;
+  if (auto done = simulator.trace(*placement, measured, schedule); !done) return done.error();
+  if (!trace_.empty()) {
+    const std::string trace = record::chrome_trace(inputs->graph, inputs->devices, schedule);
+    if (auto written = write_file(trace_, trace); !written) return written.error();
+  }
   console.print(console.json() ? measured_json(measured, inputs->devices, simulator.kind()).text() : measured_text(measured, inputs->devices));
   if (!measured.valid) return Error{Errc::kOutOfMemory, printable(placement_) + ": does not fit: " + misfit(measured, inputs->devices)};
   return ExitStatus::kDone;
