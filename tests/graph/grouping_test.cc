@@ -1,0 +1,137 @@
+// Goal: groups follow their rules, keep colocation classes whole, and come out alike on every run.
+// Method: small graphs worked out by hand; the quickstart's real graph; random graphs against the invariants.
+#include "graph/grouping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "graph/graph_file.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::ElementsAre;
+
+OpSpec op(std::string name, std::string group, std::vector<EdgeSpec> inputs = {}, std::int64_t bytes = 4) {
+  OpSpec spec;
+  spec.name = std::move(name);
+  spec.type = "Work";
+  spec.group = std::move(group);
+  spec.inputs = std::move(inputs);
+  spec.outputs = {{DType::kU8, {bytes}}};
+  return spec;
+}
+OpSpec state(std::string name, std::string group = "") {
+  OpSpec spec = op(std::move(name), std::move(group));
+  spec.type = "Parameter";
+  return spec;
+}
+OpGraph build(std::vector<OpSpec> ops) {
+  OpGraphBuilder builder;
+  for (OpSpec& spec : ops) builder.add(std::move(spec));
+  return std::move(builder).build().value();
+}
+
+void expect_classes_whole(const OpGraph& graph, const Grouping& grouping) {
+  ASSERT_EQ(grouping.group_of_op.size(), graph.num_ops());
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    EXPECT_LT(grouping.group_of_op[i], grouping.num_groups);
+    const OpId with = graph.colocated_with(OpId{i});
+    if (with != kNoOp) {
+      EXPECT_EQ(grouping.group_of_op[i], grouping.group_of_op[index(with)]);
+    }
+  }
+}
+
+TEST(Grouping, ColocationFollowsChainsOfMarks) {
+  std::vector<OpSpec> ops{op("a", ""), op("b", ""), op("c", ""), op("d", "")};
+  ops[1].colocate = OpId{3};
+  ops[3].colocate = OpId{2};
+  EXPECT_THAT(colocation_groups(build(ops)).group_of_op, ElementsAre(0, 1, 1, 1));
+}
+
+TEST(Grouping, AnOpReadByOneOpAloneJoinsItRecursively) {
+  // a → b → c, and c is read by both d and e, so it stays by itself with what leads to it.
+  const OpGraph graph = build({op("a", ""), op("b", "", {{0, 0}}), op("c", "", {{1, 0}}),
+                               op("d", "", {{2, 0}}), op("e", "", {{2, 0}, {3, 0}})});
+  EXPECT_THAT(recursive_colocation_groups(graph).group_of_op, ElementsAre(0, 0, 0, 1, 1));
+}
+
+TEST(Grouping, ScopesAreCutAtADepthAndMayShareTimeSteps) {
+  const OpGraph graph =
+      build({op("a", "dec/t00/l0"), op("b", "dec/t01/l0"), op("c", "dec/t01/l1"), op("d", "enc")});
+  EXPECT_THAT(scope_groups(graph).group_of_op, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(scope_groups(graph, {.depth = 2}).group_of_op, ElementsAre(0, 1, 1, 2));
+  const Grouping shared = scope_groups(graph, {.share_time_steps = true});
+  EXPECT_THAT(shared.group_of_op, ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(shared.labels, ElementsAre("dec/l0", "dec/l1", "enc"));
+  EXPECT_THAT(scope_groups(graph, {.depth = 1}).labels, ElementsAre("dec", "enc"));
+}
+
+TEST(Grouping, StateGoesWithItsFirstReaderAndAClassWithItsLowestOp) {
+  std::vector<OpSpec> ops{state("w"), state("v", "elsewhere"), op("x", "l1", {{0, 0}}),
+                          op("y", "l2", {{1, 0}, {0, 0}})};
+  EXPECT_THAT(scope_groups(build(ops)).group_of_op, ElementsAre(0, 1, 0, 1));
+  ops[3].colocate = OpId{0};
+  EXPECT_THAT(scope_groups(build(ops)).group_of_op, ElementsAre(0, 1, 0, 0));
+}
+
+TEST(Grouping, PhasesMayBeKeptApart) {
+  std::vector<OpSpec> ops{op("f", "l"), op("b", "l", {{0, 0}})};
+  ops[1].phase = Phase::kBackward;
+  EXPECT_EQ(scope_groups(build(ops)).num_groups, 1u);
+  EXPECT_EQ(scope_groups(build(ops), {.split_phases = true}).num_groups, 2u);
+}
+
+TEST(Grouping, TheLightestGroupJoinsTheNeighbourOfMostTraffic) {
+  // p sends 100 bytes to q and 5 to r: p, the lightest, joins q.
+  const OpGraph graph =
+      build({op("p1", "p", {}, 100), op("p2", "p", {}, 5), op("q", "q", {{0, 0}}), op("r", "r", {{1, 0}})});
+  const Grouping merged = merge_small_groups(graph, scope_groups(graph), {1, 10, 20}, 2);
+  EXPECT_THAT(merged.group_of_op, ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(merged.labels, ElementsAre("q", "r"));
+}
+
+TEST(Grouping, MergingReachesTheWantedCountEvenWithoutTraffic) {
+  const OpGraph graph = build({op("a", "a"), op("b", "b"), op("c", "c")});
+  EXPECT_EQ(merge_small_groups(graph, scope_groups(graph), {1, 2, 3}, 1).num_groups, 1u);
+  EXPECT_EQ(merge_small_groups(graph, scope_groups(graph), {1, 2, 3}, 9).num_groups, 3u);
+}
+
+TEST(Grouping, TheQuickstartGraphMergesToSixtyFourGroups) {
+  const OpGraph graph =
+      load_graph(std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs/nmt-2layer-bs64.json.gz")
+          .value();
+  const Grouping scopes = scope_groups(graph);
+  EXPECT_GT(scopes.num_groups, 400u);
+  expect_classes_whole(graph, scopes);
+  expect_classes_whole(graph, recursive_colocation_groups(graph));
+  const auto weight = sum_by_group(scopes, std::vector<double>(graph.num_ops(), 1.0));
+  EXPECT_EQ(std::accumulate(weight.begin(), weight.end(), 0.0), static_cast<double>(graph.num_ops()));
+  const Grouping merged = merge_small_groups(graph, scopes, weight, 64);
+  EXPECT_EQ(merged.num_groups, 64u);
+  expect_classes_whole(graph, merged);
+  EXPECT_EQ(merge_small_groups(graph, scopes, weight, 64).group_of_op, merged.group_of_op);
+}
+
+TEST(Grouping, RandomGraphsKeepTheirClassesWhole) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Rng rng{seed, Purpose::kTest};
+    const OpGraph graph = testing::random_graph(rng, 80);
+    const Grouping marks = colocation_groups(graph), recursive = recursive_colocation_groups(graph);
+    expect_classes_whole(graph, marks);
+    expect_classes_whole(graph, recursive);
+    EXPECT_LE(recursive.num_groups, marks.num_groups);
+    const Grouping merged =
+        merge_small_groups(graph, recursive, std::vector<double>(recursive.num_groups, 1.0), 3);
+    expect_classes_whole(graph, merged);
+    EXPECT_LE(merged.num_groups, 3u);
+  }
+}
+
+}  // namespace
+}  // namespace emplace

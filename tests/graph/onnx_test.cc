@@ -1,0 +1,346 @@
+// Goal: ONNX models become graphs with the counts, shapes, names and work that they stand for, and what
+// cannot be placed is refused in one line. Method: exported models, and models made on the fly.
+#include "graph/formats/onnx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "graph/formats/onnx_flops.h"
+#include "graph/graph_file.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::filesystem::path kGraphs = std::filesystem::path{EMPLACE_FIXTURES} / "graphs";
+
+/// A model under construction: input "x" [2, 8] and whatever a test adds.
+class Model {
+ public:
+  Model() {
+    model_.set_ir_version(7);
+    model_.add_opset_import()->set_version(13);
+    model_.mutable_graph()->set_name("made");
+    input("x", {2, 8});
+  }
+  onnx::ModelProto& proto() { return model_; }
+  onnx::GraphProto& graph() { return *model_.mutable_graph(); }
+  onnx::ValueInfoProto& input(const std::string& name, const std::vector<std::int64_t>& shape) {
+    auto& value = *graph().add_input();
+    value.set_name(name);
+    auto& type = *value.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(onnx::TensorProto::FLOAT);
+    type.mutable_shape();
+    for (const std::int64_t dim : shape) type.mutable_shape()->add_dim()->set_dim_value(dim);
+    return value;
+  }
+  onnx::TensorProto& initializer(const std::string& name, const std::vector<std::int64_t>& dims,
+                                 int type = onnx::TensorProto::FLOAT) {
+    auto& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(type);
+    for (const std::int64_t dim : dims) tensor.add_dims(dim);
+    return tensor;
+  }
+  onnx::NodeProto& node(const std::string& type, const std::string& name,
+                        const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+    auto& node = *graph().add_node();
+    node.set_op_type(type);
+    node.set_name(name);
+    for (const auto& input : inputs) node.add_input(input);
+    for (const auto& output : outputs) node.add_output(output);
+    return node;
+  }
+  Result<OpGraph> read() const {
+    const std::string text = model_.SerializeAsString();
+    return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), "m.onnx");
+  }
+  std::string error() const {
+    const auto graph = read();
+    if (graph) return "accepted";
+    EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
+    EXPECT_THAT(graph.error().context, ::testing::StartsWith("m.onnx: "));
+    return graph.error().context;
+  }
+
+ private:
+  onnx::ModelProto model_;
+};
+
+OpId find(const OpGraph& graph, std::string_view name) {
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    if (graph.name(OpId{i}) == name) return OpId{i};
+  }
+  return kNoOp;
+}
+
+std::vector<std::int64_t> shape(const OpGraph& graph, std::string_view name) {
+  const auto dims = graph.shape(graph.first_output(find(graph, name)));
+  return {dims.begin(), dims.end()};
+}
+
+TEST(Onnx, ExportedModelsHaveTheCountsOfTheirTable) {
+  const auto check = [](const char* file, std::size_t nodes, std::size_t edges, std::size_t weights) {
+    const OpGraph graph = load_graph(kGraphs / file).value();
+    std::size_t parameters = 0;
+    for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+      parameters += graph.type_name(OpId{i}) == "Parameter" ? 1 : 0;
+    EXPECT_EQ(parameters, weights) << file;
+    EXPECT_EQ(graph.num_edges(), edges) << file;
+    EXPECT_EQ(graph.num_ops(), nodes + weights + 1) << file;  // And the image.
+  };
+  check("alexnet.onnx", 20, 36, 16);
+  check("resnet50.onnx", 122, 246, 108);
+  check("light_squeezenet.onnx", 66, 126,
+        52);  // Its weights are ConstantOfShape nodes, and Reshape has none.
+}
+
+TEST(Onnx, AnImageNetworkHasItsKnownWork) {
+  const OpGraph graph = load_graph(kGraphs / "resnet50.onnx").value();
+  std::int64_t flops = 0, parameters = 0;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    flops += graph.flops(OpId{i});
+    parameters += graph.param_bytes(OpId{i});
+  }
+  EXPECT_NEAR(static_cast<double>(flops), 8.2e9, 0.1e9);         // 4.1 G multiply-adds at 224 × 224.
+  EXPECT_NEAR(static_cast<double>(parameters), 102.1e6, 0.5e6);  // 25.5 M weights.
+  EXPECT_EQ(graph.group_name(find(graph, "/layer4/layer4.0/conv1/Conv")), "layer4/layer4.0/conv1");
+}
+
+TEST(Onnx, ShapesAreInferredWhereTheFileHasNone) {
+  Model model;
+  model.initializer("w", {8, 16});
+  model.initializer("b", {16});
+  model.node("Gemm", "/a/fc", {"x", "w", "b"}, {"h"});
+  model.node("Relu", "/a/relu", {"h"}, {"y"});
+  const OpGraph graph = model.read().value();
+  EXPECT_THAT(shape(graph, "/a/relu"), ElementsAre(2, 16));
+  EXPECT_EQ(graph.flops(find(graph, "/a/fc")), 2 * 2 * 8 * 16 + 2 * 16);
+  EXPECT_EQ(graph.param_bytes(find(graph, "w")), 8 * 16 * 4);
+  EXPECT_EQ(graph.type_name(find(graph, "x")), "Input");
+  EXPECT_EQ(graph.num_edges(), 4u);
+  EXPECT_EQ(graph.name(), "made");
+}
+
+TEST(Onnx, InferenceFollowsShapeArithmetic) {
+  Model model;
+  auto& two = model.initializer("shape", {2}, onnx::TensorProto::INT64);
+  two.add_int64_data(4);
+  two.add_int64_data(-1);
+  model.node("Reshape", "r", {"x", "shape"}, {"y"});
+  const OpGraph graph = model.read().value();
+  EXPECT_THAT(shape(graph, "r"), ElementsAre(4, 4));
+  EXPECT_TRUE(graph.is_view(find(graph, "r")));
+  EXPECT_EQ(graph.type_name(find(graph, "shape")), "Constant");
+}
+
+TEST(Onnx, DocStringsTellWeightsFromData) {
+  Model model;
+  model.input("w", {2, 8}).set_doc_string("parameter");
+  model.node("Add", "add", {"x", "w"}, {"y"});
+  const OpGraph graph = model.read().value();
+  EXPECT_EQ(graph.type_name(find(graph, "w")), "Parameter");
+  EXPECT_EQ(graph.param_bytes(find(graph, "w")), 64);
+  EXPECT_EQ(graph.param_bytes(find(graph, "x")), 0);
+}
+
+TEST(Onnx, MissingAndRepeatedNamesGetTheNodesPosition) {
+  Model model;
+  model.node("Relu", "", {"x"}, {"a"});
+  model.node("Relu", "twin", {"a"}, {"b"});
+  model.node("Relu", "twin", {"b"}, {"c"});
+  model.node("Relu", "x", {"c"}, {"d"});
+  const OpGraph graph = model.read().value();
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) names.emplace_back(graph.name(OpId{i}));
+  EXPECT_THAT(names, ElementsAre("x", "Relu#0", "twin#1", "twin#2", "x#3"));
+}
+
+TEST(Onnx, NodesMayComeInAnyOrder) {
+  Model model;
+  model.node("Relu", "second", {"a"}, {"b"});
+  model.node("Relu", "first", {"x"}, {"a"});
+  for (const char* name : {"a", "b"})
+    *model.graph().add_value_info() = model.graph().input(0),
+    model.graph().mutable_value_info()->rbegin()->set_name(name);
+  const auto graph = model.read();
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  EXPECT_FALSE(graph->ids_are_topological());
+}
+
+TEST(Onnx, GroupedConvolutionsAndAttributesSurviveSaving) {
+  Model model;
+  model.input("image", {1, 8, 6, 6});
+  model.initializer("w", {8, 1, 3, 3});
+  auto& conv = model.node("Conv", "conv", {"image", "w"}, {"y"});
+  auto& group = *conv.add_attribute();
+  group.set_name("group");
+  group.set_type(onnx::AttributeProto::INT);
+  group.set_i(8);
+  const OpGraph graph = model.read().value();
+  EXPECT_EQ(graph.conv_groups(find(graph, "conv")), 8);
+  EXPECT_EQ(graph.flops(find(graph, "conv")), 2 * 8 * 16 * 9);
+  EXPECT_EQ(graph.attrs_json(find(graph, "conv")), R"({"groups":8})");
+}
+
+TEST(Onnx, WeightsInExternalFilesAreNotNeeded) {
+  Model model;
+  auto& weight = model.initializer("w", {8, 1 << 20});
+  weight.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto& entry = *weight.add_external_data();
+  entry.set_key("location");
+  entry.set_value("../../absent.bin");
+  model.node("MatMul", "mm", {"x", "w"}, {"y"});
+  const OpGraph graph = model.read().value();
+  EXPECT_THAT(shape(graph, "mm"), ElementsAre(2, 1 << 20));
+}
+
+TEST(Onnx, AShapeInAnExternalFileIsRefused) {
+  Model model;
+  auto& target = model.initializer("shape", {2}, onnx::TensorProto::INT64);
+  target.set_data_location(onnx::TensorProto::EXTERNAL);
+  model.node("Reshape", "r", {"x", "shape"}, {"y"});
+  EXPECT_THAT(model.error(), HasSubstr("shape"));
+}
+
+TEST(Onnx, RefusesSymbolicAndUnknownDimensionsOfInputs) {
+  Model symbolic;
+  symbolic.input("tokens", {1})
+      .mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_param("batch");
+  EXPECT_THAT(symbolic.error(), AllOf(HasSubstr("input 'tokens'"), HasSubstr("symbolic dimension 'batch'"),
+                                      HasSubstr("fixed input shapes")));
+  Model unknown;
+  unknown.input("tokens", {-1});
+  EXPECT_THAT(unknown.error(), HasSubstr("unknown dimension"));
+  Model none;
+  none.input("tokens", {}).mutable_type()->mutable_tensor_type()->clear_shape();
+  EXPECT_THAT(none.error(), HasSubstr("has no shape"));
+}
+
+TEST(Onnx, RefusesUnknownOpsAndWrongArguments) {
+  Model type;
+  type.node("Frobnicate", "odd", {"x"}, {"y"});
+  EXPECT_THAT(type.error(), AllOf(HasSubstr("node 'odd'"), HasSubstr("unknown type 'Frobnicate'")));
+  Model domain;
+  domain.node("FusedGemm", "odd", {"x"}, {"y"}).set_domain("com.example");
+  EXPECT_THAT(domain.error(), AllOf(HasSubstr("domain 'com.example'"), HasSubstr("standard ONNX ops")));
+  Model arguments;
+  arguments.node("Gemm", "odd", {"x"}, {"y"});
+  EXPECT_THAT(arguments.error(), HasSubstr("node 'odd'"));
+}
+
+TEST(Onnx, RefusesSubgraphs) {
+  Model model;
+  auto& loop = model.node("Loop", "again", {"", ""}, {"y"});
+  auto& body = *loop.add_attribute();
+  body.set_name("body");
+  body.set_type(onnx::AttributeProto::GRAPH);
+  body.mutable_g()->set_name("body");
+  EXPECT_THAT(model.error(),
+              AllOf(HasSubstr("'again'"), HasSubstr("subgraph (Loop)"), HasSubstr("without control flow")));
+}
+
+TEST(Onnx, RefusesTensorsWithoutShapeOrProducer) {
+  Model shapeless;
+  shapeless.node("NonZero", "nz", {"x"}, {"y"});
+  shapeless.graph().add_output()->set_name("y");
+  EXPECT_THAT(shapeless.error(), AllOf(HasSubstr("node 'nz'"), HasSubstr("'y' has no shape")));
+  Model dangling;
+  dangling.node("Add", "add", {"x", "ghost"}, {"y"});
+  *dangling.graph().add_value_info() = dangling.graph().input(0);
+  dangling.graph().mutable_value_info(0)->set_name("y");
+  EXPECT_THAT(dangling.error(), AllOf(HasSubstr("node 'add'"), HasSubstr("'ghost', which nothing produces")));
+  Model twice;
+  twice.node("Relu", "a", {"x"}, {"y"});
+  twice.node("Relu", "b", {"x"}, {"y"});
+  EXPECT_NE(twice.error(), "accepted");
+}
+
+TEST(Onnx, NamesTheNodesOfACycle) {
+  Model model;
+  model.node("Add", "p", {"x", "b"}, {"a"});
+  model.node("Relu", "q", {"a"}, {"b"});
+  for (const char* name : {"a", "b"}) {
+    *model.graph().add_value_info() = model.graph().input(0);
+    model.graph().mutable_value_info()->rbegin()->set_name(name);
+  }
+  EXPECT_THAT(model.error(), AllOf(HasSubstr("cycle of 2 ops"), HasSubstr("'p'"), HasSubstr("'q'")));
+}
+
+TEST(Onnx, RefusesElementTypesWithoutASize) {
+  Model model;
+  model.input("words", {3}).mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::STRING);
+  EXPECT_THAT(model.error(), AllOf(HasSubstr("'words'"), HasSubstr("element type")));
+}
+
+TEST(Onnx, RefusesSizesThatOverflow) {
+  Model model;
+  model.initializer("w", {std::int64_t{1} << 40, std::int64_t{1} << 40});
+  model.node("Identity", "i", {"w"}, {"y"});
+  EXPECT_NE(model.error(), "accepted");
+  Model negative;
+  negative.initializer("w", {-4});
+  negative.node("Identity", "i", {"w"}, {"y"});
+  EXPECT_NE(negative.error(), "accepted");
+}
+
+TEST(Onnx, RefusesCutFilesAndOtherBytes) {
+  Model model;
+  model.node("Relu", "r", {"x"}, {"y"});
+  const std::string whole = model.proto().SerializeAsString();
+  for (std::size_t size = 1; size + 1 < whole.size(); ++size) {
+    const auto cut = parse_graph(std::as_bytes(std::span{whole.data(), size}), "cut.onnx");
+    EXPECT_FALSE(cut.ok() && cut->num_ops() > 2) << size;
+  }
+  const auto text = parse_graph(std::as_bytes(std::span{"hello", 5}), "hello.onnx");
+  ASSERT_FALSE(text.ok());
+  EXPECT_THAT(text.error().context, HasSubstr("is not an ONNX model"));
+}
+
+TEST(OnnxFlops, FollowTheFormulasOfTheTracedGraphs) {
+  const OnnxShape image{1, 16, 10, 10}, weight{32, 8, 3, 3}, out{1, 32, 8, 8}, bias{32};
+  const auto flops = [](std::string_view type, std::vector<const OnnxShape*> inputs, const OnnxShape& output,
+                        const nlohmann::json& attrs = nlohmann::json::object(),
+                        bool floating = true) { return onnx_flops(type, inputs, output, attrs, floating); };
+  EXPECT_EQ(flops("Conv", {&image, &weight}, out), 2 * 2048 * 72);
+  EXPECT_EQ(flops("Conv", {&image, &weight, &bias}, out), 2 * 2048 * 72 + 2048);
+  const OnnxShape up{16, 4, 2, 2};
+  EXPECT_EQ(flops("ConvTranspose", {&image, &up}, {1, 4, 20, 20}), 2 * 1600 * 16);
+  const OnnxShape a{5, 7, 3}, b{3, 4}, at{3, 7};
+  EXPECT_EQ(flops("MatMul", {&a, &b}, {5, 7, 4}), 2 * 5 * 7 * 4 * 3);
+  EXPECT_EQ(flops("Gemm", {&at, &b}, {7, 4}, {{"transA", 1}}), 2 * 7 * 4 * 3);
+  const OnnxShape left{2, 3, 4}, right{2, 4, 5};
+  EXPECT_EQ(flops("Einsum", {&left, &right}, {2, 3, 5}, {{"equation", "bij,bjk->bik"}}), 2 * 2 * 3 * 4 * 5);
+  EXPECT_EQ(flops("MaxPool", {&image}, {1, 16, 5, 5}, {{"kernel_shape", {2, 2}}}), 400 * 4);
+  EXPECT_EQ(flops("ReduceMean", {&image}, {1, 16}), 1600);
+  EXPECT_EQ(flops("Softmax", {&b}, b), 60);
+  EXPECT_EQ(flops("Add", {&b, &b}, b), 12);
+  EXPECT_EQ(flops("Add", {&b, &b}, b, nlohmann::json::object(), false), 0);
+  EXPECT_EQ(flops("Reshape", {&b}, b), 0);
+  const OnnxShape x{10, 2, 8}, w{1, 16, 8}, r{1, 16, 4};
+  EXPECT_EQ(flops("LSTM", {&x, &w, &r}, {10, 1, 2, 4}), 2 * 20 * (128 + 64) + 20 * 4 * 34);
+}
+
+TEST(OnnxFlops, NeverOverflow) {
+  const OnnxShape huge{std::int64_t{1} << 40, std::int64_t{1} << 40};
+  const std::vector<const OnnxShape*> inputs{&huge, &huge, &huge};
+  for (const char* type : {"Conv", "MatMul", "Gemm", "Add", "Softmax", "ReduceSum", "LRN"}) {
+    const std::int64_t flops = onnx_flops(type, inputs, huge, nlohmann::json::object(), true);
+    EXPECT_GE(flops, 0) << type;
+    EXPECT_LE(flops, std::int64_t{1} << 60) << type;
+  }
+}
+
+}  // namespace
+}  // namespace emplace

@@ -1,0 +1,142 @@
+// Goal: the builder accepts what is a graph, and says of anything else which op is wrong.
+// Method: hand-made graphs of a few ops.
+#include "graph/op_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace emplace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+OpSpec op(std::string name, std::vector<EdgeSpec> inputs = {}, std::size_t outputs = 1) {
+  OpSpec spec;
+  spec.name = std::move(name);
+  spec.type = "Work";
+  spec.inputs = std::move(inputs);
+  spec.outputs.assign(outputs, TensorSpec{DType::kF32, {2, 3}});
+  return spec;
+}
+
+Result<OpGraph> build(std::vector<OpSpec> ops) {
+  OpGraphBuilder builder;
+  for (OpSpec& spec : ops) builder.add(std::move(spec));
+  return std::move(builder).build();
+}
+
+std::string error_of(std::vector<OpSpec> ops) {
+  const auto graph = build(std::move(ops));
+  return graph ? "accepted" : graph.error().context;
+}
+
+TEST(OpGraph, KeepsRepeatedInputsAndListsEachConsumerOnce) {
+  const OpGraph graph = build({op("a", {}, 2), op("b", {{0, 1}, {0, 1}, {0, 0}}), op("c", {{0, 1}})}).value();
+  EXPECT_EQ(graph.num_edges(), 4u);
+  EXPECT_THAT(graph.inputs(OpId{1}), ElementsAre(TensorId{1}, TensorId{1}, TensorId{0}));
+  EXPECT_THAT(graph.consumers(TensorId{1}), ElementsAre(OpId{1}, OpId{2}));
+  EXPECT_THAT(graph.consumers(TensorId{0}), ElementsAre(OpId{1}));
+  EXPECT_EQ(graph.producer(TensorId{1}), OpId{0});
+}
+
+TEST(OpGraph, CountsBytesByElementSize) {
+  OpSpec spec = op("a", {}, 0);
+  spec.outputs = {{DType::kBF16, {4, 5}}, {DType::kI64, {}}, {DType::kF32, {0, 7}}, {DType::kBool, {3}}};
+  const OpGraph graph = build({spec}).value();
+  EXPECT_EQ(graph.bytes(TensorId{0}), 40);
+  EXPECT_EQ(graph.bytes(TensorId{1}), 8);
+  EXPECT_EQ(graph.bytes(TensorId{2}), 0);
+  EXPECT_EQ(graph.bytes(TensorId{3}), 3);
+}
+
+TEST(OpGraph, OrdersIdsThatAreNotTopological) {
+  const OpGraph graph = build({op("late", {{2, 0}}), op("middle", {{2, 0}}), op("early")}).value();
+  EXPECT_FALSE(graph.ids_are_topological());
+  EXPECT_THAT(graph.topological_order(), ElementsAre(OpId{2}, OpId{0}, OpId{1}));
+}
+
+TEST(OpGraph, TakesIdsAsTheOrderWhereTheyAreOne) {
+  const OpGraph graph = build({op("a"), op("b"), op("c", {{0, 0}})}).value();
+  EXPECT_TRUE(graph.ids_are_topological());
+  EXPECT_THAT(graph.topological_order(), ElementsAre(OpId{0}, OpId{1}, OpId{2}));
+}
+
+TEST(OpGraph, NamesTheOpsOfACycle) {
+  EXPECT_THAT(
+      error_of({op("start"), op("x", {{0, 0}, {2, 0}}), op("y", {{1, 0}}), op("end", {{2, 0}})}),
+      AllOf(HasSubstr("cycle of 2 ops"), HasSubstr("'x'"), HasSubstr("'y'"), Not(HasSubstr("'end'"))));
+  EXPECT_THAT(error_of({op("self", {{0, 0}})}), HasSubstr("cycle of 1 ops: 'self'"));
+}
+
+TEST(OpGraph, NamesTheOpThatReadsWhatIsNotThere) {
+  EXPECT_THAT(error_of({op("a"), op("reader", {{7, 0}})}), AllOf(HasSubstr("'reader'"), HasSubstr("op 7")));
+  EXPECT_THAT(error_of({op("a"), op("reader", {{0, 3}})}),
+              AllOf(HasSubstr("'reader'"), HasSubstr("output 3")));
+}
+
+TEST(OpGraph, RefusesAnEmptyGraphAndBadNames) {
+  EXPECT_THAT(error_of({}), HasSubstr("no ops"));
+  EXPECT_THAT(error_of({op("")}), HasSubstr("has no name"));
+  EXPECT_THAT(error_of({op("twin"), op("twin")}),
+              AllOf(HasSubstr("op 1 'twin'"), HasSubstr("same name as op 0")));
+}
+
+TEST(OpGraph, ShowsEscapeSequencesInNamesHarmlessly) {
+  const std::string text = error_of({op("\x1b[2Jevil\n", {{9, 0}})});
+  EXPECT_THAT(text, AllOf(HasSubstr("\\x1b[2Jevil\\n"), Not(HasSubstr("\x1b")), Not(HasSubstr("\n"))));
+}
+
+TEST(OpGraph, RefusesColocationWithAMissingOpOrInACircle) {
+  OpSpec missing = op("b");
+  missing.colocate = OpId{5};
+  EXPECT_THAT(error_of({op("a"), missing}), AllOf(HasSubstr("'b'"), HasSubstr("op 5")));
+  OpSpec one = op("one"), two = op("two");
+  one.colocate = OpId{1};
+  two.colocate = OpId{0};
+  EXPECT_THAT(error_of({one, two}), AllOf(HasSubstr("circle"), HasSubstr("'")));
+  OpSpec chained = op("three");
+  chained.colocate = OpId{1};
+  two.colocate = kNoOp;
+  EXPECT_EQ(error_of({one, two, chained}), "accepted");
+}
+
+TEST(OpGraph, RefusesNumbersOutOfRange) {
+  const auto with = [](const std::function<void(OpSpec&)>& change) {
+    OpSpec spec = op("bad");
+    change(spec);
+    return error_of({spec});
+  };
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  EXPECT_THAT(with([](OpSpec& s) { s.flops = -1; }), AllOf(HasSubstr("'bad'"), HasSubstr("flops")));
+  EXPECT_THAT(with([](OpSpec& s) { s.flops = kHuge; }), HasSubstr("flops"));
+  EXPECT_THAT(with([](OpSpec& s) { s.param_bytes = -4; }), HasSubstr("param_bytes"));
+  EXPECT_THAT(with([](OpSpec& s) { s.outputs[0].shape = {4, -1}; }), HasSubstr("negative dimension"));
+  EXPECT_THAT(with([](OpSpec& s) { s.outputs[0].shape = {kHuge, kHuge}; }), HasSubstr("1 PiB"));
+  EXPECT_THAT(with([](OpSpec& s) { s.conv_groups = 0; }), HasSubstr("groups"));
+  EXPECT_THAT(with([](OpSpec& s) { s.has_allowed_devices = true; }), HasSubstr("list of devices is empty"));
+  for (const double us : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_THAT(with([us](OpSpec& s) {
+                  s.measured_us = {{"gpu", us}};
+                }),
+                AllOf(HasSubstr("measured_us"), HasSubstr("'gpu'")));
+  }
+}
+
+TEST(OpGraph, RefusesTensorsThatTogetherOverflow) {
+  std::vector<OpSpec> ops;
+  for (int i = 0; i < 1100; ++i) {
+    ops.push_back(op("t" + std::to_string(i)));
+    ops.back().outputs[0].shape = {std::int64_t{1} << 48};
+  }
+  EXPECT_THAT(error_of(std::move(ops)), HasSubstr("add up to more than"));
+}
+
+}  // namespace
+}  // namespace emplace
