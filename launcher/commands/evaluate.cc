@@ -1,7 +1,6 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/file.h"
 #include "base/text/words.h"
 #include "executor/simulator.h"
 #include "graph/graph_file.h"
@@ -9,7 +8,6 @@
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
 #include "placement/placement_file.h"
-#include "record/trace.h"
 #include "placement/schedule.h"
 #include "record/trace.h"
 
@@ -26,13 +24,12 @@ class Evaluate final : public Command {
     options.option("--executor", executor_, "What measures it: sim");
     options.option("--trace", trace_, "Writes when everything happened, for Perfetto or chrome://tracing");
     options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
-    options.option("--trace", trace_, "Write when everything happened, for Perfetto or chrome://tracing");
     options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  std::string graph_, placement_, devices_, executor_ = "sim", trace_, reserve_, trace_, dispatch_ = "program";
+  std::string graph_, placement_, devices_, executor_ = "sim", trace_, reserve_, dispatch_ = "program";
 };
 
 Result<ExitStatus> Evaluate::run(Console& console) {

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <thread>
 
+#include "messages/type_ids.h"
 #include "runtime/log.h"
 #include "runtime/node.h"
 
@@ -85,6 +86,7 @@ Result<Unit> run_head(const std::filesystem::path& config_path, const Start& sta
   }
   runtime::NodeOptions options;
   options.seed = config->run.seed;
+  options.known_type = &messages::is_known;
   auto node = runtime::Node::make(options, clock);
   if (!node) return node.error();
   if (auto spawned = spawn_actors(**node, *config, *task, start, baseline, clock); !spawned) return spawned.error();

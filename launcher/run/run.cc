@@ -211,6 +211,9 @@ Result<int> run(const RunRequest& request) {
   if (request.json) {
     json summary = outcome_json(outcomes.front());
     summary["run_dir"] = directory.string();
+    double wall_s = 0;
+    for (const Outcome& outcome : outcomes) wall_s += outcome.wall_s;
+    summary["wall_s"] = wall_s;
     summary["lower_bound_s"] = baselines->bound.seconds();
     summary["baseline_step_time_s"] = json::object();
     for (const record::TableRow& row : baselines->rows) {

@@ -1,5 +1,6 @@
 #include "tests/support/sample_graphs.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace emplace::testing {
@@ -46,6 +47,21 @@ OpGraph random_graph(Rng& rng, std::uint32_t ops) {
         op.colocate = OpId{rng.below(ops / 5 + 1) % i};
       }
     }
+    list.push_back(std::move(op));
+  }
+  return sample_graph(list);
+}
+
+OpGraph layered_graph(Rng& rng, std::uint32_t ops) {
+  constexpr std::uint32_t kWidth = 25;
+  std::vector<SampleOp> list;
+  for (std::uint32_t i = 0; i < ops; ++i) {
+    SampleOp op{.name = "op" + std::to_string(i)};
+    op.gpu_us = 1 + rng.below(50);
+    op.output_bytes = {4 + rng.below(1 << 20)};
+    op.type = "Type" + std::to_string(rng.below(24));
+    const std::uint32_t reach = std::min(i, 3 * kWidth);
+    for (std::uint32_t k = 0; reach > 0 && (k == 0 || rng.below(10) < 4) && k < 4; ++k) op.inputs.push_back({i - 1 - rng.below(reach), 0});
     list.push_back(std::move(op));
   }
   return sample_graph(list);

@@ -28,6 +28,9 @@ OpGraph sample_graph(const std::vector<SampleOp>& ops);
 /// A random DAG with views, state, colocation and updates in it. @pre ops >= 4.
 OpGraph random_graph(Rng& rng, std::uint32_t ops);
 
+/// A large layered DAG without views or state: `ops` ops of 24 types, about 1.4 inputs each from the layers before.
+OpGraph layered_graph(Rng& rng, std::uint32_t ops);
+
 /// `gpus` devices "gpu:k" of kind gpu, and "cpu:0" first if `cpu`; each with `memory` bytes; every link alike.
 DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory, Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6});
 

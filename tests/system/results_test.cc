@@ -5,8 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/system/process.h"
@@ -80,6 +85,30 @@ TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
   EXPECT_EQ(measured, placed["measured"]);
   EXPECT_EQ(measured["executor"], "sim");
   EXPECT_EQ(measured["samples_s"].size(), 1u);
+}
+
+TEST(Results, ATraceHoldsTheStepWithoutOverlaps) {
+  const TemporaryFolder folder;
+  const std::string placement = folder.at("placement.json"), trace = folder.at("trace.json");
+  ASSERT_EQ(run({"place", kGraph, "-d", kDevices, "-m", "round-robin", "-o", placement}).status, 0);
+  const double step_us = 1e6 * json_of({"evaluate", kGraph, placement, "-d", kDevices, "--trace", trace})["step_time_s"].get<double>();
+  std::ifstream in{trace};
+  const ordered_json document = ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> tracks;
+  for (const auto& event : document["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    tracks[{event["pid"], event["tid"]}].emplace_back(event["ts"], event["dur"]);
+  }
+  EXPECT_GE(tracks.size(), 4u);  // Two GPUs, each with ops and outgoing copies.
+  double end_us = 0;
+  for (auto& [track, slices] : tracks) {
+    std::sort(slices.begin(), slices.end());
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      EXPECT_GE(slices[i].first, i == 0 ? 0 : slices[i - 1].first + slices[i - 1].second - 1e-3);
+      end_us = std::max(end_us, slices[i].first + slices[i].second);
+    }
+  }
+  EXPECT_NEAR(end_us, step_us, 1e-2);
 }
 
 TEST(Results, AutoIsTheBestOfAllMethods) {

@@ -1,0 +1,135 @@
+// Goal: `emplace run` keeps its promises as a program: results in the run directory, a clean end by signals, a head that may
+// be killed, refusals in one line.
+// Method: real processes on a small real graph; the run database and the JSON summary are the witnesses. Nothing sleeps: waits
+// are for what the processes say or do.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/system/process.h"
+
+namespace emplace::testing {
+namespace {
+
+using nlohmann::json;
+
+/// A run of the small convolutional graph: seconds, not minutes.
+std::vector<std::string> small_run(const std::string& directory, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"run", shipped("configs/quickstart.toml"), "--run-dir", directory,
+                                     "--set", "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
+                                     "--set", "run.starts=[\"scratch\"]", "--set", "policy.groups=8", "--set", "policy.hidden=8"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+/// The head's process id, from /proc: the child of `emplace run` on this directory; 0 if there is none (yet).
+pid_t head_of(const std::string& directory) {
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc"}) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in{entry.path() / "cmdline"};
+    std::string words{std::istreambuf_iterator<char>{in}, {}};
+    if (words.find(std::string{"node\0--config", 13}) != std::string::npos && words.find(directory) != std::string::npos) return std::stoi(name);
+  }
+  return 0;
+}
+
+TEST(Run, LearnsAndLeavesItsResults) {
+  const TemporaryFolder folder;
+  const Finished done = run(small_run(folder.at("run"), {"--episodes", "40", "--json"}));
+  ASSERT_EQ(done.status, 0) << done.err;
+  const json summary = json::parse(done.out);
+  EXPECT_GE(summary["episodes"].get<int>(), 40);
+  EXPECT_EQ(summary["measurements"].get<int>(), 4 * summary["episodes"].get<int>());
+  EXPECT_EQ(summary["updates"], summary["episodes"]);
+  EXPECT_EQ(summary["duplicated"], 0);
+  EXPECT_EQ(summary["parameters_sha256"].get<std::string>().size(), 64u);
+  EXPECT_GE(summary["best_step_time_s"].get<double>(), summary["lower_bound_s"].get<double>());
+  EXPECT_TRUE(summary["baseline_step_time_s"].contains("expert"));
+  for (const char* name : {"run.db", "head.seq", "config.toml", "best.placement.json", "log"}) EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/" + name)) << name;
+  const Finished again = run({"evaluate", shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), folder.at("run") + "/best.placement.json", "--devices",
+                              shipped("configs/devices/quickstart.toml"), "--json", "--trace", folder.at("trace.json")});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_DOUBLE_EQ(json::parse(again.out)["step_time_s"].get<double>(), summary["best_step_time_s"].get<double>());
+  EXPECT_TRUE(std::filesystem::exists(folder.at("trace.json")));
+}
+
+TEST(Run, RepeatsItselfBitForBitIfDeterministic) {
+  const TemporaryFolder folder;
+  std::string hashes[2];
+  for (int i = 0; i < 2; ++i) {
+    const Finished done = run(small_run(folder.at("run" + std::to_string(i)), {"--episodes", "30", "--json", "--quiet", "--set", "run.deterministic=true", "--set",
+                                                                               i == 0 ? "executor.count=1" : "executor.count=3"}));
+    ASSERT_EQ(done.status, 0) << done.err;
+    hashes[i] = json::parse(done.out)["parameters_sha256"].get<std::string>();
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(Run, AKilledHeadComesBackAndNothingCountsTwice) {
+  const TemporaryFolder folder;
+  Process process{small_run(folder.at("run"), {"--budget", "6s", "--json"})};
+  ASSERT_TRUE(process.wait_for_error_text("updates"));
+  const pid_t head = head_of(folder.at("run"));
+  ASSERT_GT(head, 0);
+  ASSERT_EQ(::kill(head, SIGKILL), 0);
+  EXPECT_TRUE(process.wait_for_error_text("going on from run.db"));
+  const Finished done = process.finish();
+  ASSERT_EQ(done.status, 0) << done.err;
+  const json summary = json::parse(done.out);
+  EXPECT_EQ(summary["measurements"].get<int>(), 4 * summary["episodes"].get<int>());
+  EXPECT_EQ(head_of(folder.at("run")), 0);
+}
+
+TEST(Run, SignalsEndItCleanlyWithResultsKept) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const TemporaryFolder folder;
+    Process process{small_run(folder.at("run"), {"--budget", "600s", "--json"})};
+    ASSERT_TRUE(process.wait_for_error_text("updates"));
+    process.send(signal);
+    const Finished done = process.finish();
+    EXPECT_EQ(done.status, 128 + signal) << done.err;
+    EXPECT_FALSE(done.killed);
+    EXPECT_TRUE(json::parse(done.out).contains("episodes"));
+    EXPECT_EQ(head_of(folder.at("run")), 0) << "no process is left";
+    const Finished resumed = run({"run", "--resume", "--run-dir", folder.at("run"), "--budget", "1s", "--json", "--quiet"});
+    ASSERT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_GE(json::parse(resumed.out)["episodes"].get<int>(), json::parse(done.out)["episodes"].get<int>());
+  }
+}
+
+TEST(Run, RefusesInOneLine) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::vector<std::string>& arguments, std::string_view with, int status = 2) {
+    const Finished done = run(arguments);
+    EXPECT_EQ(done.status, status) << done.err;
+    EXPECT_NE(done.err.find(with), std::string::npos) << done.err;
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    EXPECT_TRUE(done.err.starts_with("error: ")) << done.err;
+  };
+  refused(small_run(folder.at("a"), {"--set", "policy.grups=3"}), "did you mean 'groups'");
+  refused(small_run(folder.at("b"), {"--budget", "5"}), "--budget");
+  refused(small_run("/proc/nowhere/run", {"--quiet"}), "run directory");
+  refused({"run", folder.at("missing.toml")}, "cannot be read");
+  refused({"run"}, "config");
+  refused({"run", "--resume"}, "--run-dir");
+  ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "2", "--quiet"})).status, 0);
+  refused(small_run(folder.at("run"), {"--episodes", "2", "--quiet"}), "--resume");
+  EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "nothing half-written stays";
+}
+
+TEST(Run, SaysWhenNothingFits) {
+  const TemporaryFolder folder;
+  const std::string tiny = folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");
+  const Finished done = run(small_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "5", "--quiet"}));
+  EXPECT_EQ(done.status, 3) << done.err;
+  EXPECT_NE(done.err.find("more memory"), std::string::npos) << done.err;
+}
+
+}  // namespace
+}  // namespace emplace::testing
