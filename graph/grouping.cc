@@ -93,21 +93,22 @@ Grouping colocation_groups(const OpGraph& graph) {
 }
 
 Grouping recursive_colocation_groups(const OpGraph& graph) {
+  constexpr std::uint32_t kSeveral = kNone - 1;
+  const auto ops = static_cast<std::uint32_t>(graph.num_ops());
   Classes classes = declared_classes(graph);
-  // One pass in reverse topological order reaches the fixed point: when an op is looked at, all classes
-  // downstream of it are final, and joining it changes nothing for its readers.
-  const auto order = graph.topological_order();
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    std::uint32_t only = kNone;
-    bool single = true;
-    for (std::size_t k = 0; k < graph.num_outputs(*it); ++k) {
-      for (const OpId reader : graph.consumers(graph.output(*it, k))) {
-        const auto r = static_cast<std::uint32_t>(index(reader));
-        single &= only == kNone || only == r;
-        only = r;
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::vector<std::uint32_t> reader(ops, kNone);  // Of each class, by representative.
+    for (std::uint32_t op = 0; op < ops; ++op) {
+      const std::uint32_t to = classes.find(op);
+      for (const TensorId input : graph.inputs(OpId{op})) {
+        const std::uint32_t from = classes.find(static_cast<std::uint32_t>(index(graph.producer(input))));
+        if (from != to && reader[from] != to) reader[from] = reader[from] == kNone ? to : kSeveral;
       }
     }
-    if (single && only != kNone) classes.join(static_cast<std::uint32_t>(index(*it)), only);
+    for (std::uint32_t from = 0; from < ops; ++from) {
+      if (reader[from] < kSeveral) changed |= classes.join(from, reader[from]);
+    }
   }
   return groups_of(classes);
 }

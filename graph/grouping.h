@@ -22,9 +22,8 @@ struct Grouping {
 /// The graph's own `colocate` marks: one group per class, ops without a mark alone.
 Grouping colocation_groups(const OpGraph& graph);
 
-/// The papers' rule on top of the marks, until nothing changes: an op whose outputs go to one op alone joins
-/// that op.
-///                                                            Paper: ColocRL 2017, section 3.3  [COL-GROUP]
+/// The papers' rule on top of the marks: a group whose outputs go to one other group alone joins it; then
+/// groups count as ops, until nothing changes.   Paper: ColocRL 2017, section 3.3  [COL-GROUP]
 Grouping recursive_colocation_groups(const OpGraph& graph);
 
 struct ScopeOptions {

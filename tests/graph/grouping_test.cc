@@ -57,8 +57,15 @@ TEST(Grouping, ColocationFollowsChainsOfMarks) {
 TEST(Grouping, AnOpReadByOneOpAloneJoinsItRecursively) {
   // a → b → c, and c is read by both d and e, so it stays by itself with what leads to it.
   const OpGraph graph = build({op("a", ""), op("b", "", {{0, 0}}), op("c", "", {{1, 0}}),
-                               op("d", "", {{2, 0}}), op("e", "", {{2, 0}, {3, 0}})});
-  EXPECT_THAT(recursive_colocation_groups(graph).group_of_op, ElementsAre(0, 0, 0, 1, 1));
+                               op("d", "", {{2, 0}}), op("e", "", {{2, 0}})});
+  EXPECT_THAT(recursive_colocation_groups(graph).group_of_op, ElementsAre(0, 0, 0, 1, 2));
+}
+
+TEST(Grouping, GroupsCountAsOpsInTheNextRoundOfTheRecursion) {
+  // d joins e, its only reader; then c, read by d and e, is read by one group alone.
+  const OpGraph graph =
+      build({op("c", ""), op("d", "", {{0, 0}}), op("e", "", {{0, 0}, {1, 0}}), op("f", "")});
+  EXPECT_THAT(recursive_colocation_groups(graph).group_of_op, ElementsAre(0, 0, 0, 1));
 }
 
 TEST(Grouping, ScopesAreCutAtADepthAndMayShareTimeSteps) {
