@@ -11,22 +11,26 @@ namespace {
 
 constexpr std::size_t kMaxGroups = 4096;
 
-/// Turns a column of logits into its log-probabilities; returns the normaliser.
-template <class Column>
-float log_sum_exp(const Column& logits) {
-  const float peak = logits.maxCoeff();
-  return peak + std::log((logits.array() - peak).exp().sum());
+/// Units whose logits are worked on at once: with 256 groups a block of them stays in the second-level cache.
+constexpr Eigen::Index kBlock = 512;
+
+/// Turns logits into softmax weights, column by column; returns the logarithm of each column's normaliser [1, columns].
+Eigen::RowVectorXf softmax_in_place(Matrix& logits) {
+  const Eigen::RowVectorXf peak = logits.colwise().maxCoeff();
+  logits.rowwise() -= peak;
+  logits = logits.array().exp();
+  const Eigen::RowVectorXf sum = logits.colwise().sum();
+  logits.array().rowwise() /= sum.array();
+  return peak.array() + sum.array().log();
 }
 
-/// Inverse-CDF draw from softmax(logits).
+/// Inverse-CDF draw from a column of probabilities.
 template <class Column>
-std::uint16_t draw_group(const Column& logits, Rng& rng) {
-  const float peak = logits.maxCoeff();
-  const Eigen::ArrayXf weight = (logits.array() - peak).exp();
-  float at = rng.uniform() * weight.sum();
+std::uint16_t draw_group(const Column& probability, Rng& rng) {
+  float at = rng.uniform();
   Eigen::Index group = 0;
-  for (; group + 1 < weight.size(); ++group) {
-    at -= weight(group);
+  for (; group + 1 < probability.size(); ++group) {
+    at -= probability(group);
     if (at < 0) break;
   }
   return static_cast<std::uint16_t>(group);
@@ -81,10 +85,7 @@ HierarchicalPlanner::HierarchicalPlanner(const OpGraph& graph, const DeviceSet& 
     unit_types_.push_back(features_.type[op]);
   }
   if (!start_.group_of_op.empty() && options_.grouper_confidence > 0) {
-    start_logits_ = Matrix::Zero(groups, num_units);
-    for (Eigen::Index u = 0; u < num_units; ++u) {
-      start_logits_(start_.group_of_op[index(units_[static_cast<std::size_t>(u)])], u) = options_.grouper_confidence;
-    }
+    for (const OpId unit : units_) start_of_unit_.push_back(start_.group_of_op[index(unit)]);
   }
   for (std::size_t g = 0; g < options_.groups; ++g) {
     label_of_group_.push_back(start_.label_of_group.empty() ? static_cast<std::uint32_t>(g) : start_.label_of_group[g]);
@@ -120,11 +121,23 @@ HierarchicalPlanner::HierarchicalPlanner(const OpGraph& graph, const DeviceSet& 
   }
 }
 
-Var HierarchicalPlanner::grouper_logits(Tape& tape) const {
-  const Var types = tape.lookup(tape.parameter(type_embedding_), unit_types_);
-  const Var input = tape.stack(types, tape.constant(unit_numbers_));
-  const Var hidden = tape.relu(tape.affine(tape.parameter(w1_), input, tape.parameter(b1_)));
-  return tape.affine(tape.parameter(w2_), hidden, tape.parameter(b2_));
+template <class Visit>
+void HierarchicalPlanner::each_block(Visit visit) const {
+  const Eigen::Index units = unit_numbers_.cols();
+  for (Eigen::Index first = 0; first < units; first += kBlock) {
+    const Eigen::Index count = std::min(kBlock, units - first);
+    Tape tape{store_};
+    const std::span<const std::uint32_t> unit_types{unit_types_.data() + first, static_cast<std::size_t>(count)};
+    const Var types = tape.lookup(tape.parameter(type_embedding_), unit_types);
+    const Var input = tape.stack(types, tape.constant(unit_numbers_.middleCols(first, count)));
+    const Var hidden = tape.relu(tape.affine(tape.parameter(w1_), input, tape.parameter(b1_)));
+    const Var logits = tape.affine(tape.parameter(w2_), hidden, tape.parameter(b2_));
+    Matrix shifted = tape.value(logits);
+    for (Eigen::Index u = 0; u < count && !start_of_unit_.empty(); ++u) {
+      shifted(start_of_unit_[static_cast<std::size_t>(first + u)], u) += options_.grouper_confidence;
+    }
+    visit(tape, logits, std::move(shifted), static_cast<std::size_t>(first));
+  }
 }
 
 /// Every op follows the leader of its class.
@@ -146,14 +159,13 @@ Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update)
   Tape tape{store_};
   Rng group_rng{seed_, Purpose::kGrouping, episode}, place_rng{seed_, Purpose::kPlacing, episode}, noise_rng{seed_, Purpose::kNoise, episode};
   const float noise = update < options_.noise_updates ? options_.noise : 0.0f;
-  Matrix logits = tape.value(grouper_logits(tape));
-  if (start_logits_.size() != 0) logits += start_logits_;
   std::vector<std::uint16_t> group_of_unit;
   group_of_unit.reserve(units_.size());
-  for (Eigen::Index u = 0; u < logits.cols(); ++u) {
-    for (Eigen::Index g = 0; g < logits.rows() && noise > 0; ++g) logits(g, u) += noise * noise_rng.normal();
-    group_of_unit.push_back(draw_group(logits.col(u), group_rng));
-  }
+  each_block([&](Tape&, Var, Matrix logits, std::size_t) {
+    for (Eigen::Index i = 0; i < logits.size() && noise > 0; ++i) logits.data()[i] += noise * noise_rng.normal();
+    softmax_in_place(logits);
+    for (Eigen::Index u = 0; u < logits.cols(); ++u) group_of_unit.push_back(draw_group(logits.col(u), group_rng));
+  });
   Choice choice;
   choice.group_of_op = spread(group_of_unit);
   DecodeInput input;
@@ -166,14 +178,14 @@ Actions HierarchicalPlanner::sample(std::uint64_t episode, std::uint64_t update)
 
 Placement HierarchicalPlanner::greedy() const {
   Tape tape{store_};
-  Matrix logits = tape.value(grouper_logits(tape));
-  if (start_logits_.size() != 0) logits += start_logits_;
   std::vector<std::uint16_t> group_of_unit;
-  for (Eigen::Index u = 0; u < logits.cols(); ++u) {
-    Eigen::Index group = 0;
-    logits.col(u).maxCoeff(&group);
-    group_of_unit.push_back(static_cast<std::uint16_t>(group));
-  }
+  each_block([&](Tape&, Var, const Matrix& logits, std::size_t) {
+    for (Eigen::Index u = 0; u < logits.cols(); ++u) {
+      Eigen::Index group = 0;
+      logits.col(u).maxCoeff(&group);
+      group_of_unit.push_back(static_cast<std::uint16_t>(group));
+    }
+  });
   Choice choice;
   choice.group_of_op = spread(group_of_unit);
   DecodeInput input;
@@ -199,22 +211,11 @@ Result<std::vector<Placement>> HierarchicalPlanner::expand(const Actions& action
 
 Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const ScoredEpisode> episodes) {
   LossParts parts;
-  Tape grouper_tape{store_};
-  const Var logits = grouper_logits(grouper_tape);
-  Matrix shifted = grouper_tape.value(logits);
-  if (start_logits_.size() != 0) shifted += start_logits_;
-  // Softmax once for all episodes of the batch: they share the Grouper's logits.
-  Matrix probability = shifted;
-  std::vector<float> normaliser(units_.size());
-  for (Eigen::Index u = 0; u < shifted.cols(); ++u) {
-    normaliser[static_cast<std::size_t>(u)] = log_sum_exp(shifted.col(u));
-    probability.col(u) = (shifted.col(u).array() - normaliser[static_cast<std::size_t>(u)]).exp();
-  }
   const float each = 1.0f / static_cast<float>(episodes.size());
   float total_weight = 0;
-  Matrix& dlogits = grouper_tape.gradient(logits);
+  std::vector<std::pair<std::vector<std::uint16_t>, float>> groupings;  // With the weight of their log-probability.
   for (const ScoredEpisode& episode : episodes) {
-    const auto choice = decode_actions(episode.actions);
+    auto choice = decode_actions(episode.actions);
     if (!choice) return choice.error();
     const auto samples = static_cast<Eigen::Index>(choice->device.size() / options_.groups);
     if (static_cast<std::size_t>(samples) != episode.advantages.size()) return invalid("episode", "has another number of placements than advantages");
@@ -237,14 +238,23 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     tape.backward();
     const float weight = each * mean_advantage;                                                             // Eq. 4
     total_weight += weight;
-    for (Eigen::Index u = 0; u < shifted.cols(); ++u) {
-      const std::uint16_t group = choice->group_of_op[index(units_[static_cast<std::size_t>(u)])];
-      dlogits(group, u) += weight;
-      parts.loss += static_cast<double>(weight) * (shifted(group, u) - normaliser[static_cast<std::size_t>(u)]);
-    }
+    groupings.emplace_back(std::move(choice->group_of_op), weight);
   }
-  dlogits -= total_weight * probability;
-  grouper_tape.backward();
+  // All episodes of the batch share the Grouper's logits, so their gradients flow back through it together.
+  each_block([&](Tape& tape, Var logits, Matrix probability, std::size_t first) {
+    Matrix& dlogits = tape.gradient(logits);
+    const Matrix shifted = probability;
+    const Eigen::RowVectorXf normaliser = softmax_in_place(probability);
+    for (const auto& [group_of_op, weight] : groupings) {
+      for (Eigen::Index u = 0; u < shifted.cols(); ++u) {
+        const std::uint16_t group = group_of_op[index(units_[first + static_cast<std::size_t>(u)])];
+        dlogits(group, u) += weight;
+        parts.loss += static_cast<double>(weight) * (shifted(group, u) - normaliser(u));
+      }
+    }
+    dlogits -= total_weight * probability;
+    tape.backward();
+  });
   return parts;
 }
 

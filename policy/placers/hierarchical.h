@@ -70,7 +70,10 @@ class HierarchicalPlanner final : public Placer {
  private:
   HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints, HierarchicalOptions options,
                       HierarchicalStart start, std::uint64_t seed);
-  Var grouper_logits(Tape& tape) const;
+  /// Runs the Grouper over blocks of units: visit(tape, logits, the same plus the start's, number of the first unit). The
+  /// tape may be run backwards; nothing of the size [groups, ops] is ever held.
+  template <class Visit>
+  void each_block(Visit visit) const;
   Decoded place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op, const DecodeInput& input) const;
   std::vector<std::uint16_t> spread(const std::vector<std::uint16_t>& group_of_unit) const;
 
@@ -84,7 +87,7 @@ class HierarchicalPlanner final : public Placer {
   std::vector<OpId> units_;  // What the Grouper decides on: the leader of each co-location class.
   Matrix unit_numbers_;      // [feature rows, units]
   std::vector<std::uint32_t> unit_types_;
-  Matrix start_logits_;      // [groups, units] constant part of the Grouper's logits; empty without a start.
+  std::vector<std::uint16_t> start_of_unit_;  // The group whose logit is raised by grouper_confidence; empty without a start.
   std::size_t labels_ = 0;
   std::vector<std::uint32_t> label_of_group_;
   DecoderOptions decoder_options_;
