@@ -19,14 +19,16 @@ std::vector<std::uint32_t> issue_order(const OpGraph& graph) {
 /// Scope by scope. Backward ops carry their forward op's scope, so a layer's two passes stay together.
 std::vector<std::uint32_t> scope_order(const OpGraph& graph, std::vector<std::uint32_t> order) {
   const Grouping scopes = scope_groups(graph);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return scopes.group_of_op[a] < scopes.group_of_op[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return scopes.group_of_op[a] < scopes.group_of_op[b];
+  });
   return order;
 }
 
-/// Cuts `order` into one piece per device, of the device's share of the cost, after turning it by `offset` (of the whole).
-Placement cut(const std::vector<std::uint32_t>& order, const std::vector<double>& cost, const std::vector<DeviceId>& devices,
-              const std::vector<double>& share, double offset) {
+/// Cuts `order` into one piece per device, of the device's share of the cost, after turning it by `offset`
+/// (of the whole).
+Placement cut(const std::vector<std::uint32_t>& order, const std::vector<double>& cost,
+              const std::vector<DeviceId>& devices, const std::vector<double>& share, double offset) {
   const double total = std::max(1.0, std::accumulate(cost.begin(), cost.end(), 0.0));
   Placement placement(order.size());
   double before = 0;
@@ -51,11 +53,13 @@ std::vector<std::vector<double>> shares(const Problem& problem, const std::vecto
   std::vector<double> speed, memory;
   for (const DeviceId device : devices) {
     const auto row = problem.costs.row_ns(device);
-    speed.push_back(1.0 / std::max(1.0, static_cast<double>(std::accumulate(row.begin(), row.end(), std::int64_t{0}))));
+    speed.push_back(
+        1.0 / std::max(1.0, static_cast<double>(std::accumulate(row.begin(), row.end(), std::int64_t{0}))));
     memory.push_back(static_cast<double>(problem.devices[device].memory_bytes));
   }
   std::vector<std::vector<double>> all{normalised(std::move(speed)), normalised(std::move(memory))};
-  const bool alike = std::equal(all[0].begin(), all[0].end(), all[1].begin(), [](double a, double b) { return std::abs(a - b) < 0.01; });
+  const bool alike = std::equal(all[0].begin(), all[0].end(), all[1].begin(),
+                                [](double a, double b) { return std::abs(a - b) < 0.01; });
   if (alike) all.pop_back();
   return all;
 }
@@ -67,7 +71,8 @@ std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& 
     const OpId op{i};
     if (graph.is_view(op)) continue;
     bytes[i] = static_cast<double>(graph.param_bytes(op));
-    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) bytes[i] += static_cast<double>(graph.bytes(graph.output(op, k)));
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k)
+      bytes[i] += static_cast<double>(graph.bytes(graph.output(op, k)));
   }
   bytes = normalised(std::move(bytes));
   const double total = std::accumulate(time.begin(), time.end(), 0.0);
@@ -85,7 +90,8 @@ Result<Found> Contiguous::find(const Problem& problem, Executor& executor) const
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
   if (machines.front().size() < problem.devices.size()) machines.push_back(all_devices(problem.devices));
   Best best{problem, executor};
-  const auto offer = [&](const std::vector<DeviceId>& devices, const std::vector<double>& share) -> Result<Unit> {
+  const auto offer = [&](const std::vector<DeviceId>& devices,
+                         const std::vector<double>& share) -> Result<Unit> {
     for (const auto& order : orders) {
       for (const auto& cost : costs) {
         for (int i = 0; i < kOffsets; ++i) {

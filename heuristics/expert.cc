@@ -14,7 +14,8 @@ std::optional<std::size_t> recurrent_layer(std::string_view scope) {
     const std::size_t slash = std::min(scope.find('/'), scope.size());
     std::string_view level = scope.substr(0, slash);
     scope.remove_prefix(std::min(slash + 1, scope.size()));
-    if (level.size() < 2 || level[0] != 'l' || std::isdigit(static_cast<unsigned char>(level[1])) == 0) continue;
+    if (level.size() < 2 || level[0] != 'l' || std::isdigit(static_cast<unsigned char>(level[1])) == 0)
+      continue;
     std::size_t layer = 0, at = 1;
     for (; at < level.size() && std::isdigit(static_cast<unsigned char>(level[at])) != 0; ++at) {
       layer = layer * 10 + static_cast<std::size_t>(level[at] - '0');
@@ -41,8 +42,8 @@ std::vector<std::size_t> by_recurrent_layer(const OpGraph& graph, const Grouping
   if (!recurrent) return {};
   for (std::size_t g = 0; g < scopes.num_groups; ++g) {
     const std::string& label = scopes.labels[g];
-    const bool top = label.find("attention") != std::string::npos || label.find("softmax") != std::string::npos ||
-                     label.find("loss") != std::string::npos;
+    const bool top = label.find("attention") != std::string::npos ||
+                     label.find("softmax") != std::string::npos || label.find("loss") != std::string::npos;
     if (gpu[g] == kOpen && top) gpu[g] = last_layer % gpus;
   }
   // What is left (embeddings, glue) goes with its first reader; walking backwards, that one is settled.
@@ -62,7 +63,8 @@ std::vector<std::size_t> by_recurrent_layer(const OpGraph& graph, const Grouping
 }
 
 /// Scopes in order of first appearance, cut into blocks of equal cost.
-std::vector<std::size_t> by_blocks(const Grouping& scopes, const std::vector<double>& cost, std::size_t gpus) {
+std::vector<std::size_t> by_blocks(const Grouping& scopes, const std::vector<double>& cost,
+                                   std::size_t gpus) {
   const std::vector<double> weight = sum_by_group(scopes, cost);
   double total = 0, before = 0;
   for (const double w : weight) total += w;

@@ -24,7 +24,8 @@ std::span<const Method* const> all_methods() {
   static const RoundRobin round_robin;
   static const Contiguous contiguous;
   static const Expert expert;
-  static const std::array<const Method*, 6> methods{&single_cpu, &single_gpu, &random, &round_robin, &contiguous, &expert};
+  static const std::array<const Method*, 6> methods{&single_cpu,  &single_gpu, &random,
+                                                    &round_robin, &contiguous, &expert};
   return methods;
 }
 
@@ -37,7 +38,8 @@ Result<const Method*> find_method(std::string_view name) {
   const std::string_view near = nearest_word(name, names);
   std::string all;
   for (const std::string_view known : names) all.append(all.empty() ? "methods: " : ", ").append(known);
-  return invalid("method '" + printable(name, 60) + "'", "is unknown", near.empty() ? all : "did you mean '" + std::string{near} + "'?");
+  return invalid("method '" + printable(name, 60) + "'", "is unknown",
+                 near.empty() ? all : "did you mean '" + std::string{near} + "'?");
 }
 
 Result<Unit> Best::offer(Placement placement) {

@@ -39,7 +39,8 @@ class Method {
   virtual ~Method() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;  ///< One line for --help and the reports.
-  /// Errors: kNoPlacement if the method cannot say anything here (no GPU for `single-gpu`); kRunFailed of the executor.
+  /// Errors: kNoPlacement if the method cannot say anything here (no GPU for `single-gpu`); kRunFailed of the
+  /// executor.
   virtual Result<Found> find(const Problem& problem, Executor& executor) const = 0;
 };
 
@@ -52,7 +53,8 @@ Result<const Method*> find_method(std::string_view name);
 class Best {
  public:
   Best(const Problem& problem, Executor& executor) : problem_{problem}, executor_{executor} {}
-  /// Repairs, measures and remembers it if it is better: valid first, then faster; among invalid ones fewer bytes over.
+  /// Repairs, measures and remembers it if it is better: valid first, then faster; among invalid ones fewer
+  /// bytes over.
   Result<Unit> offer(Placement placement);
   /// Errors: kNoPlacement if nothing was offered.
   Result<Found> take() &&;

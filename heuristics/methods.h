@@ -15,18 +15,23 @@ class SingleDevice final : public Method {
  public:
   explicit SingleDevice(std::string_view kind) : kind_{kind}, name_{"single-" + kind_} {}
   std::string_view name() const override { return name_; }
-  std::string_view summary() const override { return "everything on one device of the kind, the best of them"; }
+  std::string_view summary() const override {
+    return "everything on one device of the kind, the best of them";
+  }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 
  private:
   const std::string kind_, name_;
 };
 
-/// `random`: best of 100 draws, half of them without the CPU; per group a device with room for the group's state.
+/// `random`: best of 100 draws, half of them without the CPU; per group a device with room for the group's
+/// state.
 class RandomGroups final : public Method {
  public:
   std::string_view name() const override { return "random"; }
-  std::string_view summary() const override { return "best of 100 draws, one device per group with room for its state"; }
+  std::string_view summary() const override {
+    return "best of 100 draws, one device per group with room for its state";
+  }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
@@ -38,8 +43,8 @@ class RoundRobin final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `contiguous`: issue order or scope order cut into one piece per GPU (or per device), by time or by time and bytes, in
-/// proportion to speed or memory, at several offsets; the best.
+/// `contiguous`: issue order or scope order cut into one piece per GPU (or per device), by time or by time
+/// and bytes, in proportion to speed or memory, at several offsets; the best.
 class Contiguous final : public Method {
  public:
   std::string_view name() const override { return "contiguous"; }
@@ -47,8 +52,9 @@ class Contiguous final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `expert`: the hand-made placements of the papers, by layer scope. Recurrent nets: LSTM layer i on GPU i mod k,
-/// attention and softmax with the last layer, embeddings with their readers. Others: equal blocks of layers.
+/// `expert`: the hand-made placements of the papers, by layer scope. Recurrent nets: LSTM layer i on GPU i
+/// mod k, attention and softmax with the last layer, embeddings with their readers. Others: equal blocks of
+/// layers.
 ///                                                            Paper: ColocRL 2017, section 4.2  [COL-EXPERT]
 class Expert final : public Method {
  public:
@@ -57,8 +63,8 @@ class Expert final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// The groups that `random` and `round-robin` deal with: scopes (declared classes if the graph has none), merged to at
-/// most `wanted` by traffic.
+/// The groups that `random` and `round-robin` deal with: scopes (declared classes if the graph has none),
+/// merged to at most `wanted` by traffic.
 Grouping placement_groups(const Problem& problem, std::size_t wanted = 256);
 /// Each op's cost on the first fast device [ns], for cutting and merging by cost.
 std::vector<double> op_weights(const Problem& problem);

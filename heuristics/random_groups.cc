@@ -11,11 +11,13 @@ constexpr std::uint64_t kDraws = 100;
 /// State that each group keeps for the whole step [B].
 std::vector<std::int64_t> state_bytes(const OpGraph& graph, const Grouping& groups) {
   std::vector<std::int64_t> bytes(groups.num_groups, 0);
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) bytes[groups.group_of_op[i]] += graph.param_bytes(OpId{i});
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    bytes[groups.group_of_op[i]] += graph.param_bytes(OpId{i});
   return bytes;
 }
 
-/// Groups in random order, each on a device drawn evenly from those with room for its state; on any if none has room.
+/// Groups in random order, each on a device drawn evenly from those with room for its state; on any if none
+/// has room.
 Placement draw(const Problem& problem, const Grouping& groups, const std::vector<std::int64_t>& state,
                const std::vector<DeviceId>& candidates, Rng& rng) {
   std::vector<std::uint32_t> order(groups.num_groups);
@@ -30,8 +32,9 @@ Placement draw(const Problem& problem, const Grouping& groups, const std::vector
     for (std::uint32_t c = 0; c < candidates.size(); ++c) {
       if (free[c] >= state[group]) fitting.push_back(c);
     }
-    const auto drawn = static_cast<std::uint32_t>(fitting.empty() ? rng.below(static_cast<std::uint32_t>(candidates.size()))
-                                                                  : fitting[rng.below(static_cast<std::uint32_t>(fitting.size()))]);
+    const auto drawn = static_cast<std::uint32_t>(
+        fitting.empty() ? rng.below(static_cast<std::uint32_t>(candidates.size()))
+                        : fitting[rng.below(static_cast<std::uint32_t>(fitting.size()))]);
     free[drawn] -= state[group];
     device_of[group] = candidates[drawn];
   }
@@ -51,7 +54,8 @@ Result<Found> RandomGroups::find(const Problem& problem, Executor& executor) con
   Best best{problem, executor};
   for (std::uint64_t i = 0; i < kDraws; ++i) {
     Rng rng{problem.seed, Purpose::kHeuristic, i};
-    if (auto offered = best.offer(draw(problem, groups, state, i % 2 == 0 ? fast : all, rng)); !offered) return offered.error();
+    if (auto offered = best.offer(draw(problem, groups, state, i % 2 == 0 ? fast : all, rng)); !offered)
+      return offered.error();
   }
   return std::move(best).take();
 }

@@ -5,7 +5,8 @@ namespace emplace {
 Result<Found> SingleDevice::find(const Problem& problem, Executor& executor) const {
   Best best{problem, executor};
   for (const DeviceId device : devices_of_kind(problem.devices, kind_)) {
-    if (auto offered = best.offer(Placement(problem.graph.num_ops(), device)); !offered) return offered.error();
+    if (auto offered = best.offer(Placement(problem.graph.num_ops(), device)); !offered)
+      return offered.error();
   }
   return std::move(best).take();
 }

@@ -21,13 +21,14 @@ std::string joined(const std::vector<std::string>& list) {
 }  // namespace
 
 const BuildInfo& build_info() {
-  static const BuildInfo info{EMPLACE_VERSION, EMPLACE_BUILD_TYPE, "g++ " __VERSION__, words(EMPLACE_PARTS), words(EMPLACE_WITHOUT)};
+  static const BuildInfo info{EMPLACE_VERSION, EMPLACE_BUILD_TYPE, "g++ " __VERSION__, words(EMPLACE_PARTS),
+                              words(EMPLACE_WITHOUT)};
   return info;
 }
 
 std::string describe(const BuildInfo& info) {
-  return "emplace " + info.version + "\nbuild type: " + info.build_type + " (" + info.compiler + ")\noptional parts: " +
-         joined(info.parts) + "\nnot built in: " + joined(info.without);
+  return "emplace " + info.version + "\nbuild type: " + info.build_type + " (" + info.compiler +
+         ")\noptional parts: " + joined(info.parts) + "\nnot built in: " + joined(info.without);
 }
 
 }  // namespace emplace::launcher

@@ -14,8 +14,8 @@ namespace emplace::launcher {
 /// What the process answers to the shell. INTERFACE: part of the contract.
 enum class ExitStatus : int {
   kDone = 0,
-  kBadInput = 2,       ///< Wrong usage or bad input.
-  kNoPlacement = 3,    ///< No valid placement exists or was found.
+  kBadInput = 2,     ///< Wrong usage or bad input.
+  kNoPlacement = 3,  ///< No valid placement exists or was found.
   kRunFailed = 4,
   kInterrupted = 130,  ///< SIGINT, after a clean stop.
   kTerminated = 143,   ///< SIGTERM, after a clean stop.

@@ -15,8 +15,10 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::pair<const char*, Verbosity> kLevels[] = {
-    {"debug", Verbosity::kDebug}, {"info", Verbosity::kInfo}, {"warning", Verbosity::kWarning}, {"error", Verbosity::kError}};
+constexpr std::pair<const char*, Verbosity> kLevels[] = {{"debug", Verbosity::kDebug},
+                                                         {"info", Verbosity::kInfo},
+                                                         {"warning", Verbosity::kWarning},
+                                                         {"error", Verbosity::kError}};
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::vector<std::string_view> views{known.begin(), known.end()};
@@ -53,8 +55,11 @@ std::string whole_number(const std::string& text) {
 void declare_common(CLI::App& app, CommonOptions& common, CLI::Option*& seed) {
   app.add_flag("--json", common.json, "One JSON object on standard output, nothing else there");
   app.add_flag("--quiet,-q", common.quiet, "No progress and no notes");
-  app.add_option("--log-level", common.log_level_name, "debug, info, warning or error")->capture_default_str();
-  seed = app.add_option("--seed", common.seed, "Decides every random number")->capture_default_str()->check(whole_number);
+  app.add_option("--log-level", common.log_level_name, "debug, info, warning or error")
+      ->capture_default_str();
+  seed = app.add_option("--seed", common.seed, "Decides every random number")
+             ->capture_default_str()
+             ->check(whole_number);
 }
 
 Result<Unit> finish_common(const std::string& where, CommonOptions& common, const CLI::Option& seed) {
@@ -74,11 +79,13 @@ Result<Unit> finish_common(const std::string& where, CommonOptions& common, cons
 /// The command line as a tree of CLI11's, one branch per command.
 class Parser {
  public:
-  explicit Parser(const Commands& commands) : app_{"Learns where each operation of a neural network should run.", "emplace"} {
+  explicit Parser(const Commands& commands)
+      : app_{"Learns where each operation of a neural network should run.", "emplace"} {
     app_.set_version_flag("--version", describe(build_info()));
     app_.require_subcommand(0, 1);
     app_.allow_extras();  // Named in our own words below.
-    app_.footer("Exit status: 0 done, 2 bad input, 3 no valid placement, 4 a run failed, 130/143 interrupted.");
+    app_.footer(
+        "Exit status: 0 done, 2 bad input, 3 no valid placement, 4 a run failed, 130/143 interrupted.");
     branches_.reserve(commands.size());
     for (const auto& command : commands) {
       CLI::App* sub = app_.add_subcommand(std::string{command->name()}, std::string{command->summary()});
@@ -112,13 +119,15 @@ class Parser {
     if (auto extra = first_extra()) return *extra;
     Branch* chosen = this->chosen();
     if (chosen == nullptr) return invalid("emplace", "no command was given", "'emplace --help' lists them");
-    if (auto finished = finish_common(where(), chosen->common, *chosen->seed); !finished) return finished.error();
+    if (auto finished = finish_common(where(), chosen->common, *chosen->seed); !finished)
+      return finished.error();
     return chosen;
   }
 
  private:
   Branch* chosen() {
-    const auto found = std::find_if(branches_.begin(), branches_.end(), [](const Branch& b) { return b.app->parsed(); });
+    const auto found =
+        std::find_if(branches_.begin(), branches_.end(), [](const Branch& b) { return b.app->parsed(); });
     return found == branches_.end() ? nullptr : &*found;
   }
   std::string where() {
@@ -132,8 +141,11 @@ class Parser {
     }
     const auto extras = app_.remaining();
     if (extras.empty()) return std::nullopt;
-    if (chosen() != nullptr) return invalid("emplace", "'" + printable(extras.front(), 60) + "' stands before the command", "write it after");
-    const auto word = std::find_if(extras.begin(), extras.end(), [](const std::string& w) { return !w.starts_with('-'); });
+    if (chosen() != nullptr)
+      return invalid("emplace", "'" + printable(extras.front(), 60) + "' stands before the command",
+                     "write it after");
+    const auto word =
+        std::find_if(extras.begin(), extras.end(), [](const std::string& w) { return !w.starts_with('-'); });
     if (word == extras.end()) return unexpected("emplace", extras.front(), app_);
     std::vector<std::string> names;
     for (const Branch& branch : branches_) names.push_back(branch.app->get_name());
@@ -177,7 +189,10 @@ Options& Options::option(const char* names, std::uint64_t& value, const char* he
   return *this;
 }
 Options& Options::option(const char* names, std::vector<std::string>& values, const char* help) {
-  app_.add_option(names, values, help)->delimiter(',')->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app_.add_option(names, values, help)
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return *this;
 }
 Options& Options::repeated(const char* names, std::vector<std::string>& values, const char* help) {
@@ -193,12 +208,15 @@ ExitStatus exit_status(Errc code) {
   switch (code) {
     case Errc::kInvalid:
     case Errc::kIo:
-    case Errc::kUnsupported: return ExitStatus::kBadInput;
+    case Errc::kUnsupported:
+      return ExitStatus::kBadInput;
     case Errc::kOutOfMemory:
-    case Errc::kNoPlacement: return ExitStatus::kNoPlacement;
+    case Errc::kNoPlacement:
+      return ExitStatus::kNoPlacement;
     case Errc::kDeadline:
     case Errc::kPeerLost:
-    case Errc::kRunFailed: return ExitStatus::kRunFailed;
+    case Errc::kRunFailed:
+      return ExitStatus::kRunFailed;
   }
   return ExitStatus::kRunFailed;
 }

@@ -9,7 +9,10 @@
 namespace emplace::launcher {
 
 Console::Console(CommonOptions options, std::FILE* out, std::FILE* err)
-    : options_{std::move(options)}, out_{out}, err_{err}, out_terminal_{Terminal::of(::fileno(out))},
+    : options_{std::move(options)},
+      out_{out},
+      err_{err},
+      out_terminal_{Terminal::of(::fileno(out))},
       err_terminal_{Terminal::of(::fileno(err))} {}
 
 void Console::print(std::string_view text) {

@@ -14,12 +14,12 @@ enum class Verbosity : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
 /// What every command takes.
 struct CommonOptions {
-  bool json = false;                         ///< One JSON object on standard output, nothing else there.
-  bool quiet = false;                        ///< No progress and no notes.
-  Verbosity log_level = Verbosity::kInfo;    ///< What is beneath is not said.
-  std::string log_level_name = "info";       ///< The same as the word that was given.
+  bool json = false;                       ///< One JSON object on standard output, nothing else there.
+  bool quiet = false;                      ///< No progress and no notes.
+  Verbosity log_level = Verbosity::kInfo;  ///< What is beneath is not said.
+  std::string log_level_name = "info";     ///< The same as the word that was given.
   std::uint64_t seed = 1;
-  bool seed_given = false;                   ///< On the command line: wins over a config's.
+  bool seed_given = false;  ///< On the command line: wins over a config's.
 };
 
 /// Thread: the main one.

@@ -45,7 +45,8 @@ Result<DeviceSet> open_devices(const std::string& path, double reserve_share) {
   return load_devices(path, reserve_share);
 }
 
-Result<Inputs> open_inputs(const std::string& graph_path, const std::string& devices_path, const std::string& reserve) {
+Result<Inputs> open_inputs(const std::string& graph_path, const std::string& devices_path,
+                           const std::string& reserve) {
   double share = 0;
   if (!reserve.empty()) {
     const auto parsed = parse_share(reserve);

@@ -20,8 +20,8 @@ struct Inputs {
   Constraints constraints;
 };
 
-/// As graph/graph_file.h and placement/device_file.h have it; a file that is not there is answered with the nearest name
-/// beside it.
+/// As graph/graph_file.h and placement/device_file.h have it; a file that is not there is answered with the
+/// nearest name beside it.
 Result<OpGraph> open_graph(const std::string& path);
 Result<DeviceSet> open_devices(const std::string& path, double reserve_share = 0);
 /// `reserve`: "10%", or empty. Errors: those of the two, and constraints that no device satisfies.

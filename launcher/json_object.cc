@@ -24,10 +24,16 @@ JsonObject::~JsonObject() = default;
 JsonObject::JsonObject(JsonObject&&) noexcept = default;
 JsonObject& JsonObject::operator=(JsonObject&&) noexcept = default;
 
-JsonObject& JsonObject::add(std::string_view key, std::string_view value) { return state_->put(*this, key, value); }
+JsonObject& JsonObject::add(std::string_view key, std::string_view value) {
+  return state_->put(*this, key, value);
+}
 JsonObject& JsonObject::add(std::string_view key, double value) { return state_->put(*this, key, value); }
-JsonObject& JsonObject::add(std::string_view key, std::int64_t value) { return state_->put(*this, key, value); }
-JsonObject& JsonObject::add(std::string_view key, std::uint64_t value) { return state_->put(*this, key, value); }
+JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
+  return state_->put(*this, key, value);
+}
+JsonObject& JsonObject::add(std::string_view key, std::uint64_t value) {
+  return state_->put(*this, key, value);
+}
 JsonObject& JsonObject::add(std::string_view key, bool value) { return state_->put(*this, key, value); }
 JsonObject& JsonObject::add_null(std::string_view key) { return state_->put(*this, key, nullptr); }
 JsonObject& JsonObject::add(std::string_view key, std::span<const double> values) {
@@ -49,7 +55,8 @@ JsonObject& JsonObject::add(std::string_view key, std::vector<JsonObject> values
 }
 
 std::string JsonObject::text() const {
-  return state_->object.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
+  return state_->object.dump(2, ' ', /*ensure_ascii=*/false,
+                             nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace emplace::launcher

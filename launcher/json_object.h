@@ -1,5 +1,6 @@
 #pragma once
-/// The one JSON object that a command prints with --json, built without the library's header (seconds per file).
+/// The one JSON object that a command prints with --json, built without the library's header (seconds per
+/// file).
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,8 @@
 
 namespace emplace::launcher {
 
-/// Keys keep their order. Numbers that are not finite become null; text that is not UTF-8 is mended. Thread: one.
+/// Keys keep their order. Numbers that are not finite become null; text that is not UTF-8 is mended. Thread:
+/// one.
 class JsonObject {
  public:
   JsonObject();

@@ -1,5 +1,6 @@
 #pragma once
-/// What a command takes from its command line, declared without the library that reads it (CLI11 costs seconds per file).
+/// What a command takes from its command line, declared without the library that reads it (CLI11 costs
+/// seconds per file).
 
 #include <cstdint>
 #include <string>
@@ -11,8 +12,8 @@ class App;
 
 namespace emplace::launcher {
 
-/// References must outlive the parse. Names are as CLI11 has them: "GRAPH" for an operand, "-o,--output" for an option.
-/// Thread: one.
+/// References must outlive the parse. Names are as CLI11 has them: "GRAPH" for an operand, "-o,--output" for
+/// an option. Thread: one.
 class Options {
  public:
   explicit Options(CLI::App& app) : app_{app} {}

@@ -3,7 +3,8 @@
 
 namespace emplace::launcher {
 
-/// While it lives, the first SIGINT or SIGTERM is only noted; the second ends the process at once. One at a time.
+/// While it lives, the first SIGINT or SIGTERM is only noted; the second ends the process at once. One at a
+/// time.
 class StopSignal {
  public:
   StopSignal();

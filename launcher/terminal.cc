@@ -32,7 +32,8 @@ Terminal Terminal::of(int fd) {
   terminal.colour = terminal.is_tty && (no_colour == nullptr || *no_colour == '\0') && term != nullptr &&
                     std::string_view{term} != "dumb";
   winsize size{};
-  if (terminal.is_tty && ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) terminal.columns = size.ws_col;
+  if (terminal.is_tty && ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    terminal.columns = size.ws_col;
   return terminal;
 }
 

@@ -28,11 +28,12 @@ struct Terminal {
 
 /// Columns that `text` takes: code points, without escape sequences.
 std::size_t display_width(std::string_view text);
-/// Cut to `columns`, with "…" if something is lost; escape sequences pass, and a style that is open is closed.
+/// Cut to `columns`, with "…" if something is lost; escape sequences pass, and a style that is open is
+/// closed.
 std::string fit_width(std::string_view text, std::size_t columns);
 
-/// Progress. On a terminal a block of lines, redrawn in place at most 10 times a second; elsewhere one plain line every
-/// 5 s. Thread: one.
+/// Progress. On a terminal a block of lines, redrawn in place at most 10 times a second; elsewhere one plain
+/// line every 5 s. Thread: one.
 class LiveView {
  public:
   using Write = std::function<void(std::string_view)>;

@@ -12,8 +12,8 @@ namespace {
 
 /// Device kinds: devices with one cost row and, for each co-location class, which kinds it may use.
 struct Kinds {
-  std::vector<DeviceId> example;     // [kinds]
-  std::vector<double> count;         // [kinds] devices of that kind
+  std::vector<DeviceId> example;           // [kinds]
+  std::vector<double> count;               // [kinds] devices of that kind
   std::vector<std::vector<bool>> allowed;  // [classes, kinds]
 };
 
@@ -32,7 +32,8 @@ Kinds kinds_of(const DeviceSet& devices, const Constraints& constraints, const C
   kinds.allowed.assign(constraints.num_classes(), std::vector<bool>(kinds.example.size(), false));
   for (std::uint32_t c = 0; c < constraints.num_classes(); ++c) {
     for (std::size_t d = 0; d < devices.size(); ++d) {
-      if (constraints.allowed(c).test(d)) kinds.allowed[c][kind_of_row[costs.row_of(static_cast<DeviceId>(d))]] = true;
+      if (constraints.allowed(c).test(d))
+        kinds.allowed[c][kind_of_row[costs.row_of(static_cast<DeviceId>(d))]] = true;
     }
   }
   return kinds;
@@ -43,7 +44,8 @@ struct Cheapest {
   std::size_t kind = 0;
   double cost = std::numeric_limits<double>::infinity();
 };
-Cheapest cheapest(const Kinds& kinds, const Constraints& constraints, const CostTable& costs, OpId op, const std::vector<double>& price) {
+Cheapest cheapest(const Kinds& kinds, const Constraints& constraints, const CostTable& costs, OpId op,
+                  const std::vector<double>& price) {
   Cheapest best;
   const auto& allowed = kinds.allowed[constraints.class_of(op)];
   for (std::size_t k = 0; k < kinds.example.size(); ++k) {
@@ -55,7 +57,8 @@ Cheapest cheapest(const Kinds& kinds, const Constraints& constraints, const Cost
 
 }  // namespace
 
-LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints, const CostTable& costs) {
+LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                       const CostTable& costs) {
   const Kinds kinds = kinds_of(devices, constraints, costs);
   const std::size_t num_kinds = kinds.example.size();
   const auto n = static_cast<std::uint32_t>(graph.num_ops());
@@ -68,8 +71,8 @@ LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Con
   LowerBound bound;
   bound.path_s = static_cast<double>(critical_path(graph, fastest).length_ns) * 1e-9;
 
-  // For any prices y >= 0 with sum(count · y) = 1 the value below is a bound; multiplicative weights look for the best
-  // prices, and the best value seen is kept, so stopping early costs tightness, never truth.
+  // For any prices y >= 0 with sum(count · y) = 1 the value below is a bound; multiplicative weights look for
+  // the best prices, and the best value seen is kept, so stopping early costs tightness, never truth.
   std::vector<double> price(num_kinds);
   double devices_in_all = 0;
   for (const double count : kinds.count) devices_in_all += count;
@@ -82,7 +85,8 @@ LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Con
     for (std::uint32_t op = 0; op < n; ++op) {
       const Cheapest best = cheapest(kinds, constraints, costs, OpId{op}, price);
       value += best.cost;
-      load[best.kind] += static_cast<double>(costs.ns(kinds.example[best.kind], OpId{op})) / kinds.count[best.kind];
+      load[best.kind] +=
+          static_cast<double>(costs.ns(kinds.example[best.kind], OpId{op})) / kinds.count[best.kind];
     }
     bound.work_s = std::max(bound.work_s, value * 1e-9 * kRounding);
     const double heaviest = *std::max_element(load.begin(), load.end());

@@ -19,6 +19,7 @@ struct LowerBound {
 };
 
 /// Holds for the simulator's rules with any memory, any links and any dispatch order. O(ops · device kinds).
-LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints, const CostTable& costs);
+LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                       const CostTable& costs);
 
 }  // namespace emplace

@@ -14,7 +14,9 @@ namespace {
 class Bound final : public Command {
  public:
   std::string_view name() const override { return "bound"; }
-  std::string_view summary() const override { return "A proven lower bound of the step time, and which bound it is"; }
+  std::string_view summary() const override {
+    return "A proven lower bound of the step time, and which bound it is";
+  }
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file").required("--devices,-d", devices_, "Device file");
   }
@@ -25,13 +27,16 @@ class Bound final : public Command {
     const LowerBound bound = lower_bound(inputs->graph, inputs->devices, inputs->constraints, costs);
     if (console.json()) {
       JsonObject json;
-      json.add("graph", inputs->graph.name()).add("lower_bound_s", bound.seconds()).add("bound", bound.which());
+      json.add("graph", inputs->graph.name())
+          .add("lower_bound_s", bound.seconds())
+          .add("bound", bound.which());
       json.add("critical_path_s", bound.path_s).add("total_work_s", bound.work_s);
       console.print(json.text());
     } else {
-      console.print("no step is faster than " + format_seconds(bound.seconds()) + ": the " + std::string{bound.which()} +
-                    "\n  critical path, each op on its fastest device  " + format_seconds(bound.path_s) +
-                    "\n  total work, divided over all devices           " + format_seconds(bound.work_s));
+      console.print("no step is faster than " + format_seconds(bound.seconds()) + ": the " +
+                    std::string{bound.which()} + "\n  critical path, each op on its fastest device  " +
+                    format_seconds(bound.path_s) + "\n  total work, divided over all devices           " +
+                    format_seconds(bound.work_s));
     }
     return ExitStatus::kDone;
   }

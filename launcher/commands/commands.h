@@ -1,5 +1,6 @@
 #pragma once
-/// Every command of `emplace`, in the order of its help. A new one adds its file, its line here and one in commands.cc.
+/// Every command of `emplace`, in the order of its help. A new one adds its file, its line here and one in
+/// commands.cc.
 
 #include <memory>
 

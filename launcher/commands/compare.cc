@@ -19,7 +19,9 @@ namespace {
 class Compare final : public Command {
  public:
   std::string_view name() const override { return "compare"; }
-  std::string_view summary() const override { return "The table of methods: step time, memory, traffic, gap to the lower bound"; }
+  std::string_view summary() const override {
+    return "The table of methods: step time, memory, traffic, gap to the lower bound";
+  }
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file").required("--devices,-d", devices_, "Device file");
     options.option("--methods,-m", methods_, "Methods, separated by commas (default: all of them)");
@@ -58,7 +60,8 @@ const record::TableRow* fastest(const std::vector<record::TableRow>& rows) {
 }
 
 /// One method's row. Errors: those that are not the method's own.
-Result<record::TableRow> run_method(const Method& method, const Problem& problem, Executor& executor, const Clock& clock) {
+Result<record::TableRow> run_method(const Method& method, const Problem& problem, Executor& executor,
+                                    const Clock& clock) {
   record::TableRow row{.method = std::string{method.name()}};
   const Nanos start = clock.now();
   auto found = method.find(problem, executor);
@@ -75,7 +78,8 @@ Result<record::TableRow> run_method(const Method& method, const Problem& problem
   return row;
 }
 
-JsonObject Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<record::TableRow>& rows) const {
+JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
+                            const std::vector<record::TableRow>& rows) const {
   std::vector<JsonObject> methods;
   for (const record::TableRow& row : rows) {
     JsonObject method;
@@ -87,11 +91,14 @@ JsonObject Compare::as_json(const Inputs& inputs, double bound_s, const std::vec
       method.add_null("step_time_s").add("reason", row.note);
     }
     method.add("peak_memory_bytes", std::span<const std::int64_t>{row.measurement.peak_bytes});
-    method.add("bytes_moved", row.measurement.bytes_moved).add("evaluations", row.evaluations).add("wall_s", row.wall_s);
+    method.add("bytes_moved", row.measurement.bytes_moved)
+        .add("evaluations", row.evaluations)
+        .add("wall_s", row.wall_s);
     methods.push_back(std::move(method));
   }
   JsonObject json;
-  json.add("graph", inputs.graph.name()).add("devices", std::span<const std::string>{device_names(inputs.devices)});
+  json.add("graph", inputs.graph.name())
+      .add("devices", std::span<const std::string>{device_names(inputs.devices)});
   json.add("lower_bound_s", bound_s).add("methods", std::move(methods));
   return json;
 }
@@ -111,15 +118,18 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (!inputs) return inputs.error();
 
   Simulator simulator{inputs->graph, inputs->devices, *options};
-  const Problem problem{inputs->graph, inputs->devices, inputs->constraints, simulator.costs(), console.seed()};
-  const double bound_s = lower_bound(inputs->graph, inputs->devices, inputs->constraints, simulator.costs()).seconds();
+  const Problem problem{inputs->graph, inputs->devices, inputs->constraints, simulator.costs(),
+                        console.seed()};
+  const double bound_s =
+      lower_bound(inputs->graph, inputs->devices, inputs->constraints, simulator.costs()).seconds();
   const SystemClock clock;
   const StopSignal stop;
   LiveView view = console.live_view(clock);
   WatchedExecutor executor{simulator, view, stop};
   std::vector<record::TableRow> rows;
   for (const Method* method : *methods) {
-    executor.begin(std::string{method->name()} + " (" + std::to_string(rows.size() + 1) + " of " + std::to_string(methods->size()) + ")");
+    executor.begin(std::string{method->name()} + " (" + std::to_string(rows.size() + 1) + " of " +
+                   std::to_string(methods->size()) + ")");
     console.debug(std::string{method->name()} + " starts");
     auto row = run_method(*method, problem, executor, clock);
     if (stop.received() != 0) break;  // What is done is shown; the row that was cut short is not.
@@ -136,10 +146,14 @@ Result<ExitStatus> Compare::run(Console& console) {
   }
   if (stop.received() != 0) return stopped_by(stop.received());
   const record::TableRow* best = fastest(rows);
-  if (best == nullptr) return Error{Errc::kNoPlacement, printable(graph_) + ": no method found a placement that fits; allow more memory or more devices"};
+  if (best == nullptr)
+    return Error{
+        Errc::kNoPlacement,
+        printable(graph_) + ": no method found a placement that fits; allow more memory or more devices"};
   const auto single = best_single_device(problem, simulator);
   if (!single) return single.error();
-  if (const std::string slower = slower_than_single(best->measurement.step_time_s, *single, inputs->devices); !slower.empty()) {
+  if (const std::string slower = slower_than_single(best->measurement.step_time_s, *single, inputs->devices);
+      !slower.empty()) {
     console.warn("the best of these methods is " + slower);
   }
   return ExitStatus::kDone;

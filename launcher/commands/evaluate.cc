@@ -34,13 +34,15 @@ class Evaluate final : public Command {
 
 Result<ExitStatus> Evaluate::run(Console& console) {
   if (executor_ != "sim") {
-    return Error{Errc::kUnsupported, "--executor '" + printable(executor_, 40) + "': is not in this build; use sim"};
+    return Error{Errc::kUnsupported,
+                 "--executor '" + printable(executor_, 40) + "': is not in this build; use sim"};
   }
   const auto options = simulator_options(dispatch_);
   if (!options) return options.error();
   const auto inputs = open_inputs(graph_, devices_, reserve_);
   if (!inputs) return inputs.error();
-  const auto placement = load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
+  const auto placement =
+      load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
   if (!placement) return placement.error();
   if (auto obeyed = inputs->constraints.check(inputs->graph, inputs->devices, *placement); !obeyed) {
     return invalid(printable(placement_), obeyed.error().context);
@@ -54,8 +56,11 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     const std::string trace = record::chrome_trace(inputs->graph, inputs->devices, schedule);
     if (auto written = write_file(trace_, trace); !written) return written.error();
   }
-  console.print(console.json() ? measured_json(measured, inputs->devices, simulator.kind()).text() : measured_text(measured, inputs->devices));
-  if (!measured.valid) return Error{Errc::kOutOfMemory, printable(placement_) + ": does not fit: " + misfit(measured, inputs->devices)};
+  console.print(console.json() ? measured_json(measured, inputs->devices, simulator.kind()).text()
+                               : measured_text(measured, inputs->devices));
+  if (!measured.valid)
+    return Error{Errc::kOutOfMemory,
+                 printable(placement_) + ": does not fit: " + misfit(measured, inputs->devices)};
   return ExitStatus::kDone;
 }
 

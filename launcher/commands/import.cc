@@ -12,7 +12,9 @@ namespace {
 class Import final : public Command {
  public:
   std::string_view name() const override { return "import"; }
-  std::string_view summary() const override { return "Reads a graph of any known format and writes it as emplace-graph"; }
+  std::string_view summary() const override {
+    return "Reads a graph of any known format and writes it as emplace-graph";
+  }
   void declare(Options& options) override {
     options.operand("FILE", file_, "ONNX or emplace-graph, recognised by its content");
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
@@ -27,8 +29,9 @@ class Import final : public Command {
       json.add("ops", std::uint64_t{graph->num_ops()}).add("edges", std::uint64_t{graph->num_edges()});
       console.print(json.text());
     } else {
-      console.print(printable(output_) + ": " + printable(graph->name()) + ", " + std::to_string(graph->num_ops()) + " ops, " +
-                    std::to_string(graph->num_edges()) + " edges");
+      console.print(printable(output_) + ": " + printable(graph->name()) + ", " +
+                    std::to_string(graph->num_ops()) + " ops, " + std::to_string(graph->num_edges()) +
+                    " edges");
     }
     return ExitStatus::kDone;
   }

@@ -42,12 +42,14 @@ Census census_of(const OpGraph& graph) {
     TypeCount& type = census.types[index(graph.type(op))];
     if (type.ops++ == 0) type.type = graph.type_name(op);
     type.flops += graph.flops(op);
-    for (std::size_t k = 0; k < graph.num_outputs(op) && !graph.is_view(op); ++k) type.bytes += graph.bytes(graph.output(op, k));
+    for (std::size_t k = 0; k < graph.num_outputs(op) && !graph.is_view(op); ++k)
+      type.bytes += graph.bytes(graph.output(op, k));
     census.state_bytes += graph.param_bytes(op);
     ++census.phases[std::string{phase_name(graph.phase(op))}];
   }
   for (const TypeCount& type : census.types) census.flops += type.flops, census.tensor_bytes += type.bytes;
-  std::stable_sort(census.types.begin(), census.types.end(), [](const TypeCount& a, const TypeCount& b) { return a.ops > b.ops; });
+  std::stable_sort(census.types.begin(), census.types.end(),
+                   [](const TypeCount& a, const TypeCount& b) { return a.ops > b.ops; });
   census.classes = colocation_groups(graph).num_groups;
   const std::vector<std::uint32_t> level = levels(graph);
   census.depth = *std::max_element(level.begin(), level.end()) + std::size_t{1};
@@ -70,7 +72,8 @@ CriticalPath path_on(const Inputs& inputs, const CostTable& costs) {
 
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
 }
 
@@ -89,9 +92,12 @@ std::string gigaflops(std::int64_t flops) {
 class Inspect final : public Command {
  public:
   std::string_view name() const override { return "inspect"; }
-  std::string_view summary() const override { return "Ops, edges, op types, bytes, flops, groups, critical path"; }
+  std::string_view summary() const override {
+    return "Ops, edges, op types, bytes, flops, groups, critical path";
+  }
   void declare(Options& options) override {
-    options.operand("GRAPH", graph_, "Graph file").option("--devices,-d", devices_, "Device file: adds times and the critical path");
+    options.operand("GRAPH", graph_, "Graph file")
+        .option("--devices,-d", devices_, "Device file: adds times and the critical path");
   }
   Result<ExitStatus> run(Console& console) override {
     if (devices_.empty()) {
@@ -134,9 +140,14 @@ JsonObject Inspect::graph_json(const OpGraph& graph) {
   for (const auto& [phase, ops] : census.phases) phases.add(phase, ops);
   json.add("graph", graph.name()).add("graph_sha256", graph_sha256(graph)).add("source", graph.source());
   json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
-  json.add("tensors", std::uint64_t{graph.num_tensors()}).add("op_types", std::move(types)).add("phases", std::move(phases));
-  json.add("flops", census.flops).add("state_bytes", census.state_bytes).add("tensor_bytes", census.tensor_bytes);
-  json.add("groups", std::uint64_t{graph.num_groups() - 1}).add("colocation_classes", std::uint64_t{census.classes});
+  json.add("tensors", std::uint64_t{graph.num_tensors()})
+      .add("op_types", std::move(types))
+      .add("phases", std::move(phases));
+  json.add("flops", census.flops)
+      .add("state_bytes", census.state_bytes)
+      .add("tensor_bytes", census.tensor_bytes);
+  json.add("groups", std::uint64_t{graph.num_groups() - 1})
+      .add("colocation_classes", std::uint64_t{census.classes});
   json.add("depth", std::uint64_t{census.depth});
   return json;
 }
@@ -145,22 +156,28 @@ std::string Inspect::graph_text(const OpGraph& graph) {
   const Census census = census_of(graph);
   std::string text = printable(graph.name()) + "\n";
   if (!graph.source().empty()) text += "  from        " + printable(graph.source()) + "\n";
-  text += "  ops         " + grouped(static_cast<std::int64_t>(graph.num_ops())) + " of " + std::to_string(graph.num_types()) + " types\n";
+  text += "  ops         " + grouped(static_cast<std::int64_t>(graph.num_ops())) + " of " +
+          std::to_string(graph.num_types()) + " types\n";
   text += "  edges       " + grouped(static_cast<std::int64_t>(graph.num_edges())) + "\n";
   text += "  work        " + gigaflops(census.flops) + "\n";
   text += "  state       " + format_bytes(census.state_bytes) + "\n";
-  text += "  tensors     " + grouped(static_cast<std::int64_t>(graph.num_tensors())) + ", " + format_bytes(census.tensor_bytes) + " without views\n";
-  text += "  groups      " + grouped(static_cast<std::int64_t>(graph.num_groups()) - 1) + " scopes, " + grouped(static_cast<std::int64_t>(census.classes)) + " co-location classes\n";
+  text += "  tensors     " + grouped(static_cast<std::int64_t>(graph.num_tensors())) + ", " +
+          format_bytes(census.tensor_bytes) + " without views\n";
+  text += "  groups      " + grouped(static_cast<std::int64_t>(graph.num_groups()) - 1) + " scopes, " +
+          grouped(static_cast<std::int64_t>(census.classes)) + " co-location classes\n";
   text += "  depth       " + grouped(static_cast<std::int64_t>(census.depth)) + " ops\n";
   text += "  phases     ";
-  for (const auto& [phase, ops] : census.phases) text.append(" ").append(phase).append(" ").append(grouped(ops));
-  text += "\n\n" + padded("  type", 42) + padded("ops", 8, true) + padded("work", 16, true) + padded("results", 13, true) + "\n";
+  for (const auto& [phase, ops] : census.phases)
+    text.append(" ").append(phase).append(" ").append(grouped(ops));
+  text += "\n\n" + padded("  type", 42) + padded("ops", 8, true) + padded("work", 16, true) +
+          padded("results", 13, true) + "\n";
   for (std::size_t t = 0; t < std::min(kTypesShown, census.types.size()); ++t) {
     const TypeCount& type = census.types[t];
-    text += padded("  " + printable(type.type, 38), 42) + padded(grouped(type.ops), 8, true) + padded(gigaflops(type.flops), 16, true) +
-            padded(format_bytes(type.bytes), 13, true) + "\n";
+    text += padded("  " + printable(type.type, 38), 42) + padded(grouped(type.ops), 8, true) +
+            padded(gigaflops(type.flops), 16, true) + padded(format_bytes(type.bytes), 13, true) + "\n";
   }
-  if (census.types.size() > kTypesShown) text += "  and " + std::to_string(census.types.size() - kTypesShown) + " types more (--json lists all)\n";
+  if (census.types.size() > kTypesShown)
+    text += "  and " + std::to_string(census.types.size() - kTypesShown) + " types more (--json lists all)\n";
   return text;
 }
 
@@ -177,28 +194,36 @@ void Inspect::add_machine(JsonObject& json, const Inputs& inputs, const CostTabl
   std::vector<std::string> ops;
   for (const OpId op : path.ops) ops.emplace_back(inputs.graph.name(op));
   JsonObject critical;
-  critical.add("length_s", static_cast<double>(path.length_ns) * 1e-9).add("ops", std::span<const std::string>{ops});
+  critical.add("length_s", static_cast<double>(path.length_ns) * 1e-9)
+      .add("ops", std::span<const std::string>{ops});
   const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
-  json.add("devices", std::move(devices)).add("critical_path", std::move(critical)).add("lower_bound_s", bound.seconds());
+  json.add("devices", std::move(devices))
+      .add("critical_path", std::move(critical))
+      .add("lower_bound_s", bound.seconds());
 }
 
 std::string Inspect::machine_text(const Inputs& inputs, const CostTable& costs) {
-  std::string text = "\n" + padded("  device", 14) + padded("profile", 22) + padded("memory", 13, true) + padded("all ops alone", 16, true) + "\n";
+  std::string text = "\n" + padded("  device", 14) + padded("profile", 22) + padded("memory", 13, true) +
+                     padded("all ops alone", 16, true) + "\n";
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
     const Device& device = inputs.devices[id];
     text += padded("  " + printable(device.name), 14) + padded(printable(device.profile.name), 22) +
-            padded(format_bytes(device.memory_bytes), 13, true) + padded(format_seconds(alone_s(costs, id)), 16, true) + "\n";
+            padded(format_bytes(device.memory_bytes), 13, true) +
+            padded(format_seconds(alone_s(costs, id)), 16, true) + "\n";
   }
   const CriticalPath path = path_on(inputs, costs);
   const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
   text += "\n  lower bound    " + format_seconds(bound.seconds()) + " (" + std::string{bound.which()} + ")\n";
-  text += "  critical path  " + format_seconds(bound.path_s) + " over " + grouped(static_cast<std::int64_t>(path.ops.size())) + " ops; the longest on it:\n";
+  text += "  critical path  " + format_seconds(bound.path_s) + " over " +
+          grouped(static_cast<std::int64_t>(path.ops.size())) + " ops; the longest on it:\n";
   const auto fastest_ns = [&](OpId op) { return costs.best_ns(op); };
   std::vector<OpId> longest = path.ops;
-  std::stable_sort(longest.begin(), longest.end(), [&](OpId a, OpId b) { return fastest_ns(a) > fastest_ns(b); });
+  std::stable_sort(longest.begin(), longest.end(),
+                   [&](OpId a, OpId b) { return fastest_ns(a) > fastest_ns(b); });
   for (std::size_t i = 0; i < std::min(kPathShown, longest.size()); ++i) {
-    text += padded(format_seconds(static_cast<double>(fastest_ns(longest[i])) * 1e-9), 14, true) + "  " + printable(inputs.graph.name(longest[i]), 60) + "\n";
+    text += padded(format_seconds(static_cast<double>(fastest_ns(longest[i])) * 1e-9), 14, true) + "  " +
+            printable(inputs.graph.name(longest[i]), 60) + "\n";
   }
   return text;
 }

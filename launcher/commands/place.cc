@@ -56,7 +56,8 @@ bool better(const Measurement& a, const Measurement& b) {
 }
 
 /// Errors: kNoPlacement if no method has anything to say; kRunFailed if `stop` came.
-Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem& problem, WatchedExecutor& executor, Console& console) {
+Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem& problem,
+                       WatchedExecutor& executor, Console& console) {
   std::optional<Answer> best;
   std::uint64_t evaluations = 0;
   std::string why;
@@ -70,7 +71,8 @@ Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem&
       continue;
     }
     evaluations += found->evaluations;
-    if (!best || better(found->measurement, best->found.measurement)) best = Answer{std::move(*found), std::string{method->name()}};
+    if (!best || better(found->measurement, best->found.measurement))
+      best = Answer{std::move(*found), std::string{method->name()}};
   }
   if (!best) return Error{Errc::kNoPlacement, why};
   best->evaluations = evaluations;
@@ -86,7 +88,8 @@ Result<ExitStatus> Place::run(Console& console) {
   if (!inputs) return inputs.error();
 
   Simulator simulator{inputs->graph, inputs->devices, *options};
-  const Problem problem{inputs->graph, inputs->devices, inputs->constraints, simulator.costs(), console.seed()};
+  const Problem problem{inputs->graph, inputs->devices, inputs->constraints, simulator.costs(),
+                        console.seed()};
   const SystemClock clock;
   const StopSignal stop;
   LiveView view = console.live_view(clock);
@@ -99,22 +102,31 @@ Result<ExitStatus> Place::run(Console& console) {
   if (!answer) return answer.error();
   const Measurement& measured = answer->found.measurement;
   if (!measured.valid) {
-    return Error{Errc::kNoPlacement, printable(graph_) + ": no placement that fits was found; the nearest is " + answer->method + "'s, where " +
-                                         misfit(measured, inputs->devices)};
+    return Error{Errc::kNoPlacement, printable(graph_) +
+                                         ": no placement that fits was found; the nearest is " +
+                                         answer->method + "'s, where " + misfit(measured, inputs->devices)};
   }
   if (!output_.empty()) {
-    const PlacementInfo info{.graph_sha256 = graph_sha256(inputs->graph), .method = answer->method, .executor = std::string{simulator.kind()},
-                             .seed = console.seed(), .created = format_wall(clock.wall())};
-    if (auto saved = save_placement(output_, inputs->graph, inputs->devices, answer->found.placement, measured, info); !saved) return saved.error();
+    const PlacementInfo info{.graph_sha256 = graph_sha256(inputs->graph),
+                             .method = answer->method,
+                             .executor = std::string{simulator.kind()},
+                             .seed = console.seed(),
+                             .created = format_wall(clock.wall())};
+    if (auto saved =
+            save_placement(output_, inputs->graph, inputs->devices, answer->found.placement, measured, info);
+        !saved)
+      return saved.error();
   }
 
-  const double bound_s = lower_bound(inputs->graph, inputs->devices, inputs->constraints, simulator.costs()).seconds();
+  const double bound_s =
+      lower_bound(inputs->graph, inputs->devices, inputs->constraints, simulator.costs()).seconds();
   const auto single = best_single_device(problem, simulator);
   if (!single) return single.error();
   const std::string slower = slower_than_single(measured.step_time_s, *single, inputs->devices);
   if (console.json()) {
     JsonObject json;
-    json.add("measured", measured_json(measured, inputs->devices, simulator.kind())).add("method", answer->method);
+    json.add("measured", measured_json(measured, inputs->devices, simulator.kind()))
+        .add("method", answer->method);
     if (output_.empty()) {
       json.add_null("placement");
     } else {
@@ -124,7 +136,8 @@ Result<ExitStatus> Place::run(Console& console) {
     json.add("slower_than_single_device", !slower.empty());
     console.print(json.text());
   } else {
-    console.print("method     " + answer->method + "\n" + measured_text(measured, inputs->devices) + "bound      " + format_seconds(bound_s) +
+    console.print("method     " + answer->method + "\n" + measured_text(measured, inputs->devices) +
+                  "bound      " + format_seconds(bound_s) +
                   (output_.empty() ? "" : "\nwritten    " + printable(output_)));
   }
   if (!slower.empty()) console.warn("this placement is " + slower);

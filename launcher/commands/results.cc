@@ -16,8 +16,8 @@ std::string misfit(const Measurement& measured, const DeviceSet& devices) {
   for (std::size_t d = 0; d < devices.size() && !measured.valid; ++d) {
     const Device& device = devices[static_cast<DeviceId>(d)];
     if (measured.peak_bytes[d] <= device.memory_bytes) continue;
-    text += (text.empty() ? "" : ", ") + printable(device.name) + " needs " + format_bytes(measured.peak_bytes[d]) + " and has " +
-            format_bytes(device.memory_bytes);
+    text += (text.empty() ? "" : ", ") + printable(device.name) + " needs " +
+            format_bytes(measured.peak_bytes[d]) + " and has " + format_bytes(device.memory_bytes);
   }
   return text;
 }
@@ -41,15 +41,17 @@ JsonObject measured_json(const Measurement& measured, const DeviceSet& devices, 
 }
 
 std::string measured_text(const Measurement& measured, const DeviceSet& devices) {
-  std::string text = measured.valid ? "step time  " + format_seconds(measured.step_time_s) + "\n" : "does not fit: " + misfit(measured, devices) + "\n";
+  std::string text = measured.valid ? "step time  " + format_seconds(measured.step_time_s) + "\n"
+                                    : "does not fit: " + misfit(measured, devices) + "\n";
   text += "moved      " + format_bytes(measured.bytes_moved) + "\n";
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const Device& device = devices[static_cast<DeviceId>(d)];
     const double busy = measured.step_time_s > 0 ? 100 * measured.busy_s[d] / measured.step_time_s : 0;
     std::string name = printable(device.name);
     name.resize(std::max<std::size_t>(name.size(), 10), ' ');
-    text += name + " peak " + format_bytes(measured.peak_bytes[d]) + " of " + format_bytes(device.memory_bytes) + ", busy " +
-            format_seconds(measured.busy_s[d]) + " (" + std::to_string(static_cast<int>(busy + 0.5)) + " %)\n";
+    text += name + " peak " + format_bytes(measured.peak_bytes[d]) + " of " +
+            format_bytes(device.memory_bytes) + ", busy " + format_seconds(measured.busy_s[d]) + " (" +
+            std::to_string(static_cast<int>(busy + 0.5)) + " %)\n";
   }
   return text;
 }
@@ -62,12 +64,14 @@ Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Exe
     Placement placement(problem.graph.num_ops(), device);
     if (problem.constraints.repair(placement) > 0) continue;  // Some op may not run there.
     if (auto done = executor.measure(placement, measured); !done) return done.error();
-    if (measured.valid && (!best || measured.step_time_s < best->step_time_s)) best = SingleBest{device, measured.step_time_s};
+    if (measured.valid && (!best || measured.step_time_s < best->step_time_s))
+      best = SingleBest{device, measured.step_time_s};
   }
   return best;
 }
 
-std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single, const DeviceSet& devices) {
+std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single,
+                               const DeviceSet& devices) {
   if (!single || step_time_s <= single->step_time_s) return {};
   return "slower than everything on " + printable(devices[single->device].name) + " alone, which takes " +
          format_seconds(single->step_time_s);
@@ -92,6 +96,8 @@ Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measu
   return Unit{};
 }
 
-ExitStatus stopped_by(int signal) { return signal == SIGTERM ? ExitStatus::kTerminated : ExitStatus::kInterrupted; }
+ExitStatus stopped_by(int signal) {
+  return signal == SIGTERM ? ExitStatus::kTerminated : ExitStatus::kInterrupted;
+}
 
 }  // namespace emplace::launcher

@@ -18,7 +18,8 @@ namespace emplace::launcher {
 /// Why a measurement is not valid: "gpu:0 needs 3.04 GiB and has 2.50 GiB". Empty if it is valid.
 std::string misfit(const Measurement& measured, const DeviceSet& devices);
 
-/// step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes, busy_s, bytes_moved, executor, samples_s.
+/// step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes, busy_s, bytes_moved, executor,
+/// samples_s.
 JsonObject measured_json(const Measurement& measured, const DeviceSet& devices, std::string_view executor);
 
 /// The same for people: step time, then a line per device.
@@ -31,12 +32,14 @@ struct SingleBest {
 };
 Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Executor& executor);
 /// A warning if `step_time_s` is slower than that; empty otherwise.
-std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single, const DeviceSet& devices);
+std::string slower_than_single(double step_time_s, const std::optional<SingleBest>& single,
+                               const DeviceSet& devices);
 
 /// An executor that shows how far a method has come and ends it when a signal arrives (kRunFailed).
 class WatchedExecutor final : public Executor {
  public:
-  WatchedExecutor(Executor& executor, LiveView& view, const StopSignal& stop) : executor_{executor}, view_{view}, stop_{stop} {}
+  WatchedExecutor(Executor& executor, LiveView& view, const StopSignal& stop)
+      : executor_{executor}, view_{view}, stop_{stop} {}
   /// What the view says it is doing: "random (3 of 6)".
   void begin(std::string what);
   std::string_view kind() const override { return executor_.kind(); }

@@ -31,7 +31,9 @@ struct World {
   Simulator simulator{graph, devices};
 
   World(OpGraph g, DeviceSet d) : graph{std::move(g)}, devices{std::move(d)} {}
-  Problem problem(std::uint64_t seed = 1) const { return {graph, devices, constraints, simulator.costs(), seed}; }
+  Problem problem(std::uint64_t seed = 1) const {
+    return {graph, devices, constraints, simulator.costs(), seed};
+  }
   Result<Found> run(std::string_view method, std::uint64_t seed = 1) {
     return find_method(method).value()->find(problem(seed), simulator);
   }
@@ -55,7 +57,10 @@ OpGraph scoped_graph(const std::vector<std::pair<std::string, std::vector<EdgeSp
 OpGraph chain(std::size_t ops) {
   std::vector<SampleOp> list;
   for (std::uint32_t i = 0; i < ops; ++i) {
-    list.push_back({.name = "op" + std::to_string(i), .inputs = i == 0 ? std::vector<EdgeSpec>{} : std::vector<EdgeSpec>{{i - 1, 0}}, .gpu_us = 10, .cpu_us = 1000});
+    list.push_back({.name = "op" + std::to_string(i),
+                    .inputs = i == 0 ? std::vector<EdgeSpec>{} : std::vector<EdgeSpec>{{i - 1, 0}},
+                    .gpu_us = 10,
+                    .cpu_us = 1000});
   }
   return sample_graph(list);
 }
@@ -67,7 +72,8 @@ TEST(Methods, ObeyTheConstraintsAndRepeatThemselvesOnRandomGraphs) {
     for (const Method* method : all_methods()) {
       const Found first = method->find(world.problem(seed), world.simulator).value();
       const Found again = method->find(world.problem(seed), world.simulator).value();
-      EXPECT_TRUE(world.constraints.check(world.graph, world.devices, first.placement).ok()) << method->name();
+      EXPECT_TRUE(world.constraints.check(world.graph, world.devices, first.placement).ok())
+          << method->name();
       EXPECT_EQ(first.placement, again.placement) << method->name();
       Measurement measured;
       ASSERT_TRUE(world.simulator.measure(first.placement, measured).ok());
@@ -103,7 +109,14 @@ TEST(SingleDevice, WithoutADeviceOfItsKindThereIsNoPlacement) {
 }
 
 TEST(RandomGroups, DrawsAnotherPlacementForAnotherSeedAndMeasuresAHundred) {
-  World world{scoped_graph({{"a", {}}, {"b", {}}, {"c", {{0, 0}}}, {"d", {{1, 0}}}, {"e", {{2, 0}, {3, 0}}}, {"f", {}}, {"g", {{4, 0}}}}), sample_devices(3, true, kPlenty)};
+  World world{scoped_graph({{"a", {}},
+                            {"b", {}},
+                            {"c", {{0, 0}}},
+                            {"d", {{1, 0}}},
+                            {"e", {{2, 0}, {3, 0}}},
+                            {"f", {}},
+                            {"g", {{4, 0}}}}),
+              sample_devices(3, true, kPlenty)};
   const Found one = world.run("random", 1).value();
   const Found two = world.run("random", 3).value();
   EXPECT_EQ(one.evaluations, 100u);
@@ -163,7 +176,8 @@ TEST(Contiguous, CutsAChainOncePerDeviceAtMost) {
   const Found found = world.run("contiguous").value();
   EXPECT_TRUE(found.measurement.valid);
   int changes = 0;
-  for (std::size_t i = 1; i < found.placement.size(); ++i) changes += found.placement[i] != found.placement[i - 1];
+  for (std::size_t i = 1; i < found.placement.size(); ++i)
+    changes += found.placement[i] != found.placement[i - 1];
   EXPECT_EQ(changes, 1);
 }
 
@@ -172,7 +186,8 @@ TEST(Contiguous, GivesAFasterDeviceMoreOfTheWork) {
   for (int i = 0; i < 40; ++i) ops.push_back({.name = "op" + std::to_string(i), .gpu_us = 10, .cpu_us = 30});
   World world{sample_graph(ops), sample_devices(1, true, kPlenty)};
   const Found found = world.run("contiguous").value();
-  const auto on_gpu = std::count(found.placement.begin(), found.placement.end(), world.devices.find("gpu:0").value());
+  const auto on_gpu =
+      std::count(found.placement.begin(), found.placement.end(), world.devices.find("gpu:0").value());
   EXPECT_EQ(on_gpu, 30);
   EXPECT_NEAR(found.measurement.step_time_s, 300e-6, 1e-9);
 }
@@ -191,7 +206,8 @@ TEST(Expert, PutsRecurrentLayersOnTheirGpusAndTheTopWithTheLast) {
 }
 
 TEST(Expert, CutsOtherNetworksIntoEqualBlocksOfLayers) {
-  World world{scoped_graph({{"conv1", {}}, {"conv2", {{0, 0}}}, {"conv3", {{1, 0}}}, {"conv4", {{2, 0}}}}), sample_devices(2, true, kPlenty)};
+  World world{scoped_graph({{"conv1", {}}, {"conv2", {{0, 0}}}, {"conv3", {{1, 0}}}, {"conv4", {{2, 0}}}}),
+              sample_devices(2, true, kPlenty)};
   const Found found = world.run("expert").value();
   const DeviceId g0 = world.devices.find("gpu:0").value(), g1 = world.devices.find("gpu:1").value();
   EXPECT_EQ(found.placement, (Placement{g0, g0, g1, g1}));

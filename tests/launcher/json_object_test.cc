@@ -16,7 +16,9 @@ TEST(JsonObject, KeepsTheOrderOfItsKeysAndNestsObjects) {
   inner.add("b", true).add_null("a");
   JsonObject json;
   json.add("z", std::int64_t{-1}).add("y", 0.5).add("x", "text").add("inner", std::move(inner));
-  EXPECT_EQ(json.text(), "{\n  \"z\": -1,\n  \"y\": 0.5,\n  \"x\": \"text\",\n  \"inner\": {\n    \"b\": true,\n    \"a\": null\n  }\n}");
+  EXPECT_EQ(json.text(),
+            "{\n  \"z\": -1,\n  \"y\": 0.5,\n  \"x\": \"text\",\n  \"inner\": {\n    \"b\": true,\n    "
+            "\"a\": null\n  }\n}");
 }
 
 TEST(JsonObject, MendsWhatJsonCannotSay) {

@@ -53,7 +53,8 @@ TEST(LiveView, DrawsAtMostTenTimesASecond) {
 TEST(LiveView, ElsewhereOnePlainLineEveryFiveSeconds) {
   Screen screen;
   LiveView view = screen.view(kPipe);
-  for (int s = 0; s <= 11; ++s, screen.clock.advance(seconds{1})) view.show(kBlock, "at " + std::to_string(s));
+  for (int s = 0; s <= 11; ++s, screen.clock.advance(seconds{1}))
+    view.show(kBlock, "at " + std::to_string(s));
   EXPECT_EQ(screen.take(), "at 5\nat 10\n");
   view.clear();
   EXPECT_EQ(screen.take(), "");

@@ -1,6 +1,6 @@
 // Goal: the lower bound is never above what some placement reaches, and is tight where the optimum is known.
-// Method: every placement of small random graphs (views, state, co-location and updates in them) in the simulator, with
-// memory without limit and links that cost nothing, which is when placements are fastest.
+// Method: every placement of small random graphs (views, state, co-location and updates in them) in the
+// simulator, with memory without limit and links that cost nothing, which is when placements are fastest.
 
 #include "placement/bound.h"
 
@@ -40,7 +40,8 @@ double best_of_all(const OpGraph& graph, const DeviceSet& devices) {
       best_s = std::min(best_s, measured.step_time_s);
     }
     std::size_t digit = 0;  // Counts up in base `devices`.
-    while (digit < placement.size() && index(placement[digit]) + 1 == devices.size()) placement[digit++] = DeviceId{0};
+    while (digit < placement.size() && index(placement[digit]) + 1 == devices.size())
+      placement[digit++] = DeviceId{0};
     if (digit == placement.size()) return best_s;
     placement[digit] = static_cast<DeviceId>(index(placement[digit]) + 1);
   }
@@ -59,7 +60,8 @@ TEST(LowerBound, IsNeverAboveTheBestOfAllPlacements) {
 }
 
 TEST(LowerBound, OfAChainIsItsPathOnTheFastestDevices) {
-  const OpGraph graph = sample_graph({{.name = "a", .gpu_us = 10, .cpu_us = 30}, {.name = "b", .inputs = {{0, 0}}, .gpu_us = 40, .cpu_us = 20}});
+  const OpGraph graph = sample_graph({{.name = "a", .gpu_us = 10, .cpu_us = 30},
+                                      {.name = "b", .inputs = {{0, 0}}, .gpu_us = 40, .cpu_us = 20}});
   const LowerBound bound = bound_of(graph, sample_devices(1, true, kPlenty));
   EXPECT_DOUBLE_EQ(bound.path_s, 30e-6);
   EXPECT_EQ(bound.which(), "critical path");
@@ -77,7 +79,8 @@ TEST(LowerBound, OfIndependentWorkIsTheWorkDividedBySpeed) {
 
 TEST(LowerBound, KnowsThatSomeOpsSuitOneKindOnly) {
   // One op is fast on each kind: the optimum puts each at home and takes 10 us.
-  const OpGraph graph = sample_graph({{.name = "a", .gpu_us = 10, .cpu_us = 1000}, {.name = "b", .gpu_us = 1000, .cpu_us = 10}});
+  const OpGraph graph = sample_graph(
+      {{.name = "a", .gpu_us = 10, .cpu_us = 1000}, {.name = "b", .gpu_us = 1000, .cpu_us = 10}});
   const LowerBound bound = bound_of(graph, sample_devices(1, true, kPlenty));
   EXPECT_NEAR(bound.work_s, 10e-6, 0.1e-6);
 }

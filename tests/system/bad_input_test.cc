@@ -16,12 +16,12 @@
 namespace emplace {
 namespace {
 
+using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::StartsWith;
-using testing::Finished;
 using testing::run;
 using testing::shipped;
+using ::testing::StartsWith;
 using testing::TemporaryFolder;
 
 const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
@@ -33,13 +33,19 @@ void expect_one_line(const Finished& done, const std::string& text) {
   EXPECT_THAT(done.out, IsEmpty());
   EXPECT_THAT(done.err, StartsWith("error: "));
   EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
-  EXPECT_EQ(std::count_if(done.err.begin(), done.err.end(), [](unsigned char c) { return c < 0x20 && c != '\n'; }), 0) << done.err;
+  EXPECT_EQ(
+      std::count_if(done.err.begin(), done.err.end(), [](unsigned char c) { return c < 0x20 && c != '\n'; }),
+      0)
+      << done.err;
   EXPECT_THAT(done.err, HasSubstr(text));
 }
 
-std::string graph_of(const std::string& ops) { return R"({"format":"emplace-graph v1","name":"g","ops":[)" + ops + "]}"; }
+std::string graph_of(const std::string& ops) {
+  return R"({"format":"emplace-graph v1","name":"g","ops":[)" + ops + "]}";
+}
 std::string op(int id, const std::string& more = "", const std::string& name = "") {
-  return R"({"id":)" + std::to_string(id) + R"(,"name":")" + (name.empty() ? "op" + std::to_string(id) : name) +
+  return R"({"id":)" + std::to_string(id) + R"(,"name":")" +
+         (name.empty() ? "op" + std::to_string(id) : name) +
          R"(","type":"T","outputs":[{"dtype":"f32","shape":[2]}])" +
          (more.find("inputs") == std::string::npos ? R"(,"inputs":[])" : "") + more + "}";
 }
@@ -56,13 +62,17 @@ TEST(BadGraphs, GetOneLineAndLeaveNothingBehind) {
       {graph_of(op(0) + "," + op(1, R"(,"inputs":[[0,3]])")), "op1"},
       {graph_of(op(0) + "," + op(0)), "id 0"},
       {graph_of(op(0, "", "a") + "," + op(1, "", "a")), "a"},
-      {graph_of(R"({"id":0,"name":"x","type":"T","inputs":[],"outputs":[{"dtype":"f32","shape":[-1]}]})"), "x"},
-      {graph_of(R"({"id":0,"name":"x","type":"T","inputs":[],"outputs":[{"dtype":"f32","shape":[4611686018427387904,8]}]})"), "x"},
+      {graph_of(R"({"id":0,"name":"x","type":"T","inputs":[],"outputs":[{"dtype":"f32","shape":[-1]}]})"),
+       "x"},
+      {graph_of(
+           R"({"id":0,"name":"x","type":"T","inputs":[],"outputs":[{"dtype":"f32","shape":[4611686018427387904,8]}]})"),
+       "x"},
       {graph_of(op(0, R"(,"colocate":9)")), "op0"},
       {graph_of(op(0, R"(,"colocate":1)") + "," + op(1, R"(,"colocate":0)")), "op"},
       {graph_of(op(0, R"(,"devices":[])")), "op0"},
       {graph_of(op(0, R"(,"measured_us":{"gpu":-1})")), "op0"},
-      {graph_of(R"({"id":0,"name":"\u001b[2J\u0007","type":"T","flops":-1,"inputs":[],"outputs":[]})"), "\\x1b"},
+      {graph_of(R"({"id":0,"name":"\u001b[2J\u0007","type":"T","flops":-1,"inputs":[],"outputs":[]})"),
+       "\\x1b"},
   };
   for (const auto& [text, expected] : cases) {
     const TemporaryFolder folder;
@@ -76,8 +86,10 @@ TEST(BadGraphs, GetOneLineAndLeaveNothingBehind) {
 TEST(BadGraphs, EscapeSequencesInNamesDoNotReachTheTerminal) {
   const TemporaryFolder folder;
   const std::string file = folder.file(
-      "graph.json", R"({"format":"emplace-graph v1","name":"g\u001b[31m","ops":[{"id":0,"name":"\u001b]0;owned\u0007","type":"T\u001b[2J","flops":100,"inputs":[],"outputs":[]}]})");
-  for (const auto& arguments : {std::vector<std::string>{"inspect", file, "-d", kDevices}, {"compare", file, "-d", kDevices}}) {
+      "graph.json",
+      R"({"format":"emplace-graph v1","name":"g\u001b[31m","ops":[{"id":0,"name":"\u001b]0;owned\u0007","type":"T\u001b[2J","flops":100,"inputs":[],"outputs":[]}]})");
+  for (const auto& arguments :
+       {std::vector<std::string>{"inspect", file, "-d", kDevices}, {"compare", file, "-d", kDevices}}) {
     const Finished done = run(arguments);
     EXPECT_EQ(done.status, 0) << done.err;
     EXPECT_EQ(done.out.find('\x1b'), std::string::npos);
@@ -90,7 +102,8 @@ TEST(BadGraphs, TruncatedAndExplodingArchivesEndEarly) {
   const std::string text = graph_of(op(0));
   const Bytes packed = compress_gzip(std::as_bytes(std::span{text}));
   const std::string whole{reinterpret_cast<const char*>(packed.data()), packed.size()};
-  expect_one_line(run({"inspect", folder.file("short.json.gz", whole.substr(0, whole.size() / 2))}), "short.json.gz");
+  expect_one_line(run({"inspect", folder.file("short.json.gz", whole.substr(0, whole.size() / 2))}),
+                  "short.json.gz");
 
   std::string bomb;  // Members of 64 MiB of spaces, until they are more than a graph may be.
   const Bytes spaces(std::size_t{64} << 20, std::byte{' '});
@@ -103,7 +116,8 @@ TEST(BadGraphs, TruncatedAndExplodingArchivesEndEarly) {
 TEST(BadDevices, GetOneLineWithTheCure) {
   const std::string gpu = "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n";
   std::string many;
-  for (int i = 0; i < 257; ++i) many += "[[device]]\nname = \"gpu:" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
+  for (int i = 0; i < 257; ++i)
+    many += "[[device]]\nname = \"gpu:" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
   const std::string link = "[[link]]\nbetween = [\"*\", \"*\"]\n";
   const std::vector<std::pair<std::string, std::string>> cases{
       {"device = 1 = 2", "devices.toml:1"},
@@ -142,9 +156,12 @@ TEST(BadPlacements, GetOneLineThatNamesTheFault) {
       {with("emplace-placement", "emplace-graph"), "is not a placement"},
       {with("\": \"gpu:0\"", "\": \"gpu:9\""), "gpu:9"},
   };
-  for (const auto& [text, expected] : cases) expect_one_line(run({"evaluate", kGraph, folder.file("p.json", text), "-d", kDevices}), expected);
+  for (const auto& [text, expected] : cases)
+    expect_one_line(run({"evaluate", kGraph, folder.file("p.json", text), "-d", kDevices}), expected);
   folder.file("p.json", good);
-  expect_one_line(run({"evaluate", shipped("configs/graphs/nmt-2layer-bs64.json.gz"), placement, "-d", kDevices}), "is a placement for another graph");
+  expect_one_line(
+      run({"evaluate", shipped("configs/graphs/nmt-2layer-bs64.json.gz"), placement, "-d", kDevices}),
+      "is a placement for another graph");
 }
 
 TEST(BadOutputs, AreRefusedWithoutLeavingAFile) {

@@ -49,7 +49,9 @@ Process::Process(const std::vector<std::string>& arguments, const Where& where) 
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const Ends out = !where.out_file.empty() ? open_file(where.out_file) : where.out_is_terminal ? make_terminal() : make_pipe();
+  const Ends out = !where.out_file.empty() ? open_file(where.out_file)
+                   : where.out_is_terminal ? make_terminal()
+                                           : make_pipe();
   const Ends err = make_pipe();
   pid_ = ::fork();
   EMPLACE_CHECK(pid_ >= 0, "fork");
@@ -76,7 +78,8 @@ Process::~Process() {
 }
 
 bool Process::read_some() {
-  std::array<pollfd, 2> ends{{{out_fd_, POLLIN, 0}, {err_fd_, POLLIN, 0}}};  // A closed end (-1) is passed over.
+  std::array<pollfd, 2> ends{
+      {{out_fd_, POLLIN, 0}, {err_fd_, POLLIN, 0}}};  // A closed end (-1) is passed over.
   if (out_fd_ < 0 && err_fd_ < 0) return false;
   if (::poll(ends.data(), ends.size(), -1) < 0) return errno == EINTR;
   const auto drain = [](const pollfd& end, int& fd, std::string& text) {
@@ -116,7 +119,9 @@ Finished Process::finish() {
   return seen_;
 }
 
-Finished run(const std::vector<std::string>& arguments, const Process::Where& where) { return Process{arguments, where}.finish(); }
+Finished run(const std::vector<std::string>& arguments, const Process::Where& where) {
+  return Process{arguments, where}.finish();
+}
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "emplace-test-XXXXXX").string();

@@ -22,7 +22,7 @@ class Process {
   struct Where {
     std::vector<std::string> environment = {};  ///< "NAME=value", on top of ours.
     bool out_is_terminal = false;               ///< Standard output is a pseudo-terminal instead of a pipe.
-    std::string out_file = {};                  ///< Not empty: standard output is this file, and `out` stays empty.
+    std::string out_file = {};  ///< Not empty: standard output is this file, and `out` stays empty.
   };
   explicit Process(const std::vector<std::string>& arguments) : Process{arguments, Where{}} {}
   Process(const std::vector<std::string>& arguments, const Where& where);

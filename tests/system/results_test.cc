@@ -1,5 +1,5 @@
-// Goal: what scripts rely on: the keys and values of --json, files that one command writes and another reads, answers
-// that repeat with the seed, and no recommendation that is silently worse than a single device.
+// Goal: what scripts rely on: the keys and values of --json, files that one command writes and another reads,
+// answers that repeat with the seed, and no recommendation that is silently worse than a single device.
 // Method: the built program as a process, its output parsed as a script would.
 
 #include <gmock/gmock.h>
@@ -21,10 +21,10 @@ namespace {
 
 using nlohmann::ordered_json;
 using ::testing::ElementsAre;
+using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using testing::Finished;
 using testing::run;
 using testing::shipped;
 using testing::TemporaryFolder;
@@ -59,29 +59,34 @@ TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {
       EXPECT_THAT(row["reason"].get<std::string>(), HasSubstr("gpu:0 needs 3.04 GiB and has 2.50 GiB"));
       continue;
     }
-    EXPECT_THAT(keys(row), ElementsAre("method", "valid", "step_time_s", "peak_memory_bytes", "bytes_moved", "evaluations", "wall_s"));
+    EXPECT_THAT(keys(row), ElementsAre("method", "valid", "step_time_s", "peak_memory_bytes", "bytes_moved",
+                                       "evaluations", "wall_s"));
     EXPECT_GT(row["step_time_s"].get<double>(), table["lower_bound_s"].get<double>());
     EXPECT_EQ(row["peak_memory_bytes"].size(), 3u);
   }
-  EXPECT_THAT(names, ElementsAre("single-cpu", "single-gpu", "random", "round-robin", "contiguous", "expert"));
+  EXPECT_THAT(names,
+              ElementsAre("single-cpu", "single-gpu", "random", "round-robin", "contiguous", "expert"));
 }
 
 TEST(Results, TheTableForPeopleHasARowPerMethodAndTheBound) {
   const Finished done = run({"compare", kNmt, "-d", kDevices, "-m", "single-gpu,expert"});
   EXPECT_EQ(done.status, 0);
   EXPECT_THAT(done.err, IsEmpty());
-  for (const char* text : {"single-gpu", "does not fit", "expert", "peak gpu:1", "324.9 ms", "best: expert"}) EXPECT_THAT(done.out, HasSubstr(text));
+  for (const char* text : {"single-gpu", "does not fit", "expert", "peak gpu:1", "324.9 ms", "best: expert"})
+    EXPECT_THAT(done.out, HasSubstr(text));
 }
 
 TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
   const TemporaryFolder folder;
   const std::string file = folder.at("placement.json");
   const ordered_json placed = json_of({"place", kNmt, "-d", kDevices, "--method", "expert", "-o", file});
-  EXPECT_THAT(keys(placed), ElementsAre("measured", "method", "placement", "lower_bound_s", "evaluations", "wall_s", "slower_than_single_device"));
+  EXPECT_THAT(keys(placed), ElementsAre("measured", "method", "placement", "lower_bound_s", "evaluations",
+                                        "wall_s", "slower_than_single_device"));
   EXPECT_EQ(placed["method"], "expert");
   EXPECT_EQ(placed["placement"], file);
   const ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices});
-  EXPECT_THAT(keys(measured), ElementsAre("step_time_s", "valid", "peak_memory_bytes", "busy_s", "bytes_moved", "executor", "samples_s"));
+  EXPECT_THAT(keys(measured), ElementsAre("step_time_s", "valid", "peak_memory_bytes", "busy_s",
+                                          "bytes_moved", "executor", "samples_s"));
   EXPECT_EQ(measured, placed["measured"]);
   EXPECT_EQ(measured["executor"], "sim");
   EXPECT_EQ(measured["samples_s"].size(), 1u);
@@ -91,7 +96,9 @@ TEST(Results, ATraceHoldsTheStepWithoutOverlaps) {
   const TemporaryFolder folder;
   const std::string placement = folder.at("placement.json"), trace = folder.at("trace.json");
   ASSERT_EQ(run({"place", kGraph, "-d", kDevices, "-m", "round-robin", "-o", placement}).status, 0);
-  const double step_us = 1e6 * json_of({"evaluate", kGraph, placement, "-d", kDevices, "--trace", trace})["step_time_s"].get<double>();
+  const double step_us =
+      1e6 *
+      json_of({"evaluate", kGraph, placement, "-d", kDevices, "--trace", trace})["step_time_s"].get<double>();
   std::ifstream in{trace};
   const ordered_json document = ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> tracks;
@@ -122,8 +129,10 @@ TEST(Results, AutoIsTheBestOfAllMethods) {
 TEST(Results, APlacementThatDoesNotFitIsShownWithItsReasonAndStatusThree) {
   const TemporaryFolder folder;
   const std::string roomy = folder.file("roomy.toml",
-      "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\n[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n"
-      "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n[[link]]\nbetween = [\"*\", \"*\"]\nprofile = \"pcie3_x16\"\n");
+                                        "[[device]]\nname = \"cpu:0\"\nprofile = "
+                                        "\"haswell18\"\n[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n"
+                                        "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n[[link]]\nbetween "
+                                        "= [\"*\", \"*\"]\nprofile = \"pcie3_x16\"\n");
   const std::string file = folder.at("placement.json");
   ASSERT_EQ(run({"place", kNmt, "-d", roomy, "-m", "single-gpu", "-o", file}).status, 0);
   const ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices}, 3);
@@ -189,16 +198,21 @@ TEST(Results, APlacementWorseThanOneDeviceIsSaidToBe) {
   // The small network does not gain from a second GPU.
   const Finished slow = run({"place", kGraph, "-d", kDevices, "--method", "round-robin"});
   EXPECT_EQ(slow.status, 0);
-  EXPECT_THAT(slow.err, HasSubstr("warning: this placement is slower than everything on gpu:0 alone, which takes 16."));
-  EXPECT_EQ(json_of({"place", kGraph, "-d", kDevices, "--method", "round-robin"})["slower_than_single_device"], true);
-  EXPECT_THAT(run({"compare", kGraph, "-d", kDevices, "-m", "round-robin,random"}).err, HasSubstr("warning: the best of these methods is slower than"));
+  EXPECT_THAT(slow.err,
+              HasSubstr("warning: this placement is slower than everything on gpu:0 alone, which takes 16."));
+  EXPECT_EQ(
+      json_of({"place", kGraph, "-d", kDevices, "--method", "round-robin"})["slower_than_single_device"],
+      true);
+  EXPECT_THAT(run({"compare", kGraph, "-d", kDevices, "-m", "round-robin,random"}).err,
+              HasSubstr("warning: the best of these methods is slower than"));
   EXPECT_THAT(run({"compare", kGraph, "-d", kDevices}).err, Not(HasSubstr("warning")));
 }
 
 TEST(Results, DoctorAndVersionAreOneObject) {
   const ordered_json doctor = json_of({"doctor"});
   EXPECT_GT(doctor["findings"].size(), 5u);
-  for (const auto& finding : doctor["findings"]) EXPECT_EQ(finding["ok"].get<bool>(), finding["cure"].get<std::string>().empty());
+  for (const auto& finding : doctor["findings"])
+    EXPECT_EQ(finding["ok"].get<bool>(), finding["cure"].get<std::string>().empty());
   EXPECT_EQ(json_of({"version"})["version"], doctor["version"]);
 }
 

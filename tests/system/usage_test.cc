@@ -1,5 +1,6 @@
-// Goal: the command line keeps its contract: help everywhere, one-line errors with a cure, exit status, clean ends.
-// Method: the built program as a process; standard output, standard error and exit status are all that is looked at.
+// Goal: the command line keeps its contract: help everywhere, one-line errors with a cure, exit status, clean
+// ends. Method: the built program as a process; standard output, standard error and exit status are all that
+// is looked at.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,14 +14,14 @@
 namespace emplace {
 namespace {
 
+using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::StartsWith;
-using testing::Finished;
 using testing::Process;
 using testing::run;
 using testing::shipped;
+using ::testing::StartsWith;
 
 const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
 const std::string kDevices = shipped("configs/devices/quickstart.toml");
@@ -46,11 +47,13 @@ TEST(Usage, EveryCommandHasHelpWithTheCommonOptions) {
   const Finished all = run({"--help"});
   EXPECT_EQ(all.status, 0);
   EXPECT_THAT(all.err, IsEmpty());
-  for (const char* command : {"place", "compare", "evaluate", "bound", "inspect", "import", "doctor", "version"}) {
+  for (const char* command :
+       {"place", "compare", "evaluate", "bound", "inspect", "import", "doctor", "version"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
     const Finished help = run({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
-    for (const char* option : {"--json", "--quiet", "--log-level", "--seed"}) EXPECT_THAT(help.out, HasSubstr(option)) << command;
+    for (const char* option : {"--json", "--quiet", "--log-level", "--seed"})
+      EXPECT_THAT(help.out, HasSubstr(option)) << command;
   }
 }
 
@@ -64,7 +67,8 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
       {{"compare", kGraph, "-d"}, "emplace compare: --devices"},
       {{"inspect"}, "emplace inspect: GRAPH is required"},
       {{"inspect", kGraph, "more"}, "unexpected argument 'more'"},
-      {{"compare", kGraph, "-d", kDevices, "--methods", "contigous"}, "method 'contigous': is unknown; did you mean 'contiguous'?"},
+      {{"compare", kGraph, "-d", kDevices, "--methods", "contigous"},
+       "method 'contigous': is unknown; did you mean 'contiguous'?"},
       {{"place", kGraph, "-d", kDevices, "--method", "expret"}, "did you mean 'expert'?"},
       {{"version", "--seed", "-1"}, "'-1' is not a whole number"},
       {{"version", "--seed", "18446744073709551616"}, "is not a whole number below 2^64"},
@@ -81,8 +85,10 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
 }
 
 TEST(Usage, AMissingFileIsAnsweredWithTheNearestOneBesideIt) {
-  expect_one_line_error(run({"inspect", kGraph, "-d", shipped("configs/devices/quikstart.toml")}), 2, "configs/devices/quickstart.toml'?");
-  expect_one_line_error(run({"inspect", shipped("tests/fixtures/graphs/cifar10-cnn-bs128.json")}), 2, "cifar10_cnn-bs128.json'?");
+  expect_one_line_error(run({"inspect", kGraph, "-d", shipped("configs/devices/quikstart.toml")}), 2,
+                        "configs/devices/quickstart.toml'?");
+  expect_one_line_error(run({"inspect", shipped("tests/fixtures/graphs/cifar10-cnn-bs128.json")}), 2,
+                        "cifar10_cnn-bs128.json'?");
   expect_one_line_error(run({"inspect", "/nowhere/at/all.json"}), 2, "there is no such file");
 }
 
@@ -118,7 +124,8 @@ TEST(Usage, ASignalEndsALongComparisonCleanlyWithWhatWasDone) {
   std::string methods = "single-cpu";
   for (int i = 0; i < 2000; ++i) methods += ",random";  // Minutes of work, if nobody stops it.
   for (const auto& [signal, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
-    Process process{{"compare", graph, "-d", kDevices, "--methods", methods, "--json", "--log-level", "debug"}};
+    Process process{
+        {"compare", graph, "-d", kDevices, "--methods", methods, "--json", "--log-level", "debug"}};
     ASSERT_TRUE(process.wait_for_error_text("debug: random"));
     process.send(signal);
     const Finished done = process.finish();
