@@ -1,11 +1,12 @@
 // What an iteration of the Hierarchical Planner costs: m = 1 grouping, k = 4 placements, 5 devices, 256 groups, the paper's
 // sizes. Budget at 83,712 ops, one core: sampling 0.12 s, update (gradient, clip, Adam) 0.30 s.
 // Floor: 22.3 GFLOP of matrix products (0.108 s at 206 GFLOP/s with AVX-512) and 67 M tanh a pass in the attention.
-// Each benchmark prints its answer, log_p, beside its time.
+// Each benchmark prints its answer, log_p of the first update, beside its time.
 #include <benchmark/benchmark.h>
 
 #include <memory>
 
+#include "policy/nn/product.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/hierarchical.h"
 #include "tests/support/sample_graphs.h"
@@ -14,9 +15,11 @@ namespace emplace {
 namespace {
 
 struct Setting {
-  explicit Setting(std::uint32_t ops) : graph{make(ops)}, devices{testing::sample_devices(5, false, std::int64_t{1} << 50)}, constraints{*Constraints::make(graph, devices)} {
+  Setting(std::uint32_t ops, std::size_t groups, Eigen::Index hidden) : graph{make(ops)}, devices{testing::sample_devices(5, false, std::int64_t{1} << 50)}, constraints{*Constraints::make(graph, devices)} {
     policy::HierarchicalOptions options;
     options.noise_updates = 0;
+    options.groups = groups;
+    options.hidden = hidden;
     planner = *policy::HierarchicalPlanner::make(graph, devices, constraints, options, {}, 1);
   }
   static OpGraph make(std::uint32_t ops) {
@@ -29,49 +32,56 @@ struct Setting {
   std::unique_ptr<policy::HierarchicalPlanner> planner;
 };
 
-Setting& setting(std::int64_t ops) {
-  static std::unique_ptr<Setting> kept;
-  if (kept == nullptr || kept->graph.num_ops() != static_cast<std::size_t>(ops)) kept = std::make_unique<Setting>(static_cast<std::uint32_t>(ops));
-  return *kept;
+Setting setting(const benchmark::State& state) {
+  return {static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)), state.range(2)};
+}
+
+/// Ops, groups, hidden: a small one, the quickstart's, the peer's.
+void shapes(benchmark::internal::Benchmark* bench) {
+  bench->Args({1000, 64, 64})->Args({13'581, 64, 64})->Args({83'712, 256, 256})->Unit(benchmark::kMillisecond);
 }
 
 void BM_HierarchicalSample(benchmark::State& state) {
-  Setting& s = setting(state.range(0));
+  const Setting s = setting(state);
   std::uint64_t episode = 0;
   std::size_t bytes = 0;
   for (auto _ : state) bytes += s.planner->sample(episode++, 0).bytes.size();
   state.counters["bytes"] = static_cast<double>(bytes / episode);
 }
-BENCHMARK(BM_HierarchicalSample)->Arg(1000)->Arg(13'581)->Arg(83'712)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_HierarchicalSample)->Apply(shapes);
 
 void BM_HierarchicalUpdate(benchmark::State& state) {
-  Setting& s = setting(state.range(0));
+  const Setting s = setting(state);
   const policy::ScoredEpisode episode{s.planner->sample(0, 0), {0.5f, -0.5f, 1.0f, -1.0f}};
   policy::Adam adam;
   double log_p = 0;
   for (auto _ : state) {
     s.planner->parameters().clear_gradients();
-    log_p = s.planner->accumulate_gradient({&episode, 1})->log_probability;
+    const auto learned = s.planner->accumulate_gradient({&episode, 1});
+    if (adam.updates() == 0) log_p = learned->log_probability;
     adam.step(s.planner->parameters(), 1e-6f);
   }
   state.counters["log_p"] = log_p;
   state.counters["parameters"] = static_cast<double>(s.planner->parameters().size());
 }
-BENCHMARK(BM_HierarchicalUpdate)->Arg(1000)->Arg(13'581)->Arg(83'712)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_HierarchicalUpdate)->Apply(shapes);
 
-/// The matrix product that most of it could be, as Eigen does it here.
-void BM_EigenProduct(benchmark::State& state) {
-  const Eigen::Index n = state.range(0);
-  const policy::Matrix a = policy::Matrix::Random(n, n), b = policy::Matrix::Random(n, n);
-  policy::Matrix c(n, n);
+/// The matrix product that most of it could be: m x n x k, from the cache.
+void BM_Product(benchmark::State& state) {
+  const Eigen::Index m = state.range(0), n = state.range(1), k = state.range(2);
+  const policy::Packed a{policy::Matrix::Constant(m, k, 0.5f)};
+  const policy::Matrix b = policy::Matrix::Constant(k, n, 0.25f);
+  policy::Matrix c(m, n);
   for (auto _ : state) {
-    c.noalias() = a * b;
+    c.setZero();
+    policy::add_product(c, a, b);
     benchmark::DoNotOptimize(c.data());
   }
-  state.counters["flops"] = benchmark::Counter(2.0 * static_cast<double>(n * n * n), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["flops"] = benchmark::Counter(2.0 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
   state.counters["answer"] = c(0, 0);
+  state.SetLabel(policy::kernels().name);
 }
-BENCHMARK(BM_EigenProduct)->Arg(1000)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Product)->Args({256, 96, 64})->Args({256, 256, 256})->Args({1024, 1, 256})->Args({1024, 4, 256});
 
 }  // namespace
 }  // namespace emplace

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "policy/nn/product.h"
+
 namespace emplace::policy {
 namespace {
 
@@ -14,7 +16,8 @@ auto sigmoid(const Eigen::ArrayBase<Derived>& x) {
 
 }  // namespace
 
-LstmParameters LstmParameters::add(ParameterStore& store, const std::string& name, Eigen::Index in, Eigen::Index hidden, std::uint64_t seed) {
+LstmParameters LstmParameters::add(ParameterStore& store, const std::string& name, Eigen::Index in,
+                                   Eigen::Index hidden, std::uint64_t seed) {
   LstmParameters p;
   p.hidden = hidden;
   p.wx = store.add(name + ".wx", 4 * hidden, in, Init::kGlorot, seed);
@@ -49,16 +52,18 @@ Matrix lstm_backward(const LstmCell& cell, const Matrix& c_before, const Matrix&
 
 Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reversed) {
   const Eigen::Index steps = tape.value(x).cols(), hidden = parameters.hidden;
-  const Var wx = tape.parameter(parameters.wx), wh = tape.parameter(parameters.wh), b = tape.parameter(parameters.b);
+  const Var wx = tape.parameter(parameters.wx), wh = tape.parameter(parameters.wh),
+            b = tape.parameter(parameters.b);
   Matrix sums = tape.value(b).col(0).replicate(1, steps);
-  sums.noalias() += tape.value(wx) * tape.value(x);
+  add_product(sums, Packed{tape.value(wx)}, tape.value(x));
+  const Packed recurrent{tape.value(wh)};
   auto cells = std::make_shared<std::vector<LstmCell>>(static_cast<std::size_t>(steps));
   const auto column = [steps, reversed](Eigen::Index s) { return reversed ? steps - 1 - s : s; };
   Matrix h = Matrix::Zero(hidden, 1), c = Matrix::Zero(hidden, 1), out(hidden, steps);
   for (Eigen::Index s = 0; s < steps; ++s) {
     LstmCell& cell = (*cells)[static_cast<std::size_t>(s)];
     Matrix sum = sums.col(column(s));
-    sum.noalias() += tape.value(wh) * h;
+    add_product(sum, recurrent, h);
     lstm_forward(sum, c, cell);
     h = cell.h;
     c = cell.c;
@@ -66,21 +71,25 @@ Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reve
   }
   return tape.record(std::move(out), [&tape, wx, wh, b, x, cells, column, steps, hidden](const Matrix& dy) {
     const Matrix zero = Matrix::Zero(hidden, 1);
+    const Packed recurrent_back = Packed::transposed(tape.value(wh));
     Matrix dh = zero, dc = zero;
     Matrix dsums(4 * hidden, steps);
     Matrix before(hidden, steps);  // h before each step, by its column.
     for (Eigen::Index s = steps - 1; s >= 0; --s) {
       const LstmCell* previous = s == 0 ? nullptr : &(*cells)[static_cast<std::size_t>(s - 1)];
       dh += dy.col(column(s));
-      const Matrix d = lstm_backward((*cells)[static_cast<std::size_t>(s)], previous == nullptr ? zero : previous->c, dh, dc);
+      const Matrix d = lstm_backward((*cells)[static_cast<std::size_t>(s)],
+                                     previous == nullptr ? zero : previous->c, dh, dc);
       dsums.col(column(s)) = d.col(0);
       before.col(column(s)) = previous == nullptr ? zero.col(0) : previous->h.col(0);
-      dh.noalias() = tape.value(wh).transpose() * d;
+      dh.setZero();
+      add_product(dh, recurrent_back, d);
     }
-    tape.gradient(wx).noalias() += dsums * tape.value(x).transpose();
-    tape.gradient(wh).noalias() += dsums * before.transpose();
+    const Packed flow{dsums};
+    add_product_bt(tape.gradient(wx), flow, tape.value(x));
+    add_product_bt(tape.gradient(wh), flow, before);
     tape.gradient(b) += dsums.rowwise().sum();
-    tape.gradient(x).noalias() += tape.value(wx).transpose() * dsums;
+    if (tape.flows_into(x)) add_product(tape.gradient(x), Packed::transposed(tape.value(wx)), dsums);
   });
 }
 

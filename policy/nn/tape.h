@@ -30,6 +30,8 @@ class Tape {
   Var record(Matrix value, std::function<void(const Matrix& dy)> backward);
 
   const Matrix& value(Var v) const { return steps_[static_cast<std::size_t>(v)].value; }
+  /// False for constants: their gradients are nobody's.
+  bool flows_into(Var v) const { return static_cast<bool>(steps_[static_cast<std::size_t>(v)].backward); }
   Matrix& gradient(Var v);  ///< Shaped as the value; zero until something flows into it.
   ParameterStore& store() { return store_; }
 

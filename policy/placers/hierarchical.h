@@ -1,7 +1,9 @@
 #pragma once
-/// The Hierarchical Planner: a Grouper puts each op into one of G groups, a Placer puts each group on a device.
-///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings and k placements of each.
-///                                                   Paper: Hierarchical 2018, section 2, Eqs. 3–6  [HIE-3..6]
+/// The Hierarchical Planner: a Grouper puts each op into one of G groups, a Placer puts each group on a
+/// device.
+///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings and k placements
+///   of each.
+///                                                   Paper: Hierarchical 2018, section 2, Eqs. 3–6 [HIE-3..6]
 
 #include <cstdint>
 #include <memory>
@@ -11,6 +13,7 @@
 #include "placement/placement.h"
 #include "policy/features.h"
 #include "policy/nn/attention_decoder.h"
+#include "policy/nn/grouper.h"
 #include "policy/placer.h"
 
 namespace emplace::policy {
@@ -20,36 +23,41 @@ struct HierarchicalOptions {
   std::size_t groups = 256;          ///< G
   Eigen::Index type_embedding = 20;  ///< Size of the op-type embedding.
   Eigen::Index grouper_hidden = 64;
-  Eigen::Index hidden = 256;         ///< Of the Placer's LSTMs and attention.
-  std::size_t placements = 4;        ///< k of Eqs. 4 and 6 (m = 1: one grouping per episode).
-  float tanh_constant = 5;           ///< C
-  float temperature = 10;            ///< T
-  float noise = 0.1f;                ///< Deviation of normal noise on both networks' logits,
-  std::uint64_t noise_updates = 500; ///< for so many updates.
-  float entropy = 0;                 ///< Weight of the Placer's entropy bonus.
+  Eigen::Index hidden = 256;          ///< Of the Placer's LSTMs and attention.
+  std::size_t placements = 4;         ///< k of Eqs. 4 and 6 (m = 1: one grouping per episode).
+  float tanh_constant = 5;            ///< C
+  float temperature = 10;             ///< T
+  float noise = 0.1f;                 ///< Deviation of normal noise on both networks' logits,
+  std::uint64_t noise_updates = 500;  ///< for so many updates.
+  float entropy = 0;                  ///< Weight of the Placer's entropy bonus.
   OpFeatureOptions features;
 
   // Departures that a configuration may ask for.
-  bool sees_group = false;           ///< The decoder is fed the group at hand, not only by attention.
-  float grouper_scale = 1;           ///< Learning rate of the Grouper, relative.
-  float grouper_confidence = 0;      ///< Logit that a given grouping starts with; 0: from random weights.
-  float table_scale = 0;             ///< > 0: a trainable table of device logits per label, at this relative learning rate.
-  float start_probability = 0;       ///< > 0: the table starts where each group takes the start placement's device so surely.
+  bool sees_group = false;       ///< The decoder is fed the group at hand, not only by attention.
+  float grouper_scale = 1;       ///< Learning rate of the Grouper, relative.
+  float grouper_confidence = 0;  ///< Logit that a given grouping starts with; 0: from random weights.
+  float table_scale =
+      0;  ///< > 0: a trainable table of device logits per label, at this relative learning rate.
+  float start_probability =
+      0;  ///< > 0: the table starts where each group takes the start placement's device so surely.
 };
 
 /// What the planner may be told about a graph besides the graph.
 struct HierarchicalStart {
   std::vector<std::uint16_t> group_of_op;  ///< [ops] where the Grouper starts; empty: nowhere.
-  std::vector<std::uint16_t> label_of_group;  ///< [groups] groups of one label share a row of the table; empty: each its own.
-  Placement placement;                     ///< [ops] where the Placer starts; empty: nowhere.
+  std::vector<std::uint16_t>
+      label_of_group;   ///< [groups] groups of one label share a row of the table; empty: each its own.
+  Placement placement;  ///< [ops] where the Placer starts; empty: nowhere.
 };
 
 /// Thread: as Placer says. `graph`, `devices` and `constraints` must outlive it.
 class HierarchicalPlanner final : public Placer {
  public:
   /// Errors (kInvalid): numbers out of range, a start of another graph.
-  static Result<std::unique_ptr<HierarchicalPlanner>> make(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
-                                                           HierarchicalOptions options, HierarchicalStart start, std::uint64_t seed);
+  static Result<std::unique_ptr<HierarchicalPlanner>> make(const OpGraph& graph, const DeviceSet& devices,
+                                                           const Constraints& constraints,
+                                                           HierarchicalOptions options,
+                                                           HierarchicalStart start, std::uint64_t seed);
 
   std::size_t placements_per_episode() const override { return options_.placements; }
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
@@ -68,13 +76,11 @@ class HierarchicalPlanner final : public Placer {
   static Actions encode_actions(const Choice& choice);
 
  private:
-  HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints, HierarchicalOptions options,
-                      HierarchicalStart start, std::uint64_t seed);
-  /// Runs the Grouper over blocks of units: visit(tape, logits, the same plus the start's, number of the first unit). The
-  /// tape may be run backwards; nothing of the size [groups, ops] is ever held.
-  template <class Visit>
-  void each_block(Visit visit) const;
-  Decoded place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op, const DecodeInput& input) const;
+  HierarchicalPlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                      HierarchicalOptions options, HierarchicalStart start, std::uint64_t seed);
+  GrouperUnits grouper_units() const;
+  Decoded place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op,
+                       const DecodeInput& input) const;
   std::vector<std::uint16_t> spread(const std::vector<std::uint16_t>& group_of_unit) const;
 
   const OpGraph& graph_;
@@ -84,16 +90,14 @@ class HierarchicalPlanner final : public Placer {
   const HierarchicalStart start_;
   const std::uint64_t seed_;
   const OpFeatures features_;
-  std::vector<OpId> units_;  // What the Grouper decides on: the leader of each co-location class.
-  Matrix unit_numbers_;      // [feature rows, units]
-  std::vector<std::uint32_t> unit_types_;
-  std::vector<std::uint16_t> start_of_unit_;  // The group whose logit is raised by grouper_confidence; empty without a start.
+  mutable ParameterStore store_;   // A tape adds gradients to it; sampling records none.
+  const std::vector<OpId> units_;  // What the Grouper decides on: the leader of each co-location class.
+  const Grouper grouper_;
   std::size_t labels_ = 0;
   std::vector<std::uint32_t> label_of_group_;
   DecoderOptions decoder_options_;
 
-  mutable ParameterStore store_;  // A tape adds gradients to it; sampling records none.
-  ParameterId type_embedding_{}, w1_{}, b1_{}, w2_{}, b2_{}, table_{};
+  ParameterId table_{};
   LstmParameters encoder_forward_, encoder_backward_;
   DecoderParameters decoder_;
 };

@@ -1,0 +1,143 @@
+#pragma once
+/// The kernels, written once over Lanes and compiled once per instruction set. Nothing here may call a
+/// function that another file might emit too: the linker would keep either.
+
+#include "policy/nn/kernels.h"
+#include "policy/nn/lanes.h"
+
+namespace {
+
+using emplace::policy::kPanel;
+using Size = std::ptrdiff_t;
+
+/// `Panels` panels by `Columns` columns of C stay in registers for all k.
+template <int Panels, int Columns>
+void product_tile(Size k, const float* a, Size panel_stride, const float* b, Size b_row, Size b_col,
+                  float* const* c, Size ldc) {
+  Lanes sums[Panels][2][Columns];
+  for (int q = 0; q < Panels; ++q) {
+    for (int j = 0; j < Columns; ++j) {
+      sums[q][0][j] = Lanes::load(c[q] + j * ldc);
+      sums[q][1][j] = Lanes::load(c[q] + j * ldc + kLanes);
+    }
+  }
+  for (Size p = 0; p < k; ++p) {
+    Lanes at[Panels][2];
+    for (int q = 0; q < Panels; ++q) {
+      at[q][0] = Lanes::load(a + q * panel_stride + p * kPanel);
+      at[q][1] = Lanes::load(a + q * panel_stride + p * kPanel + kLanes);
+    }
+    for (int j = 0; j < Columns; ++j) {
+      const Lanes x = Lanes::all(b[p * b_row + j * b_col]);
+      for (int q = 0; q < Panels; ++q) {
+        sums[q][0][j] = fma(at[q][0], x, sums[q][0][j]);
+        sums[q][1][j] = fma(at[q][1], x, sums[q][1][j]);
+      }
+    }
+  }
+  for (int q = 0; q < Panels; ++q) {
+    for (int j = 0; j < Columns; ++j) {
+      sums[q][0][j].store(c[q] + j * ldc);
+      sums[q][1][j].store(c[q] + j * ldc + kLanes);
+    }
+  }
+}
+
+/// All panels of one strip of columns; the last rows go through a tile of their own where C ends inside a
+/// panel.
+template <int Panels, int Columns>
+void product_strip(Size m, Size k, const float* a, const float* b, Size b_row, Size b_col, float* c,
+                   Size ldc) {
+  const Size panel_stride = kPanel * k;
+  Size i = 0;
+  for (; i + Panels * kPanel <= m; i += Panels * kPanel) {
+    float* tiles[Panels];
+    for (int q = 0; q < Panels; ++q) tiles[q] = c + i + q * kPanel;
+    product_tile<Panels, Columns>(k, a + i / kPanel * panel_stride, panel_stride, b, b_row, b_col, tiles,
+                                  ldc);
+  }
+  for (; i < m; i += kPanel) {
+    const Size rows = m - i < kPanel ? m - i : kPanel;
+    float edge[Columns * kPanel] = {};
+    float* tile = rows == kPanel ? c + i : edge;
+    for (int j = 0; j < Columns && tile == edge; ++j) {
+      for (Size r = 0; r < rows; ++r) edge[j * kPanel + r] = c[j * ldc + i + r];
+    }
+    product_tile<1, Columns>(k, a + i / kPanel * panel_stride, panel_stride, b, b_row, b_col, &tile,
+                             tile == edge ? kPanel : ldc);
+    for (int j = 0; j < Columns && tile == edge; ++j) {
+      for (Size r = 0; r < rows; ++r) c[j * ldc + i + r] = edge[j * kPanel + r];
+    }
+  }
+}
+
+#if defined(__AVX512F__)
+constexpr int kColumns = 12, kPanelsOfOne = 4, kPanelsOfFour = 2;
+#else
+constexpr int kColumns = 2, kPanelsOfOne = 2, kPanelsOfFour = 1;
+#endif
+
+void product(Size m, Size n, Size k, const float* a, const float* b, Size b_row, Size b_col, float* c,
+             Size ldc) {
+  Size j = 0;
+  for (; j + kColumns <= n; j += kColumns)
+    product_strip<1, kColumns>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
+  for (; j + 4 <= n; j += 4)
+    product_strip<kPanelsOfFour, 4>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
+  for (; j < n; ++j) product_strip<kPanelsOfOne, 1>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
+}
+
+void attend(Size rows, Size groups, const float* keys, const float* query, const float* v, float* scores) {
+  for (Size g = 0; g < groups; ++g) {
+    Lanes total = Lanes::all(0);
+    for (Size h = 0; h < rows; h += kLanes) {
+      total = fma(Lanes::load(v + h), tanh(Lanes::load(keys + g * rows + h) + Lanes::load(query + h)), total);
+    }
+    scores[g] = sum(total);
+  }
+}
+
+void attend_backward(Size rows, Size groups, const float* keys, const float* query, const float* v,
+                     const float* dscores, float* dkeys, float* dquery, float* dv) {
+  for (Size g = 0; g < groups; ++g) {
+    const Lanes ds = Lanes::all(dscores[g]);
+    for (Size h = 0; h < rows; h += kLanes) {
+      const Lanes t = tanh(Lanes::load(keys + g * rows + h) + Lanes::load(query + h));
+      const Lanes flow = ds * Lanes::load(v + h) * (Lanes::all(1) - t * t);
+      (Lanes::load(dkeys + g * rows + h) + flow).store(dkeys + g * rows + h);
+      (Lanes::load(dquery + h) + flow).store(dquery + h);
+      fma(ds, t, Lanes::load(dv + h)).store(dv + h);
+    }
+  }
+}
+
+float exponentials(Size n, float* x, float* peak) {
+  Lanes top = Lanes::load(x);
+  for (Size i = kLanes; i < n; i += kLanes) top = larger(top, Lanes::load(x + i));
+  *peak = largest(top);
+  const Lanes least = Lanes::all(*peak);
+  Lanes total = Lanes::all(0);
+  for (Size i = 0; i < n; i += kLanes) {
+    const Lanes e = exp_negative(Lanes::load(x + i) - least);
+    e.store(x + i);
+    total = total + e;
+  }
+  return sum(total);
+}
+
+Size find_running_sum(Size n, const float* weight, float at) {
+  float before = 0;
+  for (Size i = 0; i < n; i += kLanes) {
+    const float after = before + sum(Lanes::load(weight + i));
+    if (after > at || i + kLanes == n) {
+      for (Size j = i; j < i + kLanes; ++j) {
+        before += weight[j];
+        if (before > at) return j;
+      }
+    }
+    before = after;
+  }
+  return n;
+}
+
+}  // namespace

@@ -1,0 +1,116 @@
+// Goal: the Grouper draws from the softmax of its network and learns along its gradient, blocks and padding
+// unseen. Method: the network written out beside it in double; draws counted; central differences.
+#include "policy/nn/grouper.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace emplace::policy {
+namespace {
+
+constexpr Eigen::Index kUnits = 130, kFeatures = 5, kVocabulary = 3;  // More than one block, and a remainder.
+
+struct Net {
+  explicit Net(GrouperOptions options, bool started = false)
+      : grouper{store, "g", options, units(started, options.groups), 1} {}
+  static GrouperUnits units(bool started, Eigen::Index groups) {
+    Rng rng{5, Purpose::kTest};
+    GrouperUnits units;
+    units.vocabulary = kVocabulary;
+    units.numbers.resize(kFeatures, kUnits);
+    for (Eigen::Index i = 0; i < units.numbers.size(); ++i) units.numbers.data()[i] = 2 * rng.uniform() - 1;
+    for (Eigen::Index u = 0; u < kUnits; ++u) {
+      units.types.push_back(rng.below(kVocabulary));
+      if (started) units.start_group.push_back(static_cast<std::uint16_t>(u % groups));
+    }
+    return units;
+  }
+  ParameterStore store;
+  Grouper grouper;
+};
+
+/// log p of one group for one unit, from the parameters in the store's order: types, w1, b1, w2, b2.
+double log_probability(const Net& net, const GrouperOptions& o, const GrouperUnits& units, Eigen::Index unit,
+                       std::uint16_t group) {
+  const float* at = net.store.values().data();
+  const auto take = [&](Eigen::Index rows, Eigen::Index cols) {
+    const ConstMatrixMap m{at, rows, cols};
+    at += rows * cols;
+    return Eigen::MatrixXd{m.cast<double>()};
+  };
+  const auto types = take(o.type_embedding, kVocabulary), w1 = take(o.hidden, o.type_embedding + kFeatures),
+             b1 = take(o.hidden, 1), w2 = take(o.groups, o.hidden), b2 = take(o.groups, 1);
+  Eigen::VectorXd in(o.type_embedding + kFeatures);
+  in << types.col(units.types[static_cast<std::size_t>(unit)]), units.numbers.col(unit).cast<double>();
+  Eigen::VectorXd logits = w2 * (w1 * in + b1).cwiseMax(0.0) + b2;
+  if (!units.start_group.empty()) logits(units.start_group[static_cast<std::size_t>(unit)]) += o.confidence;
+  return logits(group) - std::log(logits.array().exp().sum());
+}
+
+TEST(Grouper, DrawsFollowItsNetwork) {
+  const GrouperOptions options{.groups = 6, .type_embedding = 2, .hidden = 7};
+  const Net net{options};
+  const GrouperUnits units = Net::units(false, 6);
+  constexpr int kDraws = 4000;
+  constexpr std::size_t kUnit = 129;
+  std::vector<int> count(6, 0);
+  for (std::uint64_t e = 0; e < kDraws; ++e) {
+    Rng draws{3, Purpose::kGrouping, e}, noises{3, Purpose::kNoise, e};
+    ++count[net.grouper.draw(net.store, draws, 0, noises)[kUnit]];
+  }
+  for (std::uint16_t g = 0; g < 6; ++g) {
+    EXPECT_NEAR(count[g] / static_cast<double>(kDraws),
+                std::exp(log_probability(net, options, units, kUnit, g)), 0.03)
+        << "group " << g;
+  }
+}
+
+TEST(Grouper, LossAndGradientAreThoseOfTheWeightedLogProbability) {
+  for (const bool started : {false, true}) {
+    const GrouperOptions options{.groups = 6, .type_embedding = 2, .hidden = 7, .confidence = 3};
+    Net net{options, started};
+    const GrouperUnits units = Net::units(started, 6);
+    std::vector<std::vector<std::uint16_t>> groups(2);
+    for (Eigen::Index u = 0; u < kUnits; ++u) {
+      groups[0].push_back(static_cast<std::uint16_t>(u * 7 % 6));
+      groups[1].push_back(static_cast<std::uint16_t>(u / 3 % 6));
+    }
+    const std::vector<float> weights{0.5f, -0.25f};
+    const auto expected = [&] {
+      double loss = 0;
+      for (std::size_t e = 0; e < 2; ++e) {
+        for (Eigen::Index u = 0; u < kUnits; ++u) {
+          loss += static_cast<double>(weights[e]) *
+                  log_probability(net, options, units, u, groups[e][static_cast<std::size_t>(u)]);
+        }
+      }
+      return loss;
+    };
+    net.store.clear_gradients();
+    EXPECT_NEAR(net.grouper.accumulate_gradient(net.store, groups, weights), expected(), 1e-3);
+    for (std::size_t i = 0; i < net.store.size(); ++i) {
+      const float kept = net.store.values()[i];
+      constexpr float kStep = 2e-5f;  // Small, for the kinks of relu: the values are doubles.
+      net.store.values()[i] = kept + kStep;
+      const double above = expected(), upper = net.store.values()[i];
+      net.store.values()[i] = kept - kStep;
+      const double below = expected(), lower = net.store.values()[i];
+      net.store.values()[i] = kept;
+      const double numeric = (above - below) / (upper - lower);
+      EXPECT_NEAR(net.store.gradients()[i], numeric, 2e-2 * std::max(1.0, std::abs(numeric)))
+          << "parameter " << i;
+    }
+  }
+}
+
+TEST(Grouper, AConfidentStartIsKept) {
+  const Net net{{.groups = 6, .type_embedding = 2, .hidden = 7, .confidence = 30}, true};
+  Rng draws{4, Purpose::kGrouping}, noises{4, Purpose::kNoise};
+  const auto drawn = net.grouper.draw(net.store, draws, 0.1f, noises);
+  EXPECT_EQ(drawn, Net::units(true, 6).start_group);
+  EXPECT_EQ(net.grouper.likeliest(net.store), drawn);
+}
+
+}  // namespace
+}  // namespace emplace::policy

@@ -1,0 +1,110 @@
+// Goal: the kernels compute what they say, and give the same bits whatever the machine's width.
+// Method: plain loops in double beside them, on sizes with and without remainders; then both variants,
+// compared bit by bit.
+#include "policy/nn/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/rng.h"
+#include "policy/nn/product.h"
+
+namespace emplace::policy {
+namespace {
+
+Matrix random_matrix(Eigen::Index rows, Eigen::Index cols, std::uint64_t seed, float reach = 1) {
+  Rng rng{seed, Purpose::kTest};
+  Matrix m(rows, cols);
+  for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = reach * (2 * rng.uniform() - 1);
+  return m;
+}
+
+struct Shape {
+  Eigen::Index m, n, k;
+};
+constexpr Shape kShapes[] = {{1, 1, 1},   {5, 4, 7},    {32, 12, 16},  {33, 13, 40},
+                             {64, 1, 64}, {200, 1, 31}, {256, 4, 100}, {160, 27, 5}};
+
+TEST(Kernels, ProductsEqualPlainLoops) {
+  for (const Shape& s : kShapes) {
+    const Matrix a = random_matrix(s.m, s.k, 1), b = random_matrix(s.k, s.n, 2),
+                 start = random_matrix(s.m, s.n, 3);
+    const Matrix expected = (start.cast<double>() + a.cast<double>() * b.cast<double>()).cast<float>();
+    Matrix c = start;
+    add_product(c, Packed{a}, b);
+    EXPECT_LT((c - expected).cwiseAbs().maxCoeff(), 1e-5f) << s.m << 'x' << s.n << 'x' << s.k;
+    c = start;
+    add_product_bt(c, Packed::transposed(a.transpose()), b.transpose());
+    EXPECT_LT((c - expected).cwiseAbs().maxCoeff(), 1e-5f)
+        << "transposed " << s.m << 'x' << s.n << 'x' << s.k;
+  }
+}
+
+TEST(Kernels, AttentionScoresEqualPlainLoops) {
+  const Matrix keys = random_matrix(48, 9, 4, 6), query = random_matrix(48, 1, 5, 6),
+               v = random_matrix(48, 1, 6);
+  Matrix scores(9, 1);
+  kernels().attend(48, 9, keys.data(), query.data(), v.data(), scores.data());
+  for (Eigen::Index g = 0; g < 9; ++g) {
+    double expected = 0;
+    for (Eigen::Index h = 0; h < 48; ++h)
+      expected += static_cast<double>(v(h, 0)) * std::tanh(static_cast<double>(keys(h, g)) + query(h, 0));
+    EXPECT_NEAR(scores(g), expected, 1e-5);
+  }
+}
+
+TEST(Kernels, ExponentialsAndDrawsSkipThePadding) {
+  Matrix x = Matrix::Constant(32, 1, -1e30f);
+  x.topRows(3) << 1.0f, -2.0f, 3.0f;
+  float peak = 0;
+  const float total = kernels().exponentials(32, x.data(), &peak);
+  EXPECT_EQ(peak, 3.0f);
+  EXPECT_NEAR(total, std::exp(-2.0) + std::exp(-5.0) + 1.0, 1e-6);
+  EXPECT_EQ(kernels().find_running_sum(32, x.data(), 0.0f), 0);
+  EXPECT_EQ(kernels().find_running_sum(32, x.data(), 0.137f), 1);
+  EXPECT_EQ(kernels().find_running_sum(32, x.data(), 0.5f), 2);
+  EXPECT_EQ(kernels().find_running_sum(32, x.data(), 2.0f), 32);
+}
+
+TEST(Kernels, BothWidthsGiveTheSameBits) {
+  const Kernels* wide = kernels_v4();
+  if (wide == nullptr) GTEST_SKIP() << "this machine has no AVX-512";
+  const Kernels& narrow = kernels_v3();
+  const auto same = [](const Matrix& a, const Matrix& b) {
+    return std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)) == 0;
+  };
+  for (const Shape& s : kShapes) {
+    const Matrix a = random_matrix(s.m, s.k, 1), b = random_matrix(s.k, s.n, 2);
+    const Packed packed{a};
+    Matrix one = Matrix::Zero(s.m, s.n), two = one;
+    narrow.product(s.m, s.n, s.k, packed.data(), b.data(), 1, s.k, one.data(), s.m);
+    wide->product(s.m, s.n, s.k, packed.data(), b.data(), 1, s.k, two.data(), s.m);
+    EXPECT_TRUE(same(one, two)) << "product " << s.m << 'x' << s.n << 'x' << s.k;
+  }
+  const Matrix keys = random_matrix(64, 30, 4, 5), query = random_matrix(64, 1, 5, 5),
+               v = random_matrix(64, 1, 6), ds = random_matrix(30, 1, 7);
+  Matrix scores[2], dkeys[2], dquery[2], dv[2], weights[2];
+  for (const int i : {0, 1}) {
+    const Kernels& k = i == 0 ? narrow : *wide;
+    scores[i].resize(30, 1);
+    k.attend(64, 30, keys.data(), query.data(), v.data(), scores[i].data());
+    dkeys[i] = Matrix::Zero(64, 30), dquery[i] = Matrix::Zero(64, 1), dv[i] = Matrix::Zero(64, 1);
+    k.attend_backward(64, 30, keys.data(), query.data(), v.data(), ds.data(), dkeys[i].data(),
+                      dquery[i].data(), dv[i].data());
+    weights[i] = random_matrix(64, 1, 8, 40);
+    float peak = 0;
+    const float total = k.exponentials(64, weights[i].data(), &peak);
+    weights[i](0) +=
+        total + peak + static_cast<float>(k.find_running_sum(64, weights[i].data(), 0.5f * total));
+  }
+  EXPECT_TRUE(same(scores[0], scores[1]));
+  EXPECT_TRUE(same(dkeys[0], dkeys[1]));
+  EXPECT_TRUE(same(dquery[0], dquery[1]));
+  EXPECT_TRUE(same(dv[0], dv[1]));
+  EXPECT_TRUE(same(weights[0], weights[1]));
+}
+
+}  // namespace
+}  // namespace emplace::policy
