@@ -8,15 +8,12 @@
 #include "heuristics/methods.h"
 
 namespace emplace {
-namespace {
 
 bool better(const Measurement& a, const Measurement& b) {
   if (a.valid != b.valid) return a.valid;
   if (!a.valid && a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
   return a.step_time_s < b.step_time_s;
 }
-
-}  // namespace
 
 std::span<const Method* const> all_methods() {
   static const SingleDevice single_cpu{"cpu"}, single_gpu{"gpu"};

@@ -49,12 +49,14 @@ std::span<const Method* const> all_methods();
 /// Errors (kInvalid): unknown, with the nearest name.
 Result<const Method*> find_method(std::string_view name);
 
+/// Valid before not; then the faster one; among those that do not fit the one with fewer bytes over.
+bool better(const Measurement& a, const Measurement& b);
+
 /// Keeps the best of the placements that it is shown. Thread: one.
 class Best {
  public:
   Best(const Problem& problem, Executor& executor) : problem_{problem}, executor_{executor} {}
-  /// Repairs, measures and remembers it if it is better: valid first, then faster; among invalid ones fewer
-  /// bytes over.
+  /// Repairs, measures and remembers it if it is better.
   Result<Unit> offer(Placement placement);
   /// Errors: kNoPlacement if nothing was offered.
   Result<Found> take() &&;

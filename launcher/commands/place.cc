@@ -50,11 +50,6 @@ Result<std::vector<const Method*>> methods_of(const std::string& name) {
   return std::vector<const Method*>{*method};
 }
 
-bool better(const Measurement& a, const Measurement& b) {
-  if (a.valid != b.valid) return a.valid;
-  return a.valid ? a.step_time_s < b.step_time_s : a.bytes_over < b.bytes_over;
-}
-
 /// Errors: kNoPlacement if no method has anything to say; kRunFailed if `stop` came.
 Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem& problem,
                        WatchedExecutor& executor, Console& console) {
