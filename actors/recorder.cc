@@ -86,7 +86,7 @@ void Recorder::on_reported(runtime::Context& context, const messages::Measuremen
 }
 
 void Recorder::row_added(runtime::Context& context) {
-  if (db_->uncommitted_rows() >= options_.commit_rows) return commit(context);
+  if (stopping_ || db_->uncommitted_rows() >= options_.commit_rows) return commit(context);
   if (std::exchange(commit_due_, true)) return;
   context.after(options_.commit_every, [this, &context] { commit(context); });
 }
@@ -119,6 +119,7 @@ void Recorder::commit(runtime::Context& context) {
 }
 
 void Recorder::on_stop(runtime::Context& context) {
+  stopping_ = true;
   if (db_ != nullptr) commit(context);
 }
 

@@ -60,6 +60,7 @@ class Recorder final : public runtime::Actor {
   double best_step_time_s_ = 0;
   std::vector<Uncommitted> uncommitted_;
   bool commit_due_ = false;
+  bool stopping_ = false;  ///< What still comes is committed at once: no timer may run any more.
 };
 
 }  // namespace emplace::actors

@@ -136,10 +136,10 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
   if (!db) return db.error();
   const auto counters = (*db)->counters();
   const auto best = (*db)->best();
-  const auto checkpoint = (*db)->latest_checkpoint();
-  if (!counters || !best || !checkpoint) return Error{Errc::kIo, "run.db cannot be read"};
+  const auto updates = (*db)->updates();
+  if (!counters || !best || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
-  if (*checkpoint) outcome.parameters_sha256 = (**checkpoint).sha256;
+  if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
   record::TableRow& row = outcome.row;
   row.method = config.policy.method + (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
   row.evaluations = counters->measurements;
