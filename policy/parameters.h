@@ -59,7 +59,10 @@ class ParameterStore {
     float learning_scale;
   };
   std::vector<Entry> entries_;
-  std::vector<float> values_, gradients_;
+  // Aligned always or never would do: sums over a matrix group their terms by its alignment, and a plain vector's varies
+  // from run to run.
+  using AlignedFloats = std::vector<float, Eigen::aligned_allocator<float>>;
+  AlignedFloats values_, gradients_;
 };
 
 }  // namespace emplace::policy
