@@ -93,6 +93,17 @@ std::uint64_t link(std::uint64_t before, const EpisodeRow& row, const Bytes& pla
   return hash;
 }
 
+/// The numbers of an episode: the first five columns. The blobs are the caller's.
+EpisodeRow read_episode_head(SQLite::Statement& q) {
+  EpisodeRow row;
+  row.seq = back(q.getColumn(0).getInt64());
+  row.episode = back(q.getColumn(1).getInt64());
+  row.controller = q.getColumn(2).getUInt();
+  row.policy_version = back(q.getColumn(3).getInt64());
+  row.count = q.getColumn(4).getUInt();
+  return row;
+}
+
 MeasurementRow read_measurement(SQLite::Statement& row) {
   MeasurementRow m;
   m.placement_id = back(row.getColumn(0).getInt64());
@@ -389,12 +400,7 @@ Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::siz
     q.bind(2, sql(limit));
     std::vector<EpisodeRow> rows;
     while (q.executeStep()) {
-      EpisodeRow row;
-      row.seq = back(q.getColumn(0).getInt64());
-      row.episode = back(q.getColumn(1).getInt64());
-      row.controller = q.getColumn(2).getUInt();
-      row.policy_version = back(q.getColumn(3).getInt64());
-      row.count = q.getColumn(4).getUInt();
+      EpisodeRow row = read_episode_head(q);
       row.placements = decompress(blob(q.getColumn(5)), "placements").value();
       row.actions = decompress(blob(q.getColumn(6)), "actions").value();
       rows.push_back(std::move(row));
@@ -455,12 +461,7 @@ Result<Unit> RunDb::verify() {
     SQLite::Statement q{state_->db, "SELECT seq, episode, controller, policy_version, count, placements, actions, chain FROM episodes ORDER BY seq"};
     SQLite::Statement m{state_->db, std::string{"SELECT "} + kMeasurementColumns + " FROM measurements m WHERE m.episode = ? ORDER BY m.number"};
     while (q.executeStep()) {
-      EpisodeRow row;
-      row.seq = back(q.getColumn(0).getInt64());
-      row.episode = back(q.getColumn(1).getInt64());
-      row.controller = q.getColumn(2).getUInt();
-      row.policy_version = back(q.getColumn(3).getInt64());
-      row.count = q.getColumn(4).getUInt();
+      EpisodeRow row = read_episode_head(q);
       m.reset();
       m.bind(1, sql(row.episode));
       std::vector<MeasurementRow> measurements;

@@ -132,6 +132,20 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
   return facts;
 }
 
+/// Who takes part in this life of the head, for the `actors` table.
+Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start, const Clock& clock) {
+  auto db = record::RunDb::open(start.directory, true);
+  if (!db) return db.error();
+  std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
+  if (config.policy.method != "random") names.insert(names.end(), {actors::kTracker, actors::kLearner});
+  for (std::uint32_t e = 0; e < config.executor.count; ++e) names.push_back(actors::executor_name(e));
+  for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
+  for (const std::string& name : names) {
+    if (auto added = (*db)->add_actor(name, task.host, clock.wall().count()); !added) return added;
+  }
+  return (*db)->commit();
+}
+
 /// Keeps best.placement.json as good as the database.
 actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start, const Clock& clock) {
   return [task, path = start.directory / "best.placement.json", seed = config.run.seed, method = config.policy.method, &clock](
@@ -213,6 +227,7 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
   } else if (auto made = record::RunDb::create(start.directory, run_facts(config, *task, start, clock)); !made) {
     return made.error();
   }
+  if (auto noted = note_actors(config, *task, start, clock); !noted) return noted;
   const bool learned = config.policy.method != "random";
   if (learned && config.policy.method == "hierarchical") {
     // Numbers that no policy can have are found here, by name, not on an actor's loop.
