@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "launcher/inputs.h"
 #include "launcher/run/supervised.h"
 #include "launcher/run/wiring.h"
 #include "record/run_db.h"
@@ -146,7 +147,7 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
   row.wall_s = outcome.wall_s;
   row.note = "no placement fitted";
   if (!*best) return Unit{};
-  Simulator simulator{task.graph, task.devices, {config.executor.dispatch == "fifo" ? Dispatch::kFifo : Dispatch::kProgram}};
+  Simulator simulator{task.graph, task.devices, simulator_options(config.executor.dispatch).value()};
   Placement placement;
   for (const std::byte device : (**best).placement) placement.push_back(static_cast<DeviceId>(device));
   if (auto measured = simulator.measure(placement, row.measurement); !measured) return measured;

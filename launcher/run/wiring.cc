@@ -16,6 +16,7 @@
 #include "graph/graph_file.h"
 #include "heuristics/methods.h"
 #include "launcher/build_info.h"
+#include "launcher/inputs.h"
 #include "launcher/run/view_actor.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
@@ -34,10 +35,6 @@ Nanos nanos(double seconds) { return Nanos{static_cast<std::int64_t>(seconds * 1
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-SimulatorOptions simulator_options(const RunConfig& config) {
-  return {config.executor.dispatch == "fifo" ? Dispatch::kFifo : Dispatch::kProgram};
 }
 
 policy::HierarchicalOptions hierarchical_options(const RunConfig& config, bool from_baseline) {
@@ -176,7 +173,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
 }
 
 Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& config, const Clock& clock) {
-  Simulator simulator{task.graph, task.devices, simulator_options(config)};
+  Simulator simulator{task.graph, task.devices, simulator_options(config.executor.dispatch).value()};
   const Problem problem{task.graph, task.devices, task.constraints, simulator.costs(), config.run.seed};
   Baselines baselines;
   baselines.bound = lower_bound(task.graph, task.devices, task.constraints, simulator.costs());
@@ -282,7 +279,7 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     executor.window_bytes = dispatcher.window_bytes;
     if (config.executor.kind == "fake") executor.delay = nanos(config.executor.delay.seconds);
     executor.delay_spread = config.executor.delay_spread;
-    const actors::ExecutorFactory simulate = [task, options = simulator_options(config)] { return std::make_unique<Simulator>(task->graph, task->devices, options); };
+    const actors::ExecutorFactory simulate = [task, options = simulator_options(config.executor.dispatch).value()] { return std::make_unique<Simulator>(task->graph, task->devices, options); };
     spawned.push_back(node.spawn<actors::ExecutorActor>(actors::executor_name(e), Home::kOwnLoop, task, executor, simulate));
   }
   for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) {
