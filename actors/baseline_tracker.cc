@@ -33,7 +33,8 @@ void BaselineTracker::score(runtime::Context& context, const messages::EpisodeMe
   for (std::uint32_t i = 0; i < measured.count; ++i) {
     const bool valid = measured.valid[i] != 0;
     const bool counts = valid || measured.policy_version < options_.valid_only_after;
-    scored.costs.push_back(policy::placement_cost(options_.reward, valid, measured.step_time_s[i], measured.bytes_over[i]));
+    scored.costs.push_back(
+        policy::placement_cost(options_.reward, valid, measured.step_time_s[i], measured.bytes_over[i]));
     scored.valid.push_back(valid ? 1 : 0);
     scored.counted.push_back(counts ? 1 : 0);
     sum += scored.costs.back();

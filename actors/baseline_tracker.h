@@ -12,12 +12,13 @@ namespace emplace::actors {
 
 struct BaselineOptions {
   policy::RewardOptions reward;
-  double decay = 0.9;                ///< Of the exponential moving average, per placement.
+  double decay = 0.9;                    ///< Of the exponential moving average, per placement.
   bool start_at_failing_signal = false;  ///< As ColocRL does; else at the mean cost of the first episode.
   /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
   std::uint64_t valid_only_after = 500;
-  bool normalise = false;            ///< Divide advantages by a running deviation of the costs, so that one learning rate fits all.
-  bool ordered = false;              ///< Take episodes by number, not by arrival: results then do not depend on timing.
+  bool normalise =
+      false;  ///< Divide advantages by a running deviation of the costs, so that one learning rate fits all.
+  bool ordered = false;  ///< Take episodes by number, not by arrival: results then do not depend on timing.
 };
 
 /// What placements usually cost, so that the learner weighs surprise, not luck; one baseline per controller.
@@ -39,7 +40,7 @@ class BaselineTracker final : public runtime::Actor {
   const BaselineOptions options_;  // Constant after construction.
 
   // Owner loop only.
-  std::map<std::uint32_t, Baseline> baselines_;  // By controller.
+  std::map<std::uint32_t, Baseline> baselines_;               // By controller.
   std::map<std::uint64_t, messages::EpisodeMeasured> early_;  // Only if ordered.
   std::uint64_t next_episode_ = 0;
 };

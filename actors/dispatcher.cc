@@ -13,13 +13,15 @@ using messages::PlacementMeasured;
 using messages::PlacementProposed;
 using runtime::LogLevel;
 
-Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options) : task_{std::move(task)}, options_{std::move(options)}, leases_{options_.lease} {}
+Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options)
+    : task_{std::move(task)}, options_{std::move(options)}, leases_{options_.lease} {}
 
 void Dispatcher::on_start(runtime::Context& context) {
   started_ = context.now();
   context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
   context.after(options_.progress_every, [this, &context] { progress(context); });
-  if (options_.budget.count() > 0) context.after(options_.budget, [this, &context] { end_run(context, "budget"); });
+  if (options_.budget.count() > 0)
+    context.after(options_.budget, [this, &context] { end_run(context, "budget"); });
 }
 
 void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
@@ -48,14 +50,19 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed& proposal, const runtime::Incoming& incoming) {
+void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed& proposal,
+                             const runtime::Incoming& incoming) {
   const auto placements = incoming.section(proposal.placements);
   const bool fits = placements.ok() && proposal.count > 0 && proposal.graph_sha256 == task_->graph_sha256 &&
-                    proposal.num_ops == task_->graph.num_ops() && proposal.num_devices == task_->devices.size() &&
-                    placements->size() == std::size_t{proposal.num_ops} * proposal.count && incoming.section(proposal.actions).ok();
+                    proposal.num_ops == task_->graph.num_ops() &&
+                    proposal.num_devices == task_->devices.size() &&
+                    placements->size() == std::size_t{proposal.num_ops} * proposal.count &&
+                    incoming.section(proposal.actions).ok();
   if (!fits || episodes_.contains(proposal.episode)) {
     ++counters_.refused;
-    return runtime::log(LogLevel::kWarning, context.name(), "refused episode " + std::to_string(proposal.episode) + ": another graph, or known already");
+    return runtime::log(
+        LogLevel::kWarning, context.name(),
+        "refused episode " + std::to_string(proposal.episode) + ": another graph, or known already");
   }
   Episode episode{proposal, incoming.bulk, {}, proposal.count};
   EpisodeMeasured& m = episode.measured;
@@ -72,7 +79,8 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
   episodes_.emplace(proposal.episode, std::move(episode));
   for (std::uint32_t begin = 0; begin < proposal.count; begin += options_.placements_per_lease) {
     const std::uint64_t piece = next_piece_++;
-    pieces_[piece] = {proposal.episode, begin, std::min(options_.placements_per_lease, proposal.count - begin), 0, false};
+    pieces_[piece] = {proposal.episode, begin,
+                      std::min(options_.placements_per_lease, proposal.count - begin), 0, false};
     enqueue(piece);
   }
   pump(context);
@@ -117,10 +125,12 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   out.count = piece.count;
   out.attempt = granted->attempt;
   out.lease_epoch = granted->epoch;
-  out.deadline_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count());
+  out.deadline_ms =
+      static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count());
   out.placements = {0, bytes};
   out.actions = {};
-  const std::uint64_t offset = episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
+  const std::uint64_t offset =
+      episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
   if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
   // A full queue: the lease runs out by itself, and the piece goes to whoever can take it.
   requeue(leases_.drop(peer.id));
@@ -132,22 +142,27 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   const std::uint64_t number = lease == nullptr ? 0 : lease->item;
   const auto peer = peers_.find(measured.executor);
   if (peer != peers_.end() && lease != nullptr && lease->holder == peer->second.id) {
-    peer->second.credit.finish({measured.count, static_cast<std::int64_t>(std::uint64_t{measured.count} * task_->graph.num_ops())});
+    peer->second.credit.finish(
+        {measured.count, static_cast<std::int64_t>(std::uint64_t{measured.count} * task_->graph.num_ops())});
   }
   const auto piece = pieces_.find(number);
-  const bool belongs = piece != pieces_.end() && measured.consistent() && measured.count == piece->second.count &&
-                       measured.placement_id == episodes_.at(piece->second.episode).proposal.placement_id + piece->second.begin &&
+  const bool belongs = piece != pieces_.end() && measured.consistent() &&
+                       measured.count == piece->second.count &&
+                       measured.placement_id ==
+                           episodes_.at(piece->second.episode).proposal.placement_id + piece->second.begin &&
                        measured.num_devices == task_->devices.size();
   if (piece != pieces_.end() && (!measured.error.empty() || !belongs)) {
     // An executor that cannot is not an executor that died: it says why, and too many of those end the run.
     const std::string why = measured.error.empty() ? "a result that is not of its lease" : measured.error;
     runtime::log(LogLevel::kWarning, context.name(), measured.executor + ": " + why);
-    if (++piece->second.failures >= options_.attempts) return context.stop_node(measured.executor + " cannot measure: " + why);
+    if (++piece->second.failures >= options_.attempts)
+      return context.stop_node(measured.executor + " cannot measure: " + why);
     (void)leases_.drop(lease->holder);
     enqueue(number);
     return pump(context);
   }
-  if (leases_.commit(measured.lease_epoch) != runtime::LeaseTable::Commit::kCounts || piece == pieces_.end()) {
+  if (leases_.commit(measured.lease_epoch) != runtime::LeaseTable::Commit::kCounts ||
+      piece == pieces_.end()) {
     ++counters_.duplicated;
     return pump(context);
   }
@@ -158,7 +173,8 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   for (std::uint32_t i = 0; i < measured.count; ++i) {
     if (measured.valid[i] == 0) continue;
     ++valid_;
-    if (best_step_time_s_ == 0 || measured.step_time_s[i] < best_step_time_s_) best_step_time_s_ = measured.step_time_s[i];
+    if (best_step_time_s_ == 0 || measured.step_time_s[i] < best_step_time_s_)
+      best_step_time_s_ = measured.step_time_s[i];
   }
   if (peer != peers_.end()) peer->second.measured += measured.count;
   slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
@@ -173,15 +189,18 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
 }
 
 void Dispatcher::report(runtime::Context& context, Episode& episode) {
-  MeasurementReported reported{std::move(episode.measured), episode.proposal.placements, episode.proposal.actions};
+  MeasurementReported reported{std::move(episode.measured), episode.proposal.placements,
+                               episode.proposal.actions};
   context.send(kRecorder, reported, episode.bulk);
   ++counters_.episodes;
   if (options_.episodes > 0 && counters_.episodes >= options_.episodes) end_run(context, "episodes");
 }
 
-void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from) {
+void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined,
+                           runtime::ActorId from) {
   if (joined.graph_sha256 != task_->graph_sha256 || joined.devices != task_->devices.size()) {
-    return runtime::log(LogLevel::kWarning, context.name(), joined.name + " has another graph or machine; it gets no work");
+    return runtime::log(LogLevel::kWarning, context.name(),
+                        joined.name + " has another graph or machine; it gets no work");
   }
   const auto known = peers_.find(joined.name);
   if (known != peers_.end() && known->second.epoch == joined.epoch) return;
@@ -213,7 +232,9 @@ void Dispatcher::tick(runtime::Context& context) {
     for (auto& [name, peer] : peers_) {
       if (peer.id == lease.holder && pieces_.contains(lease.item)) {
         const Piece& piece = pieces_.at(lease.item);
-        peer.credit.finish({piece.count, static_cast<std::int64_t>(std::uint64_t{piece.count} * task_->graph.num_ops())}, /*returned=*/false);
+        peer.credit.finish(
+            {piece.count, static_cast<std::int64_t>(std::uint64_t{piece.count} * task_->graph.num_ops())},
+            /*returned=*/false);
       }
     }
   }
@@ -242,12 +263,14 @@ void Dispatcher::progress_now(runtime::Context& context) {
   now.elapsed_s = std::chrono::duration<double>(context.now() - started_).count();
   for (const auto& [name, peer] : peers_) {
     const double since = std::chrono::duration<double>(context.now() - peer.joined).count();
-    now.executors.push_back({name, since > 0 ? std::min(1.0, peer.busy_s / since) : 0, peer.measured, static_cast<std::uint32_t>(peer.credit.in_flight().items)});
+    now.executors.push_back({name, since > 0 ? std::min(1.0, peer.busy_s / since) : 0, peer.measured,
+                             static_cast<std::uint32_t>(peer.credit.in_flight().items)});
   }
   context.send(kView, now);
 }
 
-/// Stops the node once every sampler's episodes have been learned from, or after `drain` (the last few of an unfilled batch).
+/// Stops the node once every sampler's episodes have been learned from, or after `drain` (the last few of an
+/// unfilled batch).
 void Dispatcher::end_if_drained(runtime::Context& context) {
   if (!ending_ || stopping_) return;
   const bool drained = in_flight() == 0 && drained_.size() >= options_.samplers.size();

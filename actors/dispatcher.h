@@ -26,21 +26,21 @@ struct DispatcherOptions {
   std::uint64_t window_bytes = 64u << 20;
   runtime::LeaseOptions lease;
   Nanos evaluation_limit = std::chrono::seconds{30};  ///< At least; past it a second executor may try.
-  std::uint32_t attempts = 5;                          ///< Of one lease's work that an executor refuses; then the run fails.
+  std::uint32_t attempts = 5;  ///< Of one lease's work that an executor refuses; then the run fails.
   Nanos progress_every = std::chrono::milliseconds{500};
-  std::uint64_t episodes = 0;  ///< Ends the run after so many; 0: never.
-  Nanos budget{0};             ///< Ends the run after so long; 0: never.
+  std::uint64_t episodes = 0;             ///< Ends the run after so many; 0: never.
+  Nanos budget{0};                        ///< Ends the run after so long; 0: never.
   Nanos drain = std::chrono::seconds{5};  ///< How long the end waits for what is in flight.
   std::vector<std::string> samplers;      ///< Told to stop when the run ends.
 };
 
-/// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them again when
-/// an executor is lost, counts each placement once, and hands finished episodes to the recorder. It also ends the run.
-/// Receives PlacementProposed, PlacementMeasured, ExecutorJoined, CreditGranted, Heartbeat, ExecutorLeft, StopRun, RunProgress (a sampler
-/// that has drained); sends
-/// PlacementProposed (leases), MeasurementReported, RunProgress, StopRun.
-/// Conservation: placements proposed == reported + waiting + leased.
-/// Thread: constructed anywhere; every handler runs on the owning loop (the I/O loop: they take microseconds).
+/// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them
+/// again when an executor is lost, counts each placement once, and hands finished episodes to the recorder.
+/// It also ends the run. Receives PlacementProposed, PlacementMeasured, ExecutorJoined, CreditGranted,
+/// Heartbeat, ExecutorLeft, StopRun, RunProgress (a sampler that has drained); sends PlacementProposed
+/// (leases), MeasurementReported, RunProgress, StopRun. Conservation: placements proposed == reported +
+/// waiting + leased. Thread: constructed anywhere; every handler runs on the owning loop (the I/O loop: they
+/// take microseconds).
 class Dispatcher final : public runtime::Actor {
  public:
   Dispatcher(TaskPtr task, DispatcherOptions options);
@@ -48,9 +48,9 @@ class Dispatcher final : public runtime::Actor {
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
   struct Counters {
-    std::uint64_t proposed = 0, reported = 0;      ///< Placements.
-    std::uint64_t episodes = 0, refused = 0;       ///< Episodes finished; proposals of another graph or shape.
-    std::uint64_t lost = 0, duplicated = 0;        ///< Leases that expired; results that did not count.
+    std::uint64_t proposed = 0, reported = 0;  ///< Placements.
+    std::uint64_t episodes = 0, refused = 0;   ///< Episodes finished; proposals of another graph or shape.
+    std::uint64_t lost = 0, duplicated = 0;    ///< Leases that expired; results that did not count.
   };
   const Counters& counters() const { return counters_; }
   std::uint64_t in_flight() const { return counters_.proposed - counters_.reported; }
@@ -79,7 +79,8 @@ class Dispatcher final : public runtime::Actor {
     Nanos joined{0};
   };
 
-  void on_proposed(runtime::Context& context, const messages::PlacementProposed& proposal, const runtime::Incoming& incoming);
+  void on_proposed(runtime::Context& context, const messages::PlacementProposed& proposal,
+                   const runtime::Incoming& incoming);
   void on_measured(runtime::Context& context, const messages::PlacementMeasured& measured);
   void on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from);
   void on_left(runtime::Context& context, const std::string& name);
@@ -101,8 +102,8 @@ class Dispatcher final : public runtime::Actor {
   runtime::LeaseTable leases_;
   std::unordered_map<std::uint64_t, Episode> episodes_;
   std::unordered_map<std::uint64_t, Piece> pieces_;
-  std::deque<std::uint64_t> waiting_;        ///< Pieces without an open lease, oldest first.
-  std::map<std::string, Peer> peers_;        ///< Executors by name.
+  std::deque<std::uint64_t> waiting_;  ///< Pieces without an open lease, oldest first.
+  std::map<std::string, Peer> peers_;  ///< Executors by name.
   std::uint64_t next_piece_ = 1;
   std::uint64_t turn_ = 0;
   Counters counters_;

@@ -29,7 +29,8 @@ void ExecutorActor::join(runtime::Context& context) {
   joined.devices = static_cast<std::uint32_t>(task_->devices.size());
   joined.epoch = epoch_;
   context.send(kDispatcher, joined);
-  context.send(kDispatcher, messages::CreditGranted{joined.name, epoch_, options_.window, options_.window_bytes});
+  context.send(kDispatcher,
+               messages::CreditGranted{joined.name, epoch_, options_.window, options_.window_bytes});
 }
 
 void ExecutorActor::beat(runtime::Context& context) {
@@ -44,7 +45,8 @@ void ExecutorActor::on_message(runtime::Context& context, const runtime::Incomin
   const auto handled = incoming.match([&](const PlacementProposed& lease) {
     heard_of_ = true;
     const auto placements = incoming.shared_section(lease.placements);
-    if (!placements) return runtime::log(runtime::LogLevel::kWarning, context.name(), placements.error().context);
+    if (!placements)
+      return runtime::log(runtime::LogLevel::kWarning, context.name(), placements.error().context);
     work_.push_back({lease, *placements, incoming.from()});
     if (!measuring_) begin_next(context);
   });
@@ -79,7 +81,10 @@ void ExecutorActor::finish(runtime::Context& context) {
   context.send(work.dispatcher, measured);
   measuring_ = false;
   // Not at once: messages that wait, and heartbeats, go between two leases.
-  if (!work_.empty()) context.after(Nanos{0}, [this, &context] { if (!measuring_) begin_next(context); });
+  if (!work_.empty())
+    context.after(Nanos{0}, [this, &context] {
+      if (!measuring_) begin_next(context);
+    });
 }
 
 PlacementMeasured ExecutorActor::measure(const Work& work) {
@@ -112,7 +117,8 @@ PlacementMeasured ExecutorActor::measure(const Work& work) {
     out.step_time_s.push_back(measurement_.step_time_s);
     out.bytes_over.push_back(measurement_.bytes_over);
     out.bytes_moved.push_back(measurement_.bytes_moved);
-    out.peak_bytes.insert(out.peak_bytes.end(), measurement_.peak_bytes.begin(), measurement_.peak_bytes.end());
+    out.peak_bytes.insert(out.peak_bytes.end(), measurement_.peak_bytes.begin(),
+                          measurement_.peak_bytes.end());
     out.busy_s.insert(out.busy_s.end(), measurement_.busy_s.begin(), measurement_.busy_s.end());
     out.synthetic_share = measurement_.synthetic_share;
   }

@@ -15,16 +15,18 @@ namespace emplace::actors {
 
 struct ExecutorOptions {
   std::string kind = "sim";
-  std::uint32_t window = 512;  ///< Placements granted at once; at least two leases, so that the next one is at hand.
+  std::uint32_t window =
+      512;  ///< Placements granted at once; at least two leases, so that the next one is at hand.
   std::uint64_t window_bytes = 64u << 20;
   Nanos heartbeat = std::chrono::milliseconds{500};
-  /// Pretends that each placement takes so long (a timer, no work): what a real executor would. 0: as fast as it goes.
+  /// Pretends that each placement takes so long (a timer, no work): what a real executor would. 0: as fast as
+  /// it goes.
   Nanos delay{0};
   double delay_spread = 1;  ///< Delays lie evenly between delay / sqrt(spread) and delay · sqrt(spread).
 };
 
-/// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a time, and
-/// shows by heartbeats which leases it holds. Receives PlacementProposed; sends PlacementMeasured.
+/// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a
+/// time, and shows by heartbeats which leases it holds. Receives PlacementProposed; sends PlacementMeasured.
 /// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
 class ExecutorActor final : public runtime::Actor {
  public:

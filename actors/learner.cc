@@ -119,9 +119,11 @@ bool Learner::answer(runtime::Context& context, const Request& request) {
   if (snapshot == snapshots_.end() && wanted > version_) return false;
   // A version that has gone is answered by the newest: the asker starts again with that one.
   const auto& [version, floats] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
-  const std::uint64_t offset = version == wanted ? std::min<std::uint64_t>(request.what.offset, floats.size()) : 0;
+  const std::uint64_t offset =
+      version == wanted ? std::min<std::uint64_t>(request.what.offset, floats.size()) : 0;
   const std::uint64_t size = std::min<std::uint64_t>(messages::kParametersChunkBytes, floats.size() - offset);
-  messages::ParametersDelivered delivered{version, offset, floats.size(), version == version_ ? sha256_ : "", {0, size}};
+  messages::ParametersDelivered delivered{
+      version, offset, floats.size(), version == version_ ? sha256_ : "", {0, size}};
   context.send(request.from, delivered, floats.slice(offset, size));
   return true;
 }
@@ -136,7 +138,9 @@ void Learner::checkpoint(runtime::Context& context) {
 }
 
 void Learner::on_stop(runtime::Context& context) {
-  if (stale_ > 0) runtime::log(runtime::LogLevel::kInfo, context.name(), std::to_string(stale_) + " episodes were too stale to count");
+  if (stale_ > 0)
+    runtime::log(runtime::LogLevel::kInfo, context.name(),
+                 std::to_string(stale_) + " episodes were too stale to count");
   if (placer_ != nullptr) checkpoint(context);
 }
 

@@ -17,22 +17,23 @@
 namespace emplace::actors {
 
 struct LearnerOptions {
-  std::uint32_t batch_episodes = 1;   ///< Episodes per update.
+  std::uint32_t batch_episodes = 1;  ///< Episodes per update.
   policy::LearningRate learning_rate;
   policy::AdamOptions adam;
-  std::uint64_t max_staleness = 64;   ///< [versions] older episodes are consumed without effect, and counted.
+  std::uint64_t max_staleness = 64;  ///< [versions] older episodes are consumed without effect, and counted.
   std::uint64_t checkpoint_every = 50;  ///< Updates; and at the end.
-  bool ordered = false;               ///< Consume by episode number, not by arrival.
-  std::vector<std::string> samplers;  ///< Told of each update.
-  /// To go on with: parameters and optimiser as a checkpoint had them, and the next episode to consume if ordered.
+  bool ordered = false;                 ///< Consume by episode number, not by arrival.
+  std::vector<std::string> samplers;    ///< Told of each update.
+  /// To go on with: parameters and optimiser as a checkpoint had them, and the next episode to consume if
+  /// ordered.
   std::uint64_t version = 0, updates = 0;
   Bytes parameters, optimizer;
 };
 
 /// Turns scored episodes into a better policy: the only one who owns parameters.
-/// Receives MeasurementCommitted (the actions), EpisodeScored (the advantages), ParametersRequested; sends UpdateApplied,
-/// ParametersPublished, ParametersDelivered, CheckpointTaken.
-/// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// Receives MeasurementCommitted (the actions), EpisodeScored (the advantages), ParametersRequested; sends
+/// UpdateApplied, ParametersPublished, ParametersDelivered, CheckpointTaken. Thread: constructed anywhere;
+/// every handler runs on the owning loop, one of its own.
 class Learner final : public runtime::Actor {
  public:
   Learner(LearnerOptions options, PlacerFactory factory);

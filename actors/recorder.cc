@@ -24,7 +24,8 @@ std::vector<record::MeasurementRow> rows_of(const messages::EpisodeMeasured& m) 
     row.step_time_s = m.step_time_s[i];
     row.bytes_over = m.bytes_over[i];
     row.bytes_moved = m.bytes_moved[i];
-    row.peak_bytes.assign(m.peak_bytes.begin() + std::ptrdiff_t{i} * m.num_devices, m.peak_bytes.begin() + std::ptrdiff_t{i + 1} * m.num_devices);
+    row.peak_bytes.assign(m.peak_bytes.begin() + std::ptrdiff_t{i} * m.num_devices,
+                          m.peak_bytes.begin() + std::ptrdiff_t{i + 1} * m.num_devices);
     row.host = m.hosts[m.executor_of[i]];
     row.executor = m.executors[m.executor_of[i]];
     row.executor_kind = m.executor_kinds[m.executor_of[i]];
@@ -53,28 +54,38 @@ void Recorder::on_message(runtime::Context& context, const runtime::Incoming& in
   const auto handled = incoming.match(
       [&](const messages::MeasurementReported& reported) { on_reported(context, reported, incoming); },
       [&](const messages::UpdateApplied& u) {
-        require(db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean, u.staleness_max, u.gradient_norm, u.loss, u.entropy,
-                                 u.learning_rate, u.wall_s, u.parameters_sha256}));
+        require(db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean, u.staleness_max,
+                                 u.gradient_norm, u.loss, u.entropy, u.learning_rate, u.wall_s,
+                                 u.parameters_sha256}));
         updates_ = u.update;
         row_added(context);
       },
       [&](const messages::CheckpointTaken& taken) {
-        const auto parameters = incoming.section(taken.parameters), optimizer = incoming.section(taken.optimizer);
+        const auto parameters = incoming.section(taken.parameters),
+                   optimizer = incoming.section(taken.optimizer);
         if (!parameters || !optimizer) return;
-        require(db_->add_checkpoint({taken.version, taken.update, taken.sha256, Bytes(parameters->begin(), parameters->end()),
+        require(db_->add_checkpoint({taken.version, taken.update, taken.sha256,
+                                     Bytes(parameters->begin(), parameters->end()),
                                      Bytes(optimizer->begin(), optimizer->end())}));
         row_added(context);
       });
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-void Recorder::on_reported(runtime::Context& context, const messages::MeasurementReported& reported, const runtime::Incoming& incoming) {
+void Recorder::on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
+                           const runtime::Incoming& incoming) {
   const messages::EpisodeMeasured& m = reported.measured;
   const auto placements = incoming.section(reported.placements), actions = incoming.section(reported.actions);
   if (!m.consistent() || !placements || !actions || placements->size() != std::size_t{m.count} * m.num_ops) {
-    return runtime::log(runtime::LogLevel::kWarning, context.name(), "an episode that is not whole was refused");
+    return runtime::log(runtime::LogLevel::kWarning, context.name(),
+                        "an episode that is not whole was refused");
   }
-  record::EpisodeRow row{next_seq_, m.episode, m.controller, m.policy_version, m.count, Bytes(placements->begin(), placements->end()),
+  record::EpisodeRow row{next_seq_,
+                         m.episode,
+                         m.controller,
+                         m.policy_version,
+                         m.count,
+                         Bytes(placements->begin(), placements->end()),
                          Bytes(actions->begin(), actions->end())};
   const auto added = db_->add_episode(row, rows_of(m));
   if (!added && added.error().code == Errc::kInvalid) {

@@ -23,15 +23,16 @@ struct RecorderOptions {
 };
 
 /// A valid placement that is better than all before it, once it is on disk.
-using BestHandler = std::function<void(std::span<const DeviceId> placement, const messages::EpisodeMeasured& measured, std::uint32_t number)>;
+using BestHandler = std::function<void(std::span<const DeviceId> placement,
+                                       const messages::EpisodeMeasured& measured, std::uint32_t number)>;
 /// Opens the run database on the recorder's own loop.
 using RunDbFactory = std::function<Result<std::unique_ptr<record::RunDb>>()>;
 
 /// Everything that happened, in order, to the run database: durable first, then told. The only writer.
-/// Receives MeasurementReported, UpdateApplied, CheckpointTaken; sends MeasurementCommitted (to tracker, learner and the
-/// proposing sampler, after the commit), RunProgress.
-/// Thread: constructed anywhere; every handler runs on the owning loop, one of its own. A disk that fails throws: the node
-/// restarts the actor, and what was not acknowledged is reported again by nobody, so it never counted.
+/// Receives MeasurementReported, UpdateApplied, CheckpointTaken; sends MeasurementCommitted (to tracker,
+/// learner and the proposing sampler, after the commit), RunProgress. Thread: constructed anywhere; every
+/// handler runs on the owning loop, one of its own. A disk that fails throws: the node restarts the actor,
+/// and what was not acknowledged is reported again by nobody, so it never counted.
 class Recorder final : public runtime::Actor {
  public:
   Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on_best);
@@ -45,7 +46,8 @@ class Recorder final : public runtime::Actor {
     messages::SharedBytes bulk;
     messages::Section placements;
   };
-  void on_reported(runtime::Context& context, const messages::MeasurementReported& reported, const runtime::Incoming& incoming);
+  void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
+                   const runtime::Incoming& incoming);
   void row_added(runtime::Context& context);
   void commit(runtime::Context& context);
 

@@ -29,7 +29,8 @@ void Sampler::on_message(runtime::Context& context, const runtime::Incoming& inc
   const auto handled = incoming.match(
       [&](const messages::ParametersPublished& published) {
         announced_ = published.version;
-        if (options_.batch == 0 && !fetching_ && (!has_parameters_ || announced_ > version_)) fetch(context, 0);
+        if (options_.batch == 0 && !fetching_ && (!has_parameters_ || announced_ > version_))
+          fetch(context, 0);
       },
       [&](const messages::ParametersDelivered& delivered) { on_delivered(context, delivered, incoming); },
       [&](const messages::MeasurementCommitted& committed) {
@@ -58,18 +59,21 @@ void Sampler::fetch(runtime::Context& context, std::uint64_t version) {
   context.send(kLearner, messages::ParametersRequested{version, 0});
 }
 
-void Sampler::on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered, const runtime::Incoming& incoming) {
+void Sampler::on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
+                           const runtime::Incoming& incoming) {
   const auto chunk = incoming.section(delivered.floats);
   if (!fetching_ || !chunk) return;
   if (delivered.offset == 0) incoming_.clear(), incoming_version_ = delivered.version;
-  if (delivered.version != incoming_version_ || delivered.offset != incoming_.size()) return fetch(context, 0);
+  if (delivered.version != incoming_version_ || delivered.offset != incoming_.size())
+    return fetch(context, 0);
   incoming_.insert(incoming_.end(), chunk->begin(), chunk->end());
   if (incoming_.size() < delivered.total) {
     context.send(kLearner, messages::ParametersRequested{incoming_version_, incoming_.size()});
     return;
   }
   fetching_ = false;
-  if (auto loaded = placer_->parameters().load(incoming_); !loaded) return context.stop_node("the learner's policy differs: " + loaded.error().context);
+  if (auto loaded = placer_->parameters().load(incoming_); !loaded)
+    return context.stop_node("the learner's policy differs: " + loaded.error().context);
   version_ = incoming_version_;
   has_parameters_ = true;
   if (options_.batch == 0 && announced_ > version_) fetch(context, 0);
@@ -113,12 +117,14 @@ void Sampler::propose(runtime::Context& context) {
   proposal.num_devices = static_cast<std::uint32_t>(task_->devices.size());
   messages::BulkBuilder bulk;
   bulk.reserve(task_->graph.num_ops() * placements->size() + actions.bytes.size());
-  for (const Placement& placement : *placements) proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
+  for (const Placement& placement : *placements)
+    proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
   proposal.actions = bulk.add(actions.bytes);
   if (!context.send(kDispatcher, proposal, bulk.finish())) {
     // Refused: the same episode again when there is room; drawn again it is the same.
     scheduled_ = true;
-    context.after(std::chrono::milliseconds{10}, [this, &context] { scheduled_ = false, propose_next(context); });
+    context.after(std::chrono::milliseconds{10},
+                  [this, &context] { scheduled_ = false, propose_next(context); });
     return;
   }
   outstanding_.insert(episode);

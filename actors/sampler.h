@@ -15,20 +15,21 @@ namespace emplace::actors {
 
 struct SamplerOptions {
   std::uint32_t controller = 0;
-  std::uint32_t controllers = 1;        ///< Episodes of this one: controller, controller + controllers, …
-  std::uint32_t max_outstanding = 4;    ///< Episodes proposed and not yet learned from (or, unlearned, not yet committed).
-  bool learned = true;                  ///< False: nobody learns; episodes end when they are committed.
-  std::uint64_t first_episode = 0;      ///< To go on with: episodes below are taken.
-  std::uint64_t episodes = 0;           ///< Proposes no episode numbered so or higher; 0: no limit.
+  std::uint32_t controllers = 1;  ///< Episodes of this one: controller, controller + controllers, …
+  std::uint32_t max_outstanding =
+      4;                ///< Episodes proposed and not yet learned from (or, unlearned, not yet committed).
+  bool learned = true;  ///< False: nobody learns; episodes end when they are committed.
+  std::uint64_t first_episode = 0;  ///< To go on with: episodes below are taken.
+  std::uint64_t episodes = 0;       ///< Proposes no episode numbered so or higher; 0: no limit.
   /// Deterministic: episode e is drawn with version max(0, e / batch - lag); 0: with the newest.
   std::uint32_t batch = 0;
   std::uint32_t lag = 1;
 };
 
-/// A controller: draws placements from the newest parameters and keeps a bounded number of episodes on their way.
-/// Receives ParametersPublished, ParametersDelivered, MeasurementCommitted, UpdateApplied, StopRun; sends
-/// PlacementProposed, ParametersRequested, and, told to stop, RunProgress once nothing of its own is on its way.
-/// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// A controller: draws placements from the newest parameters and keeps a bounded number of episodes on their
+/// way. Receives ParametersPublished, ParametersDelivered, MeasurementCommitted, UpdateApplied, StopRun;
+/// sends PlacementProposed, ParametersRequested, and, told to stop, RunProgress once nothing of its own is on
+/// its way. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
 class Sampler final : public runtime::Actor {
  public:
   Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory);
@@ -36,7 +37,8 @@ class Sampler final : public runtime::Actor {
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
-  void on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered, const runtime::Incoming& incoming);
+  void on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
+                    const runtime::Incoming& incoming);
   void fetch(runtime::Context& context, std::uint64_t version);
   void propose_next(runtime::Context& context);
   void propose(runtime::Context& context);
@@ -51,13 +53,13 @@ class Sampler final : public runtime::Actor {
   std::unique_ptr<policy::Placer> placer_;
   std::uint64_t next_episode_ = 0;
   std::set<std::uint64_t> outstanding_;
-  std::uint64_t version_ = 0;       ///< Of the parameters in use.
+  std::uint64_t version_ = 0;  ///< Of the parameters in use.
   bool has_parameters_ = false;
   std::uint64_t announced_ = 0;
   bool fetching_ = false;
   std::uint64_t incoming_version_ = 0;
-  Bytes incoming_;                  ///< Chunks so far.
-  bool scheduled_ = false;          ///< propose() waits at the end of this turn.
+  Bytes incoming_;          ///< Chunks so far.
+  bool scheduled_ = false;  ///< propose() waits at the end of this turn.
   bool stopped_ = false;
 };
 

@@ -10,9 +10,10 @@ namespace emplace {
 
 }  // namespace emplace
 
-/// EMPLACE_CHECK(condition, detail): `detail` is a std::string_view, evaluated only on failure. Never compiled out.
-#define EMPLACE_CHECK(condition, detail)                                                     \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]]                                                           \
-      ::emplace::check_failed(__FILE__, __LINE__, #condition, (detail));                     \
+/// EMPLACE_CHECK(condition, detail): `detail` is a std::string_view, evaluated only on failure. Never
+/// compiled out.
+#define EMPLACE_CHECK(condition, detail)                                 \
+  do {                                                                   \
+    if (!(condition)) [[unlikely]]                                       \
+      ::emplace::check_failed(__FILE__, __LINE__, #condition, (detail)); \
   } while (false)

@@ -38,7 +38,8 @@ class File {
 };
 
 Error too_large(std::string_view where, std::size_t limit) {
-  return invalid(where, "unpacks to more than " + std::to_string(limit >> 20) + " MiB", "unpack it by hand if it is meant to");
+  return invalid(where, "unpacks to more than " + std::to_string(limit >> 20) + " MiB",
+                 "unpack it by hand if it is meant to");
 }
 
 Result<Bytes> gunzip(std::span<const std::byte> packed, std::string_view where, std::size_t limit) {
@@ -62,13 +63,15 @@ Result<Bytes> gunzip(std::span<const std::byte> packed, std::string_view where, 
     if (status == Z_BUF_ERROR || (status == Z_OK && consumed == packed.size() && stream.avail_out != 0)) {
       return invalid(where, "the gzip data is cut short", "fetch the file again");
     }
-    if (status != Z_OK && status != Z_STREAM_END) return invalid(where, "the gzip data is damaged", "fetch the file again");
+    if (status != Z_OK && status != Z_STREAM_END)
+      return invalid(where, "the gzip data is damaged", "fetch the file again");
   }
   return out;
 }
 
 Result<Bytes> unzstd(std::span<const std::byte> packed, std::string_view where, std::size_t limit) {
-  const auto stream = std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)>{ZSTD_createDStream(), &ZSTD_freeDStream};
+  const auto stream =
+      std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)>{ZSTD_createDStream(), &ZSTD_freeDStream};
   ZSTD_inBuffer in{packed.data(), packed.size(), 0};
   Bytes out;
   std::size_t pending = 1;
@@ -139,7 +142,8 @@ Result<Unit> write_file(const std::filesystem::path& path, std::string_view text
 Result<Bytes> decompress(Bytes packed, std::string_view where, std::size_t limit) {
   const auto starts = [&](std::initializer_list<unsigned> magic) {
     if (packed.size() < magic.size()) return false;
-    return std::equal(magic.begin(), magic.end(), packed.begin(), [](unsigned a, std::byte b) { return std::byte(a) == b; });
+    return std::equal(magic.begin(), magic.end(), packed.begin(),
+                      [](unsigned a, std::byte b) { return std::byte(a) == b; });
   };
   if (starts({0x1f, 0x8b})) return gunzip(packed, where, limit);
   if (starts({0x28, 0xb5, 0x2f, 0xfd})) return unzstd(packed, where, limit);
@@ -148,7 +152,8 @@ Result<Bytes> decompress(Bytes packed, std::string_view where, std::size_t limit
 
 Bytes compress_gzip(std::span<const std::byte> bytes) {
   z_stream stream{};
-  EMPLACE_CHECK(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK, "zlib does not start");
+  EMPLACE_CHECK(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK,
+                "zlib does not start");
   Bytes out(deflateBound(&stream, bytes.size()));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());

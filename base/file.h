@@ -22,8 +22,8 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit = s
 Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Result<Unit> write_file(const std::filesystem::path& path, std::string_view text);
 
-/// gzip and zstd, recognised by their first bytes; anything else passes unchanged. `where` names the input in errors.
-/// Errors (kInvalid): truncated, damaged, or larger than `limit` bytes when unpacked.
+/// gzip and zstd, recognised by their first bytes; anything else passes unchanged. `where` names the input in
+/// errors. Errors (kInvalid): truncated, damaged, or larger than `limit` bytes when unpacked.
 Result<Bytes> decompress(Bytes packed, std::string_view where, std::size_t limit = std::size_t{1} << 30);
 Bytes compress_gzip(std::span<const std::byte> bytes);
 Bytes compress_zstd(std::span<const std::byte> bytes, int level = 3);

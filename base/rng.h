@@ -1,6 +1,6 @@
 #pragma once
-/// The only randomness there is: Philox4x32-10 (Salmon et al., SC 2011), counter based. A draw is a pure function
-/// of (run seed, purpose, step, position), so results never depend on who asked first.
+/// The only randomness there is: Philox4x32-10 (Salmon et al., SC 2011), counter based. A draw is a pure
+/// function of (run seed, purpose, step, position), so results never depend on who asked first.
 
 #include <array>
 #include <cstddef>
@@ -12,18 +12,19 @@ namespace emplace {
 
 /// What a stream of numbers is for. Numbers are part of a run's meaning: append only.
 enum class Purpose : std::uint32_t {
-  kInit = 1,       ///< Parameters before training.
-  kGrouping = 2,   ///< Grouper samples.
-  kPlacing = 3,    ///< Placer samples.
-  kNoise = 4,      ///< Exploration noise on logits.
-  kHeuristic = 5,  ///< Baselines that draw.
-  kSimulation = 6, ///< Simulated worlds and faults in tests.
+  kInit = 1,        ///< Parameters before training.
+  kGrouping = 2,    ///< Grouper samples.
+  kPlacing = 3,     ///< Placer samples.
+  kNoise = 4,       ///< Exploration noise on logits.
+  kHeuristic = 5,   ///< Baselines that draw.
+  kSimulation = 6,  ///< Simulated worlds and faults in tests.
   kTest = 7,
-  kJitter = 8,     ///< Reconnect and restart delays.
+  kJitter = 8,  ///< Reconnect and restart delays.
 };
 
 /// One block: ten rounds over a 128-bit counter and a 64-bit key. Known answers in tests/base.
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                        std::array<std::uint32_t, 2> key);
 
 /// splitmix64's finaliser over x + golden ratio: hashing and the reference placements of Placeto's tests.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {

@@ -14,14 +14,28 @@ struct UnitName {
   double scale;
 };
 
-constexpr std::array<UnitName, 9> kBytes{{{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-                                          {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776.0}}};
-constexpr std::array<UnitName, 9> kByteRates{{{"B/s", 1}, {"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12},
-                                              {"KiB/s", 1024}, {"MiB/s", 1048576}, {"GiB/s", 1073741824},
+constexpr std::array<UnitName, 9> kBytes{{{"B", 1},
+                                          {"kB", 1e3},
+                                          {"MB", 1e6},
+                                          {"GB", 1e9},
+                                          {"TB", 1e12},
+                                          {"KiB", 1024},
+                                          {"MiB", 1048576},
+                                          {"GiB", 1073741824},
+                                          {"TiB", 1099511627776.0}}};
+constexpr std::array<UnitName, 9> kByteRates{{{"B/s", 1},
+                                              {"kB/s", 1e3},
+                                              {"MB/s", 1e6},
+                                              {"GB/s", 1e9},
+                                              {"TB/s", 1e12},
+                                              {"KiB/s", 1024},
+                                              {"MiB/s", 1048576},
+                                              {"GiB/s", 1073741824},
                                               {"TiB/s", 1099511627776.0}}};
 constexpr std::array<UnitName, 5> kFlopRates{
     {{"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}}};
-constexpr std::array<UnitName, 6> kTimes{{{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
+constexpr std::array<UnitName, 6> kTimes{
+    {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
 
 std::string known(std::span<const UnitName> units) {
   std::string text;
@@ -60,8 +74,12 @@ Result<std::int64_t> parse_bytes(std::string_view text) {
   return static_cast<std::int64_t>(std::llround(*bytes));
 }
 
-Result<double> parse_bytes_per_s(std::string_view text) { return positive(text, parse(text, kByteRates, "7.6GB/s")); }
-Result<double> parse_flops_per_s(std::string_view text) { return positive(text, parse(text, kFlopRates, "4.29TFLOP/s")); }
+Result<double> parse_bytes_per_s(std::string_view text) {
+  return positive(text, parse(text, kByteRates, "7.6GB/s"));
+}
+Result<double> parse_flops_per_s(std::string_view text) {
+  return positive(text, parse(text, kFlopRates, "4.29TFLOP/s"));
+}
 Result<double> parse_seconds(std::string_view text) { return parse(text, kTimes, "25us"); }
 
 Result<double> parse_share(std::string_view text) {

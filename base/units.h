@@ -21,7 +21,7 @@ Result<double> parse_seconds(std::string_view text);
 /// "10%" or "0.1" → a share in [0, 1].
 Result<double> parse_share(std::string_view text);
 
-std::string format_bytes(std::int64_t bytes);    ///< "2.50 GiB"
-std::string format_seconds(double seconds);      ///< "418.2 ms"
+std::string format_bytes(std::int64_t bytes);  ///< "2.50 GiB"
+std::string format_seconds(double seconds);    ///< "418.2 ms"
 
 }  // namespace emplace

@@ -1,7 +1,7 @@
-// What an iteration of the Hierarchical Planner costs: m = 1 grouping, k = 4 placements, 5 devices, 256 groups, the paper's
-// sizes. Budget at 83,712 ops, one core: sampling 0.12 s, update (gradient, clip, Adam) 0.30 s.
-// Floor: 22.3 GFLOP of matrix products (0.108 s at 206 GFLOP/s with AVX-512) and 67 M tanh a pass in the attention.
-// Each benchmark prints its answer, log_p of the first update, beside its time.
+// What an iteration of the Hierarchical Planner costs: m = 1 grouping, k = 4 placements, 5 devices, 256
+// groups, the paper's sizes. Budget at 83,712 ops, one core: sampling 0.12 s, update (gradient, clip, Adam)
+// 0.30 s. Floor: 22.3 GFLOP of matrix products (0.108 s at 206 GFLOP/s with AVX-512) and 67 M tanh a pass in
+// the attention. Each benchmark prints its answer, log_p of the first update, beside its time.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -15,7 +15,10 @@ namespace emplace {
 namespace {
 
 struct Setting {
-  Setting(std::uint32_t ops, std::size_t groups, Eigen::Index hidden) : graph{make(ops)}, devices{testing::sample_devices(5, false, std::int64_t{1} << 50)}, constraints{*Constraints::make(graph, devices)} {
+  Setting(std::uint32_t ops, std::size_t groups, Eigen::Index hidden)
+      : graph{make(ops)},
+        devices{testing::sample_devices(5, false, std::int64_t{1} << 50)},
+        constraints{*Constraints::make(graph, devices)} {
     policy::HierarchicalOptions options;
     options.noise_updates = 0;
     options.groups = groups;
@@ -33,12 +36,16 @@ struct Setting {
 };
 
 Setting setting(const benchmark::State& state) {
-  return {static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)), state.range(2)};
+  return {static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
+          state.range(2)};
 }
 
 /// Ops, groups, hidden: a small one, the quickstart's, the peer's.
 void shapes(benchmark::internal::Benchmark* bench) {
-  bench->Args({1000, 64, 64})->Args({13'581, 64, 64})->Args({83'712, 256, 256})->Unit(benchmark::kMillisecond);
+  bench->Args({1000, 64, 64})
+      ->Args({13'581, 64, 64})
+      ->Args({83'712, 256, 256})
+      ->Unit(benchmark::kMillisecond);
 }
 
 void BM_HierarchicalSample(benchmark::State& state) {
@@ -77,7 +84,8 @@ void BM_Product(benchmark::State& state) {
     policy::add_product(c, a, b);
     benchmark::DoNotOptimize(c.data());
   }
-  state.counters["flops"] = benchmark::Counter(2.0 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["flops"] =
+      benchmark::Counter(2.0 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
   state.counters["answer"] = c(0, 0);
   state.SetLabel(policy::kernels().name);
 }

@@ -1,9 +1,11 @@
-// What a simulated step costs. Budget: Placeto's model at most 30 ns per op + edge on one core at 84k ops; the default
-// model (issue order, links, memory) at most twice that. Floor: about 5 MB of compulsory traffic at 84k ops, 0.05 ms
-// from L3, 0.22 ms from DRAM; what is lost above it is dependent loads and branches that cannot be predicted.
+// What a simulated step costs. Budget: Placeto's model at most 30 ns per op + edge on one core at 84k ops;
+// the default model (issue order, links, memory) at most twice that. Floor: about 5 MB of compulsory traffic
+// at 84k ops, 0.05 ms from L3, 0.22 ms from DRAM; what is lost above it is dependent loads and branches that
+// cannot be predicted.
 //
-// Graphs: layered random DAGs, seed 7 (1k and 10k ship with the tests; EMPLACE_DAGS names a folder with more, as
-// NODES.txt). Placement: splitmix64, k = 0, 5 devices. Each benchmark prints its answer, step_us, beside its time.
+// Graphs: layered random DAGs, seed 7 (1k and 10k ship with the tests; EMPLACE_DAGS names a folder with more,
+// as NODES.txt). Placement: splitmix64, k = 0, 5 devices. Each benchmark prints its answer, step_us, beside
+// its time.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -27,8 +29,10 @@ constexpr std::size_t kDevices = 5;
 testing::ReferenceDag load(benchmark::State& state) {
   const std::string ops = std::to_string(state.range(0));
   const char* folder = std::getenv("EMPLACE_DAGS");
-  std::filesystem::path path = std::filesystem::path{EMPLACE_FIXTURES} / "dags" / ("layered-" + ops + ".txt.gz");
-  if (!std::filesystem::exists(path) && folder != nullptr) path = std::filesystem::path{folder} / (ops + ".txt");
+  std::filesystem::path path =
+      std::filesystem::path{EMPLACE_FIXTURES} / "dags" / ("layered-" + ops + ".txt.gz");
+  if (!std::filesystem::exists(path) && folder != nullptr)
+    path = std::filesystem::path{folder} / (ops + ".txt");
   auto dag = testing::read_reference_dag(path);
   if (!dag) state.SkipWithError("no such graph: set EMPLACE_DAGS to a folder with NODES.txt files");
   return dag ? *std::move(dag) : testing::ReferenceDag{};
@@ -37,8 +41,8 @@ testing::ReferenceDag load(benchmark::State& state) {
 void report(benchmark::State& state, const OpGraph& graph, double step_us) {
   const auto per_step = static_cast<double>(graph.num_ops() + graph.num_edges());
   state.counters["step_us"] = step_us;
-  state.counters["per_op_edge"] =
-      benchmark::Counter(per_step, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["per_op_edge"] = benchmark::Counter(
+      per_step, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void BM_Placeto(benchmark::State& state) {
@@ -64,7 +68,12 @@ void run_default(benchmark::State& state, Dispatch dispatch) {
 }
 void BM_DefaultProgramOrder(benchmark::State& state) { run_default(state, Dispatch::kProgram); }
 void BM_DefaultFifo(benchmark::State& state) { run_default(state, Dispatch::kFifo); }
-BENCHMARK(BM_DefaultProgramOrder)->Arg(1000)->Arg(10000)->Arg(25000)->Arg(83712)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_DefaultProgramOrder)
+    ->Arg(1000)
+    ->Arg(10000)
+    ->Arg(25000)
+    ->Arg(83712)
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_DefaultFifo)->Arg(1000)->Arg(10000)->Arg(83712)->Unit(benchmark::kMicrosecond);
 
 /// Two workers, a simulator each: evaluations per second of wall time against one worker's.
@@ -74,7 +83,8 @@ void BM_PlacetoWorkers(benchmark::State& state) {
   const auto workers = static_cast<std::size_t>(state.range(1));
   std::vector<std::unique_ptr<PlacetoSimulator>> simulators;
   for (std::size_t w = 0; w < workers; ++w) {
-    simulators.push_back(std::make_unique<PlacetoSimulator>(dag.graph, dag.cost_us, std::vector<std::size_t>(kDevices, 0)));
+    simulators.push_back(
+        std::make_unique<PlacetoSimulator>(dag.graph, dag.cost_us, std::vector<std::size_t>(kDevices, 0)));
   }
   const Placement placement = testing::reference_placement(dag.graph.num_ops(), 0, kDevices);
   constexpr int kEach = 20;
@@ -94,7 +104,13 @@ void BM_PlacetoWorkers(benchmark::State& state) {
   state.counters["evals"] =
       benchmark::Counter(static_cast<double>(workers) * kEach, benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(BM_PlacetoWorkers)->Args({1000, 1})->Args({1000, 2})->Args({83712, 1})->Args({83712, 2})->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_PlacetoWorkers)
+    ->Args({1000, 1})
+    ->Args({1000, 2})
+    ->Args({83712, 1})
+    ->Args({83712, 2})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 void BM_Lowering(benchmark::State& state) {
   const auto dag = load(state);

@@ -15,8 +15,9 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual std::string_view kind() const = 0;  ///< "sim", "cpu", "cuda", "fake", "replay".
-  /// Runs `placement` [ops] and fills `out` (its vectors are reused). A placement that does not fit is a result
-  /// (valid = false), not an error. Errors: kInvalid if the placement breaks a constraint; kRunFailed otherwise.
+  /// Runs `placement` [ops] and fills `out` (its vectors are reused). A placement that does not fit is a
+  /// result (valid = false), not an error. Errors: kInvalid if the placement breaks a constraint; kRunFailed
+  /// otherwise.
   virtual Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) = 0;
 };
 

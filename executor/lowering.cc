@@ -27,13 +27,15 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   unread_bytes_.assign(n, 0);
   resident_bytes_.assign(n, 0);
 
-  // 1. Which buffer each tensor is. A view of several inputs waits for all of them but is a piece of the first.
+  // 1. Which buffer each tensor is. A view of several inputs waits for all of them but is a piece of the
+  // first.
   std::vector<Draft> drafts;
   std::vector<std::uint32_t> buffer_of(graph.num_tensors(), kNone);
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waits_of;  // Tensor → further buffers; rare.
   const auto whole = [&](OpId op, TensorId tensor, bool resident, std::int64_t held) {
     buffer_of[index(tensor)] = static_cast<std::uint32_t>(drafts.size());
-    drafts.push_back({graph.bytes(tensor), held, op, tensor, static_cast<std::uint32_t>(drafts.size()), resident});
+    drafts.push_back(
+        {graph.bytes(tensor), held, op, tensor, static_cast<std::uint32_t>(drafts.size()), resident});
   };
   for (const OpId op : graph.topological_order()) {
     const auto inputs = graph.inputs(op);
@@ -62,7 +64,8 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
           const std::uint32_t buffer = buffer_of[index(inputs[i])];
           if (i > 0 && !drafts[buffer].resident && buffer != of) waits.push_back(buffer);
           const auto inherited = waits_of.find(static_cast<std::uint32_t>(index(inputs[i])));
-          if (inherited != waits_of.end()) waits.insert(waits.end(), inherited->second.begin(), inherited->second.end());
+          if (inherited != waits_of.end())
+            waits.insert(waits.end(), inherited->second.begin(), inherited->second.end());
         }
         if (!waits.empty()) waits_of.emplace(static_cast<std::uint32_t>(index(tensor)), std::move(waits));
       }

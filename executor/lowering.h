@@ -1,6 +1,6 @@
 #pragma once
-/// Graph → what every executor runs: kernels, the buffers they read and write, and who waits for whom. Independent of
-/// the placement, so that one lowering serves a million measurements.
+/// Graph → what every executor runs: kernels, the buffers they read and write, and who waits for whom.
+/// Independent of the placement, so that one lowering serves a million measurements.
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ enum class BufferId : std::uint32_t {};
 constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); }
 
 /// Rules (docs/measurement.md): a view that covers its base is its base; a view of a part is a buffer of
-/// min(view, base) bytes that costs memory only where it was copied to; `update` ops write in place; state is resident
-/// for the whole step; everything else dies after its last reader. Immutable; any thread.
+/// min(view, base) bytes that costs memory only where it was copied to; `update` ops write in place; state is
+/// resident for the whole step; everything else dies after its last reader. Immutable; any thread.
 class LoweredGraph {
  public:
   explicit LoweredGraph(const OpGraph& graph);
@@ -52,9 +52,11 @@ class LoweredGraph {
   BufferId base(BufferId buffer) const { return base_[index(buffer)]; }
   /// Kernels that read the buffer, by increasing id.
   std::span<const OpId> readers(BufferId buffer) const { return row(readers_, reader_begin_, index(buffer)); }
-  bool is_resident(BufferId buffer) const { return resident_[index(buffer)]; }  ///< State: there from the start.
-  /// Bytes that a whole tensor takes on its own device while it lives: none for state (counted as resident), for what
-  /// an `update` op writes in place, and for a part.
+  bool is_resident(BufferId buffer) const {
+    return resident_[index(buffer)];
+  }  ///< State: there from the start.
+  /// Bytes that a whole tensor takes on its own device while it lives: none for state (counted as resident),
+  /// for what an `update` op writes in place, and for a part.
   std::int64_t held_bytes(BufferId buffer) const { return held_bytes_[index(buffer)]; }
 
  private:

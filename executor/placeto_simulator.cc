@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// A moment: events of one time come in waves, because what a free op sets off at its own start comes after all that
-/// was due at that time already.
+/// A moment: events of one time come in waves, because what a free op sets off at its own start comes after
+/// all that was due at that time already.
 struct Moment {
   double us = 0;
   std::uint32_t wave = 0;
@@ -52,21 +52,22 @@ struct PlacetoSimulator::State {
   PlacetoOptions options;
   std::vector<double> cost_us;  // [rows, ops]
   std::vector<std::size_t> row_of_device;
-  std::vector<Node> nodes;            // [ops + 1]
-  std::vector<Edge> edges;            // By parent, then child, then output.
-  std::vector<double> transfer_us;    // [tensors]
+  std::vector<Node> nodes;          // [ops + 1]
+  std::vector<Edge> edges;          // By parent, then child, then output.
+  std::vector<double> transfer_us;  // [tensors]
   std::vector<std::uint32_t> waits_at_start;
   std::vector<std::uint32_t> sources;  // Ops that wait for nothing, by id.
 
   // One evaluation.
   std::vector<std::uint32_t> waits;
-  std::vector<std::uint8_t> goes;        // [tensors] 1: somebody elsewhere reads it.
-  std::vector<std::uint16_t> departures; // [tensors] an op's outputs that go, by their first reader elsewhere.
+  std::vector<std::uint8_t> goes;  // [tensors] 1: somebody elsewhere reads it.
+  std::vector<std::uint16_t>
+      departures;  // [tensors] an op's outputs that go, by their first reader elsewhere.
   std::vector<std::uint16_t> num_departures;  // [ops]
-  std::vector<std::uint8_t> stays;       // [ops] 1: somebody on its own device reads it.
+  std::vector<std::uint8_t> stays;            // [ops] 1: somebody on its own device reads it.
   std::vector<Moment> device_free, bus_free;
-  std::vector<Stream> streams;           // [2 × devices] ends, then arrivals.
-  std::vector<double> heads;             // [2 × devices] time of each stream's next due.
+  std::vector<Stream> streams;  // [2 × devices] ends, then arrivals.
+  std::vector<double> heads;    // [2 × devices] time of each stream's next due.
   const DeviceId* place = nullptr;
 
   void become_ready(std::uint32_t op, Moment now);
@@ -128,7 +129,8 @@ PlacetoSimulator::PlacetoSimulator(const OpGraph& graph, std::vector<double> cos
 
 PlacetoSimulator::~PlacetoSimulator() = default;
 
-/// Everything about an op follows from the moment it is ready: its start, its end, and when its outputs arrive.
+/// Everything about an op follows from the moment it is ready: its start, its end, and when its outputs
+/// arrive.
 void PlacetoSimulator::State::become_ready(std::uint32_t op, Moment now) {
   const std::size_t d = index(place[op]);
   const double cost = cost_us[row_of_device[d] * num_ops + op];
@@ -151,7 +153,8 @@ void PlacetoSimulator::State::deliver(const Due& due) {
   const DeviceId home = place[due.op];
   const Edge* const end = edges.data() + nodes[due.op + 1].first_edge;
   for (const Edge* edge = edges.data() + nodes[due.op].first_edge; edge != end; ++edge) {
-    const bool wanted = due.remote ? edge->output == due.output && place[edge->child] != home : place[edge->child] == home;
+    const bool wanted =
+        due.remote ? edge->output == due.output && place[edge->child] != home : place[edge->child] == home;
     if (wanted && --waits[edge->child] == 0) become_ready(edge->child, due.at);
   }
 }
@@ -216,7 +219,8 @@ double PlacetoSimulator::run_time_us(std::span<const DeviceId> placement) {
 Result<Unit> PlacetoSimulator::measure(std::span<const DeviceId> placement, Measurement& out) {
   State& s = *state_;
   if (placement.size() != s.num_ops) {
-    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " + std::to_string(s.num_ops));
+    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " +
+                                    std::to_string(s.num_ops));
   }
   for (const DeviceId device : placement) {
     if (index(device) >= s.num_devices) return invalid("placement", "names a device that does not exist");
@@ -232,7 +236,9 @@ Result<Unit> PlacetoSimulator::measure(std::span<const DeviceId> placement, Meas
     out.busy_s[d] += s.cost_us[s.row_of_device[d] * s.num_ops + op] * 1e-6;
     for (std::uint32_t k = 0; k < s.nodes[op].num_outputs; ++k) {
       const std::uint32_t tensor = s.nodes[op].first_output + k;
-      if (s.goes[tensor] != 0) out.bytes_moved += static_cast<std::int64_t>(s.transfer_us[tensor] * s.options.bus_bytes_per_us + 0.5);
+      if (s.goes[tensor] != 0)
+        out.bytes_moved +=
+            static_cast<std::int64_t>(s.transfer_us[tensor] * s.options.bus_bytes_per_us + 0.5);
     }
   }
   return Unit{};

@@ -22,7 +22,8 @@ struct Copy {
   std::uint32_t target;
 };
 
-/// First in, first out, without giving memory back: an engine's copies, or a device's ready ops in FIFO order.
+/// First in, first out, without giving memory back: an engine's copies, or a device's ready ops in FIFO
+/// order.
 template <class T>
 class Queue {
  public:
@@ -96,13 +97,18 @@ struct StateRead {
 
 struct Simulator::State {
   State(const OpGraph& graph_in, const DeviceSet& devices_in, SimulatorOptions options_in)
-      : graph{graph_in}, devices{devices_in}, options{options_in}, lowered{graph_in}, costs{graph_in, devices_in} {
+      : graph{graph_in},
+        devices{devices_in},
+        options{options_in},
+        lowered{graph_in},
+        costs{graph_in, devices_in} {
     const std::size_t n = graph.num_ops();
     waits_at_start.resize(n, 0);
     for (const OpId op : lowered.kernels()) {
       for (const BufferId buffer : lowered.reads(op)) {
         if (lowered.is_resident(buffer)) {
-          state_reads.push_back({static_cast<std::uint32_t>(index(op)), static_cast<std::uint32_t>(index(buffer))});
+          state_reads.push_back(
+              {static_cast<std::uint32_t>(index(op)), static_cast<std::uint32_t>(index(buffer))});
         } else {
           ++waits_at_start[index(op)];
         }
@@ -113,16 +119,22 @@ struct Simulator::State {
     }
     for (std::uint32_t op = 0; op <= n; ++op) {
       const bool last = op == n;
-      kernels.push_back({last ? 0 : lowered.output_bytes(OpId{op}), last ? 0 : lowered.unread_bytes(OpId{op}),
-                         static_cast<std::uint32_t>(reads.size()), last ? static_cast<std::uint32_t>(lowered.num_buffers()) : lowered.first_owned(OpId{op})});
+      kernels.push_back(
+          {last ? 0 : lowered.output_bytes(OpId{op}), last ? 0 : lowered.unread_bytes(OpId{op}),
+           static_cast<std::uint32_t>(reads.size()),
+           last ? static_cast<std::uint32_t>(lowered.num_buffers()) : lowered.first_owned(OpId{op})});
       if (last) break;
-      for (const BufferId buffer : lowered.reads(OpId{op})) reads.push_back(static_cast<std::uint32_t>(index(buffer)));
+      for (const BufferId buffer : lowered.reads(OpId{op}))
+        reads.push_back(static_cast<std::uint32_t>(index(buffer)));
     }
     for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
       const BufferId id{b}, base = lowered.base(id);
-      buffers.push_back({lowered.bytes(id), lowered.held_bytes(base), static_cast<std::uint32_t>(index(lowered.owner(id))),
-                         static_cast<std::uint32_t>(index(base)), static_cast<std::uint32_t>(readers.size()), lowered.is_resident(id)});
-      for (const OpId reader : lowered.readers(id)) readers.push_back(static_cast<std::uint32_t>(index(reader)));
+      buffers.push_back({lowered.bytes(id), lowered.held_bytes(base),
+                         static_cast<std::uint32_t>(index(lowered.owner(id))),
+                         static_cast<std::uint32_t>(index(base)), static_cast<std::uint32_t>(readers.size()),
+                         lowered.is_resident(id)});
+      for (const OpId reader : lowered.readers(id))
+        readers.push_back(static_cast<std::uint32_t>(index(reader)));
     }
     buffers.push_back({0, 0, 0, 0, static_cast<std::uint32_t>(readers.size()), false});
     ends.assign(2 * devices.size(), kIdle);
@@ -136,7 +148,8 @@ struct Simulator::State {
     for (std::size_t s = 0; s < devices.size(); ++s) {
       for (std::size_t t = 0; t < devices.size(); ++t) {
         const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
-        latency_ns.push_back(link.latency_s * 1e9 + 0.5);  // The half rounds the sum when it is cut to whole ns.
+        latency_ns.push_back(link.latency_s * 1e9 +
+                             0.5);  // The half rounds the sum when it is cut to whole ns.
         ns_per_byte.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
       }
     }
@@ -178,29 +191,31 @@ struct Simulator::State {
   const CostTable costs;
 
   // Constant after construction.
-  std::vector<const std::int64_t*> rows;         // [devices] op times [ns]
-  std::vector<double> latency_ns, ns_per_byte;   // [devices, devices]
-  std::vector<std::uint32_t> waits_at_start;     // [ops] buffers a kernel waits for that are made during the step
+  std::vector<const std::int64_t*> rows;        // [devices] op times [ns]
+  std::vector<double> latency_ns, ns_per_byte;  // [devices, devices]
+  std::vector<std::uint32_t>
+      waits_at_start;  // [ops] buffers a kernel waits for that are made during the step
   std::vector<StateRead> state_reads;
   std::vector<OpId> residents;
-  std::vector<Kernel> kernels;                   // [ops + 1]
-  std::vector<Buffer> buffers;                   // [buffers + 1]
-  std::vector<std::uint32_t> reads, readers;     // By kernel; by buffer.
+  std::vector<Kernel> kernels;                // [ops + 1]
+  std::vector<Buffer> buffers;                // [buffers + 1]
+  std::vector<std::uint32_t> reads, readers;  // By kernel; by buffer.
 
   // One step. The last two are zero again when a step has ended: every reference is given back.
   std::int64_t now_ns = 0;
   std::int64_t bytes_moved = 0;
   const DeviceId* place = nullptr;
   Schedule* trace = nullptr;
-  std::vector<Lane> lanes;                    // [devices]
-  std::vector<std::int64_t> ends;             // [devices, 2] when the running op and copy end [ns]
+  std::vector<Lane> lanes;         // [devices]
+  std::vector<std::int64_t> ends;  // [devices, 2] when the running op and copy end [ns]
   AwakeSet awake;
-  std::vector<std::uint32_t> waits;           // [ops]
-  std::vector<std::uint32_t> references;      // [buffers] readers and copies still to come at the owner's device
-  std::vector<std::uint32_t> copy_references; // [buffers, devices] readers still to come of a copy
+  std::vector<std::uint32_t> waits;       // [ops]
+  std::vector<std::uint32_t> references;  // [buffers] readers and copies still to come at the owner's device
+  std::vector<std::uint32_t> copy_references;  // [buffers, devices] readers still to come of a copy
 };
 
-/// Residents take their memory, remote readers of state queue their copies, kernels that wait for nothing are ready.
+/// Residents take their memory, remote readers of state queue their copies, kernels that wait for nothing are
+/// ready.
 void Simulator::State::start_step() {
   now_ns = bytes_moved = 0;
   for (Lane& lane : lanes) lane.used_bytes = lane.peak_bytes = lane.busy_ns = 0;
@@ -267,12 +282,14 @@ void Simulator::State::start_copy(std::uint32_t source) {
   lane.copy = lane.copies.pop();
   const std::int64_t bytes = buffers[lane.copy.buffer].bytes;
   const std::size_t pair = source * lanes.size() + lane.copy.target;
-  copy_end(source) = now_ns + static_cast<std::int64_t>(latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair]);
+  copy_end(source) =
+      now_ns + static_cast<std::int64_t>(latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair]);
   lanes[lane.copy.target].take(bytes);
   bytes_moved += bytes;
   if (trace != nullptr) {
     trace->transfers.push_back({lowered.tensor(BufferId{lane.copy.buffer}), static_cast<DeviceId>(source),
-                                static_cast<DeviceId>(lane.copy.target), bytes, static_cast<double>(now_ns) * 1e-9,
+                                static_cast<DeviceId>(lane.copy.target), bytes,
+                                static_cast<double>(now_ns) * 1e-9,
                                 static_cast<double>(copy_end(source)) * 1e-9});
   }
 }
@@ -330,7 +347,8 @@ void Simulator::State::run(std::span<const DeviceId> placement, Measurement& out
   for (std::uint32_t d = 0; d < num_devices; ++d) {
     out.peak_bytes[d] = lanes[d].peak_bytes;
     out.busy_s[d] = static_cast<double>(lanes[d].busy_ns) * 1e-9;
-    out.bytes_over += std::max<std::int64_t>(0, lanes[d].peak_bytes - devices[static_cast<DeviceId>(d)].memory_bytes);
+    out.bytes_over +=
+        std::max<std::int64_t>(0, lanes[d].peak_bytes - devices[static_cast<DeviceId>(d)].memory_bytes);
   }
   out.valid = out.bytes_over == 0;
 }
@@ -347,7 +365,8 @@ Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement
                                     std::to_string(state_->graph.num_ops()));
   }
   for (const DeviceId device : placement) {
-    if (index(device) >= state_->devices.size()) return invalid("placement", "names a device that does not exist");
+    if (index(device) >= state_->devices.size())
+      return invalid("placement", "names a device that does not exist");
   }
   state_->run(placement, out, nullptr);
   return Unit{};

@@ -1,6 +1,6 @@
 #pragma once
-/// The event-driven simulator: one training step of a placed graph, exact about dispatch order, per-device queues,
-/// links and memory by lifetime.
+/// The event-driven simulator: one training step of a placed graph, exact about dispatch order, per-device
+/// queues, links and memory by lifetime.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,8 @@ namespace emplace {
 
 /// Which of a device's ready ops runs first.
 enum class Dispatch : std::uint8_t {
-  kProgram,  ///< The lowest id: the order in which the framework issued them. Decides memory, so it is the default.
+  kProgram,  ///< The lowest id: the order in which the framework issued them. Decides memory, so it is the
+             ///< default.
   kFifo,     ///< The one that became ready first.
 };
 
@@ -26,13 +27,14 @@ struct SimulatorOptions {
   Dispatch dispatch = Dispatch::kProgram;
 };
 
-/// The default model (docs/measurement.md). One op at a time per device; one outgoing copy engine per device, FIFO, held
-/// for latency + bytes / bandwidth; copies overlap ops; one copy per (buffer, target device). Times are int64 ns.
-/// Memory: state resident where it is placed; a tensor lives from the start of its op to the end of its last reader or
-/// outgoing copy; a copy lives at the target from the start of its transfer to the end of its last reader there.
+/// The default model (docs/measurement.md). One op at a time per device; one outgoing copy engine per device,
+/// FIFO, held for latency + bytes / bandwidth; copies overlap ops; one copy per (buffer, target device).
+/// Times are int64 ns. Memory: state resident where it is placed; a tensor lives from the start of its op to
+/// the end of its last reader or outgoing copy; a copy lives at the target from the start of its transfer to
+/// the end of its last reader there.
 ///
-/// Thread: construct anywhere, then one thread at a time; simulators of one graph share nothing mutable. `graph`,
-/// `devices` and `constraints` must outlive it. No allocation per evaluation after the first.
+/// Thread: construct anywhere, then one thread at a time; simulators of one graph share nothing mutable.
+/// `graph`, `devices` and `constraints` must outlive it. No allocation per evaluation after the first.
 class Simulator final : public Executor {
  public:
   Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options = {});

@@ -14,10 +14,19 @@ struct DTypeRow {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i64", 8},
-                                            {"i32", 4}, {"i16", 2}, {"i8", 1}, {"u8", 1}, {"bool", 1}}};
+constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4},
+                                            {"f64", 8},
+                                            {"f16", 2},
+                                            {"bf16", 2},
+                                            {"i64", 8},
+                                            {"i32", 4},
+                                            {"i16", 2},
+                                            {"i8", 1},
+                                            {"u8", 1},
+                                            {"bool", 1}}};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
-constexpr std::array<std::string_view, 5> kStateTypes{"Parameter", "Buffer", "OptimizerState", "Input", "Constant"};
+constexpr std::array<std::string_view, 5> kStateTypes{"Parameter", "Buffer", "OptimizerState", "Input",
+                                                      "Constant"};
 
 // Sums over a whole graph must not overflow either, so single sizes stop far below 2^63.
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
@@ -62,7 +71,8 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
   if (op.name.empty()) return invalid(where, "has no name");
   if (op.type.empty()) return invalid(where, "has no type");
   if (op.flops < 0) return invalid(where, "flops must not be negative");
-  if (op.param_bytes < 0 || op.param_bytes > kMaxTensorBytes) return invalid(where, "param_bytes is out of range");
+  if (op.param_bytes < 0 || op.param_bytes > kMaxTensorBytes)
+    return invalid(where, "param_bytes is out of range");
   if (op.flops > (std::int64_t{1} << 60)) return invalid(where, "flops is out of range");
   if (op.conv_groups < 1) return invalid(where, "attrs.groups must be at least 1");
   for (const EdgeSpec& edge : op.inputs) {
@@ -71,20 +81,23 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
                      "ids run from 0 to " + std::to_string(ops.size() - 1));
     }
     if (edge.output >= ops[edge.op].outputs.size()) {
-      return invalid(where, "reads output " + std::to_string(edge.output) + " of " + at_op(ops[edge.op], edge.op) +
-                                ", which has " + std::to_string(ops[edge.op].outputs.size()));
+      return invalid(where, "reads output " + std::to_string(edge.output) + " of " +
+                                at_op(ops[edge.op], edge.op) + ", which has " +
+                                std::to_string(ops[edge.op].outputs.size()));
     }
   }
   for (const auto& [device_class, us] : op.measured_us) {
     if (!std::isfinite(us) || us < 0 || us > 1e12) {
-      return invalid(where, "measured_us for '" + printable(device_class, 40) + "' is negative or not a number");
+      return invalid(where,
+                     "measured_us for '" + printable(device_class, 40) + "' is negative or not a number");
     }
   }
   if (op.has_allowed_devices && op.allowed_devices.empty()) {
     return invalid(where, "its list of devices is empty", "name at least one device or leave `devices` out");
   }
   if (op.colocate != kNoOp && index(op.colocate) >= ops.size()) {
-    return invalid(where, "colocate names op " + std::to_string(index(op.colocate)) + ", which does not exist");
+    return invalid(where,
+                   "colocate names op " + std::to_string(index(op.colocate)) + ", which does not exist");
   }
   return Unit{};
 }
@@ -99,7 +112,8 @@ Result<Unit> check_colocation(const std::vector<OpSpec>& ops) {
       seen[at] = walk;
       at = index(ops[at].colocate);
     }
-    if (ops[at].colocate != kNoOp && seen[at] == walk) return invalid(at_op(ops[at], at), "colocate goes in a circle");
+    if (ops[at].colocate != kNoOp && seen[at] == walk)
+      return invalid(at_op(ops[at], at), "colocate goes in a circle");
   }
   return Unit{};
 }
@@ -138,7 +152,8 @@ Result<DType> parse_dtype(std::string_view name) {
   for (std::size_t i = 0; i < kDTypes.size(); ++i) {
     if (kDTypes[i].name == name) return static_cast<DType>(i);
   }
-  return invalid("dtype '" + printable(name, 40) + "'", "is unknown", "use f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool");
+  return invalid("dtype '" + printable(name, 40) + "'", "is unknown",
+                 "use f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool");
 }
 
 std::string_view phase_name(Phase phase) { return kPhases[static_cast<std::size_t>(phase)]; }
@@ -162,7 +177,9 @@ std::span<const std::string> OpGraph::allowed_devices(OpId op) const {
 
 OpGraphBuilder& OpGraphBuilder::set_name(std::string name) { return name_ = std::move(name), *this; }
 OpGraphBuilder& OpGraphBuilder::set_source(std::string source) { return source_ = std::move(source), *this; }
-OpGraphBuilder& OpGraphBuilder::set_meta_json(std::string meta) { return meta_json_ = std::move(meta), *this; }
+OpGraphBuilder& OpGraphBuilder::set_meta_json(std::string meta) {
+  return meta_json_ = std::move(meta), *this;
+}
 
 OpId OpGraphBuilder::add(OpSpec op) {
   ops_.push_back(std::move(op));
@@ -186,7 +203,8 @@ Result<OpGraph> OpGraphBuilder::build() && {
     if (auto checked = check_op(ops_, id); !checked) return checked.error();
     const auto [it, fresh] = by_name.try_emplace(ops_[id].name, id);
     if (!fresh) {
-      return invalid(at_op(ops_[id], id), "has the same name as op " + std::to_string(it->second), "names must be unique");
+      return invalid(at_op(ops_[id], id), "has the same name as op " + std::to_string(it->second),
+                     "names must be unique");
     }
   }
   if (auto checked = check_colocation(ops_); !checked) return checked.error();
@@ -200,7 +218,8 @@ Result<OpGraph> OpGraphBuilder::build() && {
     for (const TensorSpec& tensor : ops_[id].outputs) {
       const auto bytes = tensor_bytes(tensor);
       if (!bytes) return invalid(at_op(ops_[id], id), bytes.error().context);
-      if (__builtin_add_overflow(total_bytes, *bytes, &total_bytes) || total_bytes > (std::int64_t{1} << 60)) {
+      if (__builtin_add_overflow(total_bytes, *bytes, &total_bytes) ||
+          total_bytes > (std::int64_t{1} << 60)) {
         return invalid(at_op(ops_[id], id), "the graph's tensors add up to more than 2^60 bytes");
       }
       g.bytes_.push_back(*bytes);

@@ -37,8 +37,8 @@ struct EdgeSpec {
 
 /// One op as a reader hands it to the builder. Ids are positions: the k-th op added has OpId{k}.
 struct OpSpec {
-  std::string name;  ///< Unique in the graph, not empty.
-  std::string type;  ///< "aten::mm", "Conv", …, or a state kind (is_state_type).
+  std::string name;              ///< Unique in the graph, not empty.
+  std::string type;              ///< "aten::mm", "Conv", …, or a state kind (is_state_type).
   std::vector<EdgeSpec> inputs;  ///< In argument order; an input read twice is listed twice.
   std::vector<TensorSpec> outputs;
   std::string attrs_json = "{}";  ///< Compact JSON object with sorted keys.
@@ -48,9 +48,9 @@ struct OpSpec {
   std::int64_t param_bytes = 0;
   std::string group;  ///< Scope, '/' between levels; may be empty.
   Phase phase = Phase::kForward;
-  OpId colocate = kNoOp;  ///< Must share that op's device.
+  OpId colocate = kNoOp;                                    ///< Must share that op's device.
   std::vector<std::pair<std::string, double>> measured_us;  ///< Device class → microseconds, finite and >= 0.
-  std::vector<std::string> allowed_devices;                 ///< Names; has_allowed_devices tells [] from none.
+  std::vector<std::string> allowed_devices;  ///< Names; has_allowed_devices tells [] from none.
   bool has_allowed_devices = false;
 };
 
@@ -85,8 +85,12 @@ class OpGraph {
 
   OpId producer(TensorId tensor) const { return producer_[index(tensor)]; }
   /// Distinct ops that read the tensor, by increasing id.
-  std::span<const OpId> consumers(TensorId tensor) const { return row(consumers_, consumer_begin_, index(tensor)); }
-  std::int64_t bytes(TensorId tensor) const { return bytes_[index(tensor)]; }  ///< Elements × element size [B].
+  std::span<const OpId> consumers(TensorId tensor) const {
+    return row(consumers_, consumer_begin_, index(tensor));
+  }
+  std::int64_t bytes(TensorId tensor) const {
+    return bytes_[index(tensor)];
+  }  ///< Elements × element size [B].
   DType dtype(TensorId tensor) const { return dtypes_[index(tensor)]; }
   std::span<const std::int64_t> shape(TensorId tensor) const { return row(dims_, dim_begin_, index(tensor)); }
 
@@ -125,7 +129,8 @@ class OpGraph {
   static constexpr std::uint8_t kState = 1, kView = 2, kAllowed = 4;
 
   template <class T>
-  static std::span<const T> row(const std::vector<T>& values, const std::vector<std::uint32_t>& begin, std::size_t i) {
+  static std::span<const T> row(const std::vector<T>& values, const std::vector<std::uint32_t>& begin,
+                                std::size_t i) {
     return {values.data() + begin[i], begin[i + 1] - begin[i]};
   }
 
@@ -150,7 +155,7 @@ class OpGraph {
   std::vector<std::int64_t> dims_;
   // Interned words.
   std::vector<std::string> type_names_, group_names_, attrs_, measured_classes_;
-  std::vector<double> measured_us_;  // [classes, ops]
+  std::vector<double> measured_us_;                                 // [classes, ops]
   std::vector<std::pair<OpId, std::vector<std::string>>> allowed_;  // By increasing op; few.
   bool ids_are_topological_ = true;
 };
@@ -165,9 +170,9 @@ class OpGraphBuilder {
   OpId add(OpSpec op);
   std::size_t size() const { return ops_.size(); }
 
-  /// Errors (kInvalid): no op; empty or duplicate name; an input that dangles or is out of range; a cycle (its ops
-  /// are named); negative or overflowing sizes; colocate to a missing op or in a circle; an empty device list; a
-  /// measured time that is negative or not finite; too many ops or tensors for 32-bit ids.
+  /// Errors (kInvalid): no op; empty or duplicate name; an input that dangles or is out of range; a cycle
+  /// (its ops are named); negative or overflowing sizes; colocate to a missing op or in a circle; an empty
+  /// device list; a measured time that is negative or not finite; too many ops or tensors for 32-bit ids.
   Result<OpGraph> build() &&;
 
  private:

@@ -96,7 +96,8 @@ OpClass classify(const OpGraph& graph, OpId op) {
 
 std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_class) {
   if (op_class == OpClass::kState || op_class == OpClass::kView) return 0;
-  if (op_class == OpClass::kGather) return graph.num_outputs(op) == 0 ? 0 : 2 * graph.bytes(graph.first_output(op));
+  if (op_class == OpClass::kGather)
+    return graph.num_outputs(op) == 0 ? 0 : 2 * graph.bytes(graph.first_output(op));
   std::int64_t bytes = 0;
   for (const TensorId input : graph.inputs(op)) bytes += graph.bytes(input);
   for (std::size_t k = 0; k < graph.num_outputs(op); ++k) bytes += graph.bytes(graph.output(op, k));
@@ -121,10 +122,12 @@ CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{
   const auto same = [](const Profile& a, const Profile& b) {
     return a.name == b.name && a.kind == b.kind && a.peak_gflops == b.peak_gflops &&
            a.matrix_peak_gflops == b.matrix_peak_gflops && a.bandwidth_gbs == b.bandwidth_gbs &&
-           a.bandwidth_efficiency == b.bandwidth_efficiency && a.launch_us == b.launch_us && a.efficiency == b.efficiency;
+           a.bandwidth_efficiency == b.bandwidth_efficiency && a.launch_us == b.launch_us &&
+           a.efficiency == b.efficiency;
   };
   for (const Device& device : devices.devices()) {
-    const auto it = std::find_if(rows.begin(), rows.end(), [&](const Profile* row) { return same(*row, device.profile); });
+    const auto it = std::find_if(rows.begin(), rows.end(),
+                                 [&](const Profile* row) { return same(*row, device.profile); });
     row_of_.push_back(static_cast<std::size_t>(it - rows.begin()));
     if (it == rows.end()) rows.push_back(&device.profile);
   }
@@ -133,9 +136,10 @@ CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{
     const std::size_t measured = measured_class(graph, *rows[row]);
     for (std::size_t i = 0; i < num_ops_; ++i) {
       const OpId op{static_cast<std::uint32_t>(i)};
-      const double known = measured < graph.measured_classes().size() && !graph.is_view(op) && !graph.is_state(op)
-                               ? graph.measured_us(op, measured)
-                               : std::numeric_limits<double>::quiet_NaN();
+      const double known =
+          measured < graph.measured_classes().size() && !graph.is_view(op) && !graph.is_state(op)
+              ? graph.measured_us(op, measured)
+              : std::numeric_limits<double>::quiet_NaN();
       const double us = std::isnan(known) ? estimate_us(graph, op, *rows[row]) : known;
       ns_[row * num_ops_ + i] = std::llround(us * 1e3);
     }

@@ -1,6 +1,7 @@
 #pragma once
 /// How long each op takes on each device: measured where the graph knows, else a roofline estimate.
-///   time_us = launch_us + max(flops / (peak · efficiency[class]), bytes / (bandwidth · bandwidth_efficiency))
+///   time_us = launch_us + max(flops / (peak · efficiency[class]), bytes / (bandwidth ·
+///   bandwidth_efficiency))
 
 #include <cstdint>
 #include <span>
@@ -19,7 +20,8 @@ std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_clas
 /// The roofline estimate [us]; 0 for state and views.
 double estimate_us(const OpGraph& graph, OpId op, const Profile& profile);
 
-/// Per device and op, rounded once to whole nanoseconds. Devices with one profile share a row. Immutable; any thread.
+/// Per device and op, rounded once to whole nanoseconds. Devices with one profile share a row. Immutable; any
+/// thread.
 class CostTable {
  public:
   CostTable(const OpGraph& graph, const DeviceSet& devices);
@@ -27,7 +29,9 @@ class CostTable {
   std::span<const std::int64_t> row_ns(DeviceId device) const {
     return {ns_.data() + row_of_[index(device)] * num_ops_, num_ops_};
   }
-  std::int64_t ns(DeviceId device, OpId op) const { return ns_[row_of_[index(device)] * num_ops_ + index(op)]; }
+  std::int64_t ns(DeviceId device, OpId op) const {
+    return ns_[row_of_[index(device)] * num_ops_ + index(op)];
+  }
   std::size_t row_of(DeviceId device) const { return row_of_[index(device)]; }
   std::size_t num_rows() const { return num_ops_ == 0 ? 0 : ns_.size() / num_ops_; }
   /// Cheapest over all devices that `op` may use is a caller's affair; this is the cheapest over all.

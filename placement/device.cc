@@ -10,12 +10,13 @@
 namespace emplace {
 namespace {
 
-constexpr std::array<std::string_view, kNumOpClasses> kClassNames{"state",  "view",   "matmul", "conv",       "conv_grouped",
-                                                                  "norm",   "reduce", "gather", "elementwise"};
+constexpr std::array<std::string_view, kNumOpClasses> kClassNames{
+    "state", "view", "matmul", "conv", "conv_grouped", "norm", "reduce", "gather", "elementwise"};
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
-/// Efficiencies in the order of the profile table: matmul, conv, grouped conv; the memory-bound classes share one.
+/// Efficiencies in the order of the profile table: matmul, conv, grouped conv; the memory-bound classes share
+/// one.
 std::array<double, kNumOpClasses> efficiencies(double matmul, double conv, double conv_grouped, double rest) {
   return {1, 1, matmul, conv, conv_grouped, rest, rest, rest, rest};
 }
@@ -48,13 +49,16 @@ Result<Unit> check_device(const Device& device) {
   if (device.name.empty()) return invalid("device", "has no name");
   if (device.memory_bytes <= 0) return invalid(where, "its memory must be above zero");
   const auto rate = [](double value) { return std::isfinite(value) && value > 0; };
-  if (!rate(profile.peak_gflops) || !rate(profile.matrix_peak_gflops)) return invalid(where, "its peak rate must be above zero");
+  if (!rate(profile.peak_gflops) || !rate(profile.matrix_peak_gflops))
+    return invalid(where, "its peak rate must be above zero");
   if (!rate(profile.bandwidth_gbs) || !rate(profile.bandwidth_efficiency)) {
     return invalid(where, "its memory bandwidth must be above zero");
   }
-  if (!std::isfinite(profile.launch_us) || profile.launch_us < 0) return invalid(where, "its launch time must not be negative");
+  if (!std::isfinite(profile.launch_us) || profile.launch_us < 0)
+    return invalid(where, "its launch time must not be negative");
   for (std::size_t c = 2; c < kNumOpClasses; ++c) {
-    if (!rate(profile.efficiency[c])) return invalid(where, "the efficiency of " + std::string{kClassNames[c]} + " must be above zero");
+    if (!rate(profile.efficiency[c]))
+      return invalid(where, "the efficiency of " + std::string{kClassNames[c]} + " must be above zero");
   }
   return Unit{};
 }
@@ -76,7 +80,8 @@ Result<Profile> find_profile(std::string_view name) {
   }
   const std::string_view near = nearest_word(name, names);
   return invalid("profile '" + printable(name, 60) + "'", "is unknown",
-                 near.empty() ? "built in: k40 k80_gk210 v100 h100 h200 haswell18" : "did you mean '" + std::string{near} + "'?");
+                 near.empty() ? "built in: k40 k80_gk210 v100 h100 h200 haswell18"
+                              : "did you mean '" + std::string{near} + "'?");
 }
 
 Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link> links) {
@@ -87,19 +92,23 @@ Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link>
   for (std::size_t i = 0; i < n; ++i) {
     if (auto checked = check_device(devices[i]); !checked) return checked.error();
     for (std::size_t j = 0; j < i; ++j) {
-      if (devices[j].name == devices[i].name) return invalid("device '" + printable(devices[i].name, 60) + "'", "is listed twice");
+      if (devices[j].name == devices[i].name)
+        return invalid("device '" + printable(devices[i].name, 60) + "'", "is listed twice");
     }
   }
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
       if (i == j) continue;
       const Link& link = links[i * n + j];
-      const std::string where = "link " + printable(devices[i].name, 60) + " -> " + printable(devices[j].name, 60);
+      const std::string where =
+          "link " + printable(devices[i].name, 60) + " -> " + printable(devices[j].name, 60);
       if (link.bytes_per_s == 0 && link.latency_s == 0) {
         return invalid(where, "is missing", "add a [[link]] between the two");
       }
-      if (!(std::isfinite(link.bytes_per_s) && link.bytes_per_s > 0)) return invalid(where, "its bandwidth must be above zero");
-      if (!(std::isfinite(link.latency_s) && link.latency_s >= 0)) return invalid(where, "its latency must not be negative");
+      if (!(std::isfinite(link.bytes_per_s) && link.bytes_per_s > 0))
+        return invalid(where, "its bandwidth must be above zero");
+      if (!(std::isfinite(link.latency_s) && link.latency_s >= 0))
+        return invalid(where, "its latency must not be negative");
     }
   }
   DeviceSet set;
@@ -136,7 +145,9 @@ std::string DeviceSet::sha256() const {
     append(device.name.c_str(), device.name.size() + 1);
     append(p.kind.c_str(), p.kind.size() + 1);
     append(&device.memory_bytes, sizeof device.memory_bytes);
-    for (const double value : {p.peak_gflops, p.matrix_peak_gflops, p.bandwidth_gbs, p.bandwidth_efficiency, p.launch_us}) number(value);
+    for (const double value :
+         {p.peak_gflops, p.matrix_peak_gflops, p.bandwidth_gbs, p.bandwidth_efficiency, p.launch_us})
+      number(value);
     for (const double value : p.efficiency) number(value);
   }
   for (const Link& link : links_) number(link.bytes_per_s), number(link.latency_s);

@@ -14,21 +14,32 @@
 namespace emplace {
 
 /// What an op is to a device's efficiency table (graphs/costs/devices.json, "classes").
-enum class OpClass : std::uint8_t { kState, kView, kMatmul, kConv, kConvGrouped, kNorm, kReduce, kGather, kElementwise };
+enum class OpClass : std::uint8_t {
+  kState,
+  kView,
+  kMatmul,
+  kConv,
+  kConvGrouped,
+  kNorm,
+  kReduce,
+  kGather,
+  kElementwise
+};
 inline constexpr std::size_t kNumOpClasses = 9;
 std::string_view op_class_name(OpClass op_class);
 
 /// A kind of device: peak rates, and how much of them each class of op reaches.
 struct Profile {
   std::string name;
-  std::string kind = "gpu";       ///< "gpu" or "cpu"; also the class of measured_us it takes ("accelerator" is "gpu").
+  std::string kind =
+      "gpu";  ///< "gpu" or "cpu"; also the class of measured_us it takes ("accelerator" is "gpu").
   std::int64_t memory_bytes = 0;  ///< Of one device; a device may say otherwise.
   double peak_gflops = 0;         ///< Scalar peak [GFLOP/s].
   double matrix_peak_gflops = 0;  ///< For matmul and conv; equal to peak_gflops where the file has none.
   double bandwidth_gbs = 0;       ///< Memory bandwidth [GB/s].
   double bandwidth_efficiency = 1;
-  double launch_us = 0;                              ///< Per op [us].
-  std::array<double, kNumOpClasses> efficiency{};    ///< By OpClass; unused for state and view.
+  double launch_us = 0;                            ///< Per op [us].
+  std::array<double, kNumOpClasses> efficiency{};  ///< By OpClass; unused for state and view.
 };
 
 /// k40, k80_gk210, v100, h100, h200, haswell18: data-sheet values with prior efficiencies.
@@ -38,7 +49,7 @@ std::span<const Profile> builtin_profiles();
 Result<Profile> find_profile(std::string_view name);
 
 struct Device {
-  std::string name;               ///< "cpu:0", "gpu:1": unique.
+  std::string name;  ///< "cpu:0", "gpu:1": unique.
   Profile profile;
   std::int64_t memory_bytes = 0;  ///< Cap for state and live tensors [B], the reserve already taken off.
   std::string host;               ///< Empty for one machine.
@@ -54,7 +65,8 @@ struct Link {
 class DeviceSet {
  public:
   /// `links` is [devices, devices] row-major, source first; the diagonal is ignored.
-  /// Errors (kInvalid): no device, more than 256, names not unique, memory or rates out of range, a pair without a link.
+  /// Errors (kInvalid): no device, more than 256, names not unique, memory or rates out of range, a pair
+  /// without a link.
   static Result<DeviceSet> make(std::vector<Device> devices, std::vector<Link> links);
   /// Every pair joined by the same link.
   static Result<DeviceSet> make(std::vector<Device> devices, Link everywhere);
@@ -62,7 +74,9 @@ class DeviceSet {
   std::size_t size() const { return devices_.size(); }
   const Device& operator[](DeviceId id) const { return devices_[index(id)]; }
   std::span<const Device> devices() const { return devices_; }
-  const Link& link(DeviceId source, DeviceId target) const { return links_[index(source) * size() + index(target)]; }
+  const Link& link(DeviceId source, DeviceId target) const {
+    return links_[index(source) * size() + index(target)];
+  }
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;
   bool is_cpu(DeviceId id) const { return devices_[index(id)].profile.kind == "cpu"; }

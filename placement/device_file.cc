@@ -18,7 +18,10 @@ struct LinkKind {
   std::string_view name;
   Link link;
 };
-constexpr std::array<LinkKind, 4> kLinks{{{"pcie3_x16", {12e9, 10e-6}}, {"pcie5_x16", {50e9, 10e-6}}, {"nvlink2", {130e9, 6e-6}}, {"nvlink4", {400e9, 4e-6}}}};
+constexpr std::array<LinkKind, 4> kLinks{{{"pcie3_x16", {12e9, 10e-6}},
+                                          {"pcie5_x16", {50e9, 10e-6}},
+                                          {"nvlink2", {130e9, 6e-6}},
+                                          {"nvlink4", {400e9, 4e-6}}}};
 
 /// "gpu:*" matches by prefix; anything else must be equal.
 bool matches(std::string_view pattern, std::string_view name) {
@@ -45,14 +48,16 @@ Profile read_profile(TomlTable table) {
     if (*kind != "cpu" && *kind != "gpu") table.fail("kind", "must be \"cpu\" or \"gpu\"");
   }
   if (const auto memory = table.bytes("memory")) profile.memory_bytes = *memory;
-  if (const auto peak = table.flops_per_s("peak")) profile.peak_gflops = profile.matrix_peak_gflops = *peak * 1e-9;
+  if (const auto peak = table.flops_per_s("peak"))
+    profile.peak_gflops = profile.matrix_peak_gflops = *peak * 1e-9;
   if (const auto peak = table.flops_per_s("matrix_peak")) profile.matrix_peak_gflops = *peak * 1e-9;
   if (const auto rate = table.bytes_per_s("bandwidth")) profile.bandwidth_gbs = *rate * 1e-9;
   if (const auto share = table.number("bandwidth_efficiency")) profile.bandwidth_efficiency = *share;
   if (const auto launch = table.seconds("launch")) profile.launch_us = *launch * 1e6;
   if (auto efficiency = table.table("efficiency")) {
     for (std::size_t c = 2; c < kNumOpClasses; ++c) {
-      if (const auto value = efficiency->number(op_class_name(static_cast<OpClass>(c)))) profile.efficiency[c] = *value;
+      if (const auto value = efficiency->number(op_class_name(static_cast<OpClass>(c))))
+        profile.efficiency[c] = *value;
     }
   }
   return profile;
@@ -111,7 +116,8 @@ std::optional<LinkEnds> read_ends(TomlTable& table) {
 Link read_link(TomlTable& table) {
   Link link;
   if (const auto name = table.text("profile")) {
-    const auto it = std::find_if(kLinks.begin(), kLinks.end(), [&](const LinkKind& kind) { return kind.name == *name; });
+    const auto it =
+        std::find_if(kLinks.begin(), kLinks.end(), [&](const LinkKind& kind) { return kind.name == *name; });
     if (it == kLinks.end()) {
       table.fail("profile", "is no known link", "built in: pcie3_x16 pcie5_x16 nvlink2 nvlink4");
     } else {
@@ -129,28 +135,33 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   std::vector<Profile> profiles;
   for (TomlTable& table : root.tables("profile")) profiles.push_back(read_profile(table));
   std::vector<Device> devices;
-  for (TomlTable& table : root.tables("device")) devices.push_back(read_device(table, profiles, reserve_share));
+  for (TomlTable& table : root.tables("device"))
+    devices.push_back(read_device(table, profiles, reserve_share));
   std::vector<std::pair<LinkEnds, Link>> links;
   for (TomlTable& table : root.tables("link")) {
     const auto ends = read_ends(table);
     const Link link = read_link(table);
     if (!ends) continue;
     const auto known = [&](const std::string& pattern) {
-      return std::any_of(devices.begin(), devices.end(), [&](const Device& device) { return matches(pattern, device.name); });
+      return std::any_of(devices.begin(), devices.end(),
+                         [&](const Device& device) { return matches(pattern, device.name); });
     };
     for (const std::string& end : {ends->source, ends->target}) {
-      if (!known(end)) table.fail("", "the link's end '" + printable(end, 60) + "' is no device of this file");
+      if (!known(end))
+        table.fail("", "the link's end '" + printable(end, 60) + "' is no device of this file");
     }
     links.emplace_back(*ends, link);
   }
   if (auto finished = document.finish(); !finished) return finished.error();
-  if (devices.size() > kMaxDevices) return invalid(where, std::to_string(devices.size()) + " devices are more than 256");
+  if (devices.size() > kMaxDevices)
+    return invalid(where, std::to_string(devices.size()) + " devices are more than 256");
   std::vector<Link> matrix(devices.size() * devices.size());
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {
       for (const auto& [ends, link] : links) {  // Later entries win.
         const bool forth = matches(ends.source, devices[s].name) && matches(ends.target, devices[t].name);
-        const bool back = !ends.one_way && matches(ends.target, devices[s].name) && matches(ends.source, devices[t].name);
+        const bool back =
+            !ends.one_way && matches(ends.target, devices[s].name) && matches(ends.source, devices[t].name);
         if (forth || back) matrix[s * devices.size() + t] = link;
       }
     }

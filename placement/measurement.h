@@ -10,8 +10,9 @@
 namespace emplace {
 
 struct Measurement {
-  bool valid = false;        ///< False: it did not fit; step_time_s is then what it would have taken with enough memory.
-  double step_time_s = 0;    ///< [s] end of the last op or transfer of one training step.
+  bool valid =
+      false;  ///< False: it did not fit; step_time_s is then what it would have taken with enough memory.
+  double step_time_s = 0;                ///< [s] end of the last op or transfer of one training step.
   std::vector<std::int64_t> peak_bytes;  ///< [devices] high-water mark of state and live tensors.
   std::vector<double> busy_s;            ///< [devices] time spent in ops.
   std::int64_t bytes_moved = 0;          ///< Over links.

@@ -24,7 +24,8 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
   };
   for (std::uint32_t op = 0; op < n; ++op) {
     if (graph.colocated_with(OpId{op}) == kNoOp) continue;
-    const std::uint32_t a = root(op), b = root(static_cast<std::uint32_t>(index(graph.colocated_with(OpId{op}))));
+    const std::uint32_t a = root(op),
+                        b = root(static_cast<std::uint32_t>(index(graph.colocated_with(OpId{op}))));
     parent[std::max(a, b)] = std::min(a, b);
   }
   DeviceMask all;
@@ -37,7 +38,8 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
       constraints.class_of_[op] = static_cast<std::uint32_t>(constraints.allowed_.size());
       constraints.allowed_.push_back(all);
     } else {
-      constraints.class_of_[op] = constraints.class_of_[leader];  // The leader is lower, so it has its number already.
+      constraints.class_of_[op] =
+          constraints.class_of_[leader];  // The leader is lower, so it has its number already.
     }
     if (!graph.has_allowed_devices(OpId{op})) continue;
     DeviceMask mask;
@@ -48,7 +50,8 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
     }
     DeviceMask& allowed = constraints.allowed_[constraints.class_of_[op]];
     allowed &= mask;
-    if (allowed.none()) return invalid(quoted(graph, OpId{op}), "no device is allowed to all ops it is colocated with");
+    if (allowed.none())
+      return invalid(quoted(graph, OpId{op}), "no device is allowed to all ops it is colocated with");
   }
   return constraints;
 }
@@ -62,7 +65,8 @@ std::size_t Constraints::repair(Placement& placement) const {
     std::uint16_t& device = device_of[class_of_[op]];
     if (device == kUnset) {
       const DeviceMask& mask = allowed_[class_of_[op]];
-      device = static_cast<std::uint16_t>(mask.test(index(placement[op])) ? index(placement[op]) : mask._Find_first());
+      device = static_cast<std::uint16_t>(mask.test(index(placement[op])) ? index(placement[op])
+                                                                          : mask._Find_first());
     }
     if (index(placement[op]) == device) continue;
     placement[op] = static_cast<DeviceId>(device);
@@ -71,9 +75,11 @@ std::size_t Constraints::repair(Placement& placement) const {
   return moved;
 }
 
-Result<Unit> Constraints::check(const OpGraph& graph, const DeviceSet& devices, std::span<const DeviceId> placement) const {
+Result<Unit> Constraints::check(const OpGraph& graph, const DeviceSet& devices,
+                                std::span<const DeviceId> placement) const {
   if (placement.size() != class_of_.size()) {
-    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " + std::to_string(class_of_.size()));
+    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " +
+                                    std::to_string(class_of_.size()));
   }
   std::vector<OpId> first(allowed_.size(), kNoOp);
   for (std::uint32_t i = 0; i < placement.size(); ++i) {

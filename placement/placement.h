@@ -19,24 +19,27 @@ using Placement = std::vector<DeviceId>;
 
 using DeviceMask = std::bitset<kMaxDevices>;
 
-/// What every placement of a graph on a device set must obey, as a value. Ops that must share a device form a class;
-/// each class has the devices that all its members allow.
+/// What every placement of a graph on a device set must obey, as a value. Ops that must share a device form a
+/// class; each class has the devices that all its members allow.
 class Constraints {
  public:
-  /// From the graph's `colocate` and `devices`. Errors (kInvalid): an unknown device name; a class with no device left.
+  /// From the graph's `colocate` and `devices`. Errors (kInvalid): an unknown device name; a class with no
+  /// device left.
   static Result<Constraints> make(const OpGraph& graph, const DeviceSet& devices);
 
   std::size_t num_classes() const { return allowed_.size(); }
   std::uint32_t class_of(OpId op) const { return class_of_[index(op)]; }
-  std::span<const std::uint32_t> classes() const { return class_of_; }           ///< [ops] class of each op
+  std::span<const std::uint32_t> classes() const { return class_of_; }  ///< [ops] class of each op
   const DeviceMask& allowed(std::uint32_t colocation_class) const { return allowed_[colocation_class]; }
   bool allows(OpId op, DeviceId device) const { return allowed_[class_of(op)].test(index(device)); }
 
   /// Obeyed in place: members of a class follow their lowest op; a device that is not allowed becomes the
   /// lowest-numbered allowed one. Returns the number of ops moved. @pre one entry per op.
   std::size_t repair(Placement& placement) const;
-  /// Errors (kInvalid): wrong length, a device out of range, a forbidden device, a class torn apart; names the op.
-  Result<Unit> check(const OpGraph& graph, const DeviceSet& devices, std::span<const DeviceId> placement) const;
+  /// Errors (kInvalid): wrong length, a device out of range, a forbidden device, a class torn apart; names
+  /// the op.
+  Result<Unit> check(const OpGraph& graph, const DeviceSet& devices,
+                     std::span<const DeviceId> placement) const;
 
  private:
   std::vector<std::uint32_t> class_of_;

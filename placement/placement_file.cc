@@ -14,11 +14,13 @@ constexpr const char* kFormat = "emplace-placement";
 
 }  // namespace
 
-Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices, std::span<const DeviceId> placement,
-                            const Measurement& measured, const PlacementInfo& info) {
+Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
+                            std::span<const DeviceId> placement, const Measurement& measured,
+                            const PlacementInfo& info) {
   json names = json::array(), ops = json::object();
   for (const Device& device : devices.devices()) names.push_back(device.name);
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) ops[std::string{graph.name(OpId{i})}] = devices[placement[i]].name;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    ops[std::string{graph.name(OpId{i})}] = devices[placement[i]].name;
   const json document{{"format", kFormat},
                       {"version", 1},
                       {"graph", graph.name()},
@@ -37,35 +39,46 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
   return write_file(path, document.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph, const std::string& graph_sha256, const DeviceSet& devices) {
+Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
+                                 const std::string& graph_sha256, const DeviceSet& devices) {
   const auto bytes = read_file(path);
   if (!bytes) return bytes.error();
   const std::string where = printable(path.filename().string());
   const auto* first = reinterpret_cast<const char*>(bytes->data());
   const json document = json::parse(first, first + bytes->size(), nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !document.is_object()) return invalid(where, "is not JSON");
-  if (document.value("format", json{}) != kFormat) return invalid(where, "is not a placement", "its `format` must be \"emplace-placement\"");
-  if (document.value("version", json{}) != 1) return invalid(where, "is a placement of another version", "this emplace reads version 1");
+  if (document.value("format", json{}) != kFormat)
+    return invalid(where, "is not a placement", "its `format` must be \"emplace-placement\"");
+  if (document.value("version", json{}) != 1)
+    return invalid(where, "is a placement of another version", "this emplace reads version 1");
   const auto ops = document.find("ops");
   if (ops == document.end() || !ops->is_object()) return invalid(where, "has no ops");
   const json sha256 = document.value("graph_sha256", json{});
   if (sha256 != graph_sha256) {
     const json name = document.value("graph", json{});
-    return invalid(where, "is a placement for another graph" + (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
-                   "place this graph first: '" + printable(graph.name(), 60) + "'");
+    return invalid(
+        where,
+        "is a placement for another graph" +
+            (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
+        "place this graph first: '" + printable(graph.name(), 60) + "'");
   }
-  if (ops->size() != graph.num_ops()) return invalid(where, "places " + std::to_string(ops->size()) + " ops, the graph has " + std::to_string(graph.num_ops()));
+  if (ops->size() != graph.num_ops())
+    return invalid(where, "places " + std::to_string(ops->size()) + " ops, the graph has " +
+                              std::to_string(graph.num_ops()));
   Placement placement;
   std::unordered_map<std::string, DeviceId> known;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const auto entry = ops->find(std::string{graph.name(OpId{i})});
-    if (entry == ops->end()) return invalid(where, "leaves out op '" + printable(graph.name(OpId{i}), 80) + "'");
-    if (!entry->is_string()) return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "' has no device name");
+    if (entry == ops->end())
+      return invalid(where, "leaves out op '" + printable(graph.name(OpId{i}), 80) + "'");
+    if (!entry->is_string())
+      return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "' has no device name");
     const std::string& name = entry->get_ref<const std::string&>();
     auto device = known.find(name);
     if (device == known.end()) {
       const auto found = devices.find(name);
-      if (!found) return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "': " + found.error().context);
+      if (!found)
+        return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "': " + found.error().context);
       device = known.emplace(name, *found).first;
     }
     placement.push_back(device->second);

@@ -1,5 +1,6 @@
 #pragma once
-/// Placements on disk: `format: "emplace-placement"`, version 1, ops and devices by name. docs/file_formats.md.
+/// Placements on disk: `format: "emplace-placement"`, version 1, ops and devices by name.
+/// docs/file_formats.md.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,14 +19,17 @@ struct PlacementInfo {
   std::string graph_sha256;
   std::string method, executor;  ///< Who found it, who measured it.
   std::uint64_t seed = 0;
-  std::string created;           ///< "2026-01-31T12:34:56Z"
+  std::string created;  ///< "2026-01-31T12:34:56Z"
 };
 
 /// Complete or not at all. Errors: kIo.
-Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices, std::span<const DeviceId> placement,
-                            const Measurement& measured, const PlacementInfo& info);
+Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
+                            std::span<const DeviceId> placement, const Measurement& measured,
+                            const PlacementInfo& info);
 
-/// Errors: kIo; kInvalid if it is no placement, of another graph (by hash), names an unknown device or op, or leaves one out.
-Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph, const std::string& graph_sha256, const DeviceSet& devices);
+/// Errors: kIo; kInvalid if it is no placement, of another graph (by hash), names an unknown device or op, or
+/// leaves one out.
+Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
+                                 const std::string& graph_sha256, const DeviceSet& devices);
 
 }  // namespace emplace

@@ -11,7 +11,9 @@ namespace {
 
 constexpr Eigen::Index kShapeRows = 16;  // Four outputs of four dimensions.
 
-float scaled_dim(std::int64_t dim) { return static_cast<float>(std::log2(1.0 + static_cast<double>(dim)) / 16.0); }
+float scaled_dim(std::int64_t dim) {
+  return static_cast<float>(std::log2(1.0 + static_cast<double>(dim)) / 16.0);
+}
 
 }  // namespace
 
@@ -21,7 +23,8 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
   std::vector<std::size_t> count(graph.num_types(), 0), by_count(graph.num_types());
   for (std::uint32_t i = 0; i < n; ++i) ++count[index(graph.type(OpId{i}))];
   std::iota(by_count.begin(), by_count.end(), std::size_t{0});
-  std::stable_sort(by_count.begin(), by_count.end(), [&](std::size_t a, std::size_t b) { return count[a] > count[b]; });
+  std::stable_sort(by_count.begin(), by_count.end(),
+                   [&](std::size_t a, std::size_t b) { return count[a] > count[b]; });
   const std::size_t known = std::min(options.vocabulary, by_count.size());
   std::vector<std::uint32_t> column(graph.num_types(), static_cast<std::uint32_t>(known));
   for (std::size_t rank = 0; rank < known; ++rank) column[by_count[rank]] = static_cast<std::uint32_t>(rank);
@@ -32,7 +35,8 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
     return options.scaled ? static_cast<float>(bfs[op]) / static_cast<float>(n) : static_cast<float>(bfs[op]);
   };
   const std::size_t shape_rows = options.outputs * options.dims;
-  features.numbers = Matrix::Constant(static_cast<Eigen::Index>(shape_rows + 2 * options.neighbours), static_cast<Eigen::Index>(n), -1.0f);
+  features.numbers = Matrix::Constant(static_cast<Eigen::Index>(shape_rows + 2 * options.neighbours),
+                                      static_cast<Eigen::Index>(n), -1.0f);
   features.shape_sums = Matrix::Zero(kShapeRows, static_cast<Eigen::Index>(n));
   for (std::uint32_t i = 0; i < n; ++i) {
     const OpId op{i};
@@ -44,7 +48,8 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
       const auto shape = graph.shape(graph.output(op, k));
       for (std::size_t j = 0; j < shape.size(); ++j) {
         const float value = options.scaled ? scaled_dim(shape[j]) : static_cast<float>(shape[j]);
-        if (k < options.outputs && j < options.dims) numbers(static_cast<Eigen::Index>(k * options.dims + j)) = value;
+        if (k < options.outputs && j < options.dims)
+          numbers(static_cast<Eigen::Index>(k * options.dims + j)) = value;
         if (k < 4 && j < 4) sums(static_cast<Eigen::Index>(k * 4 + j)) = scaled_dim(shape[j]);
       }
       for (const OpId reader : graph.consumers(graph.output(op, k))) {
@@ -53,17 +58,21 @@ OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options) {
     }
     const auto inputs = graph.inputs(op);
     for (std::size_t j = 0; j < std::min(inputs.size(), options.neighbours); ++j) {
-      numbers(static_cast<Eigen::Index>(shape_rows + j)) = place(static_cast<std::uint32_t>(index(graph.producer(inputs[j]))));
+      numbers(static_cast<Eigen::Index>(shape_rows + j)) =
+          place(static_cast<std::uint32_t>(index(graph.producer(inputs[j]))));
     }
-    for (std::size_t j = 0; j < readers.size(); ++j) numbers(static_cast<Eigen::Index>(shape_rows + options.neighbours + j)) = place(readers[j]);
+    for (std::size_t j = 0; j < readers.size(); ++j)
+      numbers(static_cast<Eigen::Index>(shape_rows + options.neighbours + j)) = place(readers[j]);
   }
   return features;
 }
 
-Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features, std::span<const std::uint16_t> group_of_op, std::size_t groups) {
+Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
+                        std::span<const std::uint16_t> group_of_op, std::size_t groups) {
   const auto types = static_cast<Eigen::Index>(features.vocabulary_size);
   const Eigen::Index shapes = features.shape_sums.rows();
-  Matrix embedding = Matrix::Zero(types + shapes + static_cast<Eigen::Index>(groups), static_cast<Eigen::Index>(groups));
+  Matrix embedding =
+      Matrix::Zero(types + shapes + static_cast<Eigen::Index>(groups), static_cast<Eigen::Index>(groups));
   std::vector<float> size(groups, 0);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const std::uint16_t group = group_of_op[i];

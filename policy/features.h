@@ -14,23 +14,27 @@ struct OpFeatureOptions {
   std::size_t outputs = 6;       ///< Output shapes per op,
   std::size_t dims = 4;          ///< each of so many dimensions, padded with -1,
   std::size_t neighbours = 6;    ///< and so many inputs and outputs by BFS index, padded with -1.
-  /// Dimensions as log2(1 + dim) / 16 and BFS indices over the number of ops, so that all lie near [0, 1]. The paper gives
-  /// no scale; raw numbers up to 10^5 saturate the hidden layer.
+  /// Dimensions as log2(1 + dim) / 16 and BFS indices over the number of ops, so that all lie near [0, 1].
+  /// The paper gives no scale; raw numbers up to 10^5 saturate the hidden layer.
   bool scaled = true;
 };
 
-/// The Grouper's inputs.                                   Paper: Hierarchical 2018, section 2.1  [HIE-GROUPER-IN]
+/// The Grouper's inputs.                                   Paper: Hierarchical 2018, section 2.1
+/// [HIE-GROUPER-IN]
 struct OpFeatures {
-  std::vector<std::uint32_t> type;  ///< [ops] column of the type embedding; vocabulary_size - 1 is "any other type".
+  std::vector<std::uint32_t>
+      type;  ///< [ops] column of the type embedding; vocabulary_size - 1 is "any other type".
   std::size_t vocabulary_size = 0;
-  Matrix numbers;                   ///< [outputs · dims + 2 · neighbours, ops]
-  Matrix shape_sums;                ///< [shape_rows, ops] what a group's embedding adds up: log-scaled first output dims.
+  Matrix numbers;     ///< [outputs · dims + 2 · neighbours, ops]
+  Matrix shape_sums;  ///< [shape_rows, ops] what a group's embedding adds up: log-scaled first output dims.
 };
 OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options);
 
 /// Embedding of each group: share of its ops by type ⊕ mean output shapes ⊕ 0/1 adjacency to the groups.
 ///   group_of_op [ops];   returns [vocabulary_size + shape rows + groups, groups]
-///                                                          Paper: Hierarchical 2018, section 2.2  [HIE-GROUP-EMB]
-Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features, std::span<const std::uint16_t> group_of_op, std::size_t groups);
+///                                                          Paper: Hierarchical 2018, section 2.2
+///                                                          [HIE-GROUP-EMB]
+Matrix group_embeddings(const OpGraph& graph, const OpFeatures& features,
+                        std::span<const std::uint16_t> group_of_op, std::size_t groups);
 
 }  // namespace emplace::policy

@@ -19,7 +19,8 @@ std::uint64_t name_hash(std::string_view name) {
 
 }  // namespace
 
-ParameterId ParameterStore::add(std::string name, Eigen::Index rows, Eigen::Index cols, Init init, std::uint64_t seed, float learning_scale) {
+ParameterId ParameterStore::add(std::string name, Eigen::Index rows, Eigen::Index cols, Init init,
+                                std::uint64_t seed, float learning_scale) {
   for (const Entry& entry : entries_) EMPLACE_CHECK(entry.name != name, name);
   const std::size_t begin = values_.size();
   values_.resize(begin + static_cast<std::size_t>(rows * cols), 0.0f);
@@ -51,14 +52,17 @@ void ParameterStore::clear_gradients() { std::fill(gradients_.begin(), gradients
 std::vector<std::pair<std::size_t, float>> ParameterStore::learning_scales() const {
   std::vector<std::pair<std::size_t, float>> scales;
   for (const Entry& entry : entries_) {
-    scales.emplace_back(entry.begin + static_cast<std::size_t>(entry.rows * entry.cols), entry.learning_scale);
+    scales.emplace_back(entry.begin + static_cast<std::size_t>(entry.rows * entry.cols),
+                        entry.learning_scale);
   }
   return scales;
 }
 
 Result<Unit> ParameterStore::load(std::span<const std::byte> bytes) {
   if (bytes.size() != values_.size() * sizeof(float)) {
-    return invalid("parameters", std::to_string(bytes.size()) + " bytes, this policy has " + std::to_string(values_.size() * sizeof(float)),
+    return invalid("parameters",
+                   std::to_string(bytes.size()) + " bytes, this policy has " +
+                       std::to_string(values_.size() * sizeof(float)),
                    "use the configuration that they were saved with");
   }
   if (!bytes.empty()) std::memcpy(values_.data(), bytes.data(), bytes.size());
@@ -68,7 +72,8 @@ Result<Unit> ParameterStore::load(std::span<const std::byte> bytes) {
 std::string ParameterStore::sha256() const {
   std::vector<std::size_t> order(entries_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return entries_[a].name < entries_[b].name; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return entries_[a].name < entries_[b].name; });
   Bytes text;
   const auto append = [&](const void* data, std::size_t size) {
     const auto* first = static_cast<const std::byte*>(data);

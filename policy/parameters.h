@@ -1,5 +1,6 @@
 #pragma once
-/// The numbers that a policy learns: named float32 matrices in one flat store, with their gradients beside them.
+/// The numbers that a policy learns: named float32 matrices in one flat store, with their gradients beside
+/// them.
 
 #include <Eigen/Core>
 #include <cstddef>
@@ -27,12 +28,14 @@ enum class Init : std::uint8_t {
   kGlorot,  ///< Uniform in ±sqrt(6 / (rows + cols)).
 };
 
-/// Thread: const members from any thread while nobody writes. A value: it copies, saves, loads, hashes and compares.
+/// Thread: const members from any thread while nobody writes. A value: it copies, saves, loads, hashes and
+/// compares.
 class ParameterStore {
  public:
   /// Adds a [rows, cols] matrix. Random starts depend on (seed, name) alone, never on the order of adding.
   /// `learning_scale` multiplies the learning rate of this matrix. @pre the name is new.
-  ParameterId add(std::string name, Eigen::Index rows, Eigen::Index cols, Init init, std::uint64_t seed, float learning_scale = 1);
+  ParameterId add(std::string name, Eigen::Index rows, Eigen::Index cols, Init init, std::uint64_t seed,
+                  float learning_scale = 1);
 
   std::size_t size() const { return values_.size(); }  ///< Floats in all.
   MatrixMap value(ParameterId id);
@@ -59,8 +62,8 @@ class ParameterStore {
     float learning_scale;
   };
   std::vector<Entry> entries_;
-  // Aligned always or never would do: sums over a matrix group their terms by its alignment, and a plain vector's varies
-  // from run to run.
+  // Aligned always or never would do: sums over a matrix group their terms by its alignment, and a plain
+  // vector's varies from run to run.
   using AlignedFloats = std::vector<float, Eigen::aligned_allocator<float>>;
   AlignedFloats values_, gradients_;
 };

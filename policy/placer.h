@@ -35,15 +35,16 @@ class Placer {
  public:
   virtual ~Placer() = default;
   virtual std::size_t placements_per_episode() const = 0;
-  /// Draws episode number `episode`: a pure function of the parameters, the run's seed and that number. `update` is the
-  /// number of updates done, for exploration that fades.
+  /// Draws episode number `episode`: a pure function of the parameters, the run's seed and that number.
+  /// `update` is the number of updates done, for exploration that fades.
   virtual Actions sample(std::uint64_t episode, std::uint64_t update) const = 0;
-  /// The placements that the actions stand for, constraints obeyed. Errors: kInvalid if the actions are not this policy's.
+  /// The placements that the actions stand for, constraints obeyed. Errors: kInvalid if the actions are not
+  /// this policy's.
   virtual Result<std::vector<Placement>> expand(const Actions& actions) const = 0;
   /// The likeliest placement, nothing drawn.
   virtual Placement greedy() const = 0;
-  /// Adds the gradient of the mean over episodes of E[advantage · log p] (to be descended) to the parameters' gradients.
-  /// Errors: kInvalid if an episode's actions are not this policy's.
+  /// Adds the gradient of the mean over episodes of E[advantage · log p] (to be descended) to the parameters'
+  /// gradients. Errors: kInvalid if an episode's actions are not this policy's.
   virtual Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) = 0;
 
   virtual ParameterStore& parameters() = 0;

@@ -40,8 +40,10 @@ Error io(const std::filesystem::path& directory, std::string_view what) {
 bool on_network(const std::filesystem::path& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) != 0) return false;
-  constexpr std::array<unsigned long, 4> kNetwork{0x6969 /* NFS */, 0xff534d42 /* CIFS */, 0xfe534d42 /* SMB2 */, 0x01021997 /* 9P */};
-  return std::find(kNetwork.begin(), kNetwork.end(), static_cast<unsigned long>(info.f_type)) != kNetwork.end();
+  constexpr std::array<unsigned long, 4> kNetwork{0x6969 /* NFS */, 0xff534d42 /* CIFS */,
+                                                  0xfe534d42 /* SMB2 */, 0x01021997 /* 9P */};
+  return std::find(kNetwork.begin(), kNetwork.end(), static_cast<unsigned long>(info.f_type)) !=
+         kNetwork.end();
 }
 
 template <class T>
@@ -75,7 +77,8 @@ std::uint64_t link(std::uint64_t before, const EpisodeRow& row, const Bytes& pla
   XXH3_state_t* state = XXH3_createState();
   XXH3_64bits_reset_withSeed(state, before);
   const auto add = [&](const void* data, std::size_t size) { XXH3_64bits_update(state, data, size); };
-  const std::array<std::uint64_t, 5> head{row.seq, row.episode, row.controller, row.policy_version, row.count};
+  const std::array<std::uint64_t, 5> head{row.seq, row.episode, row.controller, row.policy_version,
+                                          row.count};
   add(head.data(), sizeof head);
   add(placements.data(), placements.size());
   add(actions.data(), actions.size());
@@ -122,13 +125,15 @@ MeasurementRow read_measurement(SQLite::Statement& row) {
   return m;
 }
 constexpr const char* kMeasurementColumns =
-    "m.placement_id, m.episode, m.number, m.valid, m.step_time_s, m.bytes_over, m.bytes_moved, m.peak_bytes, m.host, m.executor, "
+    "m.placement_id, m.episode, m.number, m.valid, m.step_time_s, m.bytes_over, m.bytes_moved, m.peak_bytes, "
+    "m.host, m.executor, "
     "m.executor_kind, m.attempt, m.synthetic_share";
 
 }  // namespace
 
 struct RunDb::State {
-  State(const std::filesystem::path& path, int flags) : directory{path}, db{(path / "run.db").string(), flags, /*busy_timeout_ms=*/5000} {}
+  State(const std::filesystem::path& path, int flags)
+      : directory{path}, db{(path / "run.db").string(), flags, /*busy_timeout_ms=*/5000} {}
 
   std::filesystem::path directory;
   SQLite::Database db;
@@ -145,8 +150,10 @@ struct RunDb::State {
     db.exec("PRAGMA journal_mode=WAL");
     db.exec("PRAGMA synchronous=FULL");
     insert_episode = std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?)");
-    insert_measurement = std::make_unique<SQLite::Statement>(db, "INSERT INTO measurements VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
-    insert_update = std::make_unique<SQLite::Statement>(db, "INSERT INTO updates VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+    insert_measurement =
+        std::make_unique<SQLite::Statement>(db, "INSERT INTO measurements VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    insert_update =
+        std::make_unique<SQLite::Statement>(db, "INSERT INTO updates VALUES(?,?,?,?,?,?,?,?,?,?,?)");
     SQLite::Statement last{db, "SELECT seq, chain FROM episodes ORDER BY seq DESC LIMIT 1"};
     if (last.executeStep()) {
       last_seq = back(last.getColumn(0).getInt64());
@@ -170,12 +177,16 @@ RunDb::~RunDb() = default;
 Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& directory, const RunFacts& facts) {
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
-  if (failure || !std::filesystem::is_directory(directory)) return io(directory, "the run directory cannot be made; choose another with --run-dir");
+  if (failure || !std::filesystem::is_directory(directory))
+    return io(directory, "the run directory cannot be made; choose another with --run-dir");
   ::chmod(directory.c_str(), 0700);
   if (std::filesystem::exists(directory / "run.db")) {
-    return invalid(printable(directory.string()), "holds a run already", "go on with it by --resume, or choose another --run-dir");
+    return invalid(printable(directory.string()), "holds a run already",
+                   "go on with it by --resume, or choose another --run-dir");
   }
-  if (on_network(directory)) return io(directory, "lies on a network file system, where a database is not safe; use a local --run-dir");
+  if (on_network(directory))
+    return io(directory,
+              "lies on a network file system, where a database is not safe; use a local --run-dir");
   try {
     auto state = std::make_unique<State>(directory, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     state->db.exec("PRAGMA journal_mode=WAL");
@@ -184,8 +195,8 @@ Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& direct
     SQLite::Statement insert{state->db, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"};
     insert.bind(1, kSchemaVersion);
     int at = 2;
-    for (const std::string* text : {&facts.software_version, &facts.host, &facts.graph, &facts.graph_sha256, &facts.devices_json,
-                                    &facts.config_toml, &facts.method}) {
+    for (const std::string* text : {&facts.software_version, &facts.host, &facts.graph, &facts.graph_sha256,
+                                    &facts.devices_json, &facts.config_toml, &facts.method}) {
       insert.bind(at++, *text);
     }
     insert.bind(at++, sql(facts.seed));
@@ -202,9 +213,11 @@ Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& direct
 }
 
 Result<std::unique_ptr<RunDb>> RunDb::open(const std::filesystem::path& directory, bool writable) {
-  if (!std::filesystem::exists(directory / "run.db")) return invalid(printable(directory.string()), "holds no run");
+  if (!std::filesystem::exists(directory / "run.db"))
+    return invalid(printable(directory.string()), "holds no run");
   try {
-    auto state = std::make_unique<State>(directory, writable ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY);
+    auto state =
+        std::make_unique<State>(directory, writable ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY);
     SQLite::Statement version{state->db, "SELECT schema_version FROM runs"};
     if (!version.executeStep() || version.getColumn(0).getInt() != kSchemaVersion) {
       return invalid(printable(directory.string()), "is a run of another version of emplace");
@@ -281,7 +294,8 @@ Result<Unit> RunDb::add_update(const UpdateRow& row) {
     u.bind(4, row.staleness_mean);
     u.bind(5, sql(row.staleness_max));
     int at = 6;
-    for (const double number : {row.gradient_norm, row.loss, row.entropy, row.learning_rate, row.wall_s}) u.bind(at++, number);
+    for (const double number : {row.gradient_norm, row.loss, row.entropy, row.learning_rate, row.wall_s})
+      u.bind(at++, number);
     u.bind(at, row.parameters_sha256);
     u.exec();
     ++state_->rows;
@@ -336,11 +350,14 @@ std::size_t RunDb::uncommitted_rows() const { return state_->rows; }
 
 Result<RunFacts> RunDb::facts() {
   return state_->guarded([&] {
-    SQLite::Statement q{state_->db, "SELECT software_version, host, graph, graph_sha256, devices, config, method, seed, started_wall_ns, num_ops, num_devices FROM runs"};
+    SQLite::Statement q{state_->db,
+                        "SELECT software_version, host, graph, graph_sha256, devices, config, method, seed, "
+                        "started_wall_ns, num_ops, num_devices FROM runs"};
     q.executeStep();
     RunFacts f;
     int at = 0;
-    for (std::string* text : {&f.software_version, &f.host, &f.graph, &f.graph_sha256, &f.devices_json, &f.config_toml, &f.method}) {
+    for (std::string* text : {&f.software_version, &f.host, &f.graph, &f.graph_sha256, &f.devices_json,
+                              &f.config_toml, &f.method}) {
       *text = q.getColumn(at++).getString();
     }
     f.seed = back(q.getColumn(at++).getInt64());
@@ -354,12 +371,14 @@ Result<RunFacts> RunDb::facts() {
 Result<Counters> RunDb::counters() {
   return state_->guarded([&] {
     SQLite::Statement q{state_->db,
-                        "SELECT (SELECT COUNT(*) FROM episodes), (SELECT COUNT(*) FROM measurements), (SELECT COUNT(*) FROM measurements WHERE valid = 1), "
+                        "SELECT (SELECT COUNT(*) FROM episodes), (SELECT COUNT(*) FROM measurements), "
+                        "(SELECT COUNT(*) FROM measurements WHERE valid = 1), "
                         "(SELECT COUNT(*) FROM updates), (SELECT COUNT(*) FROM checkpoints)"};
     q.executeStep();
     Counters c;
     int at = 0;
-    for (std::uint64_t* count : {&c.episodes, &c.measurements, &c.valid, &c.updates, &c.checkpoints}) *count = back(q.getColumn(at++).getInt64());
+    for (std::uint64_t* count : {&c.episodes, &c.measurements, &c.valid, &c.updates, &c.checkpoints})
+      *count = back(q.getColumn(at++).getInt64());
     return c;
   });
 }
@@ -375,7 +394,8 @@ Result<std::uint64_t> RunDb::next_episode() {
 Result<std::optional<BestRow>> RunDb::best() {
   auto found = state_->guarded([&]() -> std::optional<BestRow> {
     SQLite::Statement q{state_->db,
-                        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count FROM measurements m JOIN episodes e ON e.episode = m.episode "
+                        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count "
+                        "FROM measurements m JOIN episodes e ON e.episode = m.episode "
                         "WHERE m.valid = 1 ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
     if (!q.executeStep()) return std::nullopt;
     BestRow row;
@@ -386,7 +406,8 @@ Result<std::optional<BestRow>> RunDb::best() {
     const std::size_t count = q.getColumn(5).getUInt(), number = q.getColumn(2).getUInt();
     if (!all || count == 0 || number >= count) return row;
     const std::size_t ops = all->size() / count;
-    row.placement.assign(all->begin() + static_cast<std::ptrdiff_t>(number * ops), all->begin() + static_cast<std::ptrdiff_t>((number + 1) * ops));
+    row.placement.assign(all->begin() + static_cast<std::ptrdiff_t>(number * ops),
+                         all->begin() + static_cast<std::ptrdiff_t>((number + 1) * ops));
     return row;
   });
   if (!found) return found.error();
@@ -395,7 +416,9 @@ Result<std::optional<BestRow>> RunDb::best() {
 
 Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::size_t limit) {
   return state_->guarded([&] {
-    SQLite::Statement q{state_->db, "SELECT seq, episode, controller, policy_version, count, placements, actions FROM episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
+    SQLite::Statement q{state_->db,
+                        "SELECT seq, episode, controller, policy_version, count, placements, actions FROM "
+                        "episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
     q.bind(1, sql(from_seq));
     q.bind(2, sql(limit));
     std::vector<EpisodeRow> rows;
@@ -412,7 +435,8 @@ Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::siz
 Result<std::vector<MeasurementRow>> RunDb::measurements(std::uint64_t from_seq, std::size_t limit) {
   return state_->guarded([&] {
     SQLite::Statement q{state_->db, std::string{"SELECT "} + kMeasurementColumns +
-                                        " FROM measurements m JOIN episodes e ON e.episode = m.episode WHERE e.seq >= ? ORDER BY e.seq, m.number LIMIT ?"};
+                                        " FROM measurements m JOIN episodes e ON e.episode = m.episode WHERE "
+                                        "e.seq >= ? ORDER BY e.seq, m.number LIMIT ?"};
     q.bind(1, sql(from_seq));
     q.bind(2, sql(limit));
     std::vector<MeasurementRow> rows;
@@ -423,7 +447,10 @@ Result<std::vector<MeasurementRow>> RunDb::measurements(std::uint64_t from_seq, 
 
 Result<std::vector<UpdateRow>> RunDb::updates() {
   return state_->guarded([&] {
-    SQLite::Statement q{state_->db, "SELECT \"update\", policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss, entropy, learning_rate, wall_s, parameters_sha256 FROM updates ORDER BY 1"};
+    SQLite::Statement q{
+        state_->db,
+        "SELECT \"update\", policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss, "
+        "entropy, learning_rate, wall_s, parameters_sha256 FROM updates ORDER BY 1"};
     std::vector<UpdateRow> rows;
     while (q.executeStep()) {
       UpdateRow row;
@@ -433,7 +460,8 @@ Result<std::vector<UpdateRow>> RunDb::updates() {
       row.staleness_mean = q.getColumn(3).getDouble();
       row.staleness_max = back(q.getColumn(4).getInt64());
       int at = 5;
-      for (double* number : {&row.gradient_norm, &row.loss, &row.entropy, &row.learning_rate, &row.wall_s}) *number = q.getColumn(at++).getDouble();
+      for (double* number : {&row.gradient_norm, &row.loss, &row.entropy, &row.learning_rate, &row.wall_s})
+        *number = q.getColumn(at++).getDouble();
       row.parameters_sha256 = q.getColumn(at).getString();
       rows.push_back(std::move(row));
     }
@@ -443,7 +471,9 @@ Result<std::vector<UpdateRow>> RunDb::updates() {
 
 Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint() {
   return state_->guarded([&]() -> std::optional<CheckpointRow> {
-    SQLite::Statement q{state_->db, "SELECT policy_version, \"update\", sha256, parameters, optimizer FROM checkpoints ORDER BY policy_version DESC LIMIT 1"};
+    SQLite::Statement q{state_->db,
+                        "SELECT policy_version, \"update\", sha256, parameters, optimizer FROM checkpoints "
+                        "ORDER BY policy_version DESC LIMIT 1"};
     if (!q.executeStep()) return std::nullopt;
     CheckpointRow row;
     row.policy_version = back(q.getColumn(0).getInt64());
@@ -458,8 +488,11 @@ Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint() {
 Result<Unit> RunDb::verify() {
   auto followed = state_->guarded([&]() -> Result<Unit> {
     std::uint64_t chain = 0, expected_seq = 1;
-    SQLite::Statement q{state_->db, "SELECT seq, episode, controller, policy_version, count, placements, actions, chain FROM episodes ORDER BY seq"};
-    SQLite::Statement m{state_->db, std::string{"SELECT "} + kMeasurementColumns + " FROM measurements m WHERE m.episode = ? ORDER BY m.number"};
+    SQLite::Statement q{state_->db,
+                        "SELECT seq, episode, controller, policy_version, count, placements, actions, chain "
+                        "FROM episodes ORDER BY seq"};
+    SQLite::Statement m{state_->db, std::string{"SELECT "} + kMeasurementColumns +
+                                        " FROM measurements m WHERE m.episode = ? ORDER BY m.number"};
     while (q.executeStep()) {
       EpisodeRow row = read_episode_head(q);
       m.reset();
@@ -468,16 +501,20 @@ Result<Unit> RunDb::verify() {
       while (m.executeStep()) measurements.push_back(read_measurement(m));
       chain = link(chain, row, blob(q.getColumn(5)), blob(q.getColumn(6)), measurements);
       if (row.seq != expected_seq++ || chain != back(q.getColumn(7).getInt64())) {
-        return invalid(printable(state_->directory.string()) + ": run.db", "the record is damaged at episode number " + std::to_string(row.seq),
+        return invalid(printable(state_->directory.string()) + ": run.db",
+                       "the record is damaged at episode number " + std::to_string(row.seq),
                        "what came before it can be trusted");
       }
     }
     std::uint64_t acknowledged = 0;
     if (const auto head = read_file(state_->directory / "head.seq")) {
-      acknowledged = std::strtoull(std::string{reinterpret_cast<const char*>(head->data()), head->size()}.c_str(), nullptr, 10);
+      acknowledged = std::strtoull(
+          std::string{reinterpret_cast<const char*>(head->data()), head->size()}.c_str(), nullptr, 10);
     }
     if (expected_seq - 1 < acknowledged) {
-      return invalid(printable(state_->directory.string()) + ": run.db", "the record is shortened: " + std::to_string(expected_seq - 1) + " episodes of " + std::to_string(acknowledged));
+      return invalid(printable(state_->directory.string()) + ": run.db",
+                     "the record is shortened: " + std::to_string(expected_seq - 1) + " episodes of " +
+                         std::to_string(acknowledged));
     }
     return Unit{};
   });

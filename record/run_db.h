@@ -1,6 +1,6 @@
 #pragma once
-/// What is kept of a run: one SQLite file in the run directory, readable by any SQLite tool while the run goes on.
-/// docs/run_database.md describes the tables.
+/// What is kept of a run: one SQLite file in the run directory, readable by any SQLite tool while the run
+/// goes on. docs/run_database.md describes the tables.
 
 #include <cstdint>
 #include <filesystem>
@@ -75,10 +75,11 @@ struct BestRow {
 /// Thread: one. Writes gather in a transaction until commit(), which returns when they are on disk.
 class RunDb {
  public:
-  /// Makes `directory` (0700) and the database in it. Errors: kInvalid if it holds a run already; kIo if it cannot be
-  /// written or lies on a network file system.
+  /// Makes `directory` (0700) and the database in it. Errors: kInvalid if it holds a run already; kIo if it
+  /// cannot be written or lies on a network file system.
   static Result<std::unique_ptr<RunDb>> create(const std::filesystem::path& directory, const RunFacts& facts);
-  /// Opens an existing run, to go on (`writable`) or to read. Errors: kInvalid if there is none, or it is damaged.
+  /// Opens an existing run, to go on (`writable`) or to read. Errors: kInvalid if there is none, or it is
+  /// damaged.
   static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable);
   ~RunDb();
   RunDb(const RunDb&) = delete;

@@ -19,15 +19,18 @@ std::string percent(double share) {
 
 /// Display width: bytes that begin a UTF-8 character.
 std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
 
-std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s, const std::vector<std::string>& device_names) {
+std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
+                         const std::vector<std::string>& device_names) {
   std::size_t fastest = rows.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const bool better = fastest == rows.size() || rows[i].measurement.step_time_s < rows[fastest].measurement.step_time_s;
+    const bool better =
+        fastest == rows.size() || rows[i].measurement.step_time_s < rows[fastest].measurement.step_time_s;
     if (rows[i].found && rows[i].measurement.valid && better) fastest = i;
   }
   std::vector<Cells> table{{"", "method", "step time", "above bound"}};
@@ -41,7 +44,9 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
     } else {
       const Measurement& m = row.measurement;
       cells.push_back(m.valid ? format_seconds(m.step_time_s) : "does not fit");
-      cells.push_back(!m.valid ? "+" + format_bytes(m.bytes_over) : lower_bound_s > 0 ? percent(m.step_time_s / lower_bound_s - 1) : "");
+      cells.push_back(!m.valid            ? "+" + format_bytes(m.bytes_over)
+                      : lower_bound_s > 0 ? percent(m.step_time_s / lower_bound_s - 1)
+                                          : "");
       for (const std::int64_t peak : m.peak_bytes) cells.push_back(format_bytes(peak));
       cells.push_back(format_bytes(m.bytes_moved));
       cells.push_back(std::to_string(row.evaluations));
@@ -66,7 +71,8 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }
-  if (lower_bound_s > 0) out += "\nno placement takes less than " + format_seconds(lower_bound_s) + " (proven bound)\n";
+  if (lower_bound_s > 0)
+    out += "\nno placement takes less than " + format_seconds(lower_bound_s) + " (proven bound)\n";
   return out;
 }
 

@@ -12,15 +12,16 @@ namespace emplace::record {
 /// One method's answer.
 struct TableRow {
   std::string method;
-  bool found = false;       ///< False: `note` says why there is nothing.
+  bool found = false;  ///< False: `note` says why there is nothing.
   Measurement measurement;
   std::uint64_t evaluations = 0;
   double wall_s = 0;
   std::string note;
 };
 
-/// Rows in the order given, the fastest valid one marked; gap is (step time / bound − 1). Lines end in '\n'; no control
-/// characters. `device_names` head the memory columns.
-std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s, const std::vector<std::string>& device_names);
+/// Rows in the order given, the fastest valid one marked; gap is (step time / bound − 1). Lines end in '\n';
+/// no control characters. `device_names` head the memory columns.
+std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
+                         const std::vector<std::string>& device_names);
 
 }  // namespace emplace::record

@@ -10,8 +10,9 @@
 
 namespace emplace::record {
 
-/// JSON: relative microseconds as numbers, sorted; one process per device with a track for its ops and one for its outgoing
-/// copies, neither ever overlapping itself; each copy is tied to its reader's device by a flow with a small id.
+/// JSON: relative microseconds as numbers, sorted; one process per device with a track for its ops and one
+/// for its outgoing copies, neither ever overlapping itself; each copy is tied to its reader's device by a
+/// flow with a small id.
 std::string chrome_trace(const OpGraph& graph, const DeviceSet& devices, const Schedule& schedule);
 
 }  // namespace emplace::record

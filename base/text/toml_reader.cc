@@ -33,7 +33,9 @@ struct TomlDocument::State {
     if (std::find(known.begin(), known.end(), key) == known.end()) known.emplace_back(key);
     return visited[number].table->get(key);
   }
-  std::string at(const toml::source_region& source) const { return name + ":" + std::to_string(source.begin.line); }
+  std::string at(const toml::source_region& source) const {
+    return name + ":" + std::to_string(source.begin.line);
+  }
 };
 
 Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string_view where) {
@@ -53,7 +55,8 @@ Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string_view
 Result<TomlDocument> TomlDocument::load(const std::filesystem::path& path) {
   const auto bytes = read_file(path, std::size_t{16} << 20);
   if (!bytes) return bytes.error();
-  return parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, printable(path.filename().string()));
+  return parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+               printable(path.filename().string()));
 }
 
 TomlTable TomlDocument::root() { return {state_, state_->visit(state_->root)}; }
@@ -82,7 +85,8 @@ std::string TomlTable::where(std::string_view key) const {
 
 void TomlTable::fail(std::string_view key, std::string_view what, std::string_view cure) {
   if (state_->error) return;
-  state_->error = invalid(where(key), key.empty() ? std::string{what} : "'" + std::string{key} + "' " + std::string{what}, cure);
+  state_->error = invalid(
+      where(key), key.empty() ? std::string{what} : "'" + std::string{key} + "' " + std::string{what}, cure);
 }
 
 std::optional<std::string> TomlTable::text(std::string_view key) {
@@ -134,15 +138,23 @@ std::optional<T> TomlTable::unit(std::string_view key, Parse parse) {
   const toml::node* node = state_->get(number_, key);
   if (node == nullptr) return std::nullopt;
   const auto* value = node->as_string();
-  if (value == nullptr) return fail(key, "must be a text with a unit", "write it like \"12GiB\", \"7.6GB/s\" or \"25us\""), std::nullopt;
+  if (value == nullptr)
+    return fail(key, "must be a text with a unit", "write it like \"12GiB\", \"7.6GB/s\" or \"25us\""),
+           std::nullopt;
   const auto parsed = parse(value->get());
   if (!parsed) return fail(key, "= " + parsed.error().context), std::nullopt;
   return *parsed;
 }
 
-std::optional<std::int64_t> TomlTable::bytes(std::string_view key) { return unit<std::int64_t>(key, parse_bytes); }
-std::optional<double> TomlTable::bytes_per_s(std::string_view key) { return unit<double>(key, parse_bytes_per_s); }
-std::optional<double> TomlTable::flops_per_s(std::string_view key) { return unit<double>(key, parse_flops_per_s); }
+std::optional<std::int64_t> TomlTable::bytes(std::string_view key) {
+  return unit<std::int64_t>(key, parse_bytes);
+}
+std::optional<double> TomlTable::bytes_per_s(std::string_view key) {
+  return unit<double>(key, parse_bytes_per_s);
+}
+std::optional<double> TomlTable::flops_per_s(std::string_view key) {
+  return unit<double>(key, parse_flops_per_s);
+}
 std::optional<double> TomlTable::seconds(std::string_view key) { return unit<double>(key, parse_seconds); }
 
 std::optional<TomlTable> TomlTable::table(std::string_view key) {
@@ -157,10 +169,13 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key) {
   std::vector<TomlTable> list;
   if (node == nullptr) return list;
   const auto* array = node->as_array();
-  if (array == nullptr) return fail(key, "must be a list of tables", "write [[" + std::string{key} + "]]"), list;
+  if (array == nullptr)
+    return fail(key, "must be a list of tables", "write [[" + std::string{key} + "]]"), list;
   for (const toml::node& element : *array) {
     const auto* value = element.as_table();
-    if (value == nullptr) return fail(key, "must be a list of tables", "write [[" + std::string{key} + "]]"), std::vector<TomlTable>{};
+    if (value == nullptr)
+      return fail(key, "must be a list of tables", "write [[" + std::string{key} + "]]"),
+             std::vector<TomlTable>{};
     list.push_back(TomlTable{state_, state_->visit(*value)});
   }
   return list;

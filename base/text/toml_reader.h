@@ -23,7 +23,8 @@ class TomlDocument {
   static Result<TomlDocument> parse(std::string_view text, std::string_view where);
 
   TomlTable root();
-  /// The first error of any getter, or an unknown key of a table that was asked for keys (with the nearest known one).
+  /// The first error of any getter, or an unknown key of a table that was asked for keys (with the nearest
+  /// known one).
   Result<Unit> finish();
 
  private:
@@ -32,20 +33,21 @@ class TomlDocument {
   std::shared_ptr<State> state_;
 };
 
-/// One table. A getter returns nothing if the key is absent, or if it is of the wrong kind, which finish() reports.
+/// One table. A getter returns nothing if the key is absent, or if it is of the wrong kind, which finish()
+/// reports.
 class TomlTable {
  public:
   std::optional<std::string> text(std::string_view key);
-  std::optional<double> number(std::string_view key);         ///< Whole numbers too.
+  std::optional<double> number(std::string_view key);  ///< Whole numbers too.
   std::optional<std::int64_t> integer(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::vector<std::string>> texts(std::string_view key);
-  std::optional<std::int64_t> bytes(std::string_view key);    ///< "12GiB" [B]
-  std::optional<double> bytes_per_s(std::string_view key);    ///< "12GB/s"
-  std::optional<double> flops_per_s(std::string_view key);    ///< "4.29TFLOP/s"
-  std::optional<double> seconds(std::string_view key);        ///< "25us"
+  std::optional<std::int64_t> bytes(std::string_view key);  ///< "12GiB" [B]
+  std::optional<double> bytes_per_s(std::string_view key);  ///< "12GB/s"
+  std::optional<double> flops_per_s(std::string_view key);  ///< "4.29TFLOP/s"
+  std::optional<double> seconds(std::string_view key);      ///< "25us"
   std::optional<TomlTable> table(std::string_view key);
-  std::vector<TomlTable> tables(std::string_view key);        ///< [[key]], in order; empty if absent.
+  std::vector<TomlTable> tables(std::string_view key);  ///< [[key]], in order; empty if absent.
 
   /// "file:line", of the key if given and present, for the caller's own errors.
   std::string where(std::string_view key = {}) const;
@@ -54,7 +56,8 @@ class TomlTable {
 
  private:
   friend class TomlDocument;
-  TomlTable(std::shared_ptr<TomlDocument::State> state, std::size_t number) : state_{std::move(state)}, number_{number} {}
+  TomlTable(std::shared_ptr<TomlDocument::State> state, std::size_t number)
+      : state_{std::move(state)}, number_{number} {}
   template <class T, class Parse>
   std::optional<T> unit(std::string_view key, Parse parse);
 

@@ -7,11 +7,12 @@
 
 namespace emplace {
 
-/// The candidate with the smallest edit distance to `word`, or empty if none is near (more than half its length away).
+/// The candidate with the smallest edit distance to `word`, or empty if none is near (more than half its
+/// length away).
 std::string_view nearest_word(std::string_view word, std::span<const std::string_view> candidates);
 
-/// `text` with control characters shown as \xNN (a newline as \n), so that no name from a file can move a cursor.
-/// UTF-8 passes, except C1 controls. Cut to `max_length` bytes with "…" if longer.
+/// `text` with control characters shown as \xNN (a newline as \n), so that no name from a file can move a
+/// cursor. UTF-8 passes, except C1 controls. Cut to `max_length` bytes with "…" if longer.
 std::string printable(std::string_view text, std::size_t max_length = 200);
 
 }  // namespace emplace

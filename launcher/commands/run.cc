@@ -13,7 +13,9 @@ namespace {
 class Run final : public Command {
  public:
   std::string_view name() const override { return "run"; }
-  std::string_view summary() const override { return "Start every actor of a config and learn until the budget is spent"; }
+  std::string_view summary() const override {
+    return "Start every actor of a config and learn until the budget is spent";
+  }
   void declare(Options& options) override {
     options.optional_operand("CONFIG", config_, "Config file; configs/reference.toml lists every key")
         .repeated("--set", settings_, "KEY=VALUE that overrides the config, e.g. --set policy.groups=32")
@@ -37,7 +39,8 @@ class Run final : public Command {
     if (console.options().seed_given) request.seed = console.seed();
     request.json = console.json();
     request.quiet = !console.shows_progress();
-    if (config_.empty() && !resume_) return invalid("run", "needs a config", "name one, or go on with a run by --resume --run-dir DIR");
+    if (config_.empty() && !resume_)
+      return invalid("run", "needs a config", "name one, or go on with a run by --resume --run-dir DIR");
     const auto status = launcher::run(request);
     if (!status) return status.error();
     return static_cast<ExitStatus>(*status);
@@ -54,7 +57,9 @@ class Run final : public Command {
 class NodeCommand final : public Command {
  public:
   std::string_view name() const override { return "node"; }
-  std::string_view summary() const override { return "The process that holds the actors of a run; started by `run`, not by hand"; }
+  std::string_view summary() const override {
+    return "The process that holds the actors of a run; started by `run`, not by hand";
+  }
   void declare(Options& options) override {
     options.required("--config", config_, "Resolved config of the run")
         .required("--dir", directory_, "Where this start of the run is kept")

@@ -19,22 +19,31 @@ namespace {
 template <class Config, class Visit>
 void each_field(Config& c, Visit visit) {
   visit("run", "seed", c.run.seed, "Decides every random number of the run.");
-  visit("run", "budget", c.run.budget, "Wall time of the whole run; shared evenly by its starts. \"0s\": no limit.");
+  visit("run", "budget", c.run.budget,
+        "Wall time of the whole run; shared evenly by its starts. \"0s\": no limit.");
   visit("run", "episodes", c.run.episodes, "Ends each start after so many episodes; 0: no limit.");
   visit("run", "dir", c.run.dir, "Run directory; empty: runs/NAME-TIME.");
-  visit("run", "deterministic", c.run.deterministic, "Same bits for the same seed, whatever the timing; slower.");
-  visit("run", "lag", c.run.lag, "Deterministic only: updates between drawing an episode and learning from it.");
-  visit("run", "starts", c.run.starts, "Policies to learn, one after the other: \"scratch\", \"best-baseline\".");
+  visit("run", "deterministic", c.run.deterministic,
+        "Same bits for the same seed, whatever the timing; slower.");
+  visit("run", "lag", c.run.lag,
+        "Deterministic only: updates between drawing an episode and learning from it.");
+  visit("run", "starts", c.run.starts,
+        "Policies to learn, one after the other: \"scratch\", \"best-baseline\".");
   visit("input", "graph", c.input.graph, "Graph file.");
   visit("input", "devices", c.input.devices, "Device file.");
   visit("input", "reserve", c.input.reserve, "Share of each device's memory to keep free.");
   visit("pipeline", "controllers", c.pipeline.controllers, "Samplers, each with a baseline of its own.");
-  visit("pipeline", "max_outstanding", c.pipeline.max_outstanding, "Episodes of a sampler on their way at once.");
+  visit("pipeline", "max_outstanding", c.pipeline.max_outstanding,
+        "Episodes of a sampler on their way at once.");
   visit("pipeline", "batch_episodes", c.pipeline.batch_episodes, "Episodes per update.");
-  visit("pipeline", "placements_per_lease", c.pipeline.placements_per_lease, "Most placements that go to an executor in one message.");
-  visit("pipeline", "max_staleness", c.pipeline.max_staleness, "Versions after which an episode teaches nothing any more.");
-  visit("executor", "kind", c.executor.kind, "\"sim\", or \"fake\": the simulator that takes `delay` per placement.");
-  visit("executor", "dispatch", c.executor.dispatch, "Which ready op a device runs first: \"program\" or \"fifo\".");
+  visit("pipeline", "placements_per_lease", c.pipeline.placements_per_lease,
+        "Most placements that go to an executor in one message.");
+  visit("pipeline", "max_staleness", c.pipeline.max_staleness,
+        "Versions after which an episode teaches nothing any more.");
+  visit("executor", "kind", c.executor.kind,
+        "\"sim\", or \"fake\": the simulator that takes `delay` per placement.");
+  visit("executor", "dispatch", c.executor.dispatch,
+        "Which ready op a device runs first: \"program\" or \"fifo\".");
   visit("executor", "count", c.executor.count, "Executors.");
   visit("executor", "window", c.executor.window, "Placements in flight at one executor, at most.");
   visit("executor", "delay", c.executor.delay, "Fake only: time per placement.");
@@ -45,41 +54,61 @@ void each_field(Config& c, Visit visit) {
   visit("policy", "grouper_hidden", c.policy.grouper_hidden, "Hidden size of the Grouper. Paper: 64.");
   visit("policy", "type_embedding", c.policy.type_embedding, "Size of an op type's embedding. Paper: 20.");
   visit("policy", "vocabulary", c.policy.vocabulary, "Op types with an embedding of their own. Paper: 200.");
-  visit("policy", "placements", c.policy.placements, "Placements per grouping, k of Eqs. 4 and 6. Paper: 4. For \"random\": per message.");
-  visit("policy", "feature_outputs", c.policy.feature_outputs, "Output shapes that the Grouper sees. Paper: 6.");
+  visit("policy", "placements", c.policy.placements,
+        "Placements per grouping, k of Eqs. 4 and 6. Paper: 4. For \"random\": per message.");
+  visit("policy", "feature_outputs", c.policy.feature_outputs,
+        "Output shapes that the Grouper sees. Paper: 6.");
   visit("policy", "feature_dims", c.policy.feature_dims, "Dimensions of each. Paper: 4.");
-  visit("policy", "feature_neighbours", c.policy.feature_neighbours, "Inputs and outputs that it sees by BFS index. Paper: 6.");
+  visit("policy", "feature_neighbours", c.policy.feature_neighbours,
+        "Inputs and outputs that it sees by BFS index. Paper: 6.");
   visit("policy", "tanh_constant", c.policy.tanh_constant, "C. Paper: 5.");
   visit("policy", "temperature", c.policy.temperature, "T. Paper: 10.");
   visit("policy", "noise", c.policy.noise, "Deviation of the noise on the logits. Paper: at most 0.1,");
   visit("policy", "noise_updates", c.policy.noise_updates, "for so many updates. Paper: 500.");
   visit("policy", "learning_rate", c.policy.learning_rate, "Of Adam. Paper: 0.1.");
-  visit("policy", "learning_rate_decay", c.policy.learning_rate_decay, "Factor on it; the authors' code: 0.95,");
+  visit("policy", "learning_rate_decay", c.policy.learning_rate_decay,
+        "Factor on it; the authors' code: 0.95,");
   visit("policy", "decay_every", c.policy.decay_every, "every so many updates,");
   visit("policy", "decay_from", c.policy.decay_from, "from this one on.");
-  visit("policy", "clip_norm", c.policy.clip_norm, "Global norm that a gradient is cut to; 0: never. Paper: 1.");
+  visit("policy", "clip_norm", c.policy.clip_norm,
+        "Global norm that a gradient is cut to; 0: never. Paper: 1.");
   visit("policy", "entropy", c.policy.entropy, "Weight of an entropy bonus. Paper: none.");
-  visit("policy", "scaled_features", c.policy.scaled_features, "Bring the Grouper's inputs near [0, 1]; the paper gives no scale.");
-  visit("policy", "sees_group", c.policy.sees_group, "Feed the decoder the group at hand beside the last device. Paper: false.");
-  visit("policy", "start_at_scopes", c.policy.start_at_scopes, "Start the Grouper at the graph's scopes, merged to `groups`. Paper: false.");
-  visit("policy", "share_time_steps", c.policy.share_time_steps, "Groups of one scope in different time steps share a row of the table.");
-  visit("policy", "grouper_scale", c.policy.grouper_scale, "Learning rate of the Grouper, relative to the Placer's. Paper: 1.");
-  visit("policy", "grouper_confidence", c.policy.grouper_confidence, "Logit of the scope that an op starts in, with start_at_scopes.");
-  visit("policy", "table_scale", c.policy.table_scale, "> 0: device logits per group are learned too, at this relative rate. Paper: 0.");
-  visit("policy", "start_probability", c.policy.start_probability, "How surely a policy started at a baseline repeats it, per group.");
-  visit("reward", "transform", c.reward.transform, "Cost of a step time: \"id\", \"sqrt\", \"log\". Paper: sqrt.");
-  visit("reward", "failing_signal", c.reward.failing_signal, "Cost of a placement that does not fit. Paper: 10.");
-  visit("reward", "graded_memory", c.reward.graded_memory, "Grade such a placement by the bytes above the caps instead. Paper: false.");
+  visit("policy", "scaled_features", c.policy.scaled_features,
+        "Bring the Grouper's inputs near [0, 1]; the paper gives no scale.");
+  visit("policy", "sees_group", c.policy.sees_group,
+        "Feed the decoder the group at hand beside the last device. Paper: false.");
+  visit("policy", "start_at_scopes", c.policy.start_at_scopes,
+        "Start the Grouper at the graph's scopes, merged to `groups`. Paper: false.");
+  visit("policy", "share_time_steps", c.policy.share_time_steps,
+        "Groups of one scope in different time steps share a row of the table.");
+  visit("policy", "grouper_scale", c.policy.grouper_scale,
+        "Learning rate of the Grouper, relative to the Placer's. Paper: 1.");
+  visit("policy", "grouper_confidence", c.policy.grouper_confidence,
+        "Logit of the scope that an op starts in, with start_at_scopes.");
+  visit("policy", "table_scale", c.policy.table_scale,
+        "> 0: device logits per group are learned too, at this relative rate. Paper: 0.");
+  visit("policy", "start_probability", c.policy.start_probability,
+        "How surely a policy started at a baseline repeats it, per group.");
+  visit("reward", "transform", c.reward.transform,
+        "Cost of a step time: \"id\", \"sqrt\", \"log\". Paper: sqrt.");
+  visit("reward", "failing_signal", c.reward.failing_signal,
+        "Cost of a placement that does not fit. Paper: 10.");
+  visit("reward", "graded_memory", c.reward.graded_memory,
+        "Grade such a placement by the bytes above the caps instead. Paper: false.");
   visit("reward", "penalty_base", c.reward.penalty_base, "Graded: added at once,");
   visit("reward", "penalty_per_gb", c.reward.penalty_per_gb, "and so much per 10^9 bytes.");
   visit("reward", "baseline_decay", c.reward.baseline_decay, "Of the moving average. Authors' code: 0.9.");
-  visit("reward", "baseline_from_failing_signal", c.reward.baseline_from_failing_signal, "Start it there instead of at the first episode's mean.");
-  visit("reward", "normalise", c.reward.normalise, "Divide advantages by a running deviation of the costs. Paper: false.");
-  visit("reward", "valid_only_after", c.reward.valid_only_after, "Updates after which only placements that fit teach. Paper: 500.");
+  visit("reward", "baseline_from_failing_signal", c.reward.baseline_from_failing_signal,
+        "Start it there instead of at the first episode's mean.");
+  visit("reward", "normalise", c.reward.normalise,
+        "Divide advantages by a running deviation of the costs. Paper: false.");
+  visit("reward", "valid_only_after", c.reward.valid_only_after,
+        "Updates after which only placements that fit teach. Paper: 500.");
   visit("compare", "baselines", c.compare.baselines, "What the learned placement is promised to beat.");
   visit("record", "commit_every", c.record.commit_every, "Longest wait of a row for its commit.");
   visit("record", "commit_rows", c.record.commit_rows, "Rows that are committed without waiting.");
-  visit("record", "checkpoint_every", c.record.checkpoint_every, "Updates between checkpoints; 0: only at the end.");
+  visit("record", "checkpoint_every", c.record.checkpoint_every,
+        "Updates between checkpoints; 0: only at the end.");
 }
 
 /// Reads one field if the file has it.
@@ -87,18 +116,22 @@ struct Reader {
   TomlTable table;
 
   template <std::unsigned_integral T>
-    requires(!std::same_as<T, bool>)
-  void operator()(const char* key, T& field) {
+  requires(!std::same_as<T, bool>) void operator()(const char* key, T& field) {
     const auto value = table.integer(key);
     if (!value) return;
-    if (*value < 0 || static_cast<std::uint64_t>(*value) > std::numeric_limits<T>::max()) return table.fail(key, "is out of range");
+    if (*value < 0 || static_cast<std::uint64_t>(*value) > std::numeric_limits<T>::max())
+      return table.fail(key, "is out of range");
     field = static_cast<T>(*value);
   }
   void operator()(const char* key, bool& field) { field = table.boolean(key).value_or(field); }
   void operator()(const char* key, double& field) { field = table.number(key).value_or(field); }
   void operator()(const char* key, std::string& field) { field = table.text(key).value_or(field); }
-  void operator()(const char* key, std::vector<std::string>& field) { field = table.texts(key).value_or(field); }
-  void operator()(const char* key, Duration& field) { field.seconds = table.seconds(key).value_or(field.seconds); }
+  void operator()(const char* key, std::vector<std::string>& field) {
+    field = table.texts(key).value_or(field);
+  }
+  void operator()(const char* key, Duration& field) {
+    field.seconds = table.seconds(key).value_or(field.seconds);
+  }
 };
 
 std::string toml_text(std::string_view text) {
@@ -111,10 +144,7 @@ std::string toml_text(std::string_view text) {
 }
 std::string shown(bool value) { return value ? "true" : "false"; }
 template <std::unsigned_integral T>
-  requires(!std::same_as<T, bool>)
-std::string shown(T value) {
-  return std::to_string(value);
-}
+requires(!std::same_as<T, bool>) std::string shown(T value) { return std::to_string(value); }
 std::string shown(double value) {
   std::array<char, 32> text{};
   const auto [end, failure] = std::to_chars(text.data(), text.data() + text.size(), value);
@@ -130,7 +160,10 @@ std::string shown(const std::vector<std::string>& values) {
 std::string shown(const Duration& value) {
   const double ms = value.seconds * 1e3;
   const bool whole_s = value.seconds == std::floor(value.seconds);
-  return toml_text(whole_s ? std::to_string(static_cast<long long>(value.seconds)) + "s" : shown(ms).substr(0, shown(ms).ends_with(".0") ? shown(ms).size() - 2 : std::string::npos) + "ms");
+  return toml_text(
+      whole_s
+          ? std::to_string(static_cast<long long>(value.seconds)) + "s"
+          : shown(ms).substr(0, shown(ms).ends_with(".0") ? shown(ms).size() - 2 : std::string::npos) + "ms");
 }
 
 Result<Unit> read_into(RunConfig& config, TomlDocument document) {
@@ -165,7 +198,8 @@ Result<RunConfig> load_config(const std::filesystem::path& path) {
   if (auto read = read_into(config, *std::move(document)); !read) return read.error();
   for (std::string* input : {&config.input.graph, &config.input.devices}) {
     const std::filesystem::path beside = path.parent_path() / *input;
-    if (!input->empty() && std::filesystem::exists(beside)) *input = std::filesystem::absolute(beside).lexically_normal().string();
+    if (!input->empty() && std::filesystem::exists(beside))
+      *input = std::filesystem::absolute(beside).lexically_normal().string();
   }
   return config;
 }
@@ -175,7 +209,8 @@ Result<Unit> set_option(RunConfig& config, std::string_view assignment) {
   if (equals == std::string_view::npos || dot == std::string_view::npos || dot > equals) {
     return invalid("--set " + printable(assignment, 80), "is not section.key=value");
   }
-  const std::string section{assignment.substr(0, dot)}, key{assignment.substr(dot + 1, equals - dot - 1)}, value{assignment.substr(equals + 1)};
+  const std::string section{assignment.substr(0, dot)}, key{assignment.substr(dot + 1, equals - dot - 1)},
+      value{assignment.substr(equals + 1)};
   const auto attempt = [&](const std::string& literal) -> Result<Unit> {
     auto document = TomlDocument::parse("[" + section + "]\n" + key + " = " + literal + "\n", "--set");
     if (!document) return document.error();
@@ -204,39 +239,52 @@ std::string to_toml(const RunConfig& config, bool documented) {
 }
 
 Result<Unit> check_config(const RunConfig& c) {
-  const auto one_of = [](const char* key, const std::string& value, std::initializer_list<std::string_view> words) -> Result<Unit> {
+  const auto one_of = [](const char* key, const std::string& value,
+                         std::initializer_list<std::string_view> words) -> Result<Unit> {
     if (std::find(words.begin(), words.end(), value) != words.end()) return Unit{};
     const std::vector<std::string_view> list{words};
     const std::string_view near = nearest_word(value, list);
     std::string all;
     for (const std::string_view word : words) all.append(all.empty() ? "use " : " or ").append(word);
-    return invalid(key, "= '" + printable(value, 40) + "' is unknown", near.empty() ? all : "did you mean '" + std::string{near} + "'?");
+    return invalid(key, "= '" + printable(value, 40) + "' is unknown",
+                   near.empty() ? all : "did you mean '" + std::string{near} + "'?");
   };
   const auto at_least = [](const char* key, double value, double least) -> Result<Unit> {
     if (value >= least) return Unit{};
     return invalid(key, "must be at least " + shown(least));
   };
-  for (const auto& checked :
-       {one_of("policy.method", c.policy.method, {"hierarchical", "random"}), one_of("executor.kind", c.executor.kind, {"sim", "fake"}),
-        one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}), one_of("reward.transform", c.reward.transform, {"id", "sqrt", "log"}),
-        at_least("pipeline.controllers", c.pipeline.controllers, 1), at_least("pipeline.max_outstanding", c.pipeline.max_outstanding, 1),
-        at_least("pipeline.batch_episodes", c.pipeline.batch_episodes, 1), at_least("pipeline.placements_per_lease", c.pipeline.placements_per_lease, 1),
-        at_least("executor.count", c.executor.count, 1), at_least("executor.window", c.executor.window, c.pipeline.placements_per_lease),
-        at_least("executor.delay_spread", c.executor.delay_spread, 1), at_least("policy.placements", c.policy.placements, 1),
-        at_least("policy.learning_rate", c.policy.learning_rate, 0), at_least("policy.groups", c.policy.groups, 1),
-        at_least("policy.decay_every", static_cast<double>(c.policy.decay_every), 1), at_least("record.commit_rows", c.record.commit_rows, 1),
-        at_least("input.reserve", c.input.reserve, 0)}) {
+  for (const auto& checked : {one_of("policy.method", c.policy.method, {"hierarchical", "random"}),
+                              one_of("executor.kind", c.executor.kind, {"sim", "fake"}),
+                              one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}),
+                              one_of("reward.transform", c.reward.transform, {"id", "sqrt", "log"}),
+                              at_least("pipeline.controllers", c.pipeline.controllers, 1),
+                              at_least("pipeline.max_outstanding", c.pipeline.max_outstanding, 1),
+                              at_least("pipeline.batch_episodes", c.pipeline.batch_episodes, 1),
+                              at_least("pipeline.placements_per_lease", c.pipeline.placements_per_lease, 1),
+                              at_least("executor.count", c.executor.count, 1),
+                              at_least("executor.window", c.executor.window, c.pipeline.placements_per_lease),
+                              at_least("executor.delay_spread", c.executor.delay_spread, 1),
+                              at_least("policy.placements", c.policy.placements, 1),
+                              at_least("policy.learning_rate", c.policy.learning_rate, 0),
+                              at_least("policy.groups", c.policy.groups, 1),
+                              at_least("policy.decay_every", static_cast<double>(c.policy.decay_every), 1),
+                              at_least("record.commit_rows", c.record.commit_rows, 1),
+                              at_least("input.reserve", c.input.reserve, 0)}) {
     if (!checked) return checked;
   }
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {
-    return invalid("pipeline.batch_episodes", "is more than controllers · max_outstanding", "no batch would ever be full");
+    return invalid("pipeline.batch_episodes", "is more than controllers · max_outstanding",
+                   "no batch would ever be full");
   }
   for (const std::string& start : c.run.starts) {
     if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
   }
   if (c.run.starts.empty()) return invalid("run.starts", "is empty", "use [\"scratch\"]");
-  if (c.run.budget.seconds <= 0 && c.run.episodes == 0) return invalid("run.budget", "is 0 and so is run.episodes", "one of them must end the run");
-  if (c.run.deterministic && c.run.episodes == 0) return invalid("run.deterministic", "needs run.episodes", "a run that ends by the clock cannot repeat itself");
+  if (c.run.budget.seconds <= 0 && c.run.episodes == 0)
+    return invalid("run.budget", "is 0 and so is run.episodes", "one of them must end the run");
+  if (c.run.deterministic && c.run.episodes == 0)
+    return invalid("run.deterministic", "needs run.episodes",
+                   "a run that ends by the clock cannot repeat itself");
   if (c.input.graph.empty()) return invalid("input.graph", "is missing");
   if (c.input.devices.empty()) return invalid("input.devices", "is missing");
   return Unit{};

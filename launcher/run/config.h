@@ -1,5 +1,6 @@
 #pragma once
-/// What `emplace run` is told: one struct of options with their defaults, one table of fields from which the reader,
+/// What `emplace run` is told: one struct of options with their defaults, one table of fields from which the
+/// reader,
 /// --set, the resolved copy and configs/reference.toml all come.
 
 #include <cstdint>
@@ -44,7 +45,8 @@ struct RunConfig {
   } executor;
   struct Policy {
     std::string method = "hierarchical";
-    std::uint32_t groups = 256, hidden = 256, grouper_hidden = 64, type_embedding = 20, vocabulary = 200, placements = 4;
+    std::uint32_t groups = 256, hidden = 256, grouper_hidden = 64, type_embedding = 20, vocabulary = 200,
+                  placements = 4;
     std::uint32_t feature_outputs = 6, feature_dims = 4, feature_neighbours = 6;
     double tanh_constant = 5, temperature = 10, noise = 0.1;
     std::uint64_t noise_updates = 500;
@@ -64,7 +66,8 @@ struct RunConfig {
     std::uint64_t valid_only_after = 500;
   } reward;
   struct Compare {
-    std::vector<std::string> baselines = {"single-cpu", "single-gpu", "random", "round-robin", "contiguous", "expert"};
+    std::vector<std::string> baselines = {"single-cpu",  "single-gpu", "random",
+                                          "round-robin", "contiguous", "expert"};
   } compare;
   struct Record {
     Duration commit_every{0.005};
@@ -74,12 +77,14 @@ struct RunConfig {
 };
 
 /// Reads a config; relative paths in [input] are looked up beside the file, then from the current folder.
-/// Errors: kIo; kInvalid with file and line: an unknown key (the nearest is named), a wrong kind, unit or value.
+/// Errors: kIo; kInvalid with file and line: an unknown key (the nearest is named), a wrong kind, unit or
+/// value.
 Result<RunConfig> load_config(const std::filesystem::path& path);
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where);
 /// "section.key=value", the value as TOML or as plain text. Errors: kInvalid.
 Result<Unit> set_option(RunConfig& config, std::string_view assignment);
-/// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what each means.
+/// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what
+/// each means.
 std::string to_toml(const RunConfig& config, bool documented);
 /// Values that no run can have. Errors: kInvalid, naming the key.
 Result<Unit> check_config(const RunConfig& config);

@@ -24,7 +24,8 @@ sigset_t handled_signals() {
   return set;
 }
 
-/// Stops the node on SIGTERM, on SIGHUP, or when standard input ends; lives on a thread of its own until told to end.
+/// Stops the node on SIGTERM, on SIGHUP, or when standard input ends; lives on a thread of its own until told
+/// to end.
 class StopWatch {
  public:
   explicit StopWatch(runtime::Node& node) : done_{::eventfd(0, EFD_CLOEXEC)} {
@@ -81,7 +82,9 @@ Result<Unit> run_head(const std::filesystem::path& config_path, const Start& sta
   if (start.name == "best-baseline") {
     auto baselines = find_baselines(**task, *config, clock);
     if (!baselines) return baselines.error();
-    if (baselines->best.empty()) return Error{Errc::kNoPlacement, "run.starts: no baseline fits this machine, so none can be started from"};
+    if (baselines->best.empty())
+      return Error{Errc::kNoPlacement,
+                   "run.starts: no baseline fits this machine, so none can be started from"};
     baseline = std::move(baselines->best);
   }
   runtime::NodeOptions options;
@@ -89,17 +92,21 @@ Result<Unit> run_head(const std::filesystem::path& config_path, const Start& sta
   options.known_type = &messages::is_known;
   auto node = runtime::Node::make(options, clock);
   if (!node) return node.error();
-  if (auto spawned = spawn_actors(**node, *config, *task, start, baseline, clock); !spawned) return spawned.error();
+  if (auto spawned = spawn_actors(**node, *config, *task, start, baseline, clock); !spawned)
+    return spawned.error();
   std::error_code ignored;
   std::filesystem::create_directories(start.directory / "log", ignored);
-  if (auto opened = runtime::open_log({(start.directory / "log" / "head").string()}); !opened) return opened.error();
+  if (auto opened = runtime::open_log({(start.directory / "log" / "head").string()}); !opened)
+    return opened.error();
   runtime::log(runtime::LogLevel::kInfo, "head", "started from " + start.name);
   const StopWatch watch{**node};
   const auto ended = (*node)->run();
-  runtime::log(runtime::LogLevel::kInfo, "head", ended ? "ended: " + *ended : "failed: " + ended.error().context);
+  runtime::log(runtime::LogLevel::kInfo, "head",
+               ended ? "ended: " + *ended : "failed: " + ended.error().context);
   runtime::close_log();
   if (!ended) return Error{Errc::kRunFailed, ended.error().context};
-  if (!ended->empty() && *ended != "signal" && *ended != "the launcher is gone") return Error{Errc::kRunFailed, *ended};
+  if (!ended->empty() && *ended != "signal" && *ended != "the launcher is gone")
+    return Error{Errc::kRunFailed, *ended};
   return Unit{};
 }
 

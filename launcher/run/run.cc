@@ -21,10 +21,14 @@ namespace {
 
 using nlohmann::json;
 
-/// Progress as people see it: one line that is rewritten on a terminal, a plain line every five seconds elsewhere.
+/// Progress as people see it: one line that is rewritten on a terminal, a plain line every five seconds
+/// elsewhere.
 class Progress {
  public:
-  Progress(bool quiet, const Clock& clock) : quiet_{quiet}, terminal_{::isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr}, clock_{clock} {}
+  Progress(bool quiet, const Clock& clock)
+      : quiet_{quiet},
+        terminal_{::isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr},
+        clock_{clock} {}
 
   void show(const std::string& start, const json& p, double baseline_s) {
     if (quiet_) return;
@@ -34,14 +38,17 @@ class Progress {
     shown_ = true;
     const double best = p.value("best_step_time_s", 0.0);
     const std::uint64_t measured = p.value("measurements", std::uint64_t{0});
-    std::string line = start + "  " + format_seconds(p.value("elapsed_s", 0.0)) + "  best " + (best > 0 ? format_seconds(best) : std::string{"none yet"});
+    std::string line = start + "  " + format_seconds(p.value("elapsed_s", 0.0)) + "  best " +
+                       (best > 0 ? format_seconds(best) : std::string{"none yet"});
     if (best > 0 && baseline_s > 0) {
       char versus[48];
       std::snprintf(versus, sizeof versus, " (%+.1f %% to the best baseline)", (best / baseline_s - 1) * 100);
       line += versus;
     }
-    line += "  updates " + std::to_string(p.value("updates", std::uint64_t{0})) + "  placements " + std::to_string(measured);
-    if (measured > 0) line += "  fit " + std::to_string(100 * p.value("valid", std::uint64_t{0}) / measured) + " %";
+    line += "  updates " + std::to_string(p.value("updates", std::uint64_t{0})) + "  placements " +
+            std::to_string(measured);
+    if (measured > 0)
+      line += "  fit " + std::to_string(100 * p.value("valid", std::uint64_t{0}) / measured) + " %";
     std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line.c_str());
     std::fflush(stderr);
     open_ = terminal_;
@@ -76,7 +83,8 @@ struct Outcome {
 std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 Result<RunConfig> resolve(const RunRequest& request) {
-  auto config = load_config(request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config);
+  auto config =
+      load_config(request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config);
   if (!config) return config;
   for (const std::string& setting : request.settings) {
     if (auto set = set_option(*config, setting); !set) return set.error();
@@ -85,11 +93,13 @@ Result<RunConfig> resolve(const RunRequest& request) {
   if (request.episodes) config->run.episodes = *request.episodes;
   if (request.budget_s) config->run.budget.seconds = *request.budget_s;
   if (auto checked = check_config(*config); !checked) return checked.error();
-  for (std::string* input : {&config->input.graph, &config->input.devices}) *input = std::filesystem::absolute(*input).lexically_normal().string();
+  for (std::string* input : {&config->input.graph, &config->input.devices})
+    *input = std::filesystem::absolute(*input).lexically_normal().string();
   return config;
 }
 
-std::filesystem::path choose_directory(const RunRequest& request, const RunConfig& config, const Clock& clock) {
+std::filesystem::path choose_directory(const RunRequest& request, const RunConfig& config,
+                                       const Clock& clock) {
   if (!request.run_dir.empty()) return request.run_dir;
   if (!config.run.dir.empty()) return config.run.dir;
   std::string time = format_wall(clock.wall());
@@ -97,15 +107,19 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
   return std::filesystem::path{"runs"} / (request.config.stem().string() + "-" + time);
 }
 
-/// Runs the head until it ends by itself; one that is killed comes back and goes on, at most five times a minute.
-Result<int> run_start(Outcome& outcome, const std::filesystem::path& config_path, double baseline_s, Progress& progress, const Clock& clock) {
+/// Runs the head until it ends by itself; one that is killed comes back and goes on, at most five times a
+/// minute.
+Result<int> run_start(Outcome& outcome, const std::filesystem::path& config_path, double baseline_s,
+                      Progress& progress, const Clock& clock) {
   const Nanos began = clock.now();
   runtime::RestartLimiter restarts{5};
   for (;;) {
     const double elapsed = std::chrono::duration<double>(clock.now() - began).count();
     Start& start = outcome.start;
     const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed);
-    std::vector<std::string> arguments{"node", "--config", config_path.string(), "--dir", start.directory.string(), "--start", start.name, "--budget", std::to_string(left) + "s"};
+    std::vector<std::string> arguments{
+        "node",     "--config", config_path.string(),      "--dir", start.directory.string(), "--start",
+        start.name, "--budget", std::to_string(left) + "s"};
     if (start.resume) arguments.emplace_back("--resume");
     const auto ended = supervise(program_path(), arguments, [&](const std::string& line) {
       json parsed = json::parse(line, nullptr, false);
@@ -119,12 +133,18 @@ Result<int> run_start(Outcome& outcome, const std::filesystem::path& config_path
     if (ended->received_signal != 0) return 128 + ended->received_signal;
     if (ended->signal == 0 && ended->exit_status == 0) return 0;
     if (ended->signal == 0) {
-      std::string why = ended->last_words.starts_with("error: ") ? ended->last_words.substr(7) : ended->last_words;
-      const Errc code = ended->exit_status == 2 ? Errc::kInvalid : ended->exit_status == 3 ? Errc::kNoPlacement : Errc::kRunFailed;
-      return Error{code, why.empty() ? "the head ended with status " + std::to_string(ended->exit_status) : std::move(why)};
+      std::string why =
+          ended->last_words.starts_with("error: ") ? ended->last_words.substr(7) : ended->last_words;
+      const Errc code = ended->exit_status == 2   ? Errc::kInvalid
+                        : ended->exit_status == 3 ? Errc::kNoPlacement
+                                                  : Errc::kRunFailed;
+      return Error{code, why.empty() ? "the head ended with status " + std::to_string(ended->exit_status)
+                                     : std::move(why)};
     }
     if (!restarts.allow(clock.now())) {
-      return Error{Errc::kRunFailed, "the head dies again and again: signal " + std::to_string(ended->signal) + "; its log is in " + (start.directory / "log").string()};
+      return Error{Errc::kRunFailed, "the head dies again and again: signal " +
+                                         std::to_string(ended->signal) + "; its log is in " +
+                                         (start.directory / "log").string()};
     }
     progress.note("the head was ended by signal " + std::to_string(ended->signal) + "; going on from run.db");
     start.resume = std::filesystem::exists(start.directory / "run.db");
@@ -142,7 +162,8 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
   record::TableRow& row = outcome.row;
-  row.method = config.policy.method + (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
+  row.method = config.policy.method +
+               (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
   row.evaluations = counters->measurements;
   row.wall_s = outcome.wall_s;
   row.note = "no placement fitted";
@@ -174,34 +195,43 @@ json outcome_json(const Outcome& o) {
 
 Result<int> run(const RunRequest& request) {
   const SystemClock clock;
-  if (request.resume && request.run_dir.empty()) return invalid("--resume", "needs --run-dir", "name the run to go on with");
+  if (request.resume && request.run_dir.empty())
+    return invalid("--resume", "needs --run-dir", "name the run to go on with");
   const auto config = resolve(request);
   if (!config) return config.error();
   const auto task = load_task(*config);
   if (!task) return task.error();
   const std::filesystem::path directory = choose_directory(request, *config, clock);
   if (!request.resume && std::filesystem::exists(directory / "run.db")) {
-    return invalid(printable(directory.string()), "holds a run already", "go on with it by --resume, or choose another --run-dir");
+    return invalid(printable(directory.string()), "holds a run already",
+                   "go on with it by --resume, or choose another --run-dir");
   }
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
-  if (failure) return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" + failure.message() + ")"};
+  if (failure)
+    return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" +
+                                failure.message() + ")"};
   const std::filesystem::path config_path = directory / "config.toml";
   if (auto written = write_file(config_path, to_toml(*config, false)); !written) return written.error();
 
   Progress progress{request.quiet, clock};
   const auto baselines = find_baselines(**task, *config, clock);
   if (!baselines) return baselines.error();
-  progress.note(printable((*task)->graph.name()) + ": " + std::to_string((*task)->graph.num_ops()) + " ops on " + std::to_string((*task)->devices.size()) +
-                " devices; best baseline " + (baselines->best.empty() ? "none fits" : baselines->best_method + " " + format_seconds(baselines->best_step_time_s)) +
+  progress.note(printable((*task)->graph.name()) + ": " + std::to_string((*task)->graph.num_ops()) +
+                " ops on " + std::to_string((*task)->devices.size()) + " devices; best baseline " +
+                (baselines->best.empty()
+                     ? "none fits"
+                     : baselines->best_method + " " + format_seconds(baselines->best_step_time_s)) +
                 "; run directory " + printable(directory.string()));
   std::vector<Outcome> outcomes;
   int status = 0;
   for (std::size_t s = 0; s < config->run.starts.size() && status == 0; ++s) {
     Outcome outcome;
-    outcome.start = {config->run.starts[s], s == 0 ? directory : directory / ("from-" + config->run.starts[s]),
-                     config->run.budget.seconds / static_cast<double>(config->run.starts.size()), request.resume};
-    if (request.resume && !std::filesystem::exists(outcome.start.directory / "run.db")) outcome.start.resume = false;
+    outcome.start = {
+        config->run.starts[s], s == 0 ? directory : directory / ("from-" + config->run.starts[s]),
+        config->run.budget.seconds / static_cast<double>(config->run.starts.size()), request.resume};
+    if (request.resume && !std::filesystem::exists(outcome.start.directory / "run.db"))
+      outcome.start.resume = false;
     const auto ended = run_start(outcome, config_path, baselines->best_step_time_s, progress, clock);
     if (!ended) return ended.error();
     status = *ended;
@@ -218,7 +248,8 @@ Result<int> run(const RunRequest& request) {
     summary["lower_bound_s"] = baselines->bound.seconds();
     summary["baseline_step_time_s"] = json::object();
     for (const record::TableRow& row : baselines->rows) {
-      summary["baseline_step_time_s"][row.method] = row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
+      summary["baseline_step_time_s"][row.method] =
+          row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
     }
     for (const Outcome& outcome : outcomes) summary["starts"].push_back(outcome_json(outcome));
     std::printf("%s\n", summary.dump().c_str());
@@ -229,14 +260,19 @@ Result<int> run(const RunRequest& request) {
     for (const Device& device : (*task)->devices.devices()) names.push_back(device.name);
     std::printf("\n%s", record::render_table(rows, baselines->bound.seconds(), names).c_str());
     for (const Outcome& outcome : outcomes) {
-      if (outcome.row.found && baselines->best_step_time_s > 0 && outcome.row.measurement.step_time_s >= baselines->best_step_time_s) {
-        std::printf("%s did not beat %s: use that placement instead\n", outcome.row.method.c_str(), baselines->best_method.c_str());
+      if (outcome.row.found && baselines->best_step_time_s > 0 &&
+          outcome.row.measurement.step_time_s >= baselines->best_step_time_s) {
+        std::printf("%s did not beat %s: use that placement instead\n", outcome.row.method.c_str(),
+                    baselines->best_method.c_str());
       }
     }
     std::printf("results: %s\n", printable(directory.string()).c_str());
   }
-  const bool any = std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) { return outcome.row.found; });
-  if (status == 0 && !any) return Error{Errc::kNoPlacement, "no placement that fits was found; give the devices more memory or the run more time"};
+  const bool any =
+      std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) { return outcome.row.found; });
+  if (status == 0 && !any)
+    return Error{Errc::kNoPlacement,
+                 "no placement that fits was found; give the devices more memory or the run more time"};
   return status;
 }
 

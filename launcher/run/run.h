@@ -1,5 +1,6 @@
 #pragma once
-/// `emplace run`: starts the head for each start of a config, shows how it goes, brings it back if it dies, and sums up.
+/// `emplace run`: starts the head for each start of a config, shows how it goes, brings it back if it dies,
+/// and sums up.
 
 #include <cstdint>
 #include <filesystem>
@@ -21,9 +22,9 @@ struct RunRequest {
   bool json = false, quiet = false;
 };
 
-/// Returns the exit status: 0, or 130 / 143 after a clean end by a signal. The summary goes to standard output (one JSON
-/// object with `json`), progress to standard error. Errors: kInvalid, kIo before the start; kNoPlacement if nothing that
-/// fits was found; kRunFailed.
+/// Returns the exit status: 0, or 130 / 143 after a clean end by a signal. The summary goes to standard
+/// output (one JSON object with `json`), progress to standard error. Errors: kInvalid, kIo before the start;
+/// kNoPlacement if nothing that fits was found; kRunFailed.
 Result<int> run(const RunRequest& request);
 
 }  // namespace emplace::launcher

@@ -25,20 +25,22 @@ namespace bp = boost::process;
 /// Reads a pipe line by line until it ends.
 class Lines {
  public:
-  Lines(asio::io_context& io, std::function<void(const std::string&)> on_line) : pipe_{io}, on_line_{std::move(on_line)} {}
+  Lines(asio::io_context& io, std::function<void(const std::string&)> on_line)
+      : pipe_{io}, on_line_{std::move(on_line)} {}
   bp::async_pipe& pipe() { return pipe_; }
   void read() {
-    asio::async_read_until(pipe_, buffer_, '\n', [this](const boost::system::error_code& failure, std::size_t) {
-      std::istream in{&buffer_};
-      std::string line;
-      if (failure) {
-        while (std::getline(in, line)) on_line_(line);
-        return;
-      }
-      std::getline(in, line);
-      on_line_(line);
-      read();
-    });
+    asio::async_read_until(pipe_, buffer_, '\n',
+                           [this](const boost::system::error_code& failure, std::size_t) {
+                             std::istream in{&buffer_};
+                             std::string line;
+                             if (failure) {
+                               while (std::getline(in, line)) on_line_(line);
+                               return;
+                             }
+                             std::getline(in, line);
+                             on_line_(line);
+                             read();
+                           });
   }
 
  private:
@@ -49,7 +51,8 @@ class Lines {
 
 }  // namespace
 
-Result<Ended> supervise(const std::string& program, const std::vector<std::string>& arguments, const std::function<void(const std::string&)>& on_line) {
+Result<Ended> supervise(const std::string& program, const std::vector<std::string>& arguments,
+                        const std::function<void(const std::string&)>& on_line) {
   asio::io_context io;
   Ended ended;
   Lines out{io, on_line};
@@ -58,7 +61,12 @@ Result<Ended> supervise(const std::string& program, const std::vector<std::strin
             }};
   bp::opstream life_line;  // Its end tells the child that we are gone.
   std::error_code failure;
-  bp::child child{program, bp::args(arguments), bp::std_out > out.pipe(), bp::std_err > err.pipe(), bp::std_in < life_line, failure};
+  bp::child child{program,
+                  bp::args(arguments),
+                  bp::std_out > out.pipe(),
+                  bp::std_err > err.pipe(),
+                  bp::std_in < life_line,
+                  failure};
   if (failure) return Error{Errc::kRunFailed, program + ": cannot be started: " + failure.message()};
   out.read();
   err.read();

@@ -6,8 +6,8 @@
 
 namespace emplace::launcher {
 
-/// Tells the launcher how the run goes: one JSON object per line on standard output, which the launcher reads.
-/// Receives RunProgress. Thread: the owning loop.
+/// Tells the launcher how the run goes: one JSON object per line on standard output, which the launcher
+/// reads. Receives RunProgress. Thread: the owning loop.
 class ViewActor final : public runtime::Actor {
  public:
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;

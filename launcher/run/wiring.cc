@@ -69,20 +69,24 @@ policy::HierarchicalStart scope_start(const RunConfig& config, const actors::Tas
   if (!config.policy.share_time_steps) return start;
   std::map<std::string, std::uint16_t> number;
   for (std::size_t g = 0; g < config.policy.groups; ++g) {
-    const std::string label = g < grouping.num_groups ? without_time_steps(grouping.labels[g]) : std::string{"(unused)"};
-    start.label_of_group.push_back(number.try_emplace(label, static_cast<std::uint16_t>(number.size())).first->second);
+    const std::string label =
+        g < grouping.num_groups ? without_time_steps(grouping.labels[g]) : std::string{"(unused)"};
+    start.label_of_group.push_back(
+        number.try_emplace(label, static_cast<std::uint16_t>(number.size())).first->second);
   }
   return start;
 }
 
 policy::RewardOptions reward_options(const RunConfig& config) {
   const RunConfig::Reward& r = config.reward;
-  return {policy::parse_transform(r.transform).value(), r.failing_signal, r.graded_memory, r.penalty_base, r.penalty_per_gb};
+  return {policy::parse_transform(r.transform).value(), r.failing_signal, r.graded_memory, r.penalty_base,
+          r.penalty_per_gb};
 }
 
 actors::BaselineOptions baseline_options(const RunConfig& config) {
   const RunConfig::Reward& r = config.reward;
-  return {reward_options(config), r.baseline_decay, r.baseline_from_failing_signal, r.valid_only_after, r.normalise, config.run.deterministic};
+  return {reward_options(config), r.baseline_decay, r.baseline_from_failing_signal,
+          r.valid_only_after,     r.normalise,      config.run.deterministic};
 }
 
 /// Where a run that is gone on with stands.
@@ -105,7 +109,8 @@ Result<Resumed> read_resumed(const std::filesystem::path& directory) {
   const auto best = db.best();
   const auto updates = db.updates();
   auto checkpoint = db.latest_checkpoint();
-  if (!episodes || !best || !updates || !checkpoint) return Error{Errc::kIo, "run.db cannot be read to go on with"};
+  if (!episodes || !best || !updates || !checkpoint)
+    return Error{Errc::kIo, "run.db cannot be read to go on with"};
   resumed.next_episode = *episodes;
   if (*best) resumed.best_step_time_s = (**best).step_time_s;
   if (!updates->empty()) resumed.updates = updates->back().update;
@@ -113,7 +118,8 @@ Result<Resumed> read_resumed(const std::filesystem::path& directory) {
   return resumed;
 }
 
-record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start, const Clock& clock) {
+record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start,
+                           const Clock& clock) {
   record::RunFacts facts;
   facts.software_version = build_info().version;
   facts.host = task.host;
@@ -130,7 +136,8 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
 }
 
 /// Who takes part in this life of the head, for the `actors` table.
-Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start, const Clock& clock) {
+Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
+                         const Clock& clock) {
   auto db = record::RunDb::open(start.directory, true);
   if (!db) return db.error();
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
@@ -144,9 +151,11 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
 }
 
 /// Keeps best.placement.json as good as the database.
-actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start, const Clock& clock) {
-  return [task, path = start.directory / "best.placement.json", seed = config.run.seed, method = config.policy.method, &clock](
-             std::span<const DeviceId> placement, const messages::EpisodeMeasured& m, std::uint32_t number) {
+actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start,
+                                 const Clock& clock) {
+  return [task, path = start.directory / "best.placement.json", seed = config.run.seed,
+          method = config.policy.method, &clock](std::span<const DeviceId> placement,
+                                                 const messages::EpisodeMeasured& m, std::uint32_t number) {
     Measurement measured;
     measured.valid = true;
     measured.step_time_s = m.step_time_s[number];
@@ -154,7 +163,8 @@ actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, c
     const auto first = m.peak_bytes.begin() + std::ptrdiff_t{number} * m.num_devices;
     measured.peak_bytes.assign(first, first + m.num_devices);
     const auto saved = save_placement(path, task->graph, task->devices, placement, measured,
-                                      {task->graph_sha256, method, m.executor_kinds[m.executor_of[number]], seed, format_wall(clock.wall())});
+                                      {task->graph_sha256, method, m.executor_kinds[m.executor_of[number]],
+                                       seed, format_wall(clock.wall())});
     if (!saved) runtime::log(runtime::LogLevel::kError, actors::kRecorder, saved.error().context);
   };
 }
@@ -169,7 +179,8 @@ Result<TaskPtr> load_task(const RunConfig& config) {
   auto constraints = Constraints::make(*graph, *devices);
   if (!constraints) return constraints.error();
   std::string sha256 = graph_sha256(*graph);
-  return TaskPtr{std::make_shared<actors::Task>(actors::Task{*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256), host_name()})};
+  return TaskPtr{std::make_shared<actors::Task>(actors::Task{
+      *std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256), host_name()})};
 }
 
 Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& config, const Clock& clock) {
@@ -182,11 +193,17 @@ Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& conf
     if (!method) return method.error();
     const Nanos began = clock.now();
     auto found = (*method)->find(problem, simulator);
-    record::TableRow row{name, found.ok(), {}, 0, std::chrono::duration<double>(clock.now() - began).count(), found ? "" : found.error().context};
+    record::TableRow row{name,
+                         found.ok(),
+                         {},
+                         0,
+                         std::chrono::duration<double>(clock.now() - began).count(),
+                         found ? "" : found.error().context};
     if (found) {
       row.measurement = found->measurement;
       row.evaluations = found->evaluations;
-      if (found->measurement.valid && (baselines.best.empty() || found->measurement.step_time_s < baselines.best_step_time_s)) {
+      if (found->measurement.valid &&
+          (baselines.best.empty() || found->measurement.step_time_s < baselines.best_step_time_s)) {
         baselines.best = std::move(found->placement);
         baselines.best_method = name;
         baselines.best_step_time_s = found->measurement.step_time_s;
@@ -197,38 +214,43 @@ Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& conf
   return baselines;
 }
 
-actors::PlacerFactory placer_factory(const RunConfig& config, const TaskPtr& task, const Placement& baseline) {
+actors::PlacerFactory placer_factory(const RunConfig& config, const TaskPtr& task,
+                                     const Placement& baseline) {
   return [config, task, baseline]() -> std::unique_ptr<policy::Placer> {
     if (config.policy.method == "random") {
       const CostTable costs{task->graph, task->devices};
       const Problem problem{task->graph, task->devices, task->constraints, costs, config.run.seed};
-      return std::make_unique<policy::RandomPlacer>(placement_groups(problem, config.policy.groups), task->devices, task->constraints,
+      return std::make_unique<policy::RandomPlacer>(placement_groups(problem, config.policy.groups),
+                                                    task->devices, task->constraints,
                                                     config.policy.placements, config.run.seed);
     }
     policy::HierarchicalStart start;
     if (config.policy.start_at_scopes || !baseline.empty()) start = scope_start(config, *task);
     start.placement = baseline;
-    auto planner = policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints, hierarchical_options(config, !baseline.empty()),
+    auto planner = policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints,
+                                                     hierarchical_options(config, !baseline.empty()),
                                                      std::move(start), config.run.seed);
     return *std::move(planner);
   };
 }
 
-Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task, const Start& start, const Placement& baseline,
-                          const Clock& clock) {
+Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
+                          const Start& start, const Placement& baseline, const Clock& clock) {
   Resumed resumed;
   if (start.resume) {
     auto read = read_resumed(start.directory);
     if (!read) return read.error();
     resumed = *std::move(read);
-  } else if (auto made = record::RunDb::create(start.directory, run_facts(config, *task, start, clock)); !made) {
+  } else if (auto made = record::RunDb::create(start.directory, run_facts(config, *task, start, clock));
+             !made) {
     return made.error();
   }
   if (auto noted = note_actors(config, *task, start, clock); !noted) return noted;
   const bool learned = config.policy.method != "random";
   if (learned && config.policy.method == "hierarchical") {
     // Numbers that no policy can have are found here, by name, not on an actor's loop.
-    auto tried = policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints, hierarchical_options(config, false), {}, config.run.seed);
+    auto tried = policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints,
+                                                   hierarchical_options(config, false), {}, config.run.seed);
     if (!tried) return tried.error();
   }
   std::vector<std::string> samplers;
@@ -241,12 +263,16 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
   actors::DispatcherOptions dispatcher;
   dispatcher.placements_per_lease = config.pipeline.placements_per_lease;
   dispatcher.window = config.executor.window;
-  dispatcher.window_bytes = std::max<std::uint64_t>(dispatcher.window_bytes, 4 * std::uint64_t{config.pipeline.placements_per_lease} * task->graph.num_ops());
+  dispatcher.window_bytes = std::max<std::uint64_t>(
+      dispatcher.window_bytes,
+      4 * std::uint64_t{config.pipeline.placements_per_lease} * task->graph.num_ops());
   dispatcher.episodes = config.run.episodes;
   dispatcher.budget = nanos(start.budget_s);
   dispatcher.samplers = samplers;
   spawned.push_back(node.spawn<actors::Dispatcher>(actors::kDispatcher, Home::kIoLoop, task, dispatcher));
-  if (learned) spawned.push_back(node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, baseline_options(config)));
+  if (learned)
+    spawned.push_back(
+        node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, baseline_options(config)));
 
   actors::RecorderOptions recorder;
   recorder.commit_every = nanos(config.record.commit_every.seconds);
@@ -255,13 +281,16 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
   recorder.best_step_time_s = resumed.best_step_time_s;
   recorder.learned = learned;
   const auto open = [directory = start.directory] { return record::RunDb::open(directory, true); };
-  spawned.push_back(node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, recorder, actors::RunDbFactory{open}, best_handler(config, task, start, clock)));
+  spawned.push_back(node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, recorder,
+                                                 actors::RunDbFactory{open},
+                                                 best_handler(config, task, start, clock)));
 
   if (learned) {
     actors::LearnerOptions learner;
     learner.batch_episodes = config.pipeline.batch_episodes;
-    learner.learning_rate = {static_cast<float>(config.policy.learning_rate), static_cast<float>(config.policy.learning_rate_decay),
-                             config.policy.decay_every, config.policy.decay_from};
+    learner.learning_rate = {static_cast<float>(config.policy.learning_rate),
+                             static_cast<float>(config.policy.learning_rate_decay), config.policy.decay_every,
+                             config.policy.decay_from};
     learner.adam.clip_norm = static_cast<float>(config.policy.clip_norm);
     learner.max_staleness = config.pipeline.max_staleness;
     learner.checkpoint_every = config.record.checkpoint_every;
@@ -279,8 +308,12 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     executor.window_bytes = dispatcher.window_bytes;
     if (config.executor.kind == "fake") executor.delay = nanos(config.executor.delay.seconds);
     executor.delay_spread = config.executor.delay_spread;
-    const actors::ExecutorFactory simulate = [task, options = simulator_options(config.executor.dispatch).value()] { return std::make_unique<Simulator>(task->graph, task->devices, options); };
-    spawned.push_back(node.spawn<actors::ExecutorActor>(actors::executor_name(e), Home::kOwnLoop, task, executor, simulate));
+    const actors::ExecutorFactory simulate = [task,
+                                              options = simulator_options(config.executor.dispatch).value()] {
+      return std::make_unique<Simulator>(task->graph, task->devices, options);
+    };
+    spawned.push_back(node.spawn<actors::ExecutorActor>(actors::executor_name(e), Home::kOwnLoop, task,
+                                                        executor, simulate));
   }
   for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) {
     actors::SamplerOptions sampler;

@@ -23,25 +23,27 @@ struct Baselines {
   std::vector<record::TableRow> rows;  ///< One per method of the config, in order.
   Placement best;                      ///< The fastest valid one; empty if none fits.
   std::string best_method;
-  double best_step_time_s = 0;         ///< 0: none fits.
+  double best_step_time_s = 0;  ///< 0: none fits.
   LowerBound bound;
 };
 Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& config, const Clock& clock);
 
 /// One learning run of a config: where it starts and where it is kept.
 struct Start {
-  std::string name;                ///< "scratch" or "best-baseline".
-  std::filesystem::path directory; ///< Of run.db, best.placement.json and log/.
-  double budget_s = 0;             ///< 0: no limit.
+  std::string name;                 ///< "scratch" or "best-baseline".
+  std::filesystem::path directory;  ///< Of run.db, best.placement.json and log/.
+  double budget_s = 0;              ///< 0: no limit.
   bool resume = false;
 };
 
-/// The placer of a config. `baseline` is where a policy started at a baseline begins; empty for one from scratch.
-actors::PlacerFactory placer_factory(const RunConfig& config, const actors::TaskPtr& task, const Placement& baseline);
+/// The placer of a config. `baseline` is where a policy started at a baseline begins; empty for one from
+/// scratch.
+actors::PlacerFactory placer_factory(const RunConfig& config, const actors::TaskPtr& task,
+                                     const Placement& baseline);
 
-/// Makes or reopens the run database and spawns every actor of the run into the node: light ones on the I/O loop, sampler,
-/// learner, recorder and each executor on loops of their own. Errors: kInvalid, kIo.
-Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const actors::TaskPtr& task, const Start& start, const Placement& baseline,
-                          const Clock& clock);
+/// Makes or reopens the run database and spawns every actor of the run into the node: light ones on the I/O
+/// loop, sampler, learner, recorder and each executor on loops of their own. Errors: kInvalid, kIo.
+Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const actors::TaskPtr& task,
+                          const Start& start, const Placement& baseline, const Clock& clock);
 
 }  // namespace emplace::launcher

@@ -1,11 +1,13 @@
 #pragma once
-/// The Placer's decoder: an LSTM that chooses one device per group while it attends to all groups, fused forwards and
-/// backwards over the whole sequence, k samples as columns.
+/// The Placer's decoder: an LSTM that chooses one device per group while it attends to all groups, fused
+/// forwards and backwards over the whole sequence, k samples as columns.
 ///   u_t = [e(d_{t-1}); w_t]          the device just chosen, and (optionally) the group at hand
 ///   h_t, c_t = LSTM(u_t, h_{t-1}, c_{t-1})
 ///   a_tg = softmax_g v·tanh(M E_g + Q h_t),   z_t = Σ_g a_tg E_g
-///   l_t = W [h_t; z_t] + b,   logits = C·tanh(l_t / T) + s_t + noise,   d_t ~ softmax over the allowed devices
-///                                      Paper: Hierarchical 2018, section 2.2, after Bahdanau 2015  [HIE-DECODER]
+///   l_t = W [h_t; z_t] + b,   logits = C·tanh(l_t / T) + s_t + noise,   d_t ~ softmax over the allowed
+///   devices
+///                                      Paper: Hierarchical 2018, section 2.2, after Bahdanau 2015
+///                                      [HIE-DECODER]
 
 #include <cstdint>
 #include <string>
@@ -34,16 +36,17 @@ struct DecoderParameters {
   ParameterId score;      ///< v [H, 1]
   ParameterId out;        ///< W [D, H + memory_rows]
   ParameterId bias;       ///< b [D, 1]
-  static DecoderParameters add(ParameterStore& store, const std::string& name, const DecoderOptions& options, std::uint64_t seed);
+  static DecoderParameters add(ParameterStore& store, const std::string& name, const DecoderOptions& options,
+                               std::uint64_t seed);
 };
 
 /// What a decoding is given besides the groups.
 struct DecodeInput {
-  Eigen::Index samples = 1;                     ///< k
+  Eigen::Index samples = 1;                           ///< k
   const std::vector<std::uint8_t>* chosen = nullptr;  ///< [k, T] row-major devices; null: they are drawn.
-  bool greedy = false;                          ///< Take the likeliest device of each step instead of drawing.
-  Rng* rng = nullptr;                           ///< To draw with; needed if nothing is chosen and not greedy.
-  float noise = 0;                              ///< Deviation of normal noise on the logits while drawing.
+  bool greedy = false;  ///< Take the likeliest device of each step instead of drawing.
+  Rng* rng = nullptr;   ///< To draw with; needed if nothing is chosen and not greedy.
+  float noise = 0;      ///< Deviation of normal noise on the logits while drawing.
   const std::vector<std::vector<bool>>* allowed = nullptr;  ///< [T][D]; null: all.
 };
 
@@ -54,8 +57,9 @@ struct Decoded {
   Var steps;                          ///< Seed its gradient: row 0 d/d log p, row 1 d/d entropy, [2, k].
 };
 
-/// Decodes over `memory` E [memory_rows, T] and `shift` s [D, T] (added to the logits). Records one step on the tape whose
-/// value is [2, k]: log-probability and entropy. Errors: none. @pre T >= 1.
-Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOptions& options, Var memory, Var shift, const DecodeInput& input);
+/// Decodes over `memory` E [memory_rows, T] and `shift` s [D, T] (added to the logits). Records one step on
+/// the tape whose value is [2, k]: log-probability and entropy. Errors: none. @pre T >= 1.
+Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOptions& options, Var memory,
+               Var shift, const DecodeInput& input);
 
 }  // namespace emplace::policy

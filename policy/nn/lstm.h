@@ -12,7 +12,8 @@ namespace emplace::policy {
 struct LstmParameters {
   ParameterId wx, wh, b;
   Eigen::Index hidden = 0;
-  static LstmParameters add(ParameterStore& store, const std::string& name, Eigen::Index in, Eigen::Index hidden, std::uint64_t seed);
+  static LstmParameters add(ParameterStore& store, const std::string& name, Eigen::Index in,
+                            Eigen::Index hidden, std::uint64_t seed);
 };
 
 /// What one cell leaves for its backward. All [H, B].
@@ -22,10 +23,12 @@ struct LstmCell {
 
 /// One step from the gates' sums [4H, B] and the state before it.
 void lstm_forward(const Matrix& sums, const Matrix& c_before, LstmCell& cell);
-/// `dh`, `dc` [H, B] flow in (dc is replaced by what flows to c_before); returns the gradient of the sums [4H, B].
+/// `dh`, `dc` [H, B] flow in (dc is replaced by what flows to c_before); returns the gradient of the sums
+/// [4H, B].
 Matrix lstm_backward(const LstmCell& cell, const Matrix& c_before, const Matrix& dh, Matrix& dc);
 
-/// The whole sequence, one column of `x` [in, T] per step, from a zero state, forwards or backwards. Returns [H, T].
+/// The whole sequence, one column of `x` [in, T] per step, from a zero state, forwards or backwards. Returns
+/// [H, T].
 Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reversed);
 
 }  // namespace emplace::policy

@@ -69,10 +69,12 @@ Var Tape::lookup(Var table, std::span<const std::uint32_t> columns) {
   const auto count = static_cast<Eigen::Index>(columns.size());
   Matrix y(value(table).rows(), count);
   for (Eigen::Index i = 0; i < count; ++i) y.col(i) = value(table).col(columns[static_cast<std::size_t>(i)]);
-  return record(std::move(y), [this, table, kept = std::vector<std::uint32_t>(columns.begin(), columns.end())](const Matrix& dy) {
-    Matrix& dt = gradient(table);
-    for (std::size_t i = 0; i < kept.size(); ++i) dt.col(kept[i]) += dy.col(static_cast<Eigen::Index>(i));
-  });
+  return record(
+      std::move(y),
+      [this, table, kept = std::vector<std::uint32_t>(columns.begin(), columns.end())](const Matrix& dy) {
+        Matrix& dt = gradient(table);
+        for (std::size_t i = 0; i < kept.size(); ++i) dt.col(kept[i]) += dy.col(static_cast<Eigen::Index>(i));
+      });
 }
 
 }  // namespace emplace::policy

@@ -1,6 +1,7 @@
 #pragma once
-/// Reverse-mode differentiation over matrices: values are computed as they are recorded, gradients flow back in reverse.
-/// Columns are the batch. Fused layers record themselves as one step with a backward of their own.
+/// Reverse-mode differentiation over matrices: values are computed as they are recorded, gradients flow back
+/// in reverse. Columns are the batch. Fused layers record themselves as one step with a backward of their
+/// own.
 
 #include <functional>
 #include <span>
@@ -25,7 +26,8 @@ class Tape {
   Var relu(Var x);
   Var tanh(Var x);
   Var stack(Var above, Var below);  ///< Rows of one over rows of the other.
-  Var lookup(Var table, std::span<const std::uint32_t> columns);  ///< Columns of [rows, n] → [rows, |columns|]
+  Var lookup(Var table,
+             std::span<const std::uint32_t> columns);  ///< Columns of [rows, n] → [rows, |columns|]
   /// A step of its own: `backward(dy)` adds to the inputs' gradients.
   Var record(Matrix value, std::function<void(const Matrix& dy)> backward);
 

@@ -13,11 +13,12 @@ std::string_view transform_name(Transform transform);  ///< "id", "sqrt", "log"
 Result<Transform> parse_transform(std::string_view name);
 
 struct RewardOptions {
-  Transform transform = Transform::kSqrt;  ///< Of the step time in seconds.   Paper: Hierarchical 2018, section 3.1
+  Transform transform =
+      Transform::kSqrt;  ///< Of the step time in seconds.   Paper: Hierarchical 2018, section 3.1
   /// Cost of a placement that does not fit. Alone it teaches nothing where hardly any random placement fits.
   double failing_signal = 10;
-  /// Instead of the failing signal: transform(step time) + base + per_gb · (10^9 bytes above the caps), never more than
-  /// the failing signal. It grades how far a placement is from fitting.
+  /// Instead of the failing signal: transform(step time) + base + per_gb · (10^9 bytes above the caps), never
+  /// more than the failing signal. It grades how far a placement is from fitting.
   bool graded_memory = false;
   double penalty_base = 0.2;
   double penalty_per_gb = 0.5;

@@ -42,7 +42,8 @@ Bytes Adam::save() const {
   std::memcpy(bytes.data(), &updates_, sizeof updates_);
   if (!mean_.empty()) {
     std::memcpy(bytes.data() + sizeof updates_, mean_.data(), mean_.size() * sizeof(float));
-    std::memcpy(bytes.data() + sizeof updates_ + mean_.size() * sizeof(float), square_.data(), square_.size() * sizeof(float));
+    std::memcpy(bytes.data() + sizeof updates_ + mean_.size() * sizeof(float), square_.data(),
+                square_.size() * sizeof(float));
   }
   return bytes;
 }
@@ -57,7 +58,8 @@ Result<Unit> Adam::load(std::span<const std::byte> bytes, std::size_t parameters
   square_.resize(count);
   if (count > 0) {
     std::memcpy(mean_.data(), bytes.data() + sizeof updates_, count * sizeof(float));
-    std::memcpy(square_.data(), bytes.data() + sizeof updates_ + count * sizeof(float), count * sizeof(float));
+    std::memcpy(square_.data(), bytes.data() + sizeof updates_ + count * sizeof(float),
+                count * sizeof(float));
   }
   return Unit{};
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Adam with clipping by the global norm.   Paper: Kingma & Ba 2015, algorithm 1; Hierarchical 2018, section 3.1  [HIE-ADAM]
+/// Adam with clipping by the global norm.   Paper: Kingma & Ba 2015, algorithm 1; Hierarchical 2018,
+/// section 3.1  [HIE-ADAM]
 
 #include <cstdint>
 #include <span>
@@ -19,7 +20,7 @@ struct AdamOptions {
 /// How the learning rate goes with the number of updates done.
 struct LearningRate {
   float start = 0.1f;
-  float decay = 1.0f;              ///< Factor every `decay_every` updates from `decay_from` on.
+  float decay = 1.0f;  ///< Factor every `decay_every` updates from `decay_from` on.
   std::uint64_t decay_every = 50;
   std::uint64_t decay_from = 400;
   float at(std::uint64_t update) const;
@@ -29,8 +30,8 @@ struct LearningRate {
 class Adam {
  public:
   explicit Adam(AdamOptions options = {}) : options_{options} {}
-  /// One descent step along the store's gradients. Returns their global norm before clipping. A gradient that is not
-  /// finite changes nothing and is returned as it is.
+  /// One descent step along the store's gradients. Returns their global norm before clipping. A gradient that
+  /// is not finite changes nothing and is returned as it is.
   float step(ParameterStore& store, float learning_rate);
   std::uint64_t updates() const { return updates_; }
   Bytes save() const;

@@ -5,8 +5,13 @@
 
 namespace emplace::policy {
 
-RandomPlacer::RandomPlacer(Grouping grouping, const DeviceSet& devices, const Constraints& constraints, std::size_t placements, std::uint64_t seed)
-    : grouping_{std::move(grouping)}, devices_{devices}, constraints_{constraints}, placements_{placements}, seed_{seed} {}
+RandomPlacer::RandomPlacer(Grouping grouping, const DeviceSet& devices, const Constraints& constraints,
+                           std::size_t placements, std::uint64_t seed)
+    : grouping_{std::move(grouping)},
+      devices_{devices},
+      constraints_{constraints},
+      placements_{placements},
+      seed_{seed} {}
 
 Actions RandomPlacer::sample(std::uint64_t episode, std::uint64_t) const {
   Rng rng{seed_, Purpose::kPlacing, episode};
@@ -19,12 +24,15 @@ Actions RandomPlacer::sample(std::uint64_t episode, std::uint64_t) const {
 
 Result<std::vector<Placement>> RandomPlacer::expand(const Actions& actions) const {
   const std::size_t groups = grouping_.num_groups;
-  const bool in_range = std::all_of(actions.bytes.begin(), actions.bytes.end(), [&](std::byte b) { return static_cast<std::size_t>(b) < devices_.size(); });
+  const bool in_range = std::all_of(actions.bytes.begin(), actions.bytes.end(), [&](std::byte b) {
+    return static_cast<std::size_t>(b) < devices_.size();
+  });
   if (actions.bytes.size() % groups != 0 || !in_range) return invalid("actions", "are not of this policy");
   std::vector<Placement> placements(actions.bytes.size() / groups);
   for (std::size_t p = 0; p < placements.size(); ++p) {
     placements[p].reserve(grouping_.group_of_op.size());
-    for (const std::uint32_t group : grouping_.group_of_op) placements[p].push_back(static_cast<DeviceId>(actions.bytes[p * groups + group]));
+    for (const std::uint32_t group : grouping_.group_of_op)
+      placements[p].push_back(static_cast<DeviceId>(actions.bytes[p * groups + group]));
     constraints_.repair(placements[p]);
   }
   return placements;

@@ -1,5 +1,6 @@
 #pragma once
-/// Draws placements and learns nothing: the pipeline's own yardstick, and a source of measurements for others.
+/// Draws placements and learns nothing: the pipeline's own yardstick, and a source of measurements for
+/// others.
 
 #include "graph/grouping.h"
 #include "policy/placer.h"
@@ -10,7 +11,8 @@ namespace emplace::policy {
 class RandomPlacer final : public Placer {
  public:
   /// The references must outlive it. @pre placements >= 1.
-  RandomPlacer(Grouping grouping, const DeviceSet& devices, const Constraints& constraints, std::size_t placements, std::uint64_t seed);
+  RandomPlacer(Grouping grouping, const DeviceSet& devices, const Constraints& constraints,
+               std::size_t placements, std::uint64_t seed);
   std::size_t placements_per_episode() const override { return placements_; }
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;

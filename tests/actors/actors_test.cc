@@ -1,5 +1,5 @@
-// Goal: each actor by itself keeps its promises.  Method: messages delivered by hand in a simulated world: no thread, no
-// socket, no sleep; numbers exact in binary.
+// Goal: each actor by itself keeps its promises.  Method: messages delivered by hand in a simulated world: no
+// thread, no socket, no sleep; numbers exact in binary.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,8 @@ using messages::PlacementMeasured;
 using messages::PlacementProposed;
 using runtime::sim::World;
 
-MeasurementCommitted committed(std::uint64_t episode, std::vector<double> step_times_s, std::vector<std::uint8_t> valid, std::uint64_t version = 0) {
+MeasurementCommitted committed(std::uint64_t episode, std::vector<double> step_times_s,
+                               std::vector<std::uint8_t> valid, std::uint64_t version = 0) {
   MeasurementCommitted c;
   messages::EpisodeMeasured& m = c.measured;
   m.episode = episode;
@@ -89,7 +90,8 @@ class DispatcherTest : public ::testing::Test {
     OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}, {"d", {{2, 0}}}});
     DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
     Constraints constraints = *Constraints::make(graph, devices);
-    task_ = std::make_shared<Task>(Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
+    task_ = std::make_shared<Task>(
+        Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
     options_.placements_per_lease = 2;
     options_.window = 4;
     options_.samplers = {};
@@ -98,7 +100,8 @@ class DispatcherTest : public ::testing::Test {
   void join(const std::string& name, std::uint64_t epoch = 1, std::uint32_t credit = 4) {
     messages::ExecutorJoined joined{name, "here", "sim", "hash", 2, 0, epoch};
     world_.deliver(dispatcher_, joined, {}, runtime::actor_id(name));
-    world_.deliver(dispatcher_, messages::CreditGranted{name, epoch, credit, 1 << 20}, {}, runtime::actor_id(name));
+    world_.deliver(dispatcher_, messages::CreditGranted{name, epoch, credit, 1 << 20}, {},
+                   runtime::actor_id(name));
   }
   void propose(std::uint64_t episode, std::uint32_t count) {
     PlacementProposed p;
@@ -265,7 +268,9 @@ TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
   ExecutorOptions executor;
   executor.window = 4;
   const TaskPtr task = task_;
-  world_.spawn<ExecutorActor>("executor/0", task_, executor, ExecutorFactory{[task] { return std::make_unique<Simulator>(task->graph, task->devices); }});
+  world_.spawn<ExecutorActor>("executor/0", task_, executor, ExecutorFactory{[task] {
+                                return std::make_unique<Simulator>(task->graph, task->devices);
+                              }});
   world_.run_until_idle();
   propose(3, 3);
   world_.run_until_idle();

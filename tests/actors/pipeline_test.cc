@@ -1,6 +1,7 @@
 // Goal: the whole set of actors learns, loses nothing, counts nothing twice and repeats itself.
-// Method: all real actors, a real planner, the real simulator and a real database in one simulated world, under loss of
-// executors, duplicated and dropped results, and shuffled delivery; the database is the witness.
+// Method: all real actors, a real planner, the real simulator and a real database in one simulated world,
+// under loss of executors, duplicated and dropped results, and shuffled delivery; the database is the
+// witness.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -35,8 +36,8 @@ struct Outcome {
 struct Scenario {
   std::uint64_t seed = 1;
   bool shuffle = false, deterministic = false;
-  double drop = 0, duplicate = 0;       // Of results and leases between dispatcher and executors.
-  int crash_every = 0;                  // Crash an executor every so many steps of 500 ms; 0: never.
+  double drop = 0, duplicate = 0;  // Of results and leases between dispatcher and executors.
+  int crash_every = 0;             // Crash an executor every so many steps of 500 ms; 0: never.
   std::uint32_t executors = 2;
 };
 
@@ -45,18 +46,21 @@ TaskPtr sample_task() {
   OpGraph graph = testing::random_graph(rng, 30);
   DeviceSet devices = testing::sample_devices(2, false, 1 << 30);
   Constraints constraints = *Constraints::make(graph, devices);
-  return std::make_shared<Task>(Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
+  return std::make_shared<Task>(
+      Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
 }
 
 Outcome play(const Scenario& scenario) {
-  const auto directory = std::filesystem::path{::testing::TempDir()} / ("pipeline-" + std::to_string(::getpid()) + "-" + std::to_string(scenario.seed));
+  const auto directory = std::filesystem::path{::testing::TempDir()} /
+                         ("pipeline-" + std::to_string(::getpid()) + "-" + std::to_string(scenario.seed));
   std::filesystem::remove_all(directory);
   EXPECT_TRUE(record::RunDb::create(directory, {}).ok());
   const TaskPtr task = sample_task();
   World world{{.seed = scenario.seed, .shuffle = scenario.shuffle}};
   world.on_send([&](const Packet& packet, Rng& rng) {
     const bool between = packet.envelope.type == messages::PlacementMeasured::kType ||
-                         (packet.envelope.type == messages::PlacementProposed::kType && packet.envelope.to != runtime::actor_id(kDispatcher));
+                         (packet.envelope.type == messages::PlacementProposed::kType &&
+                          packet.envelope.to != runtime::actor_id(kDispatcher));
     Fate fate;
     if (!between) return fate;
     fate.drop = rng.uniform() < scenario.drop;
@@ -70,7 +74,8 @@ Outcome play(const Scenario& scenario) {
     options.hidden = 8;
     options.grouper_hidden = 8;
     options.placements = 2;
-    return *policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints, options, {}, seed);
+    return *policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints, options, {},
+                                              seed);
   };
   DispatcherOptions dispatcher;
   dispatcher.episodes = 40;
@@ -81,8 +86,10 @@ Outcome play(const Scenario& scenario) {
   BaselineOptions baseline;
   baseline.ordered = scenario.deterministic;
   world.spawn<BaselineTracker>(kTracker, baseline);
-  world.spawn<Recorder>(kRecorder, RecorderOptions{}, RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
-                        BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
+  world.spawn<Recorder>(
+      kRecorder, RecorderOptions{},
+      RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+      BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   LearnerOptions learner;
   learner.batch_episodes = 2;
   learner.ordered = scenario.deterministic;
@@ -94,7 +101,9 @@ Outcome play(const Scenario& scenario) {
   executor.delay_spread = 4;
   std::vector<runtime::ActorId> executors;
   for (std::uint32_t e = 0; e < scenario.executors; ++e) {
-    executors.push_back(world.spawn<ExecutorActor>(executor_name(e), task, executor, ExecutorFactory{[task] { return std::make_unique<Simulator>(task->graph, task->devices); }}));
+    executors.push_back(world.spawn<ExecutorActor>(
+        executor_name(e), task, executor,
+        ExecutorFactory{[task] { return std::make_unique<Simulator>(task->graph, task->devices); }}));
   }
   for (std::uint32_t c = 0; c < 2; ++c) {
     SamplerOptions sampler;
@@ -107,7 +116,8 @@ Outcome play(const Scenario& scenario) {
   for (int step = 1; step <= 1200 && !world.stopped(); ++step) {
     world.advance(std::chrono::milliseconds{500});
     if (scenario.crash_every == 0 || step % scenario.crash_every != 0) continue;
-    const runtime::ActorId victim = executors[static_cast<std::size_t>(step / scenario.crash_every) % executors.size()];
+    const runtime::ActorId victim =
+        executors[static_cast<std::size_t>(step / scenario.crash_every) % executors.size()];
     world.crash(victim);
     world.advance(std::chrono::milliseconds{700});
     world.restart(victim);

@@ -22,13 +22,16 @@ namespace {
 TEST(Philox, GivesTheKnownAnswersOfTheRandom123Distribution) {
   using Block = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
+            (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 TEST(Rng, StreamsDependOnSeedPurposeAndStepAlone) {
-  const auto first = [](std::uint64_t seed, Purpose purpose, std::uint64_t step) { return Rng{seed, purpose, step}(); };
+  const auto first = [](std::uint64_t seed, Purpose purpose, std::uint64_t step) {
+    return Rng{seed, purpose, step}();
+  };
   EXPECT_EQ(first(1, Purpose::kPlacing, 5), first(1, Purpose::kPlacing, 5));
   std::set<std::uint32_t> distinct{first(1, Purpose::kPlacing, 5), first(2, Purpose::kPlacing, 5),
                                    first(1, Purpose::kNoise, 5), first(1, Purpose::kPlacing, 6)};

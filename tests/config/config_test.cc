@@ -1,5 +1,6 @@
 // Goal: a config is read strictly, shown whole, and documented truthfully.
-// Method: round trips through the one table; every shipped file read; wrong files refused in one line that helps.
+// Method: round trips through the one table; every shipped file read; wrong files refused in one line that
+// helps.
 #include "launcher/run/config.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +21,11 @@ std::string file_text(const std::filesystem::path& path) {
 const std::filesystem::path kConfigs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
 
 TEST(Config, ReferenceIsExactlyTheTableOfOptions) {
-  const std::string head = "# Every key of a run config, with its default and its meaning. Made from the options table; tests/config holds it to that.\n\n";
-  EXPECT_EQ(file_text(kConfigs / "reference.toml"), head + to_toml({}, true)) << "write what to_toml gives into configs/reference.toml";
+  const std::string head =
+      "# Every key of a run config, with its default and its meaning. Made from the options table; "
+      "tests/config holds it to that.\n\n";
+  EXPECT_EQ(file_text(kConfigs / "reference.toml"), head + to_toml({}, true))
+      << "write what to_toml gives into configs/reference.toml";
 }
 
 TEST(Config, WhatIsWrittenIsReadBackTheSame) {
@@ -44,7 +48,9 @@ TEST(Config, EveryShippedConfigIsReadAndChecked) {
   std::size_t read = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator{kConfigs}) {
     const std::string path = entry.path().string();
-    if (entry.path().extension() != ".toml" || path.find("/devices/") != std::string::npos || entry.path().filename() == "reference.toml") continue;
+    if (entry.path().extension() != ".toml" || path.find("/devices/") != std::string::npos ||
+        entry.path().filename() == "reference.toml")
+      continue;
     const auto config = load_config(entry.path());
     ASSERT_TRUE(config.ok()) << config.error().context;
     const auto checked = check_config(*config);

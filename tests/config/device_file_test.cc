@@ -1,4 +1,5 @@
-// Goal: device files say what a machine is, and nothing that cannot be.  Method: shipped files read; wrong ones refused.
+// Goal: device files say what a machine is, and nothing that cannot be.  Method: shipped files read; wrong
+// ones refused.
 #include "placement/device_file.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,8 @@ namespace {
 
 TEST(DeviceFile, EveryShippedMachineIsRead) {
   std::size_t read = 0;
-  for (const auto& entry : std::filesystem::directory_iterator{std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs" / "devices"}) {
+  for (const auto& entry : std::filesystem::directory_iterator{std::filesystem::path{EMPLACE_SOURCE_DIR} /
+                                                               "configs" / "devices"}) {
     const auto devices = load_devices(entry.path());
     EXPECT_TRUE(devices.ok()) << (devices.ok() ? "" : devices.error().context);
     ++read;
@@ -52,14 +54,18 @@ latency = "10us"
 from = "gpu:0"
 to = "gpu:1"
 profile = "nvlink2"
-)", "test", 0.25);
+)",
+                                     "test", 0.25);
   ASSERT_TRUE(devices.ok()) << devices.error().context;
-  EXPECT_EQ((*devices)[DeviceId{0}].memory_bytes, std::int64_t{64} << 30) << "half kept by the file, a quarter by the caller";
+  EXPECT_EQ((*devices)[DeviceId{0}].memory_bytes, std::int64_t{64} << 30)
+      << "half kept by the file, a quarter by the caller";
   EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, std::int64_t{2} << 30);
   EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.peak_gflops, 5000);
   EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.launch_us, 2);
-  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kMatmul)], 0.9);
-  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kNorm)], 0.2) << "inherited";
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kMatmul)],
+                   0.9);
+  EXPECT_DOUBLE_EQ((*devices)[DeviceId{1}].profile.efficiency[static_cast<std::size_t>(OpClass::kNorm)], 0.2)
+      << "inherited";
   EXPECT_DOUBLE_EQ(devices->link(DeviceId{1}, DeviceId{2}).bytes_per_s, 130e9);
   EXPECT_DOUBLE_EQ(devices->link(DeviceId{2}, DeviceId{1}).bytes_per_s, 12e9) << "one way only";
 }
@@ -72,7 +78,8 @@ void expect_refused(const std::string& toml, std::string_view with) {
 }
 
 TEST(DeviceFile, RefusesWhatCannotBe) {
-  const std::string a = "[[device]]\nname = \"a\"\nprofile = \"k40\"\n", b = "[[device]]\nname = \"b\"\nprofile = \"k40\"\n";
+  const std::string a = "[[device]]\nname = \"a\"\nprofile = \"k40\"\n",
+                    b = "[[device]]\nname = \"b\"\nprofile = \"k40\"\n";
   const std::string link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
   expect_refused("", "empty");
   expect_refused(a + b, "is missing; add a [[link]]");
@@ -86,7 +93,8 @@ TEST(DeviceFile, RefusesWhatCannotBe) {
   expect_refused(a + b + "[[link]]\nbetween = [\"a\", \"c\"]\nbandwidth = \"1GB/s\"\n", "is no device");
   expect_refused(a + a + link + "bandwidth = \"1GB/s\"\n", "'b' is no device");
   std::string many;
-  for (int i = 0; i < 257; ++i) many += "[[device]]\nname = \"d" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
+  for (int i = 0; i < 257; ++i)
+    many += "[[device]]\nname = \"d" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
   expect_refused(many + "[[link]]\nbetween = [\"*\", \"*\"]\nbandwidth = \"1GB/s\"\n", "more than 256");
   expect_refused(a + "reserve = \"12GiB\"\n", "memory must be above zero");
 }

@@ -14,7 +14,9 @@ namespace {
 
 class PlacementFile : public ::testing::Test {
  protected:
-  PlacementFile() : path_{std::filesystem::path{::testing::TempDir()} / ("placement-" + std::to_string(::getpid()) + ".json")} {}
+  PlacementFile()
+      : path_{std::filesystem::path{::testing::TempDir()} /
+              ("placement-" + std::to_string(::getpid()) + ".json")} {}
   ~PlacementFile() override { std::filesystem::remove(path_); }
   void expect_refused(std::string_view text, std::string_view with) {
     ASSERT_TRUE(write_file(path_, text).ok());
@@ -29,7 +31,9 @@ class PlacementFile : public ::testing::Test {
 
 TEST_F(PlacementFile, ComesBackTheSame) {
   const Placement placement{DeviceId{1}, DeviceId{0}};
-  ASSERT_TRUE(save_placement(path_, graph_, devices_, placement, {}, {"hash", "random", "sim", 7, "2026-01-01T00:00:00Z"}).ok());
+  ASSERT_TRUE(save_placement(path_, graph_, devices_, placement, {},
+                             {"hash", "random", "sim", 7, "2026-01-01T00:00:00Z"})
+                  .ok());
   const auto loaded = load_placement(path_, graph_, "hash", devices_);
   ASSERT_TRUE(loaded.ok()) << loaded.error().context;
   EXPECT_EQ(*loaded, placement);

@@ -1,5 +1,6 @@
 // Goal: Placeto's model gives the reference implementation's run times bit for bit.
-// Method: the seeded layered graphs and splitmix64 placements on which those were taken; hand-worked small cases.
+// Method: the seeded layered graphs and splitmix64 placements on which those were taken; hand-worked small
+// cases.
 #include "executor/placeto_simulator.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,8 @@ TEST(PlacetoSimulator, EqualsTheReferenceBitForBitOn1000Ops) {
 }
 
 TEST(PlacetoSimulator, EqualsTheReferenceBitForBitOn10000Ops) {
-  expect_reference_times("layered-10000.txt.gz", {200525.78026316018, 204483.42828947661, 209468.21815789686});
+  expect_reference_times("layered-10000.txt.gz",
+                         {200525.78026316018, 204483.42828947661, 209468.21815789686});
 }
 
 TEST(PlacetoSimulator, RestsAfterOpsAndTransfersButNotAfterFreeOps) {
@@ -38,7 +40,8 @@ TEST(PlacetoSimulator, RestsAfterOpsAndTransfersButNotAfterFreeOps) {
   PlacetoSimulator busy{graph, {10, 20}, {0, 0}};
   const Placement together{DeviceId{0}, DeviceId{0}}, apart{DeviceId{0}, DeviceId{1}};
   EXPECT_DOUBLE_EQ(busy.run_time_us(together), 10 + 5.7 + 20 + 5.7);
-  EXPECT_DOUBLE_EQ(busy.run_time_us(apart), 10 + 1 + 20 + 5.7) << "the bus rests until 36, the device until 36.7";
+  EXPECT_DOUBLE_EQ(busy.run_time_us(apart), 10 + 1 + 20 + 5.7)
+      << "the bus rests until 36, the device until 36.7";
   PlacetoSimulator idle{graph, {0, 20}, {0, 0}};
   EXPECT_DOUBLE_EQ(idle.run_time_us(together), 20 + 5.7);
 }

@@ -1,4 +1,5 @@
-// Goal: the ready set is a set that gives its lowest id.  Method: against std::set, seeded, across level borders.
+// Goal: the ready set is a set that gives its lowest id.  Method: against std::set, seeded, across level
+// borders.
 #include "executor/ready_set.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Goal: the fast simulator equals a plain one that was written from the rules alone.
-// Method: a naive event loop (rescans everything at every event) on hundreds of seeded random graphs with views, state,
-// updates, several outputs and free ops; time, memory, traffic and busy time must agree exactly.
+// Method: a naive event loop (rescans everything at every event) on hundreds of seeded random graphs with
+// views, state, updates, several outputs and free ops; time, memory, traffic and busy time must agree
+// exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,9 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
   std::set<Key> copies;        // Alive elsewhere.
   std::int64_t now = 0, moved = 0;
   const auto device = [&](OpId op) { return index(place[index(op)]); };
-  const auto home = [&](std::size_t b) { return device(lowered.owner(BufferId{static_cast<std::uint32_t>(b)})); };
+  const auto home = [&](std::size_t b) {
+    return device(lowered.owner(BufferId{static_cast<std::uint32_t>(b)}));
+  };
   const auto take = [&](std::size_t d, std::int64_t bytes) { peak[d] = std::max(peak[d], used[d] += bytes); };
   const auto request = [&](std::size_t b, std::size_t target) {
     if (target != home(b) && requested.insert({b, target}).second) queues[home(b)].push_back({b, target});
@@ -59,7 +62,8 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
         const BufferId id{static_cast<std::uint32_t>(b)};
         if (index(lowered.base(id)) != base) continue;
         for (const OpId reader : lowered.readers(id)) {
-          wanted |= device(reader) == home(base) ? done.count(index(reader)) == 0 : present.count({b, device(reader)}) == 0;
+          wanted |= device(reader) == home(base) ? done.count(index(reader)) == 0
+                                                 : present.count({b, device(reader)}) == 0;
         }
       }
       if (!wanted) used[home(base)] -= lowered.held_bytes(BufferId{static_cast<std::uint32_t>(base)});
@@ -68,7 +72,8 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
     for (auto it = copies.begin(); it != copies.end();) {
       bool wanted = false;
       const BufferId id{static_cast<std::uint32_t>(it->first)};
-      for (const OpId reader : lowered.readers(id)) wanted |= device(reader) == it->second && done.count(index(reader)) == 0;
+      for (const OpId reader : lowered.readers(id))
+        wanted |= device(reader) == it->second && done.count(index(reader)) == 0;
       if (!wanted) used[it->second] -= lowered.bytes(id);
       it = wanted ? std::next(it) : copies.erase(it);
     }
@@ -80,7 +85,8 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
         queues[d].pop_front();
         const BufferId id{static_cast<std::uint32_t>(copy.first)};
         const Link& link = devices.link(static_cast<DeviceId>(d), static_cast<DeviceId>(copy.second));
-        const double ns = link.latency_s * 1e9 + static_cast<double>(lowered.bytes(id)) * (1e9 / link.bytes_per_s);
+        const double ns =
+            link.latency_s * 1e9 + static_cast<double>(lowered.bytes(id)) * (1e9 / link.bytes_per_s);
         copy_lane[d] = {now + static_cast<std::int64_t>(ns + 0.5), {}, copy};
         take(copy.second, lowered.bytes(id));
         copies.insert(copy);

@@ -1,4 +1,5 @@
-// Goal: each rule of the default model, one by one.  Method: graphs small enough to work out by hand; 1 us = 1000 bytes.
+// Goal: each rule of the default model, one by one.  Method: graphs small enough to work out by hand; 1 us =
+// 1000 bytes.
 #include "executor/simulator.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,8 @@ using testing::sample_graph;
 constexpr DeviceId kA{0}, kB{1};
 constexpr std::int64_t kRoomy = 1 << 30;
 
-Measurement measure(const OpGraph& graph, const DeviceSet& devices, const Placement& placement, SimulatorOptions options = {}) {
+Measurement measure(const OpGraph& graph, const DeviceSet& devices, const Placement& placement,
+                    SimulatorOptions options = {}) {
   Simulator simulator{graph, devices, options};
   Measurement out;
   EXPECT_TRUE(simulator.measure(placement, out).ok());
@@ -22,7 +24,8 @@ Measurement measure(const OpGraph& graph, const DeviceSet& devices, const Placem
 }
 
 TEST(Simulator, OneDeviceAddsUpItsOps) {
-  const OpGraph graph = sample_graph({{"a", {}, {10}, 3}, {"b", {{0, 0}}, {20}, 4}, {"c", {{1, 0}}, {30}, 5}});
+  const OpGraph graph =
+      sample_graph({{"a", {}, {10}, 3}, {"b", {{0, 0}}, {20}, 4}, {"c", {{1, 0}}, {30}, 5}});
   const DeviceSet devices = sample_devices(1, false, kRoomy);
   const Measurement m = measure(graph, devices, {kA, kA, kA});
   EXPECT_DOUBLE_EQ(m.step_time_s, 12e-6);
@@ -34,7 +37,8 @@ TEST(Simulator, OneDeviceAddsUpItsOps) {
 
 TEST(Simulator, ACopyTakesLatencyPlusBytesAndOverlapsOps) {
   // a (1 us) sends 5000 bytes: 1 + 5 us. Meanwhile c (10 us) runs at home; b (2 us) ends at 1 + 6 + 2 = 9.
-  const OpGraph graph = sample_graph({{"a", {}, {5000}, 1}, {"b", {{0, 0}}, {1}, 2}, {"c", {{0, 0}}, {1}, 10}});
+  const OpGraph graph =
+      sample_graph({{"a", {}, {5000}, 1}, {"b", {{0, 0}}, {1}, 2}, {"c", {{0, 0}}, {1}, 10}});
   const DeviceSet devices = sample_devices(2, false, kRoomy);
   const Measurement m = measure(graph, devices, {kA, kB, kA});
   EXPECT_DOUBLE_EQ(m.step_time_s, 11e-6);
@@ -64,7 +68,8 @@ TEST(Simulator, ProgramOrderRunsTheLowestIdFirstAndFifoTheFirstReady) {
   const DeviceSet devices = sample_devices(2, false, kRoomy);
   const Placement placement{kA, kB, kA, kA, kB};
   EXPECT_DOUBLE_EQ(measure(graph, devices, placement).step_time_s, (5 + 10 + 1 + 1 + 20) * 1e-6 + 1e-9);
-  EXPECT_DOUBLE_EQ(measure(graph, devices, placement, {Dispatch::kFifo}).step_time_s, (5 + 1 + 1 + 20) * 1e-6 + 1e-9);
+  EXPECT_DOUBLE_EQ(measure(graph, devices, placement, {Dispatch::kFifo}).step_time_s,
+                   (5 + 1 + 1 + 20) * 1e-6 + 1e-9);
 }
 
 TEST(Simulator, StateIsResidentAndARemoteReaderPaysOneCopyPerStep) {
@@ -90,11 +95,10 @@ TEST(Simulator, TooLittleMemoryIsAResultAndSaysHowMuch) {
 }
 
 TEST(Simulator, TheProducerKeepsItsTensorUntilTheCopyHasEnded) {
-  // b runs 1 us and would free a's 5000 bytes at 2 us, but the copy to the other device lasts until 7 us; c then takes 1.
-  const OpGraph graph = sample_graph({{"a", {}, {5000}, 1},
-                                      {"b", {{0, 0}}, {1}, 1},
-                                      {"c", {{1, 0}}, {4000}, 1},
-                                      {"d", {{0, 0}}, {1}, 1}});
+  // b runs 1 us and would free a's 5000 bytes at 2 us, but the copy to the other device lasts until 7 us; c
+  // then takes 1.
+  const OpGraph graph = sample_graph(
+      {{"a", {}, {5000}, 1}, {"b", {{0, 0}}, {1}, 1}, {"c", {{1, 0}}, {4000}, 1}, {"d", {{0, 0}}, {1}, 1}});
   const DeviceSet devices = sample_devices(2, false, kRoomy);
   EXPECT_EQ(measure(graph, devices, {kA, kA, kA, kB}).peak_bytes[0], 9001);
   EXPECT_EQ(measure(graph, devices, {kA, kA, kA, kA}).peak_bytes[0], 9001) << "d still reads a";

@@ -1,5 +1,6 @@
 // Goal: the roofline estimate equals the reference implementation to 1e-9, and measured times win over it.
-// Method: per-op and total times that the reference printed for two real graphs, grouped convolutions among them.
+// Method: per-op and total times that the reference printed for two real graphs, grouped convolutions among
+// them.
 #include "placement/cost_model.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,8 @@ TEST(CostModel, EqualsTheReferenceToOnePartInABillion) {
     const OpGraph& graph = graphs.try_emplace(name, fixture(name)).first->second;
     double got = 0;
     if (op == "total") {
-      for (std::uint32_t i = 0; i < graph.num_ops(); ++i) got += estimate_us(graph, OpId{i}, *find_profile(profile));
+      for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+        got += estimate_us(graph, OpId{i}, *find_profile(profile));
     } else {
       got = estimate_us(graph, OpId{static_cast<std::uint32_t>(std::stoul(op))}, *find_profile(profile));
     }
@@ -57,7 +59,8 @@ TEST(CostModel, MeasuredTimesWinAndAcceleratorsAreGpus) {
   builder.add({.name = "a", .type = "Work", .measured_us = {{"accelerator", 3}}});
   const OpGraph accelerated = *std::move(builder).build();
   EXPECT_EQ(CostTable(accelerated, devices).ns(DeviceId{1}, OpId{0}), 3'000);
-  EXPECT_EQ(CostTable(accelerated, devices).ns(DeviceId{0}, OpId{0}), 3'000) << "the CPU falls back to its launch time";
+  EXPECT_EQ(CostTable(accelerated, devices).ns(DeviceId{0}, OpId{0}), 3'000)
+      << "the CPU falls back to its launch time";
 }
 
 TEST(CostModel, DevicesOfOneProfileShareARow) {

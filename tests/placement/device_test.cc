@@ -46,7 +46,8 @@ TEST(DeviceSet, RefusesMachinesThatCannotExist) {
 
 TEST(Profiles, SuggestTheNearestAndKnowTheCalibratedOnes) {
   EXPECT_NE(find_profile("k4O").error().context.find("'k40'"), std::string::npos);
-  EXPECT_DOUBLE_EQ(find_profile("k40-calibrated")->efficiency[static_cast<std::size_t>(OpClass::kMatmul)], 0.236);
+  EXPECT_DOUBLE_EQ(find_profile("k40-calibrated")->efficiency[static_cast<std::size_t>(OpClass::kMatmul)],
+                   0.236);
   EXPECT_EQ(find_profile("h200")->memory_bytes, std::int64_t{141} << 30);
 }
 

@@ -1,4 +1,5 @@
-// Goal: what a placement must obey is found, repaired and named.  Method: hand-made graphs, then seeded random ones.
+// Goal: what a placement must obey is found, repaired and named.  Method: hand-made graphs, then seeded
+// random ones.
 #include "placement/placement.h"
 
 #include <gtest/gtest.h>
@@ -53,10 +54,13 @@ TEST(Constraints, ChecksNameTheOp) {
   const OpGraph graph = restricted();
   const DeviceSet devices = testing::sample_devices(2, true, 1 << 20);
   const auto constraints = Constraints::make(graph, devices);
-  const auto why = [&](const Placement& placement) { return constraints->check(graph, devices, placement).error().context; };
+  const auto why = [&](const Placement& placement) {
+    return constraints->check(graph, devices, placement).error().context;
+  };
   EXPECT_NE(why({DeviceId{0}}).find("has 1 ops"), std::string::npos);
   EXPECT_NE(why(Placement(4, DeviceId{9})).find("'free'"), std::string::npos);
-  EXPECT_NE(why({DeviceId{0}, DeviceId{2}, DeviceId{2}, DeviceId{0}}).find("'member of member'"), std::string::npos);
+  EXPECT_NE(why({DeviceId{0}, DeviceId{2}, DeviceId{2}, DeviceId{0}}).find("'member of member'"),
+            std::string::npos);
 }
 
 TEST(Constraints, RefuseUnknownDevicesAndImpossibleClasses) {
@@ -64,7 +68,11 @@ TEST(Constraints, RefuseUnknownDevicesAndImpossibleClasses) {
   EXPECT_FALSE(Constraints::make(graph, testing::sample_devices(1, true, 1 << 20)).ok()) << "no gpu:1";
   OpGraphBuilder builder;
   OpSpec a{.name = "a", .type = "Work", .allowed_devices = {"cpu:0"}, .has_allowed_devices = true};
-  OpSpec b{.name = "b", .type = "Work", .colocate = OpId{0}, .allowed_devices = {"gpu:0"}, .has_allowed_devices = true};
+  OpSpec b{.name = "b",
+           .type = "Work",
+           .colocate = OpId{0},
+           .allowed_devices = {"gpu:0"},
+           .has_allowed_devices = true};
   builder.add(a);
   builder.add(b);
   const OpGraph torn = *std::move(builder).build();

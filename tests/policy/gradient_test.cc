@@ -1,6 +1,6 @@
 // Goal: every layer's backward is the derivative of its forward.
-// Method: central differences in each parameter and input entry, against the tape, on small seeded layers; the function is a
-// fixed random weighting of the outputs, so that errors cannot cancel.
+// Method: central differences in each parameter and input entry, against the tape, on small seeded layers;
+// the function is a fixed random weighting of the outputs, so that errors cannot cancel.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -20,7 +20,8 @@ Matrix random_matrix(Eigen::Index rows, Eigen::Index cols, std::uint64_t seed) {
 }
 
 /// Checks d(sum of weights ∘ output)/d(parameter) for every parameter of the store.
-void expect_gradients(ParameterStore& store, const std::function<Var(Tape&)>& forward, float tolerance = 4e-3f) {
+void expect_gradients(ParameterStore& store, const std::function<Var(Tape&)>& forward,
+                      float tolerance = 4e-3f) {
   const auto value = [&](const Matrix& weights) {
     Tape tape{store};
     return static_cast<double>((tape.value(forward(tape)).array() * weights.array()).sum());
@@ -50,7 +51,8 @@ void expect_gradients(ParameterStore& store, const std::function<Var(Tape&)>& fo
 
 TEST(Gradient, AffineReluTanhStackAndLookup) {
   ParameterStore store;
-  const ParameterId w = store.add("w", 5, 7, Init::kGlorot, 1), b = store.add("b", 5, 1, Init::kGlorot, 1), table = store.add("table", 3, 4, Init::kGlorot, 1);
+  const ParameterId w = store.add("w", 5, 7, Init::kGlorot, 1), b = store.add("b", 5, 1, Init::kGlorot, 1),
+                    table = store.add("table", 3, 4, Init::kGlorot, 1);
   const Matrix x = random_matrix(4, 6, 2);
   const std::vector<std::uint32_t> columns{0, 3, 3, 1, 2, 0};
   expect_gradients(store, [&](Tape& tape) {
@@ -63,16 +65,19 @@ TEST(Gradient, AffineReluTanhStackAndLookup) {
 TEST(Gradient, LstmBothWays) {
   for (const bool reversed : {false, true}) {
     ParameterStore store;
-    const ParameterId x = store.add("x", 3, 5, Init::kGlorot, 3);  // The input as a parameter, to check its gradient too.
+    const ParameterId x =
+        store.add("x", 3, 5, Init::kGlorot, 3);  // The input as a parameter, to check its gradient too.
     const LstmParameters lstm = LstmParameters::add(store, "lstm", 3, 4, 3);
-    expect_gradients(store, [&](Tape& tape) { return lstm_sequence(tape, lstm, tape.parameter(x), reversed); });
+    expect_gradients(store,
+                     [&](Tape& tape) { return lstm_sequence(tape, lstm, tape.parameter(x), reversed); });
   }
 }
 
 TEST(Gradient, BidirectionalLstmSharesItsInput) {
   ParameterStore store;
   const ParameterId x = store.add("x", 3, 4, Init::kGlorot, 4);
-  const LstmParameters forth = LstmParameters::add(store, "forth", 3, 3, 4), back = LstmParameters::add(store, "back", 3, 3, 4);
+  const LstmParameters forth = LstmParameters::add(store, "forth", 3, 3, 4),
+                       back = LstmParameters::add(store, "back", 3, 3, 4);
   expect_gradients(store, [&](Tape& tape) {
     const Var in = tape.parameter(x);
     return tape.stack(lstm_sequence(tape, forth, in, false), lstm_sequence(tape, back, in, true));
@@ -88,7 +93,8 @@ void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowe
   options.temperature = 0.7f;
   options.sees_group = sees_group;
   ParameterStore store;
-  const ParameterId memory = store.add("memory-in", 5, 4, Init::kGlorot, 5), shift = store.add("shift", 3, 4, Init::kGlorot, 5);
+  const ParameterId memory = store.add("memory-in", 5, 4, Init::kGlorot, 5),
+                    shift = store.add("shift", 3, 4, Init::kGlorot, 5);
   const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 5);
   const std::vector<std::uint8_t> chosen{0, 2, 1, 0, 2, 2, 0, 1};  // Two samples of four groups.
   expect_gradients(store, [&](Tape& tape) {
@@ -103,7 +109,8 @@ void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowe
 TEST(Gradient, DecoderWithLogProbabilityAndEntropy) { check_decoder(false, nullptr); }
 TEST(Gradient, DecoderThatSeesItsGroup) { check_decoder(true, nullptr); }
 TEST(Gradient, DecoderUnderAMask) {
-  const std::vector<std::vector<bool>> allowed{{true, false, true}, {true, true, true}, {true, true, false}, {true, true, true}};
+  const std::vector<std::vector<bool>> allowed{
+      {true, false, true}, {true, true, true}, {true, true, false}, {true, true, true}};
   check_decoder(false, &allowed);
 }
 
@@ -122,7 +129,8 @@ TEST(Decoder, ForbiddenDevicesAreNeverDrawn) {
   input.rng = &rng;
   input.noise = 1;
   input.allowed = &allowed;
-  const Decoded decoded = decode(tape, decoder, options, tape.constant(random_matrix(5, 6, 7)), tape.constant(Matrix::Zero(3, 6)), input);
+  const Decoded decoded = decode(tape, decoder, options, tape.constant(random_matrix(5, 6, 7)),
+                                 tape.constant(Matrix::Zero(3, 6)), input);
   std::size_t zeros = 0;
   for (const std::uint8_t device : decoded.devices) {
     EXPECT_NE(device, 1);
@@ -146,7 +154,8 @@ TEST(Decoder, DrawsFollowTheProbabilitiesThatItReports) {
   DecodeInput input;
   input.samples = 20'000;
   input.rng = &rng;
-  const Decoded decoded = decode(tape, decoder, options, tape.constant(Matrix::Ones(2, 1)), tape.constant(shift), input);
+  const Decoded decoded =
+      decode(tape, decoder, options, tape.constant(Matrix::Ones(2, 1)), tape.constant(shift), input);
   double first = 0, p = 0;
   for (Eigen::Index s = 0; s < input.samples; ++s) {
     if (decoded.devices[static_cast<std::size_t>(s)] != 0) continue;

@@ -1,6 +1,6 @@
 // Goal: the Hierarchical Planner is the paper's, repeats itself, and learns.
-// Method: Eqs. 3–6 against finite differences of the surrogate; serialisation round trips; a small placement problem whose
-// best answer is known, learned from its simulated step times.
+// Method: Eqs. 3–6 against finite differences of the surrogate; serialisation round trips; a small placement
+// problem whose best answer is known, learned from its simulated step times.
 #include "policy/placers/hierarchical.h"
 
 #include <gtest/gtest.h>
@@ -17,12 +17,15 @@ namespace {
 
 struct World {
   explicit World(std::uint64_t seed = 3, std::uint32_t ops = 24)
-      : graph{make_graph(seed, ops)}, devices{testing::sample_devices(2, true, 1 << 30)}, constraints{*Constraints::make(graph, devices)} {}
+      : graph{make_graph(seed, ops)},
+        devices{testing::sample_devices(2, true, 1 << 30)},
+        constraints{*Constraints::make(graph, devices)} {}
   static OpGraph make_graph(std::uint64_t seed, std::uint32_t ops) {
     Rng rng{seed, Purpose::kTest};
     return testing::random_graph(rng, ops);
   }
-  std::unique_ptr<HierarchicalPlanner> planner(HierarchicalOptions options, std::uint64_t seed = 1, HierarchicalStart start = {}) const {
+  std::unique_ptr<HierarchicalPlanner> planner(HierarchicalOptions options, std::uint64_t seed = 1,
+                                               HierarchicalStart start = {}) const {
     return *HierarchicalPlanner::make(graph, devices, constraints, options, std::move(start), seed);
   }
   OpGraph graph;
@@ -74,7 +77,8 @@ TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) {
   options.tanh_constant = 2;
   options.temperature = 1;
   const auto planner = world.planner(options);
-  const std::vector<ScoredEpisode> batch{{planner->sample(0, 0), {0.5f, -1.0f, 0.25f}}, {planner->sample(1, 0), {1.0f, 2.0f, -0.5f}}};
+  const std::vector<ScoredEpisode> batch{{planner->sample(0, 0), {0.5f, -1.0f, 0.25f}},
+                                         {planner->sample(1, 0), {1.0f, 2.0f, -0.5f}}};
   ParameterStore& store = planner->parameters();
   const auto loss = [&] {
     const std::vector<float> kept(store.gradients().begin(), store.gradients().end());
@@ -135,8 +139,10 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   options.start_probability = 0.95f;
   options.tanh_constant = 0.1f;
   HierarchicalStart start;
-  for (std::size_t op = 0; op < world.graph.num_ops(); ++op) start.group_of_op.push_back(static_cast<std::uint16_t>(op % 4));
-  for (std::size_t op = 0; op < world.graph.num_ops(); ++op) start.placement.push_back(static_cast<DeviceId>(start.group_of_op[op] % 3));
+  for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
+    start.group_of_op.push_back(static_cast<std::uint16_t>(op % 4));
+  for (std::size_t op = 0; op < world.graph.num_ops(); ++op)
+    start.placement.push_back(static_cast<DeviceId>(start.group_of_op[op] % 3));
   const auto planner = world.planner(options, 1, start);
   int repeated = 0;
   for (std::uint64_t e = 0; e < 50; ++e) {
@@ -147,7 +153,8 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
 }
 
 TEST(Hierarchical, LearnsToUseBothDevices) {
-  // Two chains of 20 ops each, one device each is best: 20 ops of 10 us; together on one device it takes twice as long.
+  // Two chains of 20 ops each, one device each is best: 20 ops of 10 us; together on one device it takes
+  // twice as long.
   std::vector<testing::SampleOp> ops;
   for (std::uint32_t i = 0; i < 40; ++i) {
     testing::SampleOp op{.name = "op" + std::to_string(i)};
@@ -168,9 +175,11 @@ TEST(Hierarchical, LearnsToUseBothDevices) {
   options.type_embedding = 4;
   options.placements = 4;
   options.noise_updates = 0;
-  options.grouper_confidence = 12;  // The Grouper starts with each chain in two groups; the Placer must part the chains.
+  options.grouper_confidence =
+      12;  // The Grouper starts with each chain in two groups; the Placer must part the chains.
   HierarchicalStart start;
-  for (std::uint32_t i = 0; i < 40; ++i) start.group_of_op.push_back(static_cast<std::uint16_t>(i % 2 + 2 * (i / 20)));
+  for (std::uint32_t i = 0; i < 40; ++i)
+    start.group_of_op.push_back(static_cast<std::uint16_t>(i % 2 + 2 * (i / 20)));
   auto planner = *HierarchicalPlanner::make(graph, devices, constraints, options, start, 1);
   Adam adam;
   double best = 1, baseline = 0;

@@ -1,4 +1,5 @@
-// Goal: Adam, clipping, schedules and rewards are the published formulas.  Method: numbers worked out by hand.
+// Goal: Adam, clipping, schedules and rewards are the published formulas.  Method: numbers worked out by
+// hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +30,8 @@ TEST(Adam, SecondStepFollowsTheMoments) {
   adam.step(store, 0.1f);
   store.gradients()[0] = 3;
   adam.step(store, 0.1f);
-  const double m = (0.9 * 0.1 * 1 + 0.1 * 3) / (1 - 0.81), v = (0.999 * 0.001 * 1 + 0.001 * 9) / (1 - 0.999 * 0.999);
+  const double m = (0.9 * 0.1 * 1 + 0.1 * 3) / (1 - 0.81),
+               v = (0.999 * 0.001 * 1 + 0.001 * 9) / (1 - 0.999 * 0.999);
   EXPECT_NEAR(store.values()[0], -0.1 - 0.1 * m / std::sqrt(v), 1e-5);
 }
 
@@ -105,7 +107,8 @@ TEST(Reward, TransformsAndPenalties) {
   EXPECT_DOUBLE_EQ(placement_cost(paper, false, 4.0, 1), 10.0);
   RewardOptions graded{Transform::kLog, 5, true, 0.2, 0.5};
   EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 2'000'000'000), 0.2 + 0.5 * 2);
-  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 100'000'000'000), 5.0) << "never worse than the failing signal";
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 100'000'000'000), 5.0)
+      << "never worse than the failing signal";
   EXPECT_DOUBLE_EQ(placement_cost({Transform::kIdentity}, true, 0.7, 0), 0.7);
   EXPECT_FALSE(parse_transform("cube").ok());
 }

@@ -1,5 +1,6 @@
 // Goal: encoder and decoder are the network of the equations, not merely consistent with themselves.
-// Method: values and gradients from an independent float64 implementation (tests/parity/make_hierarchical_fixture.py).
+// Method: values and gradients from an independent float64 implementation
+// (tests/parity/make_hierarchical_fixture.py).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -28,7 +29,8 @@ Rows read_fixture() {
 
 Matrix matrix(const std::vector<double>& values, Eigen::Index rows, Eigen::Index cols) {
   Matrix m(rows, cols);
-  for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(values[static_cast<std::size_t>(i)]);
+  for (Eigen::Index i = 0; i < m.size(); ++i)
+    m.data()[i] = static_cast<float>(values[static_cast<std::size_t>(i)]);
   return m;
 }
 
@@ -38,8 +40,14 @@ TEST(Parity, EncoderAndDecoderEqualTheIndependentImplementation) {
   const auto size = [&](std::size_t i) { return static_cast<Eigen::Index>(rows.at("sizes")[0][i]); };
   const Eigen::Index in = size(0), hidden = size(1), devices = size(2), groups = size(3), samples = size(4);
   ParameterStore store;
-  const LstmParameters forth = LstmParameters::add(store, "forth", in, hidden, 1), back = LstmParameters::add(store, "back", in, hidden, 1);
-  DecoderOptions options{hidden, devices, 2 * hidden, static_cast<float>(rows.at("constants")[0][0]), static_cast<float>(rows.at("constants")[0][1]), true};
+  const LstmParameters forth = LstmParameters::add(store, "forth", in, hidden, 1),
+                       back = LstmParameters::add(store, "back", in, hidden, 1);
+  DecoderOptions options{hidden,
+                         devices,
+                         2 * hidden,
+                         static_cast<float>(rows.at("constants")[0][0]),
+                         static_cast<float>(rows.at("constants")[0][1]),
+                         true};
   const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 1);
   std::size_t at = 0;
   for (const auto& parameter : rows.at("parameter")) {
@@ -55,7 +63,8 @@ TEST(Parity, EncoderAndDecoderEqualTheIndependentImplementation) {
   DecodeInput input;
   input.samples = samples;
   input.chosen = &chosen;
-  const Decoded decoded = decode(tape, decoder, options, memory, tape.constant(matrix(rows.at("shift")[0], devices, groups)), input);
+  const Decoded decoded = decode(tape, decoder, options, memory,
+                                 tape.constant(matrix(rows.at("shift")[0], devices, groups)), input);
   const Matrix expected = matrix(rows.at("value")[0], 2, samples);
   EXPECT_LT((tape.value(decoded.steps) - expected).cwiseAbs().maxCoeff(), 2e-5f);
   tape.gradient(decoded.steps) = matrix(rows.at("weights")[0], 2, samples);

@@ -13,7 +13,10 @@ namespace {
 
 class RunDbTest : public ::testing::Test {
  protected:
-  RunDbTest() : directory_{std::filesystem::path{::testing::TempDir()} / ("run-db-" + std::to_string(::getpid()))} { std::filesystem::remove_all(directory_); }
+  RunDbTest()
+      : directory_{std::filesystem::path{::testing::TempDir()} / ("run-db-" + std::to_string(::getpid()))} {
+    std::filesystem::remove_all(directory_);
+  }
   ~RunDbTest() override { std::filesystem::remove_all(directory_); }
 
   static EpisodeRow episode(std::uint64_t seq) {
@@ -37,7 +40,8 @@ class RunDbTest : public ::testing::Test {
     return rows;
   }
   void fill(RunDb& db, std::uint64_t episodes) {
-    for (std::uint64_t seq = 1; seq <= episodes; ++seq) ASSERT_TRUE(db.add_episode(episode(seq), measurements(seq, 1.0 / static_cast<double>(seq))).ok());
+    for (std::uint64_t seq = 1; seq <= episodes; ++seq)
+      ASSERT_TRUE(db.add_episode(episode(seq), measurements(seq, 1.0 / static_cast<double>(seq))).ok());
     ASSERT_TRUE(db.commit().ok());
   }
   void damage(const std::string& sql) {

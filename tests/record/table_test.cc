@@ -1,4 +1,5 @@
-// Goal: the table tells who is fastest, how far from the bound, and what does not fit; and no name can steer the terminal.
+// Goal: the table tells who is fastest, how far from the bound, and what does not fit; and no name can steer
+// the terminal.
 #include "record/table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Goal: the trace is what the viewers accept: numbers, sorted, no slice over another on its track, small flow ids in pairs.
+// Goal: the trace is what the viewers accept: numbers, sorted, no slice over another on its track, small flow
+// ids in pairs.
 #include "record/trace.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ TEST(Trace, IsAcceptedByTheViewersRules) {
   Simulator simulator{graph, devices};
   Measurement m;
   Schedule schedule;
-  ASSERT_TRUE(simulator.trace(testing::random_placement(rng, graph.num_ops(), devices.size()), m, schedule).ok());
+  ASSERT_TRUE(
+      simulator.trace(testing::random_placement(rng, graph.num_ops(), devices.size()), m, schedule).ok());
   ASSERT_FALSE(schedule.transfers.empty());
   const auto trace = nlohmann::json::parse(chrome_trace(graph, devices, schedule));
   double last = 0;

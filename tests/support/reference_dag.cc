@@ -13,7 +13,8 @@ Result<std::string> read_text(const std::filesystem::path& path) {
   if (file == nullptr) return Error{Errc::kIo, path.filename().string() + ": cannot be read"};
   std::string text;
   char block[1 << 16];
-  for (int got = 0; (got = gzread(file, block, sizeof block)) > 0;) text.append(block, static_cast<std::size_t>(got));
+  for (int got = 0; (got = gzread(file, block, sizeof block)) > 0;)
+    text.append(block, static_cast<std::size_t>(got));
   gzclose(file);
   return text;
 }
@@ -41,7 +42,8 @@ Result<ReferenceDag> read_reference_dag(const std::filesystem::path& path) {
   for (std::size_t i = 0; i < e; ++i) {
     std::uint32_t parent = 0, child = 0, output = 0;
     in >> parent >> child >> output;
-    if (!in || child >= n) return invalid(path.filename().string(), "edge " + std::to_string(i) + " is broken");
+    if (!in || child >= n)
+      return invalid(path.filename().string(), "edge " + std::to_string(i) + " is broken");
     ops[child].inputs.push_back({parent, output});
   }
   OpGraphBuilder builder;
@@ -56,7 +58,8 @@ Result<ReferenceDag> read_reference_dag(const std::filesystem::path& path) {
 Placement reference_placement(std::size_t ops, std::uint64_t k, std::uint64_t devices) {
   Placement placement;
   placement.reserve(ops);
-  for (std::uint64_t i = 0; i < ops; ++i) placement.push_back(static_cast<DeviceId>(splitmix64(k << 32 | i) % devices));
+  for (std::uint64_t i = 0; i < ops; ++i)
+    placement.push_back(static_cast<DeviceId>(splitmix64(k << 32 | i) % devices));
   return placement;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The seeded layered random graphs that the Placeto reference times were taken on, read from their text form:
-/// "N E", then N lines "cost_us out0_bytes out1_bytes", then E lines "parent child out_index".
+/// The seeded layered random graphs that the Placeto reference times were taken on, read from their text
+/// form: "N E", then N lines "cost_us out0_bytes out1_bytes", then E lines "parent child out_index".
 
 #include <filesystem>
 #include <vector>

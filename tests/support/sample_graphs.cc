@@ -39,7 +39,8 @@ OpGraph random_graph(Rng& rng, std::uint32_t ops) {
       op.type = "Parameter";
       op.output_bytes.resize(1);
     } else {
-      for (std::uint32_t k = 0, count = 1 + rng.below(3); k < count && i > 0; ++k) op.inputs.push_back(any_output(rng.below(i)));
+      for (std::uint32_t k = 0, count = 1 + rng.below(3); k < count && i > 0; ++k)
+        op.inputs.push_back(any_output(rng.below(i)));
       const std::uint32_t role = rng.below(8);
       if (role == 0) op.view = true;
       if (role == 1) {
@@ -61,7 +62,8 @@ OpGraph layered_graph(Rng& rng, std::uint32_t ops) {
     op.output_bytes = {4 + rng.below(1 << 20)};
     op.type = "Type" + std::to_string(rng.below(24));
     const std::uint32_t reach = std::min(i, 3 * kWidth);
-    for (std::uint32_t k = 0; reach > 0 && (k == 0 || rng.below(10) < 4) && k < 4; ++k) op.inputs.push_back({i - 1 - rng.below(reach), 0});
+    for (std::uint32_t k = 0; reach > 0 && (k == 0 || rng.below(10) < 4) && k < 4; ++k)
+      op.inputs.push_back({i - 1 - rng.below(reach), 0});
     list.push_back(std::move(op));
   }
   return sample_graph(list);
@@ -70,7 +72,8 @@ OpGraph layered_graph(Rng& rng, std::uint32_t ops) {
 DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory, Link link) {
   std::vector<Device> devices;
   if (cpu) devices.push_back({"cpu:0", *find_profile("haswell18"), memory, ""});
-  for (std::size_t k = 0; k < gpus; ++k) devices.push_back({"gpu:" + std::to_string(k), *find_profile("k40"), memory, ""});
+  for (std::size_t k = 0; k < gpus; ++k)
+    devices.push_back({"gpu:" + std::to_string(k), *find_profile("k40"), memory, ""});
   return *DeviceSet::make(std::move(devices), link);
 }
 

@@ -12,7 +12,8 @@
 
 namespace emplace::testing {
 
-/// One op of a hand-made graph: a name, its producers by position, output bytes, and its time on "gpu" and "cpu".
+/// One op of a hand-made graph: a name, its producers by position, output bytes, and its time on "gpu" and
+/// "cpu".
 struct SampleOp {
   std::string name;
   std::vector<EdgeSpec> inputs;
@@ -28,11 +29,14 @@ OpGraph sample_graph(const std::vector<SampleOp>& ops);
 /// A random DAG with views, state, colocation and updates in it. @pre ops >= 4.
 OpGraph random_graph(Rng& rng, std::uint32_t ops);
 
-/// A large layered DAG without views or state: `ops` ops of 24 types, about 1.4 inputs each from the layers before.
+/// A large layered DAG without views or state: `ops` ops of 24 types, about 1.4 inputs each from the layers
+/// before.
 OpGraph layered_graph(Rng& rng, std::uint32_t ops);
 
-/// `gpus` devices "gpu:k" of kind gpu, and "cpu:0" first if `cpu`; each with `memory` bytes; every link alike.
-DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory, Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6});
+/// `gpus` devices "gpu:k" of kind gpu, and "cpu:0" first if `cpu`; each with `memory` bytes; every link
+/// alike.
+DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory,
+                         Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6});
 
 Placement random_placement(Rng& rng, std::size_t ops, std::size_t devices);
 

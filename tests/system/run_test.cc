@@ -1,7 +1,7 @@
-// Goal: `emplace run` keeps its promises as a program: results in the run directory, a clean end by signals, a head that may
-// be killed, refusals in one line.
-// Method: real processes on a small real graph; the run database and the JSON summary are the witnesses. Nothing sleeps: waits
-// are for what the processes say or do.
+// Goal: `emplace run` keeps its promises as a program: results in the run directory, a clean end by signals,
+// a head that may be killed, refusals in one line. Method: real processes on a small real graph; the run
+// database and the JSON summary are the witnesses. Nothing sleeps: waits are for what the processes say or
+// do.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -20,9 +20,13 @@ using nlohmann::json;
 
 /// A run of the small convolutional graph: seconds, not minutes.
 std::vector<std::string> small_run(const std::string& directory, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"run", shipped("configs/quickstart.toml"), "--run-dir", directory,
-                                     "--set", "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
-                                     "--set", "run.starts=[\"scratch\"]", "--set", "policy.groups=8", "--set", "policy.hidden=8"};
+  std::vector<std::string> arguments{
+      "run",       shipped("configs/quickstart.toml"),
+      "--run-dir", directory,
+      "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
+      "--set",     "run.starts=[\"scratch\"]",
+      "--set",     "policy.groups=8",
+      "--set",     "policy.hidden=8"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -34,7 +38,9 @@ pid_t head_of(const std::string& directory) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream in{entry.path() / "cmdline"};
     std::string words{std::istreambuf_iterator<char>{in}, {}};
-    if (words.find(std::string{"node\0--config", 13}) != std::string::npos && words.find(directory) != std::string::npos) return std::stoi(name);
+    if (words.find(std::string{"node\0--config", 13}) != std::string::npos &&
+        words.find(directory) != std::string::npos)
+      return std::stoi(name);
   }
   return 0;
 }
@@ -51,11 +57,15 @@ TEST(Run, LearnsAndLeavesItsResults) {
   EXPECT_EQ(summary["parameters_sha256"].get<std::string>().size(), 64u);
   EXPECT_GE(summary["best_step_time_s"].get<double>(), summary["lower_bound_s"].get<double>());
   EXPECT_TRUE(summary["baseline_step_time_s"].contains("expert"));
-  for (const char* name : {"run.db", "head.seq", "config.toml", "best.placement.json", "log"}) EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/" + name)) << name;
-  const Finished again = run({"evaluate", shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), folder.at("run") + "/best.placement.json", "--devices",
-                              shipped("configs/devices/quickstart.toml"), "--json", "--trace", folder.at("trace.json")});
+  for (const char* name : {"run.db", "head.seq", "config.toml", "best.placement.json", "log"})
+    EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/" + name)) << name;
+  const Finished again =
+      run({"evaluate", shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
+           folder.at("run") + "/best.placement.json", "--devices", shipped("configs/devices/quickstart.toml"),
+           "--json", "--trace", folder.at("trace.json")});
   ASSERT_EQ(again.status, 0) << again.err;
-  EXPECT_DOUBLE_EQ(json::parse(again.out)["step_time_s"].get<double>(), summary["best_step_time_s"].get<double>());
+  EXPECT_DOUBLE_EQ(json::parse(again.out)["step_time_s"].get<double>(),
+                   summary["best_step_time_s"].get<double>());
   EXPECT_TRUE(std::filesystem::exists(folder.at("trace.json")));
 }
 
@@ -63,8 +73,10 @@ TEST(Run, RepeatsItselfBitForBitIfDeterministic) {
   const TemporaryFolder folder;
   std::string hashes[2];
   for (int i = 0; i < 2; ++i) {
-    const Finished done = run(small_run(folder.at("run" + std::to_string(i)), {"--episodes", "30", "--json", "--quiet", "--set", "run.deterministic=true", "--set",
-                                                                               i == 0 ? "executor.count=1" : "executor.count=3"}));
+    const Finished done =
+        run(small_run(folder.at("run" + std::to_string(i)),
+                      {"--episodes", "30", "--json", "--quiet", "--set", "run.deterministic=true", "--set",
+                       i == 0 ? "executor.count=1" : "executor.count=3"}));
     ASSERT_EQ(done.status, 0) << done.err;
     hashes[i] = json::parse(done.out)["parameters_sha256"].get<std::string>();
   }
@@ -97,7 +109,8 @@ TEST(Run, SignalsEndItCleanlyWithResultsKept) {
     EXPECT_FALSE(done.killed);
     EXPECT_TRUE(json::parse(done.out).contains("episodes"));
     EXPECT_EQ(head_of(folder.at("run")), 0) << "no process is left";
-    const Finished resumed = run({"run", "--resume", "--run-dir", folder.at("run"), "--budget", "1s", "--json", "--quiet"});
+    const Finished resumed =
+        run({"run", "--resume", "--run-dir", folder.at("run"), "--budget", "1s", "--json", "--quiet"});
     ASSERT_EQ(resumed.status, 0) << resumed.err;
     EXPECT_GE(json::parse(resumed.out)["episodes"].get<int>(), json::parse(done.out)["episodes"].get<int>());
   }
@@ -125,8 +138,10 @@ TEST(Run, RefusesInOneLine) {
 
 TEST(Run, SaysWhenNothingFits) {
   const TemporaryFolder folder;
-  const std::string tiny = folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");
-  const Finished done = run(small_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "5", "--quiet"}));
+  const std::string tiny =
+      folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");
+  const Finished done =
+      run(small_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "5", "--quiet"}));
   EXPECT_EQ(done.status, 3) << done.err;
   EXPECT_NE(done.err.find("more memory"), std::string::npos) << done.err;
 }
