@@ -295,6 +295,10 @@ class Reader {
     }
     for (const auto& initializer : graph_.initializer()) {
       if (!read.contains(initializer.name())) continue;
+      if (initializer.data_location() == onnx::TensorProto::EXTERNAL) {
+        return fail("initializer " + in_quotes(initializer.name()) + " keeps its data in another file",
+                    "save the model as one file, or with its weights as graph inputs");
+      }
       const auto dtype = dtype_of(initializer.data_type());
       if (!dtype)
         return fail("initializer " + in_quotes(initializer.name()) +

@@ -20,13 +20,12 @@ bool looks_like_onnx(std::span<const std::byte> bytes);
 /// scalar, else `Parameter`). Then one op per node, in the file's order: its type is the ONNX type; its group
 /// is the path in its name; a missing or repeated name becomes NAME#ID, with the type as name if need be and
 /// the node's position as id. A ConstantOfShape node with a fixed shape stands for a weight and becomes a
-/// `Parameter`. Shapes come from the file, and where it has none from shape inference. Weights in external
-/// files are not opened: their sizes stand in the model. An output that nobody reads and that has no shape is
+/// `Parameter`. Shapes come from the file, and where it has none from shape inference. An output that nobody reads and that has no shape is
 /// left out.
 ///
 /// Errors (kInvalid, one line): not ONNX; a symbolic or unknown dimension of an input; an op outside the
 /// standard domains or with wrong arguments; a subgraph (If, Loop, Scan); a tensor without producer, element
-/// type or shape; external data that shape inference would have to read; and those of OpGraphBuilder.
+/// type or shape; data in an external file; and those of OpGraphBuilder.
 Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where);
 
 }  // namespace emplace
