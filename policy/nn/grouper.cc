@@ -82,7 +82,10 @@ std::vector<std::uint16_t> Grouper::draw(const ParameterStore& store, Rng& draws
   for_each_block(store, [&](Block& block) {
     for (Eigen::Index u = 0; u < block.logits.cols(); ++u) {
       float* const logits = block.logits.col(u).data();
-      for (Eigen::Index g = 0; g < options_.groups && noise > 0; ++g) logits[g] += noise * noises.normal();
+      if (noise > 0) {
+        const std::uint32_t key[4] = {noises(), noises(), noises(), noises()};
+        k.add_noise(block.logits.rows(), logits, noise, key);
+      }
       float peak = 0;
       const float total = k.exponentials(block.logits.rows(), logits, &peak);
       const std::ptrdiff_t group = k.find_running_sum(block.logits.rows(), logits, draws.uniform() * total);

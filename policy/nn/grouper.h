@@ -37,7 +37,7 @@ class Grouper {
           std::uint64_t seed);
 
   /// A group per unit: one uniform number of `draws` each, in order. With `noise` > 0 each logit first gets
-  /// normal noise of that deviation.
+  /// nearly normal noise of that deviation, keyed by four words of `noises` per unit.
   std::vector<std::uint16_t> draw(const ParameterStore& store, Rng& draws, float noise, Rng& noises) const;
   std::vector<std::uint16_t> likeliest(const ParameterStore& store) const;
 

@@ -39,6 +39,10 @@ struct Kernels {
   /// The first index at which the running sum of `weight` [n] exceeds `at`, n a multiple of 16; n if none
   /// does.
   std::ptrdiff_t (*find_running_sum)(std::ptrdiff_t n, const float* weight, float at);
+
+  /// Adds nearly normal noise of this deviation to x [n], n a multiple of 16: Philox words of `key`, by
+  /// position. The noise is the sum of four bytes, so it stays within 3.46 deviations.
+  void (*add_noise)(std::ptrdiff_t n, float* x, float deviation, const std::uint32_t* key);
 };
 
 /// The widest that this machine runs.

@@ -140,4 +140,17 @@ Size find_running_sum(Size n, const float* weight, float at) {
   return n;
 }
 
+void add_noise(Size n, float* x, float deviation, const std::uint32_t* key) {
+  const Lanes scale = Lanes::all(deviation);
+  for (Size i = 0; i < n; i += 4 * kLanes) {
+    Words words[4] = {Words::all(static_cast<unsigned>(i)) + Words::count(), Words::all(0),
+                      Words::all(key[2]), Words::all(key[3])};
+    philox(words, key[0], key[1]);
+    for (int w = 0; w < 4 && i + w * kLanes < n; ++w) {
+      float* const at = x + i + w * kLanes;
+      fma(scale, nearly_normal(words[w]), Lanes::load(at)).store(at);
+    }
+  }
+}
+
 }  // namespace

@@ -34,6 +34,29 @@ inline Lanes scaled(Lanes a, Lanes n) {
 inline __m256 low(Lanes a) { return _mm512_castps512_ps256(a.v); }
 inline __m256 high(Lanes a) { return _mm512_extractf32x8_ps(a.v, 1); }
 
+/// Sixteen 32-bit words.
+struct Words {
+  __m512i v;
+  static Words all(unsigned x) { return {_mm512_set1_epi32(static_cast<int>(x))}; }
+  static Words count() { return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)}; }
+};
+inline Words operator+(Words a, Words b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline Words operator^(Words a, Words b) { return {_mm512_xor_si512(a.v, b.v)}; }
+inline Words operator&(Words a, Words b) { return {_mm512_and_si512(a.v, b.v)}; }
+template <int Bits>
+Words shifted_right(Words a) {
+  return {_mm512_srli_epi32(a.v, Bits)};
+}
+/// The halves of the 64-bit products.
+inline void multiply(Words a, Words b, Words& high_half, Words& low_half) {
+  const __m512i even = _mm512_mul_epu32(a.v, b.v);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(b.v, 32));
+  high_half.v = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+  low_half.v = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+}
+/// @pre below 2^31.
+inline Lanes to_lanes(Words a) { return {_mm512_cvtepi32_ps(a.v)}; }
+
 #else
 
 struct Lanes {
@@ -61,6 +84,34 @@ inline Lanes scaled(Lanes x, Lanes n) { return {scaled(x.a, n.a), scaled(x.b, n.
 inline __m256 low(Lanes x) { return x.a; }
 inline __m256 high(Lanes x) { return x.b; }
 
+struct Words {
+  __m256i a, b;
+  static Words all(unsigned x) {
+    return {_mm256_set1_epi32(static_cast<int>(x)), _mm256_set1_epi32(static_cast<int>(x))};
+  }
+  static Words count() {
+    return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
+  }
+};
+inline Words operator+(Words x, Words y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+inline Words operator^(Words x, Words y) { return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
+inline Words operator&(Words x, Words y) { return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+template <int Bits>
+Words shifted_right(Words x) {
+  return {_mm256_srli_epi32(x.a, Bits), _mm256_srli_epi32(x.b, Bits)};
+}
+inline void multiply(__m256i x, __m256i y, __m256i& high_half, __m256i& low_half) {
+  const __m256i even = _mm256_mul_epu32(x, y);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(y, 32));
+  high_half = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  low_half = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+inline void multiply(Words x, Words y, Words& high_half, Words& low_half) {
+  multiply(x.a, y.a, high_half.a, low_half.a);
+  multiply(x.b, y.b, high_half.b, low_half.b);
+}
+inline Lanes to_lanes(Words x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+
 #endif
 
 inline constexpr long kLanes = 16;
@@ -77,6 +128,28 @@ inline float largest(Lanes a) {
   __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   four = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
+
+/// Philox4x32-10 of base/rng.h for sixteen counters (c0, c1, c2, c3) at once; replaces them by their words.
+inline void philox(Words (&c)[4], unsigned key0, unsigned key1) {
+  for (int round = 0; round < 10; ++round) {
+    Words high0, low0, high2, low2;
+    multiply(c[0], Words::all(0xD2511F53u), high0, low0);
+    multiply(c[2], Words::all(0xCD9E8D57u), high2, low2);
+    c[0] = high2 ^ c[1] ^ Words::all(key0);
+    c[1] = low2;
+    c[2] = high0 ^ c[3] ^ Words::all(key1);
+    c[3] = low0;
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+}
+
+/// The sum of a word's four bytes, with mean 0 and deviation 1: nearly normal, never beyond 3.46.
+inline Lanes nearly_normal(Words w) {
+  const Words bytes = Words::all(0x00FF00FFu), halves = (w & bytes) + (shifted_right<8>(w) & bytes);
+  const Words total = (halves & Words::all(0xFFFFu)) + shifted_right<16>(halves);
+  return (to_lanes(total) - Lanes::all(510)) * Lanes::all(0.00676587f);  // 1 / sqrt(4 (256² - 1) / 12)
 }
 
 /// Rational approximation, within 4e-7 of tanh everywhere.

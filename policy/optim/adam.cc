@@ -1,11 +1,16 @@
 #include "policy/optim/adam.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 namespace emplace::policy {
 
 float LearningRate::at(std::uint64_t update) const {
+  if (linear_over > 0) {
+    const std::uint64_t done = std::min(update, linear_over);
+    return std::lerp(start, end, static_cast<float>(done) / static_cast<float>(linear_over));
+  }
   if (update < decay_from || decay == 1.0f) return start;
   return start * std::pow(decay, static_cast<float>((update - decay_from) / decay_every + 1));
 }

@@ -23,6 +23,8 @@ struct LearningRate {
   float decay = 1.0f;  ///< Factor every `decay_every` updates from `decay_from` on.
   std::uint64_t decay_every = 50;
   std::uint64_t decay_from = 400;
+  std::uint64_t linear_over = 0;  ///< > 0: linearly from `start` to `end` over so many updates instead.
+  float end = 0;
   float at(std::uint64_t update) const;
 };
 

@@ -123,8 +123,29 @@ std::vector<std::uint16_t> HierarchicalPlanner::spread(
   return group_of_op;
 }
 
+std::vector<std::vector<bool>> HierarchicalPlanner::allowed_devices(
+    std::span<const std::uint16_t> group_of_op) const {
+  DeviceMask all;
+  for (std::size_t d = 0; d < devices_.size(); ++d) all.set(d);
+  std::vector<DeviceMask> masks(options_.groups, all);
+  bool forbidden = false;
+  for (const OpId unit : units_) {
+    const DeviceMask& mask = constraints_.allowed(constraints_.class_of(unit));
+    forbidden = forbidden || (mask & all) != all;
+    masks[group_of_op[index(unit)]] &= mask;
+  }
+  std::vector<std::vector<bool>> allowed;
+  for (std::size_t g = 0; g < options_.groups && forbidden; ++g) {
+    auto& devices = allowed.emplace_back();
+    for (std::size_t d = 0; d < devices_.size(); ++d) devices.push_back(masks[g].none() || masks[g].test(d));
+  }
+  return allowed;
+}
+
 Decoded HierarchicalPlanner::place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op,
-                                          const DecodeInput& input) const {
+                                          DecodeInput input) const {
+  const auto allowed = allowed_devices(group_of_op);
+  if (!allowed.empty()) input.allowed = &allowed;
   const Var embedding = tape.constant(group_embeddings(graph_, features_, group_of_op, options_.groups));
   const Var memory = tape.stack(lstm_sequence(tape, encoder_forward_, embedding, false),
                                 lstm_sequence(tape, encoder_backward_, embedding, true));
@@ -189,6 +210,8 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     input.samples = samples;
     input.chosen = &choice->device;
     const Decoded decoded = place_groups(tape, choice->group_of_op, input);
+    if (!decoded.log_probability.allFinite())
+      return invalid("episode", "puts a group on a device that it may not use");
     Matrix& seed = tape.gradient(decoded.steps);
     float mean_advantage = 0;
     for (Eigen::Index s = 0; s < samples; ++s) {

@@ -152,6 +152,43 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   EXPECT_GT(repeated, 200 * 85 / 100);
 }
 
+TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
+  OpGraphBuilder builder;
+  builder.set_name("restricted");
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    OpSpec op;
+    op.name = "op" + std::to_string(i);
+    op.type = "Work";
+    if (i > 0) op.inputs = {{i - 1, 0}};
+    op.outputs = {{DType::kF32, {4}}};
+    if (i % 4 == 0) op.allowed_devices = {"gpu:1"}, op.has_allowed_devices = true;
+    builder.add(std::move(op));
+  }
+  const OpGraph graph = std::move(builder).build().value();
+  const DeviceSet devices = testing::sample_devices(2, true, 1 << 30);  // cpu:0, gpu:0, gpu:1
+  const Constraints constraints = *Constraints::make(graph, devices);
+  HierarchicalOptions options = small();
+  options.grouper_confidence = 30;
+  options.noise = 0.5f;
+  options.noise_updates = 1;
+  HierarchicalStart start;
+  for (std::uint32_t i = 0; i < 12; ++i) start.group_of_op.push_back(static_cast<std::uint16_t>(i % 4));
+  const auto planner = *HierarchicalPlanner::make(graph, devices, constraints, options, start, 1);
+  int elsewhere = 0;
+  for (std::uint64_t e = 0; e < 20; ++e) {
+    const auto choice = *planner->decode_actions(planner->sample(e, 0));
+    for (std::size_t p = 0; p < 3; ++p) {
+      EXPECT_EQ(choice.device[p * 4], 2);
+      elsewhere += choice.device[p * 4 + 1] != 2 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(elsewhere, 10) << "the other groups are free";
+  auto forbidden = *planner->decode_actions(planner->sample(0, 0));
+  forbidden.device[0] = 0;
+  const ScoredEpisode episode{HierarchicalPlanner::encode_actions(forbidden), {1, 1, 1}};
+  EXPECT_FALSE(planner->accumulate_gradient({&episode, 1}).ok());
+}
+
 TEST(Hierarchical, LearnsToUseBothDevices) {
   // Two chains of 20 ops each, one device each is best: 20 ops of 10 us; together on one device it takes
   // twice as long.

@@ -68,6 +68,27 @@ TEST(Kernels, ExponentialsAndDrawsSkipThePadding) {
   EXPECT_EQ(kernels().find_running_sum(32, x.data(), 2.0f), 32);
 }
 
+TEST(Kernels, NoiseIsNearlyNormalAndAFunctionOfItsKey) {
+  constexpr Eigen::Index kSize = 160'000;
+  const std::uint32_t key[4] = {1, 2, 3, 4}, other[4] = {1, 2, 3, 5};
+  Matrix x = Matrix::Zero(kSize, 1), y = x, z = x;
+  kernels().add_noise(kSize, x.data(), 0.5f, key);
+  kernels().add_noise(kSize, y.data(), 0.5f, key);
+  kernels().add_noise(kSize, z.data(), 0.5f, other);
+  EXPECT_EQ(x, y);
+  const auto moment = [](const Eigen::ArrayXd& a) { return a.mean(); };
+  const Eigen::ArrayXd a = x.cast<double>().col(0).array(), b = z.cast<double>().col(0).array();
+  EXPECT_NEAR(moment(a), 0, 0.005);
+  EXPECT_NEAR(moment(a.square()), 0.25, 0.003);
+  EXPECT_NEAR(moment(a.square().square()) / 0.0625, 3 - 0.3, 0.05);
+  EXPECT_NEAR(moment(a * b), 0, 0.003) << "another key, other noise";
+  EXPECT_NEAR(moment(a.head(kSize - 1) * a.tail(kSize - 1)), 0, 0.003) << "neighbours";
+  const auto words = philox4x32({0, 0, 3, 4}, {1, 2});
+  int bytes = 0;
+  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<int>(words[0] >> shift & 255u);
+  EXPECT_NEAR(x(0), 0.5 * (bytes - 510) / 147.8, 1e-4) << "the same Philox as base/rng.h";
+}
+
 TEST(Kernels, BothWidthsGiveTheSameBits) {
   const Kernels* wide = kernels_v4();
   if (wide == nullptr) GTEST_SKIP() << "this machine has no AVX-512";

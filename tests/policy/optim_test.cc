@@ -101,6 +101,13 @@ TEST(LearningRate, DecaysFromAStepOnEverySoOften) {
   EXPECT_FLOAT_EQ(LearningRate{0.1f}.at(100'000), 0.1f);
 }
 
+TEST(LearningRate, GoesLinearlyToItsEndAndStays) {
+  const LearningRate rate{.start = 1e-3f, .linear_over = 100, .end = 1e-4f};
+  EXPECT_FLOAT_EQ(rate.at(0), 1e-3f);
+  EXPECT_FLOAT_EQ(rate.at(50), 5.5e-4f);
+  EXPECT_FLOAT_EQ(rate.at(1000), 1e-4f);
+}
+
 TEST(Reward, TransformsAndPenalties) {
   RewardOptions paper;
   EXPECT_DOUBLE_EQ(placement_cost(paper, true, 4.0, 0), 2.0);

@@ -60,7 +60,7 @@ OpGraph layered_graph(Rng& rng, std::uint32_t ops) {
     SampleOp op{.name = "op" + std::to_string(i)};
     op.gpu_us = 1 + rng.below(50);
     op.output_bytes = {4 + rng.below(1 << 20)};
-    op.type = "Type" + std::to_string(rng.below(24));
+    op.type = "Type" + std::to_string(rng.below(200));
     const std::uint32_t reach = std::min(i, 3 * kWidth);
     for (std::uint32_t k = 0; reach > 0 && (k == 0 || rng.below(10) < 4) && k < 4; ++k)
       op.inputs.push_back({i - 1 - rng.below(reach), 0});
