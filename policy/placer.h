@@ -27,7 +27,8 @@ struct ScoredEpisode {
 struct LossParts {
   double log_probability = 0;  ///< [nat] of the whole choice
   double entropy = 0;          ///< [nat] per choice of a device
-  double loss = 0;             ///< The surrogate whose gradient was taken.
+  double divergence = 0;       ///< [nat] KL of the drawing policy from this one, per choice, if known.
+  double loss = 0;             ///< What the gradient is of.
 };
 
 /// Thread: const members from any thread while nobody learns; learning from one.
