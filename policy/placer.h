@@ -47,6 +47,12 @@ class Placer {
   /// Adds the gradient of the mean over episodes of E[advantage · log p] (to be descended) to the parameters'
   /// gradients. Errors: kInvalid if an episode's actions are not this policy's.
   virtual Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) = 0;
+  /// Before the gradients of an update: `update` were done so far, for schedules (entropy).
+  virtual void begin_update(std::uint64_t /*update*/) {}
+  /// After an update's last step: what its last gradient was made of, for what adapts itself (β).
+  virtual void end_update(const LossParts& /*parts*/) {}
+  /// Which of the graphs that this policy places an episode is about.
+  virtual std::size_t graph_of(const Actions& /*actions*/) const { return 0; }
 
   virtual ParameterStore& parameters() = 0;
   virtual const ParameterStore& parameters() const = 0;
