@@ -53,9 +53,10 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
 void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed& proposal,
                              const runtime::Incoming& incoming) {
   const auto placements = incoming.section(proposal.placements);
-  const bool fits = placements.ok() && proposal.count > 0 && proposal.graph_sha256 == task_->graph_sha256 &&
-                    proposal.num_ops == task_->graph.num_ops() &&
-                    proposal.num_devices == task_->devices.size() &&
+  const TaskGraph* const task = task_->find(proposal.graph_sha256);
+  const bool fits = placements.ok() && proposal.count > 0 && task != nullptr &&
+                    proposal.num_ops == task->graph.num_ops() &&
+                    proposal.num_devices == task->devices.size() &&
                     placements->size() == std::size_t{proposal.num_ops} * proposal.count &&
                     incoming.section(proposal.actions).ok();
   if (!fits || episodes_.contains(proposal.episode)) {
@@ -111,11 +112,16 @@ void Dispatcher::pump(runtime::Context& context) {
   }
 }
 
+/// What a piece takes of an executor's credit.
+runtime::Credit Dispatcher::credit_of(const Piece& piece) const {
+  const std::uint64_t bytes = std::uint64_t{episodes_.at(piece.episode).proposal.num_ops} * piece.count;
+  return {piece.count, static_cast<std::int64_t>(bytes)};
+}
+
 bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t number) {
   const Piece& piece = pieces_.at(number);
   const Episode& episode = episodes_.at(piece.episode);
-  const std::uint64_t bytes = std::uint64_t{episode.proposal.num_ops} * piece.count;
-  const runtime::Credit wanted{piece.count, static_cast<std::int64_t>(bytes)};
+  const runtime::Credit wanted = credit_of(piece);
   if (peer.credit.items() < piece.count || !peer.credit.take(wanted)) return false;
   const Nanos limit = std::max(options_.evaluation_limit, 10 * slowest_);
   const auto granted = leases_.grant(number, peer.id, context.now(), limit);
@@ -127,11 +133,11 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   out.lease_epoch = granted->epoch;
   out.deadline_ms =
       static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count());
-  out.placements = {0, bytes};
+  out.placements = {0, static_cast<std::uint64_t>(wanted.bytes)};
   out.actions = {};
   const std::uint64_t offset =
       episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
-  if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
+  if (context.send(peer.id, out, episode.bulk.slice(offset, out.placements.size))) return true;
   // A full queue: the lease runs out by itself, and the piece goes to whoever can take it.
   requeue(leases_.drop(peer.id));
   return false;
@@ -141,16 +147,16 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   const runtime::Lease* lease = leases_.find(measured.lease_epoch);
   const std::uint64_t number = lease == nullptr ? 0 : lease->item;
   const auto peer = peers_.find(measured.executor);
-  if (peer != peers_.end() && lease != nullptr && lease->holder == peer->second.id) {
-    peer->second.credit.finish(
-        {measured.count, static_cast<std::int64_t>(std::uint64_t{measured.count} * task_->graph.num_ops())});
-  }
   const auto piece = pieces_.find(number);
+  if (peer != peers_.end() && lease != nullptr && lease->holder == peer->second.id &&
+      piece != pieces_.end()) {
+    peer->second.credit.finish(credit_of(piece->second));
+  }
   const bool belongs = piece != pieces_.end() && measured.consistent() &&
                        measured.count == piece->second.count &&
                        measured.placement_id ==
                            episodes_.at(piece->second.episode).proposal.placement_id + piece->second.begin &&
-                       measured.num_devices == task_->devices.size();
+                       measured.num_devices == episodes_.at(piece->second.episode).proposal.num_devices;
   if (piece != pieces_.end() && (!measured.error.empty() || !belongs)) {
     // An executor that cannot is not an executor that died: it says why, and too many of those end the run.
     const std::string why = measured.error.empty() ? "a result that is not of its lease" : measured.error;
@@ -198,7 +204,7 @@ void Dispatcher::report(runtime::Context& context, Episode& episode) {
 
 void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined,
                            runtime::ActorId from) {
-  if (joined.graph_sha256 != task_->graph_sha256 || joined.devices != task_->devices.size()) {
+  if (joined.graph_sha256 != task_->signature()) {
     return runtime::log(LogLevel::kWarning, context.name(),
                         joined.name + " has another graph or machine; it gets no work");
   }
@@ -231,10 +237,7 @@ void Dispatcher::tick(runtime::Context& context) {
   for (const runtime::Lease& lease : ended) {
     for (auto& [name, peer] : peers_) {
       if (peer.id == lease.holder && pieces_.contains(lease.item)) {
-        const Piece& piece = pieces_.at(lease.item);
-        peer.credit.finish(
-            {piece.count, static_cast<std::int64_t>(std::uint64_t{piece.count} * task_->graph.num_ops())},
-            /*returned=*/false);
+        peer.credit.finish(credit_of(pieces_.at(lease.item)), /*returned=*/false);
       }
     }
   }

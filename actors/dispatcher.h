@@ -86,6 +86,7 @@ class Dispatcher final : public runtime::Actor {
   void on_left(runtime::Context& context, const std::string& name);
   void pump(runtime::Context& context);
   bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
+  runtime::Credit credit_of(const Piece& piece) const;
   void requeue(const std::vector<runtime::Lease>& ended);
   void enqueue(std::uint64_t piece);
   void report(runtime::Context& context, Episode& episode);

@@ -14,7 +14,6 @@ ExecutorActor::ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFact
     : task_{std::move(task)}, options_{std::move(options)}, factory_{std::move(factory)} {}
 
 void ExecutorActor::on_start(runtime::Context& context) {
-  executor_ = factory_();
   epoch_ = static_cast<std::uint64_t>(context.now().count());
   join(context);
   context.after(options_.heartbeat, [this, &context] { beat(context); });
@@ -25,8 +24,8 @@ void ExecutorActor::join(runtime::Context& context) {
   joined.name = context.name();
   joined.host = task_->host;
   joined.kind = options_.kind;
-  joined.graph_sha256 = task_->graph_sha256;
-  joined.devices = static_cast<std::uint32_t>(task_->devices.size());
+  joined.graph_sha256 = task_->signature();
+  joined.devices = static_cast<std::uint32_t>(task_->graphs.front().devices.size());
   joined.epoch = epoch_;
   context.send(kDispatcher, joined);
   context.send(kDispatcher,
@@ -100,15 +99,18 @@ PlacementMeasured ExecutorActor::measure(const Work& work) {
   out.executor_kind = options_.kind;
   out.attempt = lease.attempt;
   out.lease_epoch = lease.lease_epoch;
-  out.num_devices = static_cast<std::uint32_t>(task_->devices.size());
-  const std::size_t ops = task_->graph.num_ops();
-  if (lease.graph_sha256 != task_->graph_sha256 || work.placements.size() != ops * lease.count) {
+  const TaskGraph* const task = task_->find(lease.graph_sha256);
+  if (task == nullptr || work.placements.size() != task->graph.num_ops() * lease.count) {
     out.error = "the placements are of another graph";
     return out;
   }
+  out.num_devices = static_cast<std::uint32_t>(task->devices.size());
+  const std::size_t ops = task->graph.num_ops();
+  std::unique_ptr<Executor>& executor = executors_[task->sha256];
+  if (executor == nullptr) executor = factory_(*task);
   const auto all = messages::view_as<DeviceId>(work.placements.bytes());
   for (std::uint32_t i = 0; i < lease.count; ++i) {
-    const auto measured = executor_->measure(all.subspan(i * ops, ops), measurement_);
+    const auto measured = executor->measure(all.subspan(i * ops, ops), measurement_);
     if (!measured) {
       out.error = measured.error().context;
       return out;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -53,7 +54,7 @@ class ExecutorActor final : public runtime::Actor {
   const ExecutorFactory factory_;
 
   // Owner loop only.
-  std::unique_ptr<Executor> executor_;
+  std::map<std::string, std::unique_ptr<Executor>> executors_;  ///< By graph, made when first needed.
   std::uint64_t epoch_ = 0;
   std::deque<Work> work_;  ///< The front one is being measured.
   bool measuring_ = false;

@@ -23,6 +23,11 @@ void Learner::on_start(runtime::Context& context) {
     auto loaded = placer_->parameters().load(options_.parameters);
     if (loaded) loaded = adam_.load(options_.optimizer, placer_->parameters().size());
     if (!loaded) return context.stop_node("the checkpoint does not fit: " + loaded.error().context);
+  } else if (!options_.imitation.placement.empty()) {
+    const auto imitated = policy::imitate(*placer_, options_.imitation);
+    if (!imitated) return context.stop_node(imitated.error().context);
+    runtime::log(runtime::LogLevel::kInfo, context.name(),
+                 "repeats the given placement with probability " + std::to_string(*imitated) + " per choice");
   }
   publish(context);
 }
@@ -83,18 +88,27 @@ void Learner::learn(runtime::Context& context) {
     batch.push_back(std::move(episode));
     pending_.erase(it);
   }
-  placer_->parameters().clear_gradients();
-  const auto parts = placer_->accumulate_gradient(batch);
-  if (!parts) return runtime::log(runtime::LogLevel::kError, context.name(), parts.error().context);
   applied.learning_rate = options_.learning_rate.at(updates_);
-  applied.gradient_norm = adam_.step(placer_->parameters(), static_cast<float>(applied.learning_rate));
+  placer_->begin_update(updates_);
+  policy::LossParts last;
+  for (std::uint32_t step = 0; step < options_.steps_per_update; ++step) {
+    placer_->parameters().clear_gradients();
+    const auto parts = placer_->accumulate_gradient(batch);
+    if (!parts) {  // Consumed without effect, so that nobody waits for it.
+      runtime::log(runtime::LogLevel::kError, context.name(), parts.error().context);
+      break;
+    }
+    applied.gradient_norm = adam_.step(placer_->parameters(), static_cast<float>(applied.learning_rate));
+    last = *parts;
+  }
+  placer_->end_update(last);
   ++version_;
   ++updates_;
   publish(context);
   applied.update = updates_;
   applied.policy_version = version_;
-  applied.loss = parts->loss;
-  applied.entropy = parts->entropy;
+  applied.loss = last.loss;
+  applied.entropy = last.entropy;
   applied.parameters_sha256 = sha256_;
   applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
   context.send(kRecorder, applied);

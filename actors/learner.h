@@ -10,6 +10,7 @@
 #include "actors/task.h"
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
+#include "policy/imitation.h"
 #include "policy/optim/adam.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
@@ -17,7 +18,8 @@
 namespace emplace::actors {
 
 struct LearnerOptions {
-  std::uint32_t batch_episodes = 1;  ///< Episodes per update.
+  std::uint32_t batch_episodes = 1;    ///< Episodes per update.
+  std::uint32_t steps_per_update = 1;  ///< Gradient steps on each batch; Spotlight takes 10.
   policy::LearningRate learning_rate;
   policy::AdamOptions adam;
   std::uint64_t max_staleness = 64;  ///< [versions] older episodes are consumed without effect, and counted.
@@ -28,6 +30,7 @@ struct LearnerOptions {
   /// ordered.
   std::uint64_t version = 0, updates = 0;
   Bytes parameters, optimizer;
+  policy::ImitationOptions imitation;  ///< What a policy that starts anew repeats before it learns.
 };
 
 /// Turns scored episodes into a better policy: the only one who owns parameters.

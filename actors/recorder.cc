@@ -85,6 +85,7 @@ void Recorder::on_reported(runtime::Context& context, const messages::Measuremen
                          m.controller,
                          m.policy_version,
                          m.count,
+                         m.graph_sha256,
                          Bytes(placements->begin(), placements->end()),
                          Bytes(actions->begin(), actions->end())};
   const auto added = db_->add_episode(row, rows_of(m));
@@ -115,8 +116,9 @@ void Recorder::commit(runtime::Context& context) {
     receipt.actions = {};
     context.send(sampler_name(m.controller), receipt);
     for (std::uint32_t i = 0; i < m.count; ++i) {
-      if (m.valid[i] == 0 || (best_step_time_s_ != 0 && m.step_time_s[i] >= best_step_time_s_)) continue;
-      best_step_time_s_ = m.step_time_s[i];
+      double& best = best_step_time_s_[m.graph_sha256];
+      if (m.valid[i] == 0 || (best != 0 && m.step_time_s[i] >= best)) continue;
+      best = m.step_time_s[i];
       const auto all = messages::section_of(one.bulk.bytes(), one.placements);
       on_best_(messages::view_as<DeviceId>(*all).subspan(std::size_t{i} * m.num_ops, m.num_ops), m, i);
     }
@@ -125,7 +127,7 @@ void Recorder::commit(runtime::Context& context) {
   progress.from = context.name();
   progress.committed = next_seq_ - 1;
   progress.updates = updates_;
-  progress.best_step_time_s = best_step_time_s_;
+  if (best_step_time_s_.size() == 1) progress.best_step_time_s = best_step_time_s_.begin()->second;
   context.send(kView, progress);
 }
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "actors/task.h"
@@ -18,7 +20,7 @@ struct RecorderOptions {
   Nanos commit_every = std::chrono::milliseconds{5};  ///< After the first uncommitted row,
   std::size_t commit_rows = 256;                      ///< or as soon as there are so many.
   std::uint64_t first_seq = 1;                        ///< To go on with.
-  double best_step_time_s = 0;                        ///< Of the run so far; 0: none.
+  std::map<std::string, double> best_step_time_s;     ///< By graph, of the run so far.
   bool learned = true;                                ///< False: there is no tracker and no learner to tell.
 };
 
@@ -59,7 +61,7 @@ class Recorder final : public runtime::Actor {
   std::unique_ptr<record::RunDb> db_;
   std::uint64_t next_seq_ = 1;
   std::uint64_t updates_ = 0;
-  double best_step_time_s_ = 0;
+  std::map<std::string, double> best_step_time_s_;  ///< By graph.
   std::vector<Uncommitted> uncommitted_;
   bool commit_due_ = false;
   bool stopping_ = false;  ///< What still comes is committed at once: no timer may run any more.

@@ -104,19 +104,21 @@ void Sampler::propose_next(runtime::Context& context) {
 void Sampler::propose(runtime::Context& context) {
   const std::uint64_t episode = next_episode_;
   const policy::Actions actions = placer_->sample(episode, version_);
-  const auto placements = placer_->expand(actions);
+  auto placements = placer_->expand(actions);
   EMPLACE_CHECK(placements.ok(), "a policy understands its own actions");
+  const TaskGraph& task = task_->graphs.at(placer_->graph_of(actions));
+  if (options_.self_critic) placements->push_back(placer_->greedy());
   messages::PlacementProposed proposal;
-  proposal.graph_sha256 = task_->graph_sha256;
+  proposal.graph_sha256 = task.sha256;
   proposal.controller = options_.controller;
   proposal.episode = episode;
   proposal.count = static_cast<std::uint32_t>(placements->size());
-  proposal.placement_id = episode * proposal.count;
+  proposal.placement_id = episode * (placer_->placements_per_episode() + (options_.self_critic ? 1 : 0));
   proposal.policy_version = version_;
-  proposal.num_ops = static_cast<std::uint32_t>(task_->graph.num_ops());
-  proposal.num_devices = static_cast<std::uint32_t>(task_->devices.size());
+  proposal.num_ops = static_cast<std::uint32_t>(task.graph.num_ops());
+  proposal.num_devices = static_cast<std::uint32_t>(task.devices.size());
   messages::BulkBuilder bulk;
-  bulk.reserve(task_->graph.num_ops() * placements->size() + actions.bytes.size());
+  bulk.reserve(task.graph.num_ops() * placements->size() + actions.bytes.size());
   for (const Placement& placement : *placements)
     proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
   proposal.actions = bulk.add(actions.bytes);

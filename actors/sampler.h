@@ -24,6 +24,8 @@ struct SamplerOptions {
   /// Deterministic: episode e is drawn with version max(0, e / batch - lag); 0: with the newest.
   std::uint32_t batch = 0;
   std::uint32_t lag = 1;
+  /// Each episode ends with the policy's likeliest placement, which its other placements are held against.
+  bool self_critic = false;
 };
 
 /// A controller: draws placements from the newest parameters and keeps a bounded number of episodes on their

@@ -47,6 +47,11 @@ class Placer {
   /// Adds the gradient of the mean over episodes of E[advantage · log p] (to be descended) to the parameters'
   /// gradients. Errors: kInvalid if an episode's actions are not this policy's.
   virtual Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) = 0;
+  /// Adds the gradient of -log p(placement) per choice to the parameters' gradients; that is the loss of the
+  /// parts. Errors: kInvalid if the policy cannot, or the placement is of another graph.
+  virtual Result<LossParts> accumulate_imitation(const Placement& /*placement*/) {
+    return invalid("policy", "cannot imitate a placement", "start it from scratch");
+  }
   /// Before the gradients of an update: `update` were done so far, for schedules (entropy).
   virtual void begin_update(std::uint64_t /*update*/) {}
   /// After an update's last step: what its last gradient was made of, for what adapts itself (β).

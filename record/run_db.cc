@@ -15,14 +15,14 @@
 namespace emplace::record {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 
 constexpr const char* kSchema = R"sql(
 CREATE TABLE runs(schema_version INTEGER, software_version TEXT, host TEXT, graph TEXT, graph_sha256 TEXT, devices TEXT,
   config TEXT, method TEXT, seed INTEGER, started_wall_ns INTEGER, num_ops INTEGER, num_devices INTEGER);
 CREATE TABLE actors(name TEXT, host TEXT, started_wall_ns INTEGER);
 CREATE TABLE episodes(seq INTEGER PRIMARY KEY, episode INTEGER NOT NULL UNIQUE, controller INTEGER, policy_version INTEGER,
-  count INTEGER, placements BLOB, actions BLOB, chain INTEGER NOT NULL);
+  count INTEGER, placements BLOB, actions BLOB, chain INTEGER NOT NULL, graph_sha256 TEXT);
 CREATE TABLE measurements(placement_id INTEGER PRIMARY KEY, episode INTEGER NOT NULL, number INTEGER, valid INTEGER, step_time_s REAL,
   bytes_over INTEGER, bytes_moved INTEGER, peak_bytes TEXT, host TEXT, executor TEXT, executor_kind TEXT, attempt INTEGER,
   synthetic_share REAL);
@@ -80,6 +80,7 @@ std::uint64_t link(std::uint64_t before, const EpisodeRow& row, const Bytes& pla
   const std::array<std::uint64_t, 5> head{row.seq, row.episode, row.controller, row.policy_version,
                                           row.count};
   add(head.data(), sizeof head);
+  add(row.graph_sha256.data(), row.graph_sha256.size());
   add(placements.data(), placements.size());
   add(actions.data(), actions.size());
   for (const MeasurementRow& m : measurements) {
@@ -96,7 +97,10 @@ std::uint64_t link(std::uint64_t before, const EpisodeRow& row, const Bytes& pla
   return hash;
 }
 
-/// The numbers of an episode: the first five columns. The blobs are the caller's.
+constexpr const char* kEpisodeColumns =
+    "seq, episode, controller, policy_version, count, graph_sha256, placements, actions";
+
+/// An episode without its blobs, which are the columns 6 and 7.
 EpisodeRow read_episode_head(SQLite::Statement& q) {
   EpisodeRow row;
   row.seq = back(q.getColumn(0).getInt64());
@@ -104,6 +108,7 @@ EpisodeRow read_episode_head(SQLite::Statement& q) {
   row.controller = q.getColumn(2).getUInt();
   row.policy_version = back(q.getColumn(3).getInt64());
   row.count = q.getColumn(4).getUInt();
+  row.graph_sha256 = q.getColumn(5).getString();
   return row;
 }
 
@@ -149,7 +154,8 @@ struct RunDb::State {
   void prepare() {
     db.exec("PRAGMA journal_mode=WAL");
     db.exec("PRAGMA synchronous=FULL");
-    insert_episode = std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?)");
+    insert_episode =
+        std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?)");
     insert_measurement =
         std::make_unique<SQLite::Statement>(db, "INSERT INTO measurements VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
     insert_update =
@@ -246,6 +252,7 @@ Result<Unit> RunDb::add_episode(const EpisodeRow& row, const std::vector<Measure
     e.bindNoCopy(6, placements.data(), static_cast<int>(placements.size()));
     e.bindNoCopy(7, actions.data(), static_cast<int>(actions.size()));
     e.bind(8, sql(chain));
+    e.bind(9, row.graph_sha256);
     e.exec();
     SQLite::Statement& m = *s.insert_measurement;
     for (const MeasurementRow& measured : measurements) {
@@ -391,12 +398,14 @@ Result<std::uint64_t> RunDb::next_episode() {
   });
 }
 
-Result<std::optional<BestRow>> RunDb::best() {
+Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
   auto found = state_->guarded([&]() -> std::optional<BestRow> {
     SQLite::Statement q{state_->db,
                         "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count "
                         "FROM measurements m JOIN episodes e ON e.episode = m.episode "
-                        "WHERE m.valid = 1 ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+                        "WHERE m.valid = 1 AND ?1 IN ('', e.graph_sha256) "
+                        "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+    q.bind(1, graph_sha256);
     if (!q.executeStep()) return std::nullopt;
     BestRow row;
     row.placement_id = back(q.getColumn(0).getInt64());
@@ -416,16 +425,15 @@ Result<std::optional<BestRow>> RunDb::best() {
 
 Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::size_t limit) {
   return state_->guarded([&] {
-    SQLite::Statement q{state_->db,
-                        "SELECT seq, episode, controller, policy_version, count, placements, actions FROM "
-                        "episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
+    SQLite::Statement q{state_->db, std::string{"SELECT "} + kEpisodeColumns +
+                                        " FROM episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
     q.bind(1, sql(from_seq));
     q.bind(2, sql(limit));
     std::vector<EpisodeRow> rows;
     while (q.executeStep()) {
       EpisodeRow row = read_episode_head(q);
-      row.placements = decompress(blob(q.getColumn(5)), "placements").value();
-      row.actions = decompress(blob(q.getColumn(6)), "actions").value();
+      row.placements = decompress(blob(q.getColumn(6)), "placements").value();
+      row.actions = decompress(blob(q.getColumn(7)), "actions").value();
       rows.push_back(std::move(row));
     }
     return rows;
@@ -489,8 +497,7 @@ Result<Unit> RunDb::verify() {
   auto followed = state_->guarded([&]() -> Result<Unit> {
     std::uint64_t chain = 0, expected_seq = 1;
     SQLite::Statement q{state_->db,
-                        "SELECT seq, episode, controller, policy_version, count, placements, actions, chain "
-                        "FROM episodes ORDER BY seq"};
+                        std::string{"SELECT "} + kEpisodeColumns + ", chain FROM episodes ORDER BY seq"};
     SQLite::Statement m{state_->db, std::string{"SELECT "} + kMeasurementColumns +
                                         " FROM measurements m WHERE m.episode = ? ORDER BY m.number"};
     while (q.executeStep()) {
@@ -499,8 +506,8 @@ Result<Unit> RunDb::verify() {
       m.bind(1, sql(row.episode));
       std::vector<MeasurementRow> measurements;
       while (m.executeStep()) measurements.push_back(read_measurement(m));
-      chain = link(chain, row, blob(q.getColumn(5)), blob(q.getColumn(6)), measurements);
-      if (row.seq != expected_seq++ || chain != back(q.getColumn(7).getInt64())) {
+      chain = link(chain, row, blob(q.getColumn(6)), blob(q.getColumn(7)), measurements);
+      if (row.seq != expected_seq++ || chain != back(q.getColumn(8).getInt64())) {
         return invalid(printable(state_->directory.string()) + ": run.db",
                        "the record is damaged at episode number " + std::to_string(row.seq),
                        "what came before it can be trusted");

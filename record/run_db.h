@@ -29,6 +29,7 @@ struct EpisodeRow {
   std::uint32_t controller = 0;
   std::uint64_t policy_version = 0;
   std::uint32_t count = 0;
+  std::string graph_sha256;
   Bytes placements;  ///< [count, ops] one byte each; kept compressed.
   Bytes actions;     ///< The policy's own form; kept compressed.
 };
@@ -96,7 +97,8 @@ class RunDb {
   Result<RunFacts> facts();
   Result<Counters> counters();
   Result<std::uint64_t> next_episode();  ///< One more than the highest episode; 0 if there is none.
-  Result<std::optional<BestRow>> best();
+  /// The fastest valid placement of a graph; of any where none is named.
+  Result<std::optional<BestRow>> best(const std::string& graph_sha256 = "");
   Result<std::vector<EpisodeRow>> episodes(std::uint64_t from_seq, std::size_t limit);
   Result<std::vector<MeasurementRow>> measurements(std::uint64_t from_episode_seq, std::size_t limit);
   Result<std::vector<UpdateRow>> updates();

@@ -40,10 +40,10 @@ MeasurementCommitted committed(std::uint64_t episode, std::vector<double> step_t
 
 TEST(BaselineTracker, MovesFromTheFailingSignalTowardsTheCost) {
   World world;
-  BaselineOptions options;
-  options.reward.failing_signal = 8;
-  options.decay = 0.75;
-  options.start_at_failing_signal = true;
+  TrackerOptions options;
+  options.baseline.failing_signal = 8;
+  options.baseline.decay = 0.75;
+  options.baseline.start_at_failing_signal = true;
   const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
   world.deliver(tracker, committed(0, {16.0}, {1}));  // R = 4, so B moves to 6 + 1.
   EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().advantages[0], 4.0 - 8.0);
@@ -54,7 +54,7 @@ TEST(BaselineTracker, MovesFromTheFailingSignalTowardsTheCost) {
 
 TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
   World world;
-  BaselineOptions options;
+  TrackerOptions options;
   options.valid_only_after = 10;
   const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
   world.deliver(tracker, committed(0, {4.0}, {1}, 10));
@@ -71,7 +71,7 @@ TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
 
 TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
   World world;
-  BaselineOptions options;
+  TrackerOptions options;
   options.ordered = true;
   const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
   world.deliver(tracker, committed(1, {1.0}, {1}));
@@ -90,8 +90,7 @@ class DispatcherTest : public ::testing::Test {
     OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}, {"d", {{2, 0}}}});
     DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
     Constraints constraints = *Constraints::make(graph, devices);
-    task_ = std::make_shared<Task>(
-        Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
+    task_ = make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "here");
     options_.placements_per_lease = 2;
     options_.window = 4;
     options_.samplers = {};
@@ -267,9 +266,8 @@ TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
   start();
   ExecutorOptions executor;
   executor.window = 4;
-  const TaskPtr task = task_;
-  world_.spawn<ExecutorActor>("executor/0", task_, executor, ExecutorFactory{[task] {
-                                return std::make_unique<Simulator>(task->graph, task->devices);
+  world_.spawn<ExecutorActor>("executor/0", task_, executor, ExecutorFactory{[](const TaskGraph& of) {
+                                return std::make_unique<Simulator>(of.graph, of.devices);
                               }});
   world_.run_until_idle();
   propose(3, 3);

@@ -46,8 +46,7 @@ TaskPtr sample_task() {
   OpGraph graph = testing::random_graph(rng, 30);
   DeviceSet devices = testing::sample_devices(2, false, 1 << 30);
   Constraints constraints = *Constraints::make(graph, devices);
-  return std::make_shared<Task>(
-      Task{std::move(graph), std::move(devices), std::move(constraints), "hash", "here"});
+  return make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "here");
 }
 
 Outcome play(const Scenario& scenario) {
@@ -74,8 +73,8 @@ Outcome play(const Scenario& scenario) {
     options.hidden = 8;
     options.grouper_hidden = 8;
     options.placements = 2;
-    return *policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints, options, {},
-                                              seed);
+    return *policy::HierarchicalPlanner::make(task->graphs[0].graph, task->graphs[0].devices,
+                                              task->graphs[0].constraints, options, {}, seed);
   };
   DispatcherOptions dispatcher;
   dispatcher.episodes = 40;
@@ -83,7 +82,7 @@ Outcome play(const Scenario& scenario) {
   dispatcher.samplers = {sampler_name(0), sampler_name(1)};
   dispatcher.drain = std::chrono::seconds{60};
   world.spawn<Dispatcher>(kDispatcher, task, dispatcher);
-  BaselineOptions baseline;
+  TrackerOptions baseline;
   baseline.ordered = scenario.deterministic;
   world.spawn<BaselineTracker>(kTracker, baseline);
   world.spawn<Recorder>(
@@ -101,9 +100,10 @@ Outcome play(const Scenario& scenario) {
   executor.delay_spread = 4;
   std::vector<runtime::ActorId> executors;
   for (std::uint32_t e = 0; e < scenario.executors; ++e) {
-    executors.push_back(world.spawn<ExecutorActor>(
-        executor_name(e), task, executor,
-        ExecutorFactory{[task] { return std::make_unique<Simulator>(task->graph, task->devices); }}));
+    executors.push_back(
+        world.spawn<ExecutorActor>(executor_name(e), task, executor, ExecutorFactory{[](const TaskGraph& of) {
+                                     return std::make_unique<Simulator>(of.graph, of.devices);
+                                   }}));
   }
   for (std::uint32_t c = 0; c < 2; ++c) {
     SamplerOptions sampler;

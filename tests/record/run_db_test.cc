@@ -20,7 +20,7 @@ class RunDbTest : public ::testing::Test {
   ~RunDbTest() override { std::filesystem::remove_all(directory_); }
 
   static EpisodeRow episode(std::uint64_t seq) {
-    EpisodeRow row{seq, seq - 1, 0, 3, 2, Bytes(200, std::byte{1}), Bytes(10, std::byte{2})};
+    EpisodeRow row{seq, seq - 1, 0, 3, 2, "graph", Bytes(200, std::byte{1}), Bytes(10, std::byte{2})};
     row.placements[100] = static_cast<std::byte>(seq);
     return row;
   }

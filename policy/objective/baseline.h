@@ -1,0 +1,70 @@
+#pragma once
+/// What placements usually cost, so that a learner weighs surprise, not luck.
+///   advantage = cost - baseline: below 0 is better than usual.
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace emplace::policy {
+
+enum class BaselineKind : std::uint8_t {
+  kMovingAverage,  ///< B ← decay B + (1 - decay) R               Paper: ColocRL 2017, section 3.1  [COL-B]
+  kMean,           ///< The mean of all earlier trials.           Paper: Spotlight 2018, section 3.3  [SPO-B]
+  kStepMean,       ///< The mean at the same step over the last episodes.   Paper: Placeto 2019, section 3.2
+                   ///< [PLA-B]
+  kSelfCritic,  ///< What the policy's likeliest placement cost: the episode's last one.   Rennie 2017, Eq. 7
+};
+std::string_view baseline_name(BaselineKind kind);  ///< "moving-average", "mean", "step-mean", "self-critic"
+Result<BaselineKind> parse_baseline(std::string_view name);
+
+/// What a choice answers for.
+enum class Returns : std::uint8_t {
+  kPlacement,     ///< An episode is a set of placements, each answers for itself.
+  kIntermediate,  ///< An episode is a sequence: step t answers for Σ_{u≥t} γ^(u-t) (ρ(s_{u+1}) - ρ(s_u)),
+  kFinal,         ///< or for γ^(T-t) ρ(s_T).                     Paper: Placeto 2019, section 3.1  [PLA-R]
+};
+
+struct BaselineOptions {
+  BaselineKind kind = BaselineKind::kMovingAverage;
+  Returns returns = Returns::kPlacement;
+  double discount = 1;  ///< γ
+  double decay = 0.9;   ///< Of the moving average, per placement.
+  double failing_signal = 10;
+  bool start_at_failing_signal = false;  ///< As ColocRL does; else at the mean cost of the first episode.
+  std::size_t window = 20;               ///< Episodes that kStepMean looks back.
+  bool normalise = false;  ///< Divide by a running deviation, so that one learning rate fits all costs.
+};
+
+/// One baseline of one graph and controller. A value. Thread: one.
+class Baseline {
+ public:
+  explicit Baseline(const BaselineOptions& options) : options_{options} {}
+  /// The advantages of an episode, by the baseline as it was before; then learns from it. `cost` [placements]
+  /// in order; where `counted` is 0 the advantage is 0 and nothing is learned. Returns [placements], without
+  /// the last one for kSelfCritic.
+  std::vector<double> advantages(std::span<const double> cost, std::span<const std::uint8_t> counted);
+  /// What the last episode was held against; for kStepMean at its first step.
+  double used() const { return used_; }
+
+ private:
+  std::vector<double> expected(std::span<const double> answers);
+  void learn(std::span<const double> answers, std::span<const std::uint8_t> counted);
+
+  BaselineOptions options_;
+  double value_ = 0, used_ = 0, square_ = 0;
+  std::uint64_t trials_ = 0;
+  bool started_ = false;
+  std::deque<std::vector<double>> last_;  ///< kStepMean: answers of the last episodes.
+  std::vector<double> sum_;               ///< Of those, by step.
+};
+
+/// What each step of a sequence answers for; see Returns. The cost before the first step, the same for all
+/// episodes of a graph and a start, counts as 0.
+std::vector<double> answers_of(std::span<const double> cost, Returns returns, double discount);
+
+}  // namespace emplace::policy

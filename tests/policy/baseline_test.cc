@@ -1,0 +1,82 @@
+// Goal: each paper's baseline and returns are what the paper says.  Method: short histories by hand, numbers
+// exact in binary.
+#include "policy/objective/baseline.h"
+
+#include <gtest/gtest.h>
+
+namespace emplace::policy {
+namespace {
+
+using Costs = std::vector<double>;
+
+Costs advantages(Baseline& baseline, const Costs& cost) {
+  return baseline.advantages(cost, std::vector<std::uint8_t>(cost.size(), 1));
+}
+
+TEST(Baseline, MeanOfAllEarlierTrials) {
+  Baseline baseline{{.kind = BaselineKind::kMean}};
+  EXPECT_EQ(advantages(baseline, {4, 8}), (Costs{-2, 2})) << "nothing earlier: their own mean";
+  EXPECT_EQ(advantages(baseline, {3}), (Costs{-3})) << "against (4 + 8) / 2";
+  EXPECT_EQ(advantages(baseline, {5}), (Costs{0})) << "against (4 + 8 + 3) / 3";
+}
+
+TEST(Baseline, MeanLeavesOutWhatDoesNotCount) {
+  Baseline baseline{{.kind = BaselineKind::kMean}};
+  advantages(baseline, {4});
+  const std::vector<std::uint8_t> none{0};
+  EXPECT_EQ(baseline.advantages(Costs{100}, none), (Costs{0}));
+  EXPECT_EQ(advantages(baseline, {6}), (Costs{2}));
+}
+
+TEST(Baseline, MovingAverageStartsAtTheFailingSignal) {
+  Baseline baseline{{.decay = 0.75, .failing_signal = 8, .start_at_failing_signal = true}};
+  EXPECT_EQ(advantages(baseline, {4}), (Costs{-4}));
+  EXPECT_EQ(advantages(baseline, {4}), (Costs{-3}));
+  EXPECT_EQ(baseline.used(), 7);
+}
+
+TEST(Baseline, StepMeanComparesLikeStepsOfTheLastEpisodes) {
+  Baseline baseline{{.kind = BaselineKind::kStepMean, .returns = Returns::kFinal, .window = 2}};
+  EXPECT_EQ(advantages(baseline, {9, 9, 4}), (Costs{0, 0, 0})) << "nothing to compare with";
+  EXPECT_EQ(advantages(baseline, {9, 9, 2}), (Costs{-2, -2, -2}));
+  EXPECT_EQ(advantages(baseline, {9, 9, 3}), (Costs{0, 0, 0}));
+  EXPECT_EQ(advantages(baseline, {9, 9, 3}), (Costs{0.5, 0.5, 0.5})) << "the first episode is forgotten";
+}
+
+TEST(Baseline, IntermediateRewardsTelescope) {
+  EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kIntermediate, 1), (Costs{4, -1, 1}));
+  EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kIntermediate, 0.5), (Costs{5 - 0.75, -1.5, 1}));
+  EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kFinal, 0.5), (Costs{1, 2, 4}));
+  EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kPlacement, 0.5), (Costs{5, 3, 4}));
+}
+
+TEST(Baseline, SelfCriticHoldsDrawsAgainstTheLikeliest) {
+  Baseline baseline{{.kind = BaselineKind::kSelfCritic}};
+  EXPECT_EQ(advantages(baseline, {5, 3, 4}), (Costs{1, -1})) << "the last placement is the likeliest";
+  EXPECT_EQ(baseline.used(), 4);
+}
+
+TEST(Baseline, NormalisedAdvantagesDoNotDependOnTheUnit) {
+  for (const BaselineKind kind :
+       {BaselineKind::kMovingAverage, BaselineKind::kMean, BaselineKind::kStepMean}) {
+    Baseline seconds{{.kind = kind, .normalise = true}}, thousands{{.kind = kind, .normalise = true}};
+    for (int episode = 0; episode < 20; ++episode) {
+      Costs cost, scaled;
+      for (int i = 0; i < 4; ++i) {
+        cost.push_back(10 + (episode * 7 + i * 5) % 11);
+        scaled.push_back(1000 * cost.back());
+      }
+      const Costs a = advantages(seconds, cost), b = advantages(thousands, scaled);
+      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4) << baseline_name(kind);
+    }
+  }
+}
+
+TEST(Baseline, NamesReadBack) {
+  for (const char* name : {"moving-average", "mean", "step-mean", "self-critic"})
+    EXPECT_EQ(baseline_name(*parse_baseline(name)), name);
+  EXPECT_FALSE(parse_baseline("average").ok());
+}
+
+}  // namespace
+}  // namespace emplace::policy
