@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "policy/group_devices.h"
+
 namespace emplace::policy {
 namespace {
 
@@ -123,28 +125,9 @@ std::vector<std::uint16_t> HierarchicalPlanner::spread(
   return group_of_op;
 }
 
-std::vector<std::vector<bool>> HierarchicalPlanner::allowed_devices(
-    std::span<const std::uint16_t> group_of_op) const {
-  DeviceMask all;
-  for (std::size_t d = 0; d < devices_.size(); ++d) all.set(d);
-  std::vector<DeviceMask> masks(options_.groups, all);
-  bool forbidden = false;
-  for (const OpId unit : units_) {
-    const DeviceMask& mask = constraints_.allowed(constraints_.class_of(unit));
-    forbidden = forbidden || (mask & all) != all;
-    masks[group_of_op[index(unit)]] &= mask;
-  }
-  std::vector<std::vector<bool>> allowed;
-  for (std::size_t g = 0; g < options_.groups && forbidden; ++g) {
-    auto& devices = allowed.emplace_back();
-    for (std::size_t d = 0; d < devices_.size(); ++d) devices.push_back(masks[g].none() || masks[g].test(d));
-  }
-  return allowed;
-}
-
 Decoded HierarchicalPlanner::place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op,
                                           DecodeInput input) const {
-  const auto allowed = allowed_devices(group_of_op);
+  const auto allowed = allowed_group_devices(constraints_, devices_.size(), group_of_op, options_.groups);
   if (!allowed.empty()) input.allowed = &allowed;
   const Var embedding = tape.constant(group_embeddings(graph_, features_, group_of_op, options_.groups));
   const Var memory = tape.stack(lstm_sequence(tape, encoder_forward_, embedding, false),

@@ -80,9 +80,6 @@ class HierarchicalPlanner final : public Placer {
                       HierarchicalOptions options, HierarchicalStart start, std::uint64_t seed);
   GrouperUnits grouper_units() const;
   Decoded place_groups(Tape& tape, std::span<const std::uint16_t> group_of_op, DecodeInput input) const;
-  /// Devices that every op of a group may use, by group; all where the ops of a group have none in common:
-  /// repair sees to those. Empty if nothing is forbidden anywhere.
-  std::vector<std::vector<bool>> allowed_devices(std::span<const std::uint16_t> group_of_op) const;
   std::vector<std::uint16_t> spread(const std::vector<std::uint16_t>& group_of_unit) const;
 
   const OpGraph& graph_;
