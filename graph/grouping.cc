@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/rng.h"
+
 namespace emplace {
 namespace {
 
@@ -90,6 +92,13 @@ OpId first_reader(const OpGraph& graph, OpId op) {
 Grouping colocation_groups(const OpGraph& graph) {
   Classes classes = declared_classes(graph);
   return groups_of(classes);
+}
+
+Grouping random_groups(const OpGraph& graph, std::size_t wanted, std::uint64_t seed) {
+  Classes classes = declared_classes(graph);
+  return numbered(graph.num_ops(), [&](std::uint32_t op) {
+    return Rng{seed, Purpose::kGrouping, classes.find(op)}.below(static_cast<std::uint32_t>(wanted));
+  });
 }
 
 Grouping recursive_colocation_groups(const OpGraph& graph) {

@@ -22,6 +22,11 @@ struct Grouping {
 /// The graph's own `colocate` marks: one group per class, ops without a mark alone.
 Grouping colocation_groups(const OpGraph& graph);
 
+/// Each class into one of `wanted` groups by lot: what a learned grouping is held against.
+///                                                          Paper: Hierarchical 2018, section 3.3
+///                                                          [HIE-RANDOM]
+Grouping random_groups(const OpGraph& graph, std::size_t wanted, std::uint64_t seed);
+
 /// The papers' rule on top of the marks: a group whose outputs go to one other group alone joins it; then
 /// groups count as ops, until nothing changes.   Paper: ColocRL 2017, section 3.3  [COL-GROUP]
 Grouping recursive_colocation_groups(const OpGraph& graph);

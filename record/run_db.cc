@@ -423,6 +423,14 @@ Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
   return *found;
 }
 
+Result<std::optional<std::int64_t>> RunDb::least_bytes_over() {
+  return state_->guarded([&]() -> std::optional<std::int64_t> {
+    SQLite::Statement q{state_->db, "SELECT MIN(bytes_over) FROM measurements"};
+    if (!q.executeStep() || q.getColumn(0).isNull()) return std::nullopt;
+    return q.getColumn(0).getInt64();
+  });
+}
+
 Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::size_t limit) {
   return state_->guarded([&] {
     SQLite::Statement q{state_->db, std::string{"SELECT "} + kEpisodeColumns +

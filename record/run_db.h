@@ -99,6 +99,8 @@ class RunDb {
   Result<std::uint64_t> next_episode();  ///< One more than the highest episode; 0 if there is none.
   /// The fastest valid placement of a graph; of any where none is named.
   Result<std::optional<BestRow>> best(const std::string& graph_sha256 = "");
+  /// Of the placement that came nearest to fitting; none if nothing was measured.
+  Result<std::optional<std::int64_t>> least_bytes_over();
   Result<std::vector<EpisodeRow>> episodes(std::uint64_t from_seq, std::size_t limit);
   Result<std::vector<MeasurementRow>> measurements(std::uint64_t from_episode_seq, std::size_t limit);
   Result<std::vector<UpdateRow>> updates();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "base/file.h"
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
 #include "base/units.h"
@@ -29,7 +30,11 @@ void each_field(Config& c, Visit visit) {
         "Deterministic only: updates between drawing an episode and learning from it.");
   visit("run", "starts", c.run.starts,
         "Policies to learn, one after the other: \"scratch\", \"best-baseline\".");
+  visit("run", "policy", c.run.policy,
+        "Run directory whose newest checkpoint the policy starts from; empty: from random weights.");
   visit("input", "graph", c.input.graph, "Graph file.");
+  visit("input", "graphs", c.input.graphs,
+        "Several graph files, or folders of them: one policy learns on all of them in turn (placeto).");
   visit("input", "devices", c.input.devices, "Device file.");
   visit("input", "reserve", c.input.reserve, "Share of each device's memory to keep free.");
   visit("pipeline", "controllers", c.pipeline.controllers, "Samplers, each with a baseline of its own.");
@@ -48,7 +53,12 @@ void each_field(Config& c, Visit visit) {
   visit("executor", "window", c.executor.window, "Placements in flight at one executor, at most.");
   visit("executor", "delay", c.executor.delay, "Fake only: time per placement.");
   visit("executor", "delay_spread", c.executor.delay_spread, "Fake only: longest over shortest time.");
-  visit("policy", "method", c.policy.method, "\"hierarchical\" or \"random\".");
+  visit("policy", "method", c.policy.method,
+        "Who places: \"hierarchical\", \"colocrl\", \"spotlight\", \"placeto\", an ablation, or \"random\".");
+  visit("policy", "preset", c.policy.preset,
+        "Defaults of the keys below: \"paper\", the method's own, or \"tuned\" (docs/learning.md).");
+  visit("policy", "grouping", c.policy.grouping,
+        "What is placed together: \"scope\", \"colocation\", \"prefix\" or \"random\", merged to `groups`.");
   visit("policy", "groups", c.policy.groups, "Groups of the Grouper. Paper: 256.");
   visit("policy", "hidden", c.policy.hidden, "Hidden size of the Placer. Paper: 256.");
   visit("policy", "grouper_hidden", c.policy.grouper_hidden, "Hidden size of the Grouper. Paper: 64.");
@@ -70,9 +80,28 @@ void each_field(Config& c, Visit visit) {
         "Factor on it; the authors' code: 0.95,");
   visit("policy", "decay_every", c.policy.decay_every, "every so many updates,");
   visit("policy", "decay_from", c.policy.decay_from, "from this one on.");
+  visit("policy", "learning_rate_end", c.policy.learning_rate_end, "Where it goes linearly,");
+  visit("policy", "linear_over", c.policy.linear_over, "over so many updates; 0: it does not.");
   visit("policy", "clip_norm", c.policy.clip_norm,
         "Global norm that a gradient is cut to; 0: never. Paper: 1.");
-  visit("policy", "entropy", c.policy.entropy, "Weight of an entropy bonus. Paper: none.");
+  visit("policy", "entropy", c.policy.entropy, "Weight of an entropy bonus. Paper: none. Placeto: it goes");
+  visit("policy", "entropy_end", c.policy.entropy_end, "linearly to this,");
+  visit("policy", "entropy_over", c.policy.entropy_over, "over so many updates; 0: it stays.");
+  visit("policy", "objective", c.policy.objective,
+        "\"reinforce\", \"kl\" (Spotlight, Eq. 15) or \"clipped\" (PPO).");
+  visit("policy", "beta", c.policy.beta, "Of the KL penalty. Paper: 1.");
+  visit("policy", "kl_target", c.policy.kl_target, "> 0: beta adapts to this KL per choice.");
+  visit("policy", "clip", c.policy.clip, "Of the clipped objective.");
+  visit("policy", "max_weight", c.policy.max_weight,
+        "> 0: late episodes weigh their importance ratio, at most this.");
+  visit("policy", "steps_per_update", c.policy.steps_per_update,
+        "Gradient steps on each batch. Spotlight: 10.");
+  visit("policy", "layers", c.policy.layers, "Of the sequence placers' LSTMs. ColocRL: 1, Spotlight: 2.");
+  visit("policy", "embedding", c.policy.embedding, "Placeto: size of a node's embedding.");
+  visit("policy", "rounds", c.policy.rounds, "Placeto: rounds of message passing. Paper: 8.");
+  visit("policy", "passes", c.policy.passes, "Placeto: how often an episode visits each node.");
+  visit("policy", "initial", c.policy.initial,
+        "Placeto: where an episode starts: \"single\" (all on the first GPU) or \"random\".");
   visit("policy", "scaled_features", c.policy.scaled_features,
         "Bring the Grouper's inputs near [0, 1]; the paper gives no scale.");
   visit("policy", "sees_group", c.policy.sees_group,
@@ -97,6 +126,16 @@ void each_field(Config& c, Visit visit) {
         "Grade such a placement by the bytes above the caps instead. Paper: false.");
   visit("reward", "penalty_base", c.reward.penalty_base, "Graded: added at once,");
   visit("reward", "penalty_per_gb", c.reward.penalty_per_gb, "and so much per 10^9 bytes.");
+  visit("reward", "baseline", c.reward.baseline,
+        "\"moving-average\", \"mean\" (of all trials), \"step-mean\" (Placeto) or \"self-critic\".");
+  visit("reward", "returns", c.reward.returns,
+        "What a choice answers for: its \"placement\"; Placeto: \"intermediate\" rewards or the \"final\" "
+        "one.");
+  visit("reward", "source", c.reward.source,
+        "Who measures: the \"executors\", or the sampler itself by a simulator (\"local\").");
+  visit("reward", "discount", c.reward.discount, "Of later rewards.");
+  visit("reward", "baseline_window", c.reward.baseline_window, "Episodes that step-mean looks back.");
+  visit("reward", "baseline_shared", c.reward.baseline_shared, "One baseline for all controllers.");
   visit("reward", "baseline_decay", c.reward.baseline_decay, "Of the moving average. Authors' code: 0.9.");
   visit("reward", "baseline_from_failing_signal", c.reward.baseline_from_failing_signal,
         "Start it there instead of at the first episode's mean.");
@@ -183,20 +222,35 @@ Result<Unit> read_into(RunConfig& config, TomlDocument document) {
 
 }  // namespace
 
-Result<RunConfig> parse_config(std::string_view toml, std::string_view where) {
-  auto document = TomlDocument::parse(toml, where);
-  if (!document) return document.error();
+Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
+                               std::span<const std::string> settings) {
+  // Twice: the first reading tells the method, whose numbers the second one starts from.
   RunConfig config;
-  if (auto read = read_into(config, *std::move(document)); !read) return read.error();
+  for (const bool first : {true, false}) {
+    auto document = TomlDocument::parse(toml, where);
+    if (!document) return document.error();
+    if (!first) {
+      auto defaults = method_defaults(config.policy.method, config.policy.preset);
+      if (!defaults) return defaults;
+      config = *std::move(defaults);
+    }
+    if (auto read = read_into(config, *std::move(document)); !read) return read.error();
+    for (const std::string& setting : settings) {
+      if (auto set = set_option(config, setting); !set) return set.error();
+    }
+  }
   return config;
 }
 
-Result<RunConfig> load_config(const std::filesystem::path& path) {
-  auto document = TomlDocument::load(path);
-  if (!document) return document.error();
-  RunConfig config;
-  if (auto read = read_into(config, *std::move(document)); !read) return read.error();
-  for (std::string* input : {&config.input.graph, &config.input.devices}) {
+Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> settings) {
+  const auto bytes = read_file(path, std::size_t{16} << 20);
+  if (!bytes) return bytes.error();
+  auto config = parse_config({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+                             printable(path.filename().string()), settings);
+  if (!config) return config;
+  std::vector<std::string*> inputs{&config->input.graph, &config->input.devices};
+  for (std::string& graph : config->input.graphs) inputs.push_back(&graph);
+  for (std::string* input : inputs) {
     const std::filesystem::path beside = path.parent_path() / *input;
     if (!input->empty() && std::filesystem::exists(beside))
       *input = std::filesystem::absolute(beside).lexically_normal().string();
@@ -253,29 +307,59 @@ Result<Unit> check_config(const RunConfig& c) {
     if (value >= least) return Unit{};
     return invalid(key, "must be at least " + shown(least));
   };
-  for (const auto& checked : {one_of("policy.method", c.policy.method, {"hierarchical", "random"}),
-                              one_of("executor.kind", c.executor.kind, {"sim", "fake"}),
-                              one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}),
-                              one_of("reward.transform", c.reward.transform, {"id", "sqrt", "log"}),
-                              at_least("pipeline.controllers", c.pipeline.controllers, 1),
-                              at_least("pipeline.max_outstanding", c.pipeline.max_outstanding, 1),
-                              at_least("pipeline.batch_episodes", c.pipeline.batch_episodes, 1),
-                              at_least("pipeline.placements_per_lease", c.pipeline.placements_per_lease, 1),
-                              at_least("executor.count", c.executor.count, 1),
-                              at_least("executor.window", c.executor.window, c.pipeline.placements_per_lease),
-                              at_least("executor.delay_spread", c.executor.delay_spread, 1),
-                              at_least("policy.placements", c.policy.placements, 1),
-                              at_least("policy.learning_rate", c.policy.learning_rate, 0),
-                              at_least("policy.groups", c.policy.groups, 1),
-                              at_least("policy.decay_every", static_cast<double>(c.policy.decay_every), 1),
-                              at_least("record.commit_rows", c.record.commit_rows, 1),
-                              at_least("input.reserve", c.input.reserve, 0)}) {
+  if (auto known = method_defaults(c.policy.method, c.policy.preset); !known) return known.error();
+  for (const auto& checked :
+       {one_of("policy.grouping", c.policy.grouping, {"scope", "colocation", "prefix", "random"}),
+        one_of("policy.objective", c.policy.objective, {"reinforce", "kl", "clipped"}),
+        one_of("policy.initial", c.policy.initial, {"single", "random"}),
+        one_of("reward.baseline", c.reward.baseline, {"moving-average", "mean", "step-mean", "self-critic"}),
+        one_of("reward.returns", c.reward.returns, {"placement", "intermediate", "final"}),
+        one_of("reward.source", c.reward.source, {"executors", "local"}),
+        at_least("policy.steps_per_update", c.policy.steps_per_update, 1),
+        at_least("policy.layers", c.policy.layers, 1),
+        at_least("policy.rounds", c.policy.rounds, 1),
+        at_least("policy.passes", c.policy.passes, 1),
+        at_least("policy.embedding", c.policy.embedding, 1),
+        at_least("reward.baseline_window", c.reward.baseline_window, 1),
+        one_of("executor.kind", c.executor.kind, {"sim", "fake"}),
+        one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}),
+        one_of("reward.transform", c.reward.transform, {"id", "sqrt", "log"}),
+        at_least("pipeline.controllers", c.pipeline.controllers, 1),
+        at_least("pipeline.max_outstanding", c.pipeline.max_outstanding, 1),
+        at_least("pipeline.batch_episodes", c.pipeline.batch_episodes, 1),
+        at_least("pipeline.placements_per_lease", c.pipeline.placements_per_lease, 1),
+        at_least("executor.count", c.executor.count, 1),
+        at_least("executor.window", c.executor.window, c.pipeline.placements_per_lease),
+        at_least("executor.delay_spread", c.executor.delay_spread, 1),
+        at_least("policy.placements", c.policy.placements, 1),
+        at_least("policy.learning_rate", c.policy.learning_rate, 0),
+        at_least("policy.groups", c.policy.groups, 1),
+        at_least("policy.decay_every", static_cast<double>(c.policy.decay_every), 1),
+        at_least("record.commit_rows", c.record.commit_rows, 1),
+        at_least("input.reserve", c.input.reserve, 0)}) {
     if (!checked) return checked;
   }
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {
     return invalid("pipeline.batch_episodes", "is more than controllers · max_outstanding",
                    "no batch would ever be full");
   }
+  const bool steps = c.policy.method.starts_with("placeto");
+  if (learns(c) && steps != (c.reward.returns != "placement")) {
+    return invalid("reward.returns",
+                   "= '" + c.reward.returns + "' does not go with policy.method = '" + c.policy.method + "'",
+                   steps ? "an episode is a sequence of steps: use intermediate or final"
+                         : "an episode is a set of placements: use placement");
+  }
+  if (c.reward.baseline == "step-mean" && !steps)
+    return invalid("reward.baseline", "= 'step-mean' needs an episode of steps", "use it with placeto");
+  if (c.reward.baseline == "self-critic" && steps)
+    return invalid("reward.baseline", "= 'self-critic' needs an episode of placements",
+                   "use step-mean with placeto");
+  if (c.policy.start_at_scopes && c.policy.method.starts_with("placeto"))
+    return invalid("policy.start_at_scopes", "starts a learned Grouper, which placeto does not have",
+                   "use policy.grouping");
+  if (!c.input.graphs.empty() && !c.policy.method.starts_with("placeto"))
+    return invalid("input.graphs", "needs a policy that places any graph", "use policy.method = \"placeto\"");
   for (const std::string& start : c.run.starts) {
     if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
   }
@@ -285,7 +369,8 @@ Result<Unit> check_config(const RunConfig& c) {
   if (c.run.deterministic && c.run.episodes == 0)
     return invalid("run.deterministic", "needs run.episodes",
                    "a run that ends by the clock cannot repeat itself");
-  if (c.input.graph.empty()) return invalid("input.graph", "is missing");
+  if (c.input.graph.empty() == c.input.graphs.empty())
+    return invalid("input.graph", c.input.graph.empty() ? "is missing" : "and input.graphs are both given");
   if (c.input.devices.empty()) return invalid("input.devices", "is missing");
   return Unit{};
 }

@@ -28,9 +28,11 @@ struct RunConfig {
     bool deterministic = false;
     std::uint32_t lag = 1;
     std::vector<std::string> starts = {"scratch"};
+    std::string policy;
   } run;
   struct Input {
     std::string graph, devices;
+    std::vector<std::string> graphs;
     double reserve = 0;
   } input;
   struct Pipeline {
@@ -44,7 +46,7 @@ struct RunConfig {
     double delay_spread = 1;
   } executor;
   struct Policy {
-    std::string method = "hierarchical";
+    std::string method = "hierarchical", preset = "paper", grouping = "scope";
     std::uint32_t groups = 256, hidden = 256, grouper_hidden = 64, type_embedding = 20, vocabulary = 200,
                   placements = 4;
     std::uint32_t feature_outputs = 6, feature_dims = 4, feature_neighbours = 6;
@@ -52,7 +54,15 @@ struct RunConfig {
     std::uint64_t noise_updates = 500;
     double learning_rate = 0.1, learning_rate_decay = 1;
     std::uint64_t decay_every = 50, decay_from = 400;
-    double clip_norm = 1, entropy = 0;
+    double learning_rate_end = 0;
+    std::uint64_t linear_over = 0;
+    double clip_norm = 1, entropy = 0, entropy_end = 0;
+    std::uint64_t entropy_over = 0;
+    std::string objective = "reinforce";
+    double beta = 1, kl_target = 0, clip = 0.2, max_weight = 0;
+    std::uint32_t steps_per_update = 1;
+    std::uint32_t layers = 1, embedding = 32, rounds = 8, passes = 1;
+    std::string initial = "single";
     bool scaled_features = true, sees_group = false, start_at_scopes = false, share_time_steps = false;
     double grouper_scale = 1, grouper_confidence = 12, table_scale = 0, start_probability = 0.85;
   } policy;
@@ -61,6 +71,10 @@ struct RunConfig {
     double failing_signal = 10;
     bool graded_memory = false;
     double penalty_base = 0.2, penalty_per_gb = 0.5;
+    std::string baseline = "moving-average", returns = "placement", source = "executors";
+    double discount = 1;
+    std::uint32_t baseline_window = 20;
+    bool baseline_shared = false;
     double baseline_decay = 0.9;
     bool baseline_from_failing_signal = false, normalise = false;
     std::uint64_t valid_only_after = 500;
@@ -76,11 +90,22 @@ struct RunConfig {
   } record;
 };
 
-/// Reads a config; relative paths in [input] are looked up beside the file, then from the current folder.
+/// The methods that run as a pipeline of actors.
+std::span<const std::string_view> run_methods();
+/// False for methods that only draw.
+bool learns(const RunConfig& config);
+
+/// A config with the numbers of a method: "paper" as its paper has them, "tuned" as we found them to do
+/// better (docs/learning.md says by how much). Errors: kInvalid for an unknown method or preset.
+Result<RunConfig> method_defaults(std::string_view method, std::string_view preset);
+
+/// Reads a config over the defaults of its method, then `settings` ("section.key=value") over both; relative
+/// paths in [input] are looked up beside the file, then from the current folder.
 /// Errors: kIo; kInvalid with file and line: an unknown key (the nearest is named), a wrong kind, unit or
 /// value.
-Result<RunConfig> load_config(const std::filesystem::path& path);
-Result<RunConfig> parse_config(std::string_view toml, std::string_view where);
+Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> settings = {});
+Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
+                               std::span<const std::string> settings = {});
 /// "section.key=value", the value as TOML or as plain text. Errors: kInvalid.
 Result<Unit> set_option(RunConfig& config, std::string_view assignment);
 /// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what

@@ -80,7 +80,7 @@ Result<Unit> run_head(const std::filesystem::path& config_path, const Start& sta
   const SystemClock clock;
   Placement baseline;
   if (start.name == "best-baseline") {
-    auto baselines = find_baselines(**task, *config, clock);
+    auto baselines = find_baselines((*task)->graphs.front(), *config, clock);
     if (!baselines) return baselines.error();
     if (baselines->best.empty())
       return Error{Errc::kNoPlacement,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -70,31 +71,22 @@ class Progress {
   bool shown_ = false, open_ = false;
 };
 
-/// What is known of a start when it has ended.
-struct Outcome {
-  Start start;
-  json progress = json::object();
-  record::Counters counters;
-  std::string parameters_sha256;
-  double wall_s = 0;
-  record::TableRow row;
-};
-
 std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 Result<RunConfig> resolve(const RunRequest& request) {
   auto config =
-      load_config(request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config);
+      load_config(request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config,
+                  request.settings);
   if (!config) return config;
-  for (const std::string& setting : request.settings) {
-    if (auto set = set_option(*config, setting); !set) return set.error();
-  }
   if (request.seed) config->run.seed = *request.seed;
   if (request.episodes) config->run.episodes = *request.episodes;
   if (request.budget_s) config->run.budget.seconds = *request.budget_s;
   if (auto checked = check_config(*config); !checked) return checked.error();
-  for (std::string* input : {&config->input.graph, &config->input.devices})
-    *input = std::filesystem::absolute(*input).lexically_normal().string();
+  std::vector<std::string*> paths{&config->input.graph, &config->input.devices, &config->run.policy};
+  for (std::string& graph : config->input.graphs) paths.push_back(&graph);
+  for (std::string* path : paths) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
   return config;
 }
 
@@ -122,10 +114,10 @@ Result<int> run_start(Outcome& outcome, const std::filesystem::path& config_path
         start.name, "--budget", std::to_string(left) + "s"};
     if (start.resume) arguments.emplace_back("--resume");
     const auto ended = supervise(program_path(), arguments, [&](const std::string& line) {
-      json parsed = json::parse(line, nullptr, false);
+      const json parsed = json::parse(line, nullptr, false);
       if (!parsed.is_object()) return;
-      outcome.progress = std::move(parsed);
-      progress.show(start.name, outcome.progress, baseline_s);
+      outcome.progress = line;
+      progress.show(start.name, parsed, baseline_s);
     });
     progress.end_line();
     if (!ended) return ended.error();
@@ -156,53 +148,122 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
   auto db = record::RunDb::open(outcome.start.directory, false);
   if (!db) return db.error();
   const auto counters = (*db)->counters();
-  const auto best = (*db)->best();
   const auto updates = (*db)->updates();
-  if (!counters || !best || !updates) return Error{Errc::kIo, "run.db cannot be read"};
+  if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
-  record::TableRow& row = outcome.row;
-  row.method = config.policy.method +
-               (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
-  row.evaluations = counters->measurements;
-  row.wall_s = outcome.wall_s;
-  row.note = "no placement fitted";
-  if (!*best) return Unit{};
-  Simulator simulator{task.graph, task.devices, simulator_options(config.executor.dispatch).value()};
-  Placement placement;
-  for (const std::byte device : (**best).placement) placement.push_back(static_cast<DeviceId>(device));
-  if (auto measured = simulator.measure(placement, row.measurement); !measured) return measured;
-  row.found = true;
+  for (const actors::TaskGraph& one : task.graphs) {
+    record::TableRow& row = outcome.rows.emplace_back();
+    row.method = config.policy.method +
+                 (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
+    row.evaluations = counters->measurements;
+    row.wall_s = outcome.wall_s;
+    row.note = "no placement fitted";
+    const auto best = (*db)->best(one.sha256);
+    if (!best) return best.error();
+    if (!*best) continue;
+    Simulator simulator{one.graph, one.devices, simulator_options(config.executor.dispatch).value()};
+    Placement placement;
+    for (const std::byte device : (**best).placement) placement.push_back(static_cast<DeviceId>(device));
+    if (auto measured = simulator.measure(placement, row.measurement); !measured) return measured;
+    row.found = true;
+  }
   return Unit{};
 }
 
+json best_json(const record::TableRow& row) {
+  return row.found ? json(row.measurement.step_time_s) : json(nullptr);
+}
+
 json outcome_json(const Outcome& o) {
+  json progress = json::parse(o.progress, nullptr, false);
+  if (!progress.is_object()) progress = json::object();
   json j{{"start", o.start.name},
          {"run_dir", o.start.directory.string()},
          {"episodes", o.counters.episodes},
          {"measurements", o.counters.measurements},
          {"updates", o.counters.updates},
-         {"lost", o.progress.value("lost", std::uint64_t{0})},
-         {"duplicated", o.progress.value("duplicated", std::uint64_t{0})},
-         {"best_step_time_s", o.row.found ? json(o.row.measurement.step_time_s) : json(nullptr)},
+         {"lost", progress.value("lost", std::uint64_t{0})},
+         {"duplicated", progress.value("duplicated", std::uint64_t{0})},
+         {"best_step_time_s", best_json(o.rows.front())},
          {"parameters_sha256", o.parameters_sha256},
-         {"executor_utilisation", o.progress.value("utilisation", 0.0)},
+         {"executor_utilisation", progress.value("utilisation", 0.0)},
          {"wall_s", o.wall_s}};
   return j;
 }
 
+/// The summary as one JSON object.
+json summary_json(const RunSummary& summary) {
+  json j = outcome_json(summary.outcomes.front());
+  j["run_dir"] = summary.directory.string();
+  double wall_s = 0;
+  for (const Outcome& outcome : summary.outcomes) wall_s += outcome.wall_s;
+  j["wall_s"] = wall_s;
+  const auto of_graph = [](json& into, const Baselines& baselines) {
+    into["lower_bound_s"] = baselines.bound.seconds();
+    into["baseline_step_time_s"] = json::object();
+    for (const record::TableRow& row : baselines.rows) {
+      into["baseline_step_time_s"][row.method] =
+          row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
+    }
+  };
+  of_graph(j, summary.baselines.front());
+  for (const Outcome& outcome : summary.outcomes) j["starts"].push_back(outcome_json(outcome));
+  for (std::size_t g = 0; g < summary.task->graphs.size() && summary.task->graphs.size() > 1; ++g) {
+    const actors::TaskGraph& one = summary.task->graphs[g];
+    json graph{{"graph", one.graph.name()}, {"graph_sha256", one.sha256}};
+    of_graph(graph, summary.baselines[g]);
+    for (const Outcome& outcome : summary.outcomes)
+      graph["best_step_time_s"].push_back(best_json(outcome.rows[g]));
+    j["graphs"].push_back(std::move(graph));
+  }
+  return j;
+}
+
+void print_summary(const RunSummary& summary) {
+  for (std::size_t g = 0; g < summary.task->graphs.size(); ++g) {
+    const actors::TaskGraph& one = summary.task->graphs[g];
+    const Baselines& baselines = summary.baselines[g];
+    std::vector<record::TableRow> rows = baselines.rows;
+    for (const Outcome& outcome : summary.outcomes) rows.push_back(outcome.rows[g]);
+    if (summary.task->graphs.size() > 1) std::printf("\n%s", printable(one.graph.name()).c_str());
+    std::printf("\n%s",
+                record::render_table(rows, baselines.bound.seconds(), device_names(one.devices)).c_str());
+    for (const Outcome& outcome : summary.outcomes) {
+      const record::TableRow& row = outcome.rows[g];
+      if (row.found && baselines.best_step_time_s > 0 &&
+          row.measurement.step_time_s >= baselines.best_step_time_s) {
+        std::printf("%s did not beat %s: use that placement instead\n", row.method.c_str(),
+                    baselines.best_method.c_str());
+      }
+    }
+  }
+  std::printf("results: %s\n", printable(summary.directory.string()).c_str());
+}
+
+/// How far the nearest miss was over, for a run in which nothing fitted.
+std::string nearest_miss(const RunSummary& summary) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const Outcome& outcome : summary.outcomes) {
+    const auto db = record::RunDb::open(outcome.start.directory, false);
+    const auto over = db ? (*db)->least_bytes_over() : Result<std::optional<std::int64_t>>{std::nullopt};
+    if (over && *over) least = std::min(least, **over);
+  }
+  if (least == std::numeric_limits<std::int64_t>::max()) return "";
+  return ", the nearest one was " + format_bytes(least) + " over";
+}
+
 }  // namespace
 
-Result<int> run(const RunRequest& request) {
+Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume,
+                           bool quiet) {
   const SystemClock clock;
-  if (request.resume && request.run_dir.empty())
-    return invalid("--resume", "needs --run-dir", "name the run to go on with");
-  const auto config = resolve(request);
-  if (!config) return config.error();
-  const auto task = load_task(*config);
+  RunSummary summary;
+  summary.directory = directory;
+  auto task = load_task(config);
   if (!task) return task.error();
-  const std::filesystem::path directory = choose_directory(request, *config, clock);
-  if (!request.resume && std::filesystem::exists(directory / "run.db")) {
+  summary.task = *std::move(task);
+  if (!resume && std::filesystem::exists(directory / "run.db")) {
     return invalid(printable(directory.string()), "holds a run already",
                    "go on with it by --resume, or choose another --run-dir");
   }
@@ -212,68 +273,59 @@ Result<int> run(const RunRequest& request) {
     return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" +
                                 failure.message() + ")"};
   const std::filesystem::path config_path = directory / "config.toml";
-  if (auto written = write_file(config_path, to_toml(*config, false)); !written) return written.error();
+  if (auto written = write_file(config_path, to_toml(config, false)); !written) return written.error();
 
-  Progress progress{request.quiet, clock};
-  const auto baselines = find_baselines(**task, *config, clock);
-  if (!baselines) return baselines.error();
-  progress.note(printable((*task)->graph.name()) + ": " + std::to_string((*task)->graph.num_ops()) +
-                " ops on " + std::to_string((*task)->devices.size()) + " devices; best baseline " +
-                (baselines->best.empty()
-                     ? "none fits"
-                     : baselines->best_method + " " + format_seconds(baselines->best_step_time_s)) +
-                "; run directory " + printable(directory.string()));
-  std::vector<Outcome> outcomes;
-  int status = 0;
-  for (std::size_t s = 0; s < config->run.starts.size() && status == 0; ++s) {
-    Outcome outcome;
-    outcome.start = {
-        config->run.starts[s], s == 0 ? directory : directory / ("from-" + config->run.starts[s]),
-        config->run.budget.seconds / static_cast<double>(config->run.starts.size()), request.resume};
-    if (request.resume && !std::filesystem::exists(outcome.start.directory / "run.db"))
-      outcome.start.resume = false;
-    const auto ended = run_start(outcome, config_path, baselines->best_step_time_s, progress, clock);
-    if (!ended) return ended.error();
-    status = *ended;
-    if (auto summed = sum_up(outcome, *config, **task); !summed) return summed.error();
-    outcomes.push_back(std::move(outcome));
+  Progress progress{quiet, clock};
+  for (const actors::TaskGraph& one : summary.task->graphs) {
+    auto baselines = find_baselines(one, config, clock);
+    if (!baselines) return baselines.error();
+    progress.note(printable(one.graph.name()) + ": " + std::to_string(one.graph.num_ops()) + " ops on " +
+                  std::to_string(one.devices.size()) + " devices; best baseline " +
+                  (baselines->best.empty()
+                       ? "none fits"
+                       : baselines->best_method + " " + format_seconds(baselines->best_step_time_s)));
+    summary.baselines.push_back(*std::move(baselines));
   }
+  progress.note("run directory " + printable(directory.string()));
+  const double baseline_s = summary.baselines.size() == 1 ? summary.baselines.front().best_step_time_s : 0;
+  for (std::size_t s = 0; s < config.run.starts.size() && summary.status == 0; ++s) {
+    Outcome outcome;
+    outcome.start = {config.run.starts[s], s == 0 ? directory : directory / ("from-" + config.run.starts[s]),
+                     config.run.budget.seconds / static_cast<double>(config.run.starts.size()), resume};
+    if (resume && !std::filesystem::exists(outcome.start.directory / "run.db")) outcome.start.resume = false;
+    const auto ended = run_start(outcome, config_path, baseline_s, progress, clock);
+    if (!ended) return ended.error();
+    summary.status = *ended;
+    if (auto summed = sum_up(outcome, config, *summary.task); !summed) return summed.error();
+    summary.outcomes.push_back(std::move(outcome));
+  }
+  return summary;
+}
 
+Result<int> run(const RunRequest& request) {
+  if (request.resume && request.run_dir.empty())
+    return invalid("--resume", "needs --run-dir", "name the run to go on with");
+  const auto config = resolve(request);
+  if (!config) return config.error();
+  const SystemClock clock;
+  const auto summary =
+      perform(*config, choose_directory(request, *config, clock), request.resume, request.quiet);
+  if (!summary) return summary.error();
   if (request.json) {
-    json summary = outcome_json(outcomes.front());
-    summary["run_dir"] = directory.string();
-    double wall_s = 0;
-    for (const Outcome& outcome : outcomes) wall_s += outcome.wall_s;
-    summary["wall_s"] = wall_s;
-    summary["lower_bound_s"] = baselines->bound.seconds();
-    summary["baseline_step_time_s"] = json::object();
-    for (const record::TableRow& row : baselines->rows) {
-      summary["baseline_step_time_s"][row.method] =
-          row.found && row.measurement.valid ? json(row.measurement.step_time_s) : json(nullptr);
-    }
-    for (const Outcome& outcome : outcomes) summary["starts"].push_back(outcome_json(outcome));
-    std::printf("%s\n", summary.dump().c_str());
+    std::printf("%s\n", summary_json(*summary).dump().c_str());
   } else {
-    std::vector<record::TableRow> rows = baselines->rows;
-    for (const Outcome& outcome : outcomes) rows.push_back(outcome.row);
-    std::vector<std::string> names;
-    for (const Device& device : (*task)->devices.devices()) names.push_back(device.name);
-    std::printf("\n%s", record::render_table(rows, baselines->bound.seconds(), names).c_str());
-    for (const Outcome& outcome : outcomes) {
-      if (outcome.row.found && baselines->best_step_time_s > 0 &&
-          outcome.row.measurement.step_time_s >= baselines->best_step_time_s) {
-        std::printf("%s did not beat %s: use that placement instead\n", outcome.row.method.c_str(),
-                    baselines->best_method.c_str());
-      }
-    }
-    std::printf("results: %s\n", printable(directory.string()).c_str());
+    print_summary(*summary);
   }
   const bool any =
-      std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) { return outcome.row.found; });
-  if (status == 0 && !any)
+      std::any_of(summary->outcomes.begin(), summary->outcomes.end(), [](const Outcome& outcome) {
+        return std::any_of(outcome.rows.begin(), outcome.rows.end(),
+                           [](const record::TableRow& row) { return row.found; });
+      });
+  if (summary->status == 0 && !any) {
     return Error{Errc::kNoPlacement,
-                 "no placement that fits was found; give the devices more memory or the run more time"};
-  return status;
+                 "no placement that fits was found" + nearest_miss(*summary) + "; or give the run more time"};
+  }
+  return summary->status;
 }
 
 }  // namespace emplace::launcher

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "launcher/run/wiring.h"
+#include "record/run_db.h"
 
 namespace emplace::launcher {
 
@@ -21,6 +23,29 @@ struct RunRequest {
   std::optional<std::uint64_t> episodes, seed;
   bool json = false, quiet = false;
 };
+
+/// What is known of a start when it has ended.
+struct Outcome {
+  Start start;
+  std::string progress;  ///< The head's last line, JSON.
+  record::Counters counters;
+  std::string parameters_sha256;
+  double wall_s = 0;
+  std::vector<record::TableRow> rows;  ///< By graph: its best placement, measured once more.
+};
+
+/// A run that has ended.
+struct RunSummary {
+  actors::TaskPtr task;
+  std::vector<Baselines> baselines;  ///< By graph.
+  std::vector<Outcome> outcomes;     ///< By start.
+  std::filesystem::path directory;
+  int status = 0;  ///< Of the process: 0, or 130 / 143 after a clean end by a signal.
+};
+
+/// Runs every start of a resolved config in `directory`. Progress goes to standard error unless `quiet`.
+/// Errors: kInvalid, kIo before the start; kRunFailed.
+Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet);
 
 /// Returns the exit status: 0, or 130 / 143 after a clean end by a signal. The summary goes to standard
 /// output (one JSON object with `json`), progress to standard error. Errors: kInvalid, kIo before the start;

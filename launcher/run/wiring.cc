@@ -13,15 +13,16 @@
 #include "actors/learner.h"
 #include "actors/recorder.h"
 #include "actors/sampler.h"
+#include "base/text/words.h"
+#include "base/units.h"
 #include "graph/graph_file.h"
 #include "heuristics/methods.h"
 #include "launcher/build_info.h"
 #include "launcher/inputs.h"
+#include "launcher/run/placers.h"
 #include "launcher/run/view_actor.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
-#include "policy/placers/hierarchical.h"
-#include "policy/placers/random_placer.h"
 #include "runtime/log.h"
 
 namespace emplace::launcher {
@@ -37,66 +38,60 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-policy::HierarchicalOptions hierarchical_options(const RunConfig& config, bool from_baseline) {
-  const RunConfig::Policy& p = config.policy;
-  policy::HierarchicalOptions o;
-  o.groups = p.groups;
-  o.type_embedding = p.type_embedding;
-  o.grouper_hidden = p.grouper_hidden;
-  o.hidden = p.hidden;
-  o.placements = p.placements;
-  o.tanh_constant = static_cast<float>(p.tanh_constant);
-  o.temperature = static_cast<float>(p.temperature);
-  o.noise = static_cast<float>(p.noise);
-  o.noise_updates = p.noise_updates;
-  o.entropy = static_cast<float>(p.entropy);
-  o.features = {p.vocabulary, p.feature_outputs, p.feature_dims, p.feature_neighbours, p.scaled_features};
-  o.sees_group = p.sees_group;
-  o.grouper_scale = static_cast<float>(p.grouper_scale);
-  o.grouper_confidence = p.start_at_scopes ? static_cast<float>(p.grouper_confidence) : 0.0f;
-  o.table_scale = static_cast<float>(p.table_scale);
-  o.start_probability = from_baseline ? static_cast<float>(p.start_probability) : 0.0f;
-  return o;
-}
-
-/// The scope groups that a Grouper may start at, and which of them share a row of the table.
-policy::HierarchicalStart scope_start(const RunConfig& config, const actors::Task& task) {
-  const CostTable costs{task.graph, task.devices};
-  const Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed};
-  const Grouping grouping = placement_groups(problem, config.policy.groups);
-  policy::HierarchicalStart start;
-  start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
-  if (!config.policy.share_time_steps) return start;
-  std::map<std::string, std::uint16_t> number;
-  for (std::size_t g = 0; g < config.policy.groups; ++g) {
-    const std::string label =
-        g < grouping.num_groups ? without_time_steps(grouping.labels[g]) : std::string{"(unused)"};
-    start.label_of_group.push_back(
-        number.try_emplace(label, static_cast<std::uint16_t>(number.size())).first->second);
-  }
-  return start;
-}
-
 policy::RewardOptions reward_options(const RunConfig& config) {
   const RunConfig::Reward& r = config.reward;
   return {policy::parse_transform(r.transform).value(), r.failing_signal, r.graded_memory, r.penalty_base,
           r.penalty_per_gb};
 }
 
-actors::BaselineOptions baseline_options(const RunConfig& config) {
+actors::TrackerOptions tracker_options(const RunConfig& config) {
   const RunConfig::Reward& r = config.reward;
-  return {reward_options(config), r.baseline_decay, r.baseline_from_failing_signal,
-          r.valid_only_after,     r.normalise,      config.run.deterministic};
+  actors::TrackerOptions options{
+      reward_options(config), {}, r.baseline_shared, r.valid_only_after, config.run.deterministic};
+  options.baseline = {policy::parse_baseline(r.baseline).value(),
+                      r.returns == "final"          ? policy::Returns::kFinal
+                      : r.returns == "intermediate" ? policy::Returns::kIntermediate
+                                                    : policy::Returns::kPlacement,
+                      r.discount,
+                      r.baseline_decay,
+                      r.failing_signal,
+                      r.baseline_from_failing_signal,
+                      r.baseline_window,
+                      r.normalise};
+  return options;
+}
+
+/// Of placements in one message; what a frame carries.
+constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
+
+/// The graphs of a run; a folder stands for the graph files in it, by name.
+Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
+  if (config.input.graphs.empty()) return std::vector<std::filesystem::path>{config.input.graph};
+  std::vector<std::filesystem::path> files;
+  for (const std::string& input : config.input.graphs) {
+    std::error_code failure;
+    if (!std::filesystem::is_directory(input, failure)) {
+      files.emplace_back(input);
+      continue;
+    }
+    const std::size_t before = files.size();
+    for (const auto& entry : std::filesystem::directory_iterator{input, failure})
+      files.push_back(entry.path());
+    if (failure || files.size() == before)
+      return invalid("input.graphs: " + printable(input), "holds no graph", "name a folder with graph files");
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+  }
+  return files;
 }
 
 /// Where a run that is gone on with stands.
 struct Resumed {
   std::uint64_t next_seq = 1, next_episode = 0, updates = 0;
-  double best_step_time_s = 0;
+  std::map<std::string, double> best_step_time_s;  // By graph.
   record::CheckpointRow checkpoint;
 };
 
-Result<Resumed> read_resumed(const std::filesystem::path& directory) {
+Result<Resumed> read_resumed(const std::filesystem::path& directory, const actors::Task& task) {
   auto opened = record::RunDb::open(directory, false);
   if (!opened) return opened.error();
   record::RunDb& db = **opened;
@@ -106,13 +101,15 @@ Result<Resumed> read_resumed(const std::filesystem::path& directory) {
   if (!counters) return counters.error();
   resumed.next_seq = counters->episodes + 1;
   const auto episodes = db.next_episode();
-  const auto best = db.best();
   const auto updates = db.updates();
   auto checkpoint = db.latest_checkpoint();
-  if (!episodes || !best || !updates || !checkpoint)
-    return Error{Errc::kIo, "run.db cannot be read to go on with"};
+  if (!episodes || !updates || !checkpoint) return Error{Errc::kIo, "run.db cannot be read to go on with"};
   resumed.next_episode = *episodes;
-  if (*best) resumed.best_step_time_s = (**best).step_time_s;
+  for (const actors::TaskGraph& one : task.graphs) {
+    const auto best = db.best(one.sha256);
+    if (!best) return best.error();
+    if (*best) resumed.best_step_time_s[one.sha256] = (**best).step_time_s;
+  }
   if (!updates->empty()) resumed.updates = updates->back().update;
   if (*checkpoint) resumed.checkpoint = **std::move(checkpoint);
   return resumed;
@@ -123,15 +120,16 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
   record::RunFacts facts;
   facts.software_version = build_info().version;
   facts.host = task.host;
-  facts.graph = task.graph.name();
-  facts.graph_sha256 = task.graph_sha256;
-  facts.devices_json = task.devices.sha256();
+  const actors::TaskGraph& first = task.graphs.front();
+  facts.graph = first.graph.name();
+  facts.graph_sha256 = first.sha256;
+  facts.devices_json = first.devices.sha256();
   facts.config_toml = to_toml(config, false);
   facts.method = config.policy.method + " from " + start.name;
   facts.seed = config.run.seed;
   facts.started_wall_ns = clock.wall().count();
-  facts.num_ops = static_cast<std::uint32_t>(task.graph.num_ops());
-  facts.num_devices = static_cast<std::uint32_t>(task.devices.size());
+  facts.num_ops = static_cast<std::uint32_t>(first.graph.num_ops());
+  facts.num_devices = static_cast<std::uint32_t>(first.devices.size());
   return facts;
 }
 
@@ -141,7 +139,7 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
   auto db = record::RunDb::open(start.directory, true);
   if (!db) return db.error();
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
-  if (config.policy.method != "random") names.insert(names.end(), {actors::kTracker, actors::kLearner});
+  if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
   for (std::uint32_t e = 0; e < config.executor.count; ++e) names.push_back(actors::executor_name(e));
   for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
   for (const std::string& name : names) {
@@ -153,37 +151,53 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
 /// Keeps best.placement.json as good as the database.
 actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start,
                                  const Clock& clock) {
-  return [task, path = start.directory / "best.placement.json", seed = config.run.seed,
-          method = config.policy.method, &clock](std::span<const DeviceId> placement,
-                                                 const messages::EpisodeMeasured& m, std::uint32_t number) {
+  return [task, directory = start.directory, seed = config.run.seed, method = config.policy.method, &clock](
+             std::span<const DeviceId> placement, const messages::EpisodeMeasured& m, std::uint32_t number) {
+    const actors::TaskGraph* const one = task->find(m.graph_sha256);
+    if (one == nullptr) return;
     Measurement measured;
     measured.valid = true;
     measured.step_time_s = m.step_time_s[number];
     measured.bytes_moved = m.bytes_moved[number];
     const auto first = m.peak_bytes.begin() + std::ptrdiff_t{number} * m.num_devices;
     measured.peak_bytes.assign(first, first + m.num_devices);
-    const auto saved = save_placement(path, task->graph, task->devices, placement, measured,
-                                      {task->graph_sha256, method, m.executor_kinds[m.executor_of[number]],
-                                       seed, format_wall(clock.wall())});
+    const auto saved = save_placement(
+        best_placement_path(directory, *task, *one), one->graph, one->devices, placement, measured,
+        {one->sha256, method, m.executor_kinds[m.executor_of[number]], seed, format_wall(clock.wall())});
     if (!saved) runtime::log(runtime::LogLevel::kError, actors::kRecorder, saved.error().context);
   };
 }
 
 }  // namespace
 
-Result<TaskPtr> load_task(const RunConfig& config) {
-  auto graph = load_graph(config.input.graph);
-  if (!graph) return graph.error();
-  auto devices = load_devices(config.input.devices, config.input.reserve);
-  if (!devices) return devices.error();
-  auto constraints = Constraints::make(*graph, *devices);
-  if (!constraints) return constraints.error();
-  std::string sha256 = graph_sha256(*graph);
-  return TaskPtr{std::make_shared<actors::Task>(actors::Task{
-      *std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256), host_name()})};
+std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
+                                          const actors::TaskGraph& one) {
+  if (task.graphs.size() == 1) return directory / "best.placement.json";
+  return directory / "best" / (one.graph.name() + "-" + one.sha256.substr(0, 8) + ".placement.json");
 }
 
-Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& config, const Clock& clock) {
+Result<TaskPtr> load_task(const RunConfig& config) {
+  auto files = graph_files(config);
+  if (!files) return files.error();
+  auto task = std::make_shared<actors::Task>();
+  task->host = host_name();
+  for (const std::filesystem::path& file : *files) {
+    auto graph = load_graph(file);
+    if (!graph) return graph.error();
+    auto devices = load_devices(config.input.devices, config.input.reserve);
+    if (!devices) return devices.error();
+    auto constraints = Constraints::make(*graph, *devices);
+    if (!constraints) return constraints.error();
+    std::string sha256 = graph_sha256(*graph);
+    if (task->find(sha256) != nullptr)
+      return invalid(printable(file.string()), "is given twice", "name each graph once");
+    task->graphs.push_back(
+        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+  }
+  return TaskPtr{std::move(task)};
+}
+
+Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock) {
   Simulator simulator{task.graph, task.devices, simulator_options(config.executor.dispatch).value()};
   const Problem problem{task.graph, task.devices, task.constraints, simulator.costs(), config.run.seed};
   Baselines baselines;
@@ -214,48 +228,43 @@ Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& conf
   return baselines;
 }
 
-actors::PlacerFactory placer_factory(const RunConfig& config, const TaskPtr& task,
-                                     const Placement& baseline) {
-  return [config, task, baseline]() -> std::unique_ptr<policy::Placer> {
-    if (config.policy.method == "random") {
-      const CostTable costs{task->graph, task->devices};
-      const Problem problem{task->graph, task->devices, task->constraints, costs, config.run.seed};
-      return std::make_unique<policy::RandomPlacer>(placement_groups(problem, config.policy.groups),
-                                                    task->devices, task->constraints,
-                                                    config.policy.placements, config.run.seed);
-    }
-    policy::HierarchicalStart start;
-    if (config.policy.start_at_scopes || !baseline.empty()) start = scope_start(config, *task);
-    start.placement = baseline;
-    auto planner = policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints,
-                                                     hierarchical_options(config, !baseline.empty()),
-                                                     std::move(start), config.run.seed);
-    return *std::move(planner);
-  };
-}
-
 Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
                           const Start& start, const Placement& baseline, const Clock& clock) {
   Resumed resumed;
   if (start.resume) {
-    auto read = read_resumed(start.directory);
+    auto read = read_resumed(start.directory, *task);
     if (!read) return read.error();
     resumed = *std::move(read);
   } else if (auto made = record::RunDb::create(start.directory, run_facts(config, *task, start, clock));
              !made) {
     return made.error();
   }
-  if (auto noted = note_actors(config, *task, start, clock); !noted) return noted;
-  const bool learned = config.policy.method != "random";
-  if (learned && config.policy.method == "hierarchical") {
-    // Numbers that no policy can have are found here, by name, not on an actor's loop.
-    auto tried = policy::HierarchicalPlanner::make(task->graph, task->devices, task->constraints,
-                                                   hierarchical_options(config, false), {}, config.run.seed);
-    if (!tried) return tried.error();
+  if (task->graphs.size() > 1) {
+    std::error_code ignored;
+    std::filesystem::create_directories(start.directory / "best", ignored);
   }
+  if (auto noted = note_actors(config, *task, start, clock); !noted) return noted;
+  const bool learned = learns(config);
   std::vector<std::string> samplers;
   for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) samplers.push_back(actors::sampler_name(c));
-  const actors::PlacerFactory placer = placer_factory(config, task, baseline);
+  // Numbers that no policy can have are found here, by name, not on an actor's loop.
+  auto first = make_placer(config, *task, baseline);
+  if (!first) return first.error();
+  const std::size_t episode_bytes = (*first)->placements_per_episode() * task->most_ops();
+  if (episode_bytes > kMostEpisodeBytes)
+    return invalid(
+        "policy.groups",
+        "makes an episode of " + format_bytes(static_cast<std::int64_t>(episode_bytes)) + " of placements",
+        "the most is " + format_bytes(std::int64_t{kMostEpisodeBytes}) + "; take fewer groups or passes");
+  Bytes warm;
+  if (!config.run.policy.empty() && !start.resume) {
+    auto loaded = load_policy(config, **first);
+    if (!loaded) return loaded.error();
+    warm = *std::move(loaded);
+  }
+  const actors::PlacerFactory placer = [config, task, baseline] {
+    return *make_placer(config, *task, baseline);
+  };
 
   std::vector<Result<Unit>> spawned;
   spawned.push_back(node.spawn<ViewActor>(actors::kView, Home::kIoLoop));
@@ -264,15 +273,14 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
   dispatcher.placements_per_lease = config.pipeline.placements_per_lease;
   dispatcher.window = config.executor.window;
   dispatcher.window_bytes = std::max<std::uint64_t>(
-      dispatcher.window_bytes,
-      4 * std::uint64_t{config.pipeline.placements_per_lease} * task->graph.num_ops());
+      dispatcher.window_bytes, 4 * std::uint64_t{config.pipeline.placements_per_lease} * task->most_ops());
   dispatcher.episodes = config.run.episodes;
   dispatcher.budget = nanos(start.budget_s);
   dispatcher.samplers = samplers;
   spawned.push_back(node.spawn<actors::Dispatcher>(actors::kDispatcher, Home::kIoLoop, task, dispatcher));
   if (learned)
     spawned.push_back(
-        node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, baseline_options(config)));
+        node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, tracker_options(config)));
 
   actors::RecorderOptions recorder;
   recorder.commit_every = nanos(config.record.commit_every.seconds);
@@ -288,19 +296,28 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
   if (learned) {
     actors::LearnerOptions learner;
     learner.batch_episodes = config.pipeline.batch_episodes;
+    learner.steps_per_update = config.policy.steps_per_update;
     learner.learning_rate = {static_cast<float>(config.policy.learning_rate),
-                             static_cast<float>(config.policy.learning_rate_decay), config.policy.decay_every,
-                             config.policy.decay_from};
+                             static_cast<float>(config.policy.learning_rate_decay),
+                             config.policy.decay_every,
+                             config.policy.decay_from,
+                             config.policy.linear_over,
+                             static_cast<float>(config.policy.learning_rate_end)};
     learner.adam.clip_norm = static_cast<float>(config.policy.clip_norm);
     learner.max_staleness = config.pipeline.max_staleness;
     learner.checkpoint_every = config.record.checkpoint_every;
     learner.ordered = config.run.deterministic;
     learner.samplers = samplers;
     learner.version = learner.updates = resumed.updates;
-    learner.parameters = resumed.checkpoint.parameters;
+    learner.parameters = start.resume ? resumed.checkpoint.parameters : warm;
     learner.optimizer = resumed.checkpoint.optimizer;
+    if (imitates(config)) learner.imitation = {baseline, config.policy.start_probability};
     spawned.push_back(node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, learner, placer));
   }
+  const actors::ExecutorFactory simulate =
+      [options = simulator_options(config.executor.dispatch).value()](const actors::TaskGraph& of) {
+        return std::make_unique<Simulator>(of.graph, of.devices, options);
+      };
   for (std::uint32_t e = 0; e < config.executor.count; ++e) {
     actors::ExecutorOptions executor;
     executor.kind = config.executor.kind;
@@ -308,10 +325,6 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     executor.window_bytes = dispatcher.window_bytes;
     if (config.executor.kind == "fake") executor.delay = nanos(config.executor.delay.seconds);
     executor.delay_spread = config.executor.delay_spread;
-    const actors::ExecutorFactory simulate = [task,
-                                              options = simulator_options(config.executor.dispatch).value()] {
-      return std::make_unique<Simulator>(task->graph, task->devices, options);
-    };
     spawned.push_back(node.spawn<actors::ExecutorActor>(actors::executor_name(e), Home::kOwnLoop, task,
                                                         executor, simulate));
   }
@@ -325,6 +338,7 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     sampler.episodes = config.run.episodes;
     sampler.batch = config.run.deterministic ? config.pipeline.batch_episodes : 0;
     sampler.lag = config.run.lag;
+    sampler.self_critic = config.reward.baseline == "self-critic";
     spawned.push_back(node.spawn<actors::Sampler>(samplers[c], Home::kOwnLoop, task, sampler, placer));
   }
   for (const Result<Unit>& one : spawned) {

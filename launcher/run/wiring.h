@@ -15,7 +15,7 @@
 
 namespace emplace::launcher {
 
-/// Loads graph and devices. Errors: as their readers.
+/// Loads the graphs and their devices. Errors: as their readers; kInvalid for a graph given twice.
 Result<actors::TaskPtr> load_task(const RunConfig& config);
 
 /// What the learned placement is held against.
@@ -26,7 +26,7 @@ struct Baselines {
   double best_step_time_s = 0;  ///< 0: none fits.
   LowerBound bound;
 };
-Result<Baselines> find_baselines(const actors::Task& task, const RunConfig& config, const Clock& clock);
+Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock);
 
 /// One learning run of a config: where it starts and where it is kept.
 struct Start {
@@ -36,10 +36,9 @@ struct Start {
   bool resume = false;
 };
 
-/// The placer of a config. `baseline` is where a policy started at a baseline begins; empty for one from
-/// scratch.
-actors::PlacerFactory placer_factory(const RunConfig& config, const actors::TaskPtr& task,
-                                     const Placement& baseline);
+/// Where a start keeps the best placement of one of its graphs.
+std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
+                                          const actors::TaskGraph& one);
 
 /// Makes or reopens the run database and spawns every actor of the run into the node: light ones on the I/O
 /// loop, sampler, learner, recorder and each executor on loops of their own. Errors: kInvalid, kIo.

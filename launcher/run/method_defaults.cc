@@ -1,0 +1,138 @@
+// The numbers of each method: what the paper says, and what did better on our graphs.
+#include <algorithm>
+#include <array>
+
+#include "base/text/words.h"
+#include "launcher/run/config.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::uint64_t kNeverAfter = 1'000'000'000;
+
+/// Paper: ColocRL 2017, sections 3 and 4.
+void colocrl(RunConfig& c) {
+  c.policy.grouping = "colocation";
+  c.policy.groups = 280;
+  c.policy.learning_rate = 0.001;
+  c.policy.noise_updates = 0;
+  c.policy.tanh_constant = 0;
+  c.reward.baseline_from_failing_signal = true;
+  c.reward.valid_only_after = 5000;
+}
+
+/// Paper: Spotlight 2018, sections 3 and 4; it says nothing of placements that do not fit.
+void spotlight(RunConfig& c) {
+  c.policy.grouping = "prefix";
+  c.policy.layers = 2;
+  c.policy.placements = 5;
+  c.policy.learning_rate = 0.001;
+  c.policy.noise_updates = 0;
+  c.policy.tanh_constant = 0;
+  c.policy.objective = "kl";
+  c.policy.steps_per_update = 10;
+  c.reward.transform = "id";
+  c.reward.baseline = "mean";
+  c.reward.valid_only_after = kNeverAfter;
+}
+
+/// Paper: Placeto 2019, section 3 and appendix; penalties and schedules from its authors' code.
+void placeto(RunConfig& c) {
+  c.policy.grouping = "colocation";
+  c.policy.groups = 128;
+  c.policy.hidden = 64;
+  c.policy.placements = 1;
+  c.policy.learning_rate = 0.001;
+  c.policy.learning_rate_end = 0.0001;
+  c.policy.linear_over = 2000;
+  c.policy.clip_norm = 1.25;
+  c.policy.entropy = 1;
+  c.policy.entropy_end = 0.01;
+  c.policy.entropy_over = 1000;
+  c.pipeline.max_outstanding = 8;
+  c.pipeline.batch_episodes = 4;
+  c.pipeline.placements_per_lease = 1;
+  c.reward.transform = "id";
+  c.reward.graded_memory = true;
+  c.reward.penalty_base = 0;
+  c.reward.penalty_per_gb = 2;
+  c.reward.failing_signal = 20;
+  c.reward.baseline = "step-mean";
+  c.reward.baseline_shared = true;
+  c.reward.returns = "intermediate";
+  c.reward.valid_only_after = kNeverAfter;
+}
+
+/// What did better, for every method alike: docs/learning.md.
+void tuned(RunConfig& c) {
+  c.reward.transform = "log";
+  c.reward.graded_memory = true;
+  c.reward.penalty_base = 0.2;
+  c.reward.penalty_per_gb = 0.5;
+  c.reward.failing_signal = 100;
+  c.reward.baseline_from_failing_signal = false;
+  c.reward.normalise = true;
+  c.reward.valid_only_after = kNeverAfter;
+  c.policy.grouping = "scope";
+  c.policy.noise_updates = 0;
+  c.pipeline.controllers = 2;
+  c.pipeline.max_outstanding = 2;
+  c.executor.count = 2;
+  if (c.policy.method == "placeto" || c.policy.method.starts_with("placeto-")) {
+    c.policy.groups = 64;
+    c.policy.entropy = 0.05;
+    c.policy.entropy_end = 0.001;
+    c.policy.entropy_over = 300;
+    c.policy.learning_rate = 0.002;
+    c.pipeline.batch_episodes = 1;
+    c.pipeline.placements_per_lease = 16;
+    return;
+  }
+  c.policy.groups = 64;
+  c.policy.hidden = 64;
+  c.policy.learning_rate = 0.005;
+  c.policy.sees_group = true;
+  c.policy.start_at_scopes = true;
+  c.policy.grouper_scale = 0.02;
+  c.policy.table_scale = 10;
+  c.policy.share_time_steps = true;
+}
+
+constexpr std::array<std::string_view, 9> kMethods{"hierarchical",
+                                                   "colocrl",
+                                                   "spotlight",
+                                                   "placeto",
+                                                   "simple-planner",
+                                                   "random-grouping",
+                                                   "placeto-simple-aggregator",
+                                                   "placeto-simple-partitioner",
+                                                   "random"};
+
+}  // namespace
+
+std::span<const std::string_view> run_methods() { return kMethods; }
+
+bool learns(const RunConfig& config) { return config.policy.method != "random"; }
+
+Result<RunConfig> method_defaults(std::string_view method, std::string_view preset) {
+  if (std::find(kMethods.begin(), kMethods.end(), method) == kMethods.end()) {
+    const std::string_view near = nearest_word(method, kMethods);
+    return invalid(
+        "policy.method", "= '" + printable(method, 40) + "' is unknown",
+        near.empty() ? "docs/learning.md lists them" : "did you mean '" + std::string{near} + "'?");
+  }
+  if (preset != "paper" && preset != "tuned")
+    return invalid("policy.preset", "= '" + printable(preset, 40) + "' is unknown", "use paper or tuned");
+  RunConfig config;
+  config.policy.method = method;
+  config.policy.preset = preset;
+  if (method == "colocrl") colocrl(config);
+  if (method == "spotlight") spotlight(config);
+  if (method.starts_with("placeto")) placeto(config);
+  if (method == "random-grouping") config.policy.grouping = "random";
+  if (preset == "tuned") tuned(config);
+  if (method == "random-grouping") config.policy.grouping = "random";
+  return config;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,130 @@
+#include "launcher/run/placers.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "graph/grouping.h"
+#include "heuristics/methods.h"
+#include "placement/cost_model.h"
+#include "policy/objective/objective.h"
+#include "policy/placers/hierarchical.h"
+#include "policy/placers/random_placer.h"
+#include "record/run_db.h"
+
+namespace emplace::launcher {
+namespace {
+
+using actors::TaskGraph;
+using policy::Placer;
+
+/// What a config groups a graph into: at most `groups` groups.
+Grouping grouping_of(const RunConfig& config, const TaskGraph& task) {
+  const CostTable costs{task.graph, task.devices};
+  const Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed};
+  const std::size_t wanted = config.policy.groups;
+  const std::string& rule = config.policy.grouping;
+  if (rule == "scope") return placement_groups(problem, wanted);
+  if (rule == "random") return random_groups(task.graph, wanted, config.run.seed);
+  const Grouping grouping =
+      rule == "prefix" ? scope_groups(task.graph, {.depth = 2}) : recursive_colocation_groups(task.graph);
+  return merge_small_groups(task.graph, grouping, sum_by_group(grouping, op_weights(problem)), wanted);
+}
+
+/// The scope groups that a Grouper may start at, and which of them share a row of the table.
+policy::HierarchicalStart scope_start(const RunConfig& config, const TaskGraph& task) {
+  const Grouping grouping = grouping_of(config, task);
+  policy::HierarchicalStart start;
+  start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
+  if (!config.policy.share_time_steps) return start;
+  std::map<std::string, std::uint16_t> number;
+  for (std::size_t g = 0; g < config.policy.groups; ++g) {
+    const std::string label =
+        g < grouping.labels.size() ? without_time_steps(grouping.labels[g]) : std::string{"(unused)"};
+    start.label_of_group.push_back(
+        number.try_emplace(label, static_cast<std::uint16_t>(number.size())).first->second);
+  }
+  return start;
+}
+
+policy::HierarchicalOptions hierarchical_options(const RunConfig& config, bool from_baseline) {
+  const RunConfig::Policy& p = config.policy;
+  policy::HierarchicalOptions o;
+  o.groups = p.groups;
+  o.type_embedding = p.type_embedding;
+  o.grouper_hidden = p.grouper_hidden;
+  o.hidden = p.hidden;
+  o.placements = p.placements;
+  o.tanh_constant = static_cast<float>(p.tanh_constant);
+  o.temperature = static_cast<float>(p.temperature);
+  o.noise = static_cast<float>(p.noise);
+  o.noise_updates = p.noise_updates;
+  o.entropy = static_cast<float>(p.entropy);
+  o.features = {p.vocabulary, p.feature_outputs, p.feature_dims, p.feature_neighbours, p.scaled_features};
+  o.sees_group = p.sees_group;
+  o.grouper_scale = static_cast<float>(p.grouper_scale);
+  o.grouper_confidence = p.start_at_scopes ? static_cast<float>(p.grouper_confidence) : 0.0f;
+  o.table_scale = static_cast<float>(p.table_scale);
+  o.start_probability = from_baseline ? static_cast<float>(p.start_probability) : 0.0f;
+  return o;
+}
+
+Result<std::unique_ptr<Placer>> make_hierarchical(const RunConfig& config, const TaskGraph& task,
+                                                  const Placement& baseline) {
+  policy::HierarchicalStart start;
+  if (config.policy.start_at_scopes || !baseline.empty()) start = scope_start(config, task);
+  start.placement = baseline;
+  auto made = policy::HierarchicalPlanner::make(task.graph, task.devices, task.constraints,
+                                                hierarchical_options(config, !baseline.empty()),
+                                                std::move(start), config.run.seed);
+  if (!made) return made.error();
+  return std::unique_ptr<Placer>{*std::move(made)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actors::Task& task,
+                                            const Placement& baseline) {
+  const TaskGraph& first = task.graphs.front();
+  const std::string& method = config.policy.method;
+  if (method == "random") {
+    return std::unique_ptr<Placer>{
+        std::make_unique<policy::RandomPlacer>(grouping_of(config, first), first.devices, first.constraints,
+                                               config.policy.placements, config.run.seed)};
+  }
+  if (method == "hierarchical") return make_hierarchical(config, first, baseline);
+  return invalid("policy.method", "= '" + printable(method, 40) + "' cannot be run");
+}
+
+bool imitates(const RunConfig& config) { return learns(config) && config.policy.method != "hierarchical"; }
+
+Result<Bytes> load_policy(const RunConfig& config, const Placer& placer) {
+  const std::string where = "run.policy: " + printable(config.run.policy);
+  auto db = record::RunDb::open(config.run.policy, false);
+  if (!db) return db.error();
+  const auto facts = (*db)->facts();
+  auto checkpoint = (*db)->latest_checkpoint();
+  if (!facts || !checkpoint) return invalid(where, "cannot be read");
+  if (!*checkpoint) return invalid(where, "holds no checkpoint", "name a run that has learned something");
+  const auto theirs = parse_config(facts->config_toml, where);
+  if (!theirs) return theirs.error();
+  if (theirs->policy.method != config.policy.method) {
+    return invalid(where, "is a policy of " + theirs->policy.method + ", not of " + config.policy.method,
+                   "use --method " + theirs->policy.method);
+  }
+  // A fresh store of the same shape tells whether the floats are those that were saved.
+  policy::ParameterStore store = placer.parameters();
+  Bytes parameters = std::move((**checkpoint).parameters);
+  if (auto loaded = store.load(parameters); !loaded) {
+    return invalid(where,
+                   "is a policy for " + std::to_string(facts->num_devices) +
+                       " devices, or of other sizes or another op vocabulary: " + loaded.error().context,
+                   "train one for this machine and graph");
+  }
+  if (store.sha256() != (**checkpoint).sha256)
+    return invalid(where, "its newest checkpoint is altered, or of another policy of the same size");
+  return parameters;
+}
+
+}  // namespace emplace::launcher
