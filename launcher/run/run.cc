@@ -322,8 +322,8 @@ Result<int> run(const RunRequest& request) {
                            [](const record::TableRow& row) { return row.found; });
       });
   if (summary->status == 0 && !any) {
-    return Error{Errc::kNoPlacement,
-                 "no placement that fits was found" + nearest_miss(*summary) + "; or give the run more time"};
+    return Error{Errc::kNoPlacement, "no placement that fits was found" + nearest_miss(*summary) +
+                                         "; give the devices so much more memory, or the run more time"};
   }
   return summary->status;
 }
