@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -12,11 +13,21 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
+#include "launcher/run/config.h"
+#include "launcher/run/learned.h"
 #include "placement/bound.h"
 #include "placement/placement_file.h"
 
 namespace emplace::launcher {
 namespace {
+
+/// The winner and what it took to find it.
+struct Answer {
+  Found found;
+  std::string method;
+  std::uint64_t evaluations = 0;  // Of all methods that were tried.
+  int status = 0;                 // 130 or 143 if a signal ended the search.
+};
 
 class Place final : public Command {
  public:
@@ -24,7 +35,11 @@ class Place final : public Command {
   std::string_view summary() const override { return "One graph in, one placement out"; }
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file").required("--devices,-d", devices_, "Device file");
-    options.option("--method,-m", method_, "A method, or auto: the best of all of them");
+    options.option("--method,-m", method_,
+                   "A method, learned or not, or auto: the best of those not learned");
+    options.option("--budget", budget_, "Time for a method that learns, e.g. 30s");
+    options.option("--policy", policy_,
+                   "Run directory whose policy places this graph, at once or with --budget");
     options.option("-o,--output", output_, "Placement file to write");
     options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
     options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
@@ -32,14 +47,8 @@ class Place final : public Command {
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  std::string graph_, devices_, method_ = "auto", output_, reserve_, dispatch_ = "program";
-};
-
-/// The winner and what it took to find it.
-struct Answer {
-  Found found;
-  std::string method;
-  std::uint64_t evaluations = 0;  // Of all methods that were tried.
+  Result<Answer> answer(const Problem& problem, WatchedExecutor& executor, Console& console) const;
+  std::string graph_, devices_, method_ = "auto", output_, reserve_, dispatch_ = "program", budget_, policy_;
 };
 
 Result<std::vector<const Method*>> methods_of(const std::string& name) {
@@ -74,9 +83,47 @@ Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem&
   return std::move(*best);
 }
 
+/// True for a method that takes a run of its own; "random" is both, and is drawn without one.
+bool is_learned(const std::string& method) {
+  const auto all = run_methods();
+  return method != "random" && std::find(all.begin(), all.end(), method) != all.end();
+}
+
+Result<Answer> Place::answer(const Problem& problem, WatchedExecutor& executor, Console& console) const {
+  if (policy_.empty() && !is_learned(method_)) {
+    const auto methods = methods_of(method_);
+    if (!methods) return methods.error();
+    return best_of(*methods, problem, executor, console);
+  }
+  LearnRequest request;
+  request.method = method_ == "auto" ? "" : method_;
+  request.graph = graph_;
+  request.devices = devices_;
+  request.dispatch = dispatch_;
+  request.policy = policy_;
+  request.budget_s = policy_.empty() ? 30 : 0;
+  request.seed = console.seed();
+  request.quiet = !console.shows_progress();
+  if (!reserve_.empty()) {
+    const auto reserve = parse_share(reserve_);
+    if (!reserve) return reserve.error();
+    request.reserve = *reserve;
+  }
+  if (!budget_.empty()) {
+    const auto seconds = parse_seconds(budget_);
+    if (!seconds) return invalid("--budget", seconds.error().context);
+    request.budget_s = *seconds;
+  }
+  auto learned = place_by_learning(request);
+  if (!learned) return learned.error();
+  const std::uint64_t evaluations = learned->found.evaluations;
+  return Answer{std::move(learned->found), std::move(learned->method), evaluations, learned->status};
+}
+
 Result<ExitStatus> Place::run(Console& console) {
-  const auto methods = methods_of(method_);
-  if (!methods) return methods.error();
+  if (policy_.empty() && !is_learned(method_)) {
+    if (const auto methods = methods_of(method_); !methods) return methods.error();
+  }
   const auto options = simulator_options(dispatch_);
   if (!options) return options.error();
   const auto inputs = open_inputs(graph_, devices_, reserve_);
@@ -90,11 +137,12 @@ Result<ExitStatus> Place::run(Console& console) {
   LiveView view = console.live_view(clock);
   WatchedExecutor executor{simulator, view, stop};
   const Nanos start = clock.now();
-  const auto answer = best_of(*methods, problem, executor, console);
+  const auto answer = this->answer(problem, executor, console);
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
   view.clear();
   if (stop.received() != 0) return stopped_by(stop.received());
   if (!answer) return answer.error();
+  if (answer->status != 0) return static_cast<ExitStatus>(answer->status);
   const Measurement& measured = answer->found.measurement;
   if (!measured.valid) {
     return Error{Errc::kNoPlacement, printable(graph_) +

@@ -1,0 +1,126 @@
+#include "launcher/run/learned.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "executor/simulator.h"
+#include "launcher/inputs.h"
+#include "launcher/run/placers.h"
+#include "launcher/run/run.h"
+#include "launcher/run/wiring.h"
+#include "record/run_db.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// A folder that goes when it is left.
+class ScratchFolder {
+ public:
+  static Result<ScratchFolder> make() {
+    std::string name = (std::filesystem::temp_directory_path() / "emplace-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      return Error{Errc::kIo, printable(name) + ": cannot be made; is the disk full?"};
+    return ScratchFolder{name};
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(ScratchFolder&& other) noexcept : path_{std::exchange(other.path_, {})} {}
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::filesystem::path path) : path_{std::move(path)} {}
+  std::filesystem::path path_;
+};
+
+/// The config of the policy's run, or the method's own, on this graph.
+Result<RunConfig> config_of(const LearnRequest& request) {
+  Result<RunConfig> config = RunConfig{};
+  if (request.policy.empty()) {
+    config = method_defaults(request.method, "tuned");
+  } else {
+    const auto db = record::RunDb::open(request.policy, false);
+    if (!db) return db.error();
+    const auto facts = (*db)->facts();
+    if (!facts) return facts.error();
+    config = parse_config(facts->config_toml, printable(request.policy) + ": config");
+  }
+  if (!config) return config;
+  if (!request.method.empty() && config->policy.method != request.method) {
+    return invalid("--policy " + printable(request.policy),
+                   "is a policy of " + config->policy.method + ", not of " + request.method,
+                   "use --method " + config->policy.method);
+  }
+  config->input = {};
+  config->input.graph = std::filesystem::absolute(request.graph).string();
+  config->input.devices = std::filesystem::absolute(request.devices).string();
+  config->input.reserve = request.reserve;
+  config->executor.dispatch = request.dispatch;
+  config->run = {};
+  config->run.seed = request.seed;
+  config->run.budget.seconds = request.budget_s;
+  if (!request.policy.empty()) config->run.policy = std::filesystem::absolute(request.policy).string();
+  return config;
+}
+
+Result<Learned> place_at_once(const RunConfig& config) {
+  const auto task = load_task(config);
+  if (!task) return task.error();
+  auto placer = make_placer(config, **task, {});
+  if (!placer) return placer.error();
+  const auto parameters = load_policy(config, **placer);
+  if (!parameters) return parameters.error();
+  if (auto loaded = (*placer)->parameters().load(*parameters); !loaded) return loaded.error();
+  const actors::TaskGraph& one = (*task)->graphs.front();
+  Simulator simulator{one.graph, one.devices, simulator_options(config.executor.dispatch).value()};
+  Learned learned;
+  learned.method = config.policy.method + " (zero-shot)";
+  learned.found.placement = (*placer)->greedy();
+  learned.found.evaluations = 1;
+  if (auto measured = simulator.measure(learned.found.placement, learned.found.measurement); !measured)
+    return measured.error();
+  return learned;
+}
+
+}  // namespace
+
+Result<Learned> place_by_learning(const LearnRequest& request) {
+  auto config = config_of(request);
+  if (!config) return config.error();
+  if (request.budget_s <= 0) return place_at_once(*config);
+  if (auto checked = check_config(*config); !checked) return checked.error();
+  if (request.policy.empty()) {
+    const auto task = load_task(*config);
+    if (!task) return task.error();
+    const SystemClock clock;
+    const auto baselines = find_baselines((*task)->graphs.front(), *config, clock);
+    if (!baselines) return baselines.error();
+    if (!baselines->best.empty()) config->run.starts = {"best-baseline"};
+  }
+  const auto folder = ScratchFolder::make();
+  if (!folder) return folder.error();
+  const auto summary = perform(*config, folder->path(), /*resume=*/false, request.quiet);
+  if (!summary) return summary.error();
+  const Outcome& outcome = summary->outcomes.front();
+  const record::TableRow& row = outcome.rows.front();
+  if (!row.found)
+    return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config->policy.method +
+                                         " found no placement that fits; give it a larger --budget"};
+  const auto db = record::RunDb::open(outcome.start.directory, false);
+  if (!db) return db.error();
+  const auto best = (*db)->best();
+  if (!best) return best.error();
+  Learned learned{{{}, row.measurement, row.evaluations}, config->policy.method, summary->status};
+  for (const std::byte device : (**best).placement)
+    learned.found.placement.push_back(static_cast<DeviceId>(device));
+  return learned;
+}
+
+}  // namespace emplace::launcher
