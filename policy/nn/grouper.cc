@@ -108,26 +108,42 @@ std::vector<std::uint16_t> Grouper::likeliest(const ParameterStore& store) const
 }
 
 double Grouper::accumulate_gradient(ParameterStore& store, std::span<const std::vector<std::uint16_t>> groups,
-                                    std::span<const float> weights) const {
-  const Eigen::Index embedded = options_.type_embedding, seen = units_.numbers.rows();
+                                    std::span<const float> weights, GrouperSeen* seen) const {
+  const Eigen::Index embedded = options_.type_embedding, numbers = units_.numbers.rows();
   const Packed w2_back = Packed::transposed(store.value(w2_));
   Matrix dfrom_type = Matrix::Zero(options_.hidden, units_.vocabulary), dhidden;
   float total_weight = 0;
   for (const float weight : weights) total_weight += weight;
   double loss = 0;
+  Eigen::VectorXf logits, with_entropy;  // Of one unit, if `seen`.
   const Kernels& k = kernels();
   for_each_block(store, [&](Block& block) {
     const Eigen::Index count = block.logits.cols();
     auto dlogits = block.logits.topRows(options_.groups);
     for (Eigen::Index u = 0; u < count; ++u) {
       const auto unit = static_cast<std::size_t>(block.first + u);
+      if (seen != nullptr) logits = dlogits.col(u);
       double chosen = 0;
       for (std::size_t e = 0; e < weights.size(); ++e)
         chosen += static_cast<double>(weights[e]) * block.logits(groups[e][unit], u);
       float peak = 0;
       const float total = k.exponentials(block.logits.rows(), block.logits.col(u).data(), &peak);
       loss += chosen - static_cast<double>(total_weight) * (peak + std::log(total));
+      if (seen != nullptr) {
+        const float log_total = peak + std::log(total);
+        const float entropy = log_total - dlogits.col(u).dot(logits) / total;
+        for (const auto& group : groups) {
+          seen->log_probability +=
+              static_cast<double>(logits(group[unit]) - log_total) / static_cast<double>(groups.size());
+        }
+        seen->entropy += entropy;
+        loss -= static_cast<double>(seen->entropy_weight * entropy);
+        // d entropy / d logit = -p (log p + entropy)
+        with_entropy =
+            seen->entropy_weight / total * dlogits.col(u).array() * (logits.array() - log_total + entropy);
+      }
       dlogits.col(u) *= -total_weight / total;
+      if (seen != nullptr) dlogits.col(u) += with_entropy;
       for (std::size_t e = 0; e < weights.size(); ++e) dlogits(groups[e][unit], u) += weights[e];
     }
     add_product_bt(store.gradient(w2_), Packed{dlogits}, block.hidden);
@@ -135,7 +151,7 @@ double Grouper::accumulate_gradient(ParameterStore& store, std::span<const std::
     dhidden = Matrix::Zero(options_.hidden, count);
     add_product(dhidden, w2_back, dlogits);
     dhidden = (block.hidden.array() > 0.0f).select(dhidden, 0.0f);
-    add_product_bt(store.gradient(w1_).rightCols(seen), Packed{dhidden},
+    add_product_bt(store.gradient(w1_).rightCols(numbers), Packed{dhidden},
                    units_.numbers.middleCols(block.first, count));
     for (Eigen::Index u = 0; u < count; ++u)
       dfrom_type.col(units_.types[static_cast<std::size_t>(block.first + u)]) += dhidden.col(u);

@@ -30,6 +30,13 @@ struct GrouperUnits {
   std::vector<std::uint16_t> start_group;  ///< [units]; empty: none has one.
 };
 
+/// What a gradient was made of, for those who ask; it costs one more pass over the logits.
+struct GrouperSeen {
+  float entropy_weight = 0;    ///< In: of an entropy bonus, summed over units.
+  double log_probability = 0;  ///< Out: mean over e of log p(groups[e]) [nat].
+  double entropy = 0;          ///< Out: summed over units [nat].
+};
+
 /// Thread: const members from any thread.
 class Grouper {
  public:
@@ -42,9 +49,9 @@ class Grouper {
   std::vector<std::uint16_t> likeliest(const ParameterStore& store) const;
 
   /// Adds Σ_e weights[e] · d log p(groups[e]) / d parameters; returns Σ_e weights[e] · log p(groups[e]).
-  /// `groups` [e][units].
+  /// `groups` [e][units]. With `seen`, both less its entropy_weight times the entropy.
   double accumulate_gradient(ParameterStore& store, std::span<const std::vector<std::uint16_t>> groups,
-                             std::span<const float> weights) const;
+                             std::span<const float> weights, GrouperSeen* seen = nullptr) const;
 
  private:
   struct Forward;

@@ -50,7 +50,7 @@ Matrix lstm_backward(const LstmCell& cell, const Matrix& c_before, const Matrix&
   return d;
 }
 
-Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reversed) {
+Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reversed, Var* last_c) {
   const Eigen::Index steps = tape.value(x).cols(), hidden = parameters.hidden;
   const Var wx = tape.parameter(parameters.wx), wh = tape.parameter(parameters.wh),
             b = tape.parameter(parameters.b);
@@ -69,28 +69,38 @@ Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reve
     c = cell.c;
     out.col(column(s)) = h.col(0);
   }
-  return tape.record(std::move(out), [&tape, wx, wh, b, x, cells, column, steps, hidden](const Matrix& dy) {
-    const Matrix zero = Matrix::Zero(hidden, 1);
-    const Packed recurrent_back = Packed::transposed(tape.value(wh));
-    Matrix dh = zero, dc = zero;
-    Matrix dsums(4 * hidden, steps);
-    Matrix before(hidden, steps);  // h before each step, by its column.
-    for (Eigen::Index s = steps - 1; s >= 0; --s) {
-      const LstmCell* previous = s == 0 ? nullptr : &(*cells)[static_cast<std::size_t>(s - 1)];
-      dh += dy.col(column(s));
-      const Matrix d = lstm_backward((*cells)[static_cast<std::size_t>(s)],
-                                     previous == nullptr ? zero : previous->c, dh, dc);
-      dsums.col(column(s)) = d.col(0);
-      before.col(column(s)) = previous == nullptr ? zero.col(0) : previous->h.col(0);
-      dh.setZero();
-      add_product(dh, recurrent_back, d);
-    }
-    const Packed flow{dsums};
-    add_product_bt(tape.gradient(wx), flow, tape.value(x));
-    add_product_bt(tape.gradient(wh), flow, before);
-    tape.gradient(b) += dsums.rowwise().sum();
-    if (tape.flows_into(x)) add_product(tape.gradient(x), Packed::transposed(tape.value(wx)), dsums);
-  });
+  // What flows into c after the last step arrives by a step of its own, recorded later and so run earlier.
+  auto dlast_c = std::make_shared<Matrix>(Matrix::Zero(hidden, 1));
+  const Var y = tape.record(
+      std::move(out), [&tape, wx, wh, b, x, cells, column, steps, hidden, dlast_c](const Matrix& dy) {
+        const Matrix zero = Matrix::Zero(hidden, 1);
+        const Packed recurrent_back = Packed::transposed(tape.value(wh));
+        Matrix dh = zero, dc = *dlast_c;
+        Matrix dsums(4 * hidden, steps);
+        Matrix before(hidden, steps);  // h before each step, by its column.
+        for (Eigen::Index s = steps - 1; s >= 0; --s) {
+          const LstmCell* previous = s == 0 ? nullptr : &(*cells)[static_cast<std::size_t>(s - 1)];
+          dh += dy.col(column(s));
+          const Matrix d = lstm_backward((*cells)[static_cast<std::size_t>(s)],
+                                         previous == nullptr ? zero : previous->c, dh, dc);
+          dsums.col(column(s)) = d.col(0);
+          before.col(column(s)) = previous == nullptr ? zero.col(0) : previous->h.col(0);
+          dh.setZero();
+          add_product(dh, recurrent_back, d);
+        }
+        const Packed flow{dsums};
+        add_product_bt(tape.gradient(wx), flow, tape.value(x));
+        add_product_bt(tape.gradient(wh), flow, before);
+        tape.gradient(b) += dsums.rowwise().sum();
+        if (tape.flows_into(x)) add_product(tape.gradient(x), Packed::transposed(tape.value(wx)), dsums);
+      });
+  if (last_c != nullptr) {
+    *last_c = tape.record(std::move(c), [&tape, y, dlast_c](const Matrix& dc) {
+      *dlast_c = dc;
+      tape.gradient(y);  // So that y's backward runs even if nothing else flows into y.
+    });
+  }
+  return y;
 }
 
 }  // namespace emplace::policy

@@ -28,7 +28,7 @@ void lstm_forward(const Matrix& sums, const Matrix& c_before, LstmCell& cell);
 Matrix lstm_backward(const LstmCell& cell, const Matrix& c_before, const Matrix& dh, Matrix& dc);
 
 /// The whole sequence, one column of `x` [in, T] per step, from a zero state, forwards or backwards. Returns
-/// [H, T].
-Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reversed);
+/// h [H, T]; `last_c`, if asked for, becomes c [H, 1] after the last step.
+Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reversed, Var* last_c = nullptr);
 
 }  // namespace emplace::policy

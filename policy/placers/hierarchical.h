@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "placement/placement.h"
+#include "policy/decisions.h"
 #include "policy/features.h"
-#include "policy/nn/attention_decoder.h"
 #include "policy/nn/grouper.h"
 #include "policy/placer.h"
+#include "policy/placers/group_placer.h"
 
 namespace emplace::policy {
 
@@ -29,7 +30,8 @@ struct HierarchicalOptions {
   float temperature = 10;             ///< T
   float noise = 0.1f;                 ///< Deviation of normal noise on both networks' logits,
   std::uint64_t noise_updates = 500;  ///< for so many updates.
-  float entropy = 0;                  ///< Weight of the Placer's entropy bonus.
+  float entropy = 0;           ///< Weight of the Placer's entropy bonus, on top of the objective's own.
+  ObjectiveOptions objective;  ///< Of the Placer; the Grouper learns by REINFORCE whatever it is.
   OpFeatureOptions features;
 
   // Departures that a configuration may ask for.
@@ -40,6 +42,7 @@ struct HierarchicalOptions {
       0;  ///< > 0: a trainable table of device logits per label, at this relative learning rate.
   float start_probability =
       0;  ///< > 0: the table starts where each group takes the start placement's device so surely.
+  std::size_t threads = 1;  ///< For the placements of one episode; the bits do not depend on it.
 };
 
 /// What the planner may be told about a graph besides the graph.
@@ -64,13 +67,14 @@ class HierarchicalPlanner final : public Placer {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
+  void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 
   /// One episode's choices, as Actions carries them.
   struct Choice {
     std::vector<std::uint16_t> group_of_op;  ///< [ops]
-    std::vector<std::uint8_t> device;        ///< [placements, groups] row-major
+    Decisions placed;                        ///< Of the groups, [placements, groups].
   };
   Result<Choice> decode_actions(const Actions& actions) const;
   static Actions encode_actions(const Choice& choice);
@@ -92,13 +96,7 @@ class HierarchicalPlanner final : public Placer {
   mutable ParameterStore store_;   // A tape adds gradients to it; sampling records none.
   const std::vector<OpId> units_;  // What the Grouper decides on: the leader of each co-location class.
   const Grouper grouper_;
-  std::size_t labels_ = 0;
-  std::vector<std::uint32_t> label_of_group_;
-  DecoderOptions decoder_options_;
-
-  ParameterId table_{};
-  LstmParameters encoder_forward_, encoder_backward_;
-  DecoderParameters decoder_;
+  const GroupPlacer placer_;
 };
 
 }  // namespace emplace::policy

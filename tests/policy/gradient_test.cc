@@ -84,6 +84,25 @@ TEST(Gradient, BidirectionalLstmSharesItsInput) {
   });
 }
 
+/// The log-probability of what was chosen and the entropy, each summed over the steps: [2, k].
+Var log_probability_and_entropy(Tape& tape, const Decoded& decoded, Eigen::Index samples) {
+  const Matrix& log_p = tape.value(decoded.log_p);
+  const Eigen::Index steps = log_p.cols() / samples;
+  Matrix value = Matrix::Zero(2, samples);
+  for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
+    value(0, n / steps) += log_p(decoded.devices[static_cast<std::size_t>(n)], n);
+    value(1, n / steps) -= (log_p.col(n).array().exp() * log_p.col(n).array()).sum();
+  }
+  return tape.record(std::move(value), [&tape, decoded, steps](const Matrix& dy) {
+    const Matrix& seen = tape.value(decoded.log_p);
+    Matrix& flow = tape.gradient(decoded.log_p);
+    for (Eigen::Index n = 0; n < seen.cols(); ++n) {
+      flow(decoded.devices[static_cast<std::size_t>(n)], n) += dy(0, n / steps);
+      flow.col(n).array() -= dy(1, n / steps) * seen.col(n).array().exp() * (seen.col(n).array() + 1);
+    }
+  });
+}
+
 void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowed) {
   DecoderOptions options;
   options.hidden = 4;
@@ -102,7 +121,9 @@ void check_decoder(bool sees_group, const std::vector<std::vector<bool>>* allowe
     input.samples = 2;
     input.chosen = &chosen;
     input.allowed = allowed;
-    return decode(tape, decoder, options, tape.parameter(memory), tape.parameter(shift), input).steps;
+    const Decoded decoded =
+        decode(tape, decoder, options, tape.parameter(memory), tape.parameter(shift), input);
+    return log_probability_and_entropy(tape, decoded, input.samples);
   });
 }
 
@@ -160,7 +181,7 @@ TEST(Decoder, DrawsFollowTheProbabilitiesThatItReports) {
   for (Eigen::Index s = 0; s < input.samples; ++s) {
     if (decoded.devices[static_cast<std::size_t>(s)] != 0) continue;
     first += 1;
-    p = std::exp(decoded.log_probability(0, s));
+    p = std::exp(tape.value(decoded.log_p)(0, s));
   }
   EXPECT_NEAR(first / static_cast<double>(input.samples), p, 0.015);
 }

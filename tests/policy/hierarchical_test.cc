@@ -62,7 +62,7 @@ TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
   for (std::size_t p = 0; p < placements.size(); ++p) {
     EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placements[p]).ok());
     for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
-      EXPECT_EQ(index(placements[p][op]), choice.device[p * 4 + choice.group_of_op[op]]);
+      EXPECT_EQ(index(placements[p][op]), choice.placed.devices[p * 4 + choice.group_of_op[op]]);
     }
   }
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, planner->greedy()).ok());
@@ -147,7 +147,7 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   int repeated = 0;
   for (std::uint64_t e = 0; e < 50; ++e) {
     const auto choice = *planner->decode_actions(planner->sample(e, 0));
-    for (std::size_t g = 0; g < 4; ++g) repeated += choice.device[g] == g % 3 ? 1 : 0;
+    for (std::size_t g = 0; g < 4; ++g) repeated += choice.placed.devices[g] == g % 3 ? 1 : 0;
   }
   EXPECT_GT(repeated, 200 * 85 / 100);
 }
@@ -178,13 +178,13 @@ TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   for (std::uint64_t e = 0; e < 20; ++e) {
     const auto choice = *planner->decode_actions(planner->sample(e, 0));
     for (std::size_t p = 0; p < 3; ++p) {
-      EXPECT_EQ(choice.device[p * 4], 2);
-      elsewhere += choice.device[p * 4 + 1] != 2 ? 1 : 0;
+      EXPECT_EQ(choice.placed.devices[p * 4], 2);
+      elsewhere += choice.placed.devices[p * 4 + 1] != 2 ? 1 : 0;
     }
   }
   EXPECT_GT(elsewhere, 10) << "the other groups are free";
   auto forbidden = *planner->decode_actions(planner->sample(0, 0));
-  forbidden.device[0] = 0;
+  forbidden.placed.devices[0] = 0;
   const ScoredEpisode episode{HierarchicalPlanner::encode_actions(forbidden), {1, 1, 1}};
   EXPECT_FALSE(planner->accumulate_gradient({&episode, 1}).ok());
 }

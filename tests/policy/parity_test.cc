@@ -42,12 +42,13 @@ TEST(Parity, EncoderAndDecoderEqualTheIndependentImplementation) {
   ParameterStore store;
   const LstmParameters forth = LstmParameters::add(store, "forth", in, hidden, 1),
                        back = LstmParameters::add(store, "back", in, hidden, 1);
-  DecoderOptions options{hidden,
-                         devices,
-                         2 * hidden,
-                         static_cast<float>(rows.at("constants")[0][0]),
-                         static_cast<float>(rows.at("constants")[0][1]),
-                         true};
+  DecoderOptions options;
+  options.hidden = hidden;
+  options.devices = devices;
+  options.memory_rows = 2 * hidden;
+  options.tanh_constant = static_cast<float>(rows.at("constants")[0][0]);
+  options.temperature = static_cast<float>(rows.at("constants")[0][1]);
+  options.sees_group = true;
   const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 1);
   std::size_t at = 0;
   for (const auto& parameter : rows.at("parameter")) {
@@ -65,14 +66,26 @@ TEST(Parity, EncoderAndDecoderEqualTheIndependentImplementation) {
   input.chosen = &chosen;
   const Decoded decoded = decode(tape, decoder, options, memory,
                                  tape.constant(matrix(rows.at("shift")[0], devices, groups)), input);
-  const Matrix expected = matrix(rows.at("value")[0], 2, samples);
-  EXPECT_LT((tape.value(decoded.steps) - expected).cwiseAbs().maxCoeff(), 2e-5f);
-  tape.gradient(decoded.steps) = matrix(rows.at("weights")[0], 2, samples);
+  const Matrix expected = matrix(rows.at("value")[0], 2, samples),
+               weights = matrix(rows.at("weights")[0], 2, samples);
+  const Matrix& log_p = tape.value(decoded.log_p);
+  Matrix value = Matrix::Zero(2, samples), &seed = tape.gradient(decoded.log_p);
+  for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
+    const Eigen::Index s = n / groups, device = chosen[static_cast<std::size_t>(n)];
+    value(0, s) += log_p(device, n);
+    seed(device, n) += weights(0, s);
+    for (Eigen::Index d = 0; d < devices; ++d) {
+      value(1, s) -= std::exp(log_p(d, n)) * log_p(d, n);
+      seed(d, n) -= weights(1, s) * std::exp(log_p(d, n)) * (log_p(d, n) + 1);
+    }
+  }
+  EXPECT_LT((value - expected).cwiseAbs().maxCoeff(), 2e-5f);
   tape.backward();
   at = 0;
   for (const auto& gradient : rows.at("gradient")) {
-    for (const double value : gradient) {
-      EXPECT_NEAR(store.gradients()[at], value, 5e-5 * std::max(1.0, std::abs(value))) << "parameter " << at;
+    for (const double derivative : gradient) {
+      EXPECT_NEAR(store.gradients()[at], derivative, 5e-5 * std::max(1.0, std::abs(derivative)))
+          << "parameter " << at;
       ++at;
     }
   }

@@ -1,0 +1,66 @@
+#include "policy/decisions.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace emplace::policy {
+namespace {
+
+struct Header {
+  std::uint32_t choices = 0, rows = 0;
+};
+
+/// Uniform numbers of 24 bits draw nothing below e^-17, and noise reaches little further. What claims less
+/// would turn a ratio of probabilities into infinity.
+constexpr float kLeastDrawn = -60;
+
+}  // namespace
+
+void append_decisions(const Decisions& decisions, Bytes& bytes) {
+  const std::size_t choices = decisions.devices.size(), floats = decisions.log_q.size();
+  const Header header{static_cast<std::uint32_t>(choices),
+                      static_cast<std::uint32_t>(choices == 0 ? 0 : floats / choices)};
+  const std::size_t begin = bytes.size();
+  bytes.resize(begin + sizeof header + choices + floats * sizeof(float));
+  std::byte* const to = bytes.data() + begin;
+  std::memcpy(to, &header, sizeof header);
+  std::copy_n(reinterpret_cast<const std::byte*>(decisions.devices.data()), choices, to + sizeof header);
+  std::copy_n(reinterpret_cast<const std::byte*>(decisions.log_q.data()), floats * sizeof(float),
+              to + sizeof header + choices);
+}
+
+Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape) {
+  const auto foreign = [](const char* why) { return invalid("actions", why); };
+  Header header;
+  if (bytes.size() < sizeof header) return foreign("are cut short");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::size_t choices = header.choices, floats = choices * std::size_t{header.rows};
+  if (choices == 0 || shape.stages == 0 || choices % shape.stages != 0)
+    return foreign("are of another number of groups");
+  if (header.rows != 0 && header.rows != shape.devices) return foreign("are of another number of devices");
+  if (bytes.size() != sizeof header + choices + floats * sizeof(float)) return foreign("have another length");
+  if (shape.behaviour && floats == 0)
+    return foreign("lack the probabilities that the objective needs: they were drawn for another one");
+  Decisions decisions;
+  decisions.devices.resize(choices);
+  std::memcpy(decisions.devices.data(), bytes.data() + sizeof header, choices);
+  for (const std::uint8_t device : decisions.devices) {
+    if (device >= shape.devices) return foreign("name a device that is not there");
+  }
+  if (!shape.behaviour) return decisions;
+  decisions.log_q.resize(floats);
+  std::memcpy(decisions.log_q.data(), bytes.data() + sizeof header + choices, floats * sizeof(float));
+  // Written so that what is not a number fails too.
+  const bool probabilities = std::all_of(decisions.log_q.begin(), decisions.log_q.end(),
+                                         [](float log_q) { return log_q >= -1e30f && log_q <= 1e-3f; });
+  if (!probabilities) return foreign("hold what is no log-probability");
+  for (std::size_t n = 0; n < choices; ++n) {
+    if (decisions.log_q[n * shape.devices + decisions.devices[n]] < kLeastDrawn)
+      return foreign("choose a device that their policy would not have drawn");
+  }
+  return decisions;
+}
+
+std::vector<float> behaviour_of(const Matrix& log_p) { return {log_p.data(), log_p.data() + log_p.size()}; }
+
+}  // namespace emplace::policy

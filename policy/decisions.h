@@ -1,0 +1,40 @@
+#pragma once
+/// What placers write into `Actions`: the devices chosen, and what the drawing policy thought of every device
+/// where the objective asks for it.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "policy/parameters.h"
+
+namespace emplace::policy {
+
+/// The choices of one episode: k placements of T choices each, choice n = placement · T + stage.
+struct Decisions {
+  std::vector<std::uint8_t> devices;  ///< [k · T]
+  /// [D, k · T] column-major: log q of every device when the choice was drawn, -1e30 where forbidden; empty
+  /// unless ObjectiveOptions::needs_behaviour().
+  std::vector<float> log_q;
+};
+
+/// What a reader knows of them.
+struct DecisionShape {
+  std::size_t stages = 0;   ///< T
+  std::size_t devices = 0;  ///< D
+  bool behaviour = false;   ///< log q must be there.
+};
+
+/// [u32 choices][u32 D, or 0 without log q][u8 devices …][f32 log q …], little-endian, at the end of `bytes`.
+void append_decisions(const Decisions& decisions, Bytes& bytes);
+
+/// Reads all of `bytes`, which may come from anyone. Errors (kInvalid): no whole number of placements, a
+/// device out of range, log q missing, not a log-probability, or of a device that nobody would have drawn.
+Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape);
+
+/// log q as Decisions keeps it, from a decoder's log_p [D, k · T].
+std::vector<float> behaviour_of(const Matrix& log_p);
+
+}  // namespace emplace::policy

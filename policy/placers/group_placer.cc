@@ -1,0 +1,153 @@
+#include "policy/placers/group_placer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace emplace::policy {
+
+Result<Unit> in_range(std::string_view key, double value, double low, double high) {
+  if (value >= low && value <= high) return Unit{};
+  return invalid("policy." + std::string{key}, "is out of range",
+                 "it must lie between " + std::to_string(low) + " and " + std::to_string(high));
+}
+
+Result<Unit> check(const GroupPlacerOptions& options) {
+  const ObjectiveOptions& objective = options.objective;
+  for (const auto& checked :
+       {in_range("hidden", static_cast<double>(options.hidden), 1, 4096),
+        in_range("layers", static_cast<double>(options.layers), 1, 8),
+        in_range("temperature", options.temperature, 1e-3, 1e3),
+        in_range("tanh_constant", options.tanh_constant, 0, 1e3),
+        in_range("table_scale", options.table_scale, 0, 1e6),
+        in_range("start_probability", options.start_probability, 0, 0.999),
+        in_range("threads", static_cast<double>(options.threads), 1, 1024),
+        in_range("entropy", objective.entropy, 0, 1e3), in_range("beta", objective.beta, 0, 1e6),
+        in_range("kl_target", objective.kl_target, 0, 1e3), in_range("clip", objective.clip, 1e-3, 0.999),
+        in_range("max_weight", objective.max_weight, 0, 1e6)}) {
+    if (!checked) return checked.error();
+  }
+  return Unit{};
+}
+
+GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
+                         std::size_t groups, std::size_t devices,
+                         std::span<const std::uint16_t> label_of_group, std::uint64_t seed)
+    : options_{options}, groups_{groups}, devices_{devices} {
+  std::size_t labels = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    label_of_group_.push_back(label_of_group.empty() ? static_cast<std::uint32_t>(g) : label_of_group[g]);
+    labels = std::max<std::size_t>(labels, label_of_group_.back() + 1);
+  }
+  const auto num_devices = static_cast<Eigen::Index>(devices);
+  const EncoderOptions encoder{input_rows, options.hidden, options.layers, options.bidirectional};
+  encoder_ = EncoderParameters::add(store, "placer.encoder", encoder, seed);
+  decoder_options_ = {options.hidden,        num_devices,
+                      encoder.memory_rows(), options.tanh_constant,
+                      options.temperature,   options.sees_group,
+                      options.layers,        options.uniform_start ? Init::kZero : Init::kGlorot};
+  decoder_ = DecoderParameters::add(store, "placer.decoder", decoder_options_, seed);
+  table_ = store.add("placer.table", num_devices, static_cast<Eigen::Index>(labels), Init::kZero, seed,
+                     options.table_scale);
+  for (std::size_t l = 0; l < options.layers && options.start_from_encoder; ++l) {
+    const std::string name = "placer.start" + (l == 0 ? std::string{} : std::to_string(l + 1));
+    const auto weight = [&](const char* of) {
+      return store.add(name + of, options.hidden, encoder.memory_rows(), Init::kGlorot, seed);
+    };
+    const auto bias = [&](const char* of) {
+      return store.add(name + of, options.hidden, 1, Init::kZero, seed);
+    };
+    start_.push_back({weight(".wh"), bias(".bh"), weight(".wc"), bias(".bc")});
+  }
+  if (options.objective.kind == ObjectiveKind::kKlPenalised) {
+    beta_ = store.add("objective.beta", 1, 1, Init::kZero, seed, 0.0f);
+    store.value(beta_)(0, 0) = options.objective.beta;
+  }
+}
+
+void GroupPlacer::start_at(ParameterStore& store, const Placement& placement,
+                           std::span<const std::uint16_t> group_of_op) const {
+  if (options_.start_probability <= 0) return;
+  auto table = store.value(table_);
+  Matrix votes = Matrix::Zero(table.rows(), table.cols());
+  for (std::size_t op = 0; op < placement.size(); ++op)
+    votes(static_cast<Eigen::Index>(index(placement[op])), label_of_group_[group_of_op[op]]) += 1;
+  const float others = std::max(1.0f, static_cast<float>(devices_ - 1));
+  const float lift = std::log(options_.start_probability / (1 - options_.start_probability) * others);
+  for (Eigen::Index label = 0; label < votes.cols(); ++label) {
+    Eigen::Index device = 0;
+    votes.col(label).maxCoeff(&device);
+    table(device, label) = lift;
+  }
+}
+
+Decoded GroupPlacer::place(Tape& tape, Var input, DecodeInput decode_input) const {
+  decode_input.threads = options_.threads;
+  const Encoded encoded = encode(tape, encoder_, input);
+  for (std::size_t l = 0; l < start_.size(); ++l) {
+    const auto from = [&](ParameterId w, Var end, ParameterId b) {
+      return tape.tanh(tape.affine(tape.parameter(w), end, tape.parameter(b)));
+    };
+    decode_input.start_h.push_back(from(start_[l].w_h, encoded.last_h[l], start_[l].b_h));
+    decode_input.start_c.push_back(from(start_[l].w_c, encoded.last_c[l], start_[l].b_c));
+  }
+  const Var shift = tape.lookup(tape.parameter(table_), label_of_group_);
+  return decode(tape, decoder_, decoder_options_, encoded.memory, shift, decode_input);
+}
+
+Decisions GroupPlacer::decisions(const Tape& tape, const Decoded& decoded) const {
+  Decisions decisions{decoded.devices, {}};
+  if (options_.objective.needs_behaviour()) decisions.log_q = behaviour_of(tape.value(decoded.log_p));
+  return decisions;
+}
+
+DecisionShape GroupPlacer::decision_shape() const {
+  return {groups_, devices_, options_.objective.needs_behaviour()};
+}
+
+Result<LossParts> GroupPlacer::seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,
+                                              std::span<const float> advantages, float scale) const {
+  const Matrix& log_p = tape.value(decoded.log_p);
+  for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
+    if (log_p(chosen.devices[static_cast<std::size_t>(n)], n) <= -1e29f)
+      return invalid("episode", "puts a group on a device that it may not use");
+  }
+  std::vector<float> advantage;
+  advantage.reserve(chosen.devices.size());
+  for (const float of_placement : advantages) advantage.insert(advantage.end(), groups_, of_placement);
+  Trajectories seen;
+  seen.count = advantages.size();
+  seen.stages = groups_;
+  seen.log_p = &log_p;
+  seen.chosen = chosen.devices;
+  seen.advantage = advantage;
+  seen.behaviour = chosen.log_q;
+  const float beta = options_.objective.kind == ObjectiveKind::kKlPenalised
+                         ? std::as_const(tape.store()).value(beta_)(0, 0)
+                         : options_.objective.beta;
+  return add_objective_gradient(options_.objective, beta, seen, scale, tape.gradient(decoded.log_p));
+}
+
+void GroupPlacer::end_update(ParameterStore& store, const LossParts& parts) const {
+  if (options_.objective.kind != ObjectiveKind::kKlPenalised) return;
+  float& beta = store.value(beta_)(0, 0);
+  beta = adapted_beta(options_.objective, beta, static_cast<float>(parts.divergence));
+}
+
+std::vector<Placement> expand_groups(const Constraints& constraints,
+                                     std::span<const std::uint16_t> group_of_op, std::size_t groups,
+                                     std::span<const std::uint8_t> devices) {
+  std::vector<Placement> placements;
+  for (std::size_t first = 0; first < devices.size(); first += groups) {
+    Placement placement;
+    placement.reserve(group_of_op.size());
+    for (const std::uint16_t group : group_of_op)
+      placement.push_back(static_cast<DeviceId>(devices[first + group]));
+    constraints.repair(placement);
+    placements.push_back(std::move(placement));
+  }
+  return placements;
+}
+
+}  // namespace emplace::policy

@@ -1,0 +1,89 @@
+#pragma once
+/// What every placer of groups shares: the network that chooses a device per group, with its table of device
+/// logits, its objective, and the way from groups to ops and back.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "placement/placement.h"
+#include "policy/decisions.h"
+#include "policy/nn/attention_decoder.h"
+#include "policy/nn/encoder.h"
+#include "policy/objective/objective.h"
+
+namespace emplace::policy {
+
+struct GroupPlacerOptions {
+  Eigen::Index hidden = 256;        ///< H of all LSTMs and of the attention.
+  std::size_t layers = 1;           ///< Of encoder and decoder.
+  bool bidirectional = true;        ///< The encoder reads the groups both ways.
+  bool start_from_encoder = false;  ///< h_0 = tanh(W h_T + b), c_0 = tanh(W' c_T + b') per layer; else zero.
+  float tanh_constant = 5;          ///< C; 0: plain logits.
+  float temperature = 10;           ///< T
+  bool sees_group = false;          ///< The decoder is fed the group at hand, not only by attention.
+  bool uniform_start = false;       ///< The output layer starts at zero: (nearly) uniform distributions.
+  float table_scale =
+      0;  ///< > 0: a trainable table of device logits per label, at this relative learning rate.
+  float start_probability =
+      0;  ///< > 0: the table starts where each group takes the start placement's device so surely.
+  ObjectiveOptions objective;
+  std::size_t threads = 1;  ///< For the samples of one decoding; the bits do not depend on it.
+};
+
+/// Errors (kInvalid): a number out of range, named "policy.key".
+Result<Unit> in_range(std::string_view key, double value, double low, double high);
+Result<Unit> check(const GroupPlacerOptions& options);
+
+inline constexpr std::size_t kMaxGroups = 4096;
+
+/// Thread: const members from any thread while nobody writes the store.
+class GroupPlacer {
+ public:
+  /// Adds "placer.*" to the store. `input_rows` of what a group is seen as; `label_of_group` [groups]: groups
+  /// of one label share a row of the table; empty: each its own.
+  GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
+              std::size_t groups, std::size_t devices, std::span<const std::uint16_t> label_of_group,
+              std::uint64_t seed);
+
+  /// The table starts at `placement` [ops], seen through `group_of_op` [ops]: each label's device by majority
+  /// of its ops takes start_probability. Nothing happens if that is 0.
+  void start_at(ParameterStore& store, const Placement& placement,
+                std::span<const std::uint16_t> group_of_op) const;
+
+  /// Encodes `input` [input_rows, groups] once and decodes all samples over it.
+  Decoded place(Tape& tape, Var input, DecodeInput decode_input) const;
+
+  /// What `decoded` chose, with log q where the objective needs it.
+  Decisions decisions(const Tape& tape, const Decoded& decoded) const;
+  DecisionShape decision_shape() const;
+
+  /// Seeds the gradient of decoded.log_p with `scale` times that of the objective; what was chosen and its
+  /// `advantages` [placements] say of what. Errors (kInvalid): a forbidden device was chosen.
+  Result<LossParts> seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,
+                                   std::span<const float> advantages, float scale) const;
+  /// β follows the divergence of the update's last gradient.   [SPO-BETA]
+  void end_update(ParameterStore& store, const LossParts& parts) const;
+
+ private:
+  struct StartLayer {
+    ParameterId w_h, b_h, w_c, b_c;
+  };
+  GroupPlacerOptions options_;
+  std::size_t groups_, devices_;
+  std::vector<std::uint32_t> label_of_group_;
+  DecoderOptions decoder_options_;
+  EncoderParameters encoder_;
+  DecoderParameters decoder_;
+  ParameterId table_{};
+  std::vector<StartLayer> start_;  // [layers]; empty: the decoder starts at zero.
+  ParameterId beta_{};             // [1, 1], learned by nobody; only with the KL penalty.
+};
+
+/// The placements that devices by group [k, groups] stand for, constraints obeyed.
+std::vector<Placement> expand_groups(const Constraints& constraints,
+                                     std::span<const std::uint16_t> group_of_op, std::size_t groups,
+                                     std::span<const std::uint8_t> devices);
+
+}  // namespace emplace::policy
