@@ -28,6 +28,7 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
   const auto handled = incoming.match(
       [&](const PlacementProposed& proposal) { on_proposed(context, proposal, incoming); },
       [&](const PlacementMeasured& measured) { on_measured(context, measured); },
+      [&](const MeasurementReported& reported) { on_reported(context, reported, incoming); },
       [&](const messages::ExecutorJoined& joined) { on_joined(context, joined, incoming.from()); },
       [&](const messages::ExecutorLeft& left) { on_left(context, left.executor); },
       [&](const messages::CreditGranted& granted) {
@@ -65,17 +66,7 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
         LogLevel::kWarning, context.name(),
         "refused episode " + std::to_string(proposal.episode) + ": another graph, or known already");
   }
-  Episode episode{proposal, incoming.bulk, {}, proposal.count};
-  EpisodeMeasured& m = episode.measured;
-  m.graph_sha256 = proposal.graph_sha256;
-  m.controller = proposal.controller;
-  m.episode = proposal.episode;
-  m.placement_id = proposal.placement_id;
-  m.count = proposal.count;
-  m.policy_version = proposal.policy_version;
-  m.num_ops = proposal.num_ops;
-  m.num_devices = proposal.num_devices;
-  m.resize();
+  Episode episode{proposal, incoming.bulk, EpisodeMeasured::begun(proposal), proposal.count};
   counters_.proposed += proposal.count;
   episodes_.emplace(proposal.episode, std::move(episode));
   for (std::uint32_t begin = 0; begin < proposal.count; begin += options_.placements_per_lease) {
@@ -176,28 +167,45 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   episode.measured.merge(measured);
   episode.missing -= measured.count;
   counters_.reported += measured.count;
-  for (std::uint32_t i = 0; i < measured.count; ++i) {
-    if (measured.valid[i] == 0) continue;
-    ++valid_;
-    if (best_step_time_s_ == 0 || measured.step_time_s[i] < best_step_time_s_)
-      best_step_time_s_ = measured.step_time_s[i];
-  }
+  count_valid(measured.valid, measured.step_time_s);
   if (peer != peers_.end()) peer->second.measured += measured.count;
   slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
   leases_.forget(number);
   const std::uint64_t finished = piece->second.episode;
   pieces_.erase(piece);
   if (episode.missing == 0) {
-    report(context, episode);
+    report(context, {std::move(episode.measured), episode.proposal.placements, episode.proposal.actions},
+           episode.bulk);
     episodes_.erase(finished);
   }
   pump(context);
 }
 
-void Dispatcher::report(runtime::Context& context, Episode& episode) {
-  MeasurementReported reported{std::move(episode.measured), episode.proposal.placements,
-                               episode.proposal.actions};
-  context.send(kRecorder, reported, episode.bulk);
+void Dispatcher::count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s) {
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    if (valid[i] == 0) continue;
+    ++valid_;
+    if (best_step_time_s_ == 0 || step_time_s[i] < best_step_time_s_) best_step_time_s_ = step_time_s[i];
+  }
+}
+
+/// An episode that its sampler has measured itself: counted like any other.
+void Dispatcher::on_reported(runtime::Context& context, const MeasurementReported& reported,
+                             const runtime::Incoming& incoming) {
+  const EpisodeMeasured& m = reported.measured;
+  if (!m.consistent() || task_->find(m.graph_sha256) == nullptr || episodes_.contains(m.episode)) {
+    ++counters_.refused;
+    return runtime::log(LogLevel::kWarning, context.name(), "refused an episode that is not of this run");
+  }
+  counters_.proposed += m.count;
+  counters_.reported += m.count;
+  count_valid(m.valid, m.step_time_s);
+  report(context, reported, incoming.bulk);
+}
+
+void Dispatcher::report(runtime::Context& context, const MeasurementReported& reported,
+                        const messages::SharedBytes& bulk) {
+  context.send(kRecorder, reported, bulk);
   ++counters_.episodes;
   if (options_.episodes > 0 && counters_.episodes >= options_.episodes) end_run(context, "episodes");
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,11 +37,11 @@ struct DispatcherOptions {
 
 /// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them
 /// again when an executor is lost, counts each placement once, and hands finished episodes to the recorder.
-/// It also ends the run. Receives PlacementProposed, PlacementMeasured, ExecutorJoined, CreditGranted,
-/// Heartbeat, ExecutorLeft, StopRun, RunProgress (a sampler that has drained); sends PlacementProposed
-/// (leases), MeasurementReported, RunProgress, StopRun. Conservation: placements proposed == reported +
-/// waiting + leased. Thread: constructed anywhere; every handler runs on the owning loop (the I/O loop: they
-/// take microseconds).
+/// It also ends the run. Receives PlacementProposed, MeasurementReported (of a sampler that measures itself),
+/// PlacementMeasured, ExecutorJoined, CreditGranted, Heartbeat, ExecutorLeft, StopRun, RunProgress (a sampler
+/// that has drained); sends PlacementProposed (leases), MeasurementReported, RunProgress, StopRun.
+/// Conservation: placements proposed == reported + waiting + leased. Thread: constructed anywhere; every
+/// handler runs on the owning loop (the I/O loop: they take microseconds).
 class Dispatcher final : public runtime::Actor {
  public:
   Dispatcher(TaskPtr task, DispatcherOptions options);
@@ -89,7 +90,11 @@ class Dispatcher final : public runtime::Actor {
   runtime::Credit credit_of(const Piece& piece) const;
   void requeue(const std::vector<runtime::Lease>& ended);
   void enqueue(std::uint64_t piece);
-  void report(runtime::Context& context, Episode& episode);
+  void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
+                   const runtime::Incoming& incoming);
+  void count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s);
+  void report(runtime::Context& context, const messages::MeasurementReported& reported,
+              const messages::SharedBytes& bulk);
   void tick(runtime::Context& context);
   void progress(runtime::Context& context);
   void progress_now(runtime::Context& context);

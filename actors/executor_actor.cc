@@ -11,7 +11,9 @@ using messages::PlacementMeasured;
 using messages::PlacementProposed;
 
 ExecutorActor::ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory)
-    : task_{std::move(task)}, options_{std::move(options)}, factory_{std::move(factory)} {}
+    : task_{std::move(task)},
+      options_{std::move(options)},
+      measurer_{task_, options_.kind, std::move(factory)} {}
 
 void ExecutorActor::on_start(runtime::Context& context) {
   epoch_ = static_cast<std::uint64_t>(context.now().count());
@@ -73,7 +75,7 @@ void ExecutorActor::begin_next(runtime::Context& context) {
 void ExecutorActor::finish(runtime::Context& context) {
   const Work work = std::move(work_.front());
   work_.pop_front();
-  PlacementMeasured measured = measure(work);
+  PlacementMeasured measured = measurer_.measure(work.lease, work.placements.bytes());
   measured.executor = context.name();
   measured.wall_s = std::chrono::duration<double>(context.now() - started_).count();
   busy_s_ += measured.wall_s;
@@ -84,47 +86,6 @@ void ExecutorActor::finish(runtime::Context& context) {
     context.after(Nanos{0}, [this, &context] {
       if (!measuring_) begin_next(context);
     });
-}
-
-PlacementMeasured ExecutorActor::measure(const Work& work) {
-  const PlacementProposed& lease = work.lease;
-  PlacementMeasured out;
-  out.placement_id = lease.placement_id;
-  out.count = lease.count;
-  out.episode = lease.episode;
-  out.controller = lease.controller;
-  out.policy_version = lease.policy_version;
-  out.graph_sha256 = lease.graph_sha256;
-  out.host = task_->host;
-  out.executor_kind = options_.kind;
-  out.attempt = lease.attempt;
-  out.lease_epoch = lease.lease_epoch;
-  const TaskGraph* const task = task_->find(lease.graph_sha256);
-  if (task == nullptr || work.placements.size() != task->graph.num_ops() * lease.count) {
-    out.error = "the placements are of another graph";
-    return out;
-  }
-  out.num_devices = static_cast<std::uint32_t>(task->devices.size());
-  const std::size_t ops = task->graph.num_ops();
-  std::unique_ptr<Executor>& executor = executors_[task->sha256];
-  if (executor == nullptr) executor = factory_(*task);
-  const auto all = messages::view_as<DeviceId>(work.placements.bytes());
-  for (std::uint32_t i = 0; i < lease.count; ++i) {
-    const auto measured = executor->measure(all.subspan(i * ops, ops), measurement_);
-    if (!measured) {
-      out.error = measured.error().context;
-      return out;
-    }
-    out.valid.push_back(measurement_.valid ? 1 : 0);
-    out.step_time_s.push_back(measurement_.step_time_s);
-    out.bytes_over.push_back(measurement_.bytes_over);
-    out.bytes_moved.push_back(measurement_.bytes_moved);
-    out.peak_bytes.insert(out.peak_bytes.end(), measurement_.peak_bytes.begin(),
-                          measurement_.peak_bytes.end());
-    out.busy_s.insert(out.busy_s.end(), measurement_.busy_s.begin(), measurement_.busy_s.end());
-    out.synthetic_share = measurement_.synthetic_share;
-  }
-  return out;
 }
 
 void ExecutorActor::on_stop(runtime::Context& context) {

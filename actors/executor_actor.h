@@ -1,13 +1,11 @@
 #pragma once
 
 #include <deque>
-#include <map>
-#include <memory>
 #include <string>
 
+#include "actors/measurer.h"
 #include "actors/task.h"
 #include "messages/executor_control.h"
-#include "messages/placement_measured.h"
 #include "messages/placement_proposed.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
@@ -46,22 +44,19 @@ class ExecutorActor final : public runtime::Actor {
   void beat(runtime::Context& context);
   void begin_next(runtime::Context& context);
   void finish(runtime::Context& context);
-  messages::PlacementMeasured measure(const Work& work);
   Nanos pretended(runtime::Context& context, const Work& work) const;
 
   const TaskPtr task_;
   const ExecutorOptions options_;
-  const ExecutorFactory factory_;
 
   // Owner loop only.
-  std::map<std::string, std::unique_ptr<Executor>> executors_;  ///< By graph, made when first needed.
+  Measurer measurer_;
   std::uint64_t epoch_ = 0;
   std::deque<Work> work_;  ///< The front one is being measured.
   bool measuring_ = false;
   bool heard_of_ = false;  ///< The dispatcher has sent work, so it knows us.
   Nanos started_{0};
   double busy_s_ = 0;
-  Measurement measurement_;
 };
 
 }  // namespace emplace::actors

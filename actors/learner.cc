@@ -21,7 +21,8 @@ void Learner::on_start(runtime::Context& context) {
   updates_ = options_.updates;
   if (!options_.parameters.empty()) {
     auto loaded = placer_->parameters().load(options_.parameters);
-    if (loaded && !options_.optimizer.empty()) loaded = adam_.load(options_.optimizer, placer_->parameters().size());
+    if (loaded && !options_.optimizer.empty())
+      loaded = adam_.load(options_.optimizer, placer_->parameters().size());
     if (!loaded) return context.stop_node("the checkpoint does not fit: " + loaded.error().context);
   } else if (!options_.imitation.placement.empty()) {
     const auto imitated = policy::imitate(*placer_, options_.imitation);

@@ -8,8 +8,12 @@
 
 namespace emplace::actors {
 
-Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory)
-    : task_{std::move(task)}, options_{options}, factory_{std::move(factory)} {}
+Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, ExecutorFactory local)
+    : task_{std::move(task)},
+      options_{options},
+      factory_{std::move(factory)},
+      measures_{local != nullptr},
+      measurer_{task_, "sim", std::move(local)} {}
 
 void Sampler::on_start(runtime::Context& context) {
   placer_ = factory_();
@@ -101,6 +105,25 @@ void Sampler::propose_next(runtime::Context& context) {
   });
 }
 
+/// What executors would have answered, without the way there and back.
+bool Sampler::measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
+                                 messages::SharedBytes bulk) {
+  const Nanos began = context.now();
+  const auto placements = messages::section_of(bulk.bytes(), proposal.placements);
+  messages::PlacementMeasured measured = measurer_.measure(proposal, *placements);
+  if (!measured.error.empty()) {
+    context.stop_node(std::string{context.name()} + " cannot measure: " + measured.error);
+    return true;
+  }
+  measured.executor = context.name();
+  measured.attempt = 1;
+  measured.wall_s = std::chrono::duration<double>(context.now() - began).count();
+  messages::MeasurementReported reported{messages::EpisodeMeasured::begun(proposal), proposal.placements,
+                                         proposal.actions};
+  reported.measured.merge(measured);
+  return context.send(kDispatcher, reported, std::move(bulk));
+}
+
 void Sampler::propose(runtime::Context& context) {
   const std::uint64_t episode = next_episode_;
   const policy::Actions actions = placer_->sample(episode, version_);
@@ -122,7 +145,9 @@ void Sampler::propose(runtime::Context& context) {
   for (const Placement& placement : *placements)
     proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
   proposal.actions = bulk.add(actions.bytes);
-  if (!context.send(kDispatcher, proposal, bulk.finish())) {
+  messages::SharedBytes sent = bulk.finish();
+  if (!(measures_ ? measure_and_report(context, proposal, std::move(sent))
+                  : context.send(kDispatcher, proposal, std::move(sent)))) {
     // Refused: the same episode again when there is room; drawn again it is the same.
     scheduled_ = true;
     context.after(std::chrono::milliseconds{10},

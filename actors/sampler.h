@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "actors/measurer.h"
 #include "actors/task.h"
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
@@ -30,11 +31,13 @@ struct SamplerOptions {
 
 /// A controller: draws placements from the newest parameters and keeps a bounded number of episodes on their
 /// way. Receives ParametersPublished, ParametersDelivered, MeasurementCommitted, UpdateApplied, StopRun;
-/// sends PlacementProposed, ParametersRequested, and, told to stop, RunProgress once nothing of its own is on
-/// its way. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// sends PlacementProposed (or MeasurementReported, if it measures itself), ParametersRequested, and, told to
+/// stop, RunProgress once nothing of its own is on its way. Thread: constructed anywhere; every handler runs
+/// on the owning loop, one of its own.
 class Sampler final : public runtime::Actor {
  public:
-  Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory);
+  /// `local` makes the executors of a sampler that measures itself; null: executors elsewhere do.
+  Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, ExecutorFactory local = nullptr);
   void on_start(runtime::Context& context) override;
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
@@ -44,15 +47,19 @@ class Sampler final : public runtime::Actor {
   void fetch(runtime::Context& context, std::uint64_t version);
   void propose_next(runtime::Context& context);
   void propose(runtime::Context& context);
+  bool measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
+                          messages::SharedBytes bulk);
   void say_if_drained(runtime::Context& context);
   std::uint64_t wanted_version() const;
 
   const TaskPtr task_;
   const SamplerOptions options_;
   const PlacerFactory factory_;
+  const bool measures_;
 
   // Owner loop only.
   std::unique_ptr<policy::Placer> placer_;
+  Measurer measurer_;  ///< Only if `measures_`.
   std::uint64_t next_episode_ = 0;
   std::set<std::uint64_t> outstanding_;
   std::uint64_t version_ = 0;  ///< Of the parameters in use.

@@ -31,6 +31,20 @@ bool EpisodeMeasured::consistent() const {
                      [&](std::uint16_t e) { return e < executors.size(); });
 }
 
+EpisodeMeasured EpisodeMeasured::begun(const PlacementProposed& proposal) {
+  EpisodeMeasured m;
+  m.graph_sha256 = proposal.graph_sha256;
+  m.controller = proposal.controller;
+  m.episode = proposal.episode;
+  m.placement_id = proposal.placement_id;
+  m.count = proposal.count;
+  m.policy_version = proposal.policy_version;
+  m.num_ops = proposal.num_ops;
+  m.num_devices = proposal.num_devices;
+  m.resize();
+  return m;
+}
+
 void EpisodeMeasured::resize() {
   const std::size_t cells = std::size_t{count} * num_devices;
   executor_of.assign(count, 0);

@@ -5,6 +5,7 @@
 
 #include "messages/codec.h"
 #include "messages/placement_measured.h"
+#include "messages/placement_proposed.h"
 #include "messages/type_ids.h"
 
 namespace emplace::messages {
@@ -37,6 +38,8 @@ struct EpisodeMeasured {
                  executors, executor_kinds, hosts, executor_of, attempt, synthetic_share, valid, step_time_s,
                  bytes_over, bytes_moved, peak_bytes, busy_s, wall_s)
 
+  /// An episode of which nothing is measured yet.
+  static EpisodeMeasured begun(const PlacementProposed& proposal);
   /// Sizes every vector for `count` placements of `num_devices` devices, zeroed.
   void resize();
   /// Copies the results of one lease to their places.
@@ -46,7 +49,7 @@ struct EpisodeMeasured {
   bool consistent() const;
 };
 
-/// dispatcher -> recorder. To be made durable.
+/// dispatcher -> recorder, to be made durable; and sampler -> dispatcher, where a sampler measures itself.
 struct MeasurementReported {
   static constexpr std::uint16_t kType = number(Type::kMeasurementReported);
   EpisodeMeasured measured;

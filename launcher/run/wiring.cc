@@ -140,7 +140,8 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
   if (!db) return db.error();
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
   if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
-  for (std::uint32_t e = 0; e < config.executor.count; ++e) names.push_back(actors::executor_name(e));
+  for (std::uint32_t e = 0; e < config.executor.count && config.reward.source == "executors"; ++e)
+    names.push_back(actors::executor_name(e));
   for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
   for (const std::string& name : names) {
     if (auto added = (*db)->add_actor(name, task.host, clock.wall().count()); !added) return added;
@@ -318,7 +319,8 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
       [options = simulator_options(config.executor.dispatch).value()](const actors::TaskGraph& of) {
         return std::make_unique<Simulator>(of.graph, of.devices, options);
       };
-  for (std::uint32_t e = 0; e < config.executor.count; ++e) {
+  const bool local = config.reward.source == "local";
+  for (std::uint32_t e = 0; e < config.executor.count && !local; ++e) {
     actors::ExecutorOptions executor;
     executor.kind = config.executor.kind;
     executor.window = config.executor.window;
@@ -339,7 +341,8 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     sampler.batch = config.run.deterministic ? config.pipeline.batch_episodes : 0;
     sampler.lag = config.run.lag;
     sampler.self_critic = config.reward.baseline == "self-critic";
-    spawned.push_back(node.spawn<actors::Sampler>(samplers[c], Home::kOwnLoop, task, sampler, placer));
+    spawned.push_back(node.spawn<actors::Sampler>(samplers[c], Home::kOwnLoop, task, sampler, placer,
+                                                  local ? simulate : actors::ExecutorFactory{}));
   }
   for (const Result<Unit>& one : spawned) {
     if (!one) return one;

@@ -36,6 +36,8 @@ struct Outcome {
 struct Scenario {
   std::uint64_t seed = 1;
   bool shuffle = false, deterministic = false;
+  bool local = false;              // Samplers measure themselves.
+  bool self_critic = false;        // Episodes end with the likeliest placement.
   double drop = 0, duplicate = 0;  // Of results and leases between dispatcher and executors.
   int crash_every = 0;             // Crash an executor every so many steps of 500 ms; 0: never.
   std::uint32_t executors = 2;
@@ -84,6 +86,7 @@ Outcome play(const Scenario& scenario) {
   world.spawn<Dispatcher>(kDispatcher, task, dispatcher);
   TrackerOptions baseline;
   baseline.ordered = scenario.deterministic;
+  if (scenario.self_critic) baseline.baseline.kind = policy::BaselineKind::kSelfCritic;
   world.spawn<BaselineTracker>(kTracker, baseline);
   world.spawn<Recorder>(
       kRecorder, RecorderOptions{},
@@ -99,11 +102,11 @@ Outcome play(const Scenario& scenario) {
   executor.delay = std::chrono::milliseconds{20};
   executor.delay_spread = 4;
   std::vector<runtime::ActorId> executors;
-  for (std::uint32_t e = 0; e < scenario.executors; ++e) {
-    executors.push_back(
-        world.spawn<ExecutorActor>(executor_name(e), task, executor, ExecutorFactory{[](const TaskGraph& of) {
-                                     return std::make_unique<Simulator>(of.graph, of.devices);
-                                   }}));
+  const ExecutorFactory simulate = [](const TaskGraph& of) {
+    return std::make_unique<Simulator>(of.graph, of.devices);
+  };
+  for (std::uint32_t e = 0; e < scenario.executors && !scenario.local; ++e) {
+    executors.push_back(world.spawn<ExecutorActor>(executor_name(e), task, executor, simulate));
   }
   for (std::uint32_t c = 0; c < 2; ++c) {
     SamplerOptions sampler;
@@ -111,7 +114,9 @@ Outcome play(const Scenario& scenario) {
     sampler.controllers = 2;
     sampler.episodes = 40;
     sampler.batch = scenario.deterministic ? learner.batch_episodes : 0;
-    world.spawn<Sampler>(sampler_name(c), task, sampler, placer);
+    sampler.self_critic = scenario.self_critic;
+    world.spawn<Sampler>(sampler_name(c), task, sampler, placer,
+                         scenario.local ? simulate : ExecutorFactory{});
   }
   for (int step = 1; step <= 1200 && !world.stopped(); ++step) {
     world.advance(std::chrono::milliseconds{500});
@@ -181,6 +186,29 @@ TEST(Pipeline, DeterministicRunsAgreeWhateverTheTimingAndTheNumberOfExecutors) {
   EXPECT_FALSE(plain.parameters_sha256.empty());
   scenario.seed = 2;
   EXPECT_NE(play(scenario).parameters_sha256, plain.parameters_sha256);
+}
+
+TEST(Pipeline, ASamplerThatMeasuresItselfLearnsTheSame) {
+  Scenario scenario;
+  scenario.deterministic = true;
+  const Outcome elsewhere = play(scenario);
+  scenario.local = true;
+  const Outcome local = play(scenario);
+  expect_whole(local);
+  EXPECT_EQ(local.parameters_sha256, elsewhere.parameters_sha256);
+}
+
+TEST(Pipeline, SelfCriticMeasuresTheLikeliestPlacementToo) {
+  Scenario scenario;
+  scenario.deterministic = true;
+  const Outcome plain = play(scenario);
+  scenario.self_critic = true;
+  const Outcome critic = play(scenario);
+  EXPECT_EQ(critic.counters.episodes, 40u);
+  EXPECT_EQ(critic.counters.measurements, 120u) << "two drawn and the likeliest, each episode";
+  EXPECT_EQ(critic.distinct_placements, 120u);
+  EXPECT_EQ(critic.counters.updates, 20u);
+  EXPECT_NE(critic.parameters_sha256, plain.parameters_sha256);
 }
 
 }  // namespace
