@@ -20,6 +20,7 @@ enum class Purpose : std::uint32_t {
   kSimulation = 6,  ///< Simulated worlds and faults in tests.
   kTest = 7,
   kJitter = 8,  ///< Reconnect and restart delays.
+  kGraphs = 9,  ///< Graphs drawn from a family.
 };
 
 /// One block: ten rounds over a 128-bit counter and a 64-bit key. Known answers in tests/base.

@@ -7,6 +7,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
+#include "executor/simulator.h"
 #include "graph/graph_file.h"
 #include "graph/grouping.h"
 #include "graph/order.h"
@@ -89,6 +90,19 @@ std::string gigaflops(std::int64_t flops) {
   return whole + "." + tenths.back() + " GFLOP";
 }
 
+/// [devices] What each would need if everything ran on it.
+Result<std::vector<std::int64_t>> peak_alone_bytes(const Inputs& inputs) {
+  Simulator simulator{inputs.graph, inputs.devices};
+  std::vector<std::int64_t> bytes;
+  Measurement measured;
+  for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
+    const Placement placement(inputs.graph.num_ops(), static_cast<DeviceId>(d));
+    if (auto done = simulator.measure(placement, measured); !done) return done.error();
+    bytes.push_back(measured.peak_bytes[d]);
+  }
+  return bytes;
+}
+
 class Inspect final : public Command {
  public:
   std::string_view name() const override { return "inspect"; }
@@ -109,12 +123,14 @@ class Inspect final : public Command {
     const auto inputs = open_inputs(graph_, devices_, "");
     if (!inputs) return inputs.error();
     const CostTable costs{inputs->graph, inputs->devices};
+    const auto peak = peak_alone_bytes(*inputs);
+    if (!peak) return peak.error();
     if (console.json()) {
       JsonObject json = graph_json(inputs->graph);
-      add_machine(json, *inputs, costs);
+      add_machine(json, *inputs, costs, *peak);
       console.print(json.text());
     } else {
-      console.print(graph_text(inputs->graph) + machine_text(*inputs, costs));
+      console.print(graph_text(inputs->graph) + machine_text(*inputs, costs, *peak));
     }
     return ExitStatus::kDone;
   }
@@ -122,8 +138,10 @@ class Inspect final : public Command {
  private:
   static JsonObject graph_json(const OpGraph& graph);
   static std::string graph_text(const OpGraph& graph);
-  static void add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs);
-  static std::string machine_text(const Inputs& inputs, const CostTable& costs);
+  static void add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs,
+                          const std::vector<std::int64_t>& peak_bytes);
+  static std::string machine_text(const Inputs& inputs, const CostTable& costs,
+                                  const std::vector<std::int64_t>& peak_bytes);
 
   std::string graph_, devices_;
 };
@@ -181,13 +199,15 @@ std::string Inspect::graph_text(const OpGraph& graph) {
   return text;
 }
 
-void Inspect::add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs) {
+void Inspect::add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs,
+                          const std::vector<std::int64_t>& peak_bytes) {
   std::vector<JsonObject> devices;
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
     JsonObject device;
     device.add("name", inputs.devices[id].name).add("profile", inputs.devices[id].profile.name);
     device.add("memory_bytes", inputs.devices[id].memory_bytes).add("all_ops_s", alone_s(costs, id));
+    device.add("all_ops_peak_bytes", peak_bytes[d]);
     devices.push_back(std::move(device));
   }
   const CriticalPath path = path_on(inputs, costs);
@@ -202,15 +222,17 @@ void Inspect::add_machine(JsonObject& json, const Inputs& inputs, const CostTabl
       .add("lower_bound_s", bound.seconds());
 }
 
-std::string Inspect::machine_text(const Inputs& inputs, const CostTable& costs) {
+std::string Inspect::machine_text(const Inputs& inputs, const CostTable& costs,
+                                  const std::vector<std::int64_t>& peak_bytes) {
   std::string text = "\n" + padded("  device", 14) + padded("profile", 22) + padded("memory", 13, true) +
-                     padded("all ops alone", 16, true) + "\n";
+                     padded("all ops alone", 16, true) + padded("peak", 13, true) + "\n";
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
     const Device& device = inputs.devices[id];
     text += padded("  " + printable(device.name), 14) + padded(printable(device.profile.name), 22) +
             padded(format_bytes(device.memory_bytes), 13, true) +
-            padded(format_seconds(alone_s(costs, id)), 16, true) + "\n";
+            padded(format_seconds(alone_s(costs, id)), 16, true) +
+            padded(format_bytes(peak_bytes[d]), 13, true) + "\n";
   }
   const CriticalPath path = path_on(inputs, costs);
   const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);

@@ -48,7 +48,7 @@ TEST(Usage, EveryCommandHasHelpWithTheCommonOptions) {
   EXPECT_EQ(all.status, 0);
   EXPECT_THAT(all.err, IsEmpty());
   for (const char* command :
-       {"place", "compare", "evaluate", "bound", "inspect", "import", "doctor", "version"}) {
+       {"place", "compare", "evaluate", "bound", "inspect", "import", "generate", "doctor", "version"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
     const Finished help = run({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;

@@ -1,0 +1,83 @@
+#pragma once
+/// The network kinds that the graph families are drawn from, as training steps: forward, backward and update.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/models/training_tape.h"
+#include "graph/op_graph.h"
+
+namespace emplace::models {
+
+/// What is common to all: who the graph is.
+struct Identity {
+  std::string name;
+  std::string source;
+  std::string meta_json = "{}";  ///< Compact JSON with sorted keys.
+};
+
+/// Sequence to sequence with attention: stacked LSTM encoder (first layer bidirectional), stacked LSTM
+/// decoder fed with the last context, residual connections from the third layer on, one softmax per step;
+/// unrolled.
+struct NmtOptions {
+  std::int64_t layers = 2;     ///< Of encoder and of decoder; 1 … 99.
+  std::int64_t steps = 40;     ///< Unrolled length; 1 … 99.
+  std::int64_t hidden = 1024;  ///< Even.
+  std::int64_t batch = 64;
+  std::int64_t vocabulary = 32000;
+  Optimizer optimizer = Optimizer::kAdam;
+};
+/// With layers = 2 and the defaults this is nmt-2layer-bs64 op for op (tests/graph).
+/// Errors: kInvalid for a size below its least value.
+Result<OpGraph> nmt_graph(const NmtOptions& options, Identity identity);
+
+/// One node of a recurrent cell as neural architecture search finds them: node k > 0 reads node `input` < k;
+/// node 0 reads the layer's input and its last output (`input` is then not looked at).
+///   h = h_in + c (f(u) − h_in),   [c u] = W h_in,  c through a sigmoid          Paper: ENAS 2018,
+///   section 2.1
+enum class Activation : std::uint8_t { kTanh, kRelu, kIdentity, kSigmoid };
+struct RecurrentNode {
+  std::uint32_t input = 0;
+  Activation activation = Activation::kTanh;
+  bool operator==(const RecurrentNode&) const = default;
+};
+/// A language model of such cells; a cell's output is the mean of the nodes that no other node reads.
+struct CellRnnOptions {
+  std::vector<RecurrentNode> nodes;  ///< At least one; the same wiring in every layer and step.
+  std::int64_t layers = 1;
+  std::int64_t steps = 35;
+  std::int64_t hidden = 1024;
+  std::int64_t batch = 64;
+  std::int64_t vocabulary = 10000;
+  Optimizer optimizer = Optimizer::kSgd;
+};
+/// Errors: kInvalid for a size below its least value or a node that reads one that is not before it.
+Result<OpGraph> cell_rnn_graph(const CellRnnOptions& options, Identity identity);
+
+/// What an edge of a convolutional cell does.
+enum class CellOp : std::uint8_t { kIdentity, kAvgPool3, kMaxPool3, kSepConv3, kSepConv5, kSepConv7 };
+/// Two earlier states, each through an op, added. States 0 and 1 are the cell's inputs (0: the previous cell,
+/// 1: the one before), state 2 + k is block k.
+struct CellBlock {
+  std::array<std::uint32_t, 2> inputs{};
+  std::array<CellOp, 2> ops{};
+  bool operator==(const CellBlock&) const = default;
+};
+/// NASNet's frame for 32x32 images: three stacks of normal cells with reduction cells between them; a cell's
+/// output joins the states that no block of it reads.                Paper: NASNet 2018, figure 2; ENAS 2018
+struct CellNetOptions {
+  std::vector<CellBlock> normal, reduction;  ///< At least one block each.
+  std::int64_t repeats = 6;                  ///< Normal cells per stack.
+  std::int64_t filters = 32;                 ///< Of the first stack; doubled at each reduction. Even.
+  std::int64_t stem_channels = 96;
+  std::int64_t batch = 32;
+  std::int64_t classes = 10;
+  Optimizer optimizer = Optimizer::kMomentum;
+};
+/// Errors: kInvalid for a size below its least value or a block that reads a state that is not before it.
+Result<OpGraph> cell_net_graph(const CellNetOptions& options, Identity identity);
+
+}  // namespace emplace::models

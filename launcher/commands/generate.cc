@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/text/words.h"
+#include "graph/graph_file.h"
+#include "graph/models/families.h"
+#include "launcher/commands/commands.h"
+#include "launcher/commands/results.h"
+#include "launcher/inputs.h"
+#include "launcher/json_object.h"
+#include "launcher/stop_signal.h"
+
+namespace emplace::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using models::Family;
+
+constexpr std::uint32_t kMaxIndex = 999'999, kMaxCount = 1000;
+
+class Generate final : public Command {
+ public:
+  std::string_view name() const override { return "generate"; }
+  std::string_view summary() const override {
+    return "Draws graphs of a family: cifar10, ptb or nmt, as Placeto learns to place them";
+  }
+  void declare(Options& options) override {
+    options.operand("FAMILY", family_, "cifar10, ptb or nmt; --seed names which of its kind")
+        .required("-o,--output", output_, "Graph file, or with --count the folder to make");
+    options.option("--index", index_, "One graph of the family, from 0")
+        .option("--count", count_,
+                "That many, three quarters as train-NN, the others as test-NN (paper: 32)");
+  }
+  Result<ExitStatus> run(Console& console) override;
+
+ private:
+  Result<ExitStatus> one(Console& console, Family family, std::uint32_t index) const;
+  Result<ExitStatus> many(Console& console, Family family, std::uint32_t count) const;
+
+  std::string family_, output_, index_, count_;
+};
+
+Result<std::uint32_t> whole(std::string_view option, const std::string& text, std::uint32_t low,
+                            std::uint32_t high) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high) return value;
+  return invalid(std::string{option} + " '" + printable(text, 40) + "'", "is out of range",
+                 "use a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+}
+
+/// What both forms say about a graph.
+JsonObject facts_of(const OpGraph& graph, Family family, const std::string& path) {
+  std::int64_t flops = 0, state_bytes = 0;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    flops += graph.flops(OpId{i});
+    state_bytes += graph.param_bytes(OpId{i});
+  }
+  JsonObject json;
+  json.add("graph", graph.name()).add("output", path).add("graph_sha256", graph_sha256(graph));
+  json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
+  json.add("flops", flops).add("state_bytes", state_bytes);
+  json.add("scopes", std::uint64_t{graph.num_groups() - 1})
+      .add("groups", std::uint64_t{models::facts(family).groups});
+  return json;
+}
+
+Result<ExitStatus> Generate::run(Console& console) {
+  const auto family = models::find_family(family_);
+  if (!family) return family.error();
+  if (index_.empty() == count_.empty()) {
+    return invalid(
+        "emplace generate",
+        index_.empty() ? "neither --index nor --count is given" : "--index and --count exclude each other",
+        "--index 0 writes one graph, --count 32 a whole family");
+  }
+  if (!index_.empty()) {
+    const auto index = whole("--index", index_, 0, kMaxIndex);
+    if (!index) return index.error();
+    return one(console, *family, *index);
+  }
+  const auto count = whole("--count", count_, 2, kMaxCount);
+  if (!count) return count.error();
+  return many(console, *family, *count);
+}
+
+Result<ExitStatus> Generate::one(Console& console, Family family, std::uint32_t index) const {
+  const auto graph = models::family_graph(family, console.seed(), index);
+  if (!graph) return graph.error();
+  if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
+  if (console.json()) {
+    console.print(facts_of(*graph, family, output_).text());
+  } else {
+    console.print(printable(output_) + ": " + graph->name() + ", " + std::to_string(graph->num_ops()) +
+                  " ops, " + std::to_string(graph->num_edges()) + " edges");
+  }
+  return ExitStatus::kDone;
+}
+
+/// A folder that holds nothing until everything is made: graphs are written beside it and moved in at the
+/// end.
+class Folder {
+ public:
+  /// Errors: kInvalid if graphs of a family are there already; kIo if the folder cannot be made.
+  static Result<Folder> open(const std::string& path) {
+    fs::path target = fs::path{path}.lexically_normal();
+    if (!target.has_filename()) target = target.parent_path();
+    std::error_code error;
+    if (fs::exists(target, error) && !fs::is_directory(target, error))
+      return invalid(printable(path), "is a file", "give a folder, or --index for one graph");
+    for (fs::directory_iterator it{target, error}, end; !error && it != end; it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      if (!name.starts_with("train-") && !name.starts_with("test-")) continue;
+      return invalid(printable(path), "holds graphs already (" + printable(name, 60) + ")",
+                     "give another folder or remove them");
+    }
+    fs::path staged = target;
+    staged += ".partial";
+    fs::remove_all(staged, error);
+    if (!fs::create_directory(staged, error) || error)
+      return Error{Errc::kIo, printable(path) + ": cannot be made; does the folder above it exist?"};
+    return Folder{std::move(target), std::move(staged)};
+  }
+  Folder(Folder&& other) noexcept
+      : target_{std::move(other.target_)}, staged_{std::exchange(other.staged_, {})} {}
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    if (!staged_.empty()) fs::remove_all(staged_, ignored);
+  }
+
+  fs::path staged(const std::string& name) const { return staged_ / name; }
+  std::string final_path(const std::string& name) const { return (target_ / name).string(); }
+
+  /// Everything appears. Errors: kIo; nothing then stays.
+  Result<Unit> commit(const std::vector<std::string>& names) {
+    std::error_code error;
+    if (!fs::exists(target_, error)) {
+      fs::rename(staged_, target_, error);
+      if (!error) staged_.clear();
+    } else {
+      for (std::size_t k = 0; k < names.size() && !error; ++k) {
+        fs::rename(staged_ / names[k], target_ / names[k], error);
+        if (!error) continue;
+        std::error_code ignored;
+        for (std::size_t j = 0; j < k; ++j) fs::remove(target_ / names[j], ignored);
+      }
+    }
+    if (error)
+      return Error{Errc::kIo, printable(target_.string()) + ": cannot be written: " + error.message()};
+    return Unit{};
+  }
+
+ private:
+  Folder(fs::path target, fs::path staged) : target_{std::move(target)}, staged_{std::move(staged)} {}
+  fs::path target_, staged_;
+};
+
+/// "train-07.json.gz"
+std::string member_name(std::string_view part, std::size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string{part} + "-" + std::string(digits.size() < 2 ? 1 : 0, '0') + digits + ".json.gz";
+}
+
+Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t count) const {
+  auto folder = Folder::open(output_);
+  if (!folder) return folder.error();
+  const models::FamilySplit split = models::split_family(family, console.seed(), count);
+  const SystemClock clock;
+  const StopSignal stop;
+  LiveView view = console.live_view(clock);
+  std::vector<std::string> names;
+  std::vector<JsonObject> members;
+  std::size_t smallest = SIZE_MAX, largest = 0;
+  const std::array<std::pair<std::string_view, const std::vector<std::uint32_t>*>, 2> parts{
+      {{"train", &split.train}, {"test", &split.test}}};
+  for (const auto& [part, indices] : parts) {
+    for (std::size_t k = 0; k < indices->size(); ++k) {
+      if (stop.received() != 0) return stopped_by(stop.received());
+      const std::string name = member_name(part, k);
+      const std::string line = "generate: " + name + ", " + std::to_string(names.size()) + " of " +
+                               std::to_string(count) + " written";
+      if (view.due()) view.show(std::array{line}, line);
+      const auto graph = models::family_graph(family, console.seed(), (*indices)[k]);
+      if (!graph) return graph.error();
+      if (auto saved = save_graph(*graph, folder->staged(name)); !saved) return saved.error();
+      names.push_back(name);
+      smallest = std::min(smallest, graph->num_ops());
+      largest = std::max(largest, graph->num_ops());
+      if (!console.json()) continue;
+      members.push_back(facts_of(*graph, family, folder->final_path(name)));
+      members.back().add("part", part).add("index", std::uint64_t{(*indices)[k]});
+    }
+  }
+  view.clear();
+  if (auto done = folder->commit(names); !done) return done.error();
+  if (console.json()) {
+    JsonObject json;
+    json.add("family", family_).add("seed", std::uint64_t{console.seed()}).add("output", output_);
+    json.add("train", std::uint64_t{split.train.size()}).add("test", std::uint64_t{split.test.size()});
+    json.add("graphs", std::move(members));
+    console.print(json.text());
+  } else {
+    console.print(printable(output_) + ": " + std::to_string(split.train.size()) + " graphs to learn from, " +
+                  std::to_string(split.test.size()) + " to test on, " + std::to_string(smallest) + " to " +
+                  std::to_string(largest) + " ops");
+  }
+  return ExitStatus::kDone;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_generate() { return std::make_unique<Generate>(); }
+
+}  // namespace emplace::launcher

@@ -1,0 +1,135 @@
+// Goal: `emplace generate` writes whole families or nothing, and what it writes every other command reads.
+// Method: the built program as a process, its files opened by the program again.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::Finished;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::run;
+using testing::shipped;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+
+ordered_json json_of(std::vector<std::string> arguments) {
+  arguments.push_back("--json");
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, 0) << done.err;
+  return ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
+}
+
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator{folder})
+    names.insert(entry.path().filename().string());
+  return names;
+}
+
+TEST(Generate, WritesAFamilySplitInTwoThatOtherCommandsRead) {
+  const TemporaryFolder folder;
+  const ordered_json made =
+      json_of({"generate", "cifar10", "--count", "32", "--seed", "3", "-o", folder.at("family")});
+  EXPECT_EQ(made["train"], 24);
+  EXPECT_EQ(made["test"], 8);
+  std::set<std::string> hashes, listed;
+  for (const auto& graph : made["graphs"]) {
+    hashes.insert(graph["graph_sha256"]);
+    const std::string path = graph["output"];
+    listed.insert(std::filesystem::path{path}.filename().string());
+    const ordered_json seen =
+        json_of({"inspect", path, "--devices", shipped("configs/devices/quickstart.toml")});
+    EXPECT_EQ(seen["graph_sha256"], graph["graph_sha256"]);
+    EXPECT_EQ(seen["ops"], graph["ops"]);
+    EXPECT_EQ(seen["edges"], graph["edges"]);
+    EXPECT_EQ(seen["flops"], graph["flops"]);
+    EXPECT_GT(graph["scopes"], graph["groups"]);
+    // Worth placing: a GPU needs more than a gigabyte, and the critical path is well below all of the work.
+    const auto& gpu = seen["devices"][1];
+    EXPECT_GT(gpu["all_ops_peak_bytes"].get<double>(), 1e9) << path;
+    EXPECT_LT(gpu["all_ops_peak_bytes"].get<double>(), 16e9) << path;
+    EXPECT_LT(seen["critical_path"]["length_s"].get<double>(), 0.8 * gpu["all_ops_s"].get<double>()) << path;
+  }
+  EXPECT_EQ(hashes.size(), 32u);
+  EXPECT_EQ(names_in(folder.at("family")), listed);
+  EXPECT_TRUE(listed.contains("train-00.json.gz") && listed.contains("train-23.json.gz"));
+  EXPECT_TRUE(listed.contains("test-00.json.gz") && listed.contains("test-07.json.gz"));
+  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"family"}) << "nothing stays beside it";
+}
+
+TEST(Generate, WritesOneGraphThatTheSeedDecides) {
+  const TemporaryFolder folder;
+  const auto one = [&](const char* seed, const char* name) {
+    return json_of({"generate", "nmt", "--index", "7", "--seed", seed, "-o", folder.at(name)});
+  };
+  const ordered_json first = one("1", "a.json.gz"), again = one("1", "b.epg"), other = one("2", "c.epg");
+  EXPECT_EQ(first["graph"], "nmt-s1-07");
+  EXPECT_EQ(first["graph_sha256"], again["graph_sha256"]);
+  EXPECT_NE(first["graph_sha256"], other["graph_sha256"]);
+  EXPECT_EQ(json_of({"inspect", folder.at("b.epg")})["graph_sha256"], first["graph_sha256"]);
+  const Finished done = run({"generate", "ptb", "--index", "0", "-o", folder.at("d.json.zst")});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("ptb-s1-00"));
+}
+
+TEST(Generate, AddsToAnExistingFolderButNeverToAnotherFamily) {
+  const TemporaryFolder folder;
+  const std::string target = folder.at("here");
+  std::filesystem::create_directory(target);
+  folder.file("here/notes.txt", "mine");
+  const std::vector<std::string> order{"generate", "ptb", "--count", "2", "-o", target};
+  const Finished done = run(order);
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(names_in(target), (std::set<std::string>{"notes.txt", "train-00.json.gz", "test-00.json.gz"}));
+  const Finished second = run(order);
+  EXPECT_EQ(second.status, 2);
+  EXPECT_THAT(second.err, HasSubstr("holds graphs already"));
+  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"here"});
+}
+
+TEST(Generate, AnswersBadInputInOneLineAndLeavesNothing) {
+  const TemporaryFolder folder;
+  const std::string out = folder.at("out.json.gz"), nowhere = folder.at("no/such/folder");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"cifar", "--index", "0", "-o", out}, "family 'cifar': is unknown; did you mean 'cifar10'?"},
+      {{"nmt", "-o", out}, "neither --index nor --count is given; --index 0 writes one graph"},
+      {{"nmt", "--index", "0", "--count", "32", "-o", out}, "exclude each other"},
+      {{"nmt", "--index", "-1", "-o", out}, "--index '-1': is out of range; use a whole number from 0"},
+      {{"nmt", "--index", "1e3", "-o", out}, "--index '1e3': is out of range"},
+      {{"nmt", "--count", "1", "-o", out}, "--count '1': is out of range; use a whole number from 2 to 1000"},
+      {{"nmt", "--index", "0"}, "--output is required"},
+      {{"ptb", "--index", "0", "-o", folder.at("graph.xml")}, "graph.xml"},
+      {{"ptb", "--index", "0", "-o", nowhere + "/g.json"}, "cannot be written"},
+      {{"ptb", "--count", "2", "-o", nowhere + "/family"}, "does the folder above it exist?"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    std::vector<std::string> command{"generate"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Finished done = run(command);
+    EXPECT_EQ(done.status, 2) << text;
+    EXPECT_THAT(done.out, IsEmpty());
+    EXPECT_THAT(done.err, StartsWith("error: "));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(text));
+  }
+  folder.file("plain", "x");
+  EXPECT_THAT(run({"generate", "ptb", "--count", "2", "-o", folder.at("plain")}).err, HasSubstr("is a file"));
+  EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"plain"});
+}
+
+}  // namespace
+}  // namespace emplace
