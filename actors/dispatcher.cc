@@ -42,6 +42,14 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
         if (peer == peers_.end() || peer->second.epoch != heartbeat.epoch) return;
         peer->second.busy_s = heartbeat.busy_s;
         leases_.renew(peer->second.id, heartbeat.leases, context.now());
+        std::vector<std::uint64_t> gone;
+        for (const auto& [epoch, credit] : peer->second.held) {
+          const auto& named = heartbeat.leases;
+          if (leases_.find(epoch) == nullptr && std::find(named.begin(), named.end(), epoch) == named.end())
+            gone.push_back(epoch);
+        }
+        for (const std::uint64_t epoch : gone) give_back(peer->second, epoch);
+        if (!gone.empty()) pump(context);
       },
       [&](const messages::RunProgress& drained) {
         drained_.insert(drained.from);
@@ -103,20 +111,23 @@ void Dispatcher::pump(runtime::Context& context) {
   }
 }
 
-/// What a piece takes of an executor's credit.
-runtime::Credit Dispatcher::credit_of(const Piece& piece) const {
-  const std::uint64_t bytes = std::uint64_t{episodes_.at(piece.episode).proposal.num_ops} * piece.count;
-  return {piece.count, static_cast<std::int64_t>(bytes)};
+void Dispatcher::give_back(Peer& peer, std::uint64_t epoch) {
+  const auto held = peer.held.find(epoch);
+  if (held == peer.held.end()) return;
+  peer.credit.finish(held->second);
+  peer.held.erase(held);
 }
 
 bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t number) {
   const Piece& piece = pieces_.at(number);
   const Episode& episode = episodes_.at(piece.episode);
-  const runtime::Credit wanted = credit_of(piece);
+  const std::uint64_t bytes = std::uint64_t{episode.proposal.num_ops} * piece.count;
+  const runtime::Credit wanted{piece.count, static_cast<std::int64_t>(bytes)};
   if (peer.credit.items() < piece.count || !peer.credit.take(wanted)) return false;
   const Nanos limit = std::max(options_.evaluation_limit, 10 * slowest_);
   const auto granted = leases_.grant(number, peer.id, context.now(), limit);
   if (!granted) return peer.credit.finish(wanted), false;
+  peer.held.emplace(granted->epoch, wanted);
   PlacementProposed out = episode.proposal;
   out.placement_id += piece.begin;
   out.count = piece.count;
@@ -124,11 +135,11 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   out.lease_epoch = granted->epoch;
   out.deadline_ms =
       static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count());
-  out.placements = {0, static_cast<std::uint64_t>(wanted.bytes)};
+  out.placements = {0, bytes};
   out.actions = {};
   const std::uint64_t offset =
       episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
-  if (context.send(peer.id, out, episode.bulk.slice(offset, out.placements.size))) return true;
+  if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
   // A full queue: the lease runs out by itself, and the piece goes to whoever can take it.
   requeue(leases_.drop(peer.id));
   return false;
@@ -139,10 +150,7 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   const std::uint64_t number = lease == nullptr ? 0 : lease->item;
   const auto peer = peers_.find(measured.executor);
   const auto piece = pieces_.find(number);
-  if (peer != peers_.end() && lease != nullptr && lease->holder == peer->second.id &&
-      piece != pieces_.end()) {
-    peer->second.credit.finish(credit_of(piece->second));
-  }
+  if (peer != peers_.end()) give_back(peer->second, measured.lease_epoch);
   const bool belongs = piece != pieces_.end() && measured.consistent() &&
                        measured.count == piece->second.count &&
                        measured.placement_id ==
@@ -220,7 +228,7 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
   if (known != peers_.end() && known->second.epoch == joined.epoch) return;
   if (known != peers_.end()) on_left(context, joined.name);  // A new life: what the old one held is lost.
   runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
-  peers_.emplace(joined.name, Peer{from, joined.epoch, credit, 0, 0, context.now()});
+  peers_.emplace(joined.name, Peer{from, joined.epoch, credit, {}, 0, 0, context.now()});
   runtime::log(LogLevel::kInfo, context.name(), joined.name + " joined from " + joined.host);
 }
 
@@ -241,15 +249,7 @@ void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
 }
 
 void Dispatcher::tick(runtime::Context& context) {
-  const auto ended = leases_.expire(context.now());
-  for (const runtime::Lease& lease : ended) {
-    for (auto& [name, peer] : peers_) {
-      if (peer.id == lease.holder && pieces_.contains(lease.item)) {
-        peer.credit.finish(credit_of(pieces_.at(lease.item)), /*returned=*/false);
-      }
-    }
-  }
-  requeue(ended);
+  requeue(leases_.expire(context.now()));
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item);
   pump(context);
   end_if_drained(context);

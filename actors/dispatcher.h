@@ -75,6 +75,9 @@ class Dispatcher final : public runtime::Actor {
     runtime::ActorId id{};
     std::uint64_t epoch = 0;
     runtime::CreditAccount credit;
+    /// What it may still be working on, by lease: returned with its result, however late, or once a lease
+    /// that has ended is no longer in its heartbeats.
+    std::map<std::uint64_t, runtime::Credit> held;
     std::uint64_t measured = 0;
     double busy_s = 0;
     Nanos joined{0};
@@ -87,7 +90,7 @@ class Dispatcher final : public runtime::Actor {
   void on_left(runtime::Context& context, const std::string& name);
   void pump(runtime::Context& context);
   bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
-  runtime::Credit credit_of(const Piece& piece) const;
+  static void give_back(Peer& peer, std::uint64_t epoch);
   void requeue(const std::vector<runtime::Lease>& ended);
   void enqueue(std::uint64_t piece);
   void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,

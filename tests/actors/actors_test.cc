@@ -192,6 +192,27 @@ TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) 
   EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u) << "a repeated result counts once";
 }
 
+TEST_F(DispatcherTest, CreditOfAnExpiredLeaseReturnsWithItsLateResult) {
+  start();
+  join("executor/0", 1, 2);
+  propose(1, 2);
+  world_.advance(std::chrono::seconds{3});
+  ASSERT_EQ(dispatcher().counters().lost, 1u);
+  EXPECT_EQ(leases().size(), 1u) << "what it may still be working on takes its credit";
+  answer(leases()[0], "executor/0");
+  EXPECT_EQ(leases().size(), 2u) << "it has answered, late, and can work again";
+}
+
+TEST_F(DispatcherTest, CreditOfALostLeaseReturnsWhenTheExecutorDoesNotHoldIt) {
+  start();
+  join("executor/0", 1, 2);
+  propose(1, 2);
+  world_.advance(std::chrono::seconds{3});
+  ASSERT_EQ(leases().size(), 1u);
+  world_.deliver(dispatcher_, messages::Heartbeat{"executor/0", 1, {}, 0});
+  EXPECT_EQ(leases().size(), 2u);
+}
+
 TEST_F(DispatcherTest, HeartbeatsThatNameALeaseKeepIt) {
   start();
   join("executor/0");
