@@ -23,8 +23,9 @@ Result<Unit> check(const GroupPlacerOptions& options) {
         in_range("table_scale", options.table_scale, 0, 1e6),
         in_range("start_probability", options.start_probability, 0, 0.999),
         in_range("threads", static_cast<double>(options.threads), 1, 1024),
-        in_range("entropy", objective.entropy, 0, 1e3), in_range("beta", objective.beta, 0, 1e6),
-        in_range("kl_target", objective.kl_target, 0, 1e3), in_range("clip", objective.clip, 1e-3, 0.999),
+        in_range("entropy", objective.entropy, 0, 1e3), in_range("entropy_end", options.entropy_end, 0, 1e3),
+        in_range("beta", objective.beta, 0, 1e6), in_range("kl_target", objective.kl_target, 0, 1e3),
+        in_range("clip", objective.clip, 1e-3, 0.999),
         in_range("max_weight", objective.max_weight, 0, 1e6)}) {
     if (!checked) return checked.error();
   }
@@ -34,7 +35,7 @@ Result<Unit> check(const GroupPlacerOptions& options) {
 GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
                          std::size_t groups, std::size_t devices,
                          std::span<const std::uint16_t> label_of_group, std::uint64_t seed)
-    : options_{options}, groups_{groups}, devices_{devices} {
+    : options_{options}, objective_{options.objective}, groups_{groups}, devices_{devices} {
   std::size_t labels = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     label_of_group_.push_back(label_of_group.empty() ? static_cast<std::uint32_t>(g) : label_of_group[g]);
@@ -126,7 +127,52 @@ Result<LossParts> GroupPlacer::seed_objective(Tape& tape, const Decoded& decoded
   const float beta = options_.objective.kind == ObjectiveKind::kKlPenalised
                          ? std::as_const(tape.store()).value(beta_)(0, 0)
                          : options_.objective.beta;
-  return add_objective_gradient(options_.objective, beta, seen, scale, tape.gradient(decoded.log_p));
+  return add_objective_gradient(objective_, beta, seen, scale, tape.gradient(decoded.log_p));
+}
+
+LossParts GroupPlacer::seed_imitation(Tape& tape, const Decoded& decoded) const {
+  const Matrix& log_p = tape.value(decoded.log_p);
+  Matrix& seed = tape.gradient(decoded.log_p);
+  LossParts parts;
+  const double each = 1.0 / static_cast<double>(groups_);
+  for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
+    const std::uint8_t device = decoded.devices[static_cast<std::size_t>(n)];
+    seed(device, n) -= static_cast<float>(each);
+    parts.log_probability += log_p(device, n);
+    for (Eigen::Index d = 0; d < log_p.rows(); ++d)
+      parts.entropy -= each * std::exp(log_p(d, n)) * std::max(log_p(d, n), -100.0f);
+  }
+  parts.loss = -each * parts.log_probability;
+  return parts;
+}
+
+Result<std::vector<std::uint8_t>> GroupPlacer::devices_of(
+    const Placement& placement, std::span<const std::uint16_t> group_of_op,
+    const std::vector<std::vector<bool>>& allowed) const {
+  if (placement.size() != group_of_op.size()) return invalid("placement to imitate", "is of another graph");
+  std::vector<std::size_t> votes(groups_ * devices_, 0);
+  for (std::size_t op = 0; op < placement.size(); ++op) {
+    const std::size_t device = index(placement[op]);
+    if (device >= devices_) return invalid("placement to imitate", "names a device that is not there");
+    ++votes[group_of_op[op] * devices_ + device];
+  }
+  std::vector<std::uint8_t> devices;
+  for (std::size_t g = 0; g < groups_; ++g) {
+    std::size_t best = devices_;
+    for (std::size_t d = 0; d < devices_; ++d) {
+      if (!allowed.empty() && !allowed[g][d]) continue;
+      if (best == devices_ || votes[g * devices_ + d] > votes[g * devices_ + best]) best = d;
+    }
+    devices.push_back(static_cast<std::uint8_t>(best));
+  }
+  return devices;
+}
+
+void GroupPlacer::begin_update(std::uint64_t update) {
+  if (options_.entropy_over == 0) return;
+  const double done = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
+  objective_.entropy = static_cast<float>((1 - done) * static_cast<double>(options_.objective.entropy) +
+                                          done * static_cast<double>(options_.entropy_end));
 }
 
 void GroupPlacer::end_update(ParameterStore& store, const LossParts& parts) const {

@@ -29,7 +29,9 @@ struct GroupPlacerOptions {
   float start_probability =
       0;  ///< > 0: the table starts where each group takes the start placement's device so surely.
   ObjectiveOptions objective;
-  std::size_t threads = 1;  ///< For the samples of one decoding; the bits do not depend on it.
+  float entropy_end = 0;           ///< The entropy's weight goes linearly from the objective's to this
+  std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
+  std::size_t threads = 1;         ///< For the samples of one decoding; the bits do not depend on it.
 };
 
 /// Errors (kInvalid): a number out of range, named "policy.key".
@@ -63,6 +65,16 @@ class GroupPlacer {
   /// `advantages` [placements] say of what. Errors (kInvalid): a forbidden device was chosen.
   Result<LossParts> seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,
                                    std::span<const float> advantages, float scale) const;
+  /// Seeds the gradient of -log p per choice of what `decoded` was given to choose. One placement.
+  LossParts seed_imitation(Tape& tape, const Decoded& decoded) const;
+  /// [groups] the device of `placement` [ops] that most ops of each group have, of those `allowed`. Errors
+  /// (kInvalid): a placement of another graph.
+  Result<std::vector<std::uint8_t>> devices_of(const Placement& placement,
+                                               std::span<const std::uint16_t> group_of_op,
+                                               const std::vector<std::vector<bool>>& allowed) const;
+
+  /// The entropy's weight as it is after so many updates.
+  void begin_update(std::uint64_t update);
   /// β follows the divergence of the update's last gradient.   [SPO-BETA]
   void end_update(ParameterStore& store, const LossParts& parts) const;
 
@@ -71,6 +83,7 @@ class GroupPlacer {
     ParameterId w_h, b_h, w_c, b_c;
   };
   GroupPlacerOptions options_;
+  ObjectiveOptions objective_;  // Of now: its entropy follows the schedule.
   std::size_t groups_, devices_;
   std::vector<std::uint32_t> label_of_group_;
   DecoderOptions decoder_options_;

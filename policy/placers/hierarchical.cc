@@ -23,6 +23,8 @@ GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
   placer.start_probability = options.start_probability;
   placer.objective = options.objective;
   placer.objective.entropy += options.entropy;
+  placer.entropy_end = options.entropy_end;
+  placer.entropy_over = options.entropy_over;
   placer.threads = options.threads;
   return placer;
 }

@@ -30,8 +30,10 @@ struct HierarchicalOptions {
   float temperature = 10;             ///< T
   float noise = 0.1f;                 ///< Deviation of normal noise on both networks' logits,
   std::uint64_t noise_updates = 500;  ///< for so many updates.
-  float entropy = 0;           ///< Weight of the Placer's entropy bonus, on top of the objective's own.
-  ObjectiveOptions objective;  ///< Of the Placer; the Grouper learns by REINFORCE whatever it is.
+  float entropy = 0;               ///< Weight of the Placer's entropy bonus, on top of the objective's own.
+  float entropy_end = 0;           ///< The weight of both goes linearly from their sum to this
+  std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
+  ObjectiveOptions objective;      ///< Of the Placer; the Grouper learns by REINFORCE whatever it is.
   OpFeatureOptions features;
 
   // Departures that a configuration may ask for.
@@ -67,6 +69,7 @@ class HierarchicalPlanner final : public Placer {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
+  void begin_update(std::uint64_t update) override { placer_.begin_update(update); }
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
@@ -96,7 +99,7 @@ class HierarchicalPlanner final : public Placer {
   mutable ParameterStore store_;   // A tape adds gradients to it; sampling records none.
   const std::vector<OpId> units_;  // What the Grouper decides on: the leader of each co-location class.
   const Grouper grouper_;
-  const GroupPlacer placer_;
+  GroupPlacer placer_;
 };
 
 }  // namespace emplace::policy

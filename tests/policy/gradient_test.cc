@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "policy/nn/attention_decoder.h"
+#include "policy/nn/encoder.h"
 #include "policy/nn/lstm.h"
 #include "policy/nn/tape.h"
 
@@ -133,6 +134,92 @@ TEST(Gradient, DecoderUnderAMask) {
   const std::vector<std::vector<bool>> allowed{
       {true, false, true}, {true, true, true}, {true, true, false}, {true, true, true}};
   check_decoder(false, &allowed);
+}
+
+// Two layers of encoder, one way or both, and of decoder, which starts where the encoder ended; plain logits.
+void check_two_layers(bool bidirectional) {
+  EncoderOptions encoder_options{3, 3, 2, bidirectional};
+  DecoderOptions options;
+  options.hidden = 3;
+  options.devices = 3;
+  options.memory_rows = encoder_options.memory_rows();
+  options.tanh_constant = 0;
+  options.layers = 2;
+  ParameterStore store;
+  const ParameterId x = store.add("x", 3, 4, Init::kGlorot, 5),
+                    shift = store.add("shift", 3, 4, Init::kGlorot, 5);
+  const EncoderParameters encoder = EncoderParameters::add(store, "encoder", encoder_options, 5);
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 5);
+  const std::vector<std::uint8_t> chosen{0, 2, 1, 0, 2, 2, 0, 1, 1, 1, 0, 2};  // Three samples, two blocks.
+  expect_gradients(store, [&](Tape& tape) {
+    const Encoded encoded = encode(tape, encoder, tape.parameter(x));
+    DecodeInput input;
+    input.samples = 3;
+    input.chosen = &chosen;
+    for (std::size_t l = 0; l < 2; ++l) {
+      // Cut to H rows by a fixed product, so that gradients of all rows are seen.
+      const Var mix = tape.constant(random_matrix(3, options.memory_rows, 7 + l));
+      const Var none = tape.constant(Matrix::Zero(3, 1));
+      input.start_h.push_back(tape.affine(mix, encoded.last_h[l], none));
+      input.start_c.push_back(tape.affine(mix, encoded.last_c[l], none));
+    }
+    const Decoded decoded = decode(tape, decoder, options, encoded.memory, tape.parameter(shift), input);
+    return log_probability_and_entropy(tape, decoded, input.samples);
+  });
+}
+
+TEST(Gradient, TwoLayersOneWay) { check_two_layers(false); }
+TEST(Gradient, TwoLayersBothWays) { check_two_layers(true); }
+
+TEST(Decoder, BitsDoNotDependOnTheNumberOfThreads) {
+  DecoderOptions options;
+  options.hidden = 20;
+  options.devices = 3;
+  options.memory_rows = 24;
+  options.layers = 2;
+  ParameterStore store;
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 9);
+  const Matrix memory = random_matrix(24, 18, 1), shift = random_matrix(3, 18, 2);
+  std::vector<std::uint8_t> drawn;
+  std::vector<float> gradients;
+  for (const std::size_t threads : {1, 2, 3, 8}) {
+    Rng rng{3, Purpose::kTest};
+    Tape tape{store};
+    DecodeInput input;
+    input.samples = 7;
+    input.rng = &rng;
+    input.noise = 0.2f;
+    input.threads = threads;
+    const Decoded decoded =
+        decode(tape, decoder, options, tape.constant(memory), tape.constant(shift), input);
+    tape.gradient(decoded.log_p) = random_matrix(3, 7 * 18, 4);
+    store.clear_gradients();
+    tape.backward();
+    const std::vector<float> now(store.gradients().begin(), store.gradients().end());
+    if (threads == 1) drawn = decoded.devices, gradients = now;
+    EXPECT_EQ(decoded.devices, drawn);
+    EXPECT_EQ(now, gradients) << threads << " threads";
+  }
+}
+
+TEST(Decoder, WhatIsSeededWhereForbiddenGoesNowhere) {
+  DecoderOptions options;
+  options.hidden = 4;
+  options.devices = 3;
+  options.memory_rows = 5;
+  ParameterStore store;
+  const DecoderParameters decoder = DecoderParameters::add(store, "decoder", options, 6);
+  const std::vector<std::vector<bool>> allowed(6, {true, false, true});
+  Tape tape{store};
+  DecodeInput input;
+  input.greedy = true;
+  input.allowed = &allowed;
+  const Decoded decoded = decode(tape, decoder, options, tape.constant(random_matrix(5, 6, 7)),
+                                 tape.constant(Matrix::Zero(3, 6)), input);
+  for (Eigen::Index n = 0; n < 6; ++n) EXPECT_EQ(tape.value(decoded.log_p)(1, n), -1e30f);
+  tape.gradient(decoded.log_p).row(1).setConstant(1e6f);
+  tape.backward();
+  for (const float gradient : store.gradients()) EXPECT_EQ(gradient, 0.0f);
 }
 
 TEST(Decoder, ForbiddenDevicesAreNeverDrawn) {

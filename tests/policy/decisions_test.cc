@@ -1,0 +1,99 @@
+// Goal: decisions survive the way there and back, and bytes from anyone are refused, never believed.
+// Method: round trips; every prefix and every single-byte change of a valid message; hand-made lies.
+#include "policy/decisions.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace emplace::policy {
+namespace {
+
+constexpr DecisionShape kShape{3, 2, true};
+
+Decisions sample() {
+  Decisions decisions{{0, 1, 1, 0, 0, 1}, {}};
+  for (int n = 0; n < 6; ++n) {
+    decisions.log_q.push_back(std::log(0.25f));
+    decisions.log_q.push_back(std::log(0.75f));
+  }
+  return decisions;
+}
+
+Bytes encoded(const Decisions& decisions) {
+  Bytes bytes;
+  append_decisions(decisions, bytes);
+  return bytes;
+}
+
+TEST(Decisions, SurviveTheRoundTrip) {
+  const Decisions sent = sample();
+  const auto got = read_decisions(encoded(sent), kShape);
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->devices, sent.devices);
+  EXPECT_EQ(got->log_q, sent.log_q);
+  const auto without = read_decisions(encoded({sent.devices, {}}), {3, 2, false});
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ(without->devices, sent.devices);
+  EXPECT_TRUE(without->log_q.empty());
+}
+
+TEST(Decisions, WhatNobodyNeedsIsNotKept) {
+  const auto got = read_decisions(encoded(sample()), {3, 2, false});
+  ASSERT_TRUE(got.ok());
+  EXPECT_TRUE(got->log_q.empty());
+}
+
+TEST(Decisions, WhatTheObjectiveNeedsMustBeThere) {
+  const auto refused = read_decisions(encoded({sample().devices, {}}), kShape);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().context.find("lack the probabilities"), std::string::npos);
+}
+
+TEST(Decisions, AreRefusedIfCutOrOfAnotherShape) {
+  const Bytes whole = encoded(sample());
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_FALSE(read_decisions(std::span{whole}.first(size), kShape).ok()) << size;
+  Bytes longer = whole;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(read_decisions(longer, kShape).ok());
+  EXPECT_FALSE(read_decisions(whole, {4, 2, true}).ok());
+  EXPECT_FALSE(read_decisions(whole, {0, 2, true}).ok());
+  EXPECT_FALSE(read_decisions(whole, {3, 3, true}).ok());
+  EXPECT_FALSE(read_decisions(whole, {3, 1, false}).ok());
+}
+
+TEST(Decisions, AnyChangedByteIsReadSafelyOrRefused) {
+  const Bytes whole = encoded(sample());
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const int value : {0x00, 0x01, 0x7F, 0x80, 0xC0, 0xFF}) {
+      Bytes changed = whole;
+      changed[at] = static_cast<std::byte>(value);
+      const auto got = read_decisions(changed, kShape);
+      if (!got) continue;
+      ASSERT_EQ(got->devices.size(), 6u);
+      for (std::size_t n = 0; n < 6; ++n) {
+        ASSERT_LT(got->devices[n], 2);
+        for (std::size_t d = 0; d < 2; ++d) ASSERT_LE(got->log_q[2 * n + d], 1e-3f);
+        ASSERT_TRUE(std::isfinite(std::exp(-got->log_q[2 * n + got->devices[n]])));
+      }
+    }
+  }
+}
+
+TEST(Decisions, LiesAboutProbabilitiesAreRefused) {
+  for (const float lie : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(), 0.5f, -3e38f}) {
+    Decisions decisions = sample();
+    decisions.log_q[3] = lie;
+    EXPECT_FALSE(read_decisions(encoded(decisions), kShape).ok()) << lie;
+  }
+  Decisions impossible = sample();
+  impossible.log_q[0] = -1e30f;  // Device 0 was chosen there, and could not have been.
+  EXPECT_FALSE(read_decisions(encoded(impossible), kShape).ok());
+}
+
+}  // namespace
+}  // namespace emplace::policy

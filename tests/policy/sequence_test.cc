@@ -1,0 +1,478 @@
+// Goal: the sequence placer is the papers', repeats itself, refuses what is not its own, and its gradient is
+// that of each objective, of samples and in the mean.  Method: finite differences through the whole placer,
+// networks and embeddings included; all placements of a small graph counted out; hand-made bad inputs.
+#include "policy/placers/sequence.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "policy/imitation.h"
+#include "policy/optim/adam.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::policy {
+namespace {
+
+struct World {
+  explicit World(std::uint64_t seed = 3, std::uint32_t ops = 24, std::size_t groups = 5)
+      : graph{make_graph(seed, ops)},
+        devices{testing::sample_devices(2, true, 1 << 30)},
+        constraints{*Constraints::make(graph, devices)},
+        grouping{random_groups(graph, groups, seed)} {}
+  static OpGraph make_graph(std::uint64_t seed, std::uint32_t ops) {
+    Rng rng{seed, Purpose::kTest};
+    return testing::random_graph(rng, ops);
+  }
+  std::unique_ptr<SequencePlacer> placer(SequenceOptions options, std::uint64_t seed = 1,
+                                         SequenceStart start = {}) const {
+    return *SequencePlacer::make(graph, devices, constraints, grouping, options, std::move(start), seed);
+  }
+  OpGraph graph;
+  DeviceSet devices;
+  Constraints constraints;
+  Grouping grouping;
+};
+
+SequenceOptions small(SequenceOptions options) {
+  options.network.hidden = 5;
+  options.embedding = 3;
+  options.placements = 3;
+  options.noise = 0;
+  return options;
+}
+
+/// d loss / d parameter by central differences against what accumulate_gradient() adds.
+void expect_gradient_of_loss(SequencePlacer& placer, const std::vector<ScoredEpisode>& batch,
+                             int checks = 250) {
+  ParameterStore& store = placer.parameters();
+  const auto loss = [&] { return placer.accumulate_gradient(batch)->loss; };
+  store.clear_gradients();
+  ASSERT_TRUE(placer.accumulate_gradient(batch).ok());
+  const std::vector<float> analytic(store.gradients().begin(), store.gradients().end());
+  Rng rng{4, Purpose::kTest};
+  constexpr float kStep = 4e-3f;
+  float largest = 0;
+  for (int check = 0; check < checks; ++check) {
+    const std::size_t i = rng.below(static_cast<std::uint32_t>(store.size()));
+    const float kept = store.values()[i];
+    store.values()[i] = kept + kStep;
+    const double above = loss();
+    store.values()[i] = kept - kStep;
+    const double below = loss();
+    store.values()[i] = kept;
+    const auto numeric = static_cast<float>((above - below) / (2 * kStep));
+    EXPECT_NEAR(analytic[i], numeric, 4e-3f * std::max(1.0f, std::abs(numeric))) << "parameter " << i;
+    largest = std::max(largest, std::abs(numeric));
+  }
+  EXPECT_GT(largest, 0.01f) << "nothing flowed: the check would prove nothing";
+}
+
+/// The batch drawn, then the parameters moved, so that ratios are not 1.
+std::vector<ScoredEpisode> stale_batch(SequencePlacer& placer, float reach) {
+  const std::vector<ScoredEpisode> batch{{placer.sample(0, 0), {0.5f, -1.0f, 0.25f}},
+                                         {placer.sample(1, 0), {1.0f, 2.0f, -0.5f}}};
+  Rng rng{8, Purpose::kTest};
+  for (float& value : placer.parameters().values()) value += reach * (2 * rng.uniform() - 1);
+  return batch;
+}
+
+TEST(Sequence, SamplingDependsOnParametersSeedAndEpisodeAlone) {
+  const World world;
+  const auto a = world.placer(small(colocrl_options())), b = world.placer(small(colocrl_options()));
+  EXPECT_EQ(a->sample(7, 0).bytes, b->sample(7, 0).bytes);
+  EXPECT_NE(a->sample(7, 0).bytes, a->sample(8, 0).bytes);
+  EXPECT_NE(a->sample(7, 0).bytes, world.placer(small(colocrl_options()), 2)->sample(7, 0).bytes);
+}
+
+TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
+  const World world;
+  for (const SequenceOptions& options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
+    const auto placer = world.placer(small(options));
+    const auto actions = placer->sample(0, 0);
+    const auto decisions = *placer->decode_actions(actions);
+    const auto placements = *placer->expand(actions);
+    ASSERT_EQ(placements.size(), 3u);
+    for (std::size_t p = 0; p < placements.size(); ++p) {
+      EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placements[p]).ok());
+      for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
+        EXPECT_EQ(index(placements[p][op]),
+                  decisions.devices[p * world.grouping.num_groups + world.grouping.group_of_op[op]]);
+      }
+    }
+    EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placer->greedy()).ok());
+  }
+}
+
+TEST(Sequence, SpotlightStartsFromUniformDistributions) {
+  const World world;
+  const auto placer = world.placer(small(spotlight_options()));
+  const Decisions drawn = *placer->decode_actions(placer->sample(0, 0));
+  for (const float log_q : drawn.log_q) EXPECT_NEAR(log_q, std::log(1.0f / 3), 1e-5f);
+}
+
+TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
+  const World world;
+  ObjectiveOptions weighted, kl, clipped;
+  weighted.max_weight = 5;
+  weighted.entropy = 0.3f;
+  kl.kind = ObjectiveKind::kKlPenalised;
+  kl.beta = 0.7f;
+  kl.entropy = 0.1f;
+  clipped.kind = ObjectiveKind::kClippedRatio;
+  clipped.clip = 0.5f;
+  for (const ObjectiveOptions& objective : {ObjectiveOptions{}, kl, clipped}) {
+    for (SequenceOptions options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
+      SCOPED_TRACE(std::string{objective_name(objective.kind)} + " " +
+                   std::string{group_input_name(options.input)});
+      options.network.objective = objective;
+      options.network.table_scale = 1;
+      options.network.uniform_start = false;
+      options.network.sees_group = true;
+      const auto placer = world.placer(small(options));
+      expect_gradient_of_loss(*placer, stale_batch(*placer, 0.02f), 150);
+    }
+  }
+}
+
+// A truncated weight is a constant of the loss, so its gradient is held against that of plain REINFORCE over
+// advantages that are weighted by hand.
+TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
+  const World world;
+  SequenceOptions options = small(colocrl_options());
+  options.network.objective.max_weight = 1.2f;
+  const auto weighing = world.placer(options);
+  auto batch = stale_batch(*weighing, 0.05f);
+  weighing->parameters().clear_gradients();
+  ASSERT_TRUE(weighing->accumulate_gradient(batch).ok());
+  const std::vector<float> weighed(weighing->parameters().gradients().begin(),
+                                   weighing->parameters().gradients().end());
+
+  options.network.objective = {};
+  const auto plain = world.placer(options);
+  ASSERT_TRUE(plain->parameters().load(weighing->parameters().bytes()).ok());
+  int truncated = 0, free = 0;
+  for (ScoredEpisode& episode : batch) {
+    const Decisions drawn = *weighing->decode_actions(episode.actions);
+    for (std::size_t p = 0; p < 3; ++p) {
+      const std::size_t groups = plain->groups();
+      Decisions one{{drawn.devices.begin() + static_cast<std::ptrdiff_t>(p * groups),
+                     drawn.devices.begin() + static_cast<std::ptrdiff_t>((p + 1) * groups)},
+                    {}};
+      double log_q = 0;
+      for (std::size_t n = p * groups; n < (p + 1) * groups; ++n)
+        log_q += drawn.log_q[n * 3 + drawn.devices[n]];
+      const ScoredEpisode alone{SequencePlacer::encode_actions(one), {0.0f}};
+      const double log_p = plain->accumulate_gradient({&alone, 1})->log_probability;
+      const double weight = std::min(std::exp(log_p - log_q), 1.2);
+      (weight == 1.2 ? truncated : free) += 1;
+      episode.advantages[p] *= static_cast<float>(weight);
+    }
+  }
+  EXPECT_GT(truncated, 0);
+  EXPECT_GT(free, 0);
+  plain->parameters().clear_gradients();
+  ASSERT_TRUE(plain->accumulate_gradient(batch).ok());
+  for (std::size_t i = 0; i < weighed.size(); ++i)
+    EXPECT_NEAR(weighed[i], plain->parameters().gradients()[i], 2e-5f) << "parameter " << i;
+}
+
+TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
+  const World world;
+  SequenceOptions options = small(spotlight_options());
+  options.network.uniform_start = false;
+  const auto spotlight = world.placer(options);
+  options.network.objective = {};
+  const auto reinforce = world.placer(options);
+  const std::vector<ScoredEpisode> batch = stale_batch(*spotlight, 0);  // Drawn by this very policy.
+  for (SequencePlacer* placer : {spotlight.get(), reinforce.get()}) {
+    placer->parameters().clear_gradients();
+    ASSERT_TRUE(placer->accumulate_gradient(batch).ok());
+  }
+  const auto ours = spotlight->parameters().gradients(), theirs = reinforce->parameters().gradients();
+  ASSERT_EQ(ours.size(), theirs.size() + 1) << "beta";
+  const auto stages = static_cast<float>(spotlight->groups());
+  float largest = 0;
+  for (std::size_t i = 0; i < theirs.size(); ++i) {
+    EXPECT_NEAR(ours[i], theirs[i] / stages, 1e-6f);
+    largest = std::max(largest, std::abs(theirs[i]));
+  }
+  EXPECT_GT(largest, 0.05f);
+}
+
+TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
+  const World world;
+  SequenceOptions options = small(spotlight_options());
+  options.network.uniform_start = false;
+  options.network.objective.beta = 100;
+  const auto placer = world.placer(options);
+  const ScoredEpisode episode{placer->sample(0, 0), {0, 0, 0}};
+  placer->parameters().clear_gradients();
+  const LossParts parts = *placer->accumulate_gradient({&episode, 1});
+  EXPECT_NEAR(parts.divergence, 0, 1e-6);
+  for (const float gradient : placer->parameters().gradients()) EXPECT_NEAR(gradient, 0, 2e-5f);
+}
+
+TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
+  const World world;
+  SequenceOptions options = small(colocrl_options());
+  options.network.objective.kind = ObjectiveKind::kClippedRatio;
+  options.network.objective.clip = 0.1f;
+  const auto placer = world.placer(options);
+  const ScoredEpisode episode{placer->sample(0, 0), {-1, -1, -1}};  // Better than usual: ratios rise.
+  Adam adam;
+  int steps = 0;
+  float norm = 1;
+  for (; steps < 400 && norm > 0; ++steps) {
+    placer->parameters().clear_gradients();
+    ASSERT_TRUE(placer->accumulate_gradient({&episode, 1}).ok());
+    norm = 0;
+    for (const float gradient : placer->parameters().gradients()) norm += gradient * gradient;
+    if (norm > 0) adam.step(placer->parameters(), 1e-3f);
+  }
+  EXPECT_EQ(norm, 0.0f) << "all ratios beyond 1 + c: no gradient is left";
+  const Decisions drawn = *placer->decode_actions(episode.actions);
+  options.network.objective = {};
+  const auto now = world.placer(options);
+  ASSERT_TRUE(now->parameters().load(placer->parameters().bytes()).ok());
+  double log_q = 0;
+  for (std::size_t n = 0; n < drawn.devices.size(); ++n) log_q += drawn.log_q[n * 3 + drawn.devices[n]] / 3;
+  const ScoredEpisode same{SequencePlacer::encode_actions({drawn.devices, {}}), {0, 0, 0}};
+  const double mean_log_ratio =
+      (now->accumulate_gradient({&same, 1})->log_probability - log_q) / static_cast<double>(now->groups());
+  EXPECT_GT(mean_log_ratio, std::log(1.1));
+  EXPECT_LT(mean_log_ratio, std::log(1.5)) << "and hardly further";
+}
+
+// All 2^6 placements of six ops on two devices, each with its probability and a cost: the exact gradient of
+// the expected cost. The gradient of one drawn placement must have it as its mean.
+TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
+  std::vector<testing::SampleOp> ops;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    testing::SampleOp op{.name = "op" + std::to_string(i)};
+    if (i > 0) op.inputs = {{i - 1, 0}};
+    op.type = i % 2 == 0 ? "Left" : "Right";
+    ops.push_back(op);
+  }
+  const OpGraph graph = testing::sample_graph(ops);
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 30);
+  const Constraints constraints = *Constraints::make(graph, devices);
+  Grouping alone;
+  for (std::uint32_t i = 0; i < 6; ++i) alone.group_of_op.push_back(i);
+  alone.num_groups = 6;
+  SequenceOptions options = small(colocrl_options());
+  options.placements = 1;
+  options.network.hidden = 4;
+  const auto placer = *SequencePlacer::make(graph, devices, constraints, alone, options, {}, 1);
+  // A cost that hangs on neighbours, so that no op can be judged alone.
+  const auto cost = [](const std::vector<std::uint8_t>& device) {
+    float total = 0;
+    for (std::size_t i = 0; i < 6; ++i)
+      total += (i > 0 && device[i] != device[i - 1] ? 1.0f : 0.0f) + (device[i] == 0 ? 0.3f : 0.0f);
+    return total;
+  };
+  ParameterStore& store = placer->parameters();
+  const auto gradient = [&](const std::vector<std::uint8_t>& device, float advantage, double* log_p) {
+    const ScoredEpisode episode{SequencePlacer::encode_actions({device, {}}), {advantage}};
+    store.clear_gradients();
+    const LossParts parts = *placer->accumulate_gradient({&episode, 1});
+    if (log_p != nullptr) *log_p = parts.log_probability;
+    return std::vector<float>(store.gradients().begin(), store.gradients().end());
+  };
+  std::vector<double> exact(store.size(), 0);
+  double mass = 0;
+  for (std::uint32_t bits = 0; bits < 64; ++bits) {
+    std::vector<std::uint8_t> device;
+    for (std::uint32_t i = 0; i < 6; ++i) device.push_back(static_cast<std::uint8_t>(bits >> i & 1));
+    double log_p = 0;
+    const auto of_this = gradient(device, cost(device), &log_p);
+    mass += std::exp(log_p);
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      exact[i] += std::exp(log_p) * static_cast<double>(of_this[i]);
+  }
+  EXPECT_NEAR(mass, 1, 1e-5) << "the probabilities of all placements";
+
+  constexpr int kSamples = 3000;
+  constexpr float kBaseline = 3;  // Any constant leaves the mean alone.
+  // Along three fixed directions through all parameters.
+  for (std::uint64_t direction = 0; direction < 3; ++direction) {
+    Rng rng{direction, Purpose::kTest};
+    std::vector<double> along;
+    for (std::size_t i = 0; i < store.size(); ++i) along.push_back(2 * rng.uniform_double() - 1);
+    double truth = 0, sum = 0, square = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) truth += exact[i] * along[i];
+    for (std::uint64_t s = 0; s < kSamples; ++s) {
+      const auto device = placer->decode_actions(placer->sample(direction * kSamples + s, 0))->devices;
+      const auto of_this = gradient(device, cost(device) - kBaseline, nullptr);
+      double slope = 0;
+      for (std::size_t i = 0; i < of_this.size(); ++i) slope += static_cast<double>(of_this[i]) * along[i];
+      sum += slope;
+      square += slope * slope;
+    }
+    const double mean = sum / kSamples, error = std::sqrt((square / kSamples - mean * mean) / kSamples);
+    EXPECT_NEAR(mean, truth, 3 * error) << "direction " << direction;
+    EXPECT_LT(error, 0.2 * std::abs(truth) + 0.05) << "the test can tell";
+  }
+}
+
+TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
+  const World world;
+  SequenceOptions options = small(spotlight_options());
+  options.network.objective.kl_target = 0.01f;
+  const auto placer = world.placer(options);
+  const std::string before = placer->parameters().sha256();
+  LossParts parts;
+  parts.divergence = 1;
+  placer->end_update(parts);
+  EXPECT_NE(placer->parameters().sha256(), before);
+  EXPECT_EQ(placer->parameters().values().back(), 2.0f) << "doubled";
+  const auto resumed = world.placer(options);
+  ASSERT_TRUE(resumed->parameters().load(placer->parameters().bytes()).ok());
+  parts.divergence = 0.01;
+  resumed->end_update(parts);
+  EXPECT_EQ(resumed->parameters().values().back(), 2.0f) << "kept";
+  const ScoredEpisode episode{resumed->sample(0, 0), {1, -1, 1}};
+  resumed->parameters().clear_gradients();
+  ASSERT_TRUE(resumed->accumulate_gradient({&episode, 1}).ok());
+  Adam adam;
+  adam.step(resumed->parameters(), 0.1f);
+  EXPECT_EQ(resumed->parameters().values().back(), 2.0f) << "nobody learns it";
+}
+
+TEST(Sequence, EntropyFollowsItsSchedule) {
+  const World world;
+  SequenceOptions options = small(colocrl_options());
+  options.network.objective.entropy = 1;
+  options.network.entropy_end = 0;
+  options.network.entropy_over = 10;
+  const auto placer = world.placer(options);
+  const ScoredEpisode episode{placer->sample(0, 0), {0, 0, 0}};
+  const auto loss = [&] { return placer->accumulate_gradient({&episode, 1})->loss; };
+  placer->begin_update(0);
+  const double whole = loss();
+  EXPECT_LT(whole, -1);
+  placer->begin_update(5);
+  EXPECT_NEAR(loss(), whole / 2, 1e-5);
+  placer->begin_update(1000);
+  EXPECT_EQ(loss(), 0);
+}
+
+TEST(Sequence, LearnsToRepeatAPlacement) {
+  const World world;
+  const auto placer = world.placer(small(colocrl_options()));
+  Placement wanted;
+  for (const std::uint32_t group : world.grouping.group_of_op)
+    wanted.push_back(static_cast<DeviceId>(group % 3));
+  world.constraints.repair(wanted);
+  const auto probability =
+      imitate(*placer, {.placement = wanted, .probability = 0.95, .learning_rate = 0.02f});
+  ASSERT_TRUE(probability.ok());
+  EXPECT_GE(*probability, 0.95);
+  EXPECT_EQ(placer->greedy(), wanted);
+  EXPECT_FALSE(imitate(*placer, {.placement = Placement(3)}).ok());
+}
+
+TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
+  OpGraphBuilder builder;
+  builder.set_name("restricted");
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    OpSpec op;
+    op.name = "op" + std::to_string(i);
+    op.type = "Work";
+    if (i > 0) op.inputs = {{i - 1, 0}};
+    op.outputs = {{DType::kF32, {4}}};
+    if (i % 4 == 0) op.allowed_devices = {"gpu:1"}, op.has_allowed_devices = true;
+    builder.add(std::move(op));
+  }
+  const OpGraph graph = std::move(builder).build().value();
+  const DeviceSet devices = testing::sample_devices(2, true, 1 << 30);  // cpu:0, gpu:0, gpu:1
+  const Constraints constraints = *Constraints::make(graph, devices);
+  Grouping grouping;
+  for (std::uint32_t i = 0; i < 12; ++i) grouping.group_of_op.push_back(i % 4);
+  grouping.num_groups = 4;
+  for (const SequenceOptions& options : {colocrl_options(), spotlight_options()}) {
+    const auto placer = *SequencePlacer::make(graph, devices, constraints, grouping, small(options), {}, 1);
+    int elsewhere = 0;
+    for (std::uint64_t e = 0; e < 20; ++e) {
+      const auto decisions = *placer->decode_actions(placer->sample(e, 0));
+      for (std::size_t p = 0; p < 3; ++p) {
+        EXPECT_EQ(decisions.devices[p * 4], 2);
+        elsewhere += decisions.devices[p * 4 + 1] != 2 ? 1 : 0;
+      }
+    }
+    EXPECT_GT(elsewhere, 10) << "the other groups are free";
+    const ScoredEpisode drawn{placer->sample(0, 0), {1, -1, 1}};
+    placer->parameters().clear_gradients();
+    const auto parts = placer->accumulate_gradient({&drawn, 1});
+    ASSERT_TRUE(parts.ok());
+    EXPECT_TRUE(std::isfinite(parts->loss));
+    for (const float gradient : placer->parameters().gradients()) ASSERT_TRUE(std::isfinite(gradient));
+    auto forbidden = *placer->decode_actions(placer->sample(0, 0));
+    forbidden.devices[0] = 0;
+    for (float& log_q : forbidden.log_q) log_q = -1;
+    const ScoredEpisode episode{SequencePlacer::encode_actions(forbidden), {1, 1, 1}};
+    EXPECT_FALSE(placer->accumulate_gradient({&episode, 1}).ok());
+  }
+}
+
+TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
+  const World world;
+  SequenceOptions options = small(colocrl_options());
+  options.network.table_scale = 1;
+  options.network.start_probability = 0.95f;
+  options.network.uniform_start = true;
+  SequenceStart start;
+  for (const std::uint32_t group : world.grouping.group_of_op)
+    start.placement.push_back(static_cast<DeviceId>(group % 3));
+  world.constraints.repair(start.placement);
+  const auto placer = world.placer(options, 1, start);
+  std::size_t repeated = 0, all = 0;
+  for (std::uint64_t e = 0; e < 50; ++e) {
+    for (const Placement& placement : *placer->expand(placer->sample(e, 0))) {
+      for (std::size_t op = 0; op < placement.size(); ++op) repeated += placement[op] == start.placement[op];
+      all += placement.size();
+    }
+  }
+  EXPECT_GT(repeated, all * 9 / 10);
+}
+
+TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
+  const World world, other{9, 30, 7};
+  const auto placer = world.placer(small(colocrl_options()));
+  EXPECT_FALSE(placer->expand(other.placer(small(colocrl_options()))->sample(0, 0)).ok());
+  EXPECT_FALSE(placer->expand({Bytes(3)}).ok());
+  Actions damaged = placer->sample(0, 0);
+  damaged.bytes.back() = std::byte{200};
+  EXPECT_FALSE(placer->expand(damaged).ok());
+  const ScoredEpisode short_of_advantages{placer->sample(0, 0), {1}};
+  EXPECT_FALSE(placer->accumulate_gradient({&short_of_advantages, 1}).ok());
+
+  const auto refusal = [&](const std::function<void(SequenceOptions&)>& spoil) {
+    SequenceOptions options = small(colocrl_options());
+    spoil(options);
+    const auto made =
+        SequencePlacer::make(world.graph, world.devices, world.constraints, world.grouping, options, {}, 1);
+    return made.ok() ? std::string{} : made.error().context;
+  };
+  EXPECT_NE(refusal([](auto& o) { o.network.layers = 0; }).find("policy.layers"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.hidden = 0; }).find("policy.hidden"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.tanh_constant = -1; }).find("policy.tanh_constant"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.objective.clip = 2; }).find("policy.clip"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.objective.beta = -1; }).find("policy.beta"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("policy.placements"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("policy.embedding"), std::string::npos);
+  const auto of_another_graph = SequencePlacer::make(world.graph, world.devices, world.constraints,
+                                                     other.grouping, small(colocrl_options()), {}, 1);
+  EXPECT_FALSE(of_another_graph.ok());
+}
+
+TEST(Sequence, InputsAreNamed) {
+  for (const GroupInput input : {GroupInput::kTypes, GroupInput::kNames, GroupInput::kCounts})
+    EXPECT_EQ(*parse_group_input(group_input_name(input)), input);
+  EXPECT_FALSE(parse_group_input("shapes").ok());
+}
+
+}  // namespace
+}  // namespace emplace::policy
