@@ -14,6 +14,9 @@ inline constexpr std::ptrdiff_t kPanel = 32;
 inline constexpr std::ptrdiff_t kPad = 16;
 constexpr std::ptrdiff_t padded(std::ptrdiff_t n) { return (n + kPad - 1) / kPad * kPad; }
 
+/// What a fused layer does to its sums.
+enum class Activation : std::uint8_t { kNone, kRelu, kGate };
+
 /// Pointers to float32; sizes in elements. Thread: any; no state.
 struct Kernels {
   const char* name;  ///< "x86-64-v3" or "x86-64-v4"; kept with a run.
@@ -43,6 +46,13 @@ struct Kernels {
   /// Adds nearly normal noise of this deviation to x [n], n a multiple of 16: Philox words of `key`, by
   /// position. The noise is the sum of four bytes, so it stays within 3.46 deviations.
   void (*add_noise)(std::ptrdiff_t n, float* x, float deviation, const std::uint32_t* key);
+
+  /// C = act(A B + bias), a layer at once.   A [m, k] in panels as for `product`; bias [m] padded to a
+  /// multiple of 32, or null for none; B [k, n] column-major with `ldb`; C [m, n] column-major with ldc = m.
+  /// `act` keeps what is above 0 (kRelu), or what stands where `gate` [m, n], laid out as C, is above 0
+  /// (kGate), and is 0 elsewhere. Each C(i, j) is one chain: its bias, then its k products in order.
+  void (*affine)(std::ptrdiff_t m, std::ptrdiff_t n, std::ptrdiff_t k, const float* a, const float* bias,
+                 const float* b, std::ptrdiff_t ldb, Activation act, const float* gate, float* c);
 };
 
 /// The widest that this machine runs.

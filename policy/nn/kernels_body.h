@@ -7,20 +7,14 @@
 
 namespace {
 
+using emplace::policy::Activation;
 using emplace::policy::kPanel;
 using Size = std::ptrdiff_t;
 
-/// `Panels` panels by `Columns` columns of C stay in registers for all k.
+/// Adds k products to each of `Panels` panels by `Columns` columns of sums.
 template <int Panels, int Columns>
-void product_tile(Size k, const float* a, Size panel_stride, const float* b, Size b_row, Size b_col,
-                  float* const* c, Size ldc) {
-  Lanes sums[Panels][2][Columns];
-  for (int q = 0; q < Panels; ++q) {
-    for (int j = 0; j < Columns; ++j) {
-      sums[q][0][j] = Lanes::load(c[q] + j * ldc);
-      sums[q][1][j] = Lanes::load(c[q] + j * ldc + kLanes);
-    }
-  }
+[[gnu::always_inline]] inline void add_products(Size k, const float* a, Size panel_stride, const float* b,
+                                                Size b_row, Size b_col, Lanes (&sums)[Panels][2][Columns]) {
   for (Size p = 0; p < k; ++p) {
     Lanes at[Panels][2];
     for (int q = 0; q < Panels; ++q) {
@@ -35,6 +29,20 @@ void product_tile(Size k, const float* a, Size panel_stride, const float* b, Siz
       }
     }
   }
+}
+
+/// `Panels` panels by `Columns` columns of C stay in registers for all k.
+template <int Panels, int Columns>
+void product_tile(Size k, const float* a, Size panel_stride, const float* b, Size b_row, Size b_col,
+                  float* const* c, Size ldc) {
+  Lanes sums[Panels][2][Columns];
+  for (int q = 0; q < Panels; ++q) {
+    for (int j = 0; j < Columns; ++j) {
+      sums[q][0][j] = Lanes::load(c[q] + j * ldc);
+      sums[q][1][j] = Lanes::load(c[q] + j * ldc + kLanes);
+    }
+  }
+  add_products<Panels, Columns>(k, a, panel_stride, b, b_row, b_col, sums);
   for (int q = 0; q < Panels; ++q) {
     for (int j = 0; j < Columns; ++j) {
       sums[q][0][j].store(c[q] + j * ldc);
@@ -85,6 +93,59 @@ void product(Size m, Size n, Size k, const float* a, const float* b, Size b_row,
   for (; j + 4 <= n; j += 4)
     product_strip<kPanelsOfFour, 4>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
   for (; j < n; ++j) product_strip<kPanelsOfOne, 1>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
+}
+
+/// One panel by `Columns` columns of a layer; `c` and `gate` have m rows a column.
+template <int Columns>
+void affine_tile(Size k, const float* a, const float* bias, const float* b, Size ldb, Activation act,
+                 const float* gate, float* c, Size m) {
+  Lanes sums[1][2][Columns];
+  const Lanes above = bias != nullptr ? Lanes::load(bias) : Lanes::all(0),
+              below = bias != nullptr ? Lanes::load(bias + kLanes) : Lanes::all(0);
+  for (int j = 0; j < Columns; ++j) sums[0][0][j] = above, sums[0][1][j] = below;
+  add_products<1, Columns>(k, a, 0, b, 1, ldb, sums);
+  const Lanes zero = Lanes::all(0);
+  for (int j = 0; j < Columns; ++j) {
+    for (int half = 0; half < 2; ++half) {
+      Lanes& y = sums[0][half][j];
+      if (act == Activation::kRelu) y = larger(y, zero);
+      if (act == Activation::kGate) y = gated(y, Lanes::load(gate + j * m + half * kLanes));
+      y.store(c + j * m + half * kLanes);
+    }
+  }
+}
+
+template <int Columns>
+void affine_strip(Size m, Size k, const float* a, const float* bias, const float* b, Size ldb, Activation act,
+                  const float* gate, float* c) {
+  for (Size i = 0; i < m; i += kPanel) {
+    const float* const panel = a + i * k;
+    const float* const start = bias != nullptr ? bias + i : nullptr;
+    if (i + kPanel <= m) {
+      affine_tile<Columns>(k, panel, start, b, ldb, act, gate != nullptr ? gate + i : nullptr, c + i, m);
+      continue;
+    }
+    float open[Columns * kPanel] = {}, edge[Columns * kPanel];
+    for (int j = 0; j < Columns && gate != nullptr; ++j) {
+      for (Size r = 0; r < m - i; ++r) open[j * kPanel + r] = gate[j * m + i + r];
+    }
+    affine_tile<Columns>(k, panel, start, b, ldb, act, open, edge, kPanel);
+    for (int j = 0; j < Columns; ++j) {
+      for (Size r = 0; r < m - i; ++r) c[j * m + i + r] = edge[j * kPanel + r];
+    }
+  }
+}
+
+void affine(Size m, Size n, Size k, const float* a, const float* bias, const float* b, Size ldb,
+            Activation act, const float* gate, float* c) {
+  const auto strip = [&]<int Columns>(Size j) {
+    affine_strip<Columns>(m, k, a, bias, b + j * ldb, ldb, act, gate != nullptr ? gate + j * m : nullptr,
+                          c + j * m);
+  };
+  Size j = 0;
+  for (; j + kColumns <= n; j += kColumns) strip.template operator()<kColumns>(j);
+  for (; j + 4 <= n; j += 4) strip.template operator()<4>(j);
+  for (; j < n; ++j) strip.template operator()<1>(j);
 }
 
 void attend(Size rows, Size groups, const float* keys, const float* query, const float* v, float* scores) {

@@ -1,6 +1,6 @@
 #include "policy/nn/kernels_body.h"
 
 namespace emplace::policy::detail {
-extern const Kernels kKernelsV4 = {"x86-64-v4",  product,          attend,   attend_backward,
-                                   exponentials, find_running_sum, add_noise};
+extern const Kernels kKernelsV4 = {"x86-64-v4",  product,          attend,    attend_backward,
+                                   exponentials, find_running_sum, add_noise, affine};
 }

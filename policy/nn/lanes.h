@@ -23,6 +23,10 @@ inline Lanes operator/(Lanes a, Lanes b) { return {_mm512_div_ps(a.v, b.v)}; }
 inline Lanes smaller(Lanes a, Lanes b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline Lanes larger(Lanes a, Lanes b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+/// `a` where `gate` is above 0, else 0.
+inline Lanes gated(Lanes a, Lanes gate) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gate.v, _mm512_setzero_ps(), _CMP_GT_OQ), a.v)};
+}
 inline Lanes rounded(Lanes a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
@@ -74,6 +78,10 @@ inline Lanes larger(Lanes x, Lanes y) { return {_mm256_max_ps(x.a, y.a), _mm256_
 inline Lanes fma(Lanes x, Lanes y, Lanes z) {
   return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
 }
+inline __m256 gated(__m256 x, __m256 gate) {
+  return _mm256_and_ps(x, _mm256_cmp_ps(gate, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+inline Lanes gated(Lanes x, Lanes gate) { return {gated(x.a, gate.a), gated(x.b, gate.b)}; }
 inline __m256 rounded(__m256 x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline Lanes rounded(Lanes x) { return {rounded(x.a), rounded(x.b)}; }
 inline __m256 scaled(__m256 x, __m256 n) {

@@ -42,6 +42,28 @@ TEST(Kernels, ProductsEqualPlainLoops) {
   }
 }
 
+TEST(Kernels, LayersEqualPlainLoopsOnBothWidths) {
+  for (const Shape& s : kShapes) {
+    const Matrix w = random_matrix(s.m, s.k, 1), x = random_matrix(s.k, s.n, 2),
+                 gate = random_matrix(s.m, s.n, 3);
+    const Matrix bias = random_matrix(padded(s.m) + kPanel, 1, 4);
+    const Packed packed{w};
+    for (const Activation act : {Activation::kNone, Activation::kRelu, Activation::kGate}) {
+      Matrix expected =
+          ((w.cast<double>() * x.cast<double>()).colwise() + bias.col(0).head(s.m).cast<double>())
+              .cast<float>();
+      if (act == Activation::kRelu) expected = expected.cwiseMax(0.0f);
+      if (act == Activation::kGate) expected = (gate.array() > 0.0f).select(expected, 0.0f);
+      Matrix y(s.m, s.n), narrow(s.m, s.n);
+      kernels().affine(s.m, s.n, s.k, packed.data(), bias.data(), x.data(), s.k, act, gate.data(), y.data());
+      EXPECT_LT((y - expected).cwiseAbs().maxCoeff(), 1e-5f) << s.m << 'x' << s.n << 'x' << s.k;
+      kernels_v3().affine(s.m, s.n, s.k, packed.data(), bias.data(), x.data(), s.k, act, gate.data(),
+                          narrow.data());
+      EXPECT_EQ(y, narrow) << s.m << 'x' << s.n << 'x' << s.k;
+    }
+  }
+}
+
 TEST(Kernels, AttentionScoresEqualPlainLoops) {
   const Matrix keys = random_matrix(48, 9, 4, 6), query = random_matrix(48, 1, 5, 6),
                v = random_matrix(48, 1, 6);

@@ -1,0 +1,94 @@
+#include "policy/group_graph.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+
+namespace emplace::policy {
+namespace {
+
+using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+Edges edges_between(const OpGraph& graph, const Grouping& grouping) {
+  EMPLACE_CHECK(grouping.group_of_op.size() == graph.num_ops(), "one group per op");
+  Edges edges;
+  for (std::uint32_t op = 0; op < graph.num_ops(); ++op) {
+    for (const TensorId input : graph.inputs(OpId{op}))
+      edges.emplace_back(grouping.group_of_op[index(graph.producer(input))], grouping.group_of_op[op]);
+  }
+  return edges;
+}
+
+/// Rows of `to` by `from`, from edges sorted by (from, to).
+void fill_rows(std::size_t size, const Edges& edges, std::vector<std::uint32_t>& begin,
+               std::vector<std::uint32_t>& rows) {
+  begin.assign(size + 1, 0);
+  rows.clear();
+  for (const auto& [from, to] : edges) ++begin[from + 1], rows.push_back(to);
+  for (std::size_t i = 0; i < size; ++i) begin[i + 1] += begin[i];
+}
+
+}  // namespace
+
+GroupGraph::GroupGraph(const OpGraph& graph, const Grouping& grouping)
+    : GroupGraph{grouping.num_groups, edges_between(graph, grouping)} {}
+
+GroupGraph::GroupGraph(std::size_t size, Edges edges) {
+  std::erase_if(edges, [](const auto& edge) { return edge.first == edge.second; });
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  fill_rows(size, edges, child_begin_, children_);
+
+  // Kahn's algorithm; where nothing is ready, a circle is cut before its lowest node.
+  std::vector<std::uint32_t> waiting(size, 0);
+  for (const auto& [source, target] : edges) ++waiting[target];
+  std::set<std::uint32_t> left;
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+  for (std::uint32_t node = 0; node < size; ++node) {
+    left.insert(node);
+    if (waiting[node] == 0) ready.push(node);
+  }
+  while (!left.empty()) {
+    std::uint32_t node = *left.begin();
+    if (!ready.empty()) {
+      node = ready.top();
+      ready.pop();
+    }
+    left.erase(node);
+    order_.push_back(node);
+    for (const std::uint32_t child : children(node)) {
+      if (--waiting[child] == 0 && left.contains(child)) ready.push(child);
+    }
+  }
+  std::vector<std::uint32_t> position(size);
+  for (std::uint32_t i = 0; i < size; ++i) position[order_[i]] = i;
+  std::erase_if(edges, [&](const auto& edge) { return position[edge.first] > position[edge.second]; });
+  fill_rows(size, edges, child_begin_, children_);
+  for (auto& [source, target] : edges) std::swap(source, target);
+  std::sort(edges.begin(), edges.end());
+  fill_rows(size, edges, parent_begin_, parents_);
+
+  relations_.assign(size * size, Relation::kParallel);
+  for (const std::uint32_t node : order_) {
+    // An ancestor of a parent is an ancestor; parents come first in the order.
+    for (const std::uint32_t parent : parents(node)) {
+      for (std::uint32_t other = 0; other < size; ++other) {
+        const bool reaches = other == parent || relations_[parent * size + other] == Relation::kAncestor;
+        if (reaches) relations_[node * size + other] = Relation::kAncestor;
+      }
+    }
+    relations_[node * size + node] = Relation::kSelf;
+  }
+  for (std::size_t node = 0; node < size; ++node) {
+    for (std::size_t other = 0; other < size; ++other) {
+      if (relations_[node * size + other] == Relation::kAncestor)
+        relations_[other * size + node] = Relation::kDescendant;
+    }
+  }
+}
+
+}  // namespace emplace::policy

@@ -1,0 +1,48 @@
+#pragma once
+/// A graph whose nodes are groups of ops, as a policy walks over it.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/grouping.h"
+#include "graph/op_graph.h"
+
+namespace emplace::policy {
+
+/// Where a node lies as seen from another.
+enum class Relation : std::uint8_t { kAncestor, kDescendant, kParallel, kSelf };
+
+/// There is an edge between two groups if an op of one reads an op of the other. Groups merged at will may
+/// form circles; then the order takes the group of the lowest op among those left, and edges that point
+/// backward in the order are dropped, so that what remains has no circle.
+///                                                    Paper: Placeto 2019, section 2  [PLA-GRAPH]
+/// Thread: immutable after construction.
+class GroupGraph {
+ public:
+  GroupGraph(const OpGraph& graph, const Grouping& grouping);
+  /// From edges (source, target) between `size` nodes; repeats and loops count for nothing.
+  GroupGraph(std::size_t size, std::vector<std::pair<std::uint32_t, std::uint32_t>> edges);
+
+  std::size_t size() const { return order_.size(); }
+  std::size_t num_edges() const { return parents_.size(); }
+  /// Every node after its parents; among those that are ready the lowest first. [size]
+  std::span<const std::uint32_t> order() const { return order_; }
+  /// Neighbours by increasing number.
+  std::span<const std::uint32_t> parents(std::uint32_t node) const {
+    return {parents_.data() + parent_begin_[node], parent_begin_[node + 1] - parent_begin_[node]};
+  }
+  std::span<const std::uint32_t> children(std::uint32_t node) const {
+    return {children_.data() + child_begin_[node], child_begin_[node + 1] - child_begin_[node]};
+  }
+  /// What each node is to `node`. [size]
+  std::span<const Relation> relations(std::uint32_t node) const {
+    return {relations_.data() + node * size(), size()};
+  }
+
+ private:
+  std::vector<std::uint32_t> order_, parent_begin_, parents_, child_begin_, children_;
+  std::vector<Relation> relations_;  // [size, size] row-major
+};
+
+}  // namespace emplace::policy

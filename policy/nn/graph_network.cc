@@ -1,0 +1,395 @@
+#include "policy/nn/graph_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "policy/objective/objective.h"
+
+namespace emplace::policy {
+namespace {
+
+constexpr std::uint32_t kNone = 0xffffffffu;
+constexpr float kForbidden = -1e30f;
+
+void add_column(float* to, const float* from, Eigen::Index rows) {
+  for (Eigen::Index i = 0; i < rows; ++i) to[i] += from[i];
+}
+
+/// The pieces of one kind from those of another.
+template <class To, class From, class Make>
+GraphNetworkPieces<To> each_piece(const GraphNetworkPieces<From>& from, Make make) {
+  GraphNetworkPieces<To> to;
+  for (const auto& piece : from.input) to.input.push_back(make(piece));
+  for (const auto& d : from.directions) to.directions.push_back({make(d.message), make(d.update)});
+  for (const auto& p : from.pools) to.pools.push_back({make(p.each), make(p.all)});
+  for (const auto& piece : from.head) to.head.push_back(make(piece));
+  return to;
+}
+
+}  // namespace
+
+std::string_view aggregator_name(Aggregator aggregator) {
+  return aggregator == Aggregator::kMessages            ? "messages"
+         : aggregator == Aggregator::kSimplePartitioner ? "simple-partitioner"
+                                                        : "simple-aggregator";
+}
+
+Result<Aggregator> parse_aggregator(std::string_view name) {
+  for (const Aggregator aggregator :
+       {Aggregator::kMessages, Aggregator::kSimplePartitioner, Aggregator::kSimpleAggregator}) {
+    if (aggregator_name(aggregator) == name) return aggregator;
+  }
+  return invalid("aggregator '" + std::string{name} + "'", "is unknown",
+                 "use messages, simple-partitioner or simple-aggregator");
+}
+
+GraphNetwork::GraphNetwork(ParameterStore& store, const std::string& name, Eigen::Index features,
+                           Eigen::Index devices, const GraphNetworkOptions& options, std::uint64_t seed)
+    : options_{options}, features_{features}, devices_{devices} {
+  const Eigen::Index e = options.embedding, h = options.hidden;
+  const auto perceptron = [&](const char* piece, std::vector<Eigen::Index> widths, bool final_relu,
+                              Init last = Init::kGlorot) {
+    return Perceptron{store, name + "." + piece, std::move(widths), final_relu, seed, last};
+  };
+  Eigen::Index node = features;  // Rows of what stands for a node in the pools.
+  if (options.aggregator == Aggregator::kMessages) {
+    node = 2 * e;
+    pieces_.input.push_back(perceptron("input", {features, h, e}, false));
+    pieces_.directions.push_back(
+        {perceptron("top_down.message", {e, h, e}, true), perceptron("top_down.update", {e, h, e}, false)});
+    pieces_.directions.push_back(
+        {perceptron("bottom_up.message", {e, h, e}, true), perceptron("bottom_up.update", {e, h, e}, false)});
+  }
+  if (options.aggregator == Aggregator::kSimpleAggregator) {
+    pieces_.pools.push_back(
+        {perceptron("all.each", {node, h, e}, true), perceptron("all.all", {e, h, e}, false)});
+    pieces_.head.push_back(perceptron("head", {e, h, h, devices}, false, Init::kZero));
+    return;
+  }
+  pieces_.pools.push_back(
+      {perceptron("ancestors.each", {node, h, e}, true), perceptron("ancestors.all", {e, h, e}, false)});
+  pieces_.pools.push_back(
+      {perceptron("descendants.each", {node, h, e}, true), perceptron("descendants.all", {e, h, e}, false)});
+  pieces_.pools.push_back(
+      {perceptron("parallel.each", {node, h, e}, true), perceptron("parallel.all", {e, h, e}, false)});
+  pieces_.head.push_back(perceptron("head", {3 * e + node, h, h, devices}, false, Init::kZero));
+}
+
+PackedGraphNetwork::PackedGraphNetwork(const GraphNetwork& network, const ParameterStore& store)
+    : network_{network}, pieces_{each_piece<PackedPerceptron>(network.pieces(), [&](const Perceptron& shape) {
+        return PackedPerceptron{shape, store};
+      })} {}
+
+GraphNetworkGradient::GraphNetworkGradient(const PackedGraphNetwork& of)
+    : pieces_{each_piece<PackedPerceptron::Gradient>(
+          of.pieces(), [](const PackedPerceptron& piece) { return PackedPerceptron::Gradient{piece}; })} {}
+
+void GraphNetworkGradient::add_to(ParameterStore& store) const {
+  each_piece<bool>(pieces_, [&](const PackedPerceptron::Gradient& piece) {
+    piece.add_to(store);
+    return true;
+  });
+}
+
+void GraphTrace::begin(const GroupGraph& graph, const AllowedDevices& allowed, const Matrix& features) {
+  const GraphNetwork& network = weights_->network();
+  const std::size_t nodes = graph.size();
+  EMPLACE_CHECK(static_cast<std::size_t>(features.cols()) == nodes && features.rows() == network.features(),
+                "features of every node");
+  EMPLACE_CHECK(allowed.empty() || allowed.size() == nodes, "allowed devices of every node");
+  graph_ = &graph;
+  allowed_ = &allowed;
+  features_ = features;
+  const Eigen::Index e = network.options().embedding;
+  const auto& pieces = weights_->pieces();
+  inputs_.start(network.features());
+  embedded_.start(e);
+  current_.assign(nodes, kNone);
+  for (std::size_t d = 0; d < pieces.directions.size(); ++d) {
+    rounds_[d].resize(network.options().rounds + 1);
+    for (Round& round : rounds_[d]) {
+      round.sum.start(e), round.value.start(e), round.message.start(e);
+      round.current.assign(nodes, kNone);
+      round.node.clear(), round.own.clear(), round.sources.clear();
+    }
+  }
+  pools_.resize(pieces.pools.size());
+  for (Pool& pool : pools_) {
+    pool.input.start(pieces.directions.empty() ? network.features() : 2 * e);
+    pool.each.start(e), pool.sum.start(e), pool.all.start(e);
+    for (Versions* versions : {&pool.current, &pool.upper, &pool.lower}) versions->assign(nodes, kNone);
+    pool.made_of_upper.clear(), pool.made_of_lower.clear();
+  }
+  nodes_.clear(), own_upper_.clear(), own_lower_.clear(), pooled_.clear();
+  head_inputs_.start(network.pieces().head.front().in());
+  logits_.start(network.devices()), log_p_.start(network.devices());
+  dirty_.clear();
+  for (std::uint32_t node = 0; node < nodes; ++node) dirty_.push_back(node);
+  is_dirty_.assign(nodes, true);
+}
+
+void GraphTrace::change(std::uint32_t node, std::span<const float> features) {
+  std::copy(features.begin(), features.end(), features_.col(node).data());
+  if (is_dirty_[node]) return;
+  is_dirty_[node] = true;
+  dirty_.push_back(node);
+}
+
+ConstMatrixMap GraphTrace::log_p() const { return {log_p_.data.data(), log_p_.rows, log_p_.count()}; }
+
+std::size_t GraphTrace::computed() const {
+  std::size_t columns = 0;
+  for (const auto& direction : rounds_) {
+    for (const Round& round : direction) columns += round.node.size();
+  }
+  return columns;
+}
+
+GraphTrace::Versions& GraphTrace::last(std::size_t direction) {
+  return weights_->pieces().directions.empty() ? current_ : rounds_[direction].back().current;
+}
+
+std::size_t GraphTrace::pool_of(Relation relation) const {
+  if (pools_.size() == 1) return 0;
+  return relation == Relation::kSelf ? pools_.size() : static_cast<std::size_t>(relation);
+}
+
+void GraphTrace::embed() {
+  const auto changed = static_cast<Eigen::Index>(dirty_.size());
+  const auto first = static_cast<std::uint32_t>(inputs_.count());
+  float* to = inputs_.append(changed);
+  for (std::size_t i = 0; i < dirty_.size(); ++i) {
+    const float* from = features_.col(dirty_[i]).data();
+    to = std::copy_n(from, inputs_.rows, to);
+    current_[dirty_[i]] = first + static_cast<std::uint32_t>(i);
+  }
+  const auto& pieces = weights_->pieces();
+  if (!pieces.input.empty()) {
+    float* const embedded = embedded_.append(changed);
+    pieces.input.front().forward(changed, inputs_.at(first), embedded, scratch_);
+  }
+  for (std::size_t d = 0; d < pieces.directions.size(); ++d) propagate(d);
+  for (const std::uint32_t node : dirty_) is_dirty_[node] = false;
+  dirty_.clear();
+}
+
+void GraphTrace::propagate(std::size_t direction) {
+  const auto& pieces = weights_->pieces().directions[direction];
+  std::vector<Round>& rounds = rounds_[direction];
+  const auto readers = [&](std::uint32_t node) {
+    return direction == 0 ? graph_->children(node) : graph_->parents(node);
+  };
+  const auto neighbours = [&](std::uint32_t node) {
+    return direction == 0 ? graph_->parents(node) : graph_->children(node);
+  };
+  // A message of round 0 is made of e; its versions are those of e.
+  const auto changed = static_cast<Eigen::Index>(dirty_.size());
+  float* const messages = rounds[0].message.append(changed);
+  pieces.message.forward(changed, embedded_.at(static_cast<std::size_t>(embedded_.count() - changed)),
+                         messages, scratch_);
+
+  // What a round changes is what the one before changed, and its readers: one walk outwards.
+  reached_ = dirty_;
+  is_reached_ = is_dirty_;
+  std::size_t frontier = 0;
+  const Eigen::Index e = embedded_.rows;
+  for (std::size_t r = 1; r < rounds.size(); ++r) {
+    for (const std::size_t end = reached_.size(); frontier < end; ++frontier) {
+      for (const std::uint32_t node : readers(reached_[frontier])) {
+        if (is_reached_[node]) continue;
+        is_reached_[node] = true;
+        reached_.push_back(node);
+      }
+    }
+    Round& round = rounds[r];
+    const Versions& sent = r == 1 ? current_ : rounds[r - 1].current;
+    const Columns& heard = rounds[r - 1].message;
+    const auto count = static_cast<Eigen::Index>(reached_.size());
+    const auto first = static_cast<std::uint32_t>(round.value.count());
+    float* const sums = round.sum.append(count);
+    for (std::size_t i = 0; i < reached_.size(); ++i) {
+      const std::uint32_t node = reached_[i];
+      for (const std::uint32_t neighbour : neighbours(node)) {
+        round.sources.push_back(sent[neighbour]);
+        add_column(sums + static_cast<Eigen::Index>(i) * e, heard.at(sent[neighbour]), e);
+      }
+      round.node.push_back(node);
+      round.own.push_back(current_[node]);
+      round.current[node] = first + static_cast<std::uint32_t>(i);
+    }
+    float* const values = round.value.append(count);
+    pieces.update.forward(count, sums, values, scratch_);
+    for (std::size_t i = 0; i < reached_.size(); ++i)
+      add_column(values + static_cast<Eigen::Index>(i) * e, embedded_.at(current_[reached_[i]]), e);
+    if (r + 1 < rounds.size()) pieces.message.forward(count, values, round.message.append(count), scratch_);
+  }
+}
+
+void GraphTrace::gather_embedding(std::uint32_t node, float* to) {
+  if (weights_->pieces().directions.empty()) {
+    std::copy_n(inputs_.at(current_[node]), inputs_.rows, to);
+    return;
+  }
+  const Eigen::Index e = embedded_.rows;
+  for (std::size_t d = 0; d < 2; ++d) {
+    const Round& round = rounds_[d].back();
+    std::copy_n(round.value.at(round.current[node]), e, to + static_cast<Eigen::Index>(d) * e);
+  }
+}
+
+void GraphTrace::pool(std::uint32_t node) {
+  const std::span<const Relation> relations = graph_->relations(node);
+  const Versions &upper = last(0), &lower = last(1);
+  // What a pool needs and has not, or not of this version.
+  for (std::size_t p = 0; p < pools_.size(); ++p) {
+    Pool& pool = pools_[p];
+    const Eigen::Index old = pool.each.count();
+    for (std::uint32_t other = 0; other < relations.size(); ++other) {
+      if (pool_of(relations[other]) != p) continue;
+      if (pool.upper[other] == upper[other] && pool.lower[other] == lower[other]) continue;
+      gather_embedding(other, pool.input.append(1));
+      pool.upper[other] = upper[other], pool.lower[other] = lower[other];
+      pool.current[other] = static_cast<std::uint32_t>(pool.made_of_upper.size());
+      pool.made_of_upper.push_back(upper[other]), pool.made_of_lower.push_back(lower[other]);
+    }
+    const Eigen::Index fresh = pool.input.count() - old;
+    float* const each = pool.each.append(fresh);
+    weights_->pieces().pools[p].each.forward(fresh, pool.input.at(static_cast<std::size_t>(old)), each,
+                                             scratch_);
+  }
+  float* sums[3] = {};
+  for (std::size_t p = 0; p < pools_.size(); ++p) sums[p] = pools_[p].sum.append(1);
+  for (std::uint32_t other = 0; other < relations.size(); ++other) {
+    const std::size_t p = pool_of(relations[other]);
+    pooled_.push_back(p < pools_.size() ? pools_[p].current[other] : kNone);
+    if (p < pools_.size()) add_column(sums[p], pools_[p].each.at(pooled_.back()), embedded_.rows);
+  }
+}
+
+std::span<const float> GraphTrace::step(std::uint32_t node) {
+  if (!dirty_.empty()) embed();
+  pool(node);
+  const auto& pieces = weights_->pieces();
+  const Eigen::Index e = embedded_.rows;
+  float* const head_input = head_inputs_.append(1);
+  for (std::size_t p = 0; p < pools_.size(); ++p) {
+    float* const all = head_input + static_cast<Eigen::Index>(p) * e;
+    pieces.pools[p].all.forward(1, pools_[p].sum.at(nodes_.size()), all, scratch_);
+  }
+  if (pools_.size() > 1) gather_embedding(node, head_input + static_cast<Eigen::Index>(pools_.size()) * e);
+  own_upper_.push_back(last(0)[node]), own_lower_.push_back(last(1)[node]);
+  nodes_.push_back(node);
+
+  float *const logits = logits_.append(1), *const log_p = log_p_.append(1);
+  pieces.head.front().forward(1, head_input, logits, scratch_);
+  const float bound = weights_->network().options().logit_bound;
+  for (Eigen::Index d = 0; d < log_p_.rows; ++d) {
+    if (bound > 0) logits[d] = bound * std::tanh(logits[d] / bound);
+    log_p[d] = logits[d];
+  }
+  const auto devices = static_cast<std::size_t>(log_p_.rows);
+  const auto may_use = [&](std::size_t d) { return allowed_->empty() || (*allowed_)[node][d]; };
+  float peak = kForbidden, total = 0;
+  for (std::size_t d = 0; d < devices; ++d) peak = may_use(d) ? std::max(peak, log_p[d]) : peak;
+  for (std::size_t d = 0; d < devices; ++d) total += may_use(d) ? std::exp(log_p[d] - peak) : 0.0f;
+  const float shift = peak + std::log(total);
+  for (std::size_t d = 0; d < devices; ++d) log_p[d] = may_use(d) ? log_p[d] - shift : kForbidden;
+  return {log_p, devices};
+}
+
+void GraphTrace::propagate_backward(std::size_t direction, Columns& flow, Columns& into_input,
+                                    GraphNetworkGradient& gradient) {
+  const auto& pieces = weights_->pieces().directions[direction];
+  auto& sums = gradient.pieces_.directions[direction];
+  const std::vector<Round>& rounds = rounds_[direction];
+  const Eigen::Index e = embedded_.rows;
+  Columns into_sums, into_messages;
+  for (std::size_t r = rounds.size() - 1; r > 0; --r) {
+    const Round& round = rounds[r];
+    into_sums.zeros(e, round.value.count());
+    pieces.update.backward(round.value.count(), round.sum.data.data(), nullptr, flow.data.data(),
+                           into_sums.data.data(), sums.update, scratch_);
+    const Columns& messages = rounds[r - 1].message;
+    into_messages.zeros(e, messages.count());
+    std::size_t source = 0;
+    for (std::size_t version = 0; version < round.node.size(); ++version) {
+      const std::uint32_t node = round.node[version];
+      const std::size_t degree = (direction == 0 ? graph_->parents(node) : graph_->children(node)).size();
+      for (const std::size_t end = source + degree; source < end; ++source)
+        add_column(into_messages.at(round.sources[source]), into_sums.at(version), e);
+      add_column(into_input.at(round.own[version]), flow.at(version), e);
+    }
+    const Columns& values = r == 1 ? embedded_ : rounds[r - 1].value;
+    flow.zeros(e, values.count());
+    pieces.message.backward(values.count(), values.data.data(), messages.data.data(),
+                            into_messages.data.data(), flow.data.data(), sums.message, scratch_);
+  }
+  for (std::size_t i = 0; i < flow.data.size(); ++i) into_input.data[i] += flow.data[i];
+}
+
+void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGradient& gradient) {
+  const auto steps = static_cast<Eigen::Index>(nodes_.size());
+  EMPLACE_CHECK(seed.rows() == log_p_.rows && seed.cols() == steps, "a gradient per device and step");
+  const auto& pieces = weights_->pieces();
+  const bool passes_messages = !pieces.directions.empty();
+  const Eigen::Index e = embedded_.rows;
+  Matrix flow = seed;
+  through_log_softmax(log_p(), flow);
+  if (const float bound = weights_->network().options().logit_bound; bound > 0) {
+    for (Eigen::Index i = 0; i < flow.size(); ++i) {
+      const float part = logits_.data[static_cast<std::size_t>(i)] / bound;
+      flow.data()[i] *= 1 - part * part;
+    }
+  }
+  Matrix into_head(head_inputs_.rows, steps);
+  pieces.head.front().backward(steps, head_inputs_.data.data(), nullptr, flow.data(), into_head.data(),
+                               gradient.pieces_.head.front(), scratch_);
+
+  Columns into_last[2];
+  for (std::size_t d = 0; d < pieces.directions.size(); ++d)
+    into_last[d].zeros(e, rounds_[d].back().value.count());
+  const auto into_node = [&](std::uint32_t upper, std::uint32_t lower, const float* from) {
+    add_column(into_last[0].at(upper), from, e);
+    add_column(into_last[1].at(lower), from + e, e);
+  };
+  const auto nodes = static_cast<std::uint32_t>(graph_->size());
+  for (std::size_t p = 0; p < pools_.size(); ++p) {
+    Pool& pool = pools_[p];
+    auto& sums = gradient.pieces_.pools[p];
+    const Matrix into_all = into_head.middleRows(static_cast<Eigen::Index>(p) * e, e);
+    Matrix into_sum(e, steps);
+    pieces.pools[p].all.backward(steps, pool.sum.data.data(), nullptr, into_all.data(), into_sum.data(),
+                                 sums.all, scratch_);
+    Columns into_each, into_input;
+    into_each.zeros(e, pool.each.count());
+    for (std::size_t t = 0; t < nodes_.size(); ++t) {
+      const std::span<const Relation> relations = graph_->relations(nodes_[t]);
+      for (std::uint32_t other = 0; other < nodes; ++other) {
+        if (pool_of(relations[other]) == p)
+          add_column(into_each.at(pooled_[t * nodes + other]),
+                     into_sum.col(static_cast<Eigen::Index>(t)).data(), e);
+      }
+    }
+    if (passes_messages) into_input.zeros(pool.input.rows, pool.input.count());
+    pieces.pools[p].each.backward(pool.each.count(), pool.input.data.data(), pool.each.data.data(),
+                                  into_each.data.data(), passes_messages ? into_input.data.data() : nullptr,
+                                  sums.each, scratch_);
+    for (std::size_t version = 0; version < pool.made_of_upper.size() && passes_messages; ++version)
+      into_node(pool.made_of_upper[version], pool.made_of_lower[version], into_input.at(version));
+  }
+  if (!passes_messages) return;
+  for (std::size_t t = 0; t < nodes_.size(); ++t) {
+    into_node(
+        own_upper_[t], own_lower_[t],
+        into_head.col(static_cast<Eigen::Index>(t)).data() + static_cast<Eigen::Index>(pools_.size()) * e);
+  }
+  Columns into_embedded;
+  into_embedded.zeros(e, embedded_.count());
+  for (std::size_t d = 0; d < 2; ++d) propagate_backward(d, into_last[d], into_embedded, gradient);
+  pieces.input.front().backward(embedded_.count(), inputs_.data.data(), nullptr, into_embedded.data.data(),
+                                nullptr, gradient.pieces_.input.front(), scratch_);
+}
+
+}  // namespace emplace::policy

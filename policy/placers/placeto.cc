@@ -1,0 +1,537 @@
+#include "policy/placers/placeto.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/rng.h"
+#include "policy/group_devices.h"
+
+namespace emplace::policy {
+namespace {
+
+constexpr std::size_t kMaxGroups = 4096;
+// Steps that one trace remembers: to draw, as few as make beginning anew cheap; to learn, as many as fit.
+constexpr std::size_t kDrawnTogether = 64, kLearnedTogether = 256;
+
+template <class Enum, class Name>
+Result<Enum> parse_enum(std::string_view name, std::initializer_list<Enum> all, Name name_of,
+                        std::string_view what) {
+  std::string known;
+  for (const Enum value : all) {
+    if (name_of(value) == name) return value;
+    known.append(known.empty() ? "use one of " : ", ").append(name_of(value));
+  }
+  return invalid(std::string{what} + " '" + std::string{name} + "'", "is unknown", known);
+}
+
+/// Devices from the one on which all ops together take least time, lowest first.
+std::vector<std::uint8_t> fastest_first(const CostTable& costs, std::size_t devices) {
+  std::vector<double> total(devices);
+  for (std::size_t d = 0; d < devices; ++d) {
+    for (const std::int64_t ns : costs.row_ns(static_cast<DeviceId>(d))) total[d] += static_cast<double>(ns);
+  }
+  std::vector<std::uint8_t> order(devices);
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint8_t a, std::uint8_t b) { return total[a] < total[b]; });
+  return order;
+}
+
+std::vector<double> cheapest_times_s(const PlacetoGraph& view, const CostTable& costs) {
+  std::vector<double> time_s(view.graph->num_ops());
+  for (std::uint32_t op = 0; op < time_s.size(); ++op)
+    time_s[op] = static_cast<double>(costs.best_ns(OpId{op})) * 1e-9;
+  return sum_by_group(view.grouping, time_s);
+}
+
+std::vector<double> all_output_bytes(const PlacetoGraph& view) {
+  std::vector<double> bytes(view.graph->num_ops());
+  for (std::uint32_t op = 0; op < bytes.size(); ++op) {
+    for (std::size_t k = 0; k < view.graph->num_outputs(OpId{op}); ++k)
+      bytes[op] += static_cast<double>(view.graph->bytes(view.graph->output(OpId{op}, k)));
+  }
+  return sum_by_group(view.grouping, bytes);
+}
+
+/// [groups] where most ops of each group are, lowest device first.
+std::vector<std::uint8_t> majority(const Grouping& grouping, std::size_t devices,
+                                   const Placement& placement) {
+  std::vector<std::uint32_t> votes(grouping.num_groups * devices);
+  for (std::size_t op = 0; op < placement.size(); ++op)
+    ++votes[grouping.group_of_op[op] * devices + index(placement[op])];
+  std::vector<std::uint8_t> chosen;
+  for (auto at = votes.begin(); at != votes.end(); at += static_cast<std::ptrdiff_t>(devices)) {
+    const auto most = std::max_element(at, at + static_cast<std::ptrdiff_t>(devices));
+    chosen.push_back(static_cast<std::uint8_t>(most - at));
+  }
+  return chosen;
+}
+
+Result<Unit> check_view(const PlacetoGraph& view, std::size_t number) {
+  const std::string where = "graph " + std::to_string(number);
+  if (view.graph == nullptr || view.devices == nullptr || view.constraints == nullptr)
+    return invalid(where, "needs ops, devices and constraints");
+  const Grouping& grouping = view.grouping;
+  if (grouping.group_of_op.size() != view.graph->num_ops())
+    return invalid(where, "its grouping is of another graph");
+  if (grouping.num_groups == 0 || grouping.num_groups > kMaxGroups)
+    return invalid(where, "has " + std::to_string(grouping.num_groups) + " groups",
+                   "merge them to between 1 and " + std::to_string(kMaxGroups) + " (policy.groups)");
+  for (const std::uint32_t group : grouping.group_of_op) {
+    if (group >= grouping.num_groups) return invalid(where, "its grouping names a group that is not there");
+  }
+  for (const auto* features : {&view.run_time_s, &view.output_bytes}) {
+    if (!features->empty() && features->size() != grouping.num_groups)
+      return invalid(where, "its node features are of another grouping");
+    for (const double value : *features) {
+      if (!(value >= 0 && std::isfinite(value)))
+        return invalid(where, "its node features are not finite and >= 0");
+    }
+  }
+  return Unit{};
+}
+
+void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>& value) {
+  const double largest = *std::max_element(value.begin(), value.end());
+  for (std::size_t node = 0; node < value.size(); ++node) {
+    features(row, static_cast<Eigen::Index>(node)) =
+        largest > 0 ? static_cast<float>(value[node] / largest) : 0.0f;
+  }
+}
+
+std::size_t likeliest(std::span<const float> log_p) {
+  return static_cast<std::size_t>(std::max_element(log_p.begin(), log_p.end()) - log_p.begin());
+}
+
+std::size_t draw(std::span<const float> log_p, float at) {
+  std::size_t last = likeliest(log_p);
+  float sum = 0;
+  for (std::size_t d = 0; d < log_p.size(); ++d) {
+    const float p = std::exp(log_p[d]);
+    if (p <= 0) continue;
+    sum += p;
+    last = d;
+    if (sum > at) break;
+  }
+  return last;
+}
+
+}  // namespace
+
+std::string_view traversal_name(Traversal traversal) {
+  return traversal == Traversal::kTopological ? "topological"
+         : traversal == Traversal::kReversed  ? "reversed"
+                                              : "random";
+}
+
+Result<Traversal> parse_traversal(std::string_view name) {
+  return parse_enum(name, {Traversal::kTopological, Traversal::kReversed, Traversal::kRandom}, traversal_name,
+                    "traversal");
+}
+
+std::string_view episode_start_name(EpisodeStart start) {
+  return start == EpisodeStart::kSingle ? "single" : start == EpisodeStart::kRandom ? "random" : "given";
+}
+
+Result<EpisodeStart> parse_episode_start(std::string_view name) {
+  return parse_enum(name, {EpisodeStart::kSingle, EpisodeStart::kRandom, EpisodeStart::kGiven},
+                    episode_start_name, "episode start");
+}
+
+/// The states of one episode, one after another, and what the policy thinks of each. Rows of a node's
+/// features: run time, output bytes, one per device, the current flag, the visited flag.
+class PlacetoPlacer::Walk {
+ public:
+  /// The trace begins anew after every `together` steps.
+  Walk(const Task& task, std::span<const std::uint8_t> start, std::size_t together, GraphTrace& trace)
+      : task_{task}, together_{together}, trace_{trace} {
+    Matrix features = task.features;
+    for (std::size_t node = 0; node < start.size(); ++node)
+      features(kDevices + start[node], static_cast<Eigen::Index>(node)) = 1;
+    trace_.begin(task.nodes, task.allowed, features);
+  }
+
+  /// log q [devices] at the next step, which visits `node`; valid until take().
+  std::span<const float> look(std::uint32_t node) {
+    // A new round has visited nobody.
+    if (step_ > 0 && step_ % task_.nodes.size() == 0) {
+      for (std::uint32_t other = 0; other < task_.nodes.size(); ++other)
+        edit(other, [&](auto& column) { column[visited_row()] = 0; });
+    }
+    if (trace_.steps() == together_) trace_.begin(task_.nodes, task_.allowed, Matrix(trace_.features()));
+    node_ = node;
+    edit(node, [&](auto& column) { column[current_row()] = 1; });
+    return trace_.step(node);
+  }
+
+  /// Puts the node on `device`.
+  void take(std::size_t device) {
+    edit(node_, [&](auto& column) {
+      column.segment(kDevices, current_row() - kDevices).setZero();
+      column[kDevices + static_cast<Eigen::Index>(device)] = 1;
+      column[current_row()] = 0;
+      column[visited_row()] = 1;
+    });
+    ++step_;
+  }
+
+ private:
+  static constexpr Eigen::Index kDevices = 2;
+  Eigen::Index current_row() const { return task_.features.rows() - 2; }
+  Eigen::Index visited_row() const { return task_.features.rows() - 1; }
+  template <class Edit>
+  void edit(std::uint32_t node, Edit change) {
+    Eigen::VectorXf column = trace_.features().col(node);
+    change(column);
+    trace_.change(node, {column.data(), static_cast<std::size_t>(column.size())});
+  }
+
+  const Task& task_;
+  const std::size_t together_;
+  GraphTrace& trace_;
+  std::size_t step_ = 0;
+  std::uint32_t node_ = 0;
+};
+
+Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGraph> graphs,
+                                                           PlacetoOptions options, std::uint64_t seed) {
+  const auto range = [](const char* key, double value, double low, double high) -> Result<Unit> {
+    if (value >= low && value <= high) return Unit{};
+    return invalid(std::string{"policy."} + key, "is out of range",
+                   "it must lie between " + std::to_string(low) + " and " + std::to_string(high));
+  };
+  for (const auto& checked :
+       {range("embedding", static_cast<double>(options.network.embedding), 1, 1024),
+        range("hidden", static_cast<double>(options.network.hidden), 1, 4096),
+        range("message_rounds", static_cast<double>(options.network.rounds), 1, 256),
+        range("logit_bound", options.network.logit_bound, 0, 1e3),
+        range("rounds_per_episode", static_cast<double>(options.rounds_per_episode), 1, 256),
+        range("entropy", options.objective.entropy, 0, 1e6),
+        range("entropy_end", options.entropy_end, 0, 1e6)}) {
+    if (!checked) return checked.error();
+  }
+  if (graphs.empty()) return invalid("policy", "has no graph to place");
+  std::vector<Task> tasks;
+  for (std::size_t number = 0; number < graphs.size(); ++number) {
+    const auto checked = check_view(graphs[number], number);
+    if (!checked) return checked.error();
+    if (graphs[number].devices->size() != graphs.front().devices->size())
+      return invalid("graph " + std::to_string(number), "has another number of devices than graph 0",
+                     "one policy decides between one number of devices");
+    auto task = make_task(std::move(graphs[number]), options);
+    if (!task) return invalid("graph " + std::to_string(number), task.error().context);
+    tasks.push_back(*std::move(task));
+  }
+  return std::unique_ptr<PlacetoPlacer>{new PlacetoPlacer{std::move(tasks), std::move(options), seed}};
+}
+
+Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const PlacetoOptions& options) {
+  const std::size_t devices = view.devices->size(), groups = view.grouping.num_groups;
+  Task task{.nodes = GroupGraph{*view.graph, view.grouping}};
+  task.allowed = allowed_group_devices(*view.constraints, devices,
+                                       std::span{std::as_const(view.grouping.group_of_op)}, groups);
+
+  const CostTable costs{*view.graph, *view.devices};
+  const auto fastest = fastest_first(costs, devices);
+  const auto first_allowed = [&](std::size_t node) {
+    return *std::find_if(fastest.begin(), fastest.end(),
+                         [&](std::uint8_t device) { return task.may_use(node, device); });
+  };
+  for (std::size_t node = 0; node < groups; ++node) task.start.push_back(first_allowed(node));
+  if (options.start == EpisodeStart::kGiven) {
+    const auto checked = view.constraints->check(*view.graph, *view.devices, view.start);
+    if (!checked) return checked.error();
+    const auto given = majority(view.grouping, devices, view.start);
+    for (std::size_t node = 0; node < groups; ++node) {
+      if (task.may_use(node, given[node])) task.start[node] = given[node];
+    }
+  }
+
+  task.features.setZero(static_cast<Eigen::Index>(4 + devices), static_cast<Eigen::Index>(groups));
+  fill_feature(task.features, 0, view.run_time_s.empty() ? cheapest_times_s(view, costs) : view.run_time_s);
+  fill_feature(task.features, 1, view.output_bytes.empty() ? all_output_bytes(view) : view.output_bytes);
+  task.view = std::move(view);
+  return task;
+}
+
+PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed)
+    : tasks_{std::move(tasks)},
+      options_{std::move(options)},
+      seed_{seed},
+      network_{store_,
+               "placeto",
+               static_cast<Eigen::Index>(4 + num_devices()),
+               static_cast<Eigen::Index>(num_devices()),
+               options_.network,
+               seed},
+      entropy_{options_.objective.entropy},
+      beta_{options_.objective.beta} {}
+
+std::size_t PlacetoPlacer::placements_per_episode() const {
+  std::size_t most = 0;
+  for (const Task& task : tasks_) most = std::max(most, task.nodes.size());
+  return options_.rounds_per_episode * most;
+}
+
+Actions PlacetoPlacer::sample(std::uint64_t episode, std::uint64_t /*update*/) const {
+  Choice choice;
+  choice.graph = static_cast<std::uint32_t>(episode % tasks_.size());
+  const Task& task = tasks_[choice.graph];
+  Rng rng{seed_, Purpose::kPlacing, episode};
+  choice.start = task.start;
+  if (options_.start == EpisodeStart::kRandom) {
+    for (std::size_t node = 0; node < choice.start.size(); ++node) {
+      do choice.start[node] = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(num_devices())));
+      while (!task.may_use(node, choice.start[node]));
+    }
+  }
+  std::vector<std::uint16_t> round(task.nodes.order().begin(), task.nodes.order().end());
+  if (options_.traversal == Traversal::kReversed) std::reverse(round.begin(), round.end());
+  for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
+    if (options_.traversal == Traversal::kRandom) rng.shuffle(round);
+    choice.node.insert(choice.node.end(), round.begin(), round.end());
+  }
+
+  const PackedGraphNetwork weights{network_, store_};
+  GraphTrace trace{weights};
+  Walk walk{task, choice.start, kDrawnTogether, trace};
+  for (const std::uint16_t node : choice.node) {
+    const std::span<const float> log_p = walk.look(node);
+    if (options_.objective.needs_behaviour())
+      choice.behaviour.insert(choice.behaviour.end(), log_p.begin(), log_p.end());
+    const std::size_t device = draw(log_p, rng.uniform());
+    choice.device.push_back(static_cast<std::uint8_t>(device));
+    walk.take(device);
+  }
+  return encode_actions(choice);
+}
+
+Placement PlacetoPlacer::greedy_of(std::size_t graph) const {
+  const Task& task = tasks_[graph];
+  const PackedGraphNetwork weights{network_, store_};
+  GraphTrace trace{weights};
+  Walk walk{task, task.start, kDrawnTogether, trace};
+  std::vector<std::uint32_t> order(task.nodes.order().begin(), task.nodes.order().end());
+  if (options_.traversal == Traversal::kReversed) std::reverse(order.begin(), order.end());
+  std::vector<std::uint8_t> device_of_group = task.start;
+  for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
+    for (const std::uint32_t node : order) {
+      const std::size_t device = likeliest(walk.look(node));
+      device_of_group[node] = static_cast<std::uint8_t>(device);
+      walk.take(device);
+    }
+  }
+  Placement placement;
+  for (const std::uint32_t group : task.view.grouping.group_of_op)
+    placement.push_back(static_cast<DeviceId>(device_of_group[group]));
+  task.view.constraints->repair(placement);
+  return placement;
+}
+
+Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) const {
+  const auto choice = decode_actions(actions);
+  if (!choice) return choice.error();
+  const Task& task = tasks_[choice->graph];
+  std::vector<std::uint8_t> device_of_group = choice->start;
+  std::vector<Placement> placements;
+  placements.reserve(choice->node.size());
+  for (std::size_t t = 0; t < choice->node.size(); ++t) {
+    device_of_group[choice->node[t]] = choice->device[t];
+    Placement& placement = placements.emplace_back();
+    placement.reserve(task.view.graph->num_ops());
+    for (const std::uint32_t group : task.view.grouping.group_of_op)
+      placement.push_back(static_cast<DeviceId>(device_of_group[group]));
+    task.view.constraints->repair(placement);
+  }
+  return placements;
+}
+
+void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantages,
+                          const ObjectiveOptions& objective, float scale, Learning& learning,
+                          LossParts& parts) const {
+  const Task& task = tasks_[choice.graph];
+  const std::size_t steps = choice.node.size();
+  const auto devices = static_cast<Eigen::Index>(num_devices());
+  GraphTrace& trace = learning.trace;
+  // Calls `at_end(first step)` whenever the trace holds all that it will of the steps since then.
+  const auto replay = [&](auto at_step, auto at_end) {
+    Walk walk{task, choice.start, kLearnedTogether, trace};
+    for (std::size_t t = 0; t < steps; ++t) {
+      at_step(t, walk.look(choice.node[t]));
+      walk.take(choice.device[t]);
+      if (trace.steps() == kLearnedTogether || t + 1 == steps)
+        at_end(static_cast<Eigen::Index>(t + 1 - trace.steps()));
+    }
+  };
+  Matrix log_p(devices, static_cast<Eigen::Index>(steps));
+  replay(
+      [&](std::size_t t, std::span<const float> now) {
+        std::copy(now.begin(), now.end(), log_p.col(static_cast<Eigen::Index>(t)).data());
+      },
+      [](Eigen::Index) {});
+  Trajectories seen{.count = 1, .stages = steps, .log_p = &log_p};
+  seen.chosen = choice.device;
+  seen.advantage = advantages;
+  seen.behaviour = choice.behaviour;
+  Matrix seed = Matrix::Zero(log_p.rows(), log_p.cols());
+  const LossParts part = add_objective_gradient(objective, beta_, seen, scale, seed);
+  parts.log_probability += static_cast<double>(scale) * part.log_probability;
+  parts.entropy += static_cast<double>(scale) * part.entropy;
+  parts.divergence += static_cast<double>(scale) * part.divergence;
+  parts.loss += static_cast<double>(scale) * part.loss;
+  const auto backward = [&](Eigen::Index first) {
+    trace.backward(seed.middleCols(first, static_cast<Eigen::Index>(trace.steps())), learning.gradient);
+  };
+  if (steps <= kLearnedTogether) {
+    backward(0);  // The trace still holds all of it.
+  } else {
+    replay([](std::size_t, std::span<const float>) {}, backward);
+  }
+}
+
+Result<LossParts> PlacetoPlacer::accumulate_gradient(std::span<const ScoredEpisode> episodes) {
+  std::vector<Choice> choices;
+  for (const ScoredEpisode& episode : episodes) {
+    auto choice = decode_actions(episode.actions);
+    if (!choice) return choice.error();
+    if (episode.advantages.size() != choice->device.size())
+      return invalid("episode", "has another number of placements than advantages");
+    if (options_.objective.needs_behaviour() && choice->behaviour.empty())
+      return invalid("episode", "lacks the probabilities that it was drawn with",
+                     "draw it with the objective that learns from it");
+    choices.push_back(*std::move(choice));
+  }
+  ObjectiveOptions objective = options_.objective;
+  objective.entropy = entropy_;
+  LossParts parts;
+  Learning learning{*this};
+  for (std::size_t e = 0; e < choices.size(); ++e)
+    learn(choices[e], episodes[e].advantages, objective, 1.0f / static_cast<float>(choices.size()), learning,
+          parts);
+  learning.gradient.add_to(store_);
+  return parts;
+}
+
+Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement) {
+  const Task& task = tasks_.front();
+  const auto checked = task.view.constraints->check(*task.view.graph, *task.view.devices, placement);
+  if (!checked) return checked.error();
+  const auto wanted = majority(task.view.grouping, num_devices(), placement);
+  Choice choice;
+  choice.start = task.start;
+  for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
+    for (const std::uint32_t node : task.nodes.order()) {
+      if (!task.may_use(node, wanted[node]))
+        return invalid("placement", "puts most of a group where some of it may not be");
+      choice.node.push_back(static_cast<std::uint16_t>(node));
+      choice.device.push_back(wanted[node]);
+    }
+  }
+  const std::vector<float> advantages(choice.node.size(), -1.0f / static_cast<float>(choice.node.size()));
+  LossParts parts;
+  Learning learning{*this};
+  learn(choice, advantages, ObjectiveOptions{}, 1, learning, parts);
+  learning.gradient.add_to(store_);
+  return parts;
+}
+
+void PlacetoPlacer::begin_update(std::uint64_t update) {
+  if (options_.entropy_updates == 0) return;
+  const double part =
+      std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_updates));
+  entropy_ = static_cast<float>(std::lerp(static_cast<double>(options_.objective.entropy),
+                                          static_cast<double>(options_.entropy_end), part));
+}
+
+void PlacetoPlacer::end_update(const LossParts& parts) {
+  beta_ = adapted_beta(options_.objective, beta_, static_cast<float>(parts.divergence));
+}
+
+std::size_t PlacetoPlacer::graph_of(const Actions& actions) const {
+  std::uint32_t graph = 0;
+  if (actions.bytes.size() >= sizeof graph) std::memcpy(&graph, actions.bytes.data(), sizeof graph);
+  return graph < tasks_.size() ? graph : 0;
+}
+
+Matrix PlacetoPlacer::log_probabilities(const Choice& choice) const {
+  const PackedGraphNetwork weights{network_, store_};
+  GraphTrace trace{weights};
+  Walk walk{tasks_[choice.graph], choice.start, kDrawnTogether, trace};
+  Matrix log_p(static_cast<Eigen::Index>(num_devices()), static_cast<Eigen::Index>(choice.node.size()));
+  for (std::size_t t = 0; t < choice.node.size(); ++t) {
+    const std::span<const float> now = walk.look(choice.node[t]);
+    std::copy(now.begin(), now.end(), log_p.col(static_cast<Eigen::Index>(t)).data());
+    walk.take(choice.device[t]);
+  }
+  return log_p;
+}
+
+Actions PlacetoPlacer::encode_actions(const Choice& choice) {
+  // [u32 graph, groups, steps, floats][u8 start …][u16 node …][u8 device …][f32 log q …], little-endian.
+  const std::uint32_t sizes[4] = {choice.graph, static_cast<std::uint32_t>(choice.start.size()),
+                                  static_cast<std::uint32_t>(choice.node.size()),
+                                  static_cast<std::uint32_t>(choice.behaviour.size())};
+  Actions actions;
+  actions.bytes.resize(sizeof sizes + choice.start.size() + 2 * choice.node.size() + choice.device.size() +
+                       sizeof(float) * choice.behaviour.size());
+  std::byte* at = actions.bytes.data();
+  const auto append = [&](const auto* data, std::size_t count) {
+    if (count > 0) std::memcpy(at, data, count * sizeof *data);
+    at += count * sizeof *data;
+  };
+  append(sizes, 4);
+  append(choice.start.data(), choice.start.size());
+  append(choice.node.data(), choice.node.size());
+  append(choice.device.data(), choice.device.size());
+  append(choice.behaviour.data(), choice.behaviour.size());
+  return actions;
+}
+
+Result<PlacetoPlacer::Choice> PlacetoPlacer::decode_actions(const Actions& actions) const {
+  const Error foreign = invalid("actions", "are not of this policy");
+  std::uint32_t sizes[4] = {};
+  if (actions.bytes.size() < sizeof sizes) return foreign;
+  std::memcpy(sizes, actions.bytes.data(), sizeof sizes);
+  const auto [graph, groups, steps, floats] = sizes;
+  if (graph >= tasks_.size()) return foreign;
+  const Task& task = tasks_[graph];
+  if (groups != task.nodes.size() || steps != options_.rounds_per_episode * groups ||
+      (floats != 0 && floats != steps * num_devices()) ||
+      actions.bytes.size() != sizeof sizes + groups + 3 * std::size_t{steps} + 4 * std::size_t{floats}) {
+    return foreign;
+  }
+  Choice choice;
+  choice.graph = graph;
+  const std::byte* at = actions.bytes.data() + sizeof sizes;
+  const auto take = [&](auto& to, std::size_t count) {
+    to.resize(count);
+    if (count > 0) std::memcpy(to.data(), at, count * sizeof to[0]);
+    at += count * sizeof to[0];
+  };
+  take(choice.start, groups);
+  take(choice.node, steps);
+  take(choice.device, steps);
+  take(choice.behaviour, floats);
+  for (std::size_t node = 0; node < groups; ++node) {
+    if (choice.start[node] >= num_devices() || !task.may_use(node, choice.start[node])) return foreign;
+  }
+  std::vector<bool> visited;
+  for (std::size_t t = 0; t < steps; ++t) {
+    if (t % groups == 0) visited.assign(groups, false);
+    const std::uint16_t node = choice.node[t];
+    if (node >= groups || visited[node] || choice.device[t] >= num_devices() ||
+        !task.may_use(node, choice.device[t])) {
+      return foreign;
+    }
+    visited[node] = true;
+  }
+  const bool finite = std::all_of(choice.behaviour.begin(), choice.behaviour.end(),
+                                  [](float value) { return std::isfinite(value) && value <= 1e-3f; });
+  if (!finite) return foreign;
+  return choice;
+}
+
+}  // namespace emplace::policy

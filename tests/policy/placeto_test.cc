@@ -1,0 +1,466 @@
+// Goal: Placeto walks its episodes as the paper says, repeats itself, refuses what is not its own, learns,
+// and places graphs that it never saw. Method: serialisation and determinism on random graphs; the gradient
+// against finite differences of the loss; planted placement problems whose best answer is known, learned from
+// simulated step times.
+#include "policy/placers/placeto.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <limits>
+
+#include "executor/simulator.h"
+#include "policy/imitation.h"
+#include "policy/optim/adam.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::policy {
+namespace {
+
+/// A graph with its machine, as a policy sees it.
+struct World {
+  World(OpGraph ops, std::size_t gpus, bool cpu = false)
+      : graph{std::move(ops)},
+        devices{testing::sample_devices(gpus, cpu, std::int64_t{1} << 30)},
+        constraints{*Constraints::make(graph, devices)},
+        simulator{graph, devices} {}
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  PlacetoGraph view() const { return {&graph, &devices, &constraints, colocation_groups(graph)}; }
+  double time_s(const Placement& placement) {
+    Measurement measured;
+    return simulator.measure(placement, measured).ok() && measured.valid
+               ? measured.step_time_s
+               : std::numeric_limits<double>::infinity();
+  }
+  OpGraph graph;
+  DeviceSet devices;
+  Constraints constraints;
+  Simulator simulator;
+};
+
+World random_world(std::uint64_t seed = 3, std::uint32_t ops = 24) {
+  Rng rng{seed, Purpose::kTest};
+  return {testing::random_graph(rng, ops), 2, true};
+}
+
+PlacetoOptions small() {
+  PlacetoOptions options;
+  options.network.embedding = 6;
+  options.network.hidden = 7;
+  options.network.rounds = 3;
+  return options;
+}
+
+std::unique_ptr<PlacetoPlacer> placer_of(const World& world, const PlacetoOptions& options,
+                                         std::uint64_t seed = 1) {
+  return *PlacetoPlacer::make({world.view()}, options, seed);
+}
+
+/// Away from the uniform policy that training starts from.
+void shake(Placer& placer, float reach = 0.2f) {
+  Rng rng{11, Purpose::kTest};
+  for (float& value : placer.parameters().values()) value += reach * rng.normal();
+}
+
+TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
+  const World world = random_world();
+  for (const Traversal traversal : {Traversal::kTopological, Traversal::kReversed, Traversal::kRandom}) {
+    PlacetoOptions options = small();
+    options.rounds_per_episode = 3;
+    options.traversal = traversal;
+    options.start = EpisodeStart::kRandom;
+    const auto placer = placer_of(world, options);
+    const GroupGraph& nodes = placer->group_graph(0);
+    EXPECT_EQ(placer->placements_per_episode(), 3 * nodes.size());
+    const auto choice = *placer->decode_actions(placer->sample(5, 0));
+    ASSERT_EQ(choice.node.size(), 3 * nodes.size());
+    std::vector<int> visits(nodes.size());
+    for (const std::uint16_t node : choice.node) ++visits[node];
+    for (const int count : visits) EXPECT_EQ(count, 3);
+    const bool in_order = std::equal(nodes.order().begin(), nodes.order().end(), choice.node.begin());
+    EXPECT_EQ(in_order, traversal == Traversal::kTopological) << traversal_name(traversal);
+    EXPECT_EQ(*parse_traversal(traversal_name(traversal)), traversal);
+  }
+  EXPECT_FALSE(parse_traversal("sideways").ok());
+}
+
+TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
+  const World world = random_world();
+  const auto placer = placer_of(world, small());
+  const Actions actions = placer->sample(0, 0);
+  const auto choice = *placer->decode_actions(actions);
+  const auto placements = *placer->expand(actions);
+  ASSERT_EQ(placements.size(), choice.node.size());
+  const Grouping grouping = world.view().grouping;
+  for (std::size_t t = 0; t < placements.size(); ++t) {
+    EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placements[t]).ok());
+    for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
+      if (grouping.group_of_op[op] == choice.node[t]) {
+        EXPECT_EQ(index(placements[t][op]), choice.device[t]);
+      } else if (t > 0) {
+        EXPECT_EQ(placements[t][op], placements[t - 1][op]);
+      }
+    }
+  }
+  EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placer->greedy()).ok());
+}
+
+TEST(Placeto, SamplingDependsOnParametersSeedAndEpisodeAlone) {
+  const World world = random_world();
+  PlacetoOptions options = small();
+  options.start = EpisodeStart::kRandom;
+  options.traversal = Traversal::kRandom;
+  const auto a = placer_of(world, options), b = placer_of(world, options);
+  EXPECT_EQ(a->sample(7, 0).bytes, b->sample(7, 0).bytes);
+  EXPECT_NE(a->sample(7, 0).bytes, a->sample(8, 0).bytes);
+  EXPECT_NE(a->sample(7, 0).bytes, placer_of(world, options, 2)->sample(7, 0).bytes);
+}
+
+TEST(Placeto, WhatWasDrawnIsWhatIsReplayedBitForBit) {
+  const World world = random_world(5, 60);
+  PlacetoOptions options;
+  options.objective.kind = ObjectiveKind::kKlPenalised;
+  options.rounds_per_episode = 6;  // More steps than one trace remembers.
+  options.start = EpisodeStart::kRandom;
+  const auto placer = placer_of(world, options);
+  shake(*placer, 0.02f);
+  const Actions actions = placer->sample(2, 0);
+  const auto choice = *placer->decode_actions(actions);
+  ASSERT_GT(choice.node.size(), 256u);
+  const Matrix replayed = placer->log_probabilities(choice);
+  ASSERT_EQ(choice.behaviour.size(), static_cast<std::size_t>(replayed.size()));
+  EXPECT_EQ(0,
+            std::memcmp(choice.behaviour.data(), replayed.data(), sizeof(float) * choice.behaviour.size()));
+  // And what learning sees: a policy does not diverge from itself, to the last bit.
+  const ScoredEpisode episode{actions, std::vector<float>(choice.node.size(), 1.0f)};
+  const auto parts = placer->accumulate_gradient({&episode, 1});
+  EXPECT_EQ(parts->divergence, 0);
+  EXPECT_NEAR(parts->loss, 1, 1e-6) << "all ratios are 1";
+}
+
+std::vector<ScoredEpisode> draw_batch(const PlacetoPlacer& placer, std::uint64_t episodes) {
+  std::vector<ScoredEpisode> batch;
+  Rng rng{2, Purpose::kTest};
+  for (std::uint64_t e = 0; e < episodes; ++e) {
+    batch.push_back({placer.sample(e, 0), {}});
+    for (std::size_t t = placer.expand(batch.back().actions)->size(); t > 0; --t)
+      batch.back().advantages.push_back(0.3f * rng.normal());
+  }
+  return batch;
+}
+
+/// Central differences of the loss of `batch` against what accumulate_gradient adds.
+void expect_gradient_of_loss(PlacetoPlacer& placer, std::span<const ScoredEpisode> batch, int checks) {
+  ParameterStore& store = placer.parameters();
+  store.clear_gradients();
+  ASSERT_TRUE(placer.accumulate_gradient(batch).ok());
+  const std::vector<float> analytic(store.gradients().begin(), store.gradients().end());
+  const auto loss = [&] { return placer.accumulate_gradient(batch)->loss; };
+  Rng rng{4, Purpose::kTest};
+  int wrong = 0;
+  double largest = 0;
+  for (int check = 0; check < checks; ++check) {
+    const std::size_t i = rng.below(static_cast<std::uint32_t>(store.size()));
+    constexpr float kStep = 1e-3f;
+    const double here = loss();
+    const float kept = store.values()[i];
+    store.values()[i] = kept + kStep;
+    const double above = loss();
+    store.values()[i] = kept - kStep;
+    const double below = loss();
+    store.values()[i] = kept;
+    const double numeric = (above - below) / (2.0 * static_cast<double>(kStep)),
+                 kink = std::abs(above - 2 * here + below) / (2.0 * static_cast<double>(kStep));
+    if (std::abs(analytic[i] - numeric) > kink + 2e-2 * std::max(1.0, std::abs(numeric))) ++wrong;
+    largest = std::max(largest, std::abs(numeric));
+  }
+  EXPECT_LE(wrong, checks / 30) << "several kinks within a step, seldom";
+  EXPECT_GT(largest, 0.1);
+}
+
+TEST(Placeto, GradientIsThatOfTheObjectivesLossOverManyGraphs) {
+  const World world = random_world(), other = random_world(9, 16);
+  for (const ObjectiveKind kind : {ObjectiveKind::kReinforce, ObjectiveKind::kKlPenalised}) {
+    PlacetoOptions options = small();
+    options.objective.kind = kind;
+    options.objective.entropy = 0.3f;
+    options.network.logit_bound = 4;
+    const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
+    shake(*placer);
+    const auto batch = draw_batch(*placer, 3);
+    shake(*placer, 0.02f);  // Not the policy that drew them any more.
+    expect_gradient_of_loss(*placer, batch, 150);
+  }
+}
+
+TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
+  const World world = random_world(9, 40);
+  PlacetoOptions options = small();
+  options.rounds_per_episode = 8;
+  const auto placer = placer_of(world, options);
+  shake(*placer);
+  const auto batch = draw_batch(*placer, 1);
+  ASSERT_GT(batch[0].advantages.size(), 256u);
+  expect_gradient_of_loss(*placer, batch, 20);
+}
+
+TEST(Placeto, EntropyWeightAndBetaFollowTheUpdates) {
+  const World world = random_world();
+  PlacetoOptions options = small();
+  options.objective.entropy = 2;
+  options.entropy_end = 1;
+  options.entropy_updates = 100;
+  const auto placer = placer_of(world, options);
+  const Actions actions = placer->sample(0, 0);
+  const ScoredEpisode episode{actions, std::vector<float>(placer->expand(actions)->size(), 0.0f)};
+  const auto steps = static_cast<double>(episode.advantages.size());
+  for (const auto& [update, weight] : {std::pair{0, 2.0}, {50, 1.5}, {100, 1.0}, {1000, 1.0}}) {
+    placer->begin_update(static_cast<std::uint64_t>(update));
+    const auto parts = placer->accumulate_gradient({&episode, 1});
+    EXPECT_NEAR(parts->loss, -weight * parts->entropy * steps, 1e-3) << "update " << update;
+  }
+}
+
+TEST(Placeto, ParametersFitGraphsOfEverySize) {
+  const World world = random_world(3, 24), other = random_world(4, 50);
+  const auto a = placer_of(world, small(), 1), b = placer_of(other, small(), 2);
+  EXPECT_NE(a->parameters().sha256(), b->parameters().sha256());
+  ASSERT_TRUE(b->parameters().load(a->parameters().bytes()).ok());
+  EXPECT_EQ(a->parameters().sha256(), b->parameters().sha256());
+  EXPECT_TRUE(other.constraints.check(other.graph, other.devices, b->greedy()).ok());
+  EXPECT_FALSE(b->parameters().load(Bytes(7)).ok());
+}
+
+TEST(Placeto, RefusesForeignActions) {
+  const World world = random_world(), other = random_world(9, 30);
+  const auto placer = placer_of(world, small());
+  const Actions good = placer->sample(0, 0);
+  EXPECT_FALSE(placer->expand(placer_of(other, small())->sample(0, 0)).ok());
+  for (std::size_t length = 0; length < good.bytes.size(); ++length)
+    EXPECT_FALSE(
+        placer->expand({Bytes(good.bytes.begin(), good.bytes.begin() + static_cast<long>(length))}).ok());
+  // Whatever a flipped bit does, it is either refused or another episode of this policy.
+  for (std::size_t bit = 0; bit < 8 * good.bytes.size(); ++bit) {
+    Actions damaged = good;
+    damaged.bytes[bit / 8] ^= std::byte{static_cast<unsigned char>(1u << bit % 8)};
+    const auto placements = placer->expand(damaged);
+    if (placements.ok()) {
+      EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placements->back()).ok());
+    }
+    EXPECT_LT(placer->graph_of(damaged), 1u);
+  }
+  EXPECT_EQ(placer->graph_of({}), 0u);
+  auto twice = *placer->decode_actions(good);
+  twice.node[1] = twice.node[0];
+  EXPECT_FALSE(placer->expand(PlacetoPlacer::encode_actions(twice)).ok()) << "a group missed in a round";
+  const ScoredEpisode short_one{good, {1.0f}};
+  EXPECT_FALSE(placer->accumulate_gradient({&short_one, 1}).ok());
+  PlacetoOptions ratio = small();
+  ratio.objective.kind = ObjectiveKind::kClippedRatio;
+  const ScoredEpisode undrawn{good, std::vector<float>(twice.node.size(), 1.0f)};
+  EXPECT_FALSE(placer_of(world, ratio)->accumulate_gradient({&undrawn, 1}).ok()) << "log q is missing";
+}
+
+TEST(Placeto, NamesWhatIsImpossible) {
+  const World world = random_world(), other = random_world(9, 30);
+  const auto error = [&](auto change) {
+    std::vector<PlacetoGraph> graphs{world.view()};
+    PlacetoOptions options = small();
+    change(graphs, options);
+    const auto made = PlacetoPlacer::make(std::move(graphs), options, 1);
+    return made.ok() ? std::string{"made"} : made.error().context;
+  };
+  using Graphs = std::vector<PlacetoGraph>;
+  EXPECT_NE(error([](Graphs&, auto& o) { o.network.embedding = 0; }).find("policy.embedding"),
+            std::string::npos);
+  EXPECT_NE(error([](Graphs&, auto& o) { o.network.rounds = 0; }).find("policy.message_rounds"),
+            std::string::npos);
+  EXPECT_NE(error([](Graphs&, auto& o) { o.rounds_per_episode = 0; }).find("policy.rounds_per_episode"),
+            std::string::npos);
+  EXPECT_NE(error([](Graphs& g, auto&) { g.clear(); }).find("no graph"), std::string::npos);
+  EXPECT_NE(error([&](Graphs& g, auto&) { g[0].grouping = other.view().grouping; }).find("grouping"),
+            std::string::npos);
+  EXPECT_NE(error([&](Graphs& g, auto&) { g[0].run_time_s = {1}; }).find("features"), std::string::npos);
+  EXPECT_NE(error([](Graphs&, auto& o) { o.start = EpisodeStart::kGiven; }).find("graph 0"),
+            std::string::npos);
+}
+
+TEST(Placeto, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
+  OpGraphBuilder builder;
+  builder.set_name("restricted");
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    OpSpec op;
+    op.name = "op" + std::to_string(i);
+    op.type = "Work";
+    if (i > 0) op.inputs = {{i - 1, 0}};
+    op.outputs = {{DType::kF32, {4}}};
+    if (i % 4 == 0) op.allowed_devices = {"gpu:1"}, op.has_allowed_devices = true;
+    builder.add(std::move(op));
+  }
+  const World world{std::move(builder).build().value(), 2, true};  // cpu:0, gpu:0, gpu:1
+  PlacetoOptions options = small();
+  options.start = EpisodeStart::kRandom;
+  const auto placer = placer_of(world, options);
+  int elsewhere = 0;
+  for (std::uint64_t e = 0; e < 20; ++e) {
+    const auto choice = *placer->decode_actions(placer->sample(e, 0));
+    for (std::size_t t = 0; t < choice.node.size(); ++t) {
+      if (choice.node[t] % 4 == 0) {
+        EXPECT_EQ(choice.device[t], 2);
+        EXPECT_EQ(choice.start[choice.node[t]], 2);
+      } else {
+        elsewhere += choice.device[t] != 2 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(elsewhere, 60) << "the other groups are free";
+  auto forbidden = *placer->decode_actions(placer->sample(0, 0));
+  forbidden.device[0] = 0;
+  EXPECT_FALSE(placer->decode_actions(PlacetoPlacer::encode_actions(forbidden)).ok());
+}
+
+TEST(Placeto, RepeatsAPlacementThatItImitates) {
+  const World world = random_world(6, 30);
+  const auto placer = placer_of(world, PlacetoOptions{});
+  Rng rng{5, Purpose::kTest};
+  Placement wanted = testing::random_placement(rng, world.graph.num_ops(), world.devices.size());
+  world.constraints.repair(wanted);
+  const auto reached = imitate(*placer, {.placement = wanted, .probability = 0.9, .max_steps = 1000});
+  ASSERT_TRUE(reached.ok());
+  EXPECT_GE(*reached, 0.9);
+  EXPECT_EQ(placer->greedy(), wanted);
+}
+
+/// `lengths.size()` chains of ops side by side behind one source; a copy between devices takes twice an op.
+World fork(const std::vector<std::uint32_t>& lengths, std::size_t gpus) {
+  std::vector<testing::SampleOp> ops;
+  ops.push_back({.name = "source", .output_bytes = {4}, .gpu_us = 1});
+  for (std::uint32_t chain = 0; chain < lengths.size(); ++chain) {
+    for (std::uint32_t i = 0; i < lengths[chain]; ++i) {
+      testing::SampleOp op{.name = "c" + std::to_string(chain) + "." + std::to_string(i)};
+      op.inputs = {{i == 0 ? 0 : static_cast<std::uint32_t>(ops.size()) - 1, 0}};
+      op.gpu_us = 10;
+      op.output_bytes = {20'000};
+      ops.push_back(op);
+    }
+  }
+  return {testing::sample_graph(ops), gpus};
+}
+
+/// Costs to go less their means over the last episodes of the same graph, as the paper's baseline has them:
+/// advantage_t = (ρ(s_T) - ρ(s_t)) - mean.
+class Advantages {
+ public:
+  std::vector<float> of(const std::vector<double>& cost, double start) {
+    std::vector<double> answer;
+    for (std::size_t t = 0; t < cost.size(); ++t)
+      answer.push_back(cost.back() - (t == 0 ? start : cost[t - 1]));
+    std::vector<float> advantage;
+    for (std::size_t t = 0; t < answer.size(); ++t) {
+      double mean = 0;
+      for (const auto& earlier : last_) mean += earlier[t] / static_cast<double>(last_.size());
+      advantage.push_back(static_cast<float>(last_.empty() ? 0 : answer[t] - mean));
+    }
+    last_.push_back(std::move(answer));
+    if (last_.size() > 100) last_.pop_front();
+    return advantage;
+  }
+
+ private:
+  std::deque<std::vector<double>> last_;
+};
+
+/// Trains on all worlds in turn, eight episodes an update. Calls `look(update)` after each; stops if it says
+/// so.
+template <class Look>
+void train(PlacetoPlacer& placer, std::vector<World*> worlds, std::uint64_t updates, Look look) {
+  std::vector<Advantages> advantages(worlds.size());
+  Adam adam{{.clip_norm = 1.25f}};
+  for (std::uint64_t update = 0; update < updates; ++update) {
+    placer.begin_update(update);
+    std::vector<ScoredEpisode> batch;
+    for (std::uint64_t e = 8 * update; e < 8 * update + 8; ++e) {
+      Actions actions = placer.sample(e, update);
+      const std::size_t graph = placer.graph_of(actions);
+      std::vector<double> cost;
+      for (const Placement& placement : *placer.expand(actions))
+        cost.push_back(std::log(worlds[graph]->time_s(placement) / 1e-5));
+      // Every episode of a graph starts alike, so that the start's cost is in the mean as well.
+      auto advantage = advantages[graph].of(cost, 0);
+      batch.push_back({std::move(actions), std::move(advantage)});
+    }
+    placer.parameters().clear_gradients();
+    const auto parts = placer.accumulate_gradient(batch);
+    ASSERT_TRUE(parts.ok());
+    adam.step(placer.parameters(), 1e-3f);
+    placer.end_update(*parts);
+    if (look(update)) return;
+  }
+}
+
+PlacetoOptions learning_options() {
+  PlacetoOptions options;
+  options.network.embedding = 16;
+  options.network.hidden = 32;
+  options.network.rounds = 4;
+  options.objective.entropy = 0.1f;
+  options.entropy_end = 0.005f;
+  options.entropy_updates = 200;
+  return options;
+}
+
+TEST(Placeto, LearnsThePlantedOptimum) {
+  // Two chains of five ops on three devices: of 3^11 placements 12 are best, each chain on a device of its
+  // own and the source with one of them; a chance of one in 14,762. The likeliest placement must be one of
+  // them within 300 updates of 8 episodes of 11 placements.
+  World world = fork({5, 5}, 3);
+  int learned = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const auto placer = placer_of(world, learning_options(), seed);
+    bool found = false;
+    train(*placer, {&world}, 300, [&](std::uint64_t) {
+      found = world.time_s(placer->greedy()) < 52.1e-6;
+      return found;
+    });
+    learned += found ? 1 : 0;
+  }
+  EXPECT_GE(learned, 9);
+}
+
+TEST(Placeto, PlacesGraphsThatItNeverSaw) {
+  World worlds[] = {fork({4, 4}, 2), fork({6, 6}, 2), fork({3, 5, 4}, 2), fork({8}, 2)};
+  const auto placer = *PlacetoPlacer::make(
+      {worlds[0].view(), worlds[1].view(), worlds[2].view(), worlds[3].view()}, learning_options(), 1);
+  train(*placer, {&worlds[0], &worlds[1], &worlds[2], &worlds[3]}, 400, [](std::uint64_t) { return false; });
+  Rng rng{6, Purpose::kTest};
+  double mean_ratio = 0;
+  for (const std::vector<std::uint32_t>& lengths :
+       {std::vector<std::uint32_t>{5, 5}, {7, 6}, {4, 5, 3}, {10}}) {
+    World unseen = fork(lengths, 2);
+    const auto stranger = placer_of(unseen, learning_options(), 2);
+    ASSERT_TRUE(stranger->parameters().load(placer->parameters().bytes()).ok());
+    double random = 0;
+    for (int draw = 0; draw < 100; ++draw)
+      random += unseen.time_s(testing::random_placement(rng, unseen.graph.num_ops(), 2)) / 100;
+    const double ratio = unseen.time_s(stranger->greedy()) / random;
+    EXPECT_LT(ratio, 0.8);
+    mean_ratio += ratio / 4;
+  }
+  EXPECT_LT(mean_ratio, 0.65) << "of a random placement's mean";
+}
+
+TEST(Placeto, TwoTrainingsGiveTheSameBits) {
+  World world = fork({3, 3}, 2);
+  const auto trained = [&] {
+    const auto placer = placer_of(world, small());
+    train(*placer, {&world}, 5, [](std::uint64_t) { return false; });
+    return placer->parameters().sha256();
+  };
+  EXPECT_EQ(trained(), trained());
+}
+
+}  // namespace
+}  // namespace emplace::policy
