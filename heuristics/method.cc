@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "heuristics/anneal.h"
 #include "heuristics/methods.h"
 
 namespace emplace {
@@ -26,11 +27,19 @@ std::span<const Method* const> all_methods() {
   return methods;
 }
 
+std::span<const Method* const> search_methods() {
+  static const Anneal anneal;
+  static const std::array<const Method*, 1> methods{&anneal};
+  return methods;
+}
+
 Result<const Method*> find_method(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Method* method : all_methods()) {
-    if (method->name() == name) return method;
-    names.push_back(method->name());
+  for (const auto& methods : {all_methods(), search_methods()}) {
+    for (const Method* method : methods) {
+      if (method->name() == name) return method;
+      names.push_back(method->name());
+    }
   }
   const std::string_view near = nearest_word(name, names);
   std::string all;

@@ -44,9 +44,11 @@ class Method {
   virtual Result<Found> find(const Problem& problem, Executor& executor) const = 0;
 };
 
-/// All of them, in the order of the comparison table.
+/// Those that answer within a second or two, in the order of the comparison table.
 std::span<const Method* const> all_methods();
-/// Errors (kInvalid): unknown, with the nearest name.
+/// Those that take as long as they are given: asked for by name only.
+std::span<const Method* const> search_methods();
+/// Any of both. Errors (kInvalid): unknown, with the nearest name.
 Result<const Method*> find_method(std::string_view name);
 
 /// Valid before not; then the faster one; among those that do not fit the one with fewer bytes over.
