@@ -93,7 +93,9 @@ void GraphNetworkGradient::add_to(ParameterStore& store) const {
   });
 }
 
-void GraphTrace::begin(const GroupGraph& graph, const AllowedDevices& allowed, const Matrix& features) {
+void GraphTrace::begin(const PackedGraphNetwork& weights, const GroupGraph& graph,
+                       const AllowedDevices& allowed, const Matrix& features) {
+  weights_ = &weights;
   const GraphNetwork& network = weights_->network();
   const std::size_t nodes = graph.size();
   EMPLACE_CHECK(static_cast<std::size_t>(features.cols()) == nodes && features.rows() == network.features(),
@@ -299,34 +301,33 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
   return {log_p, devices};
 }
 
-void GraphTrace::propagate_backward(std::size_t direction, Columns& flow, Columns& into_input,
-                                    GraphNetworkGradient& gradient) {
+void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient& gradient) {
   const auto& pieces = weights_->pieces().directions[direction];
   auto& sums = gradient.pieces_.directions[direction];
   const std::vector<Round>& rounds = rounds_[direction];
   const Eigen::Index e = embedded_.rows;
-  Columns into_sums, into_messages;
+  Columns& flow = into_last_[direction];
   for (std::size_t r = rounds.size() - 1; r > 0; --r) {
     const Round& round = rounds[r];
-    into_sums.zeros(e, round.value.count());
+    into_sums_.zeros(e, round.value.count());
     pieces.update.backward(round.value.count(), round.sum.data.data(), nullptr, flow.data.data(),
-                           into_sums.data.data(), sums.update, scratch_);
+                           into_sums_.data.data(), sums.update, scratch_);
     const Columns& messages = rounds[r - 1].message;
-    into_messages.zeros(e, messages.count());
+    into_messages_.zeros(e, messages.count());
     std::size_t source = 0;
     for (std::size_t version = 0; version < round.node.size(); ++version) {
       const std::uint32_t node = round.node[version];
       const std::size_t degree = (direction == 0 ? graph_->parents(node) : graph_->children(node)).size();
       for (const std::size_t end = source + degree; source < end; ++source)
-        add_column(into_messages.at(round.sources[source]), into_sums.at(version), e);
-      add_column(into_input.at(round.own[version]), flow.at(version), e);
+        add_column(into_messages_.at(round.sources[source]), into_sums_.at(version), e);
+      add_column(into_embedded_.at(round.own[version]), flow.at(version), e);
     }
     const Columns& values = r == 1 ? embedded_ : rounds[r - 1].value;
     flow.zeros(e, values.count());
     pieces.message.backward(values.count(), values.data.data(), messages.data.data(),
-                            into_messages.data.data(), flow.data.data(), sums.message, scratch_);
+                            into_messages_.data.data(), flow.data.data(), sums.message, scratch_);
   }
-  for (std::size_t i = 0; i < flow.data.size(); ++i) into_input.data[i] += flow.data[i];
+  for (std::size_t i = 0; i < flow.data.size(); ++i) into_embedded_.data[i] += flow.data[i];
 }
 
 void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGradient& gradient) {
@@ -347,12 +348,11 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
   pieces.head.front().backward(steps, head_inputs_.data.data(), nullptr, flow.data(), into_head.data(),
                                gradient.pieces_.head.front(), scratch_);
 
-  Columns into_last[2];
   for (std::size_t d = 0; d < pieces.directions.size(); ++d)
-    into_last[d].zeros(e, rounds_[d].back().value.count());
+    into_last_[d].zeros(e, rounds_[d].back().value.count());
   const auto into_node = [&](std::uint32_t upper, std::uint32_t lower, const float* from) {
-    add_column(into_last[0].at(upper), from, e);
-    add_column(into_last[1].at(lower), from + e, e);
+    add_column(into_last_[0].at(upper), from, e);
+    add_column(into_last_[1].at(lower), from + e, e);
   };
   const auto nodes = static_cast<std::uint32_t>(graph_->size());
   for (std::size_t p = 0; p < pools_.size(); ++p) {
@@ -362,22 +362,21 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
     Matrix into_sum(e, steps);
     pieces.pools[p].all.backward(steps, pool.sum.data.data(), nullptr, into_all.data(), into_sum.data(),
                                  sums.all, scratch_);
-    Columns into_each, into_input;
-    into_each.zeros(e, pool.each.count());
+    into_each_.zeros(e, pool.each.count());
     for (std::size_t t = 0; t < nodes_.size(); ++t) {
       const std::span<const Relation> relations = graph_->relations(nodes_[t]);
       for (std::uint32_t other = 0; other < nodes; ++other) {
         if (pool_of(relations[other]) == p)
-          add_column(into_each.at(pooled_[t * nodes + other]),
+          add_column(into_each_.at(pooled_[t * nodes + other]),
                      into_sum.col(static_cast<Eigen::Index>(t)).data(), e);
       }
     }
-    if (passes_messages) into_input.zeros(pool.input.rows, pool.input.count());
+    if (passes_messages) into_input_.zeros(pool.input.rows, pool.input.count());
     pieces.pools[p].each.backward(pool.each.count(), pool.input.data.data(), pool.each.data.data(),
-                                  into_each.data.data(), passes_messages ? into_input.data.data() : nullptr,
+                                  into_each_.data.data(), passes_messages ? into_input_.data.data() : nullptr,
                                   sums.each, scratch_);
     for (std::size_t version = 0; version < pool.made_of_upper.size() && passes_messages; ++version)
-      into_node(pool.made_of_upper[version], pool.made_of_lower[version], into_input.at(version));
+      into_node(pool.made_of_upper[version], pool.made_of_lower[version], into_input_.at(version));
   }
   if (!passes_messages) return;
   for (std::size_t t = 0; t < nodes_.size(); ++t) {
@@ -385,10 +384,9 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
         own_upper_[t], own_lower_[t],
         into_head.col(static_cast<Eigen::Index>(t)).data() + static_cast<Eigen::Index>(pools_.size()) * e);
   }
-  Columns into_embedded;
-  into_embedded.zeros(e, embedded_.count());
-  for (std::size_t d = 0; d < 2; ++d) propagate_backward(d, into_last[d], into_embedded, gradient);
-  pieces.input.front().backward(embedded_.count(), inputs_.data.data(), nullptr, into_embedded.data.data(),
+  into_embedded_.zeros(e, embedded_.count());
+  for (std::size_t d = 0; d < 2; ++d) propagate_backward(d, gradient);
+  pieces.input.front().backward(embedded_.count(), inputs_.data.data(), nullptr, into_embedded_.data.data(),
                                 nullptr, gradient.pieces_.input.front(), scratch_);
 }
 

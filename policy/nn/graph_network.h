@@ -107,14 +107,13 @@ using AllowedDevices = std::vector<std::vector<bool>>;
 /// another. Backward sums the gradients of a version over all its readers before it goes on, and so does the
 /// work of a batched replay in the time of what changed. Bits are those of a whole forward pass of each state
 /// (tested).
-/// Thread: one at a time. Memory: grows with the steps until begin(). `weights`, `graph` and `allowed` must
-/// outlive its use.
+/// Thread: one at a time. Memory: grows with the steps until begin(), and is kept for the next sequence.
 class GraphTrace {
  public:
-  explicit GraphTrace(const PackedGraphNetwork& weights) : weights_{&weights} {}
-
-  /// A new sequence, from `features` [features, nodes]; all that was is forgotten.
-  void begin(const GroupGraph& graph, const AllowedDevices& allowed, const Matrix& features);
+  /// A new sequence, from `features` [features, nodes]; all that was is forgotten. `weights`, `graph` and
+  /// `allowed` must outlive it.
+  void begin(const PackedGraphNetwork& weights, const GroupGraph& graph, const AllowedDevices& allowed,
+             const Matrix& features);
   /// Before the next step `node` has other features. [features]
   void change(std::uint32_t node, std::span<const float> features);
   const Matrix& features() const { return features_; }  ///< [features, nodes] of now
@@ -172,10 +171,10 @@ class GraphTrace {
   std::size_t pool_of(Relation relation) const;
   Versions& last(std::size_t direction);  ///< Current versions after the last round; or of features.
   void gather_embedding(std::uint32_t node, float* to);
-  void propagate_backward(std::size_t direction, Columns& flow, Columns& into_input,
-                          GraphNetworkGradient& gradient);
+  /// From into_last_ of the direction; adds to into_embedded_.
+  void propagate_backward(std::size_t direction, GraphNetworkGradient& gradient);
 
-  const PackedGraphNetwork* weights_;
+  const PackedGraphNetwork* weights_ = nullptr;
   const GroupGraph* graph_ = nullptr;
   const AllowedDevices* allowed_ = nullptr;
   Matrix features_;
@@ -192,6 +191,8 @@ class GraphTrace {
   Columns head_inputs_, logits_, log_p_;  // By step.
   std::vector<std::uint32_t> reached_;    // Nodes within reach of a change, nearest first.
   std::vector<bool> is_reached_;
+  // Gradients on their way back.
+  Columns into_last_[2], into_embedded_, into_sums_, into_messages_, into_each_, into_input_;
   Scratch scratch_;
 };
 

@@ -136,16 +136,21 @@ void affine_strip(Size m, Size k, const float* a, const float* bias, const float
   }
 }
 
+/// The last columns, fewer than a whole tile, together.
+template <int Columns>
+void affine_rest(Size m, Size n, Size k, const float* a, const float* bias, const float* b, Size ldb,
+                 Activation act, const float* gate, float* c) {
+  if (n == Columns) return affine_strip<Columns>(m, k, a, bias, b, ldb, act, gate, c);
+  if constexpr (Columns > 1) affine_rest<Columns - 1>(m, n, k, a, bias, b, ldb, act, gate, c);
+}
+
 void affine(Size m, Size n, Size k, const float* a, const float* bias, const float* b, Size ldb,
             Activation act, const float* gate, float* c) {
-  const auto strip = [&]<int Columns>(Size j) {
-    affine_strip<Columns>(m, k, a, bias, b + j * ldb, ldb, act, gate != nullptr ? gate + j * m : nullptr,
-                          c + j * m);
-  };
+  const auto open = [&](Size j) { return gate != nullptr ? gate + j * m : nullptr; };
   Size j = 0;
-  for (; j + kColumns <= n; j += kColumns) strip.template operator()<kColumns>(j);
-  for (; j + 4 <= n; j += 4) strip.template operator()<4>(j);
-  for (; j < n; ++j) strip.template operator()<1>(j);
+  for (; j + kColumns <= n; j += kColumns)
+    affine_strip<kColumns>(m, k, a, bias, b + j * ldb, ldb, act, open(j), c + j * m);
+  if (j < n) affine_rest<kColumns - 1>(m, n - j, k, a, bias, b + j * ldb, ldb, act, open(j), c + j * m);
 }
 
 void attend(Size rows, Size groups, const float* keys, const float* query, const float* v, float* scores) {

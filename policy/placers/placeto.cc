@@ -146,12 +146,13 @@ Result<EpisodeStart> parse_episode_start(std::string_view name) {
 class PlacetoPlacer::Walk {
  public:
   /// The trace begins anew after every `together` steps.
-  Walk(const Task& task, std::span<const std::uint8_t> start, std::size_t together, GraphTrace& trace)
-      : task_{task}, together_{together}, trace_{trace} {
+  Walk(const PackedGraphNetwork& weights, const Task& task, std::span<const std::uint8_t> start,
+       std::size_t together, GraphTrace& trace)
+      : weights_{weights}, task_{task}, together_{together}, trace_{trace} {
     Matrix features = task.features;
     for (std::size_t node = 0; node < start.size(); ++node)
       features(kDevices + start[node], static_cast<Eigen::Index>(node)) = 1;
-    trace_.begin(task.nodes, task.allowed, features);
+    trace_.begin(weights, task.nodes, task.allowed, features);
   }
 
   /// log q [devices] at the next step, which visits `node`; valid until take().
@@ -161,7 +162,8 @@ class PlacetoPlacer::Walk {
       for (std::uint32_t other = 0; other < task_.nodes.size(); ++other)
         edit(other, [&](auto& column) { column[visited_row()] = 0; });
     }
-    if (trace_.steps() == together_) trace_.begin(task_.nodes, task_.allowed, Matrix(trace_.features()));
+    if (trace_.steps() == together_)
+      trace_.begin(weights_, task_.nodes, task_.allowed, Matrix(trace_.features()));
     node_ = node;
     edit(node, [&](auto& column) { column[current_row()] = 1; });
     return trace_.step(node);
@@ -189,12 +191,29 @@ class PlacetoPlacer::Walk {
     trace_.change(node, {column.data(), static_cast<std::size_t>(column.size())});
   }
 
+  const PackedGraphNetwork& weights_;
   const Task& task_;
   const std::size_t together_;
   GraphTrace& trace_;
   std::size_t step_ = 0;
   std::uint32_t node_ = 0;
 };
+
+PlacetoPlacer::TracePool::Loan PlacetoPlacer::TracePool::borrow() {
+  std::unique_ptr<GraphTrace> trace;
+  {
+    const std::scoped_lock lock{mutex_};
+    if (!at_rest_.empty()) {
+      trace = std::move(at_rest_.back());
+      at_rest_.pop_back();
+    }
+  }
+  if (!trace) trace = std::make_unique<GraphTrace>();
+  return {trace.release(), [this](GraphTrace* back) {
+            const std::scoped_lock lock{mutex_};
+            at_rest_.emplace_back(back);
+          }};
+}
 
 Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGraph> graphs,
                                                            PlacetoOptions options, std::uint64_t seed) {
@@ -296,14 +315,14 @@ Actions PlacetoPlacer::sample(std::uint64_t episode, std::uint64_t /*update*/) c
   }
 
   const PackedGraphNetwork weights{network_, store_};
-  GraphTrace trace{weights};
-  Walk walk{task, choice.start, kDrawnTogether, trace};
+  const TracePool::Loan trace = traces_.borrow();
+  Walk walk{weights, task, choice.start, kDrawnTogether, *trace};
   for (const std::uint16_t node : choice.node) {
     const std::span<const float> log_p = walk.look(node);
     if (options_.objective.needs_behaviour())
-      choice.behaviour.insert(choice.behaviour.end(), log_p.begin(), log_p.end());
+      choice.decisions.log_q.insert(choice.decisions.log_q.end(), log_p.begin(), log_p.end());
     const std::size_t device = draw(log_p, rng.uniform());
-    choice.device.push_back(static_cast<std::uint8_t>(device));
+    choice.decisions.devices.push_back(static_cast<std::uint8_t>(device));
     walk.take(device);
   }
   return encode_actions(choice);
@@ -312,8 +331,8 @@ Actions PlacetoPlacer::sample(std::uint64_t episode, std::uint64_t /*update*/) c
 Placement PlacetoPlacer::greedy_of(std::size_t graph) const {
   const Task& task = tasks_[graph];
   const PackedGraphNetwork weights{network_, store_};
-  GraphTrace trace{weights};
-  Walk walk{task, task.start, kDrawnTogether, trace};
+  const TracePool::Loan trace = traces_.borrow();
+  Walk walk{weights, task, task.start, kDrawnTogether, *trace};
   std::vector<std::uint32_t> order(task.nodes.order().begin(), task.nodes.order().end());
   if (options_.traversal == Traversal::kReversed) std::reverse(order.begin(), order.end());
   std::vector<std::uint8_t> device_of_group = task.start;
@@ -339,7 +358,7 @@ Result<std::vector<Placement>> PlacetoPlacer::expand(const Actions& actions) con
   std::vector<Placement> placements;
   placements.reserve(choice->node.size());
   for (std::size_t t = 0; t < choice->node.size(); ++t) {
-    device_of_group[choice->node[t]] = choice->device[t];
+    device_of_group[choice->node[t]] = choice->decisions.devices[t];
     Placement& placement = placements.emplace_back();
     placement.reserve(task.view.graph->num_ops());
     for (const std::uint32_t group : task.view.grouping.group_of_op)
@@ -358,10 +377,10 @@ void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantage
   GraphTrace& trace = learning.trace;
   // Calls `at_end(first step)` whenever the trace holds all that it will of the steps since then.
   const auto replay = [&](auto at_step, auto at_end) {
-    Walk walk{task, choice.start, kLearnedTogether, trace};
+    Walk walk{learning.weights, task, choice.start, kLearnedTogether, trace};
     for (std::size_t t = 0; t < steps; ++t) {
       at_step(t, walk.look(choice.node[t]));
-      walk.take(choice.device[t]);
+      walk.take(choice.decisions.devices[t]);
       if (trace.steps() == kLearnedTogether || t + 1 == steps)
         at_end(static_cast<Eigen::Index>(t + 1 - trace.steps()));
     }
@@ -373,9 +392,9 @@ void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantage
       },
       [](Eigen::Index) {});
   Trajectories seen{.count = 1, .stages = steps, .log_p = &log_p};
-  seen.chosen = choice.device;
+  seen.chosen = choice.decisions.devices;
   seen.advantage = advantages;
-  seen.behaviour = choice.behaviour;
+  seen.behaviour = choice.decisions.log_q;
   Matrix seed = Matrix::Zero(log_p.rows(), log_p.cols());
   const LossParts part = add_objective_gradient(objective, beta_, seen, scale, seed);
   parts.log_probability += static_cast<double>(scale) * part.log_probability;
@@ -397,11 +416,8 @@ Result<LossParts> PlacetoPlacer::accumulate_gradient(std::span<const ScoredEpiso
   for (const ScoredEpisode& episode : episodes) {
     auto choice = decode_actions(episode.actions);
     if (!choice) return choice.error();
-    if (episode.advantages.size() != choice->device.size())
+    if (episode.advantages.size() != choice->decisions.devices.size())
       return invalid("episode", "has another number of placements than advantages");
-    if (options_.objective.needs_behaviour() && choice->behaviour.empty())
-      return invalid("episode", "lacks the probabilities that it was drawn with",
-                     "draw it with the objective that learns from it");
     choices.push_back(*std::move(choice));
   }
   ObjectiveOptions objective = options_.objective;
@@ -427,7 +443,7 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
       if (!task.may_use(node, wanted[node]))
         return invalid("placement", "puts most of a group where some of it may not be");
       choice.node.push_back(static_cast<std::uint16_t>(node));
-      choice.device.push_back(wanted[node]);
+      choice.decisions.devices.push_back(wanted[node]);
     }
   }
   const std::vector<float> advantages(choice.node.size(), -1.0f / static_cast<float>(choice.node.size()));
@@ -458,79 +474,65 @@ std::size_t PlacetoPlacer::graph_of(const Actions& actions) const {
 
 Matrix PlacetoPlacer::log_probabilities(const Choice& choice) const {
   const PackedGraphNetwork weights{network_, store_};
-  GraphTrace trace{weights};
-  Walk walk{tasks_[choice.graph], choice.start, kDrawnTogether, trace};
+  const TracePool::Loan trace = traces_.borrow();
+  Walk walk{weights, tasks_[choice.graph], choice.start, kDrawnTogether, *trace};
   Matrix log_p(static_cast<Eigen::Index>(num_devices()), static_cast<Eigen::Index>(choice.node.size()));
   for (std::size_t t = 0; t < choice.node.size(); ++t) {
     const std::span<const float> now = walk.look(choice.node[t]);
     std::copy(now.begin(), now.end(), log_p.col(static_cast<Eigen::Index>(t)).data());
-    walk.take(choice.device[t]);
+    walk.take(choice.decisions.devices[t]);
   }
   return log_p;
 }
 
 Actions PlacetoPlacer::encode_actions(const Choice& choice) {
-  // [u32 graph, groups, steps, floats][u8 start …][u16 node …][u8 device …][f32 log q …], little-endian.
-  const std::uint32_t sizes[4] = {choice.graph, static_cast<std::uint32_t>(choice.start.size()),
-                                  static_cast<std::uint32_t>(choice.node.size()),
-                                  static_cast<std::uint32_t>(choice.behaviour.size())};
+  // [u32 graph, groups][u8 start …][u16 node …][decisions], little-endian.
+  const std::uint32_t sizes[2] = {choice.graph, static_cast<std::uint32_t>(choice.start.size())};
   Actions actions;
-  actions.bytes.resize(sizeof sizes + choice.start.size() + 2 * choice.node.size() + choice.device.size() +
-                       sizeof(float) * choice.behaviour.size());
-  std::byte* at = actions.bytes.data();
-  const auto append = [&](const auto* data, std::size_t count) {
-    if (count > 0) std::memcpy(at, data, count * sizeof *data);
-    at += count * sizeof *data;
-  };
-  append(sizes, 4);
-  append(choice.start.data(), choice.start.size());
-  append(choice.node.data(), choice.node.size());
-  append(choice.device.data(), choice.device.size());
-  append(choice.behaviour.data(), choice.behaviour.size());
+  actions.bytes.resize(sizeof sizes + choice.start.size() + 2 * choice.node.size());
+  std::byte* const at = actions.bytes.data();
+  std::memcpy(at, sizes, sizeof sizes);
+  std::memcpy(at + sizeof sizes, choice.start.data(), choice.start.size());
+  std::memcpy(at + sizeof sizes + choice.start.size(), choice.node.data(), 2 * choice.node.size());
+  append_decisions(choice.decisions, actions.bytes);
   return actions;
 }
 
 Result<PlacetoPlacer::Choice> PlacetoPlacer::decode_actions(const Actions& actions) const {
-  const Error foreign = invalid("actions", "are not of this policy");
-  std::uint32_t sizes[4] = {};
-  if (actions.bytes.size() < sizeof sizes) return foreign;
+  const auto foreign = [](const char* why) { return invalid("actions", why); };
+  std::uint32_t sizes[2] = {};
+  if (actions.bytes.size() < sizeof sizes) return foreign("are cut short");
   std::memcpy(sizes, actions.bytes.data(), sizeof sizes);
-  const auto [graph, groups, steps, floats] = sizes;
-  if (graph >= tasks_.size()) return foreign;
+  const auto [graph, groups] = sizes;
+  if (graph >= tasks_.size()) return foreign("are of a graph that is not there");
   const Task& task = tasks_[graph];
-  if (groups != task.nodes.size() || steps != options_.rounds_per_episode * groups ||
-      (floats != 0 && floats != steps * num_devices()) ||
-      actions.bytes.size() != sizeof sizes + groups + 3 * std::size_t{steps} + 4 * std::size_t{floats}) {
-    return foreign;
-  }
+  if (groups != task.nodes.size()) return foreign("are of another number of groups");
+  const std::size_t steps = options_.rounds_per_episode * groups, head = sizeof sizes + groups + 2 * steps;
+  if (actions.bytes.size() < head) return foreign("are cut short");
   Choice choice;
   choice.graph = graph;
-  const std::byte* at = actions.bytes.data() + sizeof sizes;
-  const auto take = [&](auto& to, std::size_t count) {
-    to.resize(count);
-    if (count > 0) std::memcpy(to.data(), at, count * sizeof to[0]);
-    at += count * sizeof to[0];
-  };
-  take(choice.start, groups);
-  take(choice.node, steps);
-  take(choice.device, steps);
-  take(choice.behaviour, floats);
+  choice.start.resize(groups);
+  choice.node.resize(steps);
+  std::memcpy(choice.start.data(), actions.bytes.data() + sizeof sizes, groups);
+  std::memcpy(choice.node.data(), actions.bytes.data() + sizeof sizes + groups, 2 * steps);
+  auto decisions = read_decisions(
+      std::span{actions.bytes}.subspan(head),
+      {.stages = steps, .devices = num_devices(), .behaviour = options_.objective.needs_behaviour()});
+  if (!decisions) return decisions.error();
+  choice.decisions = *std::move(decisions);
+  if (choice.decisions.devices.size() != steps) return foreign("are more than one episode");
   for (std::size_t node = 0; node < groups; ++node) {
-    if (choice.start[node] >= num_devices() || !task.may_use(node, choice.start[node])) return foreign;
+    if (choice.start[node] >= num_devices() || !task.may_use(node, choice.start[node]))
+      return foreign("start where a group may not be");
   }
   std::vector<bool> visited;
   for (std::size_t t = 0; t < steps; ++t) {
     if (t % groups == 0) visited.assign(groups, false);
     const std::uint16_t node = choice.node[t];
-    if (node >= groups || visited[node] || choice.device[t] >= num_devices() ||
-        !task.may_use(node, choice.device[t])) {
-      return foreign;
-    }
+    if (node >= groups || visited[node]) return foreign("do not visit every group in every round");
+    if (!task.may_use(node, choice.decisions.devices[t])) return foreign("put a group where it may not be");
     visited[node] = true;
   }
-  const bool finite = std::all_of(choice.behaviour.begin(), choice.behaviour.end(),
-                                  [](float value) { return std::isfinite(value) && value <= 1e-3f; });
-  if (!finite) return foreign;
   return choice;
 }
 

@@ -8,13 +8,16 @@
 /// placement t is that of s_{t+1}, and the advantage of step t says what a_t is answerable for.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "graph/grouping.h"
 #include "placement/cost_model.h"
 #include "placement/placement.h"
+#include "policy/decisions.h"
 #include "policy/group_graph.h"
 #include "policy/nn/graph_network.h"
 #include "policy/objective/objective.h"
@@ -93,13 +96,12 @@ class PlacetoPlacer final : public Placer {
   /// One episode's choices, as Actions carries them.
   struct Choice {
     std::uint32_t graph = 0;
-    std::vector<std::uint8_t> start;   ///< [groups]
-    std::vector<std::uint16_t> node;   ///< [steps] the group visited
-    std::vector<std::uint8_t> device;  ///< [steps] where it went
-    std::vector<float> behaviour;      ///< [devices, steps] column-major log q; empty unless needed.
+    std::vector<std::uint8_t> start;  ///< [groups]
+    std::vector<std::uint16_t> node;  ///< [steps] the group visited
+    Decisions decisions;              ///< Where it went: one placement of so many stages.
   };
   /// Errors (kInvalid): not this policy's: sizes, numbers out of range, a round that misses a group, a device
-  /// that a group may not use.
+  /// that a group may not use, log q missing where the objective needs it.
   Result<Choice> decode_actions(const Actions& actions) const;
   static Actions encode_actions(const Choice& choice);
   /// [devices, steps] log-probabilities of now along an episode. @pre decode_actions() gave it.
@@ -120,13 +122,23 @@ class PlacetoPlacer final : public Placer {
   };
   class Walk;
 
+  /// Traces at rest: a trace's memory is worth keeping, and many threads may draw. Thread: any.
+  class TracePool {
+   public:
+    using Loan = std::unique_ptr<GraphTrace, std::function<void(GraphTrace*)>>;
+    Loan borrow();  ///< Back when it goes out of scope; the pool must outlive it.
+
+   private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<GraphTrace>> at_rest_;  // Under the mutex.
+  };
   /// What an update works with.
   struct Learning {
-    explicit Learning(const PlacetoPlacer& placer)
-        : weights{placer.network_, placer.store_}, gradient{weights}, trace{weights} {}
+    explicit Learning(PlacetoPlacer& placer)
+        : weights{placer.network_, placer.store_}, gradient{weights}, trace{placer.learning_trace_} {}
     PackedGraphNetwork weights;
     GraphNetworkGradient gradient;
-    GraphTrace trace;
+    GraphTrace& trace;
   };
 
   PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed);
@@ -141,7 +153,9 @@ class PlacetoPlacer final : public Placer {
   const std::uint64_t seed_;
   ParameterStore store_;
   const GraphNetwork network_;
+  mutable TracePool traces_;
   // Learning only.
+  GraphTrace learning_trace_;
   float entropy_, beta_;
 };
 

@@ -56,9 +56,9 @@ struct Sequence {
   std::vector<std::uint32_t> at;
 };
 
-void run(GraphTrace& trace, const GroupGraph& graph, const AllowedDevices& allowed,
-         const Sequence& sequence) {
-  trace.begin(graph, allowed, sequence.states.front());
+void run(GraphTrace& trace, const PackedGraphNetwork& weights, const GroupGraph& graph,
+         const AllowedDevices& allowed, const Sequence& sequence) {
+  trace.begin(weights, graph, allowed, sequence.states.front());
   for (std::size_t t = 0; t < sequence.at.size(); ++t) {
     for (const std::uint32_t node : sequence.changed[t]) {
       trace.change(
@@ -89,10 +89,10 @@ TEST(GraphNetwork, AStepEqualsAWholeForwardPassBitForBit) {
     const Net net{{.aggregator = aggregator}, 9, 5};
     const Sequence sequence{40, 9, 60, 2};
     const PackedGraphNetwork weights{net.network, net.store};
-    GraphTrace trace{weights}, whole{weights};
-    run(trace, graph, {}, sequence);
+    GraphTrace trace, whole;
+    run(trace, weights, graph, {}, sequence);
     for (std::size_t t = 0; t < sequence.at.size(); ++t) {
-      whole.begin(graph, {}, sequence.states[t]);
+      whole.begin(weights, graph, {}, sequence.states[t]);
       const std::span<const float> log_p = whole.step(sequence.at[t]);
       for (Eigen::Index d = 0; d < 5; ++d) {
         ASSERT_EQ(trace.log_p()(d, static_cast<Eigen::Index>(t)), log_p[static_cast<std::size_t>(d)])
@@ -161,10 +161,10 @@ TEST(GraphNetwork, ValuesAndGradientsEqualPyTorch) {
       allowed[i / static_cast<std::size_t>(devices)].push_back(rows.at("allowed")[0][i] != 0);
 
     const PackedGraphNetwork weights{network, store};
-    GraphTrace trace{weights};
+    GraphTrace trace;
     for (Eigen::Index t = 0; t < steps; ++t) {
       const Matrix state = matrix(rows.at("state")[static_cast<std::size_t>(t)], features, nodes);
-      if (t == 0) trace.begin(graph, allowed, state);
+      if (t == 0) trace.begin(weights, graph, allowed, state);
       for (Eigen::Index node = 0; node < nodes; ++node) {
         if (state.col(node) == trace.features().col(node)) continue;
         trace.change(static_cast<std::uint32_t>(node),
@@ -287,8 +287,8 @@ TEST(GraphNetwork, AtThePapersSizesEqualsAPlainBatchedReplay) {
   const Sequence sequence{23, 9, 31, 6};
   const Matrix seed = Sequence::random_columns(rng, 5, 31) - Matrix::Constant(5, 31, 0.5f);
   const PackedGraphNetwork weights{net.network, net.store};
-  GraphTrace trace{weights};
-  run(trace, graph, {}, sequence);
+  GraphTrace trace;
+  run(trace, weights, graph, {}, sequence);
   GraphNetworkGradient gradient{weights};
   trace.backward(seed, gradient);
   gradient.add_to(net.store);
@@ -325,8 +325,8 @@ bool agrees(float analytic, float& at, float step, Value value) {
 double weighted(const Net& net, const GroupGraph& graph, const AllowedDevices& allowed,
                 const Sequence& sequence, const Matrix& seed) {
   const PackedGraphNetwork weights{net.network, net.store};
-  GraphTrace trace{weights};
-  run(trace, graph, allowed, sequence);
+  GraphTrace trace;
+  run(trace, weights, graph, allowed, sequence);
   double sum = 0;
   for (Eigen::Index i = 0; i < seed.size(); ++i)
     sum += static_cast<double>(seed.data()[i]) * trace.log_p().data()[i];
@@ -346,8 +346,8 @@ TEST(GraphNetwork, GradientsEqualFiniteDifferences) {
       if (sequence.at[static_cast<std::size_t>(t)] == 4) seed(1, t) = 0;
     }
     const PackedGraphNetwork weights{net.network, net.store};
-    GraphTrace trace{weights};
-    run(trace, graph, allowed, sequence);
+    GraphTrace trace;
+    run(trace, weights, graph, allowed, sequence);
     GraphNetworkGradient gradient{weights};
     trace.backward(seed, gradient);
     gradient.add_to(net.store);

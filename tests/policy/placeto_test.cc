@@ -99,7 +99,7 @@ TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
     EXPECT_TRUE(world.constraints.check(world.graph, world.devices, placements[t]).ok());
     for (std::size_t op = 0; op < world.graph.num_ops(); ++op) {
       if (grouping.group_of_op[op] == choice.node[t]) {
-        EXPECT_EQ(index(placements[t][op]), choice.device[t]);
+        EXPECT_EQ(index(placements[t][op]), choice.decisions.devices[t]);
       } else if (t > 0) {
         EXPECT_EQ(placements[t][op], placements[t - 1][op]);
       }
@@ -131,9 +131,9 @@ TEST(Placeto, WhatWasDrawnIsWhatIsReplayedBitForBit) {
   const auto choice = *placer->decode_actions(actions);
   ASSERT_GT(choice.node.size(), 256u);
   const Matrix replayed = placer->log_probabilities(choice);
-  ASSERT_EQ(choice.behaviour.size(), static_cast<std::size_t>(replayed.size()));
-  EXPECT_EQ(0,
-            std::memcmp(choice.behaviour.data(), replayed.data(), sizeof(float) * choice.behaviour.size()));
+  ASSERT_EQ(choice.decisions.log_q.size(), static_cast<std::size_t>(replayed.size()));
+  EXPECT_EQ(0, std::memcmp(choice.decisions.log_q.data(), replayed.data(),
+                           sizeof(float) * choice.decisions.log_q.size()));
   // And what learning sees: a policy does not diverge from itself, to the last bit.
   const ScoredEpisode episode{actions, std::vector<float>(choice.node.size(), 1.0f)};
   const auto parts = placer->accumulate_gradient({&episode, 1});
@@ -309,16 +309,16 @@ TEST(Placeto, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
     const auto choice = *placer->decode_actions(placer->sample(e, 0));
     for (std::size_t t = 0; t < choice.node.size(); ++t) {
       if (choice.node[t] % 4 == 0) {
-        EXPECT_EQ(choice.device[t], 2);
+        EXPECT_EQ(choice.decisions.devices[t], 2);
         EXPECT_EQ(choice.start[choice.node[t]], 2);
       } else {
-        elsewhere += choice.device[t] != 2 ? 1 : 0;
+        elsewhere += choice.decisions.devices[t] != 2 ? 1 : 0;
       }
     }
   }
   EXPECT_GT(elsewhere, 60) << "the other groups are free";
   auto forbidden = *placer->decode_actions(placer->sample(0, 0));
-  forbidden.device[0] = 0;
+  forbidden.decisions.devices[0] = 0;
   EXPECT_FALSE(placer->decode_actions(PlacetoPlacer::encode_actions(forbidden)).ok());
 }
 
