@@ -99,7 +99,7 @@ void BM_GraphTrace(benchmark::State& state) {
   for (auto _ : state) {
     const policy::PackedGraphNetwork weights{network, store};
     policy::GraphNetworkGradient gradient{weights};
-    trace.begin(weights, graph, {}, features);
+    trace.begin(weights, graph, nullptr, features);
     std::uint32_t before = graph.order().front();
     for (const std::uint32_t node : graph.order()) {
       // As in an episode: the node before and the node at hand.

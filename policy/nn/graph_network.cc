@@ -94,15 +94,16 @@ void GraphNetworkGradient::add_to(ParameterStore& store) const {
 }
 
 void GraphTrace::begin(const PackedGraphNetwork& weights, const GroupGraph& graph,
-                       const AllowedDevices& allowed, const Matrix& features) {
+                       const AllowedDevices* allowed, const Matrix& features) {
   weights_ = &weights;
   const GraphNetwork& network = weights_->network();
   const std::size_t nodes = graph.size();
   EMPLACE_CHECK(static_cast<std::size_t>(features.cols()) == nodes && features.rows() == network.features(),
                 "features of every node");
-  EMPLACE_CHECK(allowed.empty() || allowed.size() == nodes, "allowed devices of every node");
+  EMPLACE_CHECK(allowed == nullptr || allowed->empty() || allowed->size() == nodes,
+                "allowed devices of every node");
   graph_ = &graph;
-  allowed_ = &allowed;
+  allowed_ = allowed != nullptr && !allowed->empty() ? allowed : nullptr;
   features_ = features;
   const Eigen::Index e = network.options().embedding;
   const auto& pieces = weights_->pieces();
@@ -292,7 +293,7 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
     log_p[d] = logits[d];
   }
   const auto devices = static_cast<std::size_t>(log_p_.rows);
-  const auto may_use = [&](std::size_t d) { return allowed_->empty() || (*allowed_)[node][d]; };
+  const auto may_use = [&](std::size_t d) { return allowed_ == nullptr || (*allowed_)[node][d]; };
   float peak = kForbidden, total = 0;
   for (std::size_t d = 0; d < devices; ++d) peak = may_use(d) ? std::max(peak, log_p[d]) : peak;
   for (std::size_t d = 0; d < devices; ++d) total += may_use(d) ? std::exp(log_p[d] - peak) : 0.0f;

@@ -111,8 +111,8 @@ using AllowedDevices = std::vector<std::vector<bool>>;
 class GraphTrace {
  public:
   /// A new sequence, from `features` [features, nodes]; all that was is forgotten. `weights`, `graph` and
-  /// `allowed` must outlive it.
-  void begin(const PackedGraphNetwork& weights, const GroupGraph& graph, const AllowedDevices& allowed,
+  /// `allowed` (null: all) must outlive it.
+  void begin(const PackedGraphNetwork& weights, const GroupGraph& graph, const AllowedDevices* allowed,
              const Matrix& features);
   /// Before the next step `node` has other features. [features]
   void change(std::uint32_t node, std::span<const float> features);

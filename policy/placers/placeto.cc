@@ -152,7 +152,7 @@ class PlacetoPlacer::Walk {
     Matrix features = task.features;
     for (std::size_t node = 0; node < start.size(); ++node)
       features(kDevices + start[node], static_cast<Eigen::Index>(node)) = 1;
-    trace_.begin(weights, task.nodes, task.allowed, features);
+    trace_.begin(weights, task.nodes, &task.allowed, features);
   }
 
   /// log q [devices] at the next step, which visits `node`; valid until take().
@@ -163,7 +163,7 @@ class PlacetoPlacer::Walk {
         edit(other, [&](auto& column) { column[visited_row()] = 0; });
     }
     if (trace_.steps() == together_)
-      trace_.begin(weights_, task_.nodes, task_.allowed, Matrix(trace_.features()));
+      trace_.begin(weights_, task_.nodes, &task_.allowed, Matrix(trace_.features()));
     node_ = node;
     edit(node, [&](auto& column) { column[current_row()] = 1; });
     return trace_.step(node);

@@ -57,7 +57,7 @@ struct Sequence {
 };
 
 void run(GraphTrace& trace, const PackedGraphNetwork& weights, const GroupGraph& graph,
-         const AllowedDevices& allowed, const Sequence& sequence) {
+         const AllowedDevices* allowed, const Sequence& sequence) {
   trace.begin(weights, graph, allowed, sequence.states.front());
   for (std::size_t t = 0; t < sequence.at.size(); ++t) {
     for (const std::uint32_t node : sequence.changed[t]) {
@@ -90,9 +90,9 @@ TEST(GraphNetwork, AStepEqualsAWholeForwardPassBitForBit) {
     const Sequence sequence{40, 9, 60, 2};
     const PackedGraphNetwork weights{net.network, net.store};
     GraphTrace trace, whole;
-    run(trace, weights, graph, {}, sequence);
+    run(trace, weights, graph, nullptr, sequence);
     for (std::size_t t = 0; t < sequence.at.size(); ++t) {
-      whole.begin(weights, graph, {}, sequence.states[t]);
+      whole.begin(weights, graph, nullptr, sequence.states[t]);
       const std::span<const float> log_p = whole.step(sequence.at[t]);
       for (Eigen::Index d = 0; d < 5; ++d) {
         ASSERT_EQ(trace.log_p()(d, static_cast<Eigen::Index>(t)), log_p[static_cast<std::size_t>(d)])
@@ -164,7 +164,7 @@ TEST(GraphNetwork, ValuesAndGradientsEqualPyTorch) {
     GraphTrace trace;
     for (Eigen::Index t = 0; t < steps; ++t) {
       const Matrix state = matrix(rows.at("state")[static_cast<std::size_t>(t)], features, nodes);
-      if (t == 0) trace.begin(weights, graph, allowed, state);
+      if (t == 0) trace.begin(weights, graph, &allowed, state);
       for (Eigen::Index node = 0; node < nodes; ++node) {
         if (state.col(node) == trace.features().col(node)) continue;
         trace.change(static_cast<std::uint32_t>(node),
@@ -288,7 +288,7 @@ TEST(GraphNetwork, AtThePapersSizesEqualsAPlainBatchedReplay) {
   const Matrix seed = Sequence::random_columns(rng, 5, 31) - Matrix::Constant(5, 31, 0.5f);
   const PackedGraphNetwork weights{net.network, net.store};
   GraphTrace trace;
-  run(trace, weights, graph, {}, sequence);
+  run(trace, weights, graph, nullptr, sequence);
   GraphNetworkGradient gradient{weights};
   trace.backward(seed, gradient);
   gradient.add_to(net.store);
@@ -322,7 +322,7 @@ bool agrees(float analytic, float& at, float step, Value value) {
   return std::abs(static_cast<double>(analytic) - numeric) <= kink + 1e-2 * std::max(1.0, std::abs(numeric));
 }
 
-double weighted(const Net& net, const GroupGraph& graph, const AllowedDevices& allowed,
+double weighted(const Net& net, const GroupGraph& graph, const AllowedDevices* allowed,
                 const Sequence& sequence, const Matrix& seed) {
   const PackedGraphNetwork weights{net.network, net.store};
   GraphTrace trace;
@@ -347,14 +347,14 @@ TEST(GraphNetwork, GradientsEqualFiniteDifferences) {
     }
     const PackedGraphNetwork weights{net.network, net.store};
     GraphTrace trace;
-    run(trace, weights, graph, allowed, sequence);
+    run(trace, weights, graph, &allowed, sequence);
     GraphNetworkGradient gradient{weights};
     trace.backward(seed, gradient);
     gradient.add_to(net.store);
     int wrong = 0;
     for (std::size_t i = 0; i < net.store.size(); ++i) {
       wrong += agrees(net.store.gradients()[i], net.store.values()[i], 1e-3f,
-                      [&] { return weighted(net, graph, allowed, sequence, seed); })
+                      [&] { return weighted(net, graph, &allowed, sequence, seed); })
                    ? 0
                    : 1;
     }
