@@ -100,6 +100,7 @@ void each_field(Config& c, Visit visit) {
   visit("policy", "embedding", c.policy.embedding, "Placeto: size of a node's embedding.");
   visit("policy", "rounds", c.policy.rounds, "Placeto: rounds of message passing. Paper: 8.");
   visit("policy", "passes", c.policy.passes, "Placeto: how often an episode visits each node.");
+  visit("policy", "threads", c.policy.threads, "For one gradient; the bits do not depend on it.");
   visit("policy", "initial", c.policy.initial,
         "Placeto: where an episode starts: \"single\" (all on the first GPU) or \"random\".");
   visit("policy", "scaled_features", c.policy.scaled_features,
@@ -319,6 +320,7 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("policy.layers", c.policy.layers, 1),
         at_least("policy.rounds", c.policy.rounds, 1),
         at_least("policy.passes", c.policy.passes, 1),
+        at_least("policy.threads", c.policy.threads, 1),
         at_least("policy.embedding", c.policy.embedding, 1),
         at_least("reward.baseline_window", c.reward.baseline_window, 1),
         one_of("executor.kind", c.executor.kind, {"sim", "fake"}),

@@ -90,7 +90,7 @@ void tuned(RunConfig& c) {
   }
   c.policy.groups = 64;
   c.policy.hidden = 64;
-  c.policy.learning_rate = 0.005;
+  c.policy.learning_rate = 0.0025;
   c.policy.sees_group = true;
   c.policy.start_at_scopes = true;
   c.policy.grouper_scale = 0.02;

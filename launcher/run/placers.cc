@@ -11,6 +11,8 @@
 #include "policy/objective/objective.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/random_placer.h"
+#include "policy/placers/sequence.h"
+#include "policy/placers/simple_planner.h"
 #include "record/run_db.h"
 
 namespace emplace::launcher {
@@ -32,20 +34,33 @@ Grouping grouping_of(const RunConfig& config, const TaskGraph& task) {
   return merge_small_groups(task.graph, grouping, sum_by_group(grouping, op_weights(problem)), wanted);
 }
 
-/// The scope groups that a Grouper may start at, and which of them share a row of the table.
-policy::HierarchicalStart scope_start(const RunConfig& config, const TaskGraph& task) {
-  const Grouping grouping = grouping_of(config, task);
-  policy::HierarchicalStart start;
-  start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
-  if (!config.policy.share_time_steps) return start;
+policy::OpFeatureOptions feature_options(const RunConfig& config) {
+  const RunConfig::Policy& p = config.policy;
+  return {p.vocabulary, p.feature_outputs, p.feature_dims, p.feature_neighbours, p.scaled_features};
+}
+
+policy::ObjectiveOptions objective_options(const RunConfig& config) {
+  const RunConfig::Policy& p = config.policy;
+  return {policy::parse_objective(p.objective).value(),
+          static_cast<float>(p.entropy),
+          static_cast<float>(p.beta),
+          static_cast<float>(p.kl_target),
+          static_cast<float>(p.clip),
+          static_cast<float>(p.max_weight)};
+}
+
+/// [wanted] groups of one scope in different time steps have one label; empty if they do not share any.
+std::vector<std::uint16_t> labels_of(const RunConfig& config, const Grouping& grouping, std::size_t wanted) {
+  std::vector<std::uint16_t> label_of_group;
   std::map<std::string, std::uint16_t> number;
-  for (std::size_t g = 0; g < config.policy.groups; ++g) {
-    const std::string label =
-        g < grouping.labels.size() ? without_time_steps(grouping.labels[g]) : std::string{"(unused)"};
-    start.label_of_group.push_back(
+  for (std::size_t g = 0; g < wanted && config.policy.share_time_steps; ++g) {
+    // A group without a scope of its own shares nothing.
+    const std::string scope = g < grouping.labels.size() ? grouping.labels[g] : std::string{};
+    const std::string label = scope.empty() ? "(" + std::to_string(g) + ")" : without_time_steps(scope);
+    label_of_group.push_back(
         number.try_emplace(label, static_cast<std::uint16_t>(number.size())).first->second);
   }
-  return start;
+  return label_of_group;
 }
 
 policy::HierarchicalOptions hierarchical_options(const RunConfig& config, bool from_baseline) {
@@ -60,26 +75,82 @@ policy::HierarchicalOptions hierarchical_options(const RunConfig& config, bool f
   o.temperature = static_cast<float>(p.temperature);
   o.noise = static_cast<float>(p.noise);
   o.noise_updates = p.noise_updates;
-  o.entropy = static_cast<float>(p.entropy);
-  o.features = {p.vocabulary, p.feature_outputs, p.feature_dims, p.feature_neighbours, p.scaled_features};
+  o.objective = objective_options(config);
+  o.entropy_end = static_cast<float>(p.entropy_end);
+  o.entropy_over = p.entropy_over;
+  o.features = feature_options(config);
   o.sees_group = p.sees_group;
   o.grouper_scale = static_cast<float>(p.grouper_scale);
   o.grouper_confidence = p.start_at_scopes ? static_cast<float>(p.grouper_confidence) : 0.0f;
   o.table_scale = static_cast<float>(p.table_scale);
   o.start_probability = from_baseline ? static_cast<float>(p.start_probability) : 0.0f;
+  o.threads = p.threads;
   return o;
+}
+
+template <class Made>
+Result<std::unique_ptr<Placer>> as_placer(Made made) {
+  if (!made) return made.error();
+  return std::unique_ptr<Placer>{*std::move(made)};
 }
 
 Result<std::unique_ptr<Placer>> make_hierarchical(const RunConfig& config, const TaskGraph& task,
                                                   const Placement& baseline) {
   policy::HierarchicalStart start;
-  if (config.policy.start_at_scopes || !baseline.empty()) start = scope_start(config, task);
+  if (config.policy.start_at_scopes || !baseline.empty()) {
+    const Grouping grouping = grouping_of(config, task);
+    start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
+    start.label_of_group = labels_of(config, grouping, config.policy.groups);
+  }
   start.placement = baseline;
-  auto made = policy::HierarchicalPlanner::make(task.graph, task.devices, task.constraints,
-                                                hierarchical_options(config, !baseline.empty()),
-                                                std::move(start), config.run.seed);
-  if (!made) return made.error();
-  return std::unique_ptr<Placer>{*std::move(made)};
+  return as_placer(policy::HierarchicalPlanner::make(task.graph, task.devices, task.constraints,
+                                                     hierarchical_options(config, !baseline.empty()),
+                                                     std::move(start), config.run.seed));
+}
+
+Result<std::unique_ptr<Placer>> make_sequence(const RunConfig& config, const TaskGraph& task,
+                                              const Placement& baseline) {
+  const RunConfig::Policy& p = config.policy;
+  policy::SequenceOptions o = p.method == "colocrl"     ? policy::colocrl_options()
+                              : p.method == "spotlight" ? policy::spotlight_options()
+                                                        : policy::random_grouping_options();
+  o.embedding = p.type_embedding;
+  o.placements = p.placements;
+  o.noise = static_cast<float>(p.noise);
+  o.noise_updates = p.noise_updates;
+  o.features = feature_options(config);
+  o.network.hidden = p.hidden;
+  o.network.layers = p.layers;
+  o.network.tanh_constant = static_cast<float>(p.tanh_constant);
+  o.network.temperature = static_cast<float>(p.temperature);
+  o.network.sees_group = p.sees_group;
+  o.network.table_scale = static_cast<float>(p.table_scale);
+  o.network.start_probability = baseline.empty() ? 0.0f : static_cast<float>(p.start_probability);
+  o.network.objective = objective_options(config);
+  o.network.entropy_end = static_cast<float>(p.entropy_end);
+  o.network.entropy_over = p.entropy_over;
+  o.network.threads = p.threads;
+  const Grouping grouping = grouping_of(config, task);
+  policy::SequenceStart start{labels_of(config, grouping, grouping.num_groups), {}};
+  if (!imitates(config)) start.placement = baseline;
+  return as_placer(policy::SequencePlacer::make(task.graph, task.devices, task.constraints, grouping, o,
+                                                std::move(start), config.run.seed));
+}
+
+Result<std::unique_ptr<Placer>> make_simple_planner(const RunConfig& config, const TaskGraph& task) {
+  const RunConfig::Policy& p = config.policy;
+  policy::SimplePlannerOptions o;
+  o.type_embedding = p.type_embedding;
+  o.hidden = p.grouper_hidden;
+  o.placements = p.placements;
+  o.noise = static_cast<float>(p.noise);
+  o.noise_updates = p.noise_updates;
+  o.entropy = static_cast<float>(p.entropy);
+  o.entropy_end = static_cast<float>(p.entropy_end);
+  o.entropy_over = p.entropy_over;
+  o.features = feature_options(config);
+  return as_placer(
+      policy::SimplePlanner::make(task.graph, task.devices, task.constraints, o, {}, config.run.seed));
 }
 
 }  // namespace
@@ -94,10 +165,16 @@ Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actor
                                                config.policy.placements, config.run.seed)};
   }
   if (method == "hierarchical") return make_hierarchical(config, first, baseline);
+  if (method == "colocrl" || method == "spotlight" || method == "random-grouping")
+    return make_sequence(config, first, baseline);
+  if (method == "simple-planner") return make_simple_planner(config, first);
   return invalid("policy.method", "= '" + printable(method, 40) + "' cannot be run");
 }
 
-bool imitates(const RunConfig& config) { return learns(config) && config.policy.method != "hierarchical"; }
+bool imitates(const RunConfig& config) {
+  if (config.policy.method == "simple-planner" || config.policy.method.starts_with("placeto")) return true;
+  return learns(config) && config.policy.table_scale == 0 && config.policy.method != "hierarchical";
+}
 
 Result<Bytes> load_policy(const RunConfig& config, const Placer& placer) {
   const std::string where = "run.policy: " + printable(config.run.policy);
