@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""What each method reaches on which graph and machine, as one resumable job.
+
+usage: bench/learning.py --graphs DIR --out ROWS.jsonl [options]
+
+Runs `emplace compare` and `emplace run` for every graph, machine, method and seed of the table, appends each
+finished row to ROWS.jsonl (one JSON object per line) and skips rows that are there; ends with the Markdown table.
+Stop it whenever you like: the same command goes on where it was. The machines are one Haswell CPU and 2 or 4
+K40s, with all their memory or with each GPU cut to 0.6 (of 2) or 0.4 (of 4) of what one GPU would need for the
+whole graph. Learned methods are written METHOD or METHOD:PRESET (paper, tuned). `anneal` and the simple methods
+come from `compare`; those that nothing random decides are run with the first seed only.
+
+  --short        3 graphs, capped memory only, one seed: half an hour with four learned methods of 60 s
+  --only REGEX   of the rows' names "GRAPH/MACHINE/METHOD/SEED"
+  --table        print the table of ROWS.jsonl and run nothing
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs32", "inception_v3-bs1",
+          "inception_v3-bs32"]
+SHORT_GRAPHS = ["nmt-2layer-bs64", "inception_v3-bs32", "nasnet_a_cifar-bs32"]
+# Name, GPUs, share of the one-device peak that each may use (None: all that a K40 has).
+MACHINES = [("2gpu-full", 2, None), ("2gpu-0.6x", 2, 0.6), ("4gpu-full", 4, None), ("4gpu-0.4x", 4, 0.4)]
+FIXED = ["single-cpu", "single-gpu", "round-robin", "contiguous", "expert"]  # Nothing random in them.
+SEEDED = ["random", "anneal"]
+LEARNED = ["hierarchical:tuned", "colocrl:tuned", "spotlight:tuned", "placeto:tuned"]
+ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
+
+
+class Failed(Exception):
+    """A command that gave no result, with its own words."""
+
+
+def words():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", help="folder with the graph files")
+    parser.add_argument("--out", required=True, help="rows, one JSON object per line; read first if it is there")
+    parser.add_argument("--program", default="build/release/emplace")
+    parser.add_argument("--learned", default=",".join(LEARNED), help="METHOD[:PRESET], separated by commas")
+    parser.add_argument("--methods", default=",".join(FIXED + SEEDED), help="methods of `emplace compare`")
+    parser.add_argument("--names", help="graphs, separated by commas, instead of the table's")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--budget", default="60s", help="of one learned row")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every `emplace run`")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
+    if not args.table and not args.graphs:
+        parser.error("--graphs is needed to run anything")
+    return args
+
+
+def run_program(args, words_, allowed=(0,)):
+    """The JSON object that a command prints; None for an allowed status without one."""
+    done = subprocess.run([args.program, *words_, "--json", "--quiet"], capture_output=True, text=True)
+    if done.returncode in (130, 143) or done.returncode < 0:
+        raise KeyboardInterrupt
+    if done.returncode not in allowed:
+        lines = done.stderr.strip().splitlines() or ["exit status %d" % done.returncode]
+        raise Failed(lines[-1].removeprefix("error: "))
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def find_graph(folder, name):
+    for ending in ENDINGS:
+        path = os.path.join(folder, name + ending)
+        if os.path.exists(path):
+            return path
+    raise Failed("%s has no graph '%s' (%s)" % (folder, name, " ".join(ENDINGS)))
+
+
+def device_file(path, gpus, memory_bytes):
+    memory = 'memory = "%dB"\n' % memory_bytes if memory_bytes else ""
+    text = '[[device]]\nname = "cpu:0"\nprofile = "haswell18"\n\n'
+    text += "".join('[[device]]\nname = "gpu:%d"\nprofile = "k40"\n%s\n' % (k, memory) for k in range(gpus))
+    text += '[[link]]\nbetween = ["*", "*"]\nprofile = "pcie3_x16"\n'
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def config_file(path, graph, devices, method, preset, args):
+    quoted = [json.dumps(os.path.abspath(p)) for p in (graph, devices)]
+    with open(path, "w") as f:
+        f.write("[run]\nbudget = %s\nstarts = [\"scratch\"]\n\n[input]\ngraph = %s\ndevices = %s\n\n"
+                "[policy]\nmethod = %s\npreset = %s\n\n[compare]\nbaselines = []\n"
+                % (json.dumps(args.budget), quoted[0], quoted[1], json.dumps(method), json.dumps(preset)))
+    return path
+
+
+class Rows:
+    """The file of finished rows. A line that was cut short by a crash is left out, and said."""
+
+    def __init__(self, path):
+        self.path, self.rows, complete = path, {}, 0
+        if os.path.exists(path):
+            with open(path, "rb") as f:
+                for line in f:
+                    try:
+                        row = json.loads(line)
+                    except ValueError:
+                        break
+                    self.rows[self.key(row)] = row
+                    complete += len(line)
+            if complete < os.path.getsize(path):
+                print("%s: its last line is incomplete and is dropped" % path, file=sys.stderr)
+                with open(path, "rb+") as f:
+                    f.truncate(complete)
+
+    @staticmethod
+    def key(row):
+        return row["graph"], row["machine"], row["method"], row["seed"], row.get("budget", "")
+
+    def add(self, row):
+        self.rows[self.key(row)] = row
+        with open(self.path, "a") as f:
+            f.write(json.dumps(row) + "\n")
+            f.flush()
+            os.fsync(f.fileno())
+
+
+def compared(args, place, method, seed):
+    """One row of `emplace compare`. Status 3: the method found nothing that fits, which is a result."""
+    table = run_program(args, ["compare", place["path"], "-d", place["devices"], "-m", method, "--seed", str(seed)],
+                        allowed=(0, 3))
+    row = table["methods"][0]
+    return {"step_time_s": row["step_time_s"], "evaluations": row["evaluations"], "wall_s": row["wall_s"],
+            "note": row.get("reason", "")}
+
+
+def learned(args, place, method, seed):
+    """One row of `emplace run`."""
+    with tempfile.TemporaryDirectory(prefix="emplace-bench-") as folder:
+        return learned_in(args, place, method, seed, folder)
+
+
+def learned_in(args, place, method, seed, folder):
+    name, _, preset = method.partition(":")
+    config = config_file(os.path.join(folder, "run.toml"), place["path"], place["devices"], name, preset or "paper",
+                         args)
+    command = ["run", config, "--run-dir", os.path.join(folder, "run"), "--seed", str(seed)]
+    for setting in args.set:
+        command += ["--set", setting]
+    result = run_program(args, command, allowed=(0, 3))
+    if result is None:
+        return {"step_time_s": None, "evaluations": None, "wall_s": None, "note": "nothing that fits was found"}
+    best = result["best_step_time_s"]
+    return {"step_time_s": best if best else None, "evaluations": result["measurements"], "wall_s": result["wall_s"],
+            "updates": result["updates"], "note": "" if best else "nothing that fits was found"}
+
+
+def prepare(args, graph, machine, gpus, share, folder, known):
+    """The device file of a machine for a graph, and what does not depend on the method."""
+    path = find_graph(args.graphs, graph)
+    if graph not in known:
+        whole = device_file(os.path.join(folder, "whole.toml"), 1, None)
+        seen = run_program(args, ["inspect", path, "-d", whole])
+        known[graph] = seen["devices"][1]["all_ops_peak_bytes"]
+    cap = int(known[graph] * share) if share else None
+    devices = device_file(os.path.join(folder, machine + "-" + graph + ".toml"), gpus, cap)
+    bound = run_program(args, ["bound", path, "-d", devices])
+    return {"path": path, "devices": devices, "gpu_memory_bytes": cap, "one_gpu_peak_bytes": known[graph],
+            "bound_s": bound["lower_bound_s"] if "lower_bound_s" in bound else bound["seconds"]}
+
+
+def work(args):
+    """(graph, machine, GPUs, share, method, seed, is it learned), in the order in which it is done."""
+    graphs = args.names.split(",") if args.names else SHORT_GRAPHS if args.short else GRAPHS
+    machines = [m for m in MACHINES if m[2]] if args.short else MACHINES
+    seeds = [int(s) for s in args.seeds.split(",")][:1 if args.short else None]
+    methods = [m for m in args.methods.split(",") if m]
+    for graph in graphs:
+        for machine, gpus, share in machines:
+            for method in methods:
+                for seed in seeds[:1] if method in FIXED else seeds:
+                    yield graph, machine, gpus, share, method, seed, False
+            for method in [m for m in args.learned.split(",") if m]:
+                for seed in seeds:
+                    yield graph, machine, gpus, share, method, seed, True
+
+
+def do_all(args, rows):
+    only, failures, known, places = re.compile(args.only), 0, {}, {}
+    version = run_program(args, ["version"])
+    items = [i for i in work(args) if only.search("%s/%s/%s/%d" % (i[0], i[1], i[4], i[5]))]
+    with tempfile.TemporaryDirectory(prefix="emplace-bench-") as folder:
+        for number, (graph, machine, gpus, share, method, seed, learns) in enumerate(items, 1):
+            budget = args.budget if learns else ""
+            if (graph, machine, method, seed, budget) in rows.rows:
+                continue
+            name = "%s/%s/%s/%d" % (graph, machine, method, seed)
+            start = time.monotonic()
+            try:
+                if (graph, machine) not in places:
+                    places[graph, machine] = prepare(args, graph, machine, gpus, share, folder, known)
+                place = places[graph, machine]
+                found = (learned(args, place, method, seed) if learns
+                         else compared(args, place, method, seed))
+            except Failed as failure:
+                failures += 1
+                print("[%d/%d] %s: %s" % (number, len(items), name, failure), file=sys.stderr)
+                continue
+            row = {"graph": graph, "machine": machine, "method": method, "seed": seed, "budget": budget,
+                   "gpu_memory_bytes": place["gpu_memory_bytes"], "one_gpu_peak_bytes": place["one_gpu_peak_bytes"],
+                   "bound_s": place["bound_s"], **found, "settings": args.set if learns else [],
+                   "version": version.get("version", "")}
+            rows.add(row)
+            shown = "%.1f ms" % (row["step_time_s"] * 1e3) if row["step_time_s"] else row["note"]
+            print("[%d/%d] %s: %s, %s evaluations, %.0f s" % (number, len(items), name, shown, row["evaluations"],
+                                                            time.monotonic() - start), file=sys.stderr)
+    return failures
+
+
+def cell(rows):
+    """Best, and median where there are several seeds; how many fitted if not all."""
+    times = sorted(r["step_time_s"] for r in rows if r["step_time_s"])
+    if not times:
+        return "–"
+    text = "%.1f" % (times[0] * 1e3)
+    if len(times) > 1:
+        text += " (%.1f)" % (statistics.median(times) * 1e3)
+    return text + (" %d/%d" % (len(times), len(rows)) if len(times) < len(rows) else "")
+
+
+def table(rows):
+    """Two Markdown tables: step times, and what they cost."""
+    if not rows:
+        return "no rows yet"
+    first_seen = lambda values: list(dict.fromkeys(values))
+    places = first_seen((r["graph"], r["machine"]) for r in rows)
+    order = {m: k for k, m in enumerate(FIXED + SEEDED)}
+    methods = sorted(first_seen((r["method"], r.get("budget", "")) for r in rows),
+                     key=lambda m: (order.get(m[0], len(order)), m))
+    title = [m + (" " + b if b else "") for m, b in methods]
+    head = "| graph | machine | bound | " + " | ".join(title) + " |\n|---|---|--:|" + "--:|" * len(methods) + "\n"
+    steps, costs = head, head.replace(" bound |", "").replace("--:|", "", 1)
+    for graph, machine in places:
+        mine = [r for r in rows if (r["graph"], r["machine"]) == (graph, machine)]
+        by_method = [[r for r in mine if (r["method"], r.get("budget", "")) == m] for m in methods]
+        bests = [min((r["step_time_s"] for r in of if r["step_time_s"]), default=None) for of in by_method]
+        best = min((b for b in bests if b), default=None)
+        cells = ["**%s**" % cell(of) if b and b == best else cell(of) if of else ""
+                 for of, b in zip(by_method, bests)]
+        steps += "| %s | %s | %.1f | %s |\n" % (graph, machine, mine[0]["bound_s"] * 1e3, " | ".join(cells))
+        spent = []
+        for of in by_method:
+            done = [r for r in of if r["evaluations"] is not None]
+            spent.append("%d / %.1f s" % (statistics.mean(r["evaluations"] for r in done),
+                                          statistics.mean(r["wall_s"] for r in done)) if done else "")
+        costs += "| %s | %s | %s |\n" % (graph, machine, " | ".join(spent))
+    return ("Step time [ms], best (median) of the seeds; – nothing that fits:\n\n%s\n"
+            "Evaluations / wall time, means over the seeds:\n\n%s" % (steps, costs))
+
+
+def main():
+    args = words()
+    rows = Rows(args.out)
+    failures = 0
+    if not args.table:
+        try:
+            failures = do_all(args, rows)
+        except KeyboardInterrupt:
+            print("interrupted; the same command goes on from here", file=sys.stderr)
+            return 130
+        except (Failed, OSError) as failure:
+            print("error: %s" % failure, file=sys.stderr)
+            return 2
+    print(table(list(rows.rows.values())))
+    if failures:
+        print("%d rows failed; the same command tries them again" % failures, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Goal: bench/learning.py goes on where it was, loses no finished row, and tells failures from results.
+Method: the driver as a process on a small graph, twice, with its file damaged in between.
+
+usage: learning_driver_test.py SOURCE_DIR EMPLACE
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, PROGRAM = sys.argv[1:3]
+
+
+class LearningDriver(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.out = os.path.join(self.folder.name, "rows.jsonl")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def drive(self, *more, status=0):
+        command = [sys.executable, os.path.join(SOURCE, "bench", "learning.py"), "--program", PROGRAM, "--out", self.out,
+                   "--graphs", os.path.join(SOURCE, "tests", "fixtures", "graphs"), "--names", "cifar10_cnn-bs128",
+                   "--seeds", "1,2", "--budget", "1s", *more]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def rows(self):
+        with open(self.out) as f:
+            return [json.loads(line) for line in f]
+
+    def test_goes_on_where_it_was(self):
+        order = ("--methods", "single-gpu,random", "--learned", "hierarchical:tuned", "--only", "2gpu-(full|0.6x)")
+        first = self.drive(*order)
+        rows = self.rows()
+        self.assertEqual(len(rows), 2 * (1 + 2 + 2))
+        for row in rows:
+            self.assertGreater(row["bound_s"], 0)
+            if row["step_time_s"] is None:
+                self.assertIn("needs", row["note"])
+                self.assertEqual((row["method"], row["machine"]), ("single-gpu", "2gpu-0.6x"))
+            else:
+                self.assertGreaterEqual(row["step_time_s"], row["bound_s"] * 0.999)
+        again = self.drive(*order)
+        self.assertEqual(again.stderr, "", "nothing is run twice")
+        self.assertEqual(self.rows(), rows)
+        self.assertEqual(again.stdout, first.stdout)
+        self.assertIn("| cifar10_cnn-bs128 | 2gpu-0.6x |", first.stdout)
+        # A crash in the middle of a line costs that row and no other.
+        with open(self.out, "rb+") as f:
+            f.truncate(os.path.getsize(self.out) - 20)
+        mended = self.drive(*order)
+        self.assertEqual(len(self.rows()), len(rows))
+        self.assertIn("incomplete", mended.stderr)
+        self.assertEqual(self.drive("--table").stdout, mended.stdout)
+
+    def test_failures_are_no_rows(self):
+        done = self.drive("--methods", "single-gpu,nonsense", "--learned", "", "--only", "2gpu-full", status=1)
+        self.assertIn("method 'nonsense': is unknown", done.stderr)
+        self.assertEqual([row["method"] for row in self.rows()], ["single-gpu"])
+        missing = self.drive("--names", "no-such-graph", "--learned", "", "--only", "2gpu-full", status=1)
+        self.assertIn("has no graph 'no-such-graph'", missing.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
