@@ -101,6 +101,10 @@ void each_field(Config& c, Visit visit) {
   visit("policy", "rounds", c.policy.rounds, "Placeto: rounds of message passing. Paper: 8.");
   visit("policy", "passes", c.policy.passes, "Placeto: how often an episode visits each node.");
   visit("policy", "threads", c.policy.threads, "For one gradient; the bits do not depend on it.");
+  visit("policy", "traversal", c.policy.traversal,
+        "Placeto: the order of an episode's visits: \"topological\", \"reversed\" or \"random\".");
+  visit("policy", "logit_bound", c.policy.logit_bound,
+        "Placeto: > 0 keeps logits within it, so that no device becomes impossible. Paper: 0.");
   visit("policy", "initial", c.policy.initial,
         "Placeto: where an episode starts: \"single\" (all on the first GPU) or \"random\".");
   visit("policy", "scaled_features", c.policy.scaled_features,
@@ -313,6 +317,7 @@ Result<Unit> check_config(const RunConfig& c) {
        {one_of("policy.grouping", c.policy.grouping, {"scope", "colocation", "prefix", "random"}),
         one_of("policy.objective", c.policy.objective, {"reinforce", "kl", "clipped"}),
         one_of("policy.initial", c.policy.initial, {"single", "random"}),
+        one_of("policy.traversal", c.policy.traversal, {"topological", "reversed", "random"}),
         one_of("reward.baseline", c.reward.baseline, {"moving-average", "mean", "step-mean", "self-critic"}),
         one_of("reward.returns", c.reward.returns, {"placement", "intermediate", "final"}),
         one_of("reward.source", c.reward.source, {"executors", "local"}),

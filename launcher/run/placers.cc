@@ -10,6 +10,7 @@
 #include "placement/cost_model.h"
 #include "policy/objective/objective.h"
 #include "policy/placers/hierarchical.h"
+#include "policy/placers/placeto.h"
 #include "policy/placers/random_placer.h"
 #include "policy/placers/sequence.h"
 #include "policy/placers/simple_planner.h"
@@ -153,6 +154,29 @@ Result<std::unique_ptr<Placer>> make_simple_planner(const RunConfig& config, con
       policy::SimplePlanner::make(task.graph, task.devices, task.constraints, o, {}, config.run.seed));
 }
 
+Result<std::unique_ptr<Placer>> make_placeto(const RunConfig& config, const actors::Task& task,
+                                             const Placement& baseline) {
+  const RunConfig::Policy& p = config.policy;
+  policy::PlacetoOptions o;
+  o.network = {p.method == "placeto-simple-aggregator"    ? policy::Aggregator::kSimpleAggregator
+               : p.method == "placeto-simple-partitioner" ? policy::Aggregator::kSimplePartitioner
+                                                          : policy::Aggregator::kMessages,
+               p.embedding, p.hidden, p.rounds, static_cast<float>(p.logit_bound)};
+  o.rounds_per_episode = p.passes;
+  o.traversal = policy::parse_traversal(p.traversal).value();
+  // A policy that is to improve on a baseline starts every episode there.
+  o.start = baseline.empty() ? policy::parse_episode_start(p.initial).value() : policy::EpisodeStart::kGiven;
+  o.objective = objective_options(config);
+  o.entropy_end = static_cast<float>(p.entropy_end);
+  o.entropy_updates = p.entropy_over;
+  std::vector<policy::PlacetoGraph> graphs;
+  for (const TaskGraph& one : task.graphs) {
+    graphs.push_back({&one.graph, &one.devices, &one.constraints, grouping_of(config, one), {}, {}, {}});
+    if (!baseline.empty()) graphs.back().start = baseline;
+  }
+  return as_placer(policy::PlacetoPlacer::make(std::move(graphs), o, config.run.seed));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actors::Task& task,
@@ -168,7 +192,7 @@ Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actor
   if (method == "colocrl" || method == "spotlight" || method == "random-grouping")
     return make_sequence(config, first, baseline);
   if (method == "simple-planner") return make_simple_planner(config, first);
-  return invalid("policy.method", "= '" + printable(method, 40) + "' cannot be run");
+  return make_placeto(config, task, baseline);
 }
 
 bool imitates(const RunConfig& config) {
