@@ -1,9 +1,10 @@
-// What an iteration of the Hierarchical Planner costs: 4 placements, 5 devices, one core. Budget at 83,712
-// ops, 256 groups and the paper's sizes: sampling 0.12 s, update (gradient, clip, Adam) 0.30 s. The paper
-// draws one grouping and 4 placements of it; the peer (placers.py hp) 4 groupings and a placement of each,
-// which encodes four times. Floor of the peer's shape: 22.3 GFLOP of matrix products, at the speed that
-// BM_Product shows, and 67 M tanh a pass in the attention. Each benchmark prints its answer, log_p of the
-// first update, beside its time.
+// What an iteration of the Hierarchical Planner and of ColocRL costs. The planner: 4 placements, 5 devices,
+// one core. Budget at 83,712 ops, 256 groups and the paper's sizes: sampling 0.12 s, update (gradient, clip,
+// Adam) 0.30 s. The paper draws one grouping and 4 placements of it; the peer (placers.py hp) 4 groupings and
+// a placement of each, which encodes four times. Floor of the peer's shape: 22.3 GFLOP of matrix products, at
+// the speed that BM_Product shows, and 67 M tanh a pass in the attention. ColocRL: budget 0.26 s for a sample
+// and an update of 280 groups, a third and a half of the peer's (placers.py coloc). Each benchmark prints its
+// answer, log_p of the first update, beside its time.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include "policy/nn/product.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/hierarchical.h"
+#include "policy/placers/sequence.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -82,6 +84,68 @@ void BM_HierarchicalUpdate(benchmark::State& state) {
   state.counters["parameters"] = static_cast<double>(s.planner->parameters().size());
 }
 BENCHMARK(BM_HierarchicalUpdate)->Apply(shapes);
+
+/// The network of the peer (placers.py coloc): inputs of 200 types, 16 shape sums and 280 groups, both ways,
+/// the decoder started from the encoder, plain logits. 14.4 GFLOP as the peer counts, which
+/// encodes each of the 4 samples; once for all is enough, 8.3 GFLOP.
+struct ColocRl {
+  ColocRl(std::uint32_t ops, std::size_t groups, Eigen::Index hidden, std::size_t threads)
+      : graph{Setting::make(ops)},
+        devices{testing::sample_devices(5, false, std::int64_t{1} << 50)},
+        constraints{*Constraints::make(graph, devices)} {
+    Grouping grouping;
+    for (std::uint32_t i = 0; i < ops; ++i)
+      grouping.group_of_op.push_back(static_cast<std::uint32_t>(i * groups / ops));
+    grouping.num_groups = groups;
+    policy::SequenceOptions options = policy::colocrl_options();
+    options.input = policy::GroupInput::kCounts;
+    options.features.vocabulary = 199;
+    options.network.bidirectional = true;
+    options.network.hidden = hidden;
+    options.network.threads = threads;
+    placer = *policy::SequencePlacer::make(graph, devices, constraints, grouping, options, {}, 1);
+  }
+  OpGraph graph;
+  DeviceSet devices;
+  Constraints constraints;
+  std::unique_ptr<policy::SequencePlacer> placer;
+};
+
+/// Ops, groups, hidden, threads.
+void coloc_shapes(benchmark::internal::Benchmark* bench) {
+  bench->Args({1000, 64, 64, 1})->Args({22'097, 280, 256, 1})->Args({22'097, 280, 256, 2});
+  bench->UseRealTime()->Unit(benchmark::kMillisecond);
+}
+
+ColocRl colocrl(const benchmark::State& state) {
+  return {static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
+          state.range(2), static_cast<std::size_t>(state.range(3))};
+}
+
+void BM_ColocRlSample(benchmark::State& state) {
+  const ColocRl s = colocrl(state);
+  std::uint64_t episode = 0;
+  std::size_t bytes = 0;
+  for (auto _ : state) bytes = s.placer->sample(episode++, 0).bytes.size();
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(BM_ColocRlSample)->Apply(coloc_shapes);
+
+void BM_ColocRlUpdate(benchmark::State& state) {
+  const ColocRl s = colocrl(state);
+  const policy::ScoredEpisode episode{s.placer->sample(0, 0), {0.5f, -0.5f, 1.0f, -1.0f}};
+  policy::Adam adam;
+  double log_p = 0;
+  for (auto _ : state) {
+    s.placer->parameters().clear_gradients();
+    const auto learned = s.placer->accumulate_gradient({&episode, 1});
+    if (adam.updates() == 0) log_p = learned->log_probability;
+    adam.step(s.placer->parameters(), 1e-6f);
+  }
+  state.counters["log_p"] = log_p;
+  state.counters["parameters"] = static_cast<double>(s.placer->parameters().size());
+}
+BENCHMARK(BM_ColocRlUpdate)->Apply(coloc_shapes);
 
 /// The matrix product that most of it could be: m x n x k, from the cache.
 void BM_Product(benchmark::State& state) {

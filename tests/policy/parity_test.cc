@@ -1,27 +1,28 @@
 // Goal: encoder and decoder are the network of the equations, not merely consistent with themselves.
 // Method: values and gradients from an independent float64 implementation
-// (tests/parity/make_hierarchical_fixture.py).
+// (tests/parity/make_hierarchical_fixture.py) and, for ColocRL and Spotlight with their objectives, from
+// PyTorch (tests/parity/make_sequence_fixture.py).
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <map>
 #include <sstream>
 
-#include "policy/nn/attention_decoder.h"
+#include "policy/placers/group_placer.h"
 
 namespace emplace::policy {
 namespace {
 
 using Rows = std::map<std::string, std::vector<std::vector<double>>>;
 
-Rows read_fixture() {
-  std::ifstream file{std::string{EMPLACE_FIXTURES} + "/hierarchical_parity.txt"};
+Rows read_fixture(const std::string& name) {
+  std::ifstream file{std::string{EMPLACE_FIXTURES} + "/" + name};
   Rows rows;
   for (std::string line; std::getline(file, line);) {
     std::istringstream in{line};
-    std::string name;
-    in >> name;
-    auto& row = rows[name].emplace_back();
+    std::string key;
+    in >> key;
+    auto& row = rows[key].emplace_back();
     for (double value = 0; in >> value;) row.push_back(value);
   }
   return rows;
@@ -35,7 +36,7 @@ Matrix matrix(const std::vector<double>& values, Eigen::Index rows, Eigen::Index
 }
 
 TEST(Parity, EncoderAndDecoderEqualTheIndependentImplementation) {
-  const Rows rows = read_fixture();
+  const Rows rows = read_fixture("hierarchical_parity.txt");
   ASSERT_TRUE(rows.contains("gradient"));
   const auto size = [&](std::size_t i) { return static_cast<Eigen::Index>(rows.at("sizes")[0][i]); };
   const Eigen::Index in = size(0), hidden = size(1), devices = size(2), groups = size(3), samples = size(4);
@@ -89,6 +90,80 @@ TEST(Parity, EncoderAndDecoderEqualTheIndependentImplementation) {
       ++at;
     }
   }
+}
+
+/// Largest |ours - theirs| / max(1, |theirs|).
+double worst(std::span<const float> ours, const std::vector<std::vector<double>>& theirs) {
+  double worst = 0;
+  std::size_t at = 0;
+  for (const auto& row : theirs) {
+    for (const double value : row) {
+      if (at == ours.size()) return 1e9;
+      worst =
+          std::max(worst, std::abs(static_cast<double>(ours[at++]) - value) / std::max(1.0, std::abs(value)));
+    }
+  }
+  return worst;
+}
+
+void check_network(const std::string& name, const ObjectiveOptions& objective) {
+  const Rows all = read_fixture("sequence_parity.txt");
+  const auto row = [&](const std::string& key) -> const std::vector<double>& {
+    return all.at(name + "." + key).front();
+  };
+  const auto size = [&](std::size_t i) { return static_cast<Eigen::Index>(row("sizes")[i]); };
+  const Eigen::Index devices = size(1), groups = size(2), samples = size(3), embedded = size(5),
+                     known = size(6);
+  const bool by_type = all.contains(name + ".types");
+  const Eigen::Index fixed = by_type ? static_cast<Eigen::Index>(row("fixed").size()) / groups : 0;
+
+  ParameterStore store;
+  const ParameterId input = store.add("input", embedded, known, Init::kZero, 1);
+  GroupPlacerOptions options;
+  options.hidden = size(0);
+  options.layers = static_cast<std::size_t>(size(4));
+  options.bidirectional = false;
+  options.start_from_encoder = true;
+  options.tanh_constant = 0;
+  options.table_scale = 1;
+  options.objective = objective;
+  const GroupPlacer placer{
+      store, options, embedded + fixed, static_cast<std::size_t>(groups), static_cast<std::size_t>(devices),
+      {},    1};
+  std::size_t at = 0;
+  for (const auto& parameter : all.at(name + ".parameter")) {
+    for (const double value : parameter) store.values()[at++] = static_cast<float>(value);
+  }
+  ASSERT_EQ(at, store.size() - (objective.kind == ObjectiveKind::kKlPenalised ? 1 : 0));
+
+  Tape tape{store};
+  Var x = tape.parameter(input);
+  if (by_type) {
+    x = tape.stack(tape.affine(x, tape.constant(matrix(row("types"), known, groups)),
+                               tape.constant(Matrix::Zero(embedded, 1))),
+                   tape.constant(matrix(row("fixed"), fixed, groups)));
+  }
+  Decisions chosen;
+  for (const double device : row("chosen")) chosen.devices.push_back(static_cast<std::uint8_t>(device));
+  for (const double log_q : row("behaviour")) chosen.log_q.push_back(static_cast<float>(log_q));
+  std::vector<float> advantages;
+  for (const double advantage : row("advantage")) advantages.push_back(static_cast<float>(advantage));
+  DecodeInput decode_input;
+  decode_input.samples = samples;
+  decode_input.chosen = &chosen.devices;
+  const Decoded decoded = placer.place(tape, x, decode_input);
+  const Matrix& log_p = tape.value(decoded.log_p);
+  EXPECT_LT(worst({log_p.data(), static_cast<std::size_t>(log_p.size())}, {row("log_p")}), 1e-5);
+  const auto parts = placer.seed_objective(tape, decoded, chosen, advantages, 1);
+  ASSERT_TRUE(parts.ok());
+  EXPECT_NEAR(parts->loss, row("loss")[0], 1e-5 * std::max(1.0, std::abs(row("loss")[0])));
+  tape.backward();
+  EXPECT_LT(worst(store.gradients(), all.at(name + ".gradient")), 1e-5);
+}
+
+TEST(Parity, ColocRlEqualsPyTorch) { check_network("colocrl", {}); }
+TEST(Parity, SpotlightEqualsPyTorch) {
+  check_network("spotlight", {.kind = ObjectiveKind::kKlPenalised, .beta = 0.7f});
 }
 
 }  // namespace
