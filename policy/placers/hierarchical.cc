@@ -22,7 +22,6 @@ GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
   placer.table_scale = options.table_scale;
   placer.start_probability = options.start_probability;
   placer.objective = options.objective;
-  placer.objective.entropy += options.entropy;
   placer.entropy_end = options.entropy_end;
   placer.entropy_over = options.entropy_over;
   placer.threads = options.threads;

@@ -30,10 +30,9 @@ struct HierarchicalOptions {
   float temperature = 10;             ///< T
   float noise = 0.1f;                 ///< Deviation of normal noise on both networks' logits,
   std::uint64_t noise_updates = 500;  ///< for so many updates.
-  float entropy = 0;               ///< Weight of the Placer's entropy bonus, on top of the objective's own.
-  float entropy_end = 0;           ///< The weight of both goes linearly from their sum to this
-  std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
-  ObjectiveOptions objective;      ///< Of the Placer; the Grouper learns by REINFORCE whatever it is.
+  float entropy_end = 0;              ///< The entropy's weight goes linearly from the objective's to this
+  std::uint64_t entropy_over = 0;     ///< over so many updates; 0: it stays.
+  ObjectiveOptions objective;         ///< Of the Placer; the Grouper learns by REINFORCE whatever it is.
   OpFeatureOptions features;
 
   // Departures that a configuration may ask for.

@@ -71,7 +71,7 @@ TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
 TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) {
   const World world;
   HierarchicalOptions options = small();
-  options.entropy = 0.3f;
+  options.objective.entropy = 0.3f;
   options.table_scale = 1;
   options.sees_group = true;
   options.tanh_constant = 2;
