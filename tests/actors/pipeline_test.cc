@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "actors/baseline_tracker.h"
@@ -15,6 +16,7 @@
 #include "actors/sampler.h"
 #include "executor/simulator.h"
 #include "policy/placers/hierarchical.h"
+#include "policy/placers/placeto.h"
 #include "runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
 
@@ -29,6 +31,8 @@ struct Outcome {
   record::Counters counters;
   std::uint64_t distinct_placements = 0, distinct_episodes = 0;
   std::string parameters_sha256;
+  std::map<std::string, std::uint64_t> episodes_of_graph;
+  double utilisation = 0;  // Of the executors while the run went on.
   std::optional<std::string> stopped;
   Nanos ended{0};
 };
@@ -38,17 +42,62 @@ struct Scenario {
   bool shuffle = false, deterministic = false;
   bool local = false;              // Samplers measure themselves.
   bool self_critic = false;        // Episodes end with the likeliest placement.
+  bool placeto = false;            // Episodes are sequences of steps, on two graphs in turn.
   double drop = 0, duplicate = 0;  // Of results and leases between dispatcher and executors.
   int crash_every = 0;             // Crash an executor every so many steps of 500 ms; 0: never.
   std::uint32_t executors = 2;
 };
 
-TaskPtr sample_task() {
-  Rng rng{5, Purpose::kTest};
-  OpGraph graph = testing::random_graph(rng, 30);
-  DeviceSet devices = testing::sample_devices(2, false, 1 << 30);
-  Constraints constraints = *Constraints::make(graph, devices);
-  return make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "here");
+constexpr std::size_t kPlacetoGroups = 10;
+
+TaskPtr sample_task(std::size_t graphs) {
+  auto task = std::make_shared<Task>();
+  task->host = "here";
+  for (std::size_t g = 0; g < graphs; ++g) {
+    Rng rng{5 + g, Purpose::kTest};
+    OpGraph graph = testing::random_graph(rng, 30);
+    DeviceSet devices = testing::sample_devices(2, false, 1 << 30);
+    Constraints constraints = *Constraints::make(graph, devices);
+    task->graphs.push_back({std::move(graph), std::move(devices), std::move(constraints),
+                            g == 0 ? "hash" : "hash" + std::to_string(g)});
+  }
+  return task;
+}
+
+/// Of an episode of each graph in turn, forty in all.
+std::uint64_t steps_of_forty_episodes() {
+  const TaskPtr task = sample_task(2);
+  std::uint64_t steps = 0;
+  for (const TaskGraph& one : task->graphs)
+    steps += 20 * random_groups(one.graph, kPlacetoGroups, 1).num_groups;
+  return steps;
+}
+
+std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed) {
+  std::vector<policy::PlacetoGraph> graphs;
+  for (const TaskGraph& one : task.graphs) {
+    graphs.push_back({&one.graph,
+                      &one.devices,
+                      &one.constraints,
+                      random_groups(one.graph, kPlacetoGroups, 1),
+                      {},
+                      {},
+                      {}});
+  }
+  policy::PlacetoOptions options;
+  options.network.embedding = 4;
+  options.network.hidden = 8;
+  options.network.rounds = 2;
+  return *policy::PlacetoPlacer::make(std::move(graphs), options, seed);
+}
+
+/// The executors as the dispatcher saw them three quarters into the run.
+std::vector<messages::ExecutorUse> in_full_swing(const std::vector<messages::RunProgress>& reports) {
+  std::vector<messages::ExecutorUse> middle;
+  for (std::size_t i = 0; i < reports.size() * 3 / 4; ++i) {
+    if (!reports[i].executors.empty()) middle = reports[i].executors;
+  }
+  return middle;
 }
 
 Outcome play(const Scenario& scenario) {
@@ -56,7 +105,7 @@ Outcome play(const Scenario& scenario) {
                          ("pipeline-" + std::to_string(::getpid()) + "-" + std::to_string(scenario.seed));
   std::filesystem::remove_all(directory);
   EXPECT_TRUE(record::RunDb::create(directory, {}).ok());
-  const TaskPtr task = sample_task();
+  const TaskPtr task = sample_task(scenario.placeto ? 2 : 1);
   World world{{.seed = scenario.seed, .shuffle = scenario.shuffle}};
   world.on_send([&](const Packet& packet, Rng& rng) {
     const bool between = packet.envelope.type == messages::PlacementMeasured::kType ||
@@ -69,7 +118,9 @@ Outcome play(const Scenario& scenario) {
     fate.delay = std::chrono::milliseconds{rng.below(50)};
     return fate;
   });
-  const PlacerFactory placer = [task, seed = scenario.seed]() -> std::unique_ptr<policy::Placer> {
+  const PlacerFactory placer = [task, seed = scenario.seed,
+                                steps = scenario.placeto]() -> std::unique_ptr<policy::Placer> {
+    if (steps) return placeto(*task, seed);
     policy::HierarchicalOptions options;
     options.groups = 4;
     options.hidden = 8;
@@ -86,6 +137,11 @@ Outcome play(const Scenario& scenario) {
   world.spawn<Dispatcher>(kDispatcher, task, dispatcher);
   TrackerOptions baseline;
   baseline.ordered = scenario.deterministic;
+  if (scenario.placeto) {
+    baseline.baseline.kind = policy::BaselineKind::kStepMean;
+    baseline.baseline.returns = policy::Returns::kIntermediate;
+    baseline.shared = true;
+  }
   if (scenario.self_critic) baseline.baseline.kind = policy::BaselineKind::kSelfCritic;
   world.spawn<BaselineTracker>(kTracker, baseline);
   world.spawn<Recorder>(
@@ -99,7 +155,7 @@ Outcome play(const Scenario& scenario) {
   learner.samplers = dispatcher.samplers;
   world.spawn<Learner>(kLearner, learner, placer);
   ExecutorOptions executor;
-  executor.delay = std::chrono::milliseconds{20};
+  executor.delay = std::chrono::milliseconds{scenario.placeto ? 200 : 20};
   executor.delay_spread = 4;
   std::vector<runtime::ActorId> executors;
   const ExecutorFactory simulate = [](const TaskGraph& of) {
@@ -115,6 +171,7 @@ Outcome play(const Scenario& scenario) {
     sampler.episodes = 40;
     sampler.batch = scenario.deterministic ? learner.batch_episodes : 0;
     sampler.self_critic = scenario.self_critic;
+    if (scenario.placeto) sampler.max_outstanding = 8;
     world.spawn<Sampler>(sampler_name(c), task, sampler, placer,
                          scenario.local ? simulate : ExecutorFactory{});
   }
@@ -128,6 +185,8 @@ Outcome play(const Scenario& scenario) {
     world.restart(victim);
   }
   Outcome outcome;
+  for (const messages::ExecutorUse& use : in_full_swing(world.sent<messages::RunProgress>()))
+    outcome.utilisation += use.utilisation / scenario.executors;
   outcome.stopped = world.stopped();
   outcome.ended = world.now();
   world.stop();
@@ -138,7 +197,10 @@ Outcome play(const Scenario& scenario) {
   outcome.counters = *db->counters();
   std::set<std::uint64_t> placements, episodes;
   for (const auto& row : *db->measurements(1, 100'000)) placements.insert(row.placement_id);
-  for (const auto& row : *db->episodes(1, 100'000)) episodes.insert(row.episode);
+  for (const auto& row : *db->episodes(1, 100'000)) {
+    episodes.insert(row.episode);
+    ++outcome.episodes_of_graph[row.graph_sha256];
+  }
   outcome.distinct_placements = placements.size();
   outcome.distinct_episodes = episodes.size();
   const auto updates = *db->updates();
@@ -196,6 +258,37 @@ TEST(Pipeline, ASamplerThatMeasuresItselfLearnsTheSame) {
   const Outcome local = play(scenario);
   expect_whole(local);
   EXPECT_EQ(local.parameters_sha256, elsewhere.parameters_sha256);
+}
+
+TEST(Pipeline, PlacetoMeasuresEveryStepOnceOnEveryGraph) {
+  Scenario scenario;
+  scenario.placeto = true;
+  const Outcome outcome = play(scenario);
+  ASSERT_TRUE(outcome.stopped.has_value());
+  EXPECT_TRUE(outcome.stopped->empty()) << *outcome.stopped;
+  EXPECT_EQ(outcome.counters.episodes, 40u);
+  EXPECT_EQ(outcome.counters.measurements, steps_of_forty_episodes()) << "one evaluation per step";
+  EXPECT_EQ(outcome.distinct_placements, steps_of_forty_episodes());
+  EXPECT_EQ(outcome.counters.updates, 20u);
+  EXPECT_EQ(outcome.episodes_of_graph, (std::map<std::string, std::uint64_t>{{"hash", 20}, {"hash1", 20}}));
+  EXPECT_GE(outcome.utilisation, 0.9) << "with 8 episodes of each sampler on their way";
+}
+
+TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndRepeatsItself) {
+  Scenario scenario;
+  scenario.placeto = scenario.deterministic = true;
+  const std::string plain = play(scenario).parameters_sha256;
+  ASSERT_FALSE(plain.empty());
+  scenario.shuffle = true;
+  scenario.drop = 0.1;
+  scenario.duplicate = 0.1;
+  scenario.executors = 3;
+  const Outcome faulty = play(scenario);
+  EXPECT_EQ(faulty.counters.measurements, steps_of_forty_episodes());
+  EXPECT_EQ(faulty.distinct_placements, steps_of_forty_episodes());
+  EXPECT_EQ(faulty.parameters_sha256, plain);
+  scenario.local = true;
+  EXPECT_EQ(play(scenario).parameters_sha256, plain) << "measured by the samplers themselves";
 }
 
 TEST(Pipeline, SelfCriticMeasuresTheLikeliestPlacementToo) {
