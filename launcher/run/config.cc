@@ -34,7 +34,7 @@ void each_field(Config& c, Visit visit) {
         "Run directory whose newest checkpoint the policy starts from; empty: from random weights.");
   visit("input", "graph", c.input.graph, "Graph file.");
   visit("input", "graphs", c.input.graphs,
-        "Several graph files, or folders of them: one policy learns on all of them in turn (placeto).");
+        "Several graph files, folders or patterns: one policy learns on all of them in turn (placeto).");
   visit("input", "devices", c.input.devices, "Device file.");
   visit("input", "reserve", c.input.reserve, "Share of each device's memory to keep free.");
   visit("pipeline", "controllers", c.pipeline.controllers, "Samplers, each with a baseline of its own.");

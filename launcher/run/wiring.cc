@@ -1,5 +1,6 @@
 #include "launcher/run/wiring.h"
 
+#include <glob.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,22 +65,20 @@ actors::TrackerOptions tracker_options(const RunConfig& config) {
 /// Of placements in one message; what a frame carries.
 constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
 
-/// The graphs of a run; a folder stands for the graph files in it, by name.
+/// The graphs of a run; a pattern stands for the files that match it, a folder for the files in it, by name.
 Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
   if (config.input.graphs.empty()) return std::vector<std::filesystem::path>{config.input.graph};
   std::vector<std::filesystem::path> files;
   for (const std::string& input : config.input.graphs) {
-    std::error_code failure;
-    if (!std::filesystem::is_directory(input, failure)) {
-      files.emplace_back(input);
-      continue;
-    }
-    const std::size_t before = files.size();
-    for (const auto& entry : std::filesystem::directory_iterator{input, failure})
-      files.push_back(entry.path());
-    if (failure || files.size() == before)
-      return invalid("input.graphs: " + printable(input), "holds no graph", "name a folder with graph files");
-    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+    const bool folder = std::filesystem::is_directory(input);
+    const std::string pattern = folder ? input + "/*" : input;
+    glob_t found{};
+    const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
+    for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+    ::globfree(&found);
+    if (failure != 0)
+      return invalid("input.graphs: " + printable(input), "holds no graph",
+                     "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
   }
   return files;
 }
