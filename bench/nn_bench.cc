@@ -163,7 +163,12 @@ void BM_Product(benchmark::State& state) {
   state.counters["answer"] = c(0, 0);
   state.SetLabel(policy::kernels().name);
 }
-BENCHMARK(BM_Product)->Args({256, 96, 64})->Args({256, 256, 256})->Args({1024, 1, 256})->Args({1024, 4, 256});
+BENCHMARK(BM_Product)
+    ->Args({256, 96, 64})
+    ->Args({256, 256, 256})
+    ->Args({1024, 1, 256})
+    ->Args({1024, 2, 256})
+    ->Args({1024, 4, 256});
 
 }  // namespace
 }  // namespace emplace

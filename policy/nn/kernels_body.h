@@ -80,9 +80,9 @@ void product_strip(Size m, Size k, const float* a, const float* b, Size b_row, S
 }
 
 #if defined(__AVX512F__)
-constexpr int kColumns = 12, kPanelsOfOne = 4, kPanelsOfFour = 2;
+constexpr int kColumns = 12, kPanelsOfOne = 4, kPanelsOfTwo = 4, kPanelsOfFour = 2;
 #else
-constexpr int kColumns = 2, kPanelsOfOne = 2, kPanelsOfFour = 1;
+constexpr int kColumns = 2, kPanelsOfOne = 2, kPanelsOfTwo = 1, kPanelsOfFour = 1;
 #endif
 
 void product(Size m, Size n, Size k, const float* a, const float* b, Size b_row, Size b_col, float* c,
@@ -92,6 +92,8 @@ void product(Size m, Size n, Size k, const float* a, const float* b, Size b_row,
     product_strip<1, kColumns>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
   for (; j + 4 <= n; j += 4)
     product_strip<kPanelsOfFour, 4>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
+  for (; j + 2 <= n; j += 2)
+    product_strip<kPanelsOfTwo, 2>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
   for (; j < n; ++j) product_strip<kPanelsOfOne, 1>(m, k, a, b + j * b_col, b_row, b_col, c + j * ldc, ldc);
 }
 
