@@ -142,12 +142,24 @@ void GraphTrace::change(std::uint32_t node, std::span<const float> features) {
 
 ConstMatrixMap GraphTrace::log_p() const { return {log_p_.data.data(), log_p_.rows, log_p_.count()}; }
 
-std::size_t GraphTrace::computed() const {
-  std::size_t columns = 0;
-  for (const auto& direction : rounds_) {
-    for (const Round& round : direction) columns += round.node.size();
+double GraphTrace::forward_flops() const {
+  const GraphNetworkPieces<Perceptron>& pieces = weights_->network().pieces();
+  const auto of = [](const Perceptron& piece, Eigen::Index columns) {
+    return piece.flops() * static_cast<double>(columns);
+  };
+  double flops = of(pieces.head.front(), log_p_.count());
+  for (const Perceptron& input : pieces.input) flops += of(input, embedded_.count());
+  for (std::size_t d = 0; d < pieces.directions.size(); ++d) {
+    for (const Round& round : rounds_[d]) {
+      flops += of(pieces.directions[d].update, round.value.count()) +
+               of(pieces.directions[d].message, round.message.count());
+    }
   }
-  return columns;
+  for (std::size_t p = 0; p < pools_.size(); ++p) {
+    flops +=
+        of(pieces.pools[p].each, pools_[p].each.count()) + of(pieces.pools[p].all, pools_[p].sum.count());
+  }
+  return flops;
 }
 
 GraphTrace::Versions& GraphTrace::last(std::size_t direction) {

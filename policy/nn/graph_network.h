@@ -125,8 +125,8 @@ class GraphTrace {
   /// From the gradient with respect to log p [devices, steps] to that of the weights.
   void backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGradient& gradient);
 
-  /// Columns that the rounds of message passing computed since begin(); nodes · steps · rounds · 2 is all.
-  std::size_t computed() const;
+  /// Work of the forward passes since begin(), two per multiply-add of the matrix products.
+  double forward_flops() const;
 
  private:
   /// Columns one after another: versions of one kind of value.

@@ -38,6 +38,13 @@ Perceptron::Perceptron(ParameterStore& store, const std::string& name, std::vect
   }
 }
 
+double Perceptron::flops() const {
+  double flops = 0;
+  for (std::size_t i = 1; i < widths_.size(); ++i)
+    flops += 2.0 * static_cast<double>(widths_[i - 1] * widths_[i]);
+  return flops;
+}
+
 PackedPerceptron::PackedPerceptron(const Perceptron& shape, const ParameterStore& store)
     : final_relu_{shape.final_relu()} {
   for (const Perceptron::Layer& layer : shape.layers()) {

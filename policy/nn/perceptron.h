@@ -28,6 +28,7 @@ class Perceptron {
   Eigen::Index out() const { return widths_.back(); }
   std::span<const Layer> layers() const { return layers_; }
   bool final_relu() const { return final_relu_; }
+  double flops() const;  ///< Of one column forward, two per multiply-add.
 
  private:
   std::vector<Eigen::Index> widths_;
