@@ -37,6 +37,7 @@ Result<Decisions> read_decisions(std::span<const std::byte> bytes, const Decisio
   const std::size_t choices = header.choices, floats = choices * std::size_t{header.rows};
   if (choices == 0 || shape.stages == 0 || choices % shape.stages != 0)
     return foreign("are of another number of groups");
+  if (choices / shape.stages > kMaxPlacements) return foreign("hold more placements than an episode may");
   if (header.rows != 0 && header.rows != shape.devices) return foreign("are of another number of devices");
   if (bytes.size() != sizeof header + choices + floats * sizeof(float)) return foreign("have another length");
   if (shape.behaviour && floats == 0)

@@ -12,6 +12,9 @@
 
 namespace emplace::policy {
 
+/// Placements that one episode may hold, so that foreign bytes cannot ask for any amount of memory.
+inline constexpr std::size_t kMaxPlacements = 1024;
+
 /// The choices of one episode: k placements of T choices each, choice n = placement · T + stage.
 struct Decisions {
   std::vector<std::uint8_t> devices;  ///< [k · T]
@@ -30,8 +33,9 @@ struct DecisionShape {
 /// [u32 choices][u32 D, or 0 without log q][u8 devices …][f32 log q …], little-endian, at the end of `bytes`.
 void append_decisions(const Decisions& decisions, Bytes& bytes);
 
-/// Reads all of `bytes`, which may come from anyone. Errors (kInvalid): no whole number of placements, a
-/// device out of range, log q missing, not a log-probability, or of a device that nobody would have drawn.
+/// Reads all of `bytes`, which may come from anyone. Errors (kInvalid): no whole number of placements or
+/// too many, a device out of range, log q missing, not a log-probability, or of a device that nobody would
+/// have drawn.
 Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape);
 
 /// log q as Decisions keeps it, from a decoder's log_p [D, k · T].

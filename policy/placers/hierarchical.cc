@@ -37,7 +37,7 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
        {in_range("groups", static_cast<double>(options.groups), 1, kMaxGroups),
         in_range("grouper_hidden", static_cast<double>(options.grouper_hidden), 1, 4096),
         in_range("type_embedding", static_cast<double>(options.type_embedding), 1, 1024),
-        in_range("placements", static_cast<double>(options.placements), 1, 1024),
+        in_range("placements", static_cast<double>(options.placements), 1, kMaxPlacements),
         check(placer_options(options))}) {
     if (!checked) return checked.error();
   }

@@ -91,10 +91,11 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& grap
                                                              const Grouping& grouping,
                                                              SequenceOptions options, SequenceStart start,
                                                              std::uint64_t seed) {
-  for (const auto& checked : {in_range("groups", static_cast<double>(grouping.num_groups), 1, kMaxGroups),
-                              in_range("embedding", static_cast<double>(options.embedding), 1, 4096),
-                              in_range("placements", static_cast<double>(options.placements), 1, 1024),
-                              in_range("noise", options.noise, 0, 1e3), check(options.network)}) {
+  for (const auto& checked :
+       {in_range("groups", static_cast<double>(grouping.num_groups), 1, kMaxGroups),
+        in_range("embedding", static_cast<double>(options.embedding), 1, 4096),
+        in_range("placements", static_cast<double>(options.placements), 1, kMaxPlacements),
+        in_range("noise", options.noise, 0, 1e3), check(options.network)}) {
     if (!checked) return checked.error();
   }
   if (grouping.group_of_op.size() != graph.num_ops()) return invalid("policy groups", "are of another graph");

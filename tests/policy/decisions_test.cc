@@ -65,6 +65,14 @@ TEST(Decisions, AreRefusedIfCutOrOfAnotherShape) {
   EXPECT_FALSE(read_decisions(whole, {3, 1, false}).ok());
 }
 
+TEST(Decisions, MorePlacementsThanAnEpisodeMayHoldAreRefused) {
+  Decisions many;
+  many.devices.assign(3 * kMaxPlacements, 1);
+  EXPECT_TRUE(read_decisions(encoded(many), {3, 2, false}).ok());
+  many.devices.resize(3 * kMaxPlacements + 3, 1);
+  EXPECT_FALSE(read_decisions(encoded(many), {3, 2, false}).ok());
+}
+
 TEST(Decisions, AnyChangedByteIsReadSafelyOrRefused) {
   const Bytes whole = encoded(sample());
   for (std::size_t at = 0; at < whole.size(); ++at) {
