@@ -68,9 +68,10 @@ TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
   EXPECT_TRUE(world.constraints.check(world.graph, world.devices, planner->greedy()).ok());
 }
 
-TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) {
+void check_gradient(const ObjectiveOptions& objective) {
   const World world;
   HierarchicalOptions options = small();
+  options.objective = objective;
   options.objective.entropy = 0.3f;
   options.table_scale = 1;
   options.sees_group = true;
@@ -105,6 +106,12 @@ TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) {
     largest = std::max(largest, std::abs(numeric));
   }
   EXPECT_GT(largest, 0.05f);
+}
+
+TEST(Hierarchical, GradientIsThatOfAdvantageTimesLogProbability) { check_gradient({}); }
+TEST(Hierarchical, ThePlacerMayHaveAnotherObjective) {
+  check_gradient({.kind = ObjectiveKind::kKlPenalised, .beta = 2});
+  check_gradient({.kind = ObjectiveKind::kClippedRatio, .clip = 0.3f});
 }
 
 TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
