@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
+#include "base/hash.h"
 #include "messages/placement_proposed.h"
 #include "runtime/log.h"
 
@@ -124,25 +126,48 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
   return context.send(kDispatcher, reported, std::move(bulk));
 }
 
+Sampler::Draw Sampler::draw(std::uint64_t episode) const {
+  // Far from every episode's number, and the same graph's turn.
+  const std::uint64_t stride = (std::uint64_t{1} << 40) / task_->graphs.size() * task_->graphs.size();
+  Draw best;
+  for (std::uint32_t attempt = 0; attempt <= options_.redraws; ++attempt) {
+    Draw now;
+    now.actions = placer_->sample(episode + attempt * stride, version_);
+    auto placements = placer_->expand(now.actions);
+    EMPLACE_CHECK(placements.ok(), "a policy understands its own actions");
+    now.placements = *std::move(placements);
+    if (options_.redraws == 0) return now;
+    const std::uint64_t graph = placer_->graph_of(now.actions);
+    std::unordered_set<std::uint64_t> here;
+    for (const Placement& placement : now.placements) {
+      now.keys.push_back(hash64(std::as_bytes(std::span{placement}), graph));
+      if (!proposed_.contains(now.keys.back()) && here.insert(now.keys.back()).second) ++now.fresh;
+    }
+    const bool all = now.fresh == now.placements.size();
+    if (attempt == 0 || now.fresh > best.fresh) best = std::move(now);
+    if (all) break;
+  }
+  return best;
+}
+
 void Sampler::propose(runtime::Context& context) {
   const std::uint64_t episode = next_episode_;
-  const policy::Actions actions = placer_->sample(episode, version_);
-  auto placements = placer_->expand(actions);
-  EMPLACE_CHECK(placements.ok(), "a policy understands its own actions");
+  Draw drawn = draw(episode);
+  const policy::Actions& actions = drawn.actions;
   const TaskGraph& task = task_->graphs.at(placer_->graph_of(actions));
-  if (options_.self_critic) placements->push_back(placer_->greedy());
+  if (options_.self_critic) drawn.placements.push_back(placer_->greedy());
   messages::PlacementProposed proposal;
   proposal.graph_sha256 = task.sha256;
   proposal.controller = options_.controller;
   proposal.episode = episode;
-  proposal.count = static_cast<std::uint32_t>(placements->size());
+  proposal.count = static_cast<std::uint32_t>(drawn.placements.size());
   proposal.placement_id = episode * (placer_->placements_per_episode() + (options_.self_critic ? 1 : 0));
   proposal.policy_version = version_;
   proposal.num_ops = static_cast<std::uint32_t>(task.graph.num_ops());
   proposal.num_devices = static_cast<std::uint32_t>(task.devices.size());
   messages::BulkBuilder bulk;
-  bulk.reserve(task.graph.num_ops() * placements->size() + actions.bytes.size());
-  for (const Placement& placement : *placements)
+  bulk.reserve(task.graph.num_ops() * drawn.placements.size() + actions.bytes.size());
+  for (const Placement& placement : drawn.placements)
     proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
   proposal.actions = bulk.add(actions.bytes);
   messages::SharedBytes sent = bulk.finish();
@@ -154,6 +179,7 @@ void Sampler::propose(runtime::Context& context) {
                   [this, &context] { scheduled_ = false, propose_next(context); });
     return;
   }
+  proposed_.insert(drawn.keys.begin(), drawn.keys.end());
   outstanding_.insert(episode);
   next_episode_ += options_.controllers;
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <unordered_set>
+#include <vector>
 
 #include "actors/measurer.h"
 #include "actors/task.h"
@@ -27,6 +29,9 @@ struct SamplerOptions {
   std::uint32_t lag = 1;
   /// Each episode ends with the policy's likeliest placement, which its other placements are held against.
   bool self_critic = false;
+  /// An episode with placements that this sampler has proposed before is drawn again, at most so often; the
+  /// draw with the most new ones is proposed. A policy that has settled then looks around its mode.
+  std::uint32_t redraws = 0;
 };
 
 /// A controller: draws placements from the newest parameters and keeps a bounded number of episodes on their
@@ -47,6 +52,14 @@ class Sampler final : public runtime::Actor {
   void fetch(runtime::Context& context, std::uint64_t version);
   void propose_next(runtime::Context& context);
   void propose(runtime::Context& context);
+  /// An episode as it will be proposed.
+  struct Draw {
+    policy::Actions actions;
+    std::vector<Placement> placements;
+    std::vector<std::uint64_t> keys;  ///< [placements] hashes, if redraws are wanted.
+    std::size_t fresh = 0;            ///< Placements not proposed before.
+  };
+  Draw draw(std::uint64_t episode) const;
   bool measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
                           messages::SharedBytes bulk);
   void say_if_drained(runtime::Context& context);
@@ -61,6 +74,7 @@ class Sampler final : public runtime::Actor {
   std::unique_ptr<policy::Placer> placer_;
   Measurer measurer_;  ///< Only if `measures_`.
   std::uint64_t next_episode_ = 0;
+  std::unordered_set<std::uint64_t> proposed_;  ///< Keys of placements; only if redraws are wanted.
   std::set<std::uint64_t> outstanding_;
   std::uint64_t version_ = 0;  ///< Of the parameters in use.
   bool has_parameters_ = false;

@@ -1,6 +1,7 @@
 #include "base/hash.h"
 
 #include <sodium/crypto_hash_sha256.h>
+#include <xxhash.h>
 
 namespace emplace {
 
@@ -20,5 +21,9 @@ std::string to_hex(const Sha256Digest& digest) {
 }
 
 std::string sha256_hex(std::span<const std::byte> bytes) { return to_hex(sha256(bytes)); }
+
+std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
 
 }  // namespace emplace

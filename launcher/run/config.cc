@@ -43,6 +43,8 @@ void each_field(Config& c, Visit visit) {
   visit("pipeline", "batch_episodes", c.pipeline.batch_episodes, "Episodes per update.");
   visit("pipeline", "placements_per_lease", c.pipeline.placements_per_lease,
         "Most placements that go to an executor in one message.");
+  visit("pipeline", "redraws", c.pipeline.redraws,
+        "How often a sampler draws again what it has proposed before; 0: it may repeat itself.");
   visit("pipeline", "max_staleness", c.pipeline.max_staleness,
         "Versions after which an episode teaches nothing any more.");
   visit("executor", "kind", c.executor.kind,
@@ -257,7 +259,9 @@ Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const
   for (std::string& graph : config->input.graphs) inputs.push_back(&graph);
   for (std::string* input : inputs) {
     const std::filesystem::path beside = path.parent_path() / *input;
-    if (!input->empty() && std::filesystem::exists(beside))
+    // Of a pattern the folder must be there.
+    const bool pattern = input->find('*') != std::string::npos;
+    if (!input->empty() && std::filesystem::exists(pattern ? beside.parent_path() : beside))
       *input = std::filesystem::absolute(beside).lexically_normal().string();
   }
   return config;

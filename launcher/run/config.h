@@ -36,7 +36,7 @@ struct RunConfig {
     double reserve = 0;
   } input;
   struct Pipeline {
-    std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4;
+    std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4, redraws = 0;
     std::uint64_t max_staleness = 64;
   } pipeline;
   struct Executor {

@@ -339,6 +339,7 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     sampler.episodes = config.run.episodes;
     sampler.batch = config.run.deterministic ? config.pipeline.batch_episodes : 0;
     sampler.lag = config.run.lag;
+    sampler.redraws = config.pipeline.redraws;
     sampler.self_critic = config.reward.baseline == "self-critic";
     spawned.push_back(node.spawn<actors::Sampler>(samplers[c], Home::kOwnLoop, task, sampler, placer,
                                                   local ? simulate : actors::ExecutorFactory{}));

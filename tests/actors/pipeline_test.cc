@@ -30,6 +30,7 @@ using runtime::sim::World;
 struct Outcome {
   record::Counters counters;
   std::uint64_t distinct_placements = 0, distinct_episodes = 0;
+  std::uint64_t different_placements = 0;  // That differ in some op's device.
   std::string parameters_sha256;
   std::map<std::string, std::uint64_t> episodes_of_graph;
   double utilisation = 0;  // Of the executors while the run went on.
@@ -42,6 +43,7 @@ struct Scenario {
   bool shuffle = false, deterministic = false;
   bool local = false;              // Samplers measure themselves.
   bool self_critic = false;        // Episodes end with the likeliest placement.
+  std::uint32_t redraws = 0;       // Of placements proposed before.
   bool placeto = false;            // Episodes are sequences of steps, on two graphs in turn.
   double drop = 0, duplicate = 0;  // Of results and leases between dispatcher and executors.
   int crash_every = 0;             // Crash an executor every so many steps of 500 ms; 0: never.
@@ -171,6 +173,7 @@ Outcome play(const Scenario& scenario) {
     sampler.episodes = 40;
     sampler.batch = scenario.deterministic ? learner.batch_episodes : 0;
     sampler.self_critic = scenario.self_critic;
+    sampler.redraws = scenario.redraws;
     if (scenario.placeto) sampler.max_outstanding = 8;
     world.spawn<Sampler>(sampler_name(c), task, sampler, placer,
                          scenario.local ? simulate : ExecutorFactory{});
@@ -196,12 +199,17 @@ Outcome play(const Scenario& scenario) {
   EXPECT_TRUE(db->verify().ok());
   outcome.counters = *db->counters();
   std::set<std::uint64_t> placements, episodes;
+  std::set<Bytes> contents;
   for (const auto& row : *db->measurements(1, 100'000)) placements.insert(row.placement_id);
   for (const auto& row : *db->episodes(1, 100'000)) {
     episodes.insert(row.episode);
     ++outcome.episodes_of_graph[row.graph_sha256];
+    const auto size = static_cast<std::ptrdiff_t>(row.placements.size() / row.count);
+    for (auto at = row.placements.begin(); at != row.placements.end(); at += size)
+      contents.insert(Bytes(at, at + size));
   }
   outcome.distinct_placements = placements.size();
+  outcome.different_placements = contents.size();
   outcome.distinct_episodes = episodes.size();
   const auto updates = *db->updates();
   if (!updates.empty()) outcome.parameters_sha256 = updates.back().parameters_sha256;
@@ -289,6 +297,17 @@ TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndRepeatsItself) {
   EXPECT_EQ(faulty.parameters_sha256, plain);
   scenario.local = true;
   EXPECT_EQ(play(scenario).parameters_sha256, plain) << "measured by the samplers themselves";
+}
+
+TEST(Pipeline, RedrawsSpendEvaluationsOnNewPlacements) {
+  Scenario scenario;
+  scenario.deterministic = true;
+  const Outcome plain = play(scenario);
+  scenario.redraws = 8;
+  const Outcome redrawn = play(scenario);
+  expect_whole(redrawn);
+  EXPECT_GT(redrawn.different_placements, plain.different_placements);
+  EXPECT_EQ(play(scenario).parameters_sha256, redrawn.parameters_sha256);
 }
 
 TEST(Pipeline, SelfCriticMeasuresTheLikeliestPlacementToo) {
