@@ -1,5 +1,5 @@
-// Goal: the Simple Planner draws each op's device on its own, obeys the constraints, and ascends what it says.
-// Method: finite differences of its loss; counts of what it draws; hand-made bad inputs.
+// Goal: the Simple Planner draws each op's device on its own, obeys the constraints, and ascends what it
+// says. Method: finite differences of its loss; counts of what it draws; hand-made bad inputs.
 #include "policy/placers/simple_planner.h"
 
 #include <gtest/gtest.h>
