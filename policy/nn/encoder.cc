@@ -6,11 +6,16 @@ EncoderParameters EncoderParameters::add(ParameterStore& store, const std::strin
                                          const EncoderOptions& options, std::uint64_t seed) {
   EncoderParameters p;
   for (std::size_t l = 0; l < options.layers; ++l) {
-    const std::string suffix = l == 0 ? std::string{} : std::to_string(l + 1);
+    const auto named = [&](const char* direction) {
+      std::string full = name;
+      full.append(direction);
+      if (l > 0) full.append(std::to_string(l + 1));
+      return full;
+    };
     const Eigen::Index in = l == 0 ? options.in : options.memory_rows();
-    p.forward.push_back(LstmParameters::add(store, name + "_forward" + suffix, in, options.hidden, seed));
+    p.forward.push_back(LstmParameters::add(store, named("_forward"), in, options.hidden, seed));
     if (!options.bidirectional) continue;
-    p.backward.push_back(LstmParameters::add(store, name + "_backward" + suffix, in, options.hidden, seed));
+    p.backward.push_back(LstmParameters::add(store, named("_backward"), in, options.hidden, seed));
   }
   return p;
 }

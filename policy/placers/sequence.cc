@@ -108,14 +108,14 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& grap
   if (!start.label_of_group.empty() && start.label_of_group.size() != grouping.num_groups)
     return invalid("policy start", "needs one label per group");
   return std::unique_ptr<SequencePlacer>{
-      new SequencePlacer{graph, devices, constraints, grouping, std::move(options), start, seed}};
+      new SequencePlacer{graph, devices, constraints, grouping, options, start, seed}};
 }
 
 SequencePlacer::SequencePlacer(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                                const Grouping& grouping, SequenceOptions options, const SequenceStart& start,
                                std::uint64_t seed)
     : constraints_{constraints},
-      options_{std::move(options)},
+      options_{options},
       seed_{seed},
       groups_{grouping.num_groups},
       group_of_op_{narrow(grouping.group_of_op)},
@@ -193,7 +193,7 @@ Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpis
   input.samples = static_cast<Eigen::Index>(advantages.size());
   input.chosen = &all.devices;
   const Decoded decoded = place(tape, input);
-  const auto parts = placer_.seed_objective(tape, decoded, all, advantages, 1);
+  auto parts = placer_.seed_objective(tape, decoded, all, advantages, 1);
   if (!parts) return parts.error();
   tape.backward();
   return parts;

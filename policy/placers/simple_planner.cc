@@ -41,15 +41,14 @@ Result<std::unique_ptr<SimplePlanner>> SimplePlanner::make(const OpGraph& graph,
   if (!start.empty()) {
     if (auto fits = constraints.check(graph, devices, start); !fits) return fits.error();
   }
-  return std::unique_ptr<SimplePlanner>{
-      new SimplePlanner{graph, devices, constraints, std::move(options), start, seed}};
+  return std::unique_ptr<SimplePlanner>{new SimplePlanner{graph, devices, constraints, options, start, seed}};
 }
 
 SimplePlanner::SimplePlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                              SimplePlannerOptions options, const Placement& start, std::uint64_t seed)
     : devices_{devices},
       constraints_{constraints},
-      options_{std::move(options)},
+      options_{options},
       seed_{seed},
       units_{class_leaders(constraints)},
       chooser_{store_,
