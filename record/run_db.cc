@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "base/text/words.h"
@@ -66,6 +67,13 @@ std::vector<T> split(const std::string& text) {
 Bytes blob(const SQLite::Column& column) {
   const auto* first = static_cast<const std::byte*>(column.getBlob());
   return first == nullptr ? Bytes{} : Bytes(first, first + column.getBytes());
+}
+
+/// What a compressed column holds. Throws, as SQLite does, if it is damaged.
+Bytes unpacked(const SQLite::Column& column, std::string_view what) {
+  auto bytes = decompress(blob(column), what);
+  if (!bytes) throw std::runtime_error{bytes.error().context};
+  return *std::move(bytes);
 }
 
 std::int64_t sql(std::uint64_t number) { return static_cast<std::int64_t>(number); }
@@ -411,12 +419,12 @@ Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
     row.placement_id = back(q.getColumn(0).getInt64());
     row.episode = back(q.getColumn(1).getInt64());
     row.step_time_s = q.getColumn(3).getDouble();
-    const auto all = decompress(blob(q.getColumn(4)), "placements");
+    const Bytes all = unpacked(q.getColumn(4), "placements");
     const std::size_t count = q.getColumn(5).getUInt(), number = q.getColumn(2).getUInt();
-    if (!all || count == 0 || number >= count) return row;
-    const std::size_t ops = all->size() / count;
-    row.placement.assign(all->begin() + static_cast<std::ptrdiff_t>(number * ops),
-                         all->begin() + static_cast<std::ptrdiff_t>((number + 1) * ops));
+    if (count == 0 || number >= count) return row;
+    const std::size_t ops = all.size() / count;
+    row.placement.assign(all.begin() + static_cast<std::ptrdiff_t>(number * ops),
+                         all.begin() + static_cast<std::ptrdiff_t>((number + 1) * ops));
     return row;
   });
   if (!found) return found.error();
@@ -440,8 +448,8 @@ Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::siz
     std::vector<EpisodeRow> rows;
     while (q.executeStep()) {
       EpisodeRow row = read_episode_head(q);
-      row.placements = decompress(blob(q.getColumn(6)), "placements").value();
-      row.actions = decompress(blob(q.getColumn(7)), "actions").value();
+      row.placements = unpacked(q.getColumn(6), "placements");
+      row.actions = unpacked(q.getColumn(7), "actions");
       rows.push_back(std::move(row));
     }
     return rows;
@@ -495,8 +503,8 @@ Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint() {
     row.policy_version = back(q.getColumn(0).getInt64());
     row.update = back(q.getColumn(1).getInt64());
     row.sha256 = q.getColumn(2).getString();
-    row.parameters = decompress(blob(q.getColumn(3)), "parameters").value();
-    row.optimizer = decompress(blob(q.getColumn(4)), "optimizer").value();
+    row.parameters = unpacked(q.getColumn(3), "parameters");
+    row.optimizer = unpacked(q.getColumn(4), "optimizer");
     return row;
   });
 }

@@ -206,7 +206,8 @@ Result<Bytes> load_policy(const RunConfig& config, const Placer& placer) {
   if (!db) return db.error();
   const auto facts = (*db)->facts();
   auto checkpoint = (*db)->latest_checkpoint();
-  if (!facts || !checkpoint) return invalid(where, "cannot be read");
+  if (!facts) return invalid(where, facts.error().context);
+  if (!checkpoint) return invalid(where, "its newest checkpoint is damaged: " + checkpoint.error().context);
   if (!*checkpoint) return invalid(where, "holds no checkpoint", "name a run that has learned something");
   const auto theirs = parse_config(facts->config_toml, where);
   if (!theirs) return theirs.error();

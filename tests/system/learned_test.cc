@@ -1,0 +1,159 @@
+// Goal: learned placers as users meet them: every method runs, one policy learns on many graphs, places one
+// that it has not seen and goes on from there, and a policy that does not fit is refused in one line.
+// Method: real processes on small real graphs; the JSON results are the witnesses.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/system/process.h"
+
+namespace emplace::testing {
+namespace {
+
+using nlohmann::json;
+
+const std::string kSmall = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
+const std::string kMachine = shipped("configs/devices/quickstart.toml");
+const std::string kLargeMachine = shipped("configs/devices/placeto-4gpu.toml");
+
+/// Small networks, few episodes: what is tested is the way, not the answer.
+std::string config_of(const TemporaryFolder& folder, const std::string& method, const std::string& graphs) {
+  // Many graphs: of sizes for larger devices.
+  const std::string& machine = graphs.starts_with("graphs") ? kLargeMachine : kMachine;
+  return folder.file(method + ".toml", "[input]\n" + graphs + "\ndevices = \"" + machine +
+                                           "\"\n[policy]\nmethod = \"" + method +
+                                           "\"\npreset = \"tuned\"\ngroups = 8\nhidden = 8\n");
+}
+std::string one_graph(const std::string& path) { return "graph = \"" + path + "\""; }
+
+Finished train(const TemporaryFolder& folder, const std::string& method, const std::string& graphs,
+               std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"run",        config_of(folder, method, graphs),
+                                     "--run-dir",  folder.at(method),
+                                     "--episodes", "12",
+                                     "--json",     "--quiet"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(arguments);
+}
+
+TEST(Learned, EveryMethodRunsAndLearns) {
+  for (const std::string method :
+       {"hierarchical", "colocrl", "spotlight", "placeto", "simple-planner", "random-grouping",
+        "placeto-simple-aggregator", "placeto-simple-partitioner"}) {
+    const TemporaryFolder folder;
+    const Finished done = train(folder, method, one_graph(kSmall));
+    ASSERT_EQ(done.status, 0) << method << ": " << done.err;
+    const json summary = json::parse(done.out);
+    EXPECT_GE(summary["episodes"].get<int>(), 12) << method;
+    EXPECT_GE(summary["updates"].get<int>(), 5) << method;
+    EXPECT_TRUE(summary["best_step_time_s"].is_number()) << method;
+  }
+}
+
+TEST(Learned, PlacetoMeasuresEveryStepWhoeverMeasures) {
+  for (const std::string source : {"executors", "local"}) {
+    const TemporaryFolder folder;
+    const Finished done = train(folder, "placeto", one_graph(kSmall), {"--set", "reward.source=" + source});
+    ASSERT_EQ(done.status, 0) << done.err;
+    const json summary = json::parse(done.out);
+    EXPECT_EQ(summary["measurements"].get<int>(), 8 * summary["episodes"].get<int>()) << source;
+  }
+}
+
+TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
+  const TemporaryFolder folder;
+  for (const char* index : {"3", "4", "5"}) {
+    const Finished made = run({"generate", "cifar10", "--index", index, "-o",
+                               folder.at("g" + std::string{index} + ".json.gz"), "--quiet"});
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  const std::string graphs = "graphs = [\"" + folder.at("g[34]*") + "\"]";
+  const Finished trained = train(folder, "placeto", graphs);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json summary = json::parse(trained.out);
+  ASSERT_EQ(summary["graphs"].size(), 2u);
+  for (const json& graph : summary["graphs"]) {
+    EXPECT_GE(graph["best_step_time_s"][0].get<double>(), graph["lower_bound_s"].get<double>());
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.at("placeto") + "/best"}, {}), 2);
+
+  const std::vector<std::string> place{"place",    folder.at("g5.json.gz"), "-d",     kLargeMachine,
+                                       "--policy", folder.at("placeto"),    "--json", "--quiet"};
+  const Finished at_once = run(place);
+  ASSERT_EQ(at_once.status, 0) << at_once.err;
+  const json zero_shot = json::parse(at_once.out);
+  EXPECT_EQ(zero_shot["method"], "placeto (zero-shot)");
+  EXPECT_EQ(zero_shot["evaluations"], 1);
+  std::vector<std::string> longer = place;
+  longer.insert(longer.end(), {"--budget", "1s"});
+  const Finished tuned = run(longer);
+  ASSERT_EQ(tuned.status, 0) << tuned.err;
+  const json fine_tuned = json::parse(tuned.out);
+  EXPECT_GT(fine_tuned["evaluations"].get<int>(), 8);
+  EXPECT_LE(fine_tuned["measured"]["step_time_s"].get<double>(),
+            1.5 * zero_shot["measured"]["step_time_s"].get<double>());
+}
+
+TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
+  const TemporaryFolder folder;
+  const Finished done = run({"place", kSmall, "-d", kMachine, "-m", "colocrl", "--budget", "1s", "-o",
+                             folder.at("p.json"), "--json", "--quiet"},
+                            {.environment = {"TMPDIR=" + folder.path().string()}});
+  ASSERT_EQ(done.status, 0) << done.err;
+  const json answer = json::parse(done.out);
+  EXPECT_EQ(answer["method"], "colocrl");
+  EXPECT_GT(answer["evaluations"].get<int>(), 1);
+  const Finished checked = run({"evaluate", kSmall, folder.at("p.json"), "-d", kMachine, "--json"});
+  ASSERT_EQ(checked.status, 0) << checked.err;
+  EXPECT_DOUBLE_EQ(json::parse(checked.out)["step_time_s"].get<double>(),
+                   answer["measured"]["step_time_s"].get<double>());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.path()}, {}), 1)
+      << "only p.json is left";
+}
+
+void expect_refused(const Finished& done, const std::string& what) {
+  EXPECT_EQ(done.status, 2) << done.err;
+  EXPECT_NE(done.err.find(what), std::string::npos) << done.err;
+  EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+}
+
+TEST(Learned, PoliciesThatDoNotFitAreRefused) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(train(folder, "placeto", one_graph(kSmall)).status, 0);
+  const auto place = [&](const std::string& machine, const std::string& policy,
+                         std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"place", kSmall, "-d", machine, "--policy", policy, "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const std::string policy = folder.at("placeto");
+  expect_refused(place(kLargeMachine, policy), "is a policy for 3 devices");
+  expect_refused(place(kMachine, policy, {"-m", "spotlight"}), "is a policy of placeto, not of spotlight");
+  expect_refused(place(kMachine, folder.at("nowhere")), "holds no run");
+  {
+    SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
+    db.exec("UPDATE checkpoints SET sha256 = 'x'");
+  }
+  expect_refused(place(kMachine, policy), "is altered");
+  {
+    SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
+    db.exec("UPDATE checkpoints SET parameters = substr(parameters, 1, 20)");
+  }
+  expect_refused(place(kMachine, policy), "is damaged");
+}
+
+TEST(Learned, PartsThatDoNotGoTogetherAreRefused) {
+  const TemporaryFolder folder;
+  expect_refused(train(folder, "placeto", one_graph(kSmall), {"--set", "policy.start_at_scopes=true"}),
+                 "policy.start_at_scopes");
+  expect_refused(train(folder, "colocrl", one_graph(kSmall), {"--set", "reward.returns=final"}),
+                 "reward.returns");
+  expect_refused(train(folder, "hierarchical", "graphs = [\"" + kSmall + "\"]"), "input.graphs");
+  expect_refused(train(folder, "placeto", "graphs = [\"" + folder.at("none-*") + "\"]"), "holds no graph");
+}
+
+}  // namespace
+}  // namespace emplace::testing
