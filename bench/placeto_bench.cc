@@ -6,8 +6,14 @@
 #include <benchmark/benchmark.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "executor/simulator.h"
+#include "graph/graph_file.h"
+#include "placement/device_file.h"
+#include "policy/objective/baseline.h"
+#include "policy/objective/reward.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/placeto.h"
 #include "tests/support/sample_graphs.h"
@@ -115,6 +121,79 @@ void BM_GraphTrace(benchmark::State& state) {
   state.counters["forward_gflop"] = trace.forward_flops() * 1e-9;
 }
 BENCHMARK(BM_GraphTrace)->Arg(64)->Arg(160)->Unit(benchmark::kMillisecond);
+
+/// What it learns: the quickstart's net and machine (see learning_bench.cc for floors and others' results) in
+/// 64 groups of scopes by phase, episodes of 64 placements, 4 to an update. The answer is the step time of
+/// the best placement seen and of the likeliest in the end.
+void BM_PlacetoLearn(benchmark::State& state) {
+  const OpGraph graph =
+      *load_graph(std::string{EMPLACE_SOURCE_DIR} + "/configs/graphs/nmt-2layer-bs64.json.gz");
+  const DeviceSet devices =
+      *load_devices(std::string{EMPLACE_SOURCE_DIR} + "/configs/devices/quickstart.toml");
+  const Constraints constraints = *Constraints::make(graph, devices);
+  Simulator simulator{graph, devices};
+  std::vector<double> time_ns(graph.num_ops());
+  for (std::uint32_t op = 0; op < graph.num_ops(); ++op)
+    time_ns[op] = static_cast<double>(simulator.costs().best_ns(OpId{op}));
+  const Grouping scopes = scope_groups(graph, {.split_phases = true});
+  const Grouping groups = merge_small_groups(graph, scopes, sum_by_group(scopes, time_ns), 64);
+
+  const auto updates = static_cast<std::uint64_t>(state.range(0));
+  policy::PlacetoOptions options;
+  options.network.logit_bound = 5;
+  options.objective.entropy = 0.3f;
+  options.entropy_end = 0.02f;
+  options.entropy_updates = updates;
+  policy::BaselineOptions baseline_options;
+  baseline_options.kind = policy::BaselineKind::kStepMean;
+  baseline_options.returns = policy::Returns::kIntermediate;
+  baseline_options.discount = 0.95;
+  baseline_options.window = 40;
+  baseline_options.normalise = true;
+  policy::RewardOptions reward;
+  reward.transform = policy::Transform::kLog;
+  reward.graded_memory = true;
+  reward.failing_signal = 100;
+
+  double best = 0, evaluations = 0;
+  Measurement measured;
+  for (auto _ : state) {
+    auto placer = *policy::PlacetoPlacer::make({{&graph, &devices, &constraints, groups}}, options,
+                                               static_cast<std::uint64_t>(state.range(1)));
+    policy::Baseline baseline{baseline_options};
+    policy::Adam adam{{.clip_norm = 1.25f}};
+    for (std::uint64_t update = 0; update < updates; ++update) {
+      placer->begin_update(update);
+      std::vector<policy::ScoredEpisode> batch;
+      for (std::uint64_t episode = 4 * update; episode < 4 * update + 4; ++episode) {
+        policy::Actions actions = placer->sample(episode, update);
+        std::vector<double> cost;
+        for (const Placement& placement : *placer->expand(actions)) {
+          simulator.measure(placement, measured).value();
+          cost.push_back(
+              policy::placement_cost(reward, measured.valid, measured.step_time_s, measured.bytes_over));
+          if (measured.valid && (best == 0 || measured.step_time_s < best)) best = measured.step_time_s;
+        }
+        evaluations += static_cast<double>(cost.size());
+        const auto advantages = baseline.advantages(cost, std::vector<std::uint8_t>(cost.size(), 1));
+        batch.push_back({std::move(actions), {advantages.begin(), advantages.end()}});
+      }
+      placer->parameters().clear_gradients();
+      placer->end_update(placer->accumulate_gradient(batch).value());
+      adam.step(placer->parameters(), 1e-3f);
+    }
+    simulator.measure(placer->greedy(), measured).value();
+  }
+  state.counters["best_ms"] = best * 1e3;
+  state.counters["likeliest_ms"] = measured.valid ? measured.step_time_s * 1e3 : -1;
+  state.counters["evaluations"] = evaluations;
+}
+BENCHMARK(BM_PlacetoLearn)
+    ->ArgNames({"updates", "seed"})
+    ->Args({2, 1})
+    ->ArgsProduct({{200}, {1, 2, 3}})
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond);
 
 }  // namespace
 }  // namespace emplace

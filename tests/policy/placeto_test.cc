@@ -406,7 +406,7 @@ PlacetoOptions learning_options() {
   options.network.embedding = 16;
   options.network.hidden = 32;
   options.network.rounds = 4;
-  options.objective.entropy = 0.1f;
+  options.objective.entropy = 0.2f;
   options.entropy_end = 0.005f;
   options.entropy_updates = 200;
   return options;
