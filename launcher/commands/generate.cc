@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -123,9 +125,9 @@ class Folder {
       return invalid(printable(path), "holds graphs already (" + printable(name, 60) + ")",
                      "give another folder or remove them");
     }
-    fs::path staged = target;
-    staged += ".partial";
-    fs::remove_all(staged, error);
+    // Hidden, and of this process alone: nothing that somebody else keeps there is in the way.
+    fs::path staged =
+        target.parent_path() / ("." + target.filename().string() + ".partial-" + std::to_string(::getpid()));
     if (!fs::create_directory(staged, error) || error)
       return Error{Errc::kIo, printable(path) + ": cannot be made; does the folder above it exist?"};
     return Folder{std::move(target), std::move(staged)};
@@ -195,6 +197,7 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
       if (!graph) return graph.error();
       if (auto saved = save_graph(*graph, folder->staged(name)); !saved) return saved.error();
       names.push_back(name);
+      console.debug(name + " is made");
       smallest = std::min(smallest, graph->num_ops());
       largest = std::max(largest, graph->num_ops());
       if (!console.json()) continue;

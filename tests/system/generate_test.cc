@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -21,6 +22,7 @@ using nlohmann::ordered_json;
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::Process;
 using testing::run;
 using testing::shipped;
 using ::testing::StartsWith;
@@ -99,6 +101,21 @@ TEST(Generate, AddsToAnExistingFolderButNeverToAnotherFamily) {
   EXPECT_EQ(second.status, 2);
   EXPECT_THAT(second.err, HasSubstr("holds graphs already"));
   EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"here"});
+}
+
+TEST(Generate, ASignalEndsItCleanlyAndLeavesNothing) {
+  const TemporaryFolder folder;
+  for (const auto& [signal, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    Process process{
+        {"generate", "nmt", "--count", "1000", "-o", folder.at("family"), "--log-level", "debug"}};
+    ASSERT_TRUE(process.wait_for_error_text("debug: train-01.json.gz is made"));
+    EXPECT_FALSE(std::filesystem::exists(folder.at("family"))) << "nothing appears before everything is made";
+    process.send(signal);
+    const Finished done = process.finish();
+    EXPECT_EQ(done.status, status) << done.err;
+    EXPECT_FALSE(done.killed);
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  }
 }
 
 TEST(Generate, AnswersBadInputInOneLineAndLeavesNothing) {
