@@ -173,7 +173,7 @@ TEST(Planted, ColocRlLearns) {
 
 TEST(Planted, SpotlightLearns) {
   Planted planted = chains();
-  EXPECT_GE(successes(planted, {.updates = 60, .steps = 10}, kBestOfChains_s,
+  EXPECT_GE(successes(planted, {.updates = 40, .steps = 10}, kBestOfChains_s,
                       [&](std::uint64_t seed) {
                         return sequence(planted, spotlight_options(), chain_groups(), seed);
                       }),
@@ -240,7 +240,7 @@ TEST(Planted, RatiosLearnFromStaleEpisodesWhereReinforceDoesNot) {
     SequenceOptions options = spotlight_options();
     options.network.layers = 1;
     options.network.objective = objective;
-    return successes(planted, {.updates = 70, .steps = 10, .lag = 8}, kBestOfChains_s,
+    return successes(planted, {.updates = 40, .steps = 10, .lag = 8}, kBestOfChains_s,
                      [&](std::uint64_t seed) { return sequence(planted, options, chain_groups(), seed); });
   };
   EXPECT_GE(of({.kind = ObjectiveKind::kKlPenalised, .beta = 1}), 9);
