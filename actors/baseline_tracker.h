@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "messages/episode_measured.h"
+#include "messages/log.h"
 #include "policy/objective/baseline.h"
 #include "policy/objective/reward.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "runtime/core/follower.h"
 
 namespace emplace::actors {
 
@@ -19,26 +21,38 @@ struct TrackerOptions {
   bool shared = false;  ///< One baseline per graph for all controllers, as Placeto's workers have.
   /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
   std::uint64_t valid_only_after = 500;
-  bool ordered = false;  ///< Take episodes by number, not by arrival: results then do not depend on timing.
+  std::size_t kept = 256;  ///< Scores kept to tell again: at least what samplers have on their way.
+  bool ordered = false;    ///< Take episodes by number, not by arrival: results then do not depend on timing.
 };
 
 /// What placements usually cost, so that the learner weighs surprise, not luck; one baseline per graph and
-/// controller. Receives MeasurementCommitted; sends EpisodeScored.
+/// controller. Its state is a function of the recorder's log, which it follows from the first episode on:
+/// made anew, it reads the log again. Receives MeasurementCommitted, ScoresRequested; sends LogRequested,
+/// EpisodeScored (of what nobody learned from yet).
 /// Thread: constructed anywhere; every handler runs on the owning loop. Holds no locks.
 class BaselineTracker final : public runtime::Actor {
  public:
   explicit BaselineTracker(TrackerOptions options);
+  void on_start(runtime::Context& context) override;
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
-  void score(runtime::Context& context, const messages::EpisodeMeasured& measured);
+  void begin(runtime::Context& context);
+  void look(runtime::Context& context);
+  void ask(runtime::Context& context, const runtime::LogFollower::Ask& asked);
+  void take(runtime::Context& context, const messages::MeasurementCommitted& committed);
+  void score(runtime::Context& context, const messages::MeasurementCommitted& committed);
+  void tell_again(runtime::Context& context, std::uint64_t from_seq);
 
   const TrackerOptions options_;  // Constant after construction.
 
   // Owner loop only.
+  runtime::LogFollower log_;
   std::map<std::pair<std::string, std::uint32_t>, policy::Baseline> baselines_;  // By graph and controller.
-  std::map<std::uint64_t, messages::EpisodeMeasured> early_;                     // Only if ordered.
+  std::map<std::uint64_t, messages::MeasurementCommitted> early_;                // Only if ordered.
   std::uint64_t next_episode_ = 0;
+  std::map<std::uint64_t, messages::EpisodeScored> told_;  // By log number: the last few, to tell again.
+  std::uint64_t forgotten_ = 0;  // Up to this log number they are not kept any more.
 };
 
 }  // namespace emplace::actors

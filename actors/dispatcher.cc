@@ -13,15 +13,24 @@ using messages::PlacementMeasured;
 using messages::PlacementProposed;
 using runtime::LogLevel;
 
+namespace {
+
+constexpr std::size_t kRemembered = 1024;  // Recorded episodes that a sampler may still ask about.
+
+}  // namespace
+
 Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options)
     : task_{std::move(task)}, options_{std::move(options)}, leases_{options_.lease} {}
 
 void Dispatcher::on_start(runtime::Context& context) {
-  started_ = context.now();
+  leases_ =
+      runtime::LeaseTable{options_.lease, context.epoch()};  // No lease of an earlier life can be meant.
+  started_ = options_.started.count() > 0 ? options_.started : context.now();
   context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
   context.after(options_.progress_every, [this, &context] { progress(context); });
   if (options_.budget.count() > 0)
-    context.after(options_.budget, [this, &context] { end_run(context, "budget"); });
+    context.after(started_ + options_.budget - context.now(),
+                  [this, &context] { end_run(context, "budget"); });
 }
 
 void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
@@ -37,26 +46,56 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
         peer->second.credit.grant({granted.placements, static_cast<std::int64_t>(granted.bytes)});
         pump(context);
       },
-      [&](const messages::Heartbeat& heartbeat) {
-        const auto peer = peers_.find(heartbeat.executor);
-        if (peer == peers_.end() || peer->second.epoch != heartbeat.epoch) return;
-        peer->second.busy_s = heartbeat.busy_s;
-        leases_.renew(peer->second.id, heartbeat.leases, context.now());
-        std::vector<std::uint64_t> gone;
-        for (const auto& [epoch, credit] : peer->second.held) {
-          const auto& named = heartbeat.leases;
-          if (leases_.find(epoch) == nullptr && std::find(named.begin(), named.end(), epoch) == named.end())
-            gone.push_back(epoch);
-        }
-        for (const std::uint64_t epoch : gone) give_back(peer->second, epoch);
-        if (!gone.empty()) pump(context);
+      [&](const messages::Heartbeat& heartbeat) { on_heartbeat(context, heartbeat, incoming.from()); },
+      [&](const messages::EpisodesRecorded& recorded) { on_recorded(context, recorded); },
+      [&](const messages::EpisodesKnown& known) {
+        on_committed(context, known.committed);
+        if (known.committed == counters_.committed) unlearned_ = known.unlearned;  // Not of earlier.
+        end_if_drained(context);
       },
+      [&](const messages::EpisodesAsked& asked) { on_asked(context, asked, incoming.from()); },
       [&](const messages::RunProgress& drained) {
         drained_.insert(drained.from);
-        end_if_drained(context);
+        unlearned_.reset();
+        context.send(kRecorder, messages::EpisodesAsked{});  // Are the updates on disk too?
       },
       [&](const messages::StopRun& stop) { end_run(context, stop.reason); });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+void Dispatcher::on_heartbeat(runtime::Context& context, const messages::Heartbeat& heartbeat,
+                              runtime::ActorId from) {
+  const auto peer = peers_.find(heartbeat.executor);
+  if (peer == peers_.end() || peer->second.epoch != heartbeat.epoch) {
+    if (!strangers_.contains(heartbeat.executor))
+      context.send(from, messages::ExecutorUnknown{heartbeat.epoch});
+    return;
+  }
+  peer->second.busy_s = heartbeat.busy_s;
+  leases_.renew(peer->second.id, heartbeat.leases, context.now());
+  std::vector<std::uint64_t> gone;
+  for (const auto& [epoch, credit] : peer->second.held) {
+    const auto& named = heartbeat.leases;
+    if (leases_.find(epoch) == nullptr && std::find(named.begin(), named.end(), epoch) == named.end())
+      gone.push_back(epoch);
+  }
+  for (const std::uint64_t epoch : gone) give_back(peer->second, epoch);
+  if (!gone.empty()) pump(context);
+}
+
+/// True if the episode is on its way here, or was a moment ago.
+bool Dispatcher::known(std::uint64_t episode) const {
+  return episodes_.contains(episode) || unrecorded_.contains(episode) ||
+         std::find(recorded_.begin(), recorded_.end(), episode) != recorded_.end();
+}
+
+void Dispatcher::on_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
+                          runtime::ActorId from) {
+  if (ending_ && asked.starting) context.send(from, messages::StopRun{end_reason_, 0});
+  messages::EpisodesWanted wanted;
+  for (const std::uint64_t episode : asked.episodes)
+    if (!known(episode)) wanted.episodes.push_back(episode);
+  if (!wanted.episodes.empty()) context.send(from, wanted);
 }
 
 void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed& proposal,
@@ -68,11 +107,11 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
                     proposal.num_devices == task->devices.size() &&
                     placements->size() == std::size_t{proposal.num_ops} * proposal.count &&
                     incoming.section(proposal.actions).ok();
-  if (!fits || episodes_.contains(proposal.episode)) {
+  if (known(proposal.episode)) return;  // Proposed again by a sampler that was not sure.
+  if (!fits) {
     ++counters_.refused;
-    return runtime::log(
-        LogLevel::kWarning, context.name(),
-        "refused episode " + std::to_string(proposal.episode) + ": another graph, or known already");
+    return runtime::log(LogLevel::kWarning, context.name(),
+                        "refused episode " + std::to_string(proposal.episode) + ": of another graph");
   }
   Episode episode{proposal, incoming.bulk, EpisodeMeasured::begun(proposal), proposal.count};
   counters_.proposed += proposal.count;
@@ -201,7 +240,8 @@ void Dispatcher::count_valid(std::span<const std::uint8_t> valid, std::span<cons
 void Dispatcher::on_reported(runtime::Context& context, const MeasurementReported& reported,
                              const runtime::Incoming& incoming) {
   const EpisodeMeasured& m = reported.measured;
-  if (!m.consistent() || task_->find(m.graph_sha256) == nullptr || episodes_.contains(m.episode)) {
+  if (known(m.episode)) return;
+  if (!m.consistent() || task_->find(m.graph_sha256) == nullptr) {
     ++counters_.refused;
     return runtime::log(LogLevel::kWarning, context.name(), "refused an episode that is not of this run");
   }
@@ -211,16 +251,33 @@ void Dispatcher::on_reported(runtime::Context& context, const MeasurementReporte
   report(context, reported, incoming.bulk);
 }
 
-void Dispatcher::report(runtime::Context& context, const MeasurementReported& reported,
+void Dispatcher::report(runtime::Context& context, MeasurementReported reported,
                         const messages::SharedBytes& bulk) {
   context.send(kRecorder, reported, bulk);
   ++counters_.episodes;
-  if (options_.episodes > 0 && counters_.episodes >= options_.episodes) end_run(context, "episodes");
+  const std::uint64_t episode = reported.measured.episode;
+  unrecorded_[episode] = {std::move(reported), bulk, context.now()};
+}
+
+void Dispatcher::on_recorded(runtime::Context& context, const messages::EpisodesRecorded& recorded) {
+  for (const std::uint64_t episode : recorded.episodes) {
+    if (unrecorded_.erase(episode) == 0) continue;
+    recorded_.push_back(episode);
+    if (recorded_.size() > kRemembered) recorded_.pop_front();
+  }
+  on_committed(context, recorded.committed);
+}
+
+void Dispatcher::on_committed(runtime::Context& context, std::uint64_t episodes) {
+  heard_of_recorder_ = true;
+  counters_.committed = std::max(counters_.committed, episodes);
+  if (options_.episodes > 0 && counters_.committed >= options_.episodes) end_run(context, "episodes");
 }
 
 void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined,
                            runtime::ActorId from) {
   if (joined.graph_sha256 != task_->signature()) {
+    strangers_.insert(joined.name);
     return runtime::log(LogLevel::kWarning, context.name(),
                         joined.name + " has another graph or machine; it gets no work");
   }
@@ -252,6 +309,13 @@ void Dispatcher::tick(runtime::Context& context) {
   requeue(leases_.expire(context.now()));
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item);
   pump(context);
+  for (auto& [episode, waiting] : unrecorded_) {
+    if (context.now() - waiting.sent < options_.resend) continue;
+    waiting.sent = context.now();
+    context.send(kRecorder, waiting.reported, waiting.bulk);
+  }
+  if (!heard_of_recorder_ || ending_) context.send(kRecorder, messages::EpisodesAsked{});
+  if (ending_) tell_samplers(context);
   end_if_drained(context);
   context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
 }
@@ -264,12 +328,17 @@ void Dispatcher::progress(runtime::Context& context) {
 void Dispatcher::progress_now(runtime::Context& context) {
   messages::RunProgress now;
   now.from = context.name();
-  now.episodes = counters_.episodes;
+  now.episodes = std::max(counters_.episodes, counters_.committed);
   now.measurements = counters_.reported;
   now.valid = valid_;
   now.lost = counters_.lost;
   now.duplicated = counters_.duplicated;
   now.in_flight = static_cast<std::uint32_t>(in_flight());
+  now.issued = leases_.counters().issued;
+  now.counted = leases_.counters().committed;
+  now.open = leases_.open();
+  now.expired = leases_.counters().expired;
+  now.refused = leases_.counters().superseded;
   now.best_step_time_s = best_step_time_s_;
   now.elapsed_s = std::chrono::duration<double>(context.now() - started_).count();
   for (const auto& [name, peer] : peers_) {
@@ -284,7 +353,8 @@ void Dispatcher::progress_now(runtime::Context& context) {
 /// unfilled batch).
 void Dispatcher::end_if_drained(runtime::Context& context) {
   if (!ending_ || stopping_) return;
-  const bool drained = in_flight() == 0 && drained_.size() >= options_.samplers.size();
+  const bool drained = in_flight() == 0 && unrecorded_.empty() && unlearned_ == 0u &&
+                       drained_.size() >= options_.samplers.size();
   if (!drained && context.now() - ended_at_ <= options_.drain) return;
   stopping_ = true;
   progress_now(context);
@@ -295,8 +365,14 @@ void Dispatcher::end_if_drained(runtime::Context& context) {
 void Dispatcher::end_run(runtime::Context& context, const std::string& reason) {
   if (ending_) return;
   ending_ = true;
-  for (const std::string& sampler : options_.samplers) context.send(sampler, messages::StopRun{reason, 0});
+  end_reason_ = reason;
   ended_at_ = context.now();
+  tell_samplers(context);
+}
+
+void Dispatcher::tell_samplers(runtime::Context& context) {
+  for (const std::string& sampler : options_.samplers)
+    if (!drained_.contains(sampler)) context.send(sampler, messages::StopRun{end_reason_, 0});
 }
 
 }  // namespace emplace::actors

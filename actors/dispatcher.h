@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "actors/task.h"
 #include "messages/episode_measured.h"
 #include "messages/executor_control.h"
+#include "messages/log.h"
 #include "messages/placement_proposed.h"
 #include "messages/run_control.h"
 #include "runtime/actor.h"
@@ -29,19 +31,24 @@ struct DispatcherOptions {
   Nanos evaluation_limit = std::chrono::seconds{30};  ///< At least; past it a second executor may try.
   std::uint32_t attempts = 5;  ///< Of one lease's work that an executor refuses; then the run fails.
   Nanos progress_every = std::chrono::milliseconds{500};
-  std::uint64_t episodes = 0;             ///< Ends the run after so many; 0: never.
-  Nanos budget{0};                        ///< Ends the run after so long; 0: never.
-  Nanos drain = std::chrono::seconds{5};  ///< How long the end waits for what is in flight.
-  std::vector<std::string> samplers;      ///< Told to stop when the run ends.
+  std::uint64_t episodes = 0;              ///< Ends the run after so many; 0: never.
+  Nanos budget{0};                         ///< Ends the run after so long; 0: never.
+  Nanos started{0};                        ///< When the run began, by Context::now(); 0: with the dispatcher.
+  Nanos resend = std::chrono::seconds{1};  ///< To a recorder that has not said that it has it.
+  Nanos drain = std::chrono::seconds{5};   ///< How long the end waits for what is in flight.
+  std::vector<std::string> samplers;       ///< Told to stop when the run ends.
 };
 
 /// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them
-/// again when an executor is lost, counts each placement once, and hands finished episodes to the recorder.
-/// It also ends the run. Receives PlacementProposed, MeasurementReported (of a sampler that measures itself),
-/// PlacementMeasured, ExecutorJoined, CreditGranted, Heartbeat, ExecutorLeft, StopRun, RunProgress (a sampler
-/// that has drained); sends PlacementProposed (leases), MeasurementReported, RunProgress, StopRun.
-/// Conservation: placements proposed == reported + waiting + leased. Thread: constructed anywhere; every
-/// handler runs on the owning loop (the I/O loop: they take microseconds).
+/// again when an executor is lost, counts each placement once, and hands finished episodes to the recorder,
+/// again and again until they are on disk. It also ends the run. Receives PlacementProposed,
+/// MeasurementReported (of a sampler that measures itself), PlacementMeasured, ExecutorJoined, CreditGranted,
+/// Heartbeat, ExecutorLeft, EpisodesRecorded, EpisodesKnown, EpisodesAsked, StopRun, RunProgress (a sampler
+/// that has drained); sends PlacementProposed (leases), MeasurementReported, EpisodesWanted, EpisodesAsked,
+/// ExecutorUnknown, RunProgress, StopRun. A dispatcher made anew knows nothing: samplers propose again what
+/// they miss, and executors join again. Conservation: placements proposed == reported + waiting + leased;
+/// leases as LeaseTable says. Thread: constructed anywhere; every handler runs on the owning loop (the I/O
+/// loop: they take microseconds).
 class Dispatcher final : public runtime::Actor {
  public:
   Dispatcher(TaskPtr task, DispatcherOptions options);
@@ -52,9 +59,12 @@ class Dispatcher final : public runtime::Actor {
     std::uint64_t proposed = 0, reported = 0;  ///< Placements.
     std::uint64_t episodes = 0, refused = 0;   ///< Episodes finished; proposals of another graph or shape.
     std::uint64_t lost = 0, duplicated = 0;    ///< Leases that expired; results that did not count.
+    std::uint64_t committed = 0;               ///< Episodes of the run on disk, as the recorder said.
   };
   const Counters& counters() const { return counters_; }
   std::uint64_t in_flight() const { return counters_.proposed - counters_.reported; }
+  const runtime::LeaseTable& leases() const { return leases_; }
+  std::size_t unrecorded() const { return unrecorded_.size(); }
 
  private:
   /// A proposal on its way through the executors.
@@ -70,6 +80,12 @@ class Dispatcher final : public runtime::Actor {
     std::uint32_t begin = 0, count = 0;
     std::uint32_t failures = 0;
     bool queued = false;
+  };
+  /// A finished episode that the recorder has not said to have.
+  struct Unrecorded {
+    messages::MeasurementReported reported;
+    messages::SharedBytes bulk;
+    Nanos sent{0};
   };
   struct Peer {
     runtime::ActorId id{};
@@ -96,12 +112,18 @@ class Dispatcher final : public runtime::Actor {
   void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
                    const runtime::Incoming& incoming);
   void count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s);
-  void report(runtime::Context& context, const messages::MeasurementReported& reported,
+  void report(runtime::Context& context, messages::MeasurementReported reported,
               const messages::SharedBytes& bulk);
+  void on_committed(runtime::Context& context, std::uint64_t episodes);
+  void on_recorded(runtime::Context& context, const messages::EpisodesRecorded& recorded);
+  void on_asked(runtime::Context& context, const messages::EpisodesAsked& asked, runtime::ActorId from);
+  void on_heartbeat(runtime::Context& context, const messages::Heartbeat& heartbeat, runtime::ActorId from);
+  bool known(std::uint64_t episode) const;
   void tick(runtime::Context& context);
   void progress(runtime::Context& context);
   void progress_now(runtime::Context& context);
   void end_run(runtime::Context& context, const std::string& reason);
+  void tell_samplers(runtime::Context& context);
   void end_if_drained(runtime::Context& context);
 
   const TaskPtr task_;
@@ -111,8 +133,11 @@ class Dispatcher final : public runtime::Actor {
   runtime::LeaseTable leases_;
   std::unordered_map<std::uint64_t, Episode> episodes_;
   std::unordered_map<std::uint64_t, Piece> pieces_;
-  std::deque<std::uint64_t> waiting_;  ///< Pieces without an open lease, oldest first.
-  std::map<std::string, Peer> peers_;  ///< Executors by name.
+  std::map<std::uint64_t, Unrecorded> unrecorded_;  ///< By episode.
+  std::deque<std::uint64_t> recorded_;              ///< The last few episodes that are on disk.
+  std::set<std::string> strangers_;                 ///< Executors of another task.
+  std::deque<std::uint64_t> waiting_;               ///< Pieces without an open lease, oldest first.
+  std::map<std::string, Peer> peers_;               ///< Executors by name.
   std::uint64_t next_piece_ = 1;
   std::uint64_t turn_ = 0;
   Counters counters_;
@@ -121,7 +146,11 @@ class Dispatcher final : public runtime::Actor {
   Nanos started_{0};
   Nanos slowest_{0};
   std::set<std::string> drained_;  ///< Samplers that have nothing on its way any more, at the end.
+  bool heard_of_recorder_ = false;
+  /// Episodes on disk that no update on disk has consumed, as the recorder said last.
+  std::optional<std::uint64_t> unlearned_;
   bool ending_ = false, stopping_ = false;
+  std::string end_reason_;
   Nanos ended_at_{0};
 };
 

@@ -16,7 +16,7 @@ ExecutorActor::ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFact
       measurer_{task_, options_.kind, std::move(factory)} {}
 
 void ExecutorActor::on_start(runtime::Context& context) {
-  epoch_ = static_cast<std::uint64_t>(context.now().count());
+  epoch_ = context.epoch();
   join(context);
   context.after(options_.heartbeat, [this, &context] { beat(context); });
 }
@@ -43,14 +43,18 @@ void ExecutorActor::beat(runtime::Context& context) {
 }
 
 void ExecutorActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
-  const auto handled = incoming.match([&](const PlacementProposed& lease) {
-    heard_of_ = true;
-    const auto placements = incoming.shared_section(lease.placements);
-    if (!placements)
-      return runtime::log(runtime::LogLevel::kWarning, context.name(), placements.error().context);
-    work_.push_back({lease, *placements, incoming.from()});
-    if (!measuring_) begin_next(context);
-  });
+  const auto handled = incoming.match(
+      [&](const PlacementProposed& lease) {
+        heard_of_ = true;
+        const auto placements = incoming.shared_section(lease.placements);
+        if (!placements)
+          return runtime::log(runtime::LogLevel::kWarning, context.name(), placements.error().context);
+        work_.push_back({lease, *placements, incoming.from()});
+        if (!measuring_) begin_next(context);
+      },
+      [&](const messages::ExecutorUnknown& unknown) {
+        if (unknown.epoch == epoch_) join(context);
+      });
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
 }
 

@@ -6,6 +6,7 @@
 #include "actors/measurer.h"
 #include "actors/task.h"
 #include "messages/executor_control.h"
+#include "messages/log.h"
 #include "messages/placement_proposed.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
@@ -25,8 +26,9 @@ struct ExecutorOptions {
 };
 
 /// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a
-/// time, and shows by heartbeats which leases it holds. Receives PlacementProposed; sends PlacementMeasured.
-/// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// time, and shows by heartbeats which leases it holds. Receives PlacementProposed, ExecutorUnknown; sends
+/// ExecutorJoined, CreditGranted, Heartbeat, PlacementMeasured, ExecutorLeft. Thread: constructed anywhere;
+/// every handler runs on the owning loop, one of its own.
 class ExecutorActor final : public runtime::Actor {
  public:
   ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory);

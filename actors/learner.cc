@@ -3,12 +3,41 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
 namespace {
 
-constexpr std::size_t kSnapshots = 16;
+using runtime::LogLevel;
+
+constexpr Nanos kLook = std::chrono::milliseconds{250};
+
+/// The episodes of a recorded update. Errors: kInvalid if actions and advantages are not those of its
+/// episodes.
+Result<std::vector<policy::ScoredEpisode>> batch_of(const messages::UpdateReplayed& replayed,
+                                                    const runtime::Incoming& incoming) {
+  const auto damaged = [&] {
+    return invalid("update " + std::to_string(replayed.update), "is not whole",
+                   "start the run again from a copy of its folder");
+  };
+  const auto actions = incoming.section(replayed.actions);
+  const std::size_t episodes = replayed.episodes.size();
+  if (!actions || replayed.sizes.size() != episodes || replayed.counts.size() != episodes) return damaged();
+  std::span<const std::byte> bytes = *actions;
+  std::span<const float> advantages = replayed.advantages;
+  std::vector<policy::ScoredEpisode> batch;
+  for (std::size_t i = 0; i < episodes; ++i) {
+    if (replayed.sizes[i] > bytes.size() || replayed.counts[i] > advantages.size()) return damaged();
+    const auto own = bytes.first(replayed.sizes[i]);
+    const auto scores = advantages.first(replayed.counts[i]);
+    batch.push_back({{Bytes(own.begin(), own.end())}, {scores.begin(), scores.end()}});
+    bytes = bytes.subspan(own.size());
+    advantages = advantages.subspan(scores.size());
+  }
+  if (!bytes.empty() || !advantages.empty()) return damaged();
+  return batch;
+}
 
 }  // namespace
 
@@ -17,43 +46,155 @@ Learner::Learner(LearnerOptions options, PlacerFactory factory)
 
 void Learner::on_start(runtime::Context& context) {
   placer_ = factory_();
-  version_ = options_.version;
-  updates_ = options_.updates;
-  if (!options_.parameters.empty()) {
-    auto loaded = placer_->parameters().load(options_.parameters);
-    if (loaded && !options_.optimizer.empty())
-      loaded = adam_.load(options_.optimizer, placer_->parameters().size());
-    if (!loaded) return context.stop_node("the checkpoint does not fit: " + loaded.error().context);
-  } else if (!options_.imitation.placement.empty()) {
-    const auto imitated = policy::imitate(*placer_, options_.imitation);
-    if (!imitated) return context.stop_node(imitated.error().context);
-    runtime::log(runtime::LogLevel::kInfo, context.name(),
-                 "repeats the given placement with probability " + std::to_string(*imitated) + " per choice");
+  ask_history(context);
+  context.after(kLook, [this, &context] { look(context); });
+}
+
+/// What was lost on its way is asked for, or said, again.
+void Learner::look(runtime::Context& context) {
+  const Nanos now = context.now();
+  if (phase_ != Phase::kLearning) {
+    if (now - asked_ >= options_.resend) ask_history(context);
+  } else {
+    if (const auto asked = log_.due(now)) follow(context, *asked);
+    std::uint64_t unscored = log_.next();
+    for (auto& [episode, pending] : pending_) {
+      if (!pending.has_actions || pending.has_score || now - pending.since < options_.resend) continue;
+      pending.since = now;
+      unscored = std::min(unscored, pending.seq);
+    }
+    if (unscored < log_.next()) context.send(kTracker, messages::ScoresRequested{unscored});
+    if (!unrecorded_.empty() && now - told_ >= options_.resend) {
+      for (const messages::UpdateApplied& applied : unrecorded_) context.send(kRecorder, applied);
+      told_ = now;
+    }
   }
-  publish(context);
+  context.after(kLook, [this, &context] { look(context); });
 }
 
 void Learner::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   const auto handled = incoming.match(
-      [&](const messages::MeasurementCommitted& committed) {
-        const auto actions = incoming.section(committed.actions);
-        if (!actions) return;
-        Pending& pending = pending_[committed.measured.episode];
-        pending.actions.assign(actions->begin(), actions->end());
-        pending.has_actions = true;
-        complete(context, committed.measured.episode);
-      },
-      [&](const messages::EpisodeScored& scored) {
-        Pending& pending = pending_[scored.episode];
-        pending.scored = scored;
-        pending.has_score = true;
-        complete(context, scored.episode);
-      },
+      [&](const messages::MeasurementCommitted& committed) { on_committed(context, committed, incoming); },
+      [&](const messages::EpisodeScored& scored) { on_scored(context, scored); },
       [&](const messages::ParametersRequested& requested) {
         const Request request{incoming.from(), requested};
-        if (!answer(context, request)) waiting_.push_back(request);
+        if (phase_ != Phase::kLearning || !answer(context, request)) waiting_.push_back(request);
+      },
+      [&](const messages::CheckpointDelivered& delivered) { on_checkpoint(context, delivered, incoming); },
+      [&](const messages::UpdateReplayed& replayed) { on_replayed(context, replayed, incoming); },
+      [&](const messages::UpdatesRecorded& recorded) {
+        while (!unrecorded_.empty() && unrecorded_.front().update <= recorded.update) unrecorded_.pop_front();
       });
-  if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
+  if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+void Learner::ask_history(runtime::Context& context) {
+  asked_ = context.now();
+  context.send(kRecorder, messages::HistoryRequested{phase_ == Phase::kCheckpoint, options_.versions,
+                                                     fetched_.size(), updates_, context.epoch()});
+}
+
+void Learner::on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
+                            const runtime::Incoming& incoming) {
+  if (phase_ != Phase::kCheckpoint) return;
+  if (!delivered.found) return start_anew(context);
+  const auto piece = incoming.section(delivered.piece);
+  if (delivered.offset == 0 || delivered.update != fetched_of_)
+    fetched_.clear(), fetched_of_ = delivered.update;
+  if (!piece || delivered.offset != fetched_.size()) return;  // A repeat.
+  fetched_.insert(fetched_.end(), piece->begin(), piece->end());
+  if (fetched_.size() < delivered.total) return ask_history(context);
+  load(context, delivered);
+}
+
+void Learner::load(runtime::Context& context, const messages::CheckpointDelivered& delivered) {
+  const auto middle = std::span{fetched_}.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
+                                                        delivered.parameters, fetched_.size()));
+  const Bytes parameters{std::span{fetched_}.begin(), middle}, optimizer{middle, std::span{fetched_}.end()};
+  auto loaded = placer_->parameters().load(parameters);
+  if (loaded && !optimizer.empty()) loaded = adam_.load(optimizer, placer_->parameters().size());
+  if (loaded && placer_->parameters().sha256() != delivered.sha256)
+    loaded = invalid("the checkpoint after update " + std::to_string(delivered.update), "is altered");
+  if (!loaded) return context.stop_node("the checkpoint cannot be used: " + loaded.error().context);
+  fetched_.clear();
+  updates_ = delivered.update;
+  keep_snapshot();
+  phase_ = Phase::kReplay;
+  ask_history(context);
+}
+
+/// Nothing was ever learned: from where the run is to start.
+void Learner::start_anew(runtime::Context& context) {
+  if (!options_.parameters.empty()) {
+    if (const auto loaded = placer_->parameters().load(options_.parameters); !loaded)
+      return context.stop_node("the checkpoint does not fit: " + loaded.error().context);
+  } else if (!options_.imitation.placement.empty()) {
+    const auto imitated = policy::imitate(*placer_, options_.imitation);
+    if (!imitated) return context.stop_node(imitated.error().context);
+    runtime::log(LogLevel::kInfo, context.name(),
+                 "repeats the given placement with probability " + std::to_string(*imitated) + " per choice");
+  }
+  updates_ = 0;
+  keep_snapshot();
+  checkpoint(context);
+  phase_ = Phase::kReplay;
+  ask_history(context);
+}
+
+void Learner::on_replayed(runtime::Context& context, const messages::UpdateReplayed& replayed,
+                          const runtime::Incoming& incoming) {
+  if (phase_ != Phase::kReplay || replayed.after != updates_) return;
+  if (replayed.update == 0) return begin_learning(context, replayed.unlearned_from);
+  const auto batch = batch_of(replayed, incoming);
+  if (!batch) return context.stop_node("the record cannot be learned again: " + batch.error().context);
+  messages::UpdateApplied again;
+  update(*batch, again);
+  keep_snapshot();
+  if (snapshots_.at(updates_).sha256 != replayed.parameters_sha256) {
+    runtime::log(LogLevel::kWarning, context.name(),
+                 "update " + std::to_string(updates_) + " made again gives other bits than it gave then");
+  }
+  ask_history(context);
+}
+
+void Learner::begin_learning(runtime::Context& context, std::uint64_t from_seq) {
+  phase_ = Phase::kLearning;
+  next_episode_ = updates_ * options_.batch_episodes;  // If ordered.
+  if (updates_ > 0)
+    runtime::log(LogLevel::kInfo, context.name(), "goes on after update " + std::to_string(updates_));
+  publish(context);
+  follow(context, log_.start(from_seq, context.now()));
+  context.send(kTracker, messages::ScoresRequested{from_seq});
+}
+
+void Learner::follow(runtime::Context& context, const runtime::LogFollower::Ask& asked) {
+  context.send(kRecorder, messages::LogRequested{asked.from, asked.until, asked.again, true});
+}
+
+void Learner::on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
+                           const runtime::Incoming& incoming) {
+  const auto actions = incoming.section(committed.actions);
+  if (phase_ != Phase::kLearning || !actions) return;
+  if (log_.take(committed.seq, context.now()) && !committed.learned) {
+    Pending& pending = pending_[committed.measured.episode];
+    pending.actions.assign(actions->begin(), actions->end());
+    pending.has_actions = true;
+    pending.seq = committed.seq;
+    pending.since = context.now();
+    complete(context, committed.measured.episode);
+  }
+  if (const auto asked = log_.due(context.now())) follow(context, *asked);
+}
+
+void Learner::on_scored(runtime::Context& context, const messages::EpisodeScored& scored) {
+  if (phase_ != Phase::kLearning) return;
+  const auto known = pending_.find(scored.episode);
+  if (known == pending_.end() && scored.seq < log_.next()) return;  // Learned from already.
+  if (known != pending_.end() && known->second.has_score) return;
+  Pending& pending = pending_[scored.episode];
+  pending.scored = scored;
+  pending.has_score = true;
+  complete(context, scored.episode);
 }
 
 void Learner::complete(runtime::Context& context, std::uint64_t episode) {
@@ -77,18 +218,32 @@ void Learner::learn(runtime::Context& context) {
     const auto it = pending_.find(ready_.front());
     ready_.pop_front();
     Pending& pending = it->second;
-    const std::uint64_t staleness = version_ - std::min(version_, pending.scored.policy_version);
+    const std::uint64_t staleness = updates_ - std::min(updates_, pending.scored.policy_version);
     applied.staleness_max = std::max(applied.staleness_max, staleness);
     applied.staleness_mean += static_cast<double>(staleness) / options_.batch_episodes;
     applied.episodes.push_back(it->first);
     policy::ScoredEpisode episode{{std::move(pending.actions)}, {}};
-    for (const double advantage : pending.scored.advantages) {
+    for (const double advantage : pending.scored.advantages)
       episode.advantages.push_back(staleness > options_.max_staleness ? 0.0f : static_cast<float>(advantage));
-    }
+    applied.advantages.insert(applied.advantages.end(), episode.advantages.begin(), episode.advantages.end());
     stale_ += staleness > options_.max_staleness ? 1 : 0;
     batch.push_back(std::move(episode));
     pending_.erase(it);
   }
+  update(batch, applied);
+  publish(context);
+  applied.parameters_sha256 = snapshots_.at(updates_).sha256;
+  applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
+  applied.epoch = context.epoch();
+  if (unrecorded_.empty()) told_ = context.now();
+  unrecorded_.push_back(applied);
+  context.send(kRecorder, applied);
+  for (const std::string& sampler : options_.samplers) context.send(sampler, applied);
+  if (options_.checkpoint_every > 0 && updates_ % options_.checkpoint_every == 0) checkpoint(context);
+}
+
+/// One update, the same whenever it is made from the same parameters and batch.
+void Learner::update(std::span<const policy::ScoredEpisode> batch, messages::UpdateApplied& applied) {
   applied.learning_rate = options_.learning_rate.at(updates_);
   placer_->begin_update(updates_);
   policy::LossParts last;
@@ -96,56 +251,53 @@ void Learner::learn(runtime::Context& context) {
     placer_->parameters().clear_gradients();
     const auto parts = placer_->accumulate_gradient(batch);
     if (!parts) {  // Consumed without effect, so that nobody waits for it.
-      runtime::log(runtime::LogLevel::kError, context.name(), parts.error().context);
+      runtime::log(LogLevel::kError, kLearner, parts.error().context);
       break;
     }
     applied.gradient_norm = adam_.step(placer_->parameters(), static_cast<float>(applied.learning_rate));
     last = *parts;
   }
   placer_->end_update(last);
-  ++version_;
   ++updates_;
-  publish(context);
-  applied.update = updates_;
-  applied.policy_version = version_;
+  applied.update = applied.policy_version = updates_;
   applied.loss = last.loss;
   applied.entropy = last.entropy;
-  applied.parameters_sha256 = sha256_;
-  applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
-  context.send(kRecorder, applied);
-  for (const std::string& sampler : options_.samplers) context.send(sampler, applied);
-  if (options_.checkpoint_every > 0 && updates_ % options_.checkpoint_every == 0) checkpoint(context);
+}
+
+void Learner::keep_snapshot() {
+  const auto bytes = placer_->parameters().bytes();
+  snapshots_[updates_] = {messages::SharedBytes::copy(bytes), placer_->parameters().sha256(), hash64(bytes)};
+  while (snapshots_.size() > options_.versions) snapshots_.erase(snapshots_.begin());
 }
 
 void Learner::publish(runtime::Context& context) {
-  const auto bytes = placer_->parameters().bytes();
-  snapshots_[version_] = messages::SharedBytes::copy(bytes);
-  if (snapshots_.size() > kSnapshots) snapshots_.erase(snapshots_.begin());
-  sha256_ = placer_->parameters().sha256();
-  for (const std::string& sampler : options_.samplers) {
-    context.send(sampler, messages::ParametersPublished{version_, sha256_, bytes.size()});
-  }
+  keep_snapshot();
+  const Snapshot& newest = snapshots_.at(updates_);
+  for (const std::string& sampler : options_.samplers)
+    context.send(sampler, messages::ParametersPublished{updates_, newest.sha256, newest.floats.size()});
   std::erase_if(waiting_, [&](const Request& request) { return answer(context, request); });
 }
 
 bool Learner::answer(runtime::Context& context, const Request& request) {
-  const std::uint64_t wanted = request.what.version == 0 ? version_ : request.what.version;
+  const std::uint64_t wanted = request.what.version == 0 ? updates_ : request.what.version;
   const auto snapshot = snapshots_.find(wanted);
-  if (snapshot == snapshots_.end() && wanted > version_) return false;
+  if (snapshot == snapshots_.end() && wanted > updates_) return false;
   // A version that has gone is answered by the newest: the asker starts again with that one.
-  const auto& [version, floats] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
-  const std::uint64_t offset =
-      version == wanted ? std::min<std::uint64_t>(request.what.offset, floats.size()) : 0;
-  const std::uint64_t size = std::min<std::uint64_t>(messages::kParametersChunkBytes, floats.size() - offset);
-  messages::ParametersDelivered delivered{
-      version, offset, floats.size(), version == version_ ? sha256_ : "", {0, size}};
-  context.send(request.from, delivered, floats.slice(offset, size));
+  const auto& [version, parameters] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
+  const std::uint64_t total = parameters.floats.size();
+  const std::uint64_t offset = version == wanted ? std::min<std::uint64_t>(request.what.offset, total) : 0;
+  const std::uint64_t size = std::min<std::uint64_t>(messages::kParametersChunkBytes, total - offset);
+  context.send(request.from,
+               messages::ParametersDelivered{
+                   version, offset, total, parameters.sha256, {0, size}, parameters.checksum},
+               parameters.floats.slice(offset, size));
   return true;
 }
 
 void Learner::checkpoint(runtime::Context& context) {
   messages::BulkBuilder bulk;
-  messages::CheckpointTaken taken{version_, updates_, sha256_, {}, {}};
+  messages::CheckpointTaken taken{updates_, updates_, snapshots_.at(updates_).sha256,
+                                  {},       {},       context.epoch()};
   taken.parameters = bulk.add(placer_->parameters().bytes());
   const Bytes optimizer = adam_.save();
   taken.optimizer = bulk.add(optimizer);
@@ -154,9 +306,9 @@ void Learner::checkpoint(runtime::Context& context) {
 
 void Learner::on_stop(runtime::Context& context) {
   if (stale_ > 0)
-    runtime::log(runtime::LogLevel::kInfo, context.name(),
+    runtime::log(LogLevel::kInfo, context.name(),
                  std::to_string(stale_) + " episodes were too stale to count");
-  if (placer_ != nullptr) checkpoint(context);
+  if (phase_ == Phase::kLearning) checkpoint(context);
 }
 
 }  // namespace emplace::actors

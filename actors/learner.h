@@ -10,10 +10,12 @@
 #include "actors/task.h"
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
+#include "messages/log.h"
 #include "policy/imitation.h"
 #include "policy/optim/adam.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "runtime/core/follower.h"
 
 namespace emplace::actors {
 
@@ -23,20 +25,22 @@ struct LearnerOptions {
   policy::LearningRate learning_rate;
   policy::AdamOptions adam;
   std::uint64_t max_staleness = 64;  ///< [versions] older episodes are consumed without effect, and counted.
-  std::uint64_t checkpoint_every = 50;  ///< Updates; and at the end.
+  std::uint64_t checkpoint_every = 50;  ///< Updates; also before the first and at the end.
+  std::uint64_t versions = 16;          ///< Whose parameters are kept for samplers.
   bool ordered = false;                 ///< Consume by episode number, not by arrival.
   std::vector<std::string> samplers;    ///< Told of each update.
-  /// To go on with: parameters and optimiser as a checkpoint had them, and the next episode to consume if
-  /// ordered.
-  std::uint64_t version = 0, updates = 0;
-  Bytes parameters, optimizer;
-  policy::ImitationOptions imitation;  ///< What a policy that starts anew repeats before it learns.
+  Bytes parameters;  ///< Where a run that has learned nothing starts; empty: the policy's own.
+  policy::ImitationOptions imitation;      ///< What a policy that starts anew repeats before it learns.
+  Nanos resend = std::chrono::seconds{1};  ///< Of what nobody answered.
 };
 
-/// Turns scored episodes into a better policy: the only one who owns parameters.
-/// Receives MeasurementCommitted (the actions), EpisodeScored (the advantages), ParametersRequested; sends
-/// UpdateApplied, ParametersPublished, ParametersDelivered, CheckpointTaken. Thread: constructed anywhere;
-/// every handler runs on the owning loop, one of its own.
+/// Turns scored episodes into a better policy: the only one who owns parameters. Made anew, it asks the
+/// recorder for a checkpoint and the updates since, makes these again, and goes on with what no update has
+/// consumed; the parameters are then those of the recorded history, bit for bit.
+/// Receives MeasurementCommitted (the actions), EpisodeScored (the advantages), ParametersRequested,
+/// CheckpointDelivered, UpdateReplayed, UpdatesRecorded; sends LogRequested, HistoryRequested,
+/// ScoresRequested, UpdateApplied (until the recorder has it), ParametersPublished, ParametersDelivered,
+/// CheckpointTaken. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
 class Learner final : public runtime::Actor {
  public:
   Learner(LearnerOptions options, PlacerFactory factory);
@@ -45,17 +49,40 @@ class Learner final : public runtime::Actor {
   void on_stop(runtime::Context& context) override;
 
  private:
+  enum class Phase : std::uint8_t { kCheckpoint, kReplay, kLearning };
   struct Pending {
     bool has_actions = false, has_score = false;
     Bytes actions;
     messages::EpisodeScored scored;
+    std::uint64_t seq = 0;  ///< In the recorder's log.
+    Nanos since{0};
   };
   struct Request {
     runtime::ActorId from;
     messages::ParametersRequested what;
   };
+  struct Snapshot {
+    messages::SharedBytes floats;
+    std::string sha256;
+    std::uint64_t checksum = 0;
+  };
+  void look(runtime::Context& context);
+  void ask_history(runtime::Context& context);
+  void on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
+                     const runtime::Incoming& incoming);
+  void start_anew(runtime::Context& context);
+  void load(runtime::Context& context, const messages::CheckpointDelivered& delivered);
+  void on_replayed(runtime::Context& context, const messages::UpdateReplayed& replayed,
+                   const runtime::Incoming& incoming);
+  void begin_learning(runtime::Context& context, std::uint64_t from_seq);
+  void follow(runtime::Context& context, const runtime::LogFollower::Ask& asked);
+  void on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
+                    const runtime::Incoming& incoming);
+  void on_scored(runtime::Context& context, const messages::EpisodeScored& scored);
   void complete(runtime::Context& context, std::uint64_t episode);
   void learn(runtime::Context& context);
+  void update(std::span<const policy::ScoredEpisode> batch, messages::UpdateApplied& applied);
+  void keep_snapshot();
   void publish(runtime::Context& context);
   bool answer(runtime::Context& context, const Request& request);
   void checkpoint(runtime::Context& context);
@@ -66,12 +93,20 @@ class Learner final : public runtime::Actor {
   // Owner loop only.
   std::unique_ptr<policy::Placer> placer_;
   policy::Adam adam_;
-  std::uint64_t version_ = 0, updates_ = 0, next_episode_ = 0, stale_ = 0;
+  Phase phase_ = Phase::kCheckpoint;
+  Bytes fetched_;                   // Of the checkpoint.
+  std::uint64_t fetched_of_ = 0;    // Its update.
+  Nanos asked_{0};                  // When the history was asked for last.
+  std::uint64_t updates_ = 0;       // Also the version of the parameters.
+  std::uint64_t next_episode_ = 0;  // Only if ordered.
+  std::uint64_t stale_ = 0;
+  runtime::LogFollower log_;
   std::map<std::uint64_t, Pending> pending_;  // Episodes that lack actions or score, or (ordered) their turn.
   std::deque<std::uint64_t> ready_;           // In the order in which they will be consumed.
-  std::map<std::uint64_t, messages::SharedBytes> snapshots_;  // Parameters by version, the newest few.
-  std::string sha256_;                                        // Of the newest.
-  std::vector<Request> waiting_;                              // For versions that are not there yet.
+  std::deque<messages::UpdateApplied> unrecorded_;
+  Nanos told_{0};                                // When one of these was sent last.
+  std::map<std::uint64_t, Snapshot> snapshots_;  // Parameters by version, the newest few.
+  std::vector<Request> waiting_;                 // For versions that are not there yet.
 };
 
 }  // namespace emplace::actors

@@ -1,6 +1,6 @@
 #include "actors/recorder.h"
 
-#include <stdexcept>
+#include <algorithm>
 #include <utility>
 
 #include "messages/run_control.h"
@@ -9,11 +9,13 @@
 namespace emplace::actors {
 namespace {
 
-void require(const Result<Unit>& done) {
-  if (!done) throw std::runtime_error{done.error().context};
-}
+using messages::EpisodeMeasured;
+using messages::MeasurementCommitted;
+using runtime::LogLevel;
 
-std::vector<record::MeasurementRow> rows_of(const messages::EpisodeMeasured& m) {
+constexpr std::size_t kRowsPerTurn = 16;  // Of the log, for one reader; then messages have their turn.
+
+std::vector<record::MeasurementRow> rows_of(const EpisodeMeasured& m) {
   std::vector<record::MeasurementRow> rows;
   for (std::uint32_t i = 0; i < m.count; ++i) {
     record::MeasurementRow row;
@@ -36,50 +38,127 @@ std::vector<record::MeasurementRow> rows_of(const messages::EpisodeMeasured& m) 
   return rows;
 }
 
+/// The other way round; how busy devices were is not kept.
+EpisodeMeasured measured_of(const record::LogRow& row) {
+  EpisodeMeasured m;
+  const record::EpisodeRow& e = row.episode;
+  m.graph_sha256 = e.graph_sha256;
+  m.controller = e.controller;
+  m.episode = e.episode;
+  m.placement_id = e.placement_id;
+  m.count = static_cast<std::uint32_t>(row.measurements.size());
+  m.policy_version = e.policy_version;
+  if (!row.measurements.empty())
+    m.num_devices = static_cast<std::uint32_t>(row.measurements.front().peak_bytes.size());
+  m.resize();
+  for (std::uint32_t i = 0; i < m.count; ++i) {
+    const record::MeasurementRow& measured = row.measurements[i];
+    std::size_t known = 0;
+    while (known < m.executors.size() && m.executors[known] != measured.executor) ++known;
+    if (known == m.executors.size()) {
+      m.executors.push_back(measured.executor);
+      m.executor_kinds.push_back(measured.executor_kind);
+      m.hosts.push_back(measured.host);
+    }
+    m.executor_of[i] = static_cast<std::uint16_t>(known);
+    m.attempt[i] = measured.attempt;
+    m.synthetic_share[i] = measured.synthetic_share;
+    m.valid[i] = measured.valid ? 1 : 0;
+    m.step_time_s[i] = measured.step_time_s;
+    m.bytes_over[i] = measured.bytes_over;
+    m.bytes_moved[i] = measured.bytes_moved;
+    std::copy(measured.peak_bytes.begin(), measured.peak_bytes.end(),
+              m.peak_bytes.begin() + std::ptrdiff_t{i} * m.num_devices);
+  }
+  return m;
+}
+
 }  // namespace
 
 Recorder::Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on_best)
     : options_{options}, factory_{std::move(factory)}, on_best_{std::move(on_best)} {}
 
 void Recorder::on_start(runtime::Context& context) {
-  auto db = factory_();
-  if (!db) return context.stop_node(db.error().context);
-  db_ = *std::move(db);
-  next_seq_ = options_.first_seq;
-  best_step_time_s_ = options_.best_step_time_s;
+  if (auto opened = open(); !opened) context.stop_node(opened.error().context);
+}
+
+/// Everything that this actor knows is in the database.
+Result<Unit> Recorder::open() {
+  auto opened = factory_();
+  if (!opened) return opened.error();
+  record::RunDb& db = **opened;
+  const auto counters = db.counters();
+  const auto updates = db.last_update();
+  const auto graphs = db.graphs();
+  auto unlearned = options_.learned ? db.unlearned() : std::map<std::uint64_t, std::uint64_t>{};
+  if (!counters) return counters.error();
+  if (!updates) return updates.error();
+  if (!graphs) return graphs.error();
+  if (!unlearned) return unlearned.error();
+  committed_ = counters->episodes;
+  next_seq_ = committed_ + 1;
+  updates_ = *updates;
+  unlearned_ = *std::move(unlearned);
+  for (const std::string& graph : *graphs) {
+    const auto best = db.best(graph);
+    if (!best) return best.error();
+    if (!*best) continue;
+    best_step_time_s_[graph] = (**best).step_time_s;
+    const auto row = db.log_of((**best).episode, false);
+    if (!row) return row.error();
+    if (!*row || (**best).placement.empty()) continue;
+    // The last life may have ended between its commit and its telling.
+    EpisodeMeasured m = measured_of(**row);
+    m.num_ops = static_cast<std::uint32_t>((**best).placement.size());
+    on_best_(messages::view_as<DeviceId>((**best).placement), m,
+             static_cast<std::uint32_t>((**best).placement_id - m.placement_id));
+  }
+  db_ = *std::move(opened);
+  return Unit{};
+}
+
+void Recorder::disk_failed(runtime::Context& context, const Error& error) {
+  runtime::log(LogLevel::kError, context.name(), error.context);
+  // What was not committed was not acknowledged, and is said again.
+  db_.reset();
+  uncommitted_.clear();
+  acknowledged_.clear();
+  updates_came_ = false;
+  if (stopping_) return;
+  refused_since_ = context.now();
+  context.after(options_.retry, [this, &context] { reopen(context); });
+}
+
+void Recorder::reopen(runtime::Context& context) {
+  const auto opened = open();
+  if (opened) return runtime::log(LogLevel::kInfo, context.name(), "the disk takes writes again");
+  if (context.now() - refused_since_ > options_.patience) return context.stop_node(opened.error().context);
+  context.after(options_.retry, [this, &context] { reopen(context); });
+}
+
+bool Recorder::wrote(runtime::Context& context, const Result<Unit>& done) {
+  if (!done) disk_failed(context, done.error());
+  return done.ok();
 }
 
 void Recorder::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   if (db_ == nullptr) return;
   const auto handled = incoming.match(
       [&](const messages::MeasurementReported& reported) { on_reported(context, reported, incoming); },
-      [&](const messages::UpdateApplied& u) {
-        require(db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean, u.staleness_max,
-                                 u.gradient_norm, u.loss, u.entropy, u.learning_rate, u.wall_s,
-                                 u.parameters_sha256}));
-        updates_ = u.update;
-        row_added(context);
-      },
-      [&](const messages::CheckpointTaken& taken) {
-        const auto parameters = incoming.section(taken.parameters),
-                   optimizer = incoming.section(taken.optimizer);
-        if (!parameters || !optimizer) return;
-        require(db_->add_checkpoint({taken.version, taken.update, taken.sha256,
-                                     Bytes(parameters->begin(), parameters->end()),
-                                     Bytes(optimizer->begin(), optimizer->end())}));
-        row_added(context);
-      });
-  if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
+      [&](const messages::UpdateApplied& update) { on_update(context, update); },
+      [&](const messages::CheckpointTaken& taken) { on_checkpoint(context, taken, incoming); },
+      [&](const messages::LogRequested& request) { on_log_requested(context, request, incoming.from()); },
+      [&](const messages::HistoryRequested& request) { on_history(context, request, incoming.from()); },
+      [&](const messages::EpisodesAsked& asked) { on_asked(context, asked, incoming.from()); });
+  if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
 void Recorder::on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
                            const runtime::Incoming& incoming) {
-  const messages::EpisodeMeasured& m = reported.measured;
+  const EpisodeMeasured& m = reported.measured;
   const auto placements = incoming.section(reported.placements), actions = incoming.section(reported.actions);
-  if (!m.consistent() || !placements || !actions || placements->size() != std::size_t{m.count} * m.num_ops) {
-    return runtime::log(runtime::LogLevel::kWarning, context.name(),
-                        "an episode that is not whole was refused");
-  }
+  if (!m.consistent() || !placements || !actions || placements->size() != std::size_t{m.count} * m.num_ops)
+    return runtime::log(LogLevel::kWarning, context.name(), "an episode that is not whole was refused");
   record::EpisodeRow row{next_seq_,
                          m.episode,
                          m.controller,
@@ -87,48 +166,205 @@ void Recorder::on_reported(runtime::Context& context, const messages::Measuremen
                          m.count,
                          m.graph_sha256,
                          Bytes(placements->begin(), placements->end()),
-                         Bytes(actions->begin(), actions->end())};
+                         Bytes(actions->begin(), actions->end()),
+                         m.placement_id};
   const auto added = db_->add_episode(row, rows_of(m));
-  if (!added && added.error().code == Errc::kInvalid) {
-    return runtime::log(runtime::LogLevel::kWarning, context.name(), added.error().context);
+  if (!added && added.error().code != Errc::kInvalid) return disk_failed(context, added.error());
+  acknowledged_.push_back(m.episode);  // Also if it was counted before: it is on disk, or will be.
+  if (added) {
+    if (options_.learned) unlearned_[m.episode] = next_seq_;
+    uncommitted_.push_back({{next_seq_++, m, reported.actions}, incoming.bulk, reported.placements});
   }
-  require(added);
-  uncommitted_.push_back({{next_seq_++, m, reported.actions}, incoming.bulk, reported.placements});
   row_added(context);
 }
 
-void Recorder::row_added(runtime::Context& context) {
-  if (stopping_ || db_->uncommitted_rows() >= options_.commit_rows) return commit(context);
-  if (std::exchange(commit_due_, true)) return;
-  context.after(options_.commit_every, [this, &context] { commit(context); });
+void Recorder::on_update(runtime::Context& context, const messages::UpdateApplied& u) {
+  if (u.epoch < learner_epoch_) return;
+  updates_came_ = true;  // Also if it is known: the learner did not hear that it is.
+  if (u.update == updates_ + 1) {
+    if (!wrote(context, db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean,
+                                         u.staleness_max, u.gradient_norm, u.loss, u.entropy, u.learning_rate,
+                                         u.wall_s, u.parameters_sha256, u.advantages})))
+      return;
+    updates_ = u.update;
+    for (const std::uint64_t episode : u.episodes) unlearned_.erase(episode);
+  }
+  row_added(context);
 }
 
-void Recorder::commit(runtime::Context& context) {
-  commit_due_ = false;
-  require(db_->commit());
-  for (const Uncommitted& one : std::exchange(uncommitted_, {})) {
-    const messages::EpisodeMeasured& m = one.committed.measured;
-    if (options_.learned) {
-      context.send(kTracker, one.committed);
-      context.send(kLearner, one.committed, one.bulk);
-    }
-    messages::MeasurementCommitted receipt = one.committed;
-    receipt.actions = {};
-    context.send(sampler_name(m.controller), receipt);
-    for (std::uint32_t i = 0; i < m.count; ++i) {
-      double& best = best_step_time_s_[m.graph_sha256];
-      if (m.valid[i] == 0 || (best != 0 && m.step_time_s[i] >= best)) continue;
-      best = m.step_time_s[i];
-      const auto all = messages::section_of(one.bulk.bytes(), one.placements);
-      on_best_(messages::view_as<DeviceId>(*all).subspan(std::size_t{i} * m.num_ops, m.num_ops), m, i);
+void Recorder::on_checkpoint(runtime::Context& context, const messages::CheckpointTaken& taken,
+                             const runtime::Incoming& incoming) {
+  const auto parameters = incoming.section(taken.parameters), optimizer = incoming.section(taken.optimizer);
+  if (taken.epoch < learner_epoch_ || taken.update > updates_ || !parameters || !optimizer) return;
+  if (wrote(context, db_->add_checkpoint({taken.version, taken.update, taken.sha256,
+                                          Bytes(parameters->begin(), parameters->end()),
+                                          Bytes(optimizer->begin(), optimizer->end())})))
+    row_added(context);
+}
+
+void Recorder::on_history(runtime::Context& context, const messages::HistoryRequested& request,
+                          runtime::ActorId from) {
+  if (request.epoch < learner_epoch_ || !commit(context)) return;
+  learner_epoch_ = request.epoch;
+  request.checkpoint ? deliver_checkpoint(context, request, from) : replay_update(context, request, from);
+}
+
+void Recorder::deliver_checkpoint(runtime::Context& context, const messages::HistoryRequested& request,
+                                  runtime::ActorId from) {
+  const auto found = db_->latest_checkpoint(updates_ - std::min(updates_, request.versions_back));
+  if (!found) return disk_failed(context, found.error());
+  messages::CheckpointDelivered delivered;
+  if (!*found) return (void)context.send(from, delivered);
+  Bytes all = (**found).parameters;
+  delivered.found = true;
+  delivered.update = (**found).update;
+  delivered.sha256 = (**found).sha256;
+  delivered.parameters = all.size();
+  all.insert(all.end(), (**found).optimizer.begin(), (**found).optimizer.end());
+  delivered.total = all.size();
+  delivered.offset = std::min<std::uint64_t>(request.offset, all.size());
+  messages::BulkBuilder bulk;
+  delivered.piece = bulk.add(std::span{all}.subspan(
+      delivered.offset,
+      std::min<std::size_t>(messages::kParametersChunkBytes, all.size() - delivered.offset)));
+  context.send(from, delivered, bulk.finish());
+}
+
+void Recorder::replay_update(runtime::Context& context, const messages::HistoryRequested& request,
+                             runtime::ActorId from) {
+  const auto found = db_->update(request.update + 1);
+  if (!found) return disk_failed(context, found.error());
+  messages::UpdateReplayed replayed;
+  replayed.after = request.update;
+  replayed.unlearned_from = next_seq_;
+  for (const auto& [episode, seq] : unlearned_)
+    replayed.unlearned_from = std::min(replayed.unlearned_from, seq);
+  messages::BulkBuilder bulk;
+  if (*found) {
+    replayed.update = (**found).update;
+    replayed.episodes = (**found).episodes;
+    replayed.advantages = (**found).advantages;
+    replayed.parameters_sha256 = (**found).parameters_sha256;
+    for (const std::uint64_t episode : replayed.episodes) {
+      const auto row = db_->log_of(episode, true);
+      if (!row) return disk_failed(context, row.error());
+      const Bytes actions = *row ? (**row).episode.actions : Bytes{};
+      replayed.sizes.push_back(actions.size());
+      replayed.counts.push_back(*row ? (**row).episode.count : 0);
+      replayed.actions.size += bulk.add(actions).size;
     }
   }
+  context.send(from, replayed, bulk.finish());
+}
+
+void Recorder::on_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
+                        runtime::ActorId from) {
+  if (!commit(context)) return;
+  messages::EpisodesKnown known;
+  known.starting = asked.starting;
+  known.committed = committed_;
+  known.unlearned = unlearned_.size();
+  for (const std::uint64_t episode : asked.episodes) {
+    const auto there = db_->has_episode(episode);
+    if (!there) return disk_failed(context, there.error());
+    auto& fate = !*there ? known.unknown : unlearned_.contains(episode) ? known.recorded : known.ended;
+    fate.push_back(episode);
+  }
+  if (asked.starting) {
+    const auto all = db_->episodes_of(asked.controller);
+    if (!all) return disk_failed(context, all.error());
+    known.next_episode = asked.controller;
+    for (const std::uint64_t episode : *all) {
+      for (; known.next_episode < episode; known.next_episode += std::max(asked.controllers, 1u))
+        known.missing.push_back(known.next_episode);
+      known.next_episode = episode + std::max(asked.controllers, 1u);
+      if (unlearned_.contains(episode)) known.recorded.push_back(episode);
+    }
+  }
+  context.send(from, known);
+}
+
+void Recorder::on_log_requested(runtime::Context& context, const messages::LogRequested& request,
+                                runtime::ActorId from) {
+  const bool met = readers_.contains(from);
+  Reader& reader = readers_[from];
+  reader.actions = request.actions;
+  reader.cursor.asked(request.from_seq, request.until_seq, request.again || !met);
+  feed(context, from);
+}
+
+/// Reads what a follower may have from the database, a little at a time.
+void Recorder::feed(runtime::Context& context, runtime::ActorId id) {
+  Reader& reader = readers_.at(id);
+  if (reader.scheduled || stopping_ || db_ == nullptr || !reader.cursor.wants(committed_)) return;
+  const std::uint64_t most = std::min(reader.cursor.until, committed_ + 1) - reader.cursor.next;
+  const auto rows = db_->log(reader.cursor.next, std::min<std::size_t>(most, kRowsPerTurn), reader.actions);
+  if (!rows) return disk_failed(context, rows.error());
+  for (const record::LogRow& row : *rows) {
+    MeasurementCommitted told{row.episode.seq, measured_of(row), {}, false};
+    told.learned = !unlearned_.contains(row.episode.episode);
+    messages::BulkBuilder bulk;
+    if (reader.actions) told.actions = bulk.add(row.episode.actions);
+    context.send(id, told, bulk.finish());
+    reader.cursor.next = row.episode.seq + 1;
+  }
+  if (rows->empty() || !reader.cursor.wants(committed_)) return;
+  reader.scheduled = true;
+  context.after(Nanos{0}, [this, &context, id] {
+    readers_.at(id).scheduled = false;
+    feed(context, id);
+  });
+}
+
+void Recorder::row_added(runtime::Context& context) {
+  if (stopping_ || db_->uncommitted_rows() >= options_.commit_rows) return (void)commit(context);
+  if (std::exchange(commit_due_, true)) return;
+  context.after(options_.commit_every, [this, &context] {
+    commit_due_ = false;
+    if (db_ != nullptr) commit(context);
+  });
+}
+
+/// False: the disk refused.
+bool Recorder::commit(runtime::Context& context) {
+  if (!wrote(context, db_->commit())) return false;
+  committed_ = next_seq_ - 1;
+  for (const Uncommitted& one : std::exchange(uncommitted_, {})) tell(context, one);
+  acknowledge(context);
   messages::RunProgress progress;
   progress.from = context.name();
-  progress.committed = next_seq_ - 1;
+  progress.committed = committed_;
   progress.updates = updates_;
   if (best_step_time_s_.size() == 1) progress.best_step_time_s = best_step_time_s_.begin()->second;
   context.send(kView, progress);
+  return true;
+}
+
+void Recorder::acknowledge(runtime::Context& context) {
+  if (!acknowledged_.empty())
+    context.send(kDispatcher, messages::EpisodesRecorded{std::exchange(acknowledged_, {}), committed_});
+  if (std::exchange(updates_came_, false)) context.send(kLearner, messages::UpdatesRecorded{updates_});
+}
+
+/// An episode that is on disk now: to the followers that have all before it, to its sampler, and, if it is
+/// the best, to the world.
+void Recorder::tell(runtime::Context& context, const Uncommitted& one) {
+  const EpisodeMeasured& m = one.committed.measured;
+  MeasurementCommitted without_actions = one.committed;
+  without_actions.actions = {};
+  for (auto& [id, reader] : readers_) {
+    if (reader.cursor.next != one.committed.seq || !reader.cursor.wants(one.committed.seq)) continue;
+    ++reader.cursor.next;
+    reader.actions ? context.send(id, one.committed, one.bulk) : context.send(id, without_actions);
+  }
+  context.send(sampler_name(m.controller), without_actions);
+  for (std::uint32_t i = 0; i < m.count; ++i) {
+    double& best = best_step_time_s_[m.graph_sha256];
+    if (m.valid[i] == 0 || (best != 0 && m.step_time_s[i] >= best)) continue;
+    best = m.step_time_s[i];
+    const auto all = messages::section_of(one.bulk.bytes(), one.placements);
+    on_best_(messages::view_as<DeviceId>(*all).subspan(std::size_t{i} * m.num_ops, m.num_ops), m, i);
+  }
 }
 
 void Recorder::on_stop(runtime::Context& context) {

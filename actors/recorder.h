@@ -10,18 +10,20 @@
 #include "actors/task.h"
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
+#include "messages/log.h"
 #include "record/run_db.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "runtime/core/follower.h"
 
 namespace emplace::actors {
 
 struct RecorderOptions {
   Nanos commit_every = std::chrono::milliseconds{5};  ///< After the first uncommitted row,
   std::size_t commit_rows = 256;                      ///< or as soon as there are so many.
-  std::uint64_t first_seq = 1;                        ///< To go on with.
-  std::map<std::string, double> best_step_time_s;     ///< By graph, of the run so far.
   bool learned = true;                                ///< False: there is no tracker and no learner to tell.
+  Nanos retry = std::chrono::seconds{1};              ///< Of a disk that refuses,
+  Nanos patience = std::chrono::minutes{10};          ///< for so long; then the run ends.
 };
 
 /// A valid placement that is better than all before it, once it is on disk.
@@ -30,11 +32,15 @@ using BestHandler = std::function<void(std::span<const DeviceId> placement,
 /// Opens the run database on the recorder's own loop.
 using RunDbFactory = std::function<Result<std::unique_ptr<record::RunDb>>()>;
 
-/// Everything that happened, in order, to the run database: durable first, then told. The only writer.
-/// Receives MeasurementReported, UpdateApplied, CheckpointTaken; sends MeasurementCommitted (to tracker,
-/// learner and the proposing sampler, after the commit), RunProgress. Thread: constructed anywhere; every
-/// handler runs on the owning loop, one of its own. A disk that fails throws: the node restarts the actor,
-/// and what was not acknowledged is reported again by nobody, so it never counted.
+/// Everything that happened, in order, to the run database: durable first, then told. The only writer, and
+/// the log that tracker and learner follow: whoever was made anew, or missed something, asks for it again.
+/// What comes twice is recorded once and acknowledged twice. While the disk refuses, nothing is acknowledged,
+/// so that everybody waits, and says it again later.
+/// Receives MeasurementReported, UpdateApplied, CheckpointTaken, LogRequested, HistoryRequested,
+/// EpisodesAsked; sends MeasurementCommitted (to its followers and the proposing sampler), EpisodesRecorded,
+/// UpdatesRecorded, CheckpointDelivered, UpdateReplayed, EpisodesKnown, RunProgress. Its state is that of the
+/// database, read at each start. Thread: constructed anywhere; every handler runs on the owning loop, one of
+/// its own.
 class Recorder final : public runtime::Actor {
  public:
   Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on_best);
@@ -48,23 +54,55 @@ class Recorder final : public runtime::Actor {
     messages::SharedBytes bulk;
     messages::Section placements;
   };
+  struct Reader {
+    runtime::LogCursor cursor;
+    bool actions = false;
+    bool scheduled = false;  ///< More is read for it at the end of this turn.
+  };
+  Result<Unit> open();
+  void reopen(runtime::Context& context);
+  void disk_failed(runtime::Context& context, const Error& error);
+  /// True if it is done; else the disk refused, and nothing of this transaction counts.
+  bool wrote(runtime::Context& context, const Result<Unit>& done);
   void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
                    const runtime::Incoming& incoming);
+  void on_update(runtime::Context& context, const messages::UpdateApplied& update);
+  void on_checkpoint(runtime::Context& context, const messages::CheckpointTaken& taken,
+                     const runtime::Incoming& incoming);
+  void on_history(runtime::Context& context, const messages::HistoryRequested& request,
+                  runtime::ActorId from);
+  void deliver_checkpoint(runtime::Context& context, const messages::HistoryRequested& request,
+                          runtime::ActorId from);
+  void replay_update(runtime::Context& context, const messages::HistoryRequested& request,
+                     runtime::ActorId from);
+  void on_asked(runtime::Context& context, const messages::EpisodesAsked& asked, runtime::ActorId from);
+  void on_log_requested(runtime::Context& context, const messages::LogRequested& request,
+                        runtime::ActorId from);
+  void feed(runtime::Context& context, runtime::ActorId id);
   void row_added(runtime::Context& context);
-  void commit(runtime::Context& context);
+  bool commit(runtime::Context& context);
+  void tell(runtime::Context& context, const Uncommitted& one);
+  void acknowledge(runtime::Context& context);
 
   const RecorderOptions options_;
   const RunDbFactory factory_;
   const BestHandler on_best_;
 
   // Owner loop only.
-  std::unique_ptr<record::RunDb> db_;
-  std::uint64_t next_seq_ = 1;
+  std::unique_ptr<record::RunDb> db_;  ///< Null while the disk refuses.
+  std::uint64_t next_seq_ = 1;         ///< Of the next row.
+  std::uint64_t committed_ = 0;        ///< Rows on disk.
   std::uint64_t updates_ = 0;
-  std::map<std::string, double> best_step_time_s_;  ///< By graph.
+  std::uint64_t learner_epoch_ = 0;                   ///< Older lives of the learner are fenced.
+  std::map<std::uint64_t, std::uint64_t> unlearned_;  ///< Log number by episode.
+  std::map<std::string, double> best_step_time_s_;    ///< By graph.
   std::vector<Uncommitted> uncommitted_;
+  std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
+  bool updates_came_ = false;                ///< Since the last commit.
+  std::map<runtime::ActorId, Reader> readers_;
   bool commit_due_ = false;
   bool stopping_ = false;  ///< What still comes is committed at once: no timer may run any more.
+  Nanos refused_since_{0};
 };
 
 }  // namespace emplace::actors

@@ -19,37 +19,97 @@ Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, Ex
 
 void Sampler::on_start(runtime::Context& context) {
   placer_ = factory_();
-  next_episode_ = options_.controller;
-  while (next_episode_ < options_.first_episode) next_episode_ += options_.controllers;
   has_parameters_ = !options_.learned;
   if (options_.learned) fetch(context, 0);
-  propose_next(context);
+  ask(context, {});
+  context.after(options_.patience / 4, [this, &context] { look(context); });
+}
+
+/// What was lost on its way is asked for again.
+void Sampler::look(runtime::Context& context) {
+  const Nanos now = context.now();
+  if (!knows_ && now - asked_ >= options_.patience) ask(context, {});
+  if (fetching_ && now - requested_ >= options_.patience) request_parameters(context, requested_version_);
+  std::vector<std::uint64_t> late;
+  for (auto& [episode, drawn] : outstanding_) {
+    if (now - drawn.since < options_.patience) continue;
+    drawn.since = now;
+    late.push_back(episode);
+  }
+  if (knows_ && !late.empty()) ask(context, std::move(late));
+  context.after(options_.patience / 4, [this, &context] { look(context); });
+}
+
+void Sampler::ask(runtime::Context& context, std::vector<std::uint64_t> episodes) {
+  const messages::EpisodesAsked asked{options_.controller, options_.controllers, !knows_,
+                                      std::move(episodes)};
+  asked_ = context.now();
+  context.send(kRecorder, asked);
+  if (!knows_) context.send(kDispatcher, asked);  // Which may have ended the run meanwhile.
 }
 
 void Sampler::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
-  const auto ended = [&](std::uint64_t episode) {
-    outstanding_.erase(episode);
-    propose_next(context);
-    say_if_drained(context);
-  };
   const auto handled = incoming.match(
-      [&](const messages::ParametersPublished& published) {
-        announced_ = published.version;
-        if (options_.batch == 0 && !fetching_ && (!has_parameters_ || announced_ > version_))
-          fetch(context, 0);
-      },
+      [&](const messages::ParametersPublished& published) { on_published(context, published); },
       [&](const messages::ParametersDelivered& delivered) { on_delivered(context, delivered, incoming); },
       [&](const messages::MeasurementCommitted& committed) {
-        if (!options_.learned) ended(committed.measured.episode);
+        const auto drawn = outstanding_.find(committed.measured.episode);
+        if (drawn != outstanding_.end()) drawn->second.recorded = true;
+        if (!options_.learned) end(context, committed.measured.episode);
       },
       [&](const messages::UpdateApplied& applied) {
-        for (const std::uint64_t episode : applied.episodes) ended(episode);
+        for (const std::uint64_t episode : applied.episodes) end(context, episode);
       },
+      [&](const messages::EpisodesKnown& known) { on_known(context, known); },
+      [&](const messages::EpisodesWanted& wanted) { on_wanted(context, wanted); },
       [&](const messages::StopRun&) {
         stopped_ = true;
         say_if_drained(context);
       });
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+void Sampler::end(runtime::Context& context, std::uint64_t episode) {
+  if (outstanding_.erase(episode) == 0) return;
+  propose_next(context);
+  say_if_drained(context);
+}
+
+/// The recorder's answer.
+void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown& known) {
+  if (known.starting && !knows_) {
+    knows_ = true;
+    next_episode_ = known.next_episode;
+    again_.assign(known.missing.begin(), known.missing.end());
+    for (const std::uint64_t episode : known.recorded)
+      outstanding_.emplace(episode, Outstanding{{}, {}, 0, context.now(), true});
+    propose_next(context);
+    return say_if_drained(context);
+  }
+  for (const std::uint64_t episode : known.recorded) {
+    const auto drawn = outstanding_.find(episode);
+    if (drawn != outstanding_.end()) drawn->second.recorded = true;
+  }
+  for (const std::uint64_t episode : known.ended) end(context, episode);
+  // Those that the recorder does not have: does the dispatcher?
+  messages::EpisodesAsked lost{options_.controller, options_.controllers, false, {}};
+  for (const std::uint64_t episode : known.unknown) {
+    const auto drawn = outstanding_.find(episode);
+    if (drawn != outstanding_.end() && !drawn->second.recorded) lost.episodes.push_back(episode);
+  }
+  if (!lost.episodes.empty()) context.send(kDispatcher, lost);
+}
+
+/// The dispatcher has none of these: once more, as they were.
+void Sampler::on_wanted(runtime::Context& context, const messages::EpisodesWanted& wanted) {
+  for (const std::uint64_t episode : wanted.episodes) {
+    const auto found = outstanding_.find(episode);
+    if (found == outstanding_.end() || found->second.recorded) continue;
+    auto placements = placer_->expand(found->second.actions);
+    if (!placements) continue;
+    if (found->second.critic) placements->push_back(*found->second.critic);
+    send(context, episode, found->second, *placements);
+  }
 }
 
 void Sampler::say_if_drained(runtime::Context& context) {
@@ -59,10 +119,24 @@ void Sampler::say_if_drained(runtime::Context& context) {
   context.send(kDispatcher, drained);
 }
 
+void Sampler::on_published(runtime::Context& context, const messages::ParametersPublished& published) {
+  announced_ = published.version;
+  if (options_.batch > 0) return propose_next(context);
+  // An older version, or another one of the same number, is of a learner that was made anew.
+  const bool mine = has_parameters_ && announced_ == version_ && published.sha256 == sha256_;
+  if (!fetching_ && !mine) fetch(context, 0);
+}
+
 void Sampler::fetch(runtime::Context& context, std::uint64_t version) {
   fetching_ = true;
   incoming_.clear();
-  context.send(kLearner, messages::ParametersRequested{version, 0});
+  request_parameters(context, version);
+}
+
+void Sampler::request_parameters(runtime::Context& context, std::uint64_t version) {
+  requested_ = context.now();
+  requested_version_ = version;
+  context.send(kLearner, messages::ParametersRequested{version, incoming_.size()});
 }
 
 void Sampler::on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
@@ -70,31 +144,35 @@ void Sampler::on_delivered(runtime::Context& context, const messages::Parameters
   const auto chunk = incoming.section(delivered.floats);
   if (!fetching_ || !chunk) return;
   if (delivered.offset == 0) incoming_.clear(), incoming_version_ = delivered.version;
+  if (delivered.version == incoming_version_ && delivered.offset < incoming_.size()) return;  // A repeat.
   if (delivered.version != incoming_version_ || delivered.offset != incoming_.size())
     return fetch(context, 0);
   incoming_.insert(incoming_.end(), chunk->begin(), chunk->end());
-  if (incoming_.size() < delivered.total) {
-    context.send(kLearner, messages::ParametersRequested{incoming_version_, incoming_.size()});
-    return;
-  }
+  if (incoming_.size() < delivered.total) return request_parameters(context, incoming_version_);
   fetching_ = false;
+  if (hash64(incoming_) != delivered.checksum) {
+    runtime::log(runtime::LogLevel::kWarning, context.name(), "parameters were altered on their way");
+    return fetch(context, 0);
+  }
   if (auto loaded = placer_->parameters().load(incoming_); !loaded)
     return context.stop_node("the learner's policy differs: " + loaded.error().context);
   version_ = incoming_version_;
+  sha256_ = delivered.sha256;
   has_parameters_ = true;
   if (options_.batch == 0 && announced_ > version_) fetch(context, 0);
   propose_next(context);
 }
 
 std::uint64_t Sampler::wanted_version() const {
-  const std::uint64_t full = next_episode_ / options_.batch;
+  const std::uint64_t full = next_episode() / options_.batch;
   return full > options_.lag ? full - options_.lag : 0;
 }
 
 /// Not at once: newer parameters that wait in the mailbox are taken first.
 void Sampler::propose_next(runtime::Context& context) {
-  if (scheduled_ || stopped_ || !has_parameters_ || outstanding_.size() >= options_.max_outstanding) return;
-  if (options_.episodes > 0 && next_episode_ >= options_.episodes) return;
+  if (!knows_ || scheduled_ || stopped_ || !has_parameters_) return;
+  if (outstanding_.size() >= options_.max_outstanding) return;
+  if (options_.episodes > 0 && next_episode() >= options_.episodes) return;
   if (options_.learned && options_.batch > 0 && version_ != wanted_version()) {
     if (!fetching_) fetch(context, wanted_version());
     return;
@@ -151,28 +229,11 @@ Sampler::Draw Sampler::draw(std::uint64_t episode) const {
 }
 
 void Sampler::propose(runtime::Context& context) {
-  const std::uint64_t episode = next_episode_;
+  const std::uint64_t episode = next_episode();
   Draw drawn = draw(episode);
-  const policy::Actions& actions = drawn.actions;
-  const TaskGraph& task = task_->graphs.at(placer_->graph_of(actions));
-  if (options_.self_critic) drawn.placements.push_back(placer_->greedy());
-  messages::PlacementProposed proposal;
-  proposal.graph_sha256 = task.sha256;
-  proposal.controller = options_.controller;
-  proposal.episode = episode;
-  proposal.count = static_cast<std::uint32_t>(drawn.placements.size());
-  proposal.placement_id = episode * (placer_->placements_per_episode() + (options_.self_critic ? 1 : 0));
-  proposal.policy_version = version_;
-  proposal.num_ops = static_cast<std::uint32_t>(task.graph.num_ops());
-  proposal.num_devices = static_cast<std::uint32_t>(task.devices.size());
-  messages::BulkBuilder bulk;
-  bulk.reserve(task.graph.num_ops() * drawn.placements.size() + actions.bytes.size());
-  for (const Placement& placement : drawn.placements)
-    proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
-  proposal.actions = bulk.add(actions.bytes);
-  messages::SharedBytes sent = bulk.finish();
-  if (!(measures_ ? measure_and_report(context, proposal, std::move(sent))
-                  : context.send(kDispatcher, proposal, std::move(sent)))) {
+  Outstanding out{std::move(drawn.actions), {}, version_, context.now(), false};
+  if (options_.self_critic) drawn.placements.push_back(out.critic.emplace(placer_->greedy()));
+  if (!send(context, episode, out, drawn.placements)) {
     // Refused: the same episode again when there is room; drawn again it is the same.
     scheduled_ = true;
     context.after(std::chrono::milliseconds{10},
@@ -180,8 +241,35 @@ void Sampler::propose(runtime::Context& context) {
     return;
   }
   proposed_.insert(drawn.keys.begin(), drawn.keys.end());
-  outstanding_.insert(episode);
-  next_episode_ += options_.controllers;
+  outstanding_.insert_or_assign(episode, std::move(out));
+  if (again_.empty()) {
+    next_episode_ += options_.controllers;
+  } else {
+    again_.pop_front();
+  }
+}
+
+/// False: refused by a full queue.
+bool Sampler::send(runtime::Context& context, std::uint64_t episode, const Outstanding& drawn,
+                   const std::vector<Placement>& placements) {
+  const TaskGraph& task = task_->graphs.at(placer_->graph_of(drawn.actions));
+  messages::PlacementProposed proposal;
+  proposal.graph_sha256 = task.sha256;
+  proposal.controller = options_.controller;
+  proposal.episode = episode;
+  proposal.count = static_cast<std::uint32_t>(placements.size());
+  proposal.placement_id = episode * (placer_->placements_per_episode() + (options_.self_critic ? 1 : 0));
+  proposal.policy_version = drawn.version;
+  proposal.num_ops = static_cast<std::uint32_t>(task.graph.num_ops());
+  proposal.num_devices = static_cast<std::uint32_t>(task.devices.size());
+  messages::BulkBuilder bulk;
+  bulk.reserve(task.graph.num_ops() * placements.size() + drawn.actions.bytes.size());
+  for (const Placement& placement : placements)
+    proposal.placements.size += bulk.add(std::as_bytes(std::span{placement})).size;
+  proposal.actions = bulk.add(drawn.actions.bytes);
+  messages::SharedBytes sent = bulk.finish();
+  if (measures_) return measure_and_report(context, proposal, std::move(sent));
+  return context.send(kDispatcher, proposal, std::move(sent));
 }
 
 }  // namespace emplace::actors

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "actors/task.h"
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
+#include "messages/log.h"
 #include "messages/run_control.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
@@ -22,8 +26,7 @@ struct SamplerOptions {
   std::uint32_t max_outstanding =
       4;                ///< Episodes proposed and not yet learned from (or, unlearned, not yet committed).
   bool learned = true;  ///< False: nobody learns; episodes end when they are committed.
-  std::uint64_t first_episode = 0;  ///< To go on with: episodes below are taken.
-  std::uint64_t episodes = 0;       ///< Proposes no episode numbered so or higher; 0: no limit.
+  std::uint64_t episodes = 0;  ///< Proposes no episode numbered so or higher; 0: no limit.
   /// Deterministic: episode e is drawn with version max(0, e / batch - lag); 0: with the newest.
   std::uint32_t batch = 0;
   std::uint32_t lag = 1;
@@ -32,13 +35,16 @@ struct SamplerOptions {
   /// An episode with placements that this sampler has proposed before is drawn again, at most so often; the
   /// draw with the most new ones is proposed. A policy that has settled then looks around its mode.
   std::uint32_t redraws = 0;
+  Nanos patience = std::chrono::seconds{1};  ///< Then it asks what became of an episode, or asks again.
 };
 
 /// A controller: draws placements from the newest parameters and keeps a bounded number of episodes on their
-/// way. Receives ParametersPublished, ParametersDelivered, MeasurementCommitted, UpdateApplied, StopRun;
-/// sends PlacementProposed (or MeasurementReported, if it measures itself), ParametersRequested, and, told to
-/// stop, RunProgress once nothing of its own is on its way. Thread: constructed anywhere; every handler runs
-/// on the owning loop, one of its own.
+/// way. Before it begins, and whenever an episode takes long, it asks the recorder what became of its
+/// episodes; those that neither recorder nor dispatcher has are proposed again, as they were drawn. Receives
+/// ParametersPublished, ParametersDelivered, MeasurementCommitted, UpdateApplied, EpisodesKnown,
+/// EpisodesWanted, StopRun; sends PlacementProposed (or MeasurementReported, if it measures itself),
+/// ParametersRequested, EpisodesAsked, and, told to stop, RunProgress once nothing of its own is on its way.
+/// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
 class Sampler final : public runtime::Actor {
  public:
   /// `local` makes the executors of a sampler that measures itself; null: executors elsewhere do.
@@ -47,18 +53,36 @@ class Sampler final : public runtime::Actor {
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
-  void on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
-                    const runtime::Incoming& incoming);
-  void fetch(runtime::Context& context, std::uint64_t version);
-  void propose_next(runtime::Context& context);
-  void propose(runtime::Context& context);
-  /// An episode as it will be proposed.
+  /// An episode as it was drawn.
   struct Draw {
     policy::Actions actions;
     std::vector<Placement> placements;
     std::vector<std::uint64_t> keys;  ///< [placements] hashes, if redraws are wanted.
     std::size_t fresh = 0;            ///< Placements not proposed before.
   };
+  /// An episode on its way.
+  struct Outstanding {
+    policy::Actions actions;          ///< Empty: drawn by an earlier life.
+    std::optional<Placement> critic;  ///< The likeliest placement then, if it is measured too.
+    std::uint64_t version = 0;        ///< Of the parameters that drew it.
+    Nanos since{0};                   ///< When it was proposed, or asked about.
+    bool recorded = false;            ///< On disk, and waits to be learned from.
+  };
+  void look(runtime::Context& context);
+  void ask(runtime::Context& context, std::vector<std::uint64_t> episodes);
+  void on_known(runtime::Context& context, const messages::EpisodesKnown& known);
+  void on_wanted(runtime::Context& context, const messages::EpisodesWanted& wanted);
+  void on_published(runtime::Context& context, const messages::ParametersPublished& published);
+  void on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
+                    const runtime::Incoming& incoming);
+  void fetch(runtime::Context& context, std::uint64_t version);
+  void request_parameters(runtime::Context& context, std::uint64_t version);
+  void end(runtime::Context& context, std::uint64_t episode);
+  std::uint64_t next_episode() const { return again_.empty() ? next_episode_ : again_.front(); }
+  void propose_next(runtime::Context& context);
+  void propose(runtime::Context& context);
+  bool send(runtime::Context& context, std::uint64_t episode, const Outstanding& drawn,
+            const std::vector<Placement>& placements);
   Draw draw(std::uint64_t episode) const;
   bool measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
                           messages::SharedBytes bulk);
@@ -72,15 +96,20 @@ class Sampler final : public runtime::Actor {
 
   // Owner loop only.
   std::unique_ptr<policy::Placer> placer_;
-  Measurer measurer_;  ///< Only if `measures_`.
+  Measurer measurer_;   ///< Only if `measures_`.
+  bool knows_ = false;  ///< What its earlier lives did.
+  Nanos asked_{0};      ///< For that.
   std::uint64_t next_episode_ = 0;
+  std::deque<std::uint64_t> again_;             ///< Episodes of earlier lives that were lost.
   std::unordered_set<std::uint64_t> proposed_;  ///< Keys of placements; only if redraws are wanted.
-  std::set<std::uint64_t> outstanding_;
-  std::uint64_t version_ = 0;  ///< Of the parameters in use.
+  std::map<std::uint64_t, Outstanding> outstanding_;
+  std::uint64_t version_ = 0;  ///< Of the parameters in use,
+  std::string sha256_;         ///< and their hash.
   bool has_parameters_ = false;
   std::uint64_t announced_ = 0;
   bool fetching_ = false;
-  std::uint64_t incoming_version_ = 0;
+  Nanos requested_{0};  ///< When parameters were asked for last.
+  std::uint64_t requested_version_ = 0, incoming_version_ = 0;
   Bytes incoming_;          ///< Chunks so far.
   bool scheduled_ = false;  ///< propose() waits at the end of this turn.
   bool stopped_ = false;

@@ -6,15 +6,19 @@
 #include "messages/episode_measured.h"
 #include "messages/executor_control.h"
 #include "messages/learning.h"
+#include "messages/log.h"
 #include "messages/placement_measured.h"
 #include "messages/placement_proposed.h"
 #include "messages/run_control.h"
 
 namespace emplace::messages {
 
-using AllMessages = std::tuple<PlacementProposed, PlacementMeasured, MeasurementReported,
-                               MeasurementCommitted, EpisodeScored, UpdateApplied, CheckpointTaken, BestFound,
-                               ParametersDelivered, ExecutorJoined, ExecutorLeft, Heartbeat, CreditGranted,
-                               StopRun, ActorFailed, ParametersRequested, ParametersPublished, RunProgress>;
+using AllMessages =
+    std::tuple<PlacementProposed, PlacementMeasured, MeasurementReported, MeasurementCommitted, EpisodeScored,
+               UpdateApplied, CheckpointTaken, BestFound, ParametersDelivered, ExecutorJoined, ExecutorLeft,
+               Heartbeat, CreditGranted, StopRun, ActorFailed, ParametersRequested, ParametersPublished,
+               RunProgress, CheckpointDelivered, UpdateReplayed, LogRequested, HistoryRequested,
+               ScoresRequested, EpisodesRecorded, UpdatesRecorded, EpisodesAsked, EpisodesKnown,
+               EpisodesWanted, ExecutorUnknown>;
 
 }  // namespace emplace::messages

@@ -18,7 +18,7 @@ inline constexpr ActorId kNobody{0};
 /// Never kNobody. Any thread.
 ActorId actor_id(std::string_view name);
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;  ///< 1: before the log could be asked for again.
 
 struct Envelope {
   std::uint8_t version = kWireVersion;

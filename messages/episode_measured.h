@@ -64,7 +64,8 @@ struct MeasurementCommitted {
   std::uint64_t seq = 0;  ///< The recorder's own number, from 1 without gaps.
   EpisodeMeasured measured;
   Section actions;
-  EMPLACE_FIELDS(seq, measured, actions)
+  bool learned = false;  ///< Told again from the log: an update has consumed it already.
+  EMPLACE_FIELDS(seq, measured, actions, learned)
 };
 
 /// baseline tracker -> learner. How much better or worse than usual the placements of an episode were.
@@ -79,9 +80,10 @@ struct EpisodeScored {
   double baseline = 0;              ///< Before this episode.
   std::vector<std::uint8_t> valid;  ///< [count]
   std::vector<std::uint8_t>
-      counted;  ///< [count] 0: left out of the update (an invalid one late in training).
+      counted;            ///< [count] 0: left out of the update (an invalid one late in training).
+  std::uint64_t seq = 0;  ///< Of MeasurementCommitted.
   EMPLACE_FIELDS(episode, controller, policy_version, graph_sha256, costs, advantages, baseline, valid,
-                 counted)
+                 counted, seq)
 };
 
 }  // namespace emplace::messages

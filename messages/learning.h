@@ -16,6 +16,7 @@ struct UpdateApplied {
   std::uint64_t update = 0;             ///< From 1.
   std::uint64_t policy_version = 0;     ///< After it.
   std::vector<std::uint64_t> episodes;  ///< Consumed, in order.
+  std::vector<float> advantages;        ///< As they were used, one episode after the other.
   double staleness_mean = 0;            ///< [versions]
   std::uint64_t staleness_max = 0;      ///< [versions]
   double gradient_norm = 0;             ///< Before clipping.
@@ -23,9 +24,10 @@ struct UpdateApplied {
   double entropy = 0;             ///< [nat] mean per choice.
   std::string parameters_sha256;  ///< After it.
   double learning_rate = 0;
-  double wall_s = 0;  ///< What the update took.
+  double wall_s = 0;        ///< What the update took.
+  std::uint64_t epoch = 0;  ///< Of this life of the learner: only the newest one's updates count.
   EMPLACE_FIELDS(update, policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss,
-                 entropy, parameters_sha256, learning_rate, wall_s)
+                 entropy, parameters_sha256, learning_rate, wall_s, advantages, epoch)
 };
 
 /// learner -> samplers: newer parameters exist. They are fetched, never pushed.
@@ -52,11 +54,12 @@ struct ParametersRequested {
 struct ParametersDelivered {
   static constexpr std::uint16_t kType = number(Type::kParametersDelivered);
   std::uint64_t version = 0;
-  std::uint64_t offset = 0;  ///< [bytes]
-  std::uint64_t total = 0;   ///< [bytes]
-  std::string sha256;        ///< Of the whole.
-  Section floats;            ///< float32, in the parameter store's order.
-  EMPLACE_FIELDS(version, offset, total, sha256, floats)
+  std::uint64_t offset = 0;    ///< [bytes]
+  std::uint64_t total = 0;     ///< [bytes]
+  std::string sha256;          ///< Of the whole.
+  Section floats;              ///< float32, in the parameter store's order.
+  std::uint64_t checksum = 0;  ///< XXH3-64 of the whole, checked before use.
+  EMPLACE_FIELDS(version, offset, total, sha256, floats, checksum)
 };
 
 /// learner -> recorder.
@@ -65,9 +68,10 @@ struct CheckpointTaken {
   std::uint64_t version = 0;
   std::uint64_t update = 0;
   std::string sha256;
-  Section parameters;  ///< As the policy serialises them.
-  Section optimizer;   ///< As the optimiser serialises itself; may be empty.
-  EMPLACE_FIELDS(version, update, sha256, parameters, optimizer)
+  Section parameters;       ///< As the policy serialises them.
+  Section optimizer;        ///< As the optimiser serialises itself; may be empty.
+  std::uint64_t epoch = 0;  ///< As UpdateApplied has it.
+  EMPLACE_FIELDS(version, update, sha256, parameters, optimizer, epoch)
 };
 
 /// dispatcher -> recorder and the launcher's view.

@@ -54,8 +54,11 @@ struct RunProgress {
   double recent_step_time_s = 0;  ///< Median of the last ones.
   double elapsed_s = 0;
   std::vector<ExecutorUse> executors;
+  /// Of the dispatcher's leases: issued == counted + open + expired + refused, always.
+  std::uint64_t issued = 0, counted = 0, open = 0, expired = 0, refused = 0;
   EMPLACE_FIELDS(from, episodes, measurements, valid, updates, policy_version, lost, duplicated, committed,
-                 in_flight, best_step_time_s, recent_step_time_s, elapsed_s, executors)
+                 in_flight, best_step_time_s, recent_step_time_s, elapsed_s, executors, issued, counted, open,
+                 expired, refused)
 };
 
 }  // namespace emplace::messages

@@ -42,6 +42,28 @@ const char* type_name(std::uint16_t type) {
       return "ParametersPublished";
     case Type::kRunProgress:
       return "RunProgress";
+    case Type::kCheckpointDelivered:
+      return "CheckpointDelivered";
+    case Type::kUpdateReplayed:
+      return "UpdateReplayed";
+    case Type::kLogRequested:
+      return "LogRequested";
+    case Type::kHistoryRequested:
+      return "HistoryRequested";
+    case Type::kScoresRequested:
+      return "ScoresRequested";
+    case Type::kEpisodesRecorded:
+      return "EpisodesRecorded";
+    case Type::kUpdatesRecorded:
+      return "UpdatesRecorded";
+    case Type::kEpisodesAsked:
+      return "EpisodesAsked";
+    case Type::kEpisodesKnown:
+      return "EpisodesKnown";
+    case Type::kEpisodesWanted:
+      return "EpisodesWanted";
+    case Type::kExecutorUnknown:
+      return "ExecutorUnknown";
   }
   return "unknown";
 }

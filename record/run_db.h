@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,8 +32,9 @@ struct EpisodeRow {
   std::uint64_t policy_version = 0;
   std::uint32_t count = 0;
   std::string graph_sha256;
-  Bytes placements;  ///< [count, ops] one byte each; kept compressed.
-  Bytes actions;     ///< The policy's own form; kept compressed.
+  Bytes placements;                ///< [count, ops] one byte each; kept compressed.
+  Bytes actions;                   ///< The policy's own form; kept compressed.
+  std::uint64_t placement_id = 0;  ///< Of its first placement.
 };
 
 /// One counted measurement.
@@ -55,6 +58,13 @@ struct UpdateRow {
   std::uint64_t staleness_max = 0;
   double gradient_norm = 0, loss = 0, entropy = 0, learning_rate = 0, wall_s = 0;
   std::string parameters_sha256;
+  std::vector<float> advantages;  ///< As used, one episode after the other.
+};
+
+/// An episode as the recorder tells it again: without its placements.
+struct LogRow {
+  EpisodeRow episode;
+  std::vector<MeasurementRow> measurements;
 };
 
 struct CheckpointRow {
@@ -96,15 +106,26 @@ class RunDb {
 
   Result<RunFacts> facts();
   Result<Counters> counters();
-  Result<std::uint64_t> next_episode();  ///< One more than the highest episode; 0 if there is none.
+  Result<std::vector<std::string>> graphs();  ///< Hashes of those that episodes are about.
   /// The fastest valid placement of a graph; of any where none is named.
   Result<std::optional<BestRow>> best(const std::string& graph_sha256 = "");
   /// Of the placement that came nearest to fitting; none if nothing was measured.
   Result<std::optional<std::int64_t>> least_bytes_over();
   Result<std::vector<EpisodeRow>> episodes(std::uint64_t from_seq, std::size_t limit);
   Result<std::vector<MeasurementRow>> measurements(std::uint64_t from_episode_seq, std::size_t limit);
+  /// Episodes in the order of their commits, with `actions` or without.
+  Result<std::vector<LogRow>> log(std::uint64_t from_seq, std::size_t limit, bool actions);
+  Result<std::optional<LogRow>> log_of(std::uint64_t episode, bool actions);
+  Result<bool> has_episode(std::uint64_t episode);
+  Result<std::vector<std::uint64_t>> episodes_of(std::uint32_t controller);  ///< Rising.
+  Result<std::map<std::uint64_t, std::uint64_t>>
+  unlearned();  ///< Log number by episode that no update names.
   Result<std::vector<UpdateRow>> updates();
-  Result<std::optional<CheckpointRow>> latest_checkpoint();
+  Result<std::optional<UpdateRow>> update(std::uint64_t number);
+  Result<std::uint64_t> last_update();  ///< 0: none.
+  /// The newest checkpoint after at most so many updates; the oldest if all are newer.
+  Result<std::optional<CheckpointRow>> latest_checkpoint(
+      std::uint64_t at_most = std::numeric_limits<std::int64_t>::max());
   /// Follows the chain of row hashes. Errors: kInvalid, naming the first damaged row.
   Result<Unit> verify();
 

@@ -53,6 +53,8 @@ class Context {
   /// The whole node is to drain and stop. An empty reason is a clean end.
   virtual void stop_node(std::string reason) = 0;
 
+  /// Of this life of the actor: higher than those of its earlier lives on this machine, never 0.
+  virtual std::uint64_t epoch() const = 0;
   virtual ActorId self() const = 0;
   virtual std::string_view name() const = 0;
 

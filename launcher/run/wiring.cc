@@ -48,7 +48,8 @@ policy::RewardOptions reward_options(const RunConfig& config) {
 actors::TrackerOptions tracker_options(const RunConfig& config) {
   const RunConfig::Reward& r = config.reward;
   actors::TrackerOptions options{
-      reward_options(config), {}, r.baseline_shared, r.valid_only_after, config.run.deterministic};
+      reward_options(config), {}, r.baseline_shared, r.valid_only_after, 0, config.run.deterministic};
+  options.kept = std::size_t{4} * config.pipeline.controllers * config.pipeline.max_outstanding + 256;
   options.baseline = {policy::parse_baseline(r.baseline).value(),
                       r.returns == "final"          ? policy::Returns::kFinal
                       : r.returns == "intermediate" ? policy::Returns::kIntermediate
@@ -83,35 +84,14 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
   return files;
 }
 
-/// Where a run that is gone on with stands.
-struct Resumed {
-  std::uint64_t next_seq = 1, next_episode = 0, updates = 0;
-  std::map<std::string, double> best_step_time_s;  // By graph.
-  record::CheckpointRow checkpoint;
-};
-
-Result<Resumed> read_resumed(const std::filesystem::path& directory, const actors::Task& task) {
+/// A run that is gone on with: whether it has learned anything. Errors: its record cannot be trusted.
+Result<bool> check_record(const std::filesystem::path& directory) {
   auto opened = record::RunDb::open(directory, false);
   if (!opened) return opened.error();
-  record::RunDb& db = **opened;
-  if (auto verified = db.verify(); !verified) return verified.error();
-  Resumed resumed;
-  const auto counters = db.counters();
-  if (!counters) return counters.error();
-  resumed.next_seq = counters->episodes + 1;
-  const auto episodes = db.next_episode();
-  const auto updates = db.updates();
-  auto checkpoint = db.latest_checkpoint();
-  if (!episodes || !updates || !checkpoint) return Error{Errc::kIo, "run.db cannot be read to go on with"};
-  resumed.next_episode = *episodes;
-  for (const actors::TaskGraph& one : task.graphs) {
-    const auto best = db.best(one.sha256);
-    if (!best) return best.error();
-    if (*best) resumed.best_step_time_s[one.sha256] = (**best).step_time_s;
-  }
-  if (!updates->empty()) resumed.updates = updates->back().update;
-  if (*checkpoint) resumed.checkpoint = **std::move(checkpoint);
-  return resumed;
+  if (auto verified = (*opened)->verify(); !verified) return verified.error();
+  const auto checkpoint = (*opened)->latest_checkpoint();
+  if (!checkpoint) return checkpoint.error();
+  return checkpoint->has_value();
 }
 
 record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start,
@@ -230,11 +210,11 @@ Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig&
 
 Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
                           const Start& start, const Placement& baseline, const Clock& clock) {
-  Resumed resumed;
+  bool begun = false;
   if (start.resume) {
-    auto read = read_resumed(start.directory, *task);
-    if (!read) return read.error();
-    resumed = *std::move(read);
+    const auto checked = check_record(start.directory);
+    if (!checked) return checked.error();
+    begun = *checked;
   } else if (auto made = record::RunDb::create(start.directory, run_facts(config, *task, start, clock));
              !made) {
     return made.error();
@@ -257,7 +237,7 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
         "makes an episode of " + format_bytes(static_cast<std::int64_t>(episode_bytes)) + " of placements",
         "the most is " + format_bytes(std::int64_t{kMostEpisodeBytes}) + "; take fewer groups or passes");
   Bytes warm;
-  if (!config.run.policy.empty() && !start.resume) {
+  if (!config.run.policy.empty() && !begun) {
     auto loaded = load_policy(config, **first);
     if (!loaded) return loaded.error();
     warm = *std::move(loaded);
@@ -276,6 +256,7 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
       dispatcher.window_bytes, 4 * std::uint64_t{config.pipeline.placements_per_lease} * task->most_ops());
   dispatcher.episodes = config.run.episodes;
   dispatcher.budget = nanos(start.budget_s);
+  dispatcher.started = clock.now();
   dispatcher.samplers = samplers;
   spawned.push_back(node.spawn<actors::Dispatcher>(actors::kDispatcher, Home::kIoLoop, task, dispatcher));
   if (learned)
@@ -285,8 +266,6 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
   actors::RecorderOptions recorder;
   recorder.commit_every = nanos(config.record.commit_every.seconds);
   recorder.commit_rows = config.record.commit_rows;
-  recorder.first_seq = resumed.next_seq;
-  recorder.best_step_time_s = resumed.best_step_time_s;
   recorder.learned = learned;
   const auto open = [directory = start.directory] { return record::RunDb::open(directory, true); };
   spawned.push_back(node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, recorder,
@@ -308,9 +287,8 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     learner.checkpoint_every = config.record.checkpoint_every;
     learner.ordered = config.run.deterministic;
     learner.samplers = samplers;
-    learner.version = learner.updates = resumed.updates;
-    learner.parameters = start.resume ? resumed.checkpoint.parameters : warm;
-    learner.optimizer = resumed.checkpoint.optimizer;
+    learner.versions = std::max<std::uint64_t>(learner.versions, config.run.lag + 2);
+    learner.parameters = warm;
     if (imitates(config)) learner.imitation = {baseline, config.policy.start_probability};
     spawned.push_back(node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, learner, placer));
   }
@@ -335,7 +313,6 @@ Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const Ta
     sampler.controllers = config.pipeline.controllers;
     sampler.max_outstanding = config.pipeline.max_outstanding;
     sampler.learned = learned;
-    sampler.first_episode = resumed.next_episode;
     sampler.episodes = config.run.episodes;
     sampler.batch = config.run.deterministic ? config.pipeline.batch_episodes : 0;
     sampler.lag = config.run.lag;

@@ -1,11 +1,18 @@
 #pragma once
 /// How often something that fails may be started again.
 
+#include <algorithm>
+#include <cstdint>
 #include <deque>
 
 #include "base/clock.h"
 
 namespace emplace::runtime {
+
+/// Names a life: above `before`, the last one's, and above all that began earlier on this machine.
+inline std::uint64_t next_epoch(std::uint64_t before, Nanos now) {
+  return std::max(before + 1, static_cast<std::uint64_t>(std::max(now, Nanos{0}).count()));
+}
 
 /// At most `limit` in any `period`. Pure; one thread.
 class RestartLimiter {

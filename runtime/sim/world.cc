@@ -22,6 +22,7 @@ struct World::Resident {
   RestartLimiter limiter;
   std::unique_ptr<ActorContext> context;
   std::unique_ptr<Actor> actor;
+  std::uint64_t epoch = 0;
   bool leaving = false;
 };
 
@@ -50,6 +51,7 @@ class World::ActorContext final : public Context {
   void stop_node(std::string reason) override {
     if (!world_->stopped_) world_->stopped_ = std::move(reason);
   }
+  std::uint64_t epoch() const override { return world_->residents_.at(self_)->epoch; }
   ActorId self() const override { return self_; }
   std::string_view name() const override { return name_; }
 
@@ -86,6 +88,7 @@ ActorId World::spawn_factory(std::string name, ActorFactory factory) {
 }
 
 void World::start(Resident& resident) {
+  resident.epoch = next_epoch(resident.epoch, now());
   guarded(resident, [&] {
     resident.actor = resident.factory();
     resident.actor->on_start(*resident.context);

@@ -20,6 +20,7 @@ struct ActorHost::Resident {
   RestartLimiter limiter;
   std::unique_ptr<HostContext> context;
   std::unique_ptr<Actor> actor;
+  std::uint64_t epoch = 0;
   bool leaving = false;
 };
 
@@ -47,6 +48,7 @@ class ActorHost::HostContext final : public Context {
   void stop_node(std::string reason) override {
     if (!host_->stop_) host_->stop_ = std::move(reason);
   }
+  std::uint64_t epoch() const override { return resident_->epoch; }
   ActorId self() const override { return resident_->id; }
   std::string_view name() const override { return resident_->name; }
 
@@ -100,6 +102,7 @@ void ActorHost::directory(std::string_view actor, bool reachable) {
 }
 
 void ActorHost::start(Resident& resident) {
+  resident.epoch = next_epoch(resident.epoch, clock_.now());
   guarded(resident, [&] {
     resident.actor = resident.factory();
     resident.actor->on_start(*resident.context);

@@ -22,8 +22,10 @@ using messages::PlacementProposed;
 using runtime::sim::World;
 
 MeasurementCommitted committed(std::uint64_t episode, std::vector<double> step_times_s,
-                               std::vector<std::uint8_t> valid, std::uint64_t version = 0) {
+                               std::vector<std::uint8_t> valid, std::uint64_t version = 0,
+                               std::uint64_t seq = 0) {
   MeasurementCommitted c;
+  c.seq = seq == 0 ? episode + 1 : seq;
   messages::EpisodeMeasured& m = c.measured;
   m.episode = episode;
   m.count = static_cast<std::uint32_t>(step_times_s.size());
@@ -74,13 +76,51 @@ TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
   TrackerOptions options;
   options.ordered = true;
   const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-  world.deliver(tracker, committed(1, {1.0}, {1}));
+  world.deliver(tracker, committed(1, {1.0}, {1}, 0, 1));
   EXPECT_TRUE(world.sent<EpisodeScored>().empty());
-  world.deliver(tracker, committed(0, {4.0}, {1}));
+  world.deliver(tracker, committed(0, {4.0}, {1}, 0, 2));
   const auto scored = world.sent<EpisodeScored>();
   ASSERT_EQ(scored.size(), 2u);
   EXPECT_EQ(scored[0].episode, 0u);
   EXPECT_EQ(scored[1].episode, 1u);
+}
+
+TEST(BaselineTracker, MadeAnewItReadsTheLogAndTellsOnlyWhatNobodyLearnedFrom) {
+  World world;
+  TrackerOptions options;
+  options.reward.transform = policy::Transform::kIdentity;
+  options.baseline.decay = 0.5;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  for (std::uint64_t e = 0; e < 4; ++e)
+    world.deliver(tracker, committed(e, {std::exp2(static_cast<double>(e))}, {1}));
+  const std::vector<double> first = world.last_sent<EpisodeScored>().advantages;
+  world.crash(tracker);
+  world.restart(tracker);
+  EXPECT_EQ(world.last_sent<messages::LogRequested>().from_seq, 1u);
+  world.clear_log();
+  for (std::uint64_t e = 0; e < 4; ++e) {
+    MeasurementCommitted again = committed(e, {std::exp2(static_cast<double>(e))}, {1});
+    again.learned = e < 3;
+    world.deliver(tracker, again);
+    world.deliver(tracker, again);  // Twice: it counts once.
+  }
+  ASSERT_EQ(world.sent<EpisodeScored>().size(), 1u);
+  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, first);
+  world.deliver(tracker, messages::ScoresRequested{2});
+  EXPECT_EQ(world.sent<EpisodeScored>().size(), 4u) << "three more, told again";
+}
+
+TEST(BaselineTracker, AsksAgainForAnEpisodeThatNeverCame) {
+  World world;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, TrackerOptions{});
+  world.deliver(tracker, committed(0, {1.0}, {1}));
+  world.clear_log();
+  world.deliver(tracker, committed(2, {1.0}, {1}));
+  EXPECT_TRUE(world.sent<EpisodeScored>().empty()) << "not out of order";
+  world.advance(std::chrono::seconds{1});
+  const auto asked = world.last_sent<messages::LogRequested>();
+  EXPECT_EQ(asked.from_seq, 2u);
+  EXPECT_TRUE(asked.again);
 }
 
 /// A dispatcher with a task of four ops on two devices.
@@ -251,6 +291,34 @@ TEST_F(DispatcherTest, RefusesProposalsOfAnotherGraphAndExecutorsWithAnother) {
   EXPECT_EQ(dispatcher().counters().refused, 1u);
 }
 
+TEST_F(DispatcherTest, ReportsUntilTheRecorderHasIt) {
+  start();
+  join("executor/0");
+  propose(0, 1);
+  answer(leases()[0], "executor/0");
+  world_.advance(std::chrono::milliseconds{2500});
+  EXPECT_GE(world_.sent<MeasurementReported>().size(), 3u);
+  world_.deliver(dispatcher_, messages::EpisodesRecorded{{0}, 1});
+  world_.clear_log();
+  world_.advance(std::chrono::seconds{3});
+  EXPECT_TRUE(world_.sent<MeasurementReported>().empty());
+  propose(0, 1);
+  EXPECT_EQ(dispatcher().counters().proposed, 1u) << "a repeat of what is on disk";
+}
+
+TEST_F(DispatcherTest, AsksForWhatItDoesNotHaveAndForExecutorsThatItDoesNotKnow) {
+  start();
+  join("executor/0");
+  propose(0, 1);
+  world_.deliver(dispatcher_, messages::EpisodesAsked{0, 1, false, {0, 1}}, {},
+                 runtime::actor_id("sampler/0"));
+  EXPECT_EQ(world_.last_sent<messages::EpisodesWanted>().episodes, (std::vector<std::uint64_t>{1}));
+  world_.deliver(dispatcher_, messages::Heartbeat{"executor/7", 3, {}, 0}, {},
+                 runtime::actor_id("executor/7"));
+  EXPECT_EQ(world_.last_sent<messages::ExecutorUnknown>().epoch, 3u);
+  EXPECT_EQ(world_.sent<messages::ExecutorUnknown>().size(), 1u);
+}
+
 TEST_F(DispatcherTest, EndsAfterTheEpisodesAskedForOnceSamplersHaveDrained) {
   options_.episodes = 1;
   options_.samplers = {"sampler/0"};
@@ -258,11 +326,20 @@ TEST_F(DispatcherTest, EndsAfterTheEpisodesAskedForOnceSamplersHaveDrained) {
   join("executor/0");
   propose(0, 1);
   answer(leases()[0], "executor/0");
+  EXPECT_TRUE(world_.sent<messages::StopRun>().empty()) << "what is not on disk does not count";
+  world_.deliver(dispatcher_, messages::EpisodesRecorded{{0}, 1});
   EXPECT_EQ(world_.sent<messages::StopRun>().size(), 1u);
   EXPECT_FALSE(world_.stopped().has_value());
   messages::RunProgress drained;
   drained.from = "sampler/0";
   world_.deliver(dispatcher_, drained);
+  EXPECT_FALSE(world_.stopped().has_value()) << "the last update may not be on disk";
+  messages::EpisodesKnown known;
+  known.committed = known.unlearned = 1;
+  world_.deliver(dispatcher_, known);
+  EXPECT_FALSE(world_.stopped().has_value());
+  known.unlearned = 0;
+  world_.deliver(dispatcher_, known);
   EXPECT_TRUE(world_.stopped().has_value());
   EXPECT_TRUE(world_.stopped()->empty()) << "a clean end";
 }

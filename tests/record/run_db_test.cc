@@ -20,7 +20,8 @@ class RunDbTest : public ::testing::Test {
   ~RunDbTest() override { std::filesystem::remove_all(directory_); }
 
   static EpisodeRow episode(std::uint64_t seq) {
-    EpisodeRow row{seq, seq - 1, 0, 3, 2, "graph", Bytes(200, std::byte{1}), Bytes(10, std::byte{2})};
+    EpisodeRow row{seq,          seq - 1, 0, 3, 2, "graph", Bytes(200, std::byte{1}), Bytes(10, std::byte{2}),
+                   2 * (seq - 1)};
     row.placements[100] = static_cast<std::byte>(seq);
     return row;
   }
@@ -66,7 +67,6 @@ TEST_F(RunDbTest, GivesBackWhatWasCommitted) {
   EXPECT_EQ(reader->counters()->episodes, 3u);
   EXPECT_EQ(reader->counters()->measurements, 6u);
   EXPECT_EQ(reader->counters()->valid, 3u);
-  EXPECT_EQ(*reader->next_episode(), 3u);
   const auto best = *reader->best();
   ASSERT_TRUE(best.has_value());
   EXPECT_DOUBLE_EQ(best->step_time_s, 1.0 / 3);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -96,6 +97,38 @@ TEST(Run, AKilledHeadComesBackAndNothingCountsTwice) {
   const json summary = json::parse(done.out);
   EXPECT_EQ(summary["measurements"].get<int>(), 4 * summary["episodes"].get<int>());
   EXPECT_EQ(head_of(folder.at("run")), 0);
+}
+
+TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> more{"--episodes",
+                                      "1000",
+                                      "--budget",
+                                      "300s",
+                                      "--json",
+                                      "--set",
+                                      "run.deterministic=true",
+                                      "--set",
+                                      "record.checkpoint_every=20"};
+  const Finished plain = run(small_run(folder.at("plain"), more));
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  Process process{small_run(folder.at("killed"), more)};
+  ASSERT_TRUE(process.wait_for_error_text("updates"));
+  const pid_t first = head_of(folder.at("killed"));
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
+  ASSERT_TRUE(process.wait_for_error_text("going on from run.db"));
+  // The second one a moment after it began, wherever that is.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+  pid_t second = 0;
+  while ((second == 0 || second == first) && std::chrono::steady_clock::now() < deadline)
+    second = head_of(folder.at("killed"));
+  ASSERT_EQ(::kill(second, SIGKILL), 0);
+  const Finished done = process.finish();
+  ASSERT_EQ(done.status, 0) << done.err;
+  const json killed = json::parse(done.out), undisturbed = json::parse(plain.out);
+  EXPECT_EQ(killed["parameters_sha256"], undisturbed["parameters_sha256"]);
+  EXPECT_EQ(killed["episodes"], 1000);
+  EXPECT_EQ(killed["updates"], undisturbed["updates"]);
 }
 
 TEST(Run, SignalsEndItCleanlyWithResultsKept) {

@@ -1,0 +1,364 @@
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+#include <utility>
+
+#include "record/run_db_state.h"
+
+namespace emplace::record {
+namespace {
+
+template <class T>
+std::vector<T> split(const std::string& text) {
+  std::vector<T> numbers;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t used = 0;
+    numbers.push_back(static_cast<T>(std::stoll(text.substr(at), &used)));
+    at += used + 1;
+  }
+  return numbers;
+}
+
+/// What a compressed column holds. Throws, as SQLite does, if it is damaged.
+Bytes unpacked(const SQLite::Column& column, std::string_view what) {
+  auto bytes = decompress(blob(column), what);
+  if (!bytes) throw std::runtime_error{bytes.error().context};
+  return *std::move(bytes);
+}
+
+constexpr const char* kEpisodeColumns =
+    "seq, episode, controller, policy_version, count, graph_sha256, placement_id, placements, actions";
+
+/// An episode without its blobs, which are the columns 7 and 8.
+EpisodeRow read_episode_head(SQLite::Statement& q) {
+  EpisodeRow row;
+  row.seq = back(q.getColumn(0).getInt64());
+  row.episode = back(q.getColumn(1).getInt64());
+  row.controller = q.getColumn(2).getUInt();
+  row.policy_version = back(q.getColumn(3).getInt64());
+  row.count = q.getColumn(4).getUInt();
+  row.graph_sha256 = q.getColumn(5).getString();
+  row.placement_id = back(q.getColumn(6).getInt64());
+  return row;
+}
+
+MeasurementRow read_measurement(SQLite::Statement& row) {
+  MeasurementRow m;
+  m.placement_id = back(row.getColumn(0).getInt64());
+  m.episode = back(row.getColumn(1).getInt64());
+  m.number = row.getColumn(2).getUInt();
+  m.valid = row.getColumn(3).getInt() != 0;
+  m.step_time_s = row.getColumn(4).getDouble();
+  m.bytes_over = row.getColumn(5).getInt64();
+  m.bytes_moved = row.getColumn(6).getInt64();
+  m.peak_bytes = split<std::int64_t>(row.getColumn(7).getString());
+  m.host = row.getColumn(8).getString();
+  m.executor = row.getColumn(9).getString();
+  m.executor_kind = row.getColumn(10).getString();
+  m.attempt = row.getColumn(11).getUInt();
+  m.synthetic_share = row.getColumn(12).getDouble();
+  return m;
+}
+constexpr const char* kMeasurementColumns =
+    "m.placement_id, m.episode, m.number, m.valid, m.step_time_s, m.bytes_over, m.bytes_moved, m.peak_bytes, "
+    "m.host, m.executor, "
+    "m.executor_kind, m.attempt, m.synthetic_share";
+
+/// An episode's measurements, in order.
+class MeasurementsOf {
+ public:
+  explicit MeasurementsOf(SQLite::Database& db)
+      : query_{db, std::string{"SELECT "} + kMeasurementColumns +
+                       " FROM measurements m WHERE m.placement_id >= ?1 AND m.placement_id < ?1 + ?2 "
+                       "AND m.episode = ?3 ORDER BY m.placement_id"} {}
+
+  std::vector<MeasurementRow> operator()(const EpisodeRow& episode) {
+    query_.reset();
+    query_.bind(1, sql(episode.placement_id));
+    query_.bind(2, episode.count);
+    query_.bind(3, sql(episode.episode));
+    std::vector<MeasurementRow> rows;
+    while (query_.executeStep()) rows.push_back(read_measurement(query_));
+    return rows;
+  }
+
+ private:
+  SQLite::Statement query_;
+};
+
+/// Log rows of a query over episodes.
+std::vector<LogRow> read_log(SQLite::Database& db, SQLite::Statement& q, bool actions) {
+  MeasurementsOf measurements_of{db};
+  std::vector<LogRow> rows;
+  while (q.executeStep()) {
+    LogRow row{read_episode_head(q), {}};
+    if (actions) row.episode.actions = unpacked(q.getColumn(8), "actions");
+    row.measurements = measurements_of(row.episode);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+constexpr const char* kUpdateColumns =
+    "\"update\", policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss, entropy, "
+    "learning_rate, wall_s, parameters_sha256, advantages";
+
+UpdateRow read_update(SQLite::Statement& q) {
+  UpdateRow row;
+  row.update = back(q.getColumn(0).getInt64());
+  row.policy_version = back(q.getColumn(1).getInt64());
+  row.episodes = split<std::uint64_t>(q.getColumn(2).getString());
+  row.staleness_mean = q.getColumn(3).getDouble();
+  row.staleness_max = back(q.getColumn(4).getInt64());
+  int at = 5;
+  for (double* number : {&row.gradient_norm, &row.loss, &row.entropy, &row.learning_rate, &row.wall_s})
+    *number = q.getColumn(at++).getDouble();
+  row.parameters_sha256 = q.getColumn(at++).getString();
+  const Bytes advantages = blob(q.getColumn(at));
+  row.advantages.resize(advantages.size() / sizeof(float));
+  std::memcpy(row.advantages.data(), advantages.data(), row.advantages.size() * sizeof(float));
+  return row;
+}
+
+}  // namespace
+
+Result<RunFacts> RunDb::facts() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db,
+                        "SELECT software_version, host, graph, graph_sha256, devices, config, method, seed, "
+                        "started_wall_ns, num_ops, num_devices FROM runs"};
+    q.executeStep();
+    RunFacts f;
+    int at = 0;
+    for (std::string* text : {&f.software_version, &f.host, &f.graph, &f.graph_sha256, &f.devices_json,
+                              &f.config_toml, &f.method}) {
+      *text = q.getColumn(at++).getString();
+    }
+    f.seed = back(q.getColumn(at++).getInt64());
+    f.started_wall_ns = q.getColumn(at++).getInt64();
+    f.num_ops = q.getColumn(at++).getUInt();
+    f.num_devices = q.getColumn(at).getUInt();
+    return f;
+  });
+}
+
+Result<Counters> RunDb::counters() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db,
+                        "SELECT (SELECT COUNT(*) FROM episodes), (SELECT COUNT(*) FROM measurements), "
+                        "(SELECT COUNT(*) FROM measurements WHERE valid = 1), "
+                        "(SELECT COUNT(*) FROM updates), (SELECT COUNT(*) FROM checkpoints)"};
+    q.executeStep();
+    Counters c;
+    int at = 0;
+    for (std::uint64_t* count : {&c.episodes, &c.measurements, &c.valid, &c.updates, &c.checkpoints})
+      *count = back(q.getColumn(at++).getInt64());
+    return c;
+  });
+}
+
+Result<std::vector<std::string>> RunDb::graphs() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, "SELECT DISTINCT graph_sha256 FROM episodes ORDER BY 1"};
+    std::vector<std::string> graphs;
+    while (q.executeStep()) graphs.push_back(q.getColumn(0).getString());
+    return graphs;
+  });
+}
+
+Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
+  auto found = state_->guarded([&]() -> std::optional<BestRow> {
+    SQLite::Statement q{state_->db,
+                        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count "
+                        "FROM measurements m JOIN episodes e ON e.episode = m.episode "
+                        "WHERE m.valid = 1 AND ?1 IN ('', e.graph_sha256) "
+                        "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+    q.bind(1, graph_sha256);
+    if (!q.executeStep()) return std::nullopt;
+    BestRow row;
+    row.placement_id = back(q.getColumn(0).getInt64());
+    row.episode = back(q.getColumn(1).getInt64());
+    row.step_time_s = q.getColumn(3).getDouble();
+    const Bytes all = unpacked(q.getColumn(4), "placements");
+    const std::size_t count = q.getColumn(5).getUInt(), number = q.getColumn(2).getUInt();
+    if (count == 0 || number >= count) return row;
+    const std::size_t ops = all.size() / count;
+    row.placement.assign(all.begin() + static_cast<std::ptrdiff_t>(number * ops),
+                         all.begin() + static_cast<std::ptrdiff_t>((number + 1) * ops));
+    return row;
+  });
+  if (!found) return found.error();
+  return *found;
+}
+
+Result<std::optional<std::int64_t>> RunDb::least_bytes_over() {
+  return state_->guarded([&]() -> std::optional<std::int64_t> {
+    SQLite::Statement q{state_->db, "SELECT MIN(bytes_over) FROM measurements"};
+    if (!q.executeStep() || q.getColumn(0).isNull()) return std::nullopt;
+    return q.getColumn(0).getInt64();
+  });
+}
+
+Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::size_t limit) {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, std::string{"SELECT "} + kEpisodeColumns +
+                                        " FROM episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
+    q.bind(1, sql(from_seq));
+    q.bind(2, sql(limit));
+    std::vector<EpisodeRow> rows;
+    while (q.executeStep()) {
+      EpisodeRow row = read_episode_head(q);
+      row.placements = unpacked(q.getColumn(7), "placements");
+      row.actions = unpacked(q.getColumn(8), "actions");
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  });
+}
+
+Result<std::vector<MeasurementRow>> RunDb::measurements(std::uint64_t from_seq, std::size_t limit) {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, std::string{"SELECT "} + kMeasurementColumns +
+                                        " FROM measurements m JOIN episodes e ON e.episode = m.episode WHERE "
+                                        "e.seq >= ? ORDER BY e.seq, m.number LIMIT ?"};
+    q.bind(1, sql(from_seq));
+    q.bind(2, sql(limit));
+    std::vector<MeasurementRow> rows;
+    while (q.executeStep()) rows.push_back(read_measurement(q));
+    return rows;
+  });
+}
+
+Result<std::vector<LogRow>> RunDb::log(std::uint64_t from_seq, std::size_t limit, bool actions) {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, std::string{"SELECT "} + kEpisodeColumns +
+                                        " FROM episodes WHERE seq >= ? ORDER BY seq LIMIT ?"};
+    q.bind(1, sql(from_seq));
+    q.bind(2, sql(limit));
+    return read_log(state_->db, q, actions);
+  });
+}
+
+Result<std::optional<LogRow>> RunDb::log_of(std::uint64_t episode, bool actions) {
+  return state_->guarded([&]() -> std::optional<LogRow> {
+    SQLite::Statement q{state_->db,
+                        std::string{"SELECT "} + kEpisodeColumns + " FROM episodes WHERE episode = ?"};
+    q.bind(1, sql(episode));
+    auto rows = read_log(state_->db, q, actions);
+    if (rows.empty()) return std::nullopt;
+    return std::move(rows.front());
+  });
+}
+
+Result<bool> RunDb::has_episode(std::uint64_t episode) {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, "SELECT 1 FROM episodes WHERE episode = ?"};
+    q.bind(1, sql(episode));
+    return q.executeStep();
+  });
+}
+
+Result<std::vector<std::uint64_t>> RunDb::episodes_of(std::uint32_t controller) {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, "SELECT episode FROM episodes WHERE controller = ? ORDER BY episode"};
+    q.bind(1, controller);
+    std::vector<std::uint64_t> episodes;
+    while (q.executeStep()) episodes.push_back(back(q.getColumn(0).getInt64()));
+    return episodes;
+  });
+}
+
+Result<std::map<std::uint64_t, std::uint64_t>> RunDb::unlearned() {
+  return state_->guarded([&] {
+    std::unordered_set<std::uint64_t> learned;
+    SQLite::Statement updates{state_->db, "SELECT episodes FROM updates"};
+    while (updates.executeStep())
+      for (const std::uint64_t episode : split<std::uint64_t>(updates.getColumn(0).getString()))
+        learned.insert(episode);
+    std::map<std::uint64_t, std::uint64_t> left;
+    SQLite::Statement episodes{state_->db, "SELECT episode, seq FROM episodes"};
+    while (episodes.executeStep()) {
+      const std::uint64_t episode = back(episodes.getColumn(0).getInt64());
+      if (!learned.contains(episode)) left.emplace(episode, back(episodes.getColumn(1).getInt64()));
+    }
+    return left;
+  });
+}
+
+Result<std::vector<UpdateRow>> RunDb::updates() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, std::string{"SELECT "} + kUpdateColumns + " FROM updates ORDER BY 1"};
+    std::vector<UpdateRow> rows;
+    while (q.executeStep()) rows.push_back(read_update(q));
+    return rows;
+  });
+}
+
+Result<std::optional<UpdateRow>> RunDb::update(std::uint64_t number) {
+  return state_->guarded([&]() -> std::optional<UpdateRow> {
+    SQLite::Statement q{state_->db,
+                        std::string{"SELECT "} + kUpdateColumns + " FROM updates WHERE \"update\" = ?"};
+    q.bind(1, sql(number));
+    if (!q.executeStep()) return std::nullopt;
+    return read_update(q);
+  });
+}
+
+Result<std::uint64_t> RunDb::last_update() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, "SELECT COALESCE(MAX(\"update\"), 0) FROM updates"};
+    q.executeStep();
+    return back(q.getColumn(0).getInt64());
+  });
+}
+
+Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint(std::uint64_t at_most) {
+  return state_->guarded([&]() -> std::optional<CheckpointRow> {
+    SQLite::Statement q{state_->db,
+                        "SELECT policy_version, \"update\", sha256, parameters, optimizer FROM checkpoints "
+                        "ORDER BY \"update\" <= ?1 DESC, "
+                        "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
+    q.bind(1, sql(at_most));
+    if (!q.executeStep()) return std::nullopt;
+    CheckpointRow row;
+    row.policy_version = back(q.getColumn(0).getInt64());
+    row.update = back(q.getColumn(1).getInt64());
+    row.sha256 = q.getColumn(2).getString();
+    row.parameters = unpacked(q.getColumn(3), "parameters");
+    row.optimizer = unpacked(q.getColumn(4), "optimizer");
+    return row;
+  });
+}
+
+Result<Unit> RunDb::verify() {
+  auto followed = state_->guarded([&]() -> Result<Unit> {
+    std::uint64_t chain = 0, expected_seq = 1;
+    SQLite::Statement q{state_->db,
+                        std::string{"SELECT "} + kEpisodeColumns + ", chain FROM episodes ORDER BY seq"};
+    MeasurementsOf measurements_of{state_->db};
+    while (q.executeStep()) {
+      EpisodeRow row = read_episode_head(q);
+      chain = chain_link(chain, row, blob(q.getColumn(7)), blob(q.getColumn(8)), measurements_of(row));
+      if (row.seq != expected_seq++ || chain != back(q.getColumn(9).getInt64())) {
+        return invalid(printable(state_->directory.string()) + ": run.db",
+                       "the record is damaged at episode number " + std::to_string(row.seq),
+                       "what came before it can be trusted");
+      }
+    }
+    std::uint64_t acknowledged = 0;
+    if (const auto head = read_file(state_->directory / "head.seq")) {
+      acknowledged = std::strtoull(
+          std::string{reinterpret_cast<const char*>(head->data()), head->size()}.c_str(), nullptr, 10);
+    }
+    if (expected_seq - 1 < acknowledged) {
+      return invalid(printable(state_->directory.string()) + ": run.db",
+                     "the record is shortened: " + std::to_string(expected_seq - 1) + " episodes of " +
+                         std::to_string(acknowledged));
+    }
+    return Unit{};
+  });
+  if (!followed) return followed.error();
+  return *followed;
+}
+
+}  // namespace emplace::record
