@@ -3,7 +3,9 @@
 // under loss of executors, duplicated and dropped results, and shuffled delivery; the database is the
 // witness.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -37,19 +39,21 @@ struct Outcome {
   double utilisation = 0;  // Of the executors while the run went on.
   std::optional<std::string> stopped;
   Nanos ended{0};
+  std::uint64_t committed_before = 0, committed_while_full = 0;
 };
 
 struct Scenario {
   std::uint64_t seed = 1;
   bool shuffle = false, deterministic = false;
-  bool local = false;              // Samplers measure themselves.
-  bool self_critic = false;        // Episodes end with the likeliest placement.
-  std::uint32_t redraws = 0;       // Of placements proposed before.
-  bool placeto = false;            // Episodes are sequences of steps, on two graphs in turn.
-  double drop = 0, duplicate = 0;  // Of results and leases between dispatcher and executors.
-  double lose = 0;                 // Of every message, whoever sends it; and so many come twice.
-  int crash_every = 0;             // Crash an executor every so many steps of 500 ms; 0: never.
-  std::vector<std::string> crash;  // Who is crashed instead, one after the other.
+  bool local = false;                 // Samplers measure themselves.
+  bool self_critic = false;           // Episodes end with the likeliest placement.
+  std::uint32_t redraws = 0;          // Of placements proposed before.
+  bool placeto = false;               // Episodes are sequences of steps, on two graphs in turn.
+  double drop = 0, duplicate = 0;     // Of results and leases between dispatcher and executors.
+  double lose = 0;                    // Of every message, whoever sends it; and so many come twice.
+  int crash_every = 0;                // Crash an executor every so many steps of 500 ms; 0: never.
+  std::vector<std::string> crash;     // Who is crashed instead, one after the other.
+  int full_from = 0, full_until = 0;  // Steps of 500 ms during which the disk takes nothing.
   std::uint32_t executors = 2;
 };
 
@@ -105,6 +109,29 @@ std::vector<messages::ExecutorUse> in_full_swing(const std::vector<messages::Run
   return middle;
 }
 
+/// While it lives, no file of this process can grow: what a full disk does to a database.
+class FullDisk {
+ public:
+  FullDisk() : before_{limit()}, handler_{std::signal(SIGXFSZ, SIG_IGN)} { set({0, before_.rlim_max}); }
+  ~FullDisk() {
+    set(before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  static rlimit limit() {
+    rlimit now{};
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &now), 0);
+    return now;
+  }
+  static void set(const rlimit& to) { EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &to), 0); }
+
+  rlimit before_;
+  void (*handler_)(int);
+};
+
 Outcome play(const Scenario& scenario) {
   // In memory where that is possible: each commit waits for the disk.
   const bool memory = ::access("/dev/shm", W_OK) == 0;
@@ -113,6 +140,7 @@ Outcome play(const Scenario& scenario) {
   std::filesystem::remove_all(directory);
   EXPECT_TRUE(record::RunDb::create(directory, {}).ok());
   const TaskPtr task = sample_task(scenario.placeto ? 2 : 1);
+  Outcome outcome;
   World world{{.seed = scenario.seed, .shuffle = scenario.shuffle}};
   world.on_send([&](const Packet& packet, Rng& rng) {
     const bool between = packet.envelope.type == messages::PlacementMeasured::kType ||
@@ -185,8 +213,17 @@ Outcome play(const Scenario& scenario) {
     world.spawn<Sampler>(sampler_name(c), task, sampler, placer,
                          scenario.local ? simulate : ExecutorFactory{});
   }
+  std::optional<FullDisk> full;
   for (int step = 1; step <= 1200 && !world.stopped(); ++step) {
     world.advance(std::chrono::milliseconds{500});
+    if (step == scenario.full_from) {
+      full.emplace();
+      outcome.committed_before = world.last_sent<messages::EpisodesRecorded>().committed;
+    }
+    if (step == scenario.full_until) {
+      outcome.committed_while_full = world.last_sent<messages::EpisodesRecorded>().committed;
+      full.reset();
+    }
     if (scenario.crash_every == 0 || step % scenario.crash_every != 0) continue;
     const auto turn = static_cast<std::size_t>(step / scenario.crash_every);
     const runtime::ActorId victim = scenario.crash.empty()
@@ -196,7 +233,6 @@ Outcome play(const Scenario& scenario) {
     world.advance(std::chrono::milliseconds{700});
     world.restart(victim);
   }
-  Outcome outcome;
   for (const messages::ExecutorUse& use : in_full_swing(world.sent<messages::RunProgress>()))
     outcome.utilisation += use.utilisation / scenario.executors;
   outcome.stopped = world.stopped();
@@ -268,6 +304,20 @@ TEST(Pipeline, AnyActorMayCrashAndTheParametersAreThoseOfARunWithout) {
     expect_whole(crashed);
     EXPECT_EQ(crashed.parameters_sha256, plain);
   }
+}
+
+TEST(Pipeline, AFullDiskStopsTheRunUntilThereIsRoomAndLosesNothing) {
+  Scenario scenario;
+  scenario.deterministic = true;
+  const std::string plain = play(scenario).parameters_sha256;
+  scenario.full_from = 1;
+  scenario.full_until = 40;
+  const Outcome full = play(scenario);
+  expect_whole(full);
+  EXPECT_LT(full.committed_before, 40u) << "the disk was full before the end";
+  EXPECT_EQ(full.committed_while_full, full.committed_before)
+      << "nothing is acknowledged that is not on disk";
+  EXPECT_EQ(full.parameters_sha256, plain);
 }
 
 TEST(Pipeline, LostMessagesAreSaidAgainWhoeverSentThem) {
