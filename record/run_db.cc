@@ -74,9 +74,9 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
   return hash;
 }
 
-void RunDb::State::prepare() {
+void RunDb::State::prepare(Durability durability) {
   db.exec("PRAGMA journal_mode=WAL");
-  db.exec("PRAGMA synchronous=FULL");
+  db.exec(durability == Durability::kDisk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   insert_episode =
       std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?)");
   insert_measurement =
@@ -124,14 +124,15 @@ Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& direct
     insert.bind(at, facts.num_devices);
     insert.exec();
     transaction.commit();
-    state->prepare();
+    state->prepare(Durability::kDisk);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
     return io(directory, std::string{"the run database cannot be made: "} + error.what());
   }
 }
 
-Result<std::unique_ptr<RunDb>> RunDb::open(const std::filesystem::path& directory, bool writable) {
+Result<std::unique_ptr<RunDb>> RunDb::open(const std::filesystem::path& directory, bool writable,
+                                           Durability durability) {
   if (!std::filesystem::exists(directory / "run.db"))
     return invalid(printable(directory.string()), "holds no run");
   try {
@@ -141,7 +142,7 @@ Result<std::unique_ptr<RunDb>> RunDb::open(const std::filesystem::path& director
     if (!version.executeStep() || version.getColumn(0).getInt() != kSchemaVersion) {
       return invalid(printable(directory.string()), "is a run of another version of emplace");
     }
-    if (writable) state->prepare();
+    if (writable) state->prepare(durability);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
     return invalid(printable(directory.string()), std::string{"run.db is damaged: "} + error.what());

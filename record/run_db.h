@@ -83,6 +83,12 @@ struct BestRow {
   Bytes placement;  ///< [ops]
 };
 
+/// What a commit waits for.
+enum class Durability : std::uint8_t {
+  kDisk,     ///< The disk: what was acknowledged survives a power cut.
+  kProcess,  ///< The kernel: it survives the death of every process, but a power cut takes the last seconds.
+};
+
 /// Thread: one. Writes gather in a transaction until commit(), which returns when they are on disk.
 class RunDb {
  public:
@@ -91,7 +97,8 @@ class RunDb {
   static Result<std::unique_ptr<RunDb>> create(const std::filesystem::path& directory, const RunFacts& facts);
   /// Opens an existing run, to go on (`writable`) or to read. Errors: kInvalid if there is none, or it is
   /// damaged.
-  static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable);
+  static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable,
+                                             Durability durability = Durability::kDisk);
   ~RunDb();
   RunDb(const RunDb&) = delete;
   RunDb& operator=(const RunDb&) = delete;

@@ -48,7 +48,7 @@ struct RunDb::State {
   void begin() {
     if (!transaction) transaction = std::make_unique<SQLite::Transaction>(db);
   }
-  void prepare();
+  void prepare(Durability durability);
   /// Runs a database action; what SQLite throws becomes an Error.
   template <class F>
   auto guarded(F action) -> Result<decltype(action())> {

@@ -40,6 +40,7 @@ struct Outcome {
   std::optional<std::string> stopped;
   Nanos ended{0};
   std::uint64_t committed_before = 0, committed_while_full = 0;
+  std::size_t proposed_while_away = 0;  // Episodes that samplers proposed, in all, when `away` came back.
 };
 
 struct Scenario {
@@ -54,6 +55,8 @@ struct Scenario {
   int crash_every = 0;                // Crash an executor every so many steps of 500 ms; 0: never.
   std::vector<std::string> crash;     // Who is crashed instead, one after the other.
   int full_from = 0, full_until = 0;  // Steps of 500 ms during which the disk takes nothing.
+  std::string away;                   // Who is not there
+  int away_from = 0, away_until = 0;  // during these.
   std::uint32_t executors = 2;
 };
 
@@ -216,6 +219,17 @@ Outcome play(const Scenario& scenario) {
   std::optional<FullDisk> full;
   for (int step = 1; step <= 1200 && !world.stopped(); ++step) {
     world.advance(std::chrono::milliseconds{500});
+    if (step == scenario.away_from) world.crash(runtime::actor_id(scenario.away));
+    if (step == scenario.away_until) {
+      std::set<std::uint64_t> proposed;
+      for (const Packet& packet : world.log()) {
+        if (packet.envelope.type == messages::PlacementProposed::kType &&
+            packet.envelope.to == runtime::actor_id(kDispatcher))
+          proposed.insert(messages::decode_body<messages::PlacementProposed>(packet.body)->episode);
+      }
+      outcome.proposed_while_away = proposed.size();
+      world.restart(runtime::actor_id(scenario.away));
+    }
     if (step == scenario.full_from) {
       full.emplace();
       outcome.committed_before = world.last_sent<messages::EpisodesRecorded>().committed;
@@ -318,6 +332,20 @@ TEST(Pipeline, AFullDiskStopsTheRunUntilThereIsRoomAndLosesNothing) {
   EXPECT_EQ(full.committed_while_full, full.committed_before)
       << "nothing is acknowledged that is not on disk";
   EXPECT_EQ(full.parameters_sha256, plain);
+}
+
+TEST(Pipeline, SamplersStopWhileSomebodyIsAwayAndGoOnAfterwards) {
+  for (const char* away : {kLearner, kRecorder, kTracker, kDispatcher}) {
+    SCOPED_TRACE(away);
+    Scenario scenario;
+    scenario.away = away;
+    scenario.away_from = 1;
+    scenario.away_until = 240;
+    const Outcome outcome = play(scenario);
+    expect_whole(outcome);
+    // In the first half second some were learned from; then each of two samplers has its four on the way.
+    EXPECT_LE(outcome.proposed_while_away, 32u);
+  }
 }
 
 TEST(Pipeline, LostMessagesAreSaidAgainWhoeverSentThem) {
