@@ -18,6 +18,9 @@
 #include "executor/lowering.h"
 #include "executor/placeto_simulator.h"
 #include "executor/simulator.h"
+#include "graph/graph_file.h"
+#include "heuristics/methods.h"
+#include "placement/device_file.h"
 #include "tests/support/reference_dag.h"
 #include "tests/support/sample_graphs.h"
 
@@ -111,6 +114,32 @@ BENCHMARK(BM_PlacetoWorkers)
     ->Args({83712, 2})
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
+
+/// Moves of one scope group at a time on the quickstart's net, in the order of its groups as Placeto's
+/// episodes visit them; anew, and going on from the last placement.
+void BM_Moves(benchmark::State& state) {
+  const std::filesystem::path configs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
+  const OpGraph graph = load_graph(configs / "graphs/nmt-2layer-bs64.json.gz").value();
+  const DeviceSet devices = load_devices(configs / "devices/quickstart.toml", 0).value();
+  const Constraints constraints = Constraints::make(graph, devices).value();
+  Simulator simulator{graph, devices, {Dispatch::kProgram, state.range(0) != 0}};
+  const Grouping grouping = placement_groups({graph, devices, constraints, simulator.costs()}, 64);
+  Placement placement(graph.num_ops(), DeviceId{1});
+  Measurement out;
+  std::uint64_t step = 0;
+  double sum_s = 0;
+  for (auto _ : state) {
+    const std::size_t group = step % grouping.num_groups;
+    const auto device = static_cast<DeviceId>(1 + splitmix64(step) % 2);
+    for (std::size_t op = 0; op < graph.num_ops(); ++op)
+      if (grouping.group_of_op[op] == group) placement[op] = device;
+    ++step;
+    benchmark::DoNotOptimize(simulator.measure(placement, out).ok());
+    sum_s += out.step_time_s;
+  }
+  state.counters["mean_step_ms"] = sum_s / static_cast<double>(step) * 1e3;
+}
+BENCHMARK(BM_Moves)->Arg(0)->Arg(1)->Iterations(2000)->Unit(benchmark::kMicrosecond);
 
 void BM_Lowering(benchmark::State& state) {
   const auto dag = load(state);

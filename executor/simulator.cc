@@ -14,6 +14,9 @@
 namespace emplace {
 namespace {
 
+/// Of one step: each costs a copy of what changes (docs/performance.md says how many pay).
+constexpr std::size_t kSnapshots = 7;
+
 constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::max();
 
 /// A transfer in an engine's queue: one buffer to one device.
@@ -93,6 +96,15 @@ struct StateRead {
   std::uint32_t op, buffer;
 };
 
+/// A step at the moment when everything that could start has started.
+struct Snapshot {
+  std::size_t started = 0;  ///< Kernels; 0: none was taken.
+  std::int64_t now_ns = 0, bytes_moved = 0;
+  std::vector<Lane> lanes;  ///< Their bytes without what is resident.
+  std::vector<std::int64_t> ends;
+  std::vector<std::uint32_t> waits, references, copy_references;
+};
+
 }  // namespace
 
 struct Simulator::State {
@@ -137,6 +149,10 @@ struct Simulator::State {
         readers.push_back(static_cast<std::uint32_t>(index(reader)));
     }
     buffers.push_back({0, 0, 0, 0, static_cast<std::uint32_t>(readers.size()), false});
+    if (options.incremental) {
+      op_end_ns.assign(n, 0);
+      snapshots.resize(kSnapshots);
+    }
     ends.assign(2 * devices.size(), kIdle);
     waits.resize(n);
     references.assign(lowered.num_buffers(), 0);
@@ -157,6 +173,12 @@ struct Simulator::State {
 
   void run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule);
   void start_step();
+  std::size_t stride() const { return lowered.kernels().size() / (snapshots.size() + 1) + 1; }
+  void sum_residents();
+  void take_snapshot();
+  void restore(const Snapshot& snapshot);
+  const Snapshot* common_past() const;
+  std::int64_t first_effect_ns(std::uint32_t op) const;
   void finish_op(std::uint32_t d);
   void finish_copy(std::uint32_t source);
   void start_copy(std::uint32_t source);
@@ -201,6 +223,13 @@ struct Simulator::State {
   std::vector<Buffer> buffers;                // [buffers + 1]
   std::vector<std::uint32_t> reads, readers;  // By kernel; by buffer.
 
+  // Only if incremental: the step before this one.
+  std::vector<DeviceId> previous;            // [ops]; empty: there is none.
+  std::vector<std::int64_t> op_end_ns;       // [ops] kernels
+  std::vector<Snapshot> snapshots;           // By time.
+  std::vector<std::int64_t> resident_bytes;  // [devices], of this one.
+  std::size_t started = 0;                   // Kernels so far.
+
   // One step. The last two are zero again when a step has ended: every reference is given back.
   std::int64_t now_ns = 0;
   std::int64_t bytes_moved = 0;
@@ -218,6 +247,7 @@ struct Simulator::State {
 /// ready.
 void Simulator::State::start_step() {
   now_ns = bytes_moved = 0;
+  started = 0;
   for (Lane& lane : lanes) lane.used_bytes = lane.peak_bytes = lane.busy_ns = 0;
   for (const OpId op : residents) lanes[index(place[index(op)])].take(lowered.resident_bytes(op));
   std::copy(waits_at_start.begin(), waits_at_start.end(), waits.begin());
@@ -299,6 +329,8 @@ void Simulator::State::start_op(std::uint32_t d) {
   lane.op = options.dispatch == Dispatch::kProgram ? lane.ready.pop_min() : lane.fifo.pop();
   const std::int64_t cost = rows[d][lane.op];
   op_end(d) = now_ns + cost;
+  if (!op_end_ns.empty()) op_end_ns[lane.op] = now_ns + cost;
+  ++started;
   lane.busy_ns += cost;
   lane.take(kernels[lane.op].output_bytes);
   if (trace != nullptr) {
@@ -307,11 +339,96 @@ void Simulator::State::start_op(std::uint32_t d) {
   }
 }
 
+void Simulator::State::sum_residents() {
+  resident_bytes.assign(lanes.size(), 0);
+  for (const OpId op : residents)
+    resident_bytes[device_of(static_cast<std::uint32_t>(index(op)))] += lowered.resident_bytes(op);
+}
+
+void Simulator::State::take_snapshot() {
+  Snapshot& to = snapshots[started / stride() - 1];
+  to.started = started;
+  to.now_ns = now_ns;
+  to.bytes_moved = bytes_moved;
+  to.lanes = lanes;
+  for (std::size_t d = 0; d < lanes.size(); ++d) {
+    to.lanes[d].used_bytes -= resident_bytes[d];
+    to.lanes[d].peak_bytes -= resident_bytes[d];
+  }
+  to.ends = ends;
+  to.waits = waits;
+  to.references = references;
+  to.copy_references = copy_references;
+}
+
+void Simulator::State::restore(const Snapshot& from) {
+  started = from.started;
+  now_ns = from.now_ns;
+  bytes_moved = from.bytes_moved;
+  lanes = from.lanes;
+  for (std::size_t d = 0; d < lanes.size(); ++d) {
+    lanes[d].used_bytes += resident_bytes[d];
+    lanes[d].peak_bytes += resident_bytes[d];
+  }
+  ends = from.ends;
+  waits = from.waits;
+  references = from.references;
+  copy_references = from.copy_references;
+}
+
+/// When the step would first have noticed that this op stands elsewhere now: when the first of its inputs was
+/// made, or at once if state goes over a link, then or now.
+std::int64_t Simulator::State::first_effect_ns(std::uint32_t op) const {
+  const auto over_a_link = [&](std::uint32_t a, std::uint32_t b) {
+    return place[a] != place[b] || previous[a] != previous[b];
+  };
+  for (std::uint32_t b = kernels[op].first_owned; b < kernels[op + 1].first_owned; ++b) {
+    if (!buffers[b].resident) continue;
+    for (const std::uint32_t reader : readers_of(b))
+      if (over_a_link(op, reader)) return 0;
+  }
+  if (!lowered.is_kernel(OpId{op})) return kIdle;
+  if (waits_at_start[op] == 0) return 0;
+  std::int64_t first = kIdle;
+  for (std::uint32_t r = kernels[op].first_read; r < kernels[op + 1].first_read; ++r) {
+    const Buffer& buffer = buffers[reads[r]];
+    if (!buffer.resident) {
+      first = std::min(first, op_end_ns[buffer.owner]);
+    } else if (over_a_link(op, buffer.owner)) {
+      return 0;
+    }
+  }
+  return first;
+}
+
+/// The last snapshot of the step before that this one goes through too; null: none.
+const Snapshot* Simulator::State::common_past() const {
+  if (previous.empty() || snapshots.front().started == 0) return nullptr;
+  std::int64_t first = kIdle;
+  for (std::uint32_t op = 0; op < previous.size() && first > snapshots.front().now_ns; ++op)
+    if (previous[op] != place[op]) first = std::min(first, first_effect_ns(op));
+  const Snapshot* past = nullptr;
+  for (const Snapshot& snapshot : snapshots)
+    if (snapshot.started != 0 && snapshot.now_ns < first) past = &snapshot;
+  return past;
+}
+
 void Simulator::State::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
   place = placement.data();
   trace = schedule;
   const auto num_devices = static_cast<std::uint32_t>(lanes.size());
-  start_step();
+  const bool incremental = options.incremental && schedule == nullptr;
+  const Snapshot* past = incremental ? common_past() : nullptr;
+  if (incremental) sum_residents();
+  if (past != nullptr) {
+    restore(*past);
+  } else {
+    start_step();
+  }
+  // What was later in the step before is not of this one.
+  for (Snapshot& snapshot : snapshots)
+    if (snapshot.started > started) snapshot.started = 0;
+  std::size_t next_snapshot = incremental ? (started / stride() + 1) * stride() : 0;
   for (;;) {
     awake.drain([&](std::uint32_t d) {
       Lane& lane = lanes[d];
@@ -319,6 +436,10 @@ void Simulator::State::run(std::span<const DeviceId> placement, Measurement& out
       const bool ready = options.dispatch == Dispatch::kProgram ? !lane.ready.empty() : !lane.fifo.empty();
       if (op_end(d) == kIdle && ready) start_op(d);
     });
+    if (incremental && started >= next_snapshot && started / stride() <= snapshots.size()) {
+      take_snapshot();
+      next_snapshot = (started / stride() + 1) * stride();
+    }
     std::int64_t next = kIdle;
     for (const std::int64_t end : ends) next = std::min(next, end);
     if (next == kIdle) break;
@@ -351,6 +472,7 @@ void Simulator::State::run(std::span<const DeviceId> placement, Measurement& out
         std::max<std::int64_t>(0, lanes[d].peak_bytes - devices[static_cast<DeviceId>(d)].memory_bytes);
   }
   out.valid = out.bytes_over == 0;
+  if (incremental) previous.assign(placement.begin(), placement.end());
 }
 
 Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)

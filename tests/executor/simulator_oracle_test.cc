@@ -141,6 +141,14 @@ Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, con
   return out;
 }
 
+void expect_equal(const Measurement& a, const Measurement& b) {
+  EXPECT_EQ(a.step_time_s, b.step_time_s);
+  EXPECT_EQ(a.peak_bytes, b.peak_bytes);
+  EXPECT_EQ(a.busy_s, b.busy_s);
+  EXPECT_EQ(a.bytes_moved, b.bytes_moved);
+  EXPECT_EQ(a.bytes_over, b.bytes_over);
+}
+
 TEST(SimulatorOracle, AgreesWithThePlainSimulationOnRandomGraphs) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -153,11 +161,29 @@ TEST(SimulatorOracle, AgreesWithThePlainSimulationOnRandomGraphs) {
       Measurement fast;
       ASSERT_TRUE(simulator.measure(placement, fast).ok());
       const Measurement plain = plain_simulation(graph, devices, placement);
-      EXPECT_EQ(fast.step_time_s, plain.step_time_s);
-      EXPECT_EQ(fast.peak_bytes, plain.peak_bytes);
-      EXPECT_EQ(fast.busy_s, plain.busy_s);
-      EXPECT_EQ(fast.bytes_moved, plain.bytes_moved);
-      EXPECT_EQ(fast.bytes_over, plain.bytes_over);
+      expect_equal(fast, plain);
+    }
+  }
+}
+
+TEST(SimulatorOracle, GoingOnFromTheLastPlacementGivesWhatStartingAgainDoes) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 1};
+    const OpGraph graph = testing::random_graph(rng, 20 + rng.below(80));
+    const DeviceSet devices = testing::sample_devices(2 + rng.below(2), rng.below(2) == 0, 40'000);
+    const Dispatch dispatch = seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo;
+    Simulator anew{graph, devices, {dispatch}}, going_on{graph, devices, {dispatch, true}};
+    Placement placement = testing::random_placement(rng, graph.num_ops(), devices.size());
+    for (int k = 0; k < 30; ++k) {
+      // One op, a few neighbours, or nothing.
+      const auto first = rng.below(static_cast<std::uint32_t>(graph.num_ops()));
+      for (std::size_t op = first; op < std::min<std::size_t>(first + rng.below(4), graph.num_ops()); ++op)
+        placement[op] = static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices.size())));
+      Measurement whole, part;
+      ASSERT_TRUE(anew.measure(placement, whole).ok());
+      ASSERT_TRUE(going_on.measure(placement, part).ok());
+      expect_equal(part, whole);
     }
   }
 }
