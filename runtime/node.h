@@ -41,6 +41,9 @@ struct NodeOptions {
   bool insecure = false;        ///< Allow a tcp address beyond this machine, without encryption.
   bool (*known_type)(std::uint16_t) =
       nullptr;  ///< Asked of every message from another node: messages::is_known.
+  /// An actor asks to stop the node, for this reason. False: not now; whoever supervises the node will call
+  /// stop(). Called on the I/O loop.
+  std::function<bool(const std::string& reason)> on_stop_asked;
   /// An actor threw. Called on its loop, before it is restarted or the node ends.
   std::function<void(const std::string& actor, const std::string& error, int restarts)> on_actor_failed;
 };

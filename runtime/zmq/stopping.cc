@@ -15,6 +15,12 @@ constexpr std::chrono::milliseconds kAcknowledgementLeaves{50};
 
 }  // namespace
 
+/// An actor wishes it.
+void Switch::on_stop_asked(const std::string& reason) {
+  if (phase_ != Phase::kRunning) return;
+  if (!options_.on_stop_asked || options_.on_stop_asked(reason)) begin_stop(reason, std::nullopt);
+}
+
 void Switch::begin_stop(std::string reason, std::optional<Error> failure) {
   if (failure && !failure_) failure_ = std::move(failure);
   if (phase_ != Phase::kRunning) return;

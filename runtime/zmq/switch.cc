@@ -175,9 +175,8 @@ void Switch::on_loop_message(OwnLoop& loop, const Incoming& incoming) {
   }
   (void)incoming.match([&](const LoopDone& done) { (done.finish ? loop.finished : loop.stopped) = true; },
                        [&](const LoopWantsStop& wish) {
-                         begin_stop(wish.reason, wish.failed
-                                                     ? std::optional{Error{Errc::kRunFailed, wish.reason}}
-                                                     : std::nullopt);
+                         if (!wish.failed) return on_stop_asked(wish.reason);
+                         begin_stop(wish.reason, Error{Errc::kRunFailed, wish.reason});
                        },
                        [&](const LoopDeparted& departed) {
                          for (const std::string& actor : departed.actors) announce(actor, false, nullptr);
@@ -187,7 +186,7 @@ void Switch::on_loop_message(OwnLoop& loop, const Incoming& incoming) {
 /// What the actors of this loop have done since the last turn.
 void Switch::collect_host() {
   for (const std::string& actor : host_.take_departed()) announce(actor, false, nullptr);
-  if (auto reason = host_.take_stop()) begin_stop(std::move(*reason), std::nullopt);
+  if (const auto reason = host_.take_stop()) on_stop_asked(*reason);
   if (host_.failure() && !failure_) begin_stop(host_.failure()->context, host_.failure());
   if (local_actors_.empty() && phase_ == Phase::kRunning) begin_stop("every actor is done", std::nullopt);
 }

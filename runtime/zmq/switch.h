@@ -90,6 +90,7 @@ class Switch {
   std::vector<std::string> reachable_actors(const Peer* except) const;
 
   // Stopping (stopping.cc).
+  void on_stop_asked(const std::string& reason);
   void begin_stop(std::string reason, std::optional<Error> failure);
   void advance_stop();
   bool all_parted() const;
