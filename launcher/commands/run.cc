@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "launcher/commands/commands.h"
-#include "launcher/run/head.h"
+#include "launcher/run/node_process.h"
 
 namespace emplace::launcher {
 namespace {
@@ -19,6 +19,7 @@ class Run final : public Command {
   void declare(Options& options) override {
     options.optional_operand("CONFIG", config_, "Config file; configs/reference.toml lists every key")
         .repeated("--set", settings_, "KEY=VALUE that overrides the config, e.g. --set policy.groups=32")
+        .option("--cluster", cluster_, "Cluster file: in which processes the actors live; without it in one")
         .option("--run-dir", run_dir_, "Where the run is kept; without it runs/NAME-TIME")
         .flag("--resume", resume_, "Go on with the run in --run-dir")
         .option("--budget", budget_, "Wall time of the whole run, e.g. 60s")
@@ -27,6 +28,7 @@ class Run final : public Command {
   Result<ExitStatus> run(Console& console) override {
     RunRequest request;
     request.config = config_;
+    request.cluster = cluster_;
     request.settings = settings_;
     request.run_dir = run_dir_;
     request.resume = resume_;
@@ -47,7 +49,7 @@ class Run final : public Command {
   }
 
  private:
-  std::string config_, run_dir_, budget_;
+  std::string config_, cluster_, run_dir_, budget_;
   std::vector<std::string> settings_;
   std::uint64_t episodes_ = 0;
   bool resume_ = false;
@@ -65,22 +67,23 @@ class NodeCommand final : public Command {
         .required("--dir", directory_, "Where this start of the run is kept")
         .required("--start", start_, "scratch or best-baseline")
         .option("--budget", budget_, "Wall time left")
-        .flag("--resume", resume_, "Go on with what is there");
+        .option("--cluster", cluster_, "Cluster file of the run; without it every actor lives here")
+        .option("--name", name_, "Of this process in the cluster")
+        .option("--endpoint", endpoint_, "Of the head: which it binds and the others dial");
   }
   Result<ExitStatus> run(Console&) override {
-    Start start{start_, directory_, 0, resume_};
+    NodeRequest request{config_, cluster_, name_, endpoint_, {start_, directory_}};
     if (!budget_.empty()) {
       const auto seconds = parse_seconds(budget_);
       if (!seconds) return invalid("--budget", seconds.error().context);
-      start.budget_s = *seconds;
+      request.start.budget_s = *seconds;
     }
-    if (auto ended = run_head(config_, start); !ended) return ended.error();
+    if (auto ended = run_node(request); !ended) return ended.error();
     return ExitStatus::kDone;
   }
 
  private:
-  std::string config_, directory_, start_, budget_;
-  bool resume_ = false;
+  std::string config_, cluster_, directory_, start_, budget_, endpoint_, name_ = "head";
 };
 
 }  // namespace

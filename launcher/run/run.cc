@@ -12,15 +12,23 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/inputs.h"
+#include "launcher/run/cluster.h"
 #include "launcher/run/supervised.h"
 #include "launcher/run/wiring.h"
 #include "record/run_db.h"
-#include "runtime/core/restart.h"
 
 namespace emplace::launcher {
 namespace {
 
 using nlohmann::json;
+
+/// issued = committed + open + expired + refused, once the dispatcher counts them.
+std::string conserved(const json& p) {
+  if (!p.contains("issued")) return "";
+  const auto number = [&](const char* key) { return std::to_string(p.value(key, std::uint64_t{0})); };
+  return "  issued " + number("issued") + " = " + number("committed") + " + " + number("open") + " open + " +
+         number("expired") + " expired + " + number("refused") + " refused";
+}
 
 /// Progress as people see it: one line that is rewritten on a terminal, a plain line every five seconds
 /// elsewhere.
@@ -31,7 +39,7 @@ class Progress {
         terminal_{::isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr},
         clock_{clock} {}
 
-  void show(const std::string& start, const json& p, double baseline_s) {
+  void show(const Outcome& outcome, const json& p, double baseline_s) {
     if (quiet_) return;
     const Nanos now = clock_.now();
     if (!terminal_ && shown_ && now - last_ < std::chrono::seconds{5}) return;
@@ -39,7 +47,7 @@ class Progress {
     shown_ = true;
     const double best = p.value("best_step_time_s", 0.0);
     const std::uint64_t measured = p.value("measurements", std::uint64_t{0});
-    std::string line = start + "  " + format_seconds(p.value("elapsed_s", 0.0)) + "  best " +
+    std::string line = outcome.start.name + "  " + format_seconds(p.value("elapsed_s", 0.0)) + "  best " +
                        (best > 0 ? format_seconds(best) : std::string{"none yet"});
     if (best > 0 && baseline_s > 0) {
       char versus[48];
@@ -50,6 +58,10 @@ class Progress {
             std::to_string(measured);
     if (measured > 0)
       line += "  fit " + std::to_string(100 * p.value("valid", std::uint64_t{0}) / measured) + " %";
+    line += conserved(p);
+    for (std::size_t i = 0; i < outcome.restarts.size(); ++i)
+      if (outcome.restarts[i] > 0)
+        line += "  " + outcome.nodes[i] + " restarted " + std::to_string(outcome.restarts[i]) + "x";
     std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line.c_str());
     std::fflush(stderr);
     open_ = terminal_;
@@ -99,48 +111,90 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
   return std::filesystem::path{"runs"} / (request.config.stem().string() + "-" + time);
 }
 
-/// Runs the head until it ends by itself; one that is killed comes back and goes on, at most five times a
-/// minute.
-Result<int> run_start(Outcome& outcome, const std::filesystem::path& config_path, double baseline_s,
-                      Progress& progress, const Clock& clock) {
+/// The actors of a start: in which processes they live, and what these are told.
+struct Topology {
+  std::filesystem::path config, cluster;  ///< As the processes read them; no cluster: empty.
+  std::string endpoint;                   ///< Of the head, as the cluster has it.
+  runtime::SupervisorOptions supervision;
+  std::vector<NodePlan> nodes;  ///< The head first.
+};
+
+Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
+                         const std::filesystem::path& directory) {
+  auto nodes = plan_nodes(cluster, config);
+  if (!nodes) return nodes.error();
+  Topology topology{directory / "config.toml", {}, {}, cluster.supervision, *std::move(nodes)};
+  topology.supervision.seed = config.run.seed;
+  if (topology.nodes.size() > 1) topology.endpoint = cluster.endpoint;
+  return topology;
+}
+
+/// What one process is started with.
+std::vector<std::string> node_arguments(const Topology& topology, std::size_t i, const Start& start,
+                                        const std::string& endpoint, double budget_left_s) {
+  std::vector<std::string> arguments{"node",
+                                     "--config",
+                                     topology.config.string(),
+                                     "--dir",
+                                     start.directory.string(),
+                                     "--start",
+                                     start.name,
+                                     "--budget",
+                                     std::to_string(budget_left_s) + "s",
+                                     "--name",
+                                     topology.nodes[i].name};
+  if (!topology.cluster.empty()) arguments.insert(arguments.end(), {"--cluster", topology.cluster.string()});
+  const std::string& dial = topology.nodes[i].dial;
+  if (!endpoint.empty()) arguments.insert(arguments.end(), {"--endpoint", dial.empty() ? endpoint : dial});
+  return arguments;
+}
+
+/// Runs the processes of a start until it ends by itself; what is killed comes back and goes on.
+Result<int> run_start(Outcome& outcome, const Topology& topology, double baseline_s, Progress& progress,
+                      const Clock& clock) {
   const Nanos began = clock.now();
-  runtime::RestartLimiter restarts{5};
-  for (;;) {
-    const double elapsed = std::chrono::duration<double>(clock.now() - began).count();
-    Start& start = outcome.start;
-    const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed);
-    std::vector<std::string> arguments{
-        "node",     "--config", config_path.string(),      "--dir", start.directory.string(), "--start",
-        start.name, "--budget", std::to_string(left) + "s"};
-    if (start.resume) arguments.emplace_back("--resume");
-    const auto ended = supervise(program_path(), arguments, [&](const std::string& line) {
-      const json parsed = json::parse(line, nullptr, false);
-      if (!parsed.is_object()) return;
-      outcome.progress = line;
-      progress.show(start.name, parsed, baseline_s);
-    });
-    progress.end_line();
-    if (!ended) return ended.error();
-    outcome.wall_s = std::chrono::duration<double>(clock.now() - began).count();
-    if (ended->received_signal != 0) return 128 + ended->received_signal;
-    if (ended->signal == 0 && ended->exit_status == 0) return 0;
-    if (ended->signal == 0) {
-      std::string why =
-          ended->last_words.starts_with("error: ") ? ended->last_words.substr(7) : ended->last_words;
-      const Errc code = ended->exit_status == 2   ? Errc::kInvalid
-                        : ended->exit_status == 3 ? Errc::kNoPlacement
-                                                  : Errc::kRunFailed;
-      return Error{code, why.empty() ? "the head ended with status " + std::to_string(ended->exit_status)
-                                     : std::move(why)};
-    }
-    if (!restarts.allow(clock.now())) {
-      return Error{Errc::kRunFailed, "the head dies again and again: signal " +
-                                         std::to_string(ended->signal) + "; its log is in " +
-                                         (start.directory / "log").string()};
-    }
-    progress.note("the head was ended by signal " + std::to_string(ended->signal) + "; going on from run.db");
-    start.resume = std::filesystem::exists(start.directory / "run.db");
+  const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - began).count(); };
+  const Start& start = outcome.start;
+  const std::filesystem::path socket = start.directory / "head.ipc";
+  std::string endpoint =
+      topology.endpoint == "ipc" ? "ipc://" + std::filesystem::absolute(socket).string() : topology.endpoint;
+  outcome.restarts.assign(topology.nodes.size(), 0);
+  Supervised supervised;
+  supervised.program = program_path();
+  supervised.options = topology.supervision;
+  for (const NodePlan& node : topology.nodes) {
+    supervised.children.push_back({node.name, node.end_step, node.environment});
+    outcome.nodes.push_back(node.name);
   }
+  supervised.arguments = [&](std::size_t i) {
+    const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed());
+    return node_arguments(topology, i, start, endpoint, left);
+  };
+  // A head that chose its port keeps it.
+  supervised.on_ready = [&](std::size_t i, const std::string& bound) {
+    if (i == 0 && !bound.empty()) endpoint = bound;
+  };
+  supervised.on_line = [&](const std::string& line) {
+    const json parsed = json::parse(line, nullptr, false);
+    if (!parsed.is_object()) return;
+    outcome.progress = line;
+    progress.show(outcome, parsed, baseline_s);
+  };
+  supervised.on_death = [&](std::size_t i, const std::string& cause) {
+    ++outcome.restarts[i];
+    progress.note(topology.nodes[i].name + " was ended by " + cause + "; going on from run.db");
+  };
+  const auto ended = supervise(supervised);
+  progress.end_line();
+  outcome.wall_s = elapsed();
+  std::error_code ignored;
+  std::filesystem::remove(socket, ignored);  // What a killed head leaves.
+  if (!ended) {
+    const std::string logs = "; logs are in " + printable((start.directory / "log").string());
+    return Error{ended.error().code,
+                 ended.error().context + (ended.error().code == Errc::kRunFailed ? logs : "")};
+  }
+  return ended->received_signal == 0 ? 0 : 128 + ended->received_signal;
 }
 
 /// Reads what a start left, and measures its best placement once more.
@@ -189,6 +243,11 @@ json outcome_json(const Outcome& o) {
          {"parameters_sha256", o.parameters_sha256},
          {"executor_utilisation", progress.value("utilisation", 0.0)},
          {"wall_s", o.wall_s}};
+  j["restarts"] = json::object();
+  for (std::size_t i = 0; i < o.restarts.size(); ++i) j["restarts"][o.nodes[i]] = o.restarts[i];
+  if (progress.contains("issued"))
+    for (const char* key : {"issued", "committed", "open", "expired", "refused"})
+      j["conservation"][key] = progress.value(key, std::uint64_t{0});
   return j;
 }
 
@@ -255,11 +314,15 @@ std::string nearest_miss(const RunSummary& summary) {
 
 }  // namespace
 
-Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume,
-                           bool quiet) {
+Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet,
+                           const std::filesystem::path& cluster_file) {
   const SystemClock clock;
   RunSummary summary;
   summary.directory = directory;
+  auto cluster = cluster_file.empty() ? Result<Cluster>{Cluster{}} : load_cluster(cluster_file);
+  if (!cluster) return cluster.error();
+  auto topology = lay_out(*cluster, config, directory);
+  if (!topology) return topology.error();
   auto task = load_task(config);
   if (!task) return task.error();
   summary.task = *std::move(task);
@@ -272,8 +335,13 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   if (failure)
     return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" +
                                 failure.message() + ")"};
-  const std::filesystem::path config_path = directory / "config.toml";
-  if (auto written = write_file(config_path, to_toml(config, false)); !written) return written.error();
+  if (auto written = write_file(topology->config, to_toml(config, false)); !written) return written.error();
+  if (!cluster_file.empty()) {
+    topology->cluster = directory / "cluster.toml";
+    const auto bytes = read_file(cluster_file);
+    if (!bytes) return bytes.error();
+    if (auto written = write_file(topology->cluster, *bytes); !written) return written.error();
+  }
 
   Progress progress{quiet, clock};
   for (const actors::TaskGraph& one : summary.task->graphs) {
@@ -293,7 +361,10 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     outcome.start = {config.run.starts[s], s == 0 ? directory : directory / ("from-" + config.run.starts[s]),
                      config.run.budget.seconds / static_cast<double>(config.run.starts.size()), resume};
     if (resume && !std::filesystem::exists(outcome.start.directory / "run.db")) outcome.start.resume = false;
-    const auto ended = run_start(outcome, config_path, baseline_s, progress, clock);
+    if (auto prepared = prepare_start(config, *summary.task, outcome.start, summary.baselines.front(), clock);
+        !prepared)
+      return prepared.error();
+    const auto ended = run_start(outcome, *topology, baseline_s, progress, clock);
     if (!ended) return ended.error();
     summary.status = *ended;
     if (auto summed = sum_up(outcome, config, *summary.task); !summed) return summed.error();
@@ -308,8 +379,11 @@ Result<int> run(const RunRequest& request) {
   const auto config = resolve(request);
   if (!config) return config.error();
   const SystemClock clock;
-  const auto summary =
-      perform(*config, choose_directory(request, *config, clock), request.resume, request.quiet);
+  const std::filesystem::path directory = choose_directory(request, *config, clock);
+  std::filesystem::path cluster = request.cluster;
+  if (cluster.empty() && request.resume && std::filesystem::exists(directory / "cluster.toml"))
+    cluster = directory / "cluster.toml";
+  const auto summary = perform(*config, directory, request.resume, request.quiet, cluster);
   if (!summary) return summary.error();
   if (request.json) {
     std::printf("%s\n", summary_json(*summary).dump().c_str());

@@ -1,5 +1,5 @@
 #pragma once
-/// `emplace run`: starts the head for each start of a config, shows how it goes, brings it back if it dies,
+/// `emplace run`: starts the processes for each start of a config, shows how it goes, brings back who dies,
 /// and sums up.
 
 #include <cstdint>
@@ -17,6 +17,7 @@ namespace emplace::launcher {
 struct RunRequest {
   std::filesystem::path config;
   std::vector<std::string> settings;  ///< "section.key=value"
+  std::filesystem::path cluster;      ///< Empty: every actor lives in the head.
   std::string run_dir;                ///< Empty: the config's, or runs/NAME-TIME.
   bool resume = false;
   std::optional<double> budget_s;
@@ -27,7 +28,9 @@ struct RunRequest {
 /// What is known of a start when it has ended.
 struct Outcome {
   Start start;
-  std::string progress;  ///< The head's last line, JSON.
+  std::string progress;            ///< The head's last line, JSON.
+  std::vector<std::string> nodes;  ///< Its processes,
+  std::vector<int> restarts;       ///< and how often each came back.
   record::Counters counters;
   std::string parameters_sha256;
   double wall_s = 0;
@@ -44,8 +47,10 @@ struct RunSummary {
 };
 
 /// Runs every start of a resolved config in `directory`. Progress goes to standard error unless `quiet`.
+/// `cluster_file` says in which processes the actors live; empty: in one.
 /// Errors: kInvalid, kIo before the start; kRunFailed.
-Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet);
+Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet,
+                           const std::filesystem::path& cluster_file = {});
 
 /// Returns the exit status: 0, or 130 / 143 after a clean end by a signal. The summary goes to standard
 /// output (one JSON object with `json`), progress to standard error. Errors: kInvalid, kIo before the start;

@@ -1,26 +1,46 @@
 #pragma once
-/// One child process that is watched: its lines are read, its death is noticed, the launcher's end ends it.
+/// The processes of a run, watched: their lines are read, who dies is started again, the launcher's end ends
+/// them all. The rules are runtime::Supervisor's.
 
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/core/supervisor.h"
 
 namespace emplace::launcher {
 
-/// How the child ended.
-struct Ended {
-  int exit_status = 0;  ///< If it exited by itself.
-  int signal = 0;       ///< That killed it; 0: none did.
-  int received_signal =
-      0;  ///< SIGINT or SIGTERM that the launcher got meanwhile and handed on as SIGTERM; 0: none.
-  std::string last_words;  ///< What it wrote to standard error last.
+/// One process to keep alive.
+struct Child {
+  std::string name;
+  int end_step = 0;                      ///< As Supervisor::Node has it.
+  std::vector<std::string> environment;  ///< "NAME=value", on top of ours.
 };
 
-/// Runs `program` with `arguments` until it ends; `on_line` gets each line of its standard output, on this
-/// thread. Errors: kRunFailed if it cannot be started.
-Result<Ended> supervise(const std::string& program, const std::vector<std::string>& arguments,
-                        const std::function<void(const std::string&)>& on_line);
+/// What is run, and who hears of it. Every function is called on the thread that supervises.
+struct Supervised {
+  std::string program;
+  std::vector<Child> children;  ///< The head first.
+  runtime::SupervisorOptions options;
+  /// Asked before each life.
+  std::function<std::vector<std::string>(std::size_t child)> arguments;
+  /// A life takes part, with what it has bound.
+  std::function<void(std::size_t child, const std::string& endpoint)> on_ready;
+  /// A line of standard output that is not the supervisor's own.
+  std::function<void(const std::string& line)> on_line;
+  /// A death that will be mended, in a sentence; how often that was so by now.
+  std::function<void(std::size_t child, const std::string& note)> on_death;
+};
+
+/// How it all ended.
+struct Ended {
+  int received_signal = 0;    ///< SIGINT or SIGTERM that the launcher got and ended the run for; 0: none.
+  std::vector<int> restarts;  ///< By child.
+};
+
+/// Runs the children until the run is over; then none of them is left. Errors: kInvalid, kNoPlacement or
+/// kRunFailed: the first cause.
+Result<Ended> supervise(const Supervised& run);
 
 }  // namespace emplace::launcher

@@ -21,7 +21,6 @@
 #include "launcher/build_info.h"
 #include "launcher/inputs.h"
 #include "launcher/run/placers.h"
-#include "launcher/run/view_actor.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
 #include "runtime/log.h"
@@ -84,12 +83,11 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
   return files;
 }
 
-/// A run that is gone on with: whether it has learned anything. Errors: its record cannot be trusted.
-Result<bool> check_record(const std::filesystem::path& directory) {
-  auto opened = record::RunDb::open(directory, false);
-  if (!opened) return opened.error();
-  if (auto verified = (*opened)->verify(); !verified) return verified.error();
-  const auto checkpoint = (*opened)->latest_checkpoint();
+/// True if the run has learned anything. Errors: it cannot be read.
+Result<bool> has_learned(const std::filesystem::path& directory) {
+  const auto db = record::RunDb::open(directory, false);
+  if (!db) return db.error();
+  const auto checkpoint = (*db)->latest_checkpoint();
   if (!checkpoint) return checkpoint.error();
   return checkpoint->has_value();
 }
@@ -112,7 +110,7 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
   return facts;
 }
 
-/// Who takes part in this life of the head, for the `actors` table.
+/// Who takes part from now on, for the `actors` table.
 Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
                          const Clock& clock) {
   auto db = record::RunDb::open(start.directory, true);
@@ -126,6 +124,11 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
     if (auto added = (*db)->add_actor(name, task.host, clock.wall().count()); !added) return added;
   }
   return (*db)->commit();
+}
+
+/// The placement that a start from the best baseline repeats.
+std::filesystem::path baseline_path(const std::filesystem::path& directory) {
+  return directory / "baseline.placement.json";
 }
 
 /// Keeps best.placement.json as good as the database.
@@ -208,122 +211,199 @@ Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig&
   return baselines;
 }
 
-Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
-                          const Start& start, const Placement& baseline, const Clock& clock) {
-  bool begun = false;
+Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
+                           const Baselines& baselines, const Clock& clock) {
   if (start.resume) {
-    const auto checked = check_record(start.directory);
-    if (!checked) return checked.error();
-    begun = *checked;
-  } else if (auto made = record::RunDb::create(start.directory, run_facts(config, *task, start, clock));
+    auto db = record::RunDb::open(start.directory, false);
+    if (!db) return db.error();
+    if (auto verified = (*db)->verify(); !verified) return verified.error();
+  } else if (auto made = record::RunDb::create(start.directory, run_facts(config, task, start, clock));
              !made) {
     return made.error();
   }
-  if (task->graphs.size() > 1) {
-    std::error_code ignored;
-    std::filesystem::create_directories(start.directory / "best", ignored);
+  std::error_code ignored;
+  std::filesystem::create_directories(start.directory / "log", ignored);
+  if (task.graphs.size() > 1) std::filesystem::create_directories(start.directory / "best", ignored);
+  if (start.name == "best-baseline") {
+    if (baselines.best.empty())
+      return Error{Errc::kNoPlacement,
+                   "run.starts: no baseline fits this machine, so none can be started from"};
+    const actors::TaskGraph& first = task.graphs.front();
+    const auto row = std::find_if(baselines.rows.begin(), baselines.rows.end(),
+                                  [&](const auto& r) { return r.method == baselines.best_method; });
+    if (auto saved = save_placement(
+            baseline_path(start.directory), first.graph, first.devices, baselines.best, row->measurement,
+            {first.sha256, baselines.best_method, "sim", config.run.seed, format_wall(clock.wall())});
+        !saved)
+      return saved;
   }
-  if (auto noted = note_actors(config, *task, start, clock); !noted) return noted;
-  const bool learned = learns(config);
-  std::vector<std::string> samplers;
-  for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) samplers.push_back(actors::sampler_name(c));
-  // Numbers that no policy can have are found here, by name, not on an actor's loop.
-  auto first = make_placer(config, *task, baseline);
-  if (!first) return first.error();
-  const std::size_t episode_bytes = (*first)->placements_per_episode() * task->most_ops();
-  if (episode_bytes > kMostEpisodeBytes)
+  return note_actors(config, task, start, clock);
+}
+
+namespace {
+
+/// Makes the actors of one process from the config and the run directory alone.
+class Wiring {
+ public:
+  /// Errors: kInvalid, kIo: what is in the run directory cannot be read.
+  static Result<Wiring> make(const RunConfig& config, const TaskPtr& task, const Start& start,
+                             const Clock& clock) {
+    Wiring wiring{config, task, start, clock};
+    if (start.name == "best-baseline") {
+      const actors::TaskGraph& first = task->graphs.front();
+      auto loaded = load_placement(baseline_path(start.directory), first.graph, first.sha256, first.devices);
+      if (!loaded) return loaded.error();
+      wiring.baseline_ = *std::move(loaded);
+    }
+    return wiring;
+  }
+
+  /// By its name: "executor/3".
+  Result<Unit> spawn(runtime::Node& node, const std::string& actor) {
+    const std::size_t slash = actor.find('/');
+    const std::string role = actor.substr(0, slash);
+    const auto number = static_cast<std::uint32_t>(std::stoul(actor.substr(slash + 1)));
+    if (role == "dispatcher") return spawn_dispatcher(node);
+    if (role == "tracker")
+      return node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, tracker_options(config_));
+    if (role == "recorder") return spawn_recorder(node);
+    if (role == "learner") return spawn_learner(node);
+    if (role == "executor") return spawn_executor(node, number);
+    return spawn_sampler(node, number);
+  }
+
+ private:
+  Wiring(const RunConfig& config, TaskPtr task, const Start& start, const Clock& clock)
+      : config_{config}, task_{std::move(task)}, start_{start}, clock_{&clock} {
+    for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c)
+      samplers_.push_back(actors::sampler_name(c));
+  }
+
+  std::uint64_t window_bytes() const {
+    return std::max<std::uint64_t>(
+        actors::DispatcherOptions{}.window_bytes,
+        4 * std::uint64_t{config_.pipeline.placements_per_lease} * task_->most_ops());
+  }
+  bool measures_locally() const { return config_.reward.source == "local"; }
+  actors::ExecutorFactory simulators() const {
+    return [options = simulator_options(config_.executor.dispatch).value()](const actors::TaskGraph& of) {
+      return std::make_unique<Simulator>(of.graph, of.devices, options);
+    };
+  }
+  actors::PlacerFactory placers() const {
+    return [config = config_, task = task_, baseline = baseline_] {
+      return *make_placer(config, *task, baseline);
+    };
+  }
+
+  /// Numbers that no policy can have are found here, by name, not on an actor's loop.
+  Result<std::unique_ptr<policy::Placer>> checked_placer() const {
+    auto placer = make_placer(config_, *task_, baseline_);
+    if (!placer) return placer;
+    const std::size_t bytes = (*placer)->placements_per_episode() * task_->most_ops();
+    if (bytes <= kMostEpisodeBytes) return placer;
     return invalid(
         "policy.groups",
-        "makes an episode of " + format_bytes(static_cast<std::int64_t>(episode_bytes)) + " of placements",
+        "makes an episode of " + format_bytes(static_cast<std::int64_t>(bytes)) + " of placements",
         "the most is " + format_bytes(std::int64_t{kMostEpisodeBytes}) + "; take fewer groups or passes");
-  Bytes warm;
-  if (!config.run.policy.empty() && !begun) {
-    auto loaded = load_policy(config, **first);
-    if (!loaded) return loaded.error();
-    warm = *std::move(loaded);
   }
-  const actors::PlacerFactory placer = [config, task, baseline] {
-    return *make_placer(config, *task, baseline);
-  };
 
-  std::vector<Result<Unit>> spawned;
-  spawned.push_back(node.spawn<ViewActor>(actors::kView, Home::kIoLoop));
+  Result<Unit> spawn_dispatcher(runtime::Node& node) const {
+    actors::DispatcherOptions options;
+    options.placements_per_lease = config_.pipeline.placements_per_lease;
+    options.window = config_.executor.window;
+    options.window_bytes = window_bytes();
+    options.episodes = config_.run.episodes;
+    options.budget = nanos(start_.budget_s);
+    options.started = clock_->now();
+    options.samplers = samplers_;
+    return node.spawn<actors::Dispatcher>(actors::kDispatcher, Home::kIoLoop, task_, options);
+  }
 
-  actors::DispatcherOptions dispatcher;
-  dispatcher.placements_per_lease = config.pipeline.placements_per_lease;
-  dispatcher.window = config.executor.window;
-  dispatcher.window_bytes = std::max<std::uint64_t>(
-      dispatcher.window_bytes, 4 * std::uint64_t{config.pipeline.placements_per_lease} * task->most_ops());
-  dispatcher.episodes = config.run.episodes;
-  dispatcher.budget = nanos(start.budget_s);
-  dispatcher.started = clock.now();
-  dispatcher.samplers = samplers;
-  spawned.push_back(node.spawn<actors::Dispatcher>(actors::kDispatcher, Home::kIoLoop, task, dispatcher));
-  if (learned)
-    spawned.push_back(
-        node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, tracker_options(config)));
+  Result<Unit> spawn_recorder(runtime::Node& node) const {
+    actors::RecorderOptions options;
+    options.commit_every = nanos(config_.record.commit_every.seconds);
+    options.commit_rows = config_.record.commit_rows;
+    options.learned = learns(config_);
+    const auto open = [directory = start_.directory] { return record::RunDb::open(directory, true); };
+    return node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, options,
+                                        actors::RunDbFactory{open},
+                                        best_handler(config_, task_, start_, *clock_));
+  }
 
-  actors::RecorderOptions recorder;
-  recorder.commit_every = nanos(config.record.commit_every.seconds);
-  recorder.commit_rows = config.record.commit_rows;
-  recorder.learned = learned;
-  const auto open = [directory = start.directory] { return record::RunDb::open(directory, true); };
-  spawned.push_back(node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, recorder,
-                                                 actors::RunDbFactory{open},
-                                                 best_handler(config, task, start, clock)));
+  Result<Unit> spawn_learner(runtime::Node& node) const {
+    const RunConfig::Policy& p = config_.policy;
+    actors::LearnerOptions options;
+    options.batch_episodes = config_.pipeline.batch_episodes;
+    options.steps_per_update = p.steps_per_update;
+    options.learning_rate = {static_cast<float>(p.learning_rate),
+                             static_cast<float>(p.learning_rate_decay),
+                             p.decay_every,
+                             p.decay_from,
+                             p.linear_over,
+                             static_cast<float>(p.learning_rate_end)};
+    options.adam.clip_norm = static_cast<float>(p.clip_norm);
+    options.max_staleness = config_.pipeline.max_staleness;
+    options.checkpoint_every = config_.record.checkpoint_every;
+    options.ordered = config_.run.deterministic;
+    options.samplers = samplers_;
+    options.versions = std::max<std::uint64_t>(options.versions, config_.run.lag + 2);
+    const auto placer = checked_placer();
+    if (!placer) return placer.error();
+    if (!config_.run.policy.empty()) {
+      const auto learned = has_learned(start_.directory);
+      if (!learned) return learned.error();
+      auto warm = *learned ? Result<Bytes>{Bytes{}} : load_policy(config_, **placer);
+      if (!warm) return warm.error();
+      options.parameters = *std::move(warm);
+    }
+    if (imitates(config_)) options.imitation = {baseline_, p.start_probability};
+    return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
+  }
 
-  if (learned) {
-    actors::LearnerOptions learner;
-    learner.batch_episodes = config.pipeline.batch_episodes;
-    learner.steps_per_update = config.policy.steps_per_update;
-    learner.learning_rate = {static_cast<float>(config.policy.learning_rate),
-                             static_cast<float>(config.policy.learning_rate_decay),
-                             config.policy.decay_every,
-                             config.policy.decay_from,
-                             config.policy.linear_over,
-                             static_cast<float>(config.policy.learning_rate_end)};
-    learner.adam.clip_norm = static_cast<float>(config.policy.clip_norm);
-    learner.max_staleness = config.pipeline.max_staleness;
-    learner.checkpoint_every = config.record.checkpoint_every;
-    learner.ordered = config.run.deterministic;
-    learner.samplers = samplers;
-    learner.versions = std::max<std::uint64_t>(learner.versions, config.run.lag + 2);
-    learner.parameters = warm;
-    if (imitates(config)) learner.imitation = {baseline, config.policy.start_probability};
-    spawned.push_back(node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, learner, placer));
+  Result<Unit> spawn_executor(runtime::Node& node, std::uint32_t number) const {
+    actors::ExecutorOptions options;
+    options.kind = config_.executor.kind;
+    options.window = config_.executor.window;
+    options.window_bytes = window_bytes();
+    if (config_.executor.kind == "fake") options.delay = nanos(config_.executor.delay.seconds);
+    options.delay_spread = config_.executor.delay_spread;
+    return node.spawn<actors::ExecutorActor>(actors::executor_name(number), Home::kOwnLoop, task_, options,
+                                             simulators());
   }
-  const actors::ExecutorFactory simulate =
-      [options = simulator_options(config.executor.dispatch).value()](const actors::TaskGraph& of) {
-        return std::make_unique<Simulator>(of.graph, of.devices, options);
-      };
-  const bool local = config.reward.source == "local";
-  for (std::uint32_t e = 0; e < config.executor.count && !local; ++e) {
-    actors::ExecutorOptions executor;
-    executor.kind = config.executor.kind;
-    executor.window = config.executor.window;
-    executor.window_bytes = dispatcher.window_bytes;
-    if (config.executor.kind == "fake") executor.delay = nanos(config.executor.delay.seconds);
-    executor.delay_spread = config.executor.delay_spread;
-    spawned.push_back(node.spawn<actors::ExecutorActor>(actors::executor_name(e), Home::kOwnLoop, task,
-                                                        executor, simulate));
+
+  Result<Unit> spawn_sampler(runtime::Node& node, std::uint32_t controller) const {
+    actors::SamplerOptions options;
+    options.controller = controller;
+    options.controllers = config_.pipeline.controllers;
+    options.max_outstanding = config_.pipeline.max_outstanding;
+    options.learned = learns(config_);
+    options.episodes = config_.run.episodes;
+    options.batch = config_.run.deterministic ? config_.pipeline.batch_episodes : 0;
+    options.lag = config_.run.lag;
+    options.redraws = config_.pipeline.redraws;
+    options.self_critic = config_.reward.baseline == "self-critic";
+    if (auto checked = checked_placer(); !checked) return checked.error();
+    return node.spawn<actors::Sampler>(samplers_[controller], Home::kOwnLoop, task_, options, placers(),
+                                       measures_locally() ? simulators() : actors::ExecutorFactory{});
   }
-  for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) {
-    actors::SamplerOptions sampler;
-    sampler.controller = c;
-    sampler.controllers = config.pipeline.controllers;
-    sampler.max_outstanding = config.pipeline.max_outstanding;
-    sampler.learned = learned;
-    sampler.episodes = config.run.episodes;
-    sampler.batch = config.run.deterministic ? config.pipeline.batch_episodes : 0;
-    sampler.lag = config.run.lag;
-    sampler.redraws = config.pipeline.redraws;
-    sampler.self_critic = config.reward.baseline == "self-critic";
-    spawned.push_back(node.spawn<actors::Sampler>(samplers[c], Home::kOwnLoop, task, sampler, placer,
-                                                  local ? simulate : actors::ExecutorFactory{}));
-  }
-  for (const Result<Unit>& one : spawned) {
-    if (!one) return one;
-  }
+
+  RunConfig config_;
+  TaskPtr task_;
+  Start start_;
+  const Clock* clock_;
+  std::vector<std::string> samplers_;
+  Placement baseline_;  // Empty unless the start is one.
+};
+
+}  // namespace
+
+Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
+                          const Start& start, std::span<const std::string> actors, const Clock& clock) {
+  auto wiring = Wiring::make(config, task, start, clock);
+  if (!wiring) return wiring.error();
+  for (const std::string& actor : actors)
+    if (auto spawned = wiring->spawn(node, actor); !spawned) return spawned;
   return Unit{};
 }
 

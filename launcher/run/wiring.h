@@ -2,6 +2,7 @@
 /// From a config to actors: who takes part, on which loop, and what each is given.
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,15 @@ struct Start {
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
                                           const actors::TaskGraph& one);
 
-/// Makes or reopens the run database and spawns every actor of the run into the node: light ones on the I/O
-/// loop, sampler, learner, recorder and each executor on loops of their own. Errors: kInvalid, kIo.
+/// Before the first process of a start: makes its database, or checks the one that is gone on with; keeps
+/// what the start begins from. Errors: kInvalid, kIo; kNoPlacement if no baseline fits to start from.
+Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
+                           const Baselines& baselines, const Clock& clock);
+
+/// Spawns the actors of these names into the node, made from the config and the run directory alone, so that
+/// a process that died comes back as it was: dispatcher and tracker on the I/O loop, the others on loops of
+/// their own. Errors: kInvalid, kIo.
 Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const actors::TaskPtr& task,
-                          const Start& start, const Placement& baseline, const Clock& clock);
+                          const Start& start, std::span<const std::string> actors, const Clock& clock);
 
 }  // namespace emplace::launcher

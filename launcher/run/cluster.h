@@ -1,0 +1,58 @@
+#pragma once
+/// Topology as data: which processes a run has, how each is started, and who lives in it.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "launcher/run/config.h"
+#include "runtime/core/supervisor.h"
+
+namespace emplace::launcher {
+
+/// A cluster file. Without one a run has one node, the head, and everybody lives there.
+struct Cluster {
+  struct Node {
+    std::string name;             ///< Of its process; "name/0", "name/1", … where there are several.
+    std::string start = "local";  ///< How it is started: as a child process.
+    std::vector<std::string> roles;
+    std::uint32_t count = 0;      ///< Samplers or executors that live here; 0: an even share of the config's.
+    std::uint32_t processes = 1;  ///< That share them evenly; 0: one for each.
+    std::string dial;  ///< The head's address as seen from here; empty: as the head itself gives it.
+    std::vector<std::string> environment;  ///< "NAME=value", on top of ours.
+    std::int64_t memory = 0;               ///< [B] Of each process (RLIMIT_DATA); 0: no limit.
+    std::uint32_t open_files = 0;          ///< Of each process; 0: as we have it.
+  };
+  struct Run {
+    std::string config, dir;  ///< Used where the command line names none.
+  } run;
+  std::string endpoint = "ipc";  ///< Of the head: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
+  std::vector<Node> nodes;       ///< Beside the head, which takes every role that none of them has.
+  Node head{.name = "head"};
+  runtime::SupervisorOptions supervision;
+};
+
+/// Reads a cluster file. Errors: kIo; kInvalid with file and line.
+Result<Cluster> load_cluster(const std::filesystem::path& path);
+Result<Cluster> parse_cluster(std::string_view toml, std::string_view where);
+
+/// One process of a run.
+struct NodePlan {
+  std::string name;                 ///< Unique in the run.
+  std::vector<std::string> actors;  ///< By the names that they address each other with.
+  std::vector<std::string> environment;
+  std::string dial;
+  std::int64_t memory = 0;
+  std::uint32_t open_files = 0;
+  int end_step = 0;  ///< Lower steps are ended first: who asks before who answers, the head last.
+};
+
+/// The wiring: every actor of the run in exactly one process, the head first. The same for the same files,
+/// so every process finds out by itself who lives in it. Errors: kInvalid: a role twice, or more samplers or
+/// executors wanted than the config has, or fewer.
+Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config);
+
+}  // namespace emplace::launcher

@@ -1,0 +1,123 @@
+// Goal: a cluster file becomes the processes it says, every actor in exactly one of them; wrong ones are
+// refused in one line. Method: plans of small clusters, and of every shipped one.
+#include "launcher/run/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace emplace::launcher {
+namespace {
+
+RunConfig config_of(std::uint32_t samplers, std::uint32_t executors) {
+  RunConfig config;
+  config.pipeline.controllers = samplers;
+  config.executor.count = executors;
+  return config;
+}
+
+/// Processes as "name: actor actor".
+std::vector<std::string> planned(std::string_view toml, const RunConfig& config) {
+  const auto cluster = parse_cluster(toml, "c.toml");
+  if (!cluster) return {cluster.error().context};
+  const auto plan = plan_nodes(*cluster, config);
+  if (!plan) return {plan.error().context};
+  std::vector<std::string> lines;
+  for (const NodePlan& node : *plan) {
+    std::string line = node.name + ":";
+    for (const std::string& actor : node.actors) line += " " + actor;
+    lines.push_back(line);
+  }
+  return lines;
+}
+using Lines = std::vector<std::string>;
+
+TEST(Cluster, WithoutAFileEverybodyLivesInTheHead) {
+  EXPECT_EQ(planned("", config_of(2, 1)),
+            Lines{"head: sampler/0 sampler/1 executor/0 learner/0 tracker/0 recorder/0 dispatcher/0"});
+}
+
+TEST(Cluster, OneProcessForEach) {
+  EXPECT_EQ(planned("[[node]]\nname = 'recorder'\nroles = ['recorder']\n"
+                    "[[node]]\nname = 'sampler'\nroles = ['sampler']\nprocesses = 0\n",
+                    config_of(2, 1)),
+            (Lines{"head: executor/0 learner/0 tracker/0 dispatcher/0", "recorder: recorder/0",
+                   "sampler/0: sampler/0", "sampler/1: sampler/1"}));
+}
+
+TEST(Cluster, CountsAreTakenFirstAndTheRestIsShared) {
+  EXPECT_EQ(
+      planned("[[node]]\nname = 'a'\nroles = ['executor']\ncount = 3\nprocesses = 2\n"
+              "[[node]]\nname = 'b'\nroles = ['executor']\n[[node]]\nname = 'c'\nroles = ['executor']\n",
+              config_of(1, 6)),
+      (Lines{"head: sampler/0 learner/0 tracker/0 recorder/0 dispatcher/0", "a/0: executor/0",
+             "a/1: executor/1 executor/2", "b: executor/3", "c: executor/4 executor/5"}));
+}
+
+TEST(Cluster, ARoleThatARunDoesNotHaveMakesNoProcess) {
+  RunConfig config = config_of(1, 1);
+  config.policy.method = "random";
+  EXPECT_EQ(planned("[[node]]\nname = 'learner'\nroles = ['learner', 'tracker']\n", config),
+            Lines{"head: sampler/0 executor/0 recorder/0 dispatcher/0"});
+}
+
+TEST(Cluster, WhoAsksIsEndedBeforeWhoAnswers) {
+  const auto cluster = load_cluster(EMPLACE_SOURCE_DIR "/configs/clusters/process-per-actor.toml");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  const auto plan = plan_nodes(*cluster, config_of(1, 1));
+  ASSERT_TRUE(plan.ok());
+  std::map<std::string, int> step;
+  for (const NodePlan& node : *plan) step[node.name] = node.end_step;
+  EXPECT_LT(step["sampler/0"], step["executor/0"]);
+  EXPECT_LT(step["executor/0"], step["learner"]);
+  EXPECT_LT(step["learner"], step["recorder"]);
+  EXPECT_LT(step["recorder"], step["head"]);
+}
+
+TEST(Cluster, EveryShippedOneFitsTheQuickstart) {
+  const auto config = load_config(EMPLACE_SOURCE_DIR "/configs/quickstart.toml");
+  ASSERT_TRUE(config.ok());
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator{EMPLACE_SOURCE_DIR "/configs/clusters"}) {
+    ++files;
+    const auto cluster = load_cluster(file.path());
+    ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+    const auto plan = plan_nodes(*cluster, *config);
+    ASSERT_TRUE(plan.ok()) << plan.error().context;
+    std::size_t actors = 0;
+    for (const NodePlan& node : *plan) actors += node.actors.size();
+    EXPECT_EQ(actors, 4 + config->pipeline.controllers + config->executor.count) << file.path();
+  }
+  EXPECT_GE(files, 2);
+}
+
+TEST(Cluster, RefusesInOneLine) {
+  const auto refused = [](std::string_view toml, std::string_view with) {
+    const Lines lines = planned(toml, config_of(2, 2));
+    ASSERT_EQ(lines.size(), 1u) << toml;
+    EXPECT_NE(lines[0].find(with), std::string::npos) << lines[0];
+    EXPECT_EQ(lines[0].find('\n'), std::string::npos) << lines[0];
+  };
+  const std::string learner = "[[node]]\nname = 'l'\nroles = ['learner']\n";
+  refused(learner + "[[node]]\nname = 'l2'\nroles = ['learner']\n", "c.toml:6");
+  refused(learner + learner, "is taken");
+  refused("[[node]]\nroles = ['learner']\n", "needs a name");
+  refused("[[node]]\nname = 'a'\n", "needs a role");
+  refused("[[node]]\nname = 'a'\nroles = ['lerner']\n", "did you mean 'learner'");
+  refused("[[node]]\nname = 'a'\nroles = ['dispatcher']\n", "lives in the head");
+  refused("[[node]]\nname = 'a'\nroles = ['learner']\nstart = 'ssh'\n", "use \"local\"");
+  refused("[[node]]\nname = 'a'\nroles = ['executor']\ncount = 3\n", "executor.count = 2");
+  refused("[[node]]\nname = 'a'\nroles = ['sampler']\ncount = 1\n", "pipeline.controllers = 2");
+  refused("[[node]]\nname = 'a'\nroles = ['sampler', 'executor']\nprocesses = 2\n", "processes");
+  refused("[[node]]\nname = 'a'\nroles = ['learner']\ncount = 2\n", "count");
+  refused("[[node]]\nname = 'a'\nroles = ['learner']\nenvironment = ['X']\n", "NAME=value");
+  refused("[head]\nendpoint = 'udp://x'\n", "tcp://HOST:PORT");
+  refused("[head]\nendpont = 'ipc'\n", "endpoint");
+}
+
+}  // namespace
+}  // namespace emplace::launcher
