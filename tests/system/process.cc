@@ -44,7 +44,8 @@ Ends open_file(const std::string& path) {
 }  // namespace
 
 Process::Process(const std::vector<std::string>& arguments, const Where& where) {
-  std::vector<std::string> words{EMPLACE_PROGRAM};
+  std::vector<std::string> words = where.prefix;
+  words.emplace_back(EMPLACE_PROGRAM);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -59,7 +60,7 @@ Process::Process(const std::vector<std::string>& arguments, const Where& where) 
     ::dup2(out.theirs, STDOUT_FILENO);
     ::dup2(err.theirs, STDERR_FILENO);
     for (const std::string& variable : where.environment) ::putenv(const_cast<char*>(variable.c_str()));
-    ::execv(argv[0], argv.data());
+    ::execvp(argv[0], argv.data());
     ::_exit(127);
   }
   ::close(out.theirs);

@@ -22,6 +22,7 @@ class Process {
   struct Where {
     std::vector<std::string> environment = {};  ///< "NAME=value", on top of ours.
     bool out_is_terminal = false;               ///< Standard output is a pseudo-terminal instead of a pipe.
+    std::vector<std::string> prefix = {};  ///< A command that starts the program: "unshare", "-rn", "--".
     std::string out_file = {};  ///< Not empty: standard output is this file, and `out` stays empty.
   };
   explicit Process(const std::vector<std::string>& arguments) : Process{arguments, Where{}} {}
@@ -33,6 +34,7 @@ class Process {
   /// Reads until standard error holds `text`; false if the process ended without it.
   bool wait_for_error_text(std::string_view text);
   void send(int signal);
+  pid_t pid() const { return pid_; }
   Finished finish();
 
  private:

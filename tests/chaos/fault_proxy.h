@@ -1,0 +1,79 @@
+#pragma once
+/// A network that misbehaves, between two ends of TCP on this machine: whoever dials the proxy is connected
+/// to its target, and bytes pass as the faults allow.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+
+namespace emplace::testing {
+
+/// Of one direction. What is held back is delivered late, never lost: TCP sends it again.
+struct Faults {
+  std::chrono::milliseconds delay{0}, jitter{0};  ///< Of each piece: delay to delay + jitter; order is kept.
+  std::uint64_t bytes_per_s = 0;                  ///< 0: no limit.
+  bool blackhole = false;                         ///< Nothing passes, and nobody is told.
+  std::size_t split = 0;      ///< > 0: written in pieces of 1 to so many bytes, each a packet of its own.
+  bool merge = false;         ///< What comes within 20 ms is written at once.
+  std::uint64_t flip_in = 0;  ///< > 0: a bit of about one in so many bytes is flipped.
+};
+
+/// Thread: its own; members from any.
+class FaultProxy {
+ public:
+  enum Way : std::uint8_t { kUp, kDown };  ///< From the dialler to the target, and back.
+
+  /// Listens on 127.0.0.1; `port` 0: any. Errors: kIo.
+  static Result<std::unique_ptr<FaultProxy>> make(std::uint16_t port, std::uint16_t target,
+                                                  std::uint64_t seed);
+  ~FaultProxy();
+  FaultProxy(const FaultProxy&) = delete;
+  FaultProxy& operator=(const FaultProxy&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  void set(Way way, const Faults& faults);
+  void heal();               ///< No faults either way; what was held back flows.
+  void cut();                ///< Closes every connection in order.
+  void reset();              ///< Resets every connection (RST).
+  void refuse(bool refuse);  ///< New connections are closed at once.
+  std::size_t connections() const;
+  std::uint64_t bytes_passed() const;
+
+  /// One line of control: "up delay 50 jitter 10", "down blackhole 1", "both split 3", "both rate 1000000",
+  /// "both flip 10000", "both merge 1", "heal", "cut", "reset", "refuse 1", or "random": a fault of the
+  /// seed's choice. Returns what was done. Errors: kInvalid.
+  Result<std::string> command(std::string_view line);
+
+ private:
+  struct Pipe;
+  struct Connection;
+  FaultProxy(int listener, std::uint16_t port, std::uint16_t target, std::uint64_t seed);
+  void serve();
+  void accept_one();
+  void wake() const;
+  std::string random_fault();
+
+  const int listener_, wake_;
+  const std::uint16_t port_, target_;
+  const std::uint64_t seed_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  std::array<Faults, 2> faults_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  bool refuse_ = false, stop_ = false;
+  std::uint64_t passed_ = 0, drawn_ = 0, accepted_ = 0;
+  std::thread thread_;
+};
+
+/// A port of 127.0.0.1 that nobody listens on now.
+std::uint16_t free_port();
+
+}  // namespace emplace::testing
