@@ -28,7 +28,7 @@ void Switch::begin_stop(std::string reason, std::optional<Error> failure) {
   phase_ = Phase::kStopping;
   reason_ = std::move(reason);
   stop_deadline_ = shared_->clock.now() + options_.drain_deadline;
-  next_tick_ = Nanos{0};
+  next_tick_ = next_beat_ = Nanos{0};
   host_.stop_all();
   for (const auto& loop : loops_) push_message(loop->link(), LoopStop{.finish = false});
 }

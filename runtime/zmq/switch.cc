@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxParked = 4'096;
 constexpr std::chrono::milliseconds kLongestPoll{1'000};
+constexpr int kChecksPerBeat = 4;  // A silence is noticed a quarter of a heartbeat late at most.
 constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not say which peer has room again.
 
 }  // namespace
@@ -277,11 +278,26 @@ void Switch::flush_all() {
   }
 }
 
+/// Who was kept from running (stopped, or without a CPU) has heard nobody; that silence was its own.
+void Switch::forgive_own_absence() {
+  const Nanos away = now_ - next_tick_;
+  if (next_tick_ == Nanos{0} || away < options_.heartbeat) return;
+  for (const auto& [node, peer] : peers_) peer->session.on_heard(now_);
+  if (head_) head_->session.on_heard(now_);
+  head_heard_ = std::min(now_, head_heard_ + away);
+}
+
 void Switch::tick() {
-  next_tick_ = now_ + options_.heartbeat;
+  forgive_own_absence();
+  next_tick_ = now_ + options_.heartbeat / kChecksPerBeat;
+  const bool beats = now_ >= next_beat_;
+  if (beats) next_beat_ = now_ + options_.heartbeat;
+  const auto beat = [&](Peer& peer) {
+    if (beats)
+      push_message(peer.links[0], Beat{std::exchange(peer.joined, {}), std::exchange(peer.left, {})});
+  };
   for (const auto& [node, peer] : peers_) {
-    if (peer->greeted[0])
-      push_message(peer->links[0], Beat{std::exchange(peer->joined, {}), std::exchange(peer->left, {})});
+    if (peer->greeted[0]) beat(*peer);
     if (peer->session.lost(now_)) lose(*peer, "silent for three heartbeats");
   }
   std::vector<Peer*> expired;
@@ -292,9 +308,9 @@ void Switch::tick() {
     if (redial_at_) {
       // Nothing to say until then.
     } else if (!head_->connected()) {
-      hello_said_ = head_->greeted;  // Once more where no Welcome came.
+      if (beats) hello_said_ = head_->greeted;  // Once more where no Welcome came.
     } else {
-      push_message(head_->links[0], Beat{std::exchange(head_->joined, {}), std::exchange(head_->left, {})});
+      beat(*head_);
       if (head_->session.lost(now_)) redial_later("silent for three heartbeats");
     }
     if (phase_ == Phase::kRunning && now_ - head_heard_ > options_.upstream_patience)

@@ -61,6 +61,7 @@ class Switch {
   void receive_loop(OwnLoop& loop);
   void flush_all();
   void collect_host();
+  void forgive_own_absence();
   void tick();
 
   // Routing (switch.cc).
@@ -106,7 +107,7 @@ class Switch {
   std::vector<std::string> local_actors_;
   std::vector<Parked> parked_;
   Nanos now_{0};  // At the beginning of the turn.
-  Nanos next_tick_{0};
+  Nanos next_tick_{0}, next_beat_{0};
   int wake_fd_;
   Waiter waiter_;
 

