@@ -41,7 +41,7 @@ class Run final : public Command {
     if (console.options().seed_given) request.seed = console.seed();
     request.json = console.json();
     request.quiet = !console.shows_progress();
-    if (config_.empty() && !resume_)
+    if (config_.empty() && cluster_.empty() && !resume_)
       return invalid("run", "needs a config", "name one, or go on with a run by --resume --run-dir DIR");
     const auto status = launcher::run(request);
     if (!status) return status.error();

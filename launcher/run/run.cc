@@ -83,6 +83,8 @@ class Progress {
   bool shown_ = false, open_ = false;
 };
 
+constexpr const char* kSocket = "head.ipc";  // In the run directory, if the cluster's endpoint is "ipc".
+
 std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 Result<RunConfig> resolve(const RunRequest& request) {
@@ -149,13 +151,27 @@ std::vector<std::string> node_arguments(const Topology& topology, std::size_t i,
   return arguments;
 }
 
+/// What killed processes leave once all have ended: the head's socket, files half-written.
+void remove_leftovers(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  std::filesystem::remove(directory / kSocket, ignored);
+  for (const std::filesystem::path& folder : {directory, directory / "best"}) {
+    for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
+      const std::string extension = entry.path().extension().string();
+      const std::size_t digits = extension.find_first_not_of("0123456789", 5);
+      if (extension.starts_with(".part") && digits == std::string::npos)
+        std::filesystem::remove(entry.path(), ignored);
+    }
+  }
+}
+
 /// Runs the processes of a start until it ends by itself; what is killed comes back and goes on.
 Result<int> run_start(Outcome& outcome, const Topology& topology, double baseline_s, Progress& progress,
                       const Clock& clock) {
   const Nanos began = clock.now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - began).count(); };
   const Start& start = outcome.start;
-  const std::filesystem::path socket = start.directory / "head.ipc";
+  const std::filesystem::path socket = start.directory / kSocket;
   std::string endpoint =
       topology.endpoint == "ipc" ? "ipc://" + std::filesystem::absolute(socket).string() : topology.endpoint;
   outcome.restarts.assign(topology.nodes.size(), 0);
@@ -187,8 +203,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   const auto ended = supervise(supervised);
   progress.end_line();
   outcome.wall_s = elapsed();
-  std::error_code ignored;
-  std::filesystem::remove(socket, ignored);  // What a killed head leaves.
+  remove_leftovers(start.directory);
   if (!ended) {
     const std::string logs = "; logs are in " + printable((start.directory / "log").string());
     return Error{ended.error().code,
@@ -300,6 +315,24 @@ void print_summary(const RunSummary& summary) {
   std::printf("results: %s\n", printable(summary.directory.string()).c_str());
 }
 
+/// What the cluster file says where the command line says nothing.
+Result<RunRequest> with_cluster(RunRequest request) {
+  if (request.cluster.empty()) {
+    const std::filesystem::path kept = std::filesystem::path{request.run_dir} / "cluster.toml";
+    if (request.resume && std::filesystem::exists(kept)) request.cluster = kept;
+    return request;
+  }
+  const auto cluster = load_cluster(request.cluster);
+  if (!cluster) return cluster.error();
+  if (request.config.empty() && !request.resume) {
+    if (cluster->run.config.empty())
+      return invalid("run", "needs a config", "name one, or give the cluster file a run.config");
+    request.config = request.cluster.parent_path() / cluster->run.config;
+  }
+  if (request.run_dir.empty()) request.run_dir = cluster->run.dir;
+  return request;
+}
+
 /// How far the nearest miss was over, for a run in which nothing fitted.
 std::string nearest_miss(const RunSummary& summary) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -373,17 +406,17 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   return summary;
 }
 
-Result<int> run(const RunRequest& request) {
-  if (request.resume && request.run_dir.empty())
+Result<int> run(const RunRequest& asked) {
+  if (asked.resume && asked.run_dir.empty())
     return invalid("--resume", "needs --run-dir", "name the run to go on with");
+  const auto filled = with_cluster(asked);
+  if (!filled) return filled.error();
+  const RunRequest& request = *filled;
   const auto config = resolve(request);
   if (!config) return config.error();
   const SystemClock clock;
-  const std::filesystem::path directory = choose_directory(request, *config, clock);
-  std::filesystem::path cluster = request.cluster;
-  if (cluster.empty() && request.resume && std::filesystem::exists(directory / "cluster.toml"))
-    cluster = directory / "cluster.toml";
-  const auto summary = perform(*config, directory, request.resume, request.quiet, cluster);
+  const auto summary = perform(*config, choose_directory(request, *config, clock), request.resume,
+                               request.quiet, request.cluster);
   if (!summary) return summary.error();
   if (request.json) {
     std::printf("%s\n", summary_json(*summary).dump().c_str());

@@ -16,20 +16,20 @@ void ViewActor::on_message(runtime::Context&, const runtime::Incoming& incoming)
     }
     double busy = 0;
     for (const messages::ExecutorUse& use : progress.executors) busy += use.utilisation;
-    const nlohmann::json line{
-        {"episodes", progress.episodes},
-        {"measurements", progress.measurements},
-        {"valid", progress.valid},
-        {"updates", updates_},
-        {"committed", committed_},
-        {"lost", progress.lost},
-        {"duplicated", progress.duplicated},
-        {"in_flight", progress.in_flight},
-        {"best_step_time_s", progress.best_step_time_s},
-        {"elapsed_s", progress.elapsed_s},
-        {"executors", progress.executors.size()},
-        {"utilisation",
-         progress.executors.empty() ? 0.0 : busy / static_cast<double>(progress.executors.size())}};
+    // At the end executors leave before the head does: what they did stays said.
+    if (!progress.executors.empty()) utilisation_ = busy / static_cast<double>(progress.executors.size());
+    const nlohmann::json line{{"episodes", progress.episodes},
+                              {"measurements", progress.measurements},
+                              {"valid", progress.valid},
+                              {"updates", updates_},
+                              {"committed", committed_},
+                              {"lost", progress.lost},
+                              {"duplicated", progress.duplicated},
+                              {"in_flight", progress.in_flight},
+                              {"best_step_time_s", progress.best_step_time_s},
+                              {"elapsed_s", progress.elapsed_s},
+                              {"executors", progress.executors.size()},
+                              {"utilisation", utilisation_}};
     std::printf("%s\n", line.dump().c_str());
     std::fflush(stdout);
   });

@@ -14,6 +14,7 @@ class ViewActor final : public runtime::Actor {
 
  private:
   std::uint64_t updates_ = 0, committed_ = 0;  // As the recorder said last.
+  double utilisation_ = 0;                     // Of the executors, as long as there were any.
 };
 
 }  // namespace emplace::launcher

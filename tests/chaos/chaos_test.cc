@@ -6,10 +6,12 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/rng.h"
@@ -104,6 +106,7 @@ TEST(Chaos, KilledExecutorsComeBackAndNothingIsLost) {
       survive_kills("executors killed", {{{"executor/0"}, {"executor/1"}, {"executor/0", "executor/1"}}});
   EXPECT_GE(summary["restarts"]["executor/0"].get<int>() + summary["restarts"]["executor/1"].get<int>(), 1);
   EXPECT_EQ(summary["restarts"]["head"], 0);
+  EXPECT_GT(summary["executor_utilisation"].get<double>(), 0.01);
 }
 
 // Off until these actors can be rebuilt from the record: today a learner that comes back begins at its last
@@ -168,6 +171,26 @@ TEST(Chaos, AHeadThatWasStoppedDeclaresNobodyDead) {
   EXPECT_EQ(run.count_in_log("head", "silent for three heartbeats"), 0u);
   expect_sound(run, 2,
                /*gaps=*/true);  // What was on its way to the learner may have been lost with the lines.
+}
+
+TEST(Chaos, NobodyIsDeclaredDeadUnderLoad) {
+  if (!long_form()) GTEST_SKIP() << "takes every CPU for ten minutes: EMPLACE_CHAOS=long";
+  const TemporaryFolder folder;
+  // Parameters of tens of MiB go to both samplers after every update.
+  ClusterRun run{folder, "run", {.budget = Seconds{610}, .settings = {"policy.hidden=1024"}}};
+  std::atomic<bool> over{false};
+  std::vector<std::jthread> load;
+  for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i)
+    load.emplace_back([&] {
+      while (!over) {
+      }
+    });
+  EXPECT_TRUE(run.wait_for_all(Seconds{60}));
+  const Finished done = run.finish();
+  over = true;
+  EXPECT_EQ(done.status, 0) << done.err;
+  for (const std::string& node : run.nodes())
+    EXPECT_EQ(run.count_in_log(node, " lost: "), 0u) << node << ": " << run.log_of(node);
 }
 
 TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {

@@ -294,6 +294,25 @@ TEST(Node, EndsWhenItsLastActorIsDone) {
   EXPECT_EQ(run_all({node.get()})[0], "every actor is done");
 }
 
+TEST(Node, WhoeverSupervisesItIsAskedBeforeItStops) {
+  for (const Home home : {Home::kIoLoop, Home::kOwnLoop}) {
+    std::vector<std::string> asked;
+    Node* self = nullptr;
+    auto node = make_node({.on_stop_asked = [&](const std::string& reason) {
+      asked.push_back(reason);
+      if (asked.size() == 2) self->stop("now");
+      return false;
+    }});
+    self = node.get();
+    add(*node, "eager", home, {.start = [](Context& context) {
+      context.stop_node("first");
+      context.after(milliseconds{1}, [&context] { context.stop_node("second"); });
+    }});
+    EXPECT_EQ(run_all({node.get()})[0], "now");
+    EXPECT_EQ(asked, (std::vector<std::string>{"first", "second"}));
+  }
+}
+
 TEST(Node, RestartsAnActorThatThrowsAndGivesUpWithTheFirstCause) {
   for (const Home home : {Home::kIoLoop, Home::kOwnLoop}) {
     std::atomic<int> started{0};

@@ -163,6 +163,10 @@ TEST(Run, RefusesInOneLine) {
   refused(small_run("/proc/nowhere/run", {"--quiet"}), "run directory");
   refused({"run", folder.at("missing.toml")}, "cannot be read");
   refused({"run"}, "config");
+  refused(small_run(folder.at("d"), {"--cluster", folder.at("none.toml")}), "none.toml");
+  refused(
+      small_run(folder.at("d"), {"--cluster", folder.file("c.toml", "[[node]]\nname = 'x'\nroles = ['x']")}),
+      "role 'x' is unknown");
   refused({"run", "--resume"}, "--run-dir");
   ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "2", "--quiet"})).status, 0);
   refused(small_run(folder.at("run"), {"--episodes", "2", "--quiet"}), "--resume");
