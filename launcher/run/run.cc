@@ -22,12 +22,17 @@ namespace {
 
 using nlohmann::json;
 
-/// issued = committed + open + expired + refused, once the dispatcher counts them.
-std::string conserved(const json& p) {
-  if (!p.contains("issued")) return "";
-  const auto number = [&](const char* key) { return std::to_string(p.value(key, std::uint64_t{0})); };
-  return "  issued " + number("issued") + " = " + number("committed") + " + " + number("open") + " open + " +
-         number("expired") + " expired + " + number("refused") + " refused";
+/// The dispatcher's account of its leases, as long as nothing is missing from it.
+std::string account(const json& p) {
+  const json leases = p.value("leases", json::object());
+  const auto number = [&](const char* key) { return leases.value(key, std::uint64_t{0}); };
+  const std::uint64_t issued = number("issued");
+  const std::uint64_t known = number("counted") + number("open") + number("expired") + number("refused");
+  std::string text = "  leases " + std::to_string(issued);
+  for (const char* key : {"open", "expired", "refused"})
+    if (number(key) > 0) text += ", " + std::to_string(number(key)) + " " + key;
+  if (issued != known) text += " (" + std::to_string(known) + " accounted for)";
+  return issued == 0 ? "" : text;
 }
 
 /// Progress as people see it: one line that is rewritten on a terminal, a plain line every five seconds
@@ -58,7 +63,7 @@ class Progress {
             std::to_string(measured);
     if (measured > 0)
       line += "  fit " + std::to_string(100 * p.value("valid", std::uint64_t{0}) / measured) + " %";
-    line += conserved(p);
+    line += account(p);
     for (std::size_t i = 0; i < outcome.restarts.size(); ++i)
       if (outcome.restarts[i] > 0)
         line += "  " + outcome.nodes[i] + " restarted " + std::to_string(outcome.restarts[i]) + "x";
@@ -260,9 +265,7 @@ json outcome_json(const Outcome& o) {
          {"wall_s", o.wall_s}};
   j["restarts"] = json::object();
   for (std::size_t i = 0; i < o.restarts.size(); ++i) j["restarts"][o.nodes[i]] = o.restarts[i];
-  if (progress.contains("issued"))
-    for (const char* key : {"issued", "committed", "open", "expired", "refused"})
-      j["conservation"][key] = progress.value(key, std::uint64_t{0});
+  if (progress.contains("leases")) j["leases"] = progress["leases"];
   return j;
 }
 

@@ -29,7 +29,13 @@ void ViewActor::on_message(runtime::Context&, const runtime::Incoming& incoming)
                               {"best_step_time_s", progress.best_step_time_s},
                               {"elapsed_s", progress.elapsed_s},
                               {"executors", progress.executors.size()},
-                              {"utilisation", utilisation_}};
+                              {"utilisation", utilisation_},
+                              {"leases",
+                               {{"issued", progress.issued},
+                                {"counted", progress.counted},
+                                {"open", progress.open},
+                                {"expired", progress.expired},
+                                {"refused", progress.refused}}}};
     std::printf("%s\n", line.dump().c_str());
     std::fflush(stdout);
   });

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
 #include "actors/baseline_tracker.h"
@@ -46,8 +45,8 @@ policy::RewardOptions reward_options(const RunConfig& config) {
 
 actors::TrackerOptions tracker_options(const RunConfig& config) {
   const RunConfig::Reward& r = config.reward;
-  actors::TrackerOptions options{
-      reward_options(config), {}, r.baseline_shared, r.valid_only_after, 0, config.run.deterministic};
+  actors::TrackerOptions options{reward_options(config), {}, r.baseline_shared,
+                                 r.valid_only_after,     0,  config.run.deterministic};
   options.kept = std::size_t{4} * config.pipeline.controllers * config.pipeline.max_outstanding + 256;
   options.baseline = {policy::parse_baseline(r.baseline).value(),
                       r.returns == "final"          ? policy::Returns::kFinal

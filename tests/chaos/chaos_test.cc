@@ -50,8 +50,14 @@ json expect_sound(ClusterRun& run, std::uint32_t controllers, bool gaps = false)
     EXPECT_EQ(history.missing_episodes, 0u);
     EXPECT_EQ(history.consumed, history.episodes) << "every episode was learned from";
   }
-  const json summary = json::parse(done.out, nullptr, false);
+  json summary = json::parse(done.out, nullptr, false);
   EXPECT_TRUE(summary.is_object()) << done.out;
+  if (!summary.is_object()) return json::object();
+  const json& leases = summary["leases"];
+  EXPECT_EQ(leases["issued"].get<std::uint64_t>(),
+            leases["counted"].get<std::uint64_t>() + leases["open"].get<std::uint64_t>() +
+                leases["expired"].get<std::uint64_t>() + leases["refused"].get<std::uint64_t>())
+      << leases;
   return summary;
 }
 
@@ -91,10 +97,10 @@ struct RoleKills {
 };
 json survive_kills(const char* what, const RoleKills& role) {
   const TemporaryFolder folder;
-  ClusterRun run{folder, "run", {.budget = Seconds{long_form() ? 400 : 10}}};
+  ClusterRun run{folder, "run", {.budget = Seconds{long_form() ? 300 : 10}}};
   EXPECT_TRUE(run.wait_for_all(kDeadline));
   const auto recoveries =
-      kill_again_and_again(run, role.victims, long_form() ? 100 : 3, Seconds{long_form() ? 390 : 7});
+      kill_again_and_again(run, role.victims, long_form() ? 100 : 3, Seconds{long_form() ? 290 : 7});
   report(what, recoveries);
   EXPECT_GE(recoveries.size(), long_form() ? 100u : 1u);
   EXPECT_LT(p99(recoveries), kRecovery);
@@ -109,20 +115,13 @@ TEST(Chaos, KilledExecutorsComeBackAndNothingIsLost) {
   EXPECT_GT(summary["executor_utilisation"].get<double>(), 0.01);
 }
 
-// Off until these actors can be rebuilt from the record: today a learner that comes back begins at its last
-// checkpoint and waits for episodes that were committed while it was away, a dispatcher and a sampler forget
-// what was on its way, and what a recorder had not committed is reported again by nobody.
-TEST(Chaos, DISABLED_AKilledLearnerComesBackAndNothingIsLost) {
-  survive_kills("learner killed", {{{"learner"}}});
-}
-TEST(Chaos, DISABLED_AKilledRecorderComesBackAndNothingIsLost) {
-  survive_kills("recorder killed", {{{"recorder"}}});
-}
-TEST(Chaos, DISABLED_KilledSamplersComeBackAndNothingIsLost) {
+TEST(Chaos, AKilledLearnerComesBackAndNothingIsLost) { survive_kills("learner killed", {{{"learner"}}}); }
+TEST(Chaos, AKilledRecorderComesBackAndNothingIsLost) { survive_kills("recorder killed", {{{"recorder"}}}); }
+TEST(Chaos, KilledSamplersComeBackAndNothingIsLost) {
   survive_kills("samplers killed", {{{"sampler/0"}, {"sampler/1"}}});
 }
-TEST(Chaos, DISABLED_AKilledHeadComesBackAndNothingIsLost) { survive_kills("head killed", {{{"head"}}}); }
-TEST(Chaos, DISABLED_WhoeverIsKilledComesBackAndNothingIsLost) {
+TEST(Chaos, AKilledHeadComesBackAndNothingIsLost) { survive_kills("head killed", {{{"head"}}}); }
+TEST(Chaos, WhoeverIsKilledComesBackAndNothingIsLost) {
   survive_kills("anybody killed", {{{"head"},
                                     {"learner"},
                                     {"recorder"},
@@ -134,11 +133,11 @@ TEST(Chaos, DISABLED_WhoeverIsKilledComesBackAndNothingIsLost) {
 
 TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
   const TemporaryFolder folder;
-  ClusterRun run{folder, "run", {.budget = Seconds{long_form() ? 500 : 12}}};
+  ClusterRun run{folder, "run", {.budget = Seconds{long_form() ? 400 : 12}}};
   ASSERT_TRUE(run.wait_for_all(kDeadline));
   std::vector<Seconds> detections;
   const int pauses = long_form() ? 100 : 2;
-  for (int pause = 0; pause < pauses && run.elapsed() < Seconds{long_form() ? 490 : 9}; ++pause) {
+  for (int pause = 0; pause < pauses && run.elapsed() < Seconds{long_form() ? 390 : 9}; ++pause) {
     const std::string node = "executor/" + std::to_string(pause % 2);
     const std::size_t lost = run.count_in_log("head", "node " + node + " lost");
     const std::size_t joined = run.count_in_log("head", "node " + node + " joined");
@@ -336,8 +335,7 @@ TEST(Chaos, APortThatIsTakenIsOneLine) {
   EXPECT_TRUE(run.processes().empty());
 }
 
-// Off until what was not acknowledged is reported again: today the episodes that met the full disk are lost.
-TEST(Chaos, DISABLED_AFullDiskStopsTheRunUntilThereIsRoom) {
+TEST(Chaos, AFullDiskStopsTheRunUntilThereIsRoom) {
   if (!own_namespaces()) GTEST_SKIP() << own_namespaces().error().context;
   const TemporaryFolder folder;
   const auto disk = SmallDisk::make(folder.path() / "disk", std::size_t{32} << 20);

@@ -1,8 +1,10 @@
 #include "tests/chaos/cluster_run.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -29,15 +31,20 @@ std::string cluster_file(const ClusterOptions& options) {
   return toml;
 }
 
-std::string words_of(pid_t pid) {
-  std::ifstream in{"/proc/" + std::to_string(pid) + "/cmdline"};
-  return {std::istreambuf_iterator<char>{in}, {}};
+/// Of /proc; empty if the process has gone, which a stream would throw about.
+std::string read_proc(pid_t pid, const char* name) {
+  std::string text(65'536, '\0');
+  const int fd = ::open(("/proc/" + std::to_string(pid) + "/" + name).c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t got = fd < 0 ? 0 : ::read(fd, text.data(), text.size());
+  if (fd >= 0) ::close(fd);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return text;
 }
+std::string words_of(pid_t pid) { return read_proc(pid, "cmdline"); }
 
 /// True once it has ended, reaped or not.
 bool is_gone(pid_t pid) {
-  std::ifstream in{"/proc/" + std::to_string(pid) + "/stat"};
-  std::string stat{std::istreambuf_iterator<char>{in}, {}};
+  const std::string stat = read_proc(pid, "stat");
   const std::size_t at = stat.rfind(") ");
   return at == std::string::npos || stat[at + 2] == 'Z' || stat[at + 2] == 'X';
 }

@@ -37,19 +37,22 @@ void check_episodes(SQLite::Database& db, std::uint32_t controllers, History& hi
 }
 
 void check_measurements(SQLite::Database& db, History& history) {
-  SQLite::Statement odd{
-      db,
-      "SELECT e.episode, e.count, count(m.placement_id), count(DISTINCT m.number) FROM episodes e "
-      "LEFT JOIN measurements m ON m.episode = e.episode GROUP BY e.episode "
-      "HAVING count(m.placement_id) <> e.count OR count(DISTINCT m.number) <> e.count"};
-  while (odd.executeStep())
-    history.violations.push_back("episode " + std::to_string(number(odd.getColumn(0))) + " has " +
-                                 std::to_string(number(odd.getColumn(2))) + " measurements of " +
-                                 std::to_string(number(odd.getColumn(1))));
-  SQLite::Statement orphans{
-      db, "SELECT count(*) FROM measurements WHERE episode NOT IN (SELECT episode FROM episodes)"};
-  orphans.executeStep();
-  if (number(orphans.getColumn(0)) != 0) history.violations.emplace_back("measurements without an episode");
+  std::map<std::uint64_t, std::uint64_t> wanted;  // By episode.
+  SQLite::Statement episodes{db, "SELECT episode, count FROM episodes"};
+  while (episodes.executeStep()) wanted[number(episodes.getColumn(0))] = number(episodes.getColumn(1));
+  SQLite::Statement measured{
+      db, "SELECT episode, count(*), count(DISTINCT number) FROM measurements GROUP BY episode"};
+  while (measured.executeStep()) {
+    const std::uint64_t episode = number(measured.getColumn(0)), rows = number(measured.getColumn(1));
+    const auto found = wanted.find(episode);
+    if (found == wanted.end() || found->second != rows || number(measured.getColumn(2)) != rows)
+      history.violations.push_back("episode " + std::to_string(episode) + " has " + std::to_string(rows) +
+                                   " measurements of " +
+                                   std::to_string(found == wanted.end() ? 0 : found->second));
+    if (found != wanted.end()) wanted.erase(found);
+  }
+  for (const auto& [episode, count] : wanted)
+    history.violations.push_back("episode " + std::to_string(episode) + " has no measurement");
 }
 
 void check_updates(SQLite::Database& db, const std::set<std::uint64_t>& committed, History& history) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +58,7 @@ Process::Process(const std::vector<std::string>& arguments, const Where& where) 
   pid_ = ::fork();
   EMPLACE_CHECK(pid_ >= 0, "fork");
   if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // A test that is ended leaves nothing running.
     ::dup2(out.theirs, STDOUT_FILENO);
     ::dup2(err.theirs, STDERR_FILENO);
     for (const std::string& variable : where.environment) ::putenv(const_cast<char*>(variable.c_str()));
