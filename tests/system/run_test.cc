@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/clock.h"
 #include "tests/system/process.h"
 
 namespace emplace::testing {
@@ -118,10 +118,10 @@ TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   ASSERT_TRUE(process.wait_for_error_text("going on from run.db"));
   // The second one a moment after it began, wherever that is.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+  const SystemClock clock;
+  const Nanos deadline = clock.now() + std::chrono::seconds{20};
   pid_t second = 0;
-  while ((second == 0 || second == first) && std::chrono::steady_clock::now() < deadline)
-    second = head_of(folder.at("killed"));
+  while ((second == 0 || second == first) && clock.now() < deadline) second = head_of(folder.at("killed"));
   ASSERT_EQ(::kill(second, SIGKILL), 0);
   const Finished done = process.finish();
   ASSERT_EQ(done.status, 0) << done.err;
