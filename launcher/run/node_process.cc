@@ -105,7 +105,8 @@ std::filesystem::path log_path(const std::filesystem::path& directory, std::stri
 }  // namespace
 
 Result<Unit> run_node(const NodeRequest& request) {
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // The end of standard input says that the launcher is gone; one that was stopped must wake up to hear it.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   const sigset_t set = handled_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // Inherited by every thread: only the watch takes them.
 
