@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMissedBeats = 3;
 constexpr double kFirstRedial_s = 0.1;
-constexpr double kLongestRedial_s = 5.0;
+constexpr double kLongestRedial_s = 2.0;
 
 /// Unique for ever: role and index, a random epoch, and the plane.
 std::string routing_id(const std::string& node, std::uint64_t epoch, std::size_t plane) {

@@ -71,7 +71,7 @@ zmq::socket_t make_dealer(zmq::context_t& context, const std::string& routing_id
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::connect_timeout, 5'000);
   socket.set(zmq::sockopt::reconnect_ivl, 100);
-  socket.set(zmq::sockopt::reconnect_ivl_max, 5'000);
+  socket.set(zmq::sockopt::reconnect_ivl_max, 1'000);  // A head is back within a second or two.
   return socket;
 }
 

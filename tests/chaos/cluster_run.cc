@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -24,9 +25,9 @@ std::string cluster_file(const ClusterOptions& options) {
   const auto node = [&](const std::string& role, const std::string& more) {
     toml += "[[node]]\nname = \"" + role + "\"\nroles = [\"" + role + "\"]\n" + more + "\n";
   };
-  node("recorder", "");
-  node("learner", "");
-  node("sampler", "processes = 0\n" + options.sampler);
+  node("recorder", options.others);
+  node("learner", options.others);
+  node("sampler", "processes = 0\n" + options.others);
   node("executor", "processes = 0\n" + options.executor);
   return toml;
 }
@@ -53,9 +54,13 @@ bool is_gone(pid_t pid) {
 
 bool wait_until(const std::function<bool()>& so, Seconds deadline) {
   const Nanos end = g_clock.now() + std::chrono::duration_cast<Nanos>(deadline);
-  while (!so()) {
-    if (g_clock.now() > end) return false;
+  for (Nanos before = g_clock.now(); !so();) {
+    if (before > end) return false;
     ::poll(nullptr, 0, 4);
+    const Nanos now = g_clock.now();
+    if (now - before > std::chrono::seconds{1})
+      std::printf("this machine stood still for %.2f s\n", Seconds{now - before}.count());
+    before = now;
   }
   return true;
 }
@@ -77,6 +82,7 @@ ClusterRun::ClusterRun(const TemporaryFolder& folder, const std::string& name, C
         std::string{"policy.hidden=8"}, std::string{"executor.kind=fake"},
         "executor.delay=" + options_.placement_takes, std::string{"executor.delay_spread=4"},
         "pipeline.controllers=" + std::to_string(options_.samplers),
+        "run.episodes=" + std::to_string(options_.episodes),
         "executor.count=" + std::to_string(options_.executors),
         std::string{"compare.baselines=[\"expert\"]"}})
     arguments.insert(arguments.end(), {"--set", setting});

@@ -22,12 +22,13 @@ bool wait_until(const std::function<bool()>& so, Seconds deadline);
 
 struct ClusterOptions {
   std::uint32_t samplers = 2, executors = 2;
-  Seconds budget{10};
+  Seconds budget{600};
   int restarts_per_minute = 1000;  ///< Of each node.
   std::string placement_takes = "2ms";
-  std::string head;      ///< Lines of the cluster's [head].
-  std::string executor;  ///< More lines of its executors' node, and of its samplers'.
-  std::string sampler;
+  std::string head;                   ///< Lines of the cluster's [head],
+  std::string executor;               ///< of its executors' node,
+  std::string others;                 ///< and of every other node.
+  std::uint64_t episodes = 0;         ///< Ends the run after so many; 0: the budget does.
   std::vector<std::string> settings;  ///< "section.key=value" of the config.
   Process::Where where;
 };
@@ -40,6 +41,7 @@ class ClusterRun {
 
   const std::string& directory() const { return directory_; }
   Process& launcher() { return *process_; }
+  bool ends_by_itself() const { return options_.episodes > 0; }
   /// Since it was started.
   Seconds elapsed() const;
 
