@@ -2,93 +2,240 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
+#include "base/hash.h"
 #include "runtime/core/restart.h"
+#include "runtime/sim/network.h"
 
 namespace emplace::runtime::sim {
+namespace {
 
-struct World::Timer {
-  std::uint64_t id;
-  Nanos due;
-  ActorId owner;
-  std::function<void()> callback;
+std::uint64_t pair_key(const messages::Envelope& envelope, bool by_plane) {
+  const std::uint64_t plane = by_plane && messages::travels_on_control(envelope.type) ? 1 : 0;
+  return splitmix64(static_cast<std::uint64_t>(envelope.from) ^
+                    splitmix64(static_cast<std::uint64_t>(envelope.to) + plane));
+}
+
+}  // namespace
+
+struct World::Node {
+  std::string name;
+  std::vector<ActorId> actors;  // As they were spawned.
+  bool up = true, paused = false;
+  std::uint64_t life = 0;
+  std::optional<Nanos> dies_before_reply;  // And stays down for so long.
+  Nanos wall_offset{0};
+  // What came due while it was paused, in order.
+  std::vector<std::uint32_t> stalled_channels, stalled_tasks;
+};
+
+/// Packets of one pair, in order. Only the first stands in the heap.
+struct World::Channel {
+  std::deque<Packet> waiting;
+  ActorId to = kNobody;
+  Nanos last_due{0};
+  std::uint32_t stamp = 0;
+  bool kept = true;  // False: for one packet only.
+};
+
+/// A timer of an actor, a step of a node, or something of the test's own.
+struct World::Task {
+  std::function<void()> run;
+  Resident* owner = nullptr;
+  std::uint64_t actor_life = 0;
+  std::optional<NodeId> node;
+  std::uint64_t node_life = 0;
+  std::uint32_t stamp = 0;
+  bool cancelled = false;
 };
 
 struct World::Resident {
   std::string name;
+  ActorId id;
+  NodeId node;
   ActorFactory factory;
   RestartLimiter limiter;
   std::unique_ptr<ActorContext> context;
   std::unique_ptr<Actor> actor;
+  std::uint64_t life = 0;
   std::uint64_t epoch = 0;
-  bool leaving = false;
+  Nanos busy_until{0};
+  bool leaving = false, throws = false;
 };
 
 class World::ActorContext final : public Context {
  public:
-  ActorContext(World& world, std::string name)
-      : world_{&world}, name_{std::move(name)}, self_{actor_id(name_)} {}
+  ActorContext(World& world, Resident& resident) : world_{&world}, resident_{&resident} {}
 
   Nanos now() const override { return world_->clock_.now(); }
-  Nanos wall() const override { return world_->clock_.wall(); }
+  Nanos wall() const override { return world_->clock_.wall() + world_->node(resident_->node).wall_offset; }
   TimerId after(Nanos delay, std::function<void()> callback) override {
-    const std::uint64_t id = world_->next_timer_++;
-    world_->timers_.push_back(std::make_unique<Timer>(Timer{.id = id,
-                                                            .due = now() + std::max(delay, Nanos{0}),
-                                                            .owner = self_,
-                                                            .callback = std::move(callback)}));
-    return TimerId{id};
+    const std::uint32_t slot =
+        world_->add_task(now() + std::max(delay, Nanos{0}), 1,
+                         Task{.run = std::move(callback), .owner = resident_, .actor_life = resident_->life});
+    return TimerId{std::uint64_t{world_->tasks_[slot].stamp} << 32 | slot};
   }
   void cancel(TimerId timer) override {
-    std::erase_if(world_->timers_, [&](const auto& t) { return t->id == static_cast<std::uint64_t>(timer); });
+    const auto number = static_cast<std::uint64_t>(timer);
+    Task& task = world_->tasks_.at(number & 0xffffffffu);
+    if (task.stamp == number >> 32) task.cancelled = true;
   }
   Rng random(Purpose purpose, std::uint64_t step) const override {
     return {world_->options_.seed, purpose, step};
   }
-  void stop_self() override { world_->residents_.at(self_)->leaving = true; }
+  void stop_self() override { resident_->leaving = true; }
   void stop_node(std::string reason) override {
     if (!world_->stopped_) world_->stopped_ = std::move(reason);
   }
-  std::uint64_t epoch() const override { return world_->residents_.at(self_)->epoch; }
-  ActorId self() const override { return self_; }
-  std::string_view name() const override { return name_; }
+  std::uint64_t epoch() const override { return resident_->epoch; }
+  ActorId self() const override { return resident_->id; }
+  std::string_view name() const override { return resident_->name; }
 
  protected:
   bool post(ActorId to, std::uint16_t type, std::span<const std::byte> body,
             messages::SharedBytes bulk) override {
-    world_->post(
-        world_->make_packet(self_, to, type, messages::Bytes(body.begin(), body.end()), std::move(bulk)));
-    return true;
+    return world_->post(
+        *resident_,
+        world_->make_packet(self(), to, type, messages::Bytes(body.begin(), body.end()), std::move(bulk)));
   }
 
  private:
   World* world_;
-  std::string name_;
-  ActorId self_;
+  Resident* resident_;
 };
 
 World::World(WorldOptions options)
     : options_{options},
       order_{options.seed, Purpose::kSimulation, 0},
-      faults_{options.seed, Purpose::kSimulation, 1} {}
+      faults_{options.seed, Purpose::kSimulation, 1},
+      network_{std::make_unique<Network>(*this, options.seed)} {
+  add_node("head");
+}
 World::~World() = default;
 
-ActorId World::spawn_factory(std::string name, ActorFactory factory) {
+NodeId World::add_node(std::string name) {
+  const NodeId id{static_cast<std::uint32_t>(nodes_.size())};
+  nodes_.push_back(std::make_unique<Node>(Node{.name = std::move(name)}));
+  network_->add(id);
+  return id;
+}
+
+ActorId World::spawn_on(NodeId home, std::string name, ActorFactory factory) {
   const ActorId id = actor_id(name);
   EMPLACE_CHECK(!residents_.contains(id), "an actor of this name exists");
   auto resident =
-      std::make_unique<Resident>(Resident{.name = name,
+      std::make_unique<Resident>(Resident{.name = std::move(name),
+                                          .id = id,
+                                          .node = home,
                                           .factory = std::move(factory),
-                                          .limiter = RestartLimiter{options_.restarts_per_minute},
-                                          .context = std::make_unique<ActorContext>(*this, name)});
+                                          .limiter = RestartLimiter{options_.restarts_per_minute}});
+  resident->context = std::make_unique<ActorContext>(*this, *resident);
+  node(home).actors.push_back(id);
   start(*residents_.emplace(id, std::move(resident)).first->second);
   return id;
 }
 
+std::optional<NodeId> World::home_of(ActorId actor) const {
+  const auto found = residents_.find(actor);
+  return found == residents_.end() ? std::nullopt : std::optional{found->second->node};
+}
+const std::string& World::node_name(NodeId id) const { return node(id).name; }
+std::vector<std::string> World::actors_on(NodeId id) const {
+  std::vector<std::string> names;
+  for (const ActorId actor : node(id).actors) names.push_back(residents_.at(actor)->name);
+  return names;
+}
+bool World::up(NodeId id) const { return node(id).up; }
+bool World::paused(NodeId id) const { return node(id).paused; }
+
+void World::note(std::string_view what) {
+  for (Observer* observer : observers_) observer->on_note(what);
+}
+
+void World::crash_node(NodeId id) {
+  Node& dying = node(id);
+  if (!dying.up) return;
+  for (Observer* observer : observers_) observer->on_node(dying.name, Event::kCrashed);
+  dying.up = dying.paused = false;
+  dying.dies_before_reply.reset();
+  ++dying.life;
+  for (const ActorId actor : dying.actors) {
+    Resident& resident = *residents_.at(actor);
+    resident.actor.reset();
+    ++resident.life;
+    drop_mail(actor);
+  }
+  dying.stalled_channels.clear();
+  for (const std::uint32_t slot : std::exchange(dying.stalled_tasks, {})) free_task(slot);
+  network_->node_down(id);
+}
+
+void World::restart_node(NodeId id) {
+  Node& reborn = node(id);
+  if (reborn.up) return;
+  reborn.up = true;
+  for (Observer* observer : observers_) observer->on_node(reborn.name, Event::kStarted);
+  network_->node_up(id);
+  for (const ActorId actor : reborn.actors) {
+    Resident& resident = *residents_.at(actor);
+    resident.limiter = RestartLimiter{options_.restarts_per_minute};
+    resident.busy_until = now();
+    start(resident);
+  }
+}
+
+void World::pause_node(NodeId id) {
+  if (!node(id).up || std::exchange(node(id).paused, true)) return;
+  for (Observer* observer : observers_) observer->on_node(node(id).name, Event::kPaused);
+}
+
+void World::resume_node(NodeId id) {
+  Node& woken = node(id);
+  if (!std::exchange(woken.paused, false)) return;
+  for (Observer* observer : observers_) observer->on_node(woken.name, Event::kResumed);
+  for (const std::uint32_t channel : std::exchange(woken.stalled_channels, {}))
+    if (!channels_[channel].waiting.empty()) arm(channel);
+  for (const std::uint32_t slot : std::exchange(woken.stalled_tasks, {}))
+    heap_.push({now(), 1, next_order_++, slot, tasks_[slot].stamp});
+}
+
+void World::throw_in(ActorId actor) { residents_.at(actor)->throws = true; }
+
+void World::crash_before_reply(NodeId id, Nanos down_for) {
+  if (node(id).up) node(id).dies_before_reply = down_for;
+}
+
+void World::step_wall(NodeId id, Nanos by) { node(id).wall_offset += by; }
+void World::occupy(Nanos by) { occupied_ += by; }
+void World::at(Nanos when, std::function<void()> callback) {
+  add_task(when, 2, Task{.run = std::move(callback)});
+}
+void World::at_node(NodeId id, Nanos due, std::function<void()> run) {
+  add_task(due, 1, Task{.run = std::move(run), .node = id, .node_life = node(id).life});
+}
+
+std::uint32_t World::add_task(Nanos due, std::uint8_t rank, Task task) {
+  std::uint32_t slot = 0;
+  if (free_tasks_.empty()) {
+    slot = static_cast<std::uint32_t>(tasks_.size());
+    tasks_.emplace_back();
+  } else {
+    slot = free_tasks_.back();
+    free_tasks_.pop_back();
+  }
+  task.stamp = tasks_[slot].stamp + 1;
+  tasks_[slot] = std::move(task);
+  heap_.push({due, rank, next_order_++, slot, tasks_[slot].stamp});
+  return slot;
+}
+
 void World::start(Resident& resident) {
   resident.epoch = next_epoch(resident.epoch, now());
+  for (Observer* observer : observers_) observer->on_actor(resident.name, Event::kStarted);
   guarded(resident, [&] {
     resident.actor = resident.factory();
     resident.actor->on_start(*resident.context);
@@ -96,15 +243,52 @@ void World::start(Resident& resident) {
 }
 
 void World::guarded(Resident& resident, const std::function<void()>& handler) {
-  const ActorId id = actor_id(resident.name);
+  const auto outer = std::pair{running_, std::exchange(occupied_, Nanos{0})};
+  std::vector<Packet> outer_outgoing = std::exchange(outgoing_, {});
+  running_ = &resident;
+  std::optional<std::string> failure;
   try {
     handler();
-  } catch (const std::exception& failure) {
-    crash(id);
-    if (resident.limiter.allow(now())) return restart(id);
-    if (!stopped_) stopped_ = resident.name + ": " + failure.what();
+  } catch (const std::exception& thrown) {
+    failure = thrown.what();
   }
-  if (resident.leaving) crash(id);
+  end_handler(resident);
+  std::tie(running_, occupied_) = outer;
+  outgoing_ = std::move(outer_outgoing);
+  if (failure) {  // Its state and its timers are gone; what waits for it is the next one's.
+    resident.actor.reset();
+    ++resident.life;
+    for (Observer* observer : observers_) observer->on_actor(resident.name, Event::kThrew);
+    if (!node(resident.node).up) return;
+    if (resident.limiter.allow(now())) return start(resident);
+    if (!stopped_) stopped_ = resident.name + ": " + *failure;
+  }
+  if (resident.leaving) crash(resident.id);
+}
+
+/// What the handler has sent leaves, unless the node dies first.
+void World::end_handler(Resident& resident) {
+  Node& home = node(resident.node);
+  std::vector<Packet> sent = std::exchange(outgoing_, {});
+  if (home.dies_before_reply && !sent.empty()) {
+    const Nanos down_for = *home.dies_before_reply;
+    crash_node(resident.node);
+    at(now() + down_for, [this, id = resident.node] { restart_node(id); });
+    return;
+  }
+  Nanos took = occupied_;
+  if (options_.handler_delay > Nanos{0})
+    took += Nanos{static_cast<std::int64_t>(order_.uniform_double() *
+                                            static_cast<double>(options_.handler_delay.count()))};
+  resident.busy_until = std::max(resident.busy_until, now() + took);
+  if (took == Nanos{0}) {
+    for (Packet& packet : sent) dispatch(resident.node, std::move(packet));
+  } else if (!sent.empty()) {
+    auto late = std::make_shared<std::vector<Packet>>(std::move(sent));
+    at_node(resident.node, now() + took, [this, late, id = resident.node] {
+      for (Packet& packet : *late) dispatch(id, std::move(packet));
+    });
+  }
 }
 
 Actor* World::find(ActorId id) {
@@ -118,32 +302,121 @@ bool World::alive(ActorId id) const {
   return resident != residents_.end() && resident->second->actor != nullptr;
 }
 
+void World::drop_mail(ActorId to) {
+  for (Channel& channel : channels_) {
+    if (channel.to != to) continue;
+    waiting_ -= channel.waiting.size();
+    channel.waiting.clear();
+    ++channel.stamp;
+  }
+}
+
 void World::crash(ActorId id) {
-  residents_.at(id)->actor.reset();
-  std::erase_if(timers_, [&](const auto& timer) { return timer->owner == id; });
-  std::erase_if(waiting_, [&](const Packet& packet) { return packet.envelope.to == id; });
+  Resident& resident = *residents_.at(id);
+  resident.actor.reset();
+  ++resident.life;
+  drop_mail(id);
+  for (Observer* observer : observers_) observer->on_actor(resident.name, Event::kCrashed);
 }
 
 void World::restart(ActorId id) { start(*residents_.at(id)); }
 
 Packet World::make_packet(ActorId from, ActorId to, std::uint16_t type, messages::Bytes body,
                           messages::SharedBytes bulk) {
-  messages::Envelope envelope{.type = type, .from = from, .to = to, .seq = next_seq_++};
-  return {.envelope = envelope, .body = std::move(body), .bulk = std::move(bulk), .due = now()};
+  messages::Envelope envelope{.type = type, .from = from, .to = to, .seq = next_number_};
+  return {.envelope = envelope,
+          .body = std::move(body),
+          .bulk = std::move(bulk),
+          .due = now(),
+          .number = next_number_++};
 }
 
-void World::post(Packet packet) {
-  log_.push_back(packet);
+bool World::post(Resident& from, Packet packet) {
+  if (options_.keep_log) log_.push_back(packet);
+  const std::optional<NodeId> home = home_of(packet.envelope.to);
+  if (home && *home != from.node && !network_->room(from.node, *home, packet)) {
+    for (Observer* observer : observers_) observer->on_refused(packet);
+    return false;
+  }
+  packet.nth = ++nth_[pair_key(packet.envelope, true)];
+  for (Observer* observer : observers_) observer->on_sent(packet);
+  outgoing_.push_back(std::move(packet));
+  return true;
+}
+
+/// To its channel or its link, if the hook lets it.
+void World::dispatch(NodeId from, Packet packet) {
   const Fate fate = hook_ ? hook_(packet, faults_) : Fate{};
   if (fate.drop) return;
+  const std::optional<NodeId> home = home_of(packet.envelope.to);
+  if (home && *home != from) return network_->send(from, *home, std::move(packet));
   packet.due = now() + fate.delay;
-  if (!options_.reorder) {  // A connection keeps its order: nothing overtakes a delayed one.
-    for (const Packet& earlier : waiting_)
-      if (earlier.envelope.to == packet.envelope.to && earlier.envelope.from == packet.envelope.from)
-        packet.due = std::max(packet.due, earlier.due);
+  if (options_.local_delay > Nanos{0})
+    packet.due += Nanos{order_.below(static_cast<std::uint32_t>(options_.local_delay.count()))};
+  if (fate.duplicate) enqueue(packet, !options_.reorder);
+  enqueue(std::move(packet), !options_.reorder);
+}
+
+void World::enqueue(Packet packet, bool in_order) {
+  std::uint32_t index = 0;
+  const auto fresh = [&] {
+    channels_.emplace_back();
+    return static_cast<std::uint32_t>(channels_.size() - 1);
+  };
+  if (in_order) {
+    const auto [known, added] = channel_of_.try_emplace(pair_key(packet.envelope, false), 0);
+    if (added) known->second = fresh();
+    index = known->second;
+  } else if (free_channels_.empty()) {
+    index = fresh();
+  } else {
+    index = free_channels_.back();
+    free_channels_.pop_back();
   }
-  if (fate.duplicate) waiting_.push_back(packet);
-  waiting_.push_back(std::move(packet));
+  Channel& channel = channels_[index];
+  channel.to = packet.envelope.to;
+  channel.kept = in_order;
+  // A connection keeps its order: nothing overtakes a delayed one.
+  if (!channel.waiting.empty()) packet.due = std::max(packet.due, channel.last_due);
+  channel.last_due = packet.due;
+  channel.waiting.push_back(std::move(packet));
+  ++waiting_;
+  if (channel.waiting.size() == 1) arm(index);
+}
+
+void World::arm(std::uint32_t index) {
+  Channel& channel = channels_[index];
+  const Packet& first = channel.waiting.front();
+  const std::uint64_t order = options_.shuffle ? std::uint64_t{order_()} << 32 | order_() : first.number;
+  heap_.push({std::max(first.due, now()), 0, order, index, ++channel.stamp});
+}
+
+bool World::deliver_from(std::uint32_t index) {
+  Channel& channel = channels_[index];
+  if (channel.waiting.empty()) return false;
+  const auto found = residents_.find(channel.to);
+  if (found != residents_.end()) {
+    Resident& resident = *found->second;
+    if (node(resident.node).paused) {
+      node(resident.node).stalled_channels.push_back(index);
+      return false;
+    }
+    if (resident.busy_until > now()) {
+      channel.waiting.front().due = resident.busy_until;
+      arm(index);
+      return false;
+    }
+  }
+  Packet packet = std::move(channel.waiting.front());
+  channel.waiting.pop_front();
+  --waiting_;
+  if (!channel.waiting.empty()) {
+    arm(index);
+  } else if (!channel.kept) {
+    free_channels_.push_back(index);
+  }
+  deliver_packet(std::move(packet));
+  return true;
 }
 
 void World::deliver_packet(Packet packet) {
@@ -152,46 +425,71 @@ void World::deliver_packet(Packet packet) {
   // Through the envelope's own bytes too, as on the wire.
   std::array<std::byte, messages::kMaxEnvelopeBytes> wire;
   const std::size_t size = messages::encode_envelope(packet.envelope, wire.data());
+  digest_ = hash64({wire.data(), size}, digest_ + static_cast<std::uint64_t>(now().count()));
+  digest_ = hash64(packet.body, digest_);
+  digest_ = hash64(packet.bulk.bytes(), digest_);
   Resident& resident = *found->second;
   const Incoming incoming{
       .envelope = *messages::decode_envelope({wire.data(), size}), .body = packet.body, .bulk = packet.bulk};
-  guarded(resident, [&] { resident.actor->on_message(*resident.context, incoming); });
-}
-
-bool World::deliver_one() {
-  std::vector<std::size_t> candidates;
-  for (std::size_t i = 0; i < waiting_.size(); ++i) {
-    const Packet& packet = waiting_[i];
-    if (packet.due > now()) continue;
-    const bool first_of_pair = std::none_of(candidates.begin(), candidates.end(), [&](std::size_t c) {
-      return waiting_[c].envelope.from == packet.envelope.from &&
-             waiting_[c].envelope.to == packet.envelope.to;
-    });
-    if (options_.reorder || first_of_pair) candidates.push_back(i);
-    if (!options_.shuffle) break;
-  }
-  if (candidates.empty()) return false;
-  const std::size_t chosen = options_.shuffle
-                                 ? candidates[order_.below(static_cast<std::uint32_t>(candidates.size()))]
-                                 : candidates.front();
-  Packet packet = std::move(waiting_[chosen]);
-  waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(chosen));
-  deliver_packet(std::move(packet));
-  return true;
-}
-
-bool World::run_timer() {
-  const auto next = std::min_element(timers_.begin(), timers_.end(), [](const auto& a, const auto& b) {
-    return std::pair{a->due, a->id} < std::pair{b->due, b->id};
+  for (Observer* observer : observers_) observer->on_delivering(packet);
+  guarded(resident, [&] {
+    if (std::exchange(resident.throws, false)) throw std::runtime_error{"injected"};
+    resident.actor->on_message(*resident.context, incoming);
   });
-  if (next == timers_.end() || (*next)->due > now()) return false;
-  const std::unique_ptr<Timer> timer = std::move(*next);
-  timers_.erase(next);
-  guarded(*residents_.at(timer->owner), timer->callback);
+  for (Observer* observer : observers_) observer->on_delivered(packet);
+}
+
+void World::free_task(std::uint32_t slot) {
+  tasks_[slot].run = nullptr;
+  ++tasks_[slot].stamp;
+  free_tasks_.push_back(slot);
+}
+
+bool World::run_task(std::uint32_t slot) {
+  Task& task = tasks_[slot];
+  const bool of_life = (task.owner == nullptr || task.owner->life == task.actor_life) &&
+                       (!task.node || node(*task.node).life == task.node_life);
+  if (!task.cancelled && of_life) {
+    const std::optional<NodeId> home = task.owner != nullptr ? std::optional{task.owner->node} : task.node;
+    if (home && node(*home).paused) {
+      node(*home).stalled_tasks.push_back(slot);
+      return false;
+    }
+    if (task.owner != nullptr && task.owner->busy_until > now()) {
+      heap_.push({task.owner->busy_until, 1, next_order_++, slot, task.stamp});
+      return false;
+    }
+  }
+  const std::function<void()> run = std::move(task.run);
+  Resident* const owner = task.owner;
+  const bool live = !task.cancelled && of_life;
+  free_task(slot);
+  if (!live) return false;
+  if (owner != nullptr) {
+    guarded(*owner, run);
+  } else {
+    run();
+  }
   return true;
 }
 
-bool World::step() { return deliver_one() || run_timer(); }
+/// The next thing that is due by then; time goes on to it. False: nothing is.
+bool World::step_before(Nanos limit) {
+  while (!heap_.empty() && heap_.top().due <= limit) {
+    const Entry next = heap_.top();
+    heap_.pop();
+    const std::uint32_t stamp = next.rank == 0 ? channels_[next.slot].stamp : tasks_[next.slot].stamp;
+    if (stamp != next.stamp) continue;
+    clock_.advance(std::max(next.due - now(), Nanos{0}));
+    if (next.rank == 0 ? deliver_from(next.slot) : run_task(next.slot)) {
+      ++steps_;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool World::step() { return step_before(now()); }
 
 std::size_t World::run_until_idle(std::size_t limit) {
   std::size_t steps = 0;
@@ -199,20 +497,14 @@ std::size_t World::run_until_idle(std::size_t limit) {
   return steps;
 }
 
-Nanos World::next_event() const {
-  Nanos next = Nanos::max();
-  for (const auto& timer : timers_) next = std::min(next, timer->due);
-  for (const Packet& packet : waiting_) next = std::min(next, packet.due);
-  return next;
+void World::advance(Nanos by) {
+  advance(by, [] { return false; });
 }
 
-void World::advance(Nanos by) {
+void World::advance(Nanos by, const std::function<bool()>& done) {
   const Nanos until = now() + by;
-  run_until_idle();
-  for (Nanos next = next_event(); next <= until; next = next_event()) {
-    clock_.advance(std::max(next - now(), Nanos{0}));
-    run_until_idle();
-  }
+  while (step_before(until))
+    if (done()) return;
   clock_.advance(until - now());
 }
 
@@ -222,9 +514,31 @@ const Packet* World::last_of(std::uint16_t type) const {
   return found == log_.rend() ? nullptr : &*found;
 }
 
+/// At once, or when its handler that runs has ended.
+void World::when_free(Resident& resident, std::function<void()> handler) {
+  if (resident.busy_until <= now()) return guarded(resident, handler);
+  add_task(resident.busy_until, 1,
+           Task{.run = std::move(handler), .owner = &resident, .actor_life = resident.life});
+}
+
+/// Every living actor of a node hears who came or went on another.
+void World::directory(NodeId id, NodeId other, bool reachable) {
+  if (!node(id).up) return;
+  for (const ActorId actor : std::vector<ActorId>{node(id).actors}) {
+    Resident& resident = *residents_.at(actor);
+    for (const std::string& name : actors_on(other))
+      if (resident.actor)
+        when_free(resident, [&resident, name, reachable] {
+          resident.actor->on_directory(*resident.context, name, reachable);
+        });
+  }
+}
+
 void World::stop() {
-  for (auto& [id, resident] : residents_)
-    if (resident->actor) guarded(*resident, [&] { resident->actor->on_stop(*resident->context); });
+  for (auto& [id, owned] : residents_) {
+    Resident& resident = *owned;
+    if (resident.actor) when_free(resident, [&resident] { resident.actor->on_stop(*resident.context); });
+  }
 }
 
 }  // namespace emplace::runtime::sim

@@ -1,0 +1,106 @@
+#pragma once
+/// What lies between simulated nodes: connections that carry numbered messages on two planes, cut, delayed
+/// and damaged by one seed. Simulated is what ZeroMQ and TCP do and what may befall them; above that the real
+/// Session decides which life speaks, what is a repeat and what is missing, as in the switch. A message is
+/// handed to the session as one record in the real frame format.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "runtime/core/session.h"
+#include "runtime/sim/world.h"
+
+namespace emplace::runtime::sim {
+
+/// Of one link, both ways. Rates are probabilities per message.
+struct LinkFaults {
+  Nanos delay_least = std::chrono::microseconds{50};
+  Nanos delay_most = std::chrono::microseconds{200};
+  double lose = 0;       ///< Never arrives; the next one shows the gap.
+  double duplicate = 0;  ///< Arrives twice; the session drops the second.
+  double reorder = 0;    ///< Overtaken by those behind it: a gap, and then a repeat that is dropped.
+  double flip = 0;       ///< One bit turned over.
+  double straggle = 0;   ///< Takes 100 times as long; those behind it wait.
+};
+
+struct NetworkOptions {
+  Nanos heartbeat = std::chrono::milliseconds{500};
+  int missed = 3;                            ///< Heartbeats without a word; then the peer is lost.
+  Nanos parking = std::chrono::seconds{10};  ///< What waits for a lost peer waits no longer.
+  std::size_t queue = 65'536;                ///< Messages that may wait per link, plane and direction.
+  /// Frames carry a checksum, so that a flipped bit costs the connection and nothing else. False: as ipc and
+  /// plain tcp are today, where the decoder sees what is left of the message.
+  bool checksum = true;
+};
+
+struct NetworkCounters {
+  std::uint64_t sent = 0, delivered = 0;
+  std::uint64_t lost = 0;     ///< By fault, one by one.
+  std::uint64_t cut_off = 0;  ///< In flight on a connection that ended.
+  std::uint64_t gaps = 0, repeats = 0, reordered = 0, flipped = 0, malformed = 0;
+  std::uint64_t peers_lost = 0, fenced = 0, unroutable = 0, refused = 0, replaced = 0, cuts = 0;
+};
+
+/// A star with the head in the middle. Thread: the world's.
+class Network {
+ public:
+  Network(World& world, std::uint64_t seed);
+  ~Network();
+
+  void configure(const NetworkOptions& options) { options_ = options; }
+  /// Of the link between this node and the head, from now on.
+  void set_faults(NodeId node, const LinkFaults& faults);
+  /// Nothing arrives that way: what is sent is held back and arrives, in order, once the way is open again,
+  /// unless the session has given up before that.
+  void block(NodeId node, bool to_head, bool from_head);
+  /// The connection ends at once (RST); what is in flight is lost. The node dials again.
+  void cut(NodeId node);
+  /// Nothing arrives before this time.
+  void clog(NodeId node, Nanos until);
+
+  bool connected(NodeId node) const;
+  const NetworkCounters& counters() const { return counters_; }
+
+ private:
+  friend class World;
+  struct Link;
+  struct Side;
+  struct Frame;
+
+  void add(NodeId node);
+  void node_down(NodeId node);
+  void node_up(NodeId node);
+  bool room(NodeId from, NodeId to, const Packet& packet);
+  void send(NodeId from, NodeId to, Packet packet);
+  void flush(Link& link, std::size_t side);
+  void transmit(Link& link, std::size_t side, Frame frame);
+  void deliver(Link& link, std::size_t from, const std::shared_ptr<Frame>& frame);
+  void arrive(Link& link, std::size_t to, Frame& frame);
+  void dial(Link& link);
+  void redial_later(Link& link);
+  void say_hello(Link& link);
+  void on_hello(Link& link, std::uint64_t epoch, std::uint64_t connection);
+  void on_welcome(Link& link, std::uint64_t epoch, std::uint64_t connection,
+                  std::array<std::uint64_t, Session::kPlanes> first_seq);
+  void tick(NodeId node);
+  void lose(Link& link, std::size_t side, std::string_view why);
+  Link& link_of(NodeId node) { return *links_.at(static_cast<std::size_t>(node)); }
+  const Link& link_of(NodeId node) const { return *links_.at(static_cast<std::size_t>(node)); }
+  Nanos draw_delay(const LinkFaults& faults);
+  NodeId node_at(const Link& link, std::size_t side) const;
+
+  World& world_;
+  NetworkOptions options_;
+  Rng rng_;
+  std::vector<std::unique_ptr<Link>> links_;  // By node; none at the head's place.
+  NetworkCounters counters_;
+  std::uint64_t next_epoch_ = 1;
+};
+
+}  // namespace emplace::runtime::sim
