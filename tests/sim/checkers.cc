@@ -1,0 +1,243 @@
+#include "tests/sim/checkers.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "actors/task.h"
+#include "messages/placement_measured.h"
+#include "messages/placement_proposed.h"
+
+namespace emplace::sim_test {
+namespace {
+
+using messages::actor_id;
+using messages::PlacementMeasured;
+using messages::PlacementProposed;
+
+const ActorId kDispatcherId = actor_id(actors::kDispatcher);
+const ActorId kLearnerId = actor_id(actors::kLearner);
+
+template <class M>
+std::optional<M> as(const Packet& packet) {
+  if (packet.envelope.type != M::kType) return std::nullopt;
+  auto message = messages::decode_body<M>(packet.body);
+  return message ? std::optional{*std::move(message)} : std::nullopt;
+}
+
+constexpr Nanos kThreeHeartbeats = std::chrono::milliseconds{1'500};
+
+std::string number(std::uint64_t n) { return std::to_string(n); }
+
+}  // namespace
+
+void OrderChecker::on_delivering(const Packet& packet) {
+  if (packet.nth == 0) return;
+  const messages::Envelope& envelope = packet.envelope;
+  Pair& pair = pairs_[{envelope.from, envelope.to, messages::travels_on_control(envelope.type)}];
+  const std::uint64_t evidence = ends_ + packet.noticed;
+  const std::string what = std::string{messages::type_name(envelope.type)} + ", message " +
+                           number(packet.nth) + " of its pair after " + number(pair.last);
+  if (packet.nth <= pair.last) verdict_.broken("order (G3)", what);
+  if (packet.nth > pair.last + 1 && evidence == pair.evidence && !messages::keeps_latest_only(envelope.type))
+    verdict_.broken("no silent gap (G3)", what);
+  pair = {packet.nth, evidence};
+}
+
+void OrderChecker::on_actor(const std::string&, Event event) {
+  if (event == Event::kThrew || event == Event::kCrashed) ++ends_;
+}
+void OrderChecker::on_node(const std::string&, Event event) {
+  if (event == Event::kCrashed) ++ends_;
+}
+
+LeaseChecker::LeaseChecker(World& world, const Swarm& swarm, Verdict& verdict)
+    : world_{world},
+      verdict_{verdict},
+      window_{swarm.window},
+      // Three heartbeats, and the half one until the dispatcher looks; a busy dispatcher looks a little
+      // later.
+      patience_{kThreeHeartbeats + std::chrono::milliseconds{250 + 20}} {}
+
+const actors::Dispatcher::Counters* LeaseChecker::counters() const {
+  if (!world_.alive(kDispatcherId)) return nullptr;
+  return &world_.actor<actors::Dispatcher>(kDispatcherId).counters();
+}
+
+void LeaseChecker::on_sent(const Packet& packet) {
+  if (packet.envelope.from == kDispatcherId) {
+    const auto lease = as<PlacementProposed>(packet);
+    if (!lease) return;
+    if (leases_.contains(lease->lease_epoch))
+      verdict_.broken("leases are unique (G7)", "epoch " + number(lease->lease_epoch) + " twice");
+    leases_[lease->lease_epoch] = {packet.envelope.to,          lease->placement_id, lease->count,
+                                   epochs_[packet.envelope.to], world_.now(),        false};
+  } else if (const auto measured = as<PlacementMeasured>(packet)) {
+    executors_[packet.envelope.from].held.erase(measured->lease_epoch);
+  } else if (const auto joined = as<messages::ExecutorJoined>(packet)) {
+    executors_[packet.envelope.from].epoch = joined->epoch;
+  }
+}
+
+/// The dispatcher ends what an executor holds when its queue is full.
+void LeaseChecker::on_refused(const Packet& packet) {
+  if (packet.envelope.from != kDispatcherId || packet.envelope.type != PlacementProposed::kType) return;
+  for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == packet.envelope.to;
+}
+
+void LeaseChecker::on_delivering(const Packet& packet) {
+  if (packet.envelope.to != kDispatcherId) {
+    const auto lease = as<PlacementProposed>(packet);
+    if (!lease) return;
+    Executor& executor = executors_[packet.envelope.to];
+    const auto given = leases_.find(lease->lease_epoch);
+    // What was meant for a life before this one does not count here: see docs/testing.md.
+    if (given == leases_.end() || given->second.executor_epoch != executor.epoch) return;
+    executor.held[lease->lease_epoch] = lease->count;
+    std::uint64_t placements = 0;
+    // Nor does what has ended since: a heartbeat that left before the lease came gives its credit back.
+    const auto holds = [&](std::uint64_t epoch) {
+      const Lease& one = leases_.at(epoch);
+      return !one.ended && world_.now() - one.renewed <= kThreeHeartbeats;
+    };
+    for (const auto& [epoch, count] : executor.held)
+      if (holds(epoch)) placements += count;
+    if (placements > window_)
+      verdict_.broken("credit",
+                      number(placements) + " placements at an executor that granted " + number(window_));
+    return;
+  }
+  if (const auto beat = as<messages::Heartbeat>(packet)) {
+    const auto epoch = epochs_.find(actor_id(beat->executor));
+    if (epoch == epochs_.end() || epoch->second != beat->epoch) return;
+    for (const std::uint64_t named : beat->leases) {
+      const auto lease = leases_.find(named);
+      if (lease == leases_.end() || lease->second.holder != epoch->first) continue;
+      if (world_.now() - lease->second.renewed > patience_) lease->second.ended = true;
+      lease->second.renewed = world_.now();
+    }
+  } else if (const auto joined = as<messages::ExecutorJoined>(packet)) {
+    const ActorId holder = actor_id(joined->name);
+    const auto known = epochs_.find(holder);
+    if (known != epochs_.end() && known->second == joined->epoch) return;
+    epochs_[holder] = joined->epoch;
+    for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == holder;
+  } else if (const auto left = as<messages::ExecutorLeft>(packet)) {
+    for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == actor_id(left->executor);
+    epochs_.erase(actor_id(left->executor));
+  } else if (const auto proposal = as<PlacementProposed>(packet)) {
+    proposed_ += proposal->count;
+  } else if (packet.envelope.type == PlacementMeasured::kType && counters() != nullptr) {
+    reported_before_ = counters()->reported;
+  }
+}
+
+void LeaseChecker::on_delivered(const Packet& packet) {
+  if (packet.envelope.to != kDispatcherId || counters() == nullptr) return;
+  const actors::Dispatcher::Counters& now = *counters();
+  // What is refused (an episode that is known) was never taken in.
+  if (now.proposed > proposed_ || now.reported > now.proposed)
+    verdict_.broken("conservation (G20)", number(now.reported) + " reported of " + number(now.proposed) +
+                                              " taken in of " + number(proposed_) + " proposed");
+  const auto measured = as<PlacementMeasured>(packet);
+  if (!measured || !reported_before_) return;
+  const std::uint64_t more = now.reported - *std::exchange(reported_before_, std::nullopt);
+  const auto found = leases_.find(measured->lease_epoch);
+  const std::string what = "the result of lease " + number(measured->lease_epoch) + " (placement " +
+                           number(measured->placement_id) + ")";
+  if (more == 0) {
+    ++fenced_;
+    return;
+  }
+  if (found == leases_.end())
+    return verdict_.broken("fencing (G7)", what + " counts; there is no such lease");
+  Lease& lease = found->second;
+  if (more != lease.count || lease.placement_id != measured->placement_id)
+    verdict_.broken("conservation (G20)",
+                    what + " counts for " + number(more) + " of " + number(lease.count));
+  if (lease.ended || world_.now() - lease.renewed > patience_)
+    verdict_.broken("fencing (G7)", what + " counts after the lease has ended");
+  if (!counted_.emplace(lease.placement_id, lease.count).second)
+    verdict_.broken("exactly once (G2)", what + " counts a second time");
+  lease.ended = true;
+}
+
+void LeaseChecker::on_actor(const std::string& name, Event event) {
+  if (event != Event::kStarted) return;
+  executors_.erase(actor_id(name));
+  if (actor_id(name) != kDispatcherId) return;
+  leases_.clear();
+  epochs_.clear();
+  proposed_ = 0;
+}
+
+void HistoryChecker::on_sent(const Packet& packet) {
+  const bool from_dispatcher = packet.envelope.from == kDispatcherId;
+  if (const auto proposal = as<PlacementProposed>(packet); proposal && !from_dispatcher) {
+    const auto placements = *messages::section_of(packet.bulk.bytes(), proposal->placements);
+    messages::Bytes bytes(placements.begin(), placements.end());
+    const auto [known, added] = proposed_.emplace(proposal->episode, bytes);
+    if (!added && known->second != bytes && swarm_.ordered)
+      verdict_.broken("reproducible (G11)", "episode " + number(proposal->episode) + " drawn again differs");
+    known->second = std::move(bytes);
+  } else if (const auto measured = as<PlacementMeasured>(packet)) {
+    for (std::uint32_t i = 0; i < measured->count && i < measured->step_time_s.size(); ++i)
+      measured_[measured->placement_id + i].insert(measured->step_time_s[i]);
+  } else if (const auto committed = as<messages::MeasurementCommitted>(packet)) {
+    const auto [known, added] = acknowledged_.emplace(committed->seq, committed->measured);
+    if (!added && known->second.episode != committed->measured.episode)
+      verdict_.broken("log == history", "number " + number(committed->seq) + " stands for two episodes");
+  } else if (packet.envelope.from == kLearnerId && packet.envelope.to == actor_id(actors::kRecorder)) {
+    const auto applied = as<messages::UpdateApplied>(packet);
+    if (!applied) return;
+    for (const std::uint64_t episode : applied->episodes) {
+      if (std::find(consumed_.begin(), consumed_.end(), episode) != consumed_.end())
+        verdict_.broken("exactly once (G2)", "episode " + number(episode) + " is learned from twice");
+      consumed_.push_back(episode);
+    }
+  }
+}
+
+void HistoryChecker::check(record::RunDb& db) {
+  const auto verified = db.verify();
+  if (!verified) verdict_.broken("log == history", verified.error().context);
+  const auto episodes = db.episodes(1, 1'000'000);
+  const auto measurements = db.measurements(1, 1'000'000);
+  const auto updates = db.updates();
+  if (!episodes || !measurements || !updates)
+    return verdict_.broken("log == history", "the database cannot be read");
+  std::map<std::uint64_t, const record::EpisodeRow*> rows;
+  for (const record::EpisodeRow& row : *episodes) {
+    rows[row.episode] = &row;
+    const auto proposal = proposed_.find(row.episode);
+    if (proposal == proposed_.end() || proposal->second != row.placements)
+      verdict_.broken("log == history", "episode " + number(row.episode) + " was proposed otherwise");
+  }
+  for (const auto& [seq, episode] : acknowledged_)
+    if (!rows.contains(episode.episode) || rows.at(episode.episode)->seq != seq)
+      verdict_.broken("durable (G1)", "episode " + number(episode.episode) + " was acknowledged and is gone");
+  if (rows.size() != swarm_.episodes || proposed_.size() != swarm_.episodes)
+    verdict_.broken("conservation (G20)", number(rows.size()) + " episodes recorded of " +
+                                              number(proposed_.size()) + " proposed of " +
+                                              number(swarm_.episodes) + " asked for");
+  std::set<std::uint64_t> placements;
+  for (const record::MeasurementRow& row : *measurements) {
+    if (!placements.insert(row.placement_id).second)
+      verdict_.broken("exactly once (G2)", "placement " + number(row.placement_id) + " is recorded twice");
+    if (!measured_[row.placement_id].contains(row.step_time_s))
+      verdict_.broken("log == history", "placement " + number(row.placement_id) + " was never measured so");
+  }
+  if (placements.size() != std::uint64_t{swarm_.episodes} * swarm_.placements)
+    verdict_.broken("conservation (G20)", number(placements.size()) + " placements recorded");
+  std::vector<std::uint64_t> learned;
+  for (const record::UpdateRow& row : *updates)
+    learned.insert(learned.end(), row.episodes.begin(), row.episodes.end());
+  if (learned != consumed_)
+    verdict_.broken("log == history", "the recorded updates are not those that the learner made");
+  if (std::set<std::uint64_t>(learned.begin(), learned.end()).size() != rows.size())
+    verdict_.broken("exactly once (G2)", number(learned.size()) + " episodes learned from of " +
+                                             number(rows.size()) + " recorded");
+  if (swarm_.ordered && !std::is_sorted(learned.begin(), learned.end()))
+    verdict_.broken("reproducible (G11)", "episodes are learned from out of order");
+}
+
+}  // namespace emplace::sim_test

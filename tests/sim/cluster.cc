@@ -1,0 +1,401 @@
+#include "tests/sim/cluster.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "actors/baseline_tracker.h"
+#include "actors/executor_actor.h"
+#include "actors/learner.h"
+#include "actors/recorder.h"
+#include "actors/sampler.h"
+#include "base/hash.h"
+#include "executor/simulator.h"
+#include "policy/placers/hierarchical.h"
+#include "tests/sim/disk.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::sim_test {
+namespace {
+
+using actors::TaskPtr;
+using runtime::sim::kHead;
+using runtime::sim::NodeId;
+using std::chrono::milliseconds;
+
+/// Small graphs, each made once.
+const TaskPtr& task(std::size_t which) {
+  static const std::array<TaskPtr, 4> tasks = [] {
+    std::array<TaskPtr, 4> made;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      Rng rng{i, Purpose::kTest};
+      OpGraph graph = testing::random_graph(rng, static_cast<std::uint32_t>(6 + 4 * i));
+      // The last one has machines so small that some placements do not fit.
+      DeviceSet devices = testing::sample_devices(2 + i % 2, false, i == 3 ? 64 : 1 << 30);
+      Constraints constraints = *Constraints::make(graph, devices);
+      made[i] = actors::make_task(
+          {std::move(graph), std::move(devices), std::move(constraints), "graph" + std::to_string(i)},
+          "simulated");
+    }
+    return made;
+  }();
+  return tasks.at(which);
+}
+
+/// Nobody looks at the progress here.
+class View final : public runtime::Actor {
+ public:
+  void on_message(runtime::Context&, const runtime::Incoming&) override {}
+};
+
+/// Everything that happens, one line each.
+class Tracer final : public runtime::sim::Observer {
+ public:
+  Tracer(const World& world, Trace trace) : world_{world}, trace_{std::move(trace)} {}
+  void name(const std::string& actor) { names_[runtime::actor_id(actor)] = actor; }
+  void on_sent(const Packet& packet) override { line("sent     ", packet); }
+  void on_refused(const Packet& packet) override { line("refused  ", packet); }
+  void on_delivering(const Packet& packet) override { line("delivered", packet); }
+  void on_actor(const std::string& actor, Event event) override { line(word(event), actor); }
+  void on_node(const std::string& node, Event event) override { line(word(event), "node " + node); }
+  void on_note(std::string_view what) override { line("note     ", std::string{what}); }
+
+ private:
+  static const char* word(Event event) {
+    constexpr std::array kWords{"started  ", "threw    ", "crashed  ", "paused   ", "resumed  "};
+    return kWords.at(static_cast<std::size_t>(event));
+  }
+  void line(const char* what, const std::string& text) {
+    std::array<char, 40> head;
+    std::snprintf(head.data(), head.size(), "%14.6f s  ",
+                  std::chrono::duration<double>(world_.now()).count());
+    trace_(head.data() + std::string{what} + "  " + text);
+  }
+  void line(const char* what, const Packet& packet) {
+    line(what, "#" + std::to_string(packet.number) + " " + messages::type_name(packet.envelope.type) + "  " +
+                   names_[packet.envelope.from] + " -> " + names_[packet.envelope.to] + details(packet));
+  }
+  static std::string details(const Packet& packet) {
+    if (const auto lease = messages::decode_body<messages::PlacementProposed>(packet.body);
+        lease && packet.envelope.type == messages::PlacementProposed::kType)
+      return "  episode " + std::to_string(lease->episode) + " placement " +
+             std::to_string(lease->placement_id) + " lease " + std::to_string(lease->lease_epoch);
+    if (const auto measured = messages::decode_body<messages::PlacementMeasured>(packet.body);
+        measured && packet.envelope.type == messages::PlacementMeasured::kType)
+      return "  lease " + std::to_string(measured->lease_epoch);
+    if (const auto beat = messages::decode_body<messages::Heartbeat>(packet.body);
+        beat && packet.envelope.type == messages::Heartbeat::kType) {
+      std::string held = "  holds";
+      for (const std::uint64_t lease : beat->leases) held += " " + std::to_string(lease);
+      return held;
+    }
+    return "";
+  }
+  const World& world_;
+  Trace trace_;
+  std::map<ActorId, std::string> names_;
+};
+
+/// The files that die with a process.
+class DiskKeeper final : public runtime::sim::Observer {
+ public:
+  DiskKeeper(Disk& disk, std::string node) : disk_{disk}, node_{std::move(node)} {}
+  void on_node(const std::string& node, Event event) override {
+    if (event == Event::kCrashed && node == node_) disk_.crash();
+  }
+
+ private:
+  Disk& disk_;
+  std::string node_;
+};
+
+/// What befalls nodes, one thing after the other, until the safety phase ends.
+class Injector {
+ public:
+  Injector(World& world, const Swarm& swarm, Disk& disk)
+      : world_{world}, swarm_{swarm}, disk_{disk}, rng_{swarm.seed, Purpose::kSimulation, 5} {}
+
+  void add_node(NodeId node) { nodes_.push_back(node); }
+  void add_thrower(Fault fault, ActorId actor) {
+    if (swarm_.has(fault)) throwers_.push_back(actor);
+  }
+  std::uint64_t injected() const { return injected_; }
+
+  void begin() {
+    for (const NodeId node : nodes_) world_.network().set_faults(node, swarm_.link);
+    constexpr std::array kOfNodes{Fault::kCut,       Fault::kPartition, Fault::kOneWay,
+                                  Fault::kClog,      Fault::kPause,     Fault::kCrash,
+                                  Fault::kReplyLost, Fault::kThrow,     Fault::kWallStep};
+    for (const Fault fault : kOfNodes)
+      if (swarm_.has(fault)) choices_.push_back(fault);
+    if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
+    if (swarm_.has(Fault::kDiskFull)) choices_.push_back(Fault::kDiskFull);
+    if (!choices_.empty()) next();
+  }
+
+  /// The end of the safety phase: all is well from now on.
+  void heal() {
+    healed_ = true;
+    disk_.full = false;
+    disk_.sync_fails = 0;
+    for (const NodeId node : nodes_) {
+      world_.network().set_faults(node, {});
+      world_.network().block(node, false, false);
+      world_.network().clog(node, Nanos{0});
+      world_.resume_node(node);
+      world_.restart_node(node);
+    }
+  }
+
+ private:
+  Nanos between(double least_s, double most_s) {
+    return Nanos{static_cast<std::int64_t>((least_s + rng_.uniform_double() * (most_s - least_s)) * 1e9)};
+  }
+  void next() {
+    const double mean_s = std::chrono::duration<double>(swarm_.between_faults).count();
+    const double wait_s = -std::log(1 - rng_.uniform_double()) * mean_s;
+    world_.at(world_.now() + Nanos{static_cast<std::int64_t>(wait_s * 1e9)}, [this] {
+      if (healed_) return;
+      inject(choices_[rng_.below(static_cast<std::uint32_t>(choices_.size()))],
+             nodes_[rng_.below(static_cast<std::uint32_t>(nodes_.size()))]);
+      next();
+    });
+  }
+  /// Undone after a while, unless the safety phase has ended meanwhile.
+  void later(Nanos wait, std::function<void()> undo) {
+    world_.at(world_.now() + wait, [this, undo = std::move(undo)] {
+      if (!healed_) undo();
+    });
+  }
+  void inject(Fault fault, NodeId node) {
+    ++injected_;
+    auto& network = world_.network();
+    switch (fault) {
+      case Fault::kCut:
+        return network.cut(node);
+      case Fault::kPartition:
+      case Fault::kOneWay: {
+        const bool to_head = fault == Fault::kPartition || rng_.below(2) == 0;
+        network.block(node, to_head, fault == Fault::kPartition || !to_head);
+        world_.note("partition of " + world_.node_name(node));
+        return later(between(0.1, 10), [&network, node] { network.block(node, false, false); });
+      }
+      case Fault::kClog:
+        world_.note("clogged: " + world_.node_name(node));
+        return network.clog(node, world_.now() + between(0.1, 3));
+      case Fault::kPause:
+        world_.pause_node(node);
+        return later(between(0.05, 8), [this, node] { world_.resume_node(node); });
+      case Fault::kCrash:
+        world_.crash_node(node);
+        return later(between(0.01, 5), [this, node] { world_.restart_node(node); });
+      case Fault::kReplyLost:
+        return world_.crash_before_reply(node, between(0.01, 5));
+      case Fault::kThrow: {
+        const auto actors = world_.actors_on(node);
+        return world_.throw_in(
+            runtime::actor_id(actors[rng_.below(static_cast<std::uint32_t>(actors.size()))]));
+      }
+      case Fault::kWallStep:
+        return world_.step_wall(rng_.below(2) == 0 ? kHead : node, between(-86'400, 86'400));
+      case Fault::kRecorderThrows:
+        return world_.throw_in(throwers_[rng_.below(static_cast<std::uint32_t>(throwers_.size()))]);
+      case Fault::kDiskFull:
+        disk_.full = true;
+        return later(between(0.1, 5), [this] { disk_.full = false; });
+      default:
+        return;
+    }
+  }
+
+  World& world_;
+  const Swarm& swarm_;
+  Disk& disk_;
+  Rng rng_;
+  std::vector<NodeId> nodes_;
+  std::vector<ActorId> throwers_;
+  std::vector<Fault> choices_;
+  bool healed_ = false;
+  std::uint64_t injected_ = 0;
+};
+
+policy::HierarchicalOptions placer_options(const Swarm& swarm) {
+  policy::HierarchicalOptions options;
+  options.groups = 3;
+  options.type_embedding = 2;
+  options.hidden = 4;
+  options.grouper_hidden = 4;
+  options.placements = swarm.placements;
+  options.features = {.vocabulary = 4, .outputs = 1, .dims = 1, .neighbours = 2};
+  return options;
+}
+
+/// An empty run's database, made once; what it is on disk.
+void begin_database(Disk& disk, const std::string& directory) {
+  static std::shared_ptr<const Disk::Image> empty;
+  if (!empty) {
+    std::filesystem::remove(std::filesystem::path{directory} / "run.db");
+    EMPLACE_CHECK(record::RunDb::create(directory, {}).ok(), "the database can be made");
+    empty = disk.image();
+    // The run database asks the file system whether there is one.
+    EMPLACE_CHECK(write_file(std::filesystem::path{directory} / "run.db", std::string_view{}).ok(),
+                  "the folder can be written");
+  }
+  disk.load(*empty);
+}
+
+}  // namespace
+
+Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trace) {
+  Disk disk{swarm.seed};
+  begin_database(disk, directory);
+  Verdict verdict;
+  Outcome outcome;
+  HistoryChecker history{swarm, verdict};
+  const TaskPtr& problem = task(swarm.graph);
+  {
+    World world{{.seed = swarm.seed,
+                 .shuffle = swarm.shuffle,
+                 .restarts_per_minute = 1'000,
+                 .keep_log = false,
+                 .local_delay = swarm.local_delay,
+                 .handler_delay = swarm.has(Fault::kSlowHandlers) ? Nanos{milliseconds{5}} : Nanos{0}}};
+    Tracer tracer{world, trace};
+    if (trace) world.observe(&tracer);
+    OrderChecker order{verdict};
+    LeaseChecker leases{world, swarm, verdict};
+    for (runtime::sim::Observer* observer :
+         std::initializer_list<runtime::sim::Observer*>{&order, &leases, &history})
+      world.observe(observer);
+    runtime::sim::NetworkOptions network;
+    network.queue = swarm.queue;
+    network.checksum = !swarm.has(Fault::kRawFlip);
+    world.network().configure(network);
+    Injector injector{world, swarm, disk};
+    Rng slow{swarm.seed, Purpose::kSimulation, 6};
+    if (swarm.has(Fault::kSlowDisk)) disk.on_sync = [&] { world.occupy(Nanos{slow.below(50'000'000)}); };
+    if (swarm.has(Fault::kDiskFails)) disk.sync_fails = 0.05;
+
+    const auto place = [&](Fault apart, const std::string& name) {
+      if (!swarm.has(apart)) return kHead;
+      const NodeId node = world.add_node("node of " + name);
+      injector.add_node(node);
+      return node;
+    };
+    const auto spawn = [&](NodeId node, const std::string& name, runtime::ActorFactory factory) {
+      tracer.name(name);
+      return world.spawn_on(node, name, std::move(factory));
+    };
+    const actors::PlacerFactory placer = [&]() -> std::unique_ptr<policy::Placer> {
+      const actors::TaskGraph& one = problem->graphs[0];
+      return *policy::HierarchicalPlanner::make(one.graph, one.devices, one.constraints,
+                                                placer_options(swarm), {}, swarm.seed);
+    };
+
+    actors::DispatcherOptions dispatcher;
+    dispatcher.episodes = swarm.episodes;
+    dispatcher.placements_per_lease = swarm.placements_per_lease;
+    dispatcher.window = swarm.window;
+    dispatcher.drain = std::chrono::hours{1};  // An end that is not drained is no end.
+    for (std::uint32_t c = 0; c < swarm.samplers; ++c) dispatcher.samplers.push_back(actors::sampler_name(c));
+    spawn(kHead, actors::kView, [] { return std::make_unique<View>(); });
+    injector.add_thrower(Fault::kDispatcherThrows, spawn(kHead, actors::kDispatcher, [&, dispatcher] {
+                           return std::make_unique<actors::Dispatcher>(problem, dispatcher);
+                         }));
+    actors::TrackerOptions tracker;
+    tracker.ordered = swarm.ordered;
+    injector.add_thrower(Fault::kTrackerThrows,
+                         spawn(place(Fault::kTrackerApart, actors::kTracker), actors::kTracker,
+                               [tracker] { return std::make_unique<actors::BaselineTracker>(tracker); }));
+    const NodeId recorders = place(Fault::kRecorderApart, actors::kRecorder);
+    DiskKeeper keeper{disk, world.node_name(recorders)};
+    world.observe(&keeper);
+    injector.add_thrower(
+        Fault::kRecorderThrows, spawn(recorders, actors::kRecorder, [directory] {
+          return std::make_unique<actors::Recorder>(
+              actors::RecorderOptions{},
+              actors::RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+              actors::BestHandler{
+                  [](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
+        }));
+    actors::LearnerOptions learner;
+    learner.batch_episodes = swarm.batch;
+    learner.ordered = swarm.ordered;
+    learner.checkpoint_every = 5;
+    learner.samplers = dispatcher.samplers;
+    injector.add_thrower(
+        Fault::kLearnerThrows,
+        spawn(place(Fault::kLearnerApart, actors::kLearner), actors::kLearner,
+              [learner, placer] { return std::make_unique<actors::Learner>(learner, placer); }));
+    actors::ExecutorOptions executor;
+    executor.window = swarm.window;
+    executor.delay = swarm.executor_delay;
+    executor.delay_spread = swarm.delay_spread;
+    std::vector<NodeId> nodes;
+    for (std::uint32_t n = 0; n < swarm.executor_nodes; ++n) {
+      nodes.push_back(world.add_node("executors " + std::to_string(n)));
+      injector.add_node(nodes.back());
+    }
+    for (std::uint32_t e = 0; e < swarm.executors; ++e)
+      spawn(nodes[e % nodes.size()], actors::executor_name(e), [&, executor] {
+        return std::make_unique<actors::ExecutorActor>(
+            problem, executor, actors::ExecutorFactory{[](const actors::TaskGraph& of) {
+              return std::make_unique<Simulator>(of.graph, of.devices);
+            }});
+      });
+    for (std::uint32_t c = 0; c < swarm.samplers; ++c) {
+      actors::SamplerOptions sampler;
+      sampler.controller = c;
+      sampler.controllers = swarm.samplers;
+      sampler.max_outstanding = swarm.max_outstanding;
+      sampler.episodes = swarm.episodes;
+      sampler.batch = swarm.ordered ? swarm.batch : 0;
+      const std::string name = actors::sampler_name(c);
+      injector.add_thrower(Fault::kSamplerThrows,
+                           spawn(place(Fault::kSamplersApart, name), name, [&, sampler, placer] {
+                             return std::make_unique<actors::Sampler>(problem, sampler, placer);
+                           }));
+    }
+
+    const auto over = [&] { return world.stopped() || verdict.first(); };
+    injector.begin();
+    world.advance(swarm.safety, over);
+    injector.heal();
+    world.note("healed");
+    if (!over()) world.advance(swarm.liveness, over);
+    if (!world.stopped())
+      verdict.broken("liveness", "not at its end " + std::to_string(swarm.liveness.count() / 1'000'000'000) +
+                                     " s after the last fault: " + std::to_string(history.proposed()) +
+                                     " episodes proposed, " + std::to_string(history.acknowledged()) +
+                                     " acknowledged, " + std::to_string(history.consumed()) +
+                                     " learned from, of " + std::to_string(swarm.episodes));
+    if (world.stopped() && !world.stopped()->empty()) verdict.broken("a clean end (G9)", *world.stopped());
+    for (int word = 0; word < 2 && !verdict.first(); ++word) {  // The recorder's own is the last.
+      world.stop();
+      world.advance(std::chrono::seconds{1});
+    }
+    outcome.simulated = world.now();
+    outcome.steps = world.steps();
+    outcome.digest = world.digest();
+    outcome.faults = injector.injected();
+    outcome.fenced = leases.fenced();
+    outcome.network = world.network().counters();
+  }
+  if (!verdict.first()) {
+    auto db = record::RunDb::open(directory, false);
+    if (!db) {
+      verdict.broken("log == history", db.error().context);
+    } else {
+      history.check(**db);
+      const auto updates = (*db)->updates();
+      if (updates && !updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
+    }
+  }
+  outcome.digest = hash64(std::as_bytes(std::span{outcome.parameters_sha256}), outcome.digest);
+  outcome.broken = verdict.first();
+  return outcome;
+}
+
+}  // namespace emplace::sim_test

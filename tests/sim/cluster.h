@@ -1,0 +1,32 @@
+#pragma once
+// A whole run in a simulated world: every real actor, a real policy, the real simulator of placements and the
+// real run database on a simulated disk, befallen by what a swarm has drawn.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tests/sim/checkers.h"
+#include "tests/sim/swarm.h"
+
+namespace emplace::sim_test {
+
+struct Outcome {
+  std::optional<std::string> broken;  ///< The first promise that did not hold.
+  std::uint64_t digest = 0;           ///< Of every delivery and of what was learned.
+  std::string parameters_sha256;
+  Nanos simulated{0};
+  std::uint64_t steps = 0;
+  std::uint64_t faults = 0;
+  std::uint64_t fenced = 0;
+  runtime::sim::NetworkCounters network;
+};
+
+/// One line of a trace.
+using Trace = std::function<void(const std::string& line)>;
+
+/// Plays one history to its end. `directory`: an empty folder for what SQLite does not write.
+Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trace = nullptr);
+
+}  // namespace emplace::sim_test

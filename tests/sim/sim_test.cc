@@ -1,0 +1,185 @@
+// Goal: whatever befalls a run, it keeps its promises and comes to its end.  Method: thousands of histories,
+// each decided by one seed; checkers that watch every message; a sample of them played twice.
+//
+//   sim_test [--seeds N] [--first S] [--with FAULT]… [--without FAULT]…     N histories from seed S on
+//   sim_test --seed S …                                                      one, with every event
+// EMPLACE_SIM_SEEDS=N in the environment is --seeds N, for hours of it. Seeds that failed once stand in
+// tests/sim/seeds and are played first.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mark.h"
+#include "tests/sim/cluster.h"
+
+namespace emplace::sim_test {
+namespace {
+
+struct Arguments {
+  std::uint64_t first = 1, seeds = 2'000;
+  std::optional<std::uint64_t> only;
+  std::set<Fault> with, without;
+  std::string faults;  // As they were written.
+};
+
+[[noreturn]] void usage(const std::string& why) {
+  std::fprintf(
+      stderr,
+      "error: %s; sim_test [--seeds N] [--first S] [--seed S] [--with FAULT] [--without FAULT]; faults:\n",
+      why.c_str());
+  for (const FaultFact& fact : all_faults()) std::fprintf(stderr, "  %s\n", fact.name);
+  std::exit(2);
+}
+
+Arguments parse(const std::vector<std::string>& words) {
+  Arguments arguments;
+  if (const char* seeds = std::getenv("EMPLACE_SIM_SEEDS"))
+    arguments.seeds = std::strtoull(seeds, nullptr, 10);
+  for (std::size_t i = 0; i + 1 < words.size() + 1 && i < words.size(); i += 2) {
+    if (i + 1 == words.size()) usage(words[i] + " needs a value");
+    const std::string& value = words[i + 1];
+    if (words[i] == "--seeds") {
+      arguments.seeds = std::stoull(value);
+    } else if (words[i] == "--first") {
+      arguments.first = std::stoull(value);
+    } else if (words[i] == "--seed") {
+      arguments.only = std::stoull(value);
+    } else if (words[i] == "--with" || words[i] == "--without") {
+      const auto fault = parse_fault(value);
+      if (!fault) usage("no fault is called " + value);
+      (words[i] == "--with" ? arguments.with : arguments.without).insert(*fault);
+      arguments.faults += " " + words[i] + " " + value;
+    } else {
+      usage("unknown " + words[i]);
+    }
+  }
+  return arguments;
+}
+
+/// Memory where there is some, so that nothing waits for a real disk.
+std::string scratch() {
+  std::error_code none;
+  const std::filesystem::path memory{"/dev/shm"};
+  const auto base =
+      std::filesystem::is_directory(memory, none) ? memory : std::filesystem::temp_directory_path();
+  return (base / ("emplace-sim-" + std::to_string(::getpid()))).string();
+}
+
+/// Of each file: lines of a seed and the faults it needs, `#` begins a remark.
+std::vector<std::vector<std::string>> kept_seeds() {
+  std::vector<std::vector<std::string>> kept;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator{EMPLACE_SOURCE_DIR "/tests/sim/seeds"})
+    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) {
+    std::ifstream lines{file};
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words{line.substr(0, line.find('#'))};
+      std::vector<std::string> arguments{"--seed"};
+      for (std::string word; words >> word;) arguments.push_back(word);
+      if (arguments.size() > 1) kept.push_back(std::move(arguments));
+    }
+  }
+  return kept;
+}
+
+struct Totals {
+  std::uint64_t played = 0, failed = 0, again = 0, steps = 0, faults = 0, fenced = 0;
+  double simulated_s = 0;
+};
+
+void play_one(std::uint64_t seed, const Arguments& arguments, const std::string& directory, Totals& totals) {
+  const Swarm swarm = draw_swarm(seed, arguments.with, arguments.without);
+  const Outcome outcome = play(swarm, directory);
+  ++totals.played;
+  totals.steps += outcome.steps;
+  totals.faults += outcome.faults;
+  totals.fenced += outcome.fenced;
+  totals.simulated_s += std::chrono::duration<double>(outcome.simulated).count();
+  std::optional<std::string> broken = outcome.broken;
+  if (!broken && seed % 50 == 0) {
+    ++totals.again;
+    const Outcome again = play(swarm, directory);
+    if (again.digest != outcome.digest || again.steps != outcome.steps)
+      broken = "reproducible (G11): the same seed gives another history";
+  }
+  if (!broken) return;
+  ++totals.failed;
+  std::printf("FAILED  seed %llu: %s\n  %s\n  again, with every event: sim_test --seed %llu%s\n",
+              static_cast<unsigned long long>(seed), broken->c_str(), swarm.describe().c_str(),
+              static_cast<unsigned long long>(seed), arguments.faults.c_str());
+  std::fflush(stdout);
+}
+
+int show(std::uint64_t seed, const Arguments& arguments, const std::string& directory) {
+  const Swarm swarm = draw_swarm(seed, arguments.with, arguments.without);
+  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), swarm.describe().c_str());
+  const Outcome outcome = play(swarm, directory, [](const std::string& line) { std::puts(line.c_str()); });
+  std::printf("%s after %.3f simulated s, %llu steps, digest %016llx\n",
+              outcome.broken ? outcome.broken->c_str() : "every promise was kept",
+              std::chrono::duration<double>(outcome.simulated).count(),
+              static_cast<unsigned long long>(outcome.steps),
+              static_cast<unsigned long long>(outcome.digest));
+  return outcome.broken ? 1 : 0;
+}
+
+/// [s] of this process on a core.
+double cpu_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+int swarm(const Arguments& arguments, const std::string& directory) {
+  const SystemClock clock;
+  const Nanos began = clock.now();
+  const double cpu_began = cpu_seconds();
+  Totals totals;
+  for (const auto& words : kept_seeds()) {
+    const Arguments kept = parse(words);
+    play_one(*kept.only, kept, directory, totals);
+  }
+  for (std::uint64_t i = 0; i < arguments.seeds; ++i)
+    play_one(arguments.first + i, arguments, directory, totals);
+  const double wall_s = std::chrono::duration<double>(clock.now() - began).count();
+  const double cpu_s = cpu_seconds() - cpu_began;
+  const auto per = [&](double what, double s) { return s > 0 ? what / s : 0; };
+  std::printf(
+      "%llu histories (%llu of them twice), %llu failed: %.0f seeds/s (%.0f per core second), %.1f simulated "
+      "h per wall h "
+      "(%.1f per core h), %.2f simulated h in %.1f s; %llu node faults, %llu results that did not count, "
+      "%.1f million steps\n",
+      static_cast<unsigned long long>(totals.played), static_cast<unsigned long long>(totals.again),
+      static_cast<unsigned long long>(totals.failed), per(static_cast<double>(totals.played), wall_s),
+      per(static_cast<double>(totals.played), cpu_s), per(totals.simulated_s, wall_s),
+      per(totals.simulated_s, cpu_s), totals.simulated_s / 3600, wall_s,
+      static_cast<unsigned long long>(totals.faults), static_cast<unsigned long long>(totals.fenced),
+      static_cast<double>(totals.steps) * 1e-6);
+  return totals.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace emplace::sim_test
+
+int main(int argc, char** argv) {
+  using namespace emplace::sim_test;
+  const Arguments arguments = parse({argv + 1, argv + argc});
+  const std::string directory = scratch();
+  std::filesystem::create_directories(directory);
+  const int status =
+      arguments.only ? show(*arguments.only, arguments, directory) : swarm(arguments, directory);
+  std::filesystem::remove_all(directory);
+  return status;
+}

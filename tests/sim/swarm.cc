@@ -1,0 +1,123 @@
+#include "tests/sim/swarm.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/rng.h"
+
+namespace emplace::sim_test {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::array kFaults{
+    FaultFact{Fault::kLose, "lose", true, ""},
+    FaultFact{Fault::kDuplicate, "duplicate", true, ""},
+    FaultFact{Fault::kReorder, "reorder", true, ""},
+    FaultFact{Fault::kStraggle, "straggle", true, ""},
+    FaultFact{Fault::kFlip, "flip", true, ""},
+    FaultFact{Fault::kCut, "cut", true, ""},
+    FaultFact{Fault::kPartition, "partition", true, ""},
+    FaultFact{Fault::kOneWay, "one-way", true, ""},
+    FaultFact{Fault::kClog, "clog", true, ""},
+    FaultFact{Fault::kPause, "pause", true, ""},
+    FaultFact{Fault::kCrash, "crash", true, ""},
+    FaultFact{Fault::kReplyLost, "reply-lost", true, ""},
+    FaultFact{Fault::kThrow, "throw", false,
+              "a lease for the life before makes an executor think that it has joined"},
+    FaultFact{Fault::kSlowDisk, "slow-disk", true, ""},
+    FaultFact{Fault::kWallStep, "wall-step", true, ""},
+    FaultFact{Fault::kSlowHandlers, "slow-handlers", true, ""},
+    FaultFact{Fault::kSmallQueues, "small-queues", true, ""},
+    FaultFact{Fault::kSamplersApart, "samplers-apart", false, ""},
+    FaultFact{Fault::kLearnerApart, "learner-apart", false, ""},
+    FaultFact{Fault::kTrackerApart, "tracker-apart", false, ""},
+    FaultFact{Fault::kRecorderApart, "recorder-apart", false, ""},
+    FaultFact{Fault::kSamplerThrows, "sampler-throws", false, ""},
+    FaultFact{Fault::kLearnerThrows, "learner-throws", false, ""},
+    FaultFact{Fault::kTrackerThrows, "tracker-throws", false, ""},
+    FaultFact{Fault::kRecorderThrows, "recorder-throws", false, ""},
+    FaultFact{Fault::kDispatcherThrows, "dispatcher-throws", false, ""},
+    FaultFact{Fault::kDiskFull, "disk-full", false, ""},
+    FaultFact{Fault::kDiskFails, "disk-fails", false, ""},
+    FaultFact{Fault::kRawFlip, "raw-flip", false, ""},
+};
+
+}  // namespace
+
+std::span<const FaultFact> all_faults() { return kFaults; }
+
+std::optional<Fault> parse_fault(std::string_view name) {
+  const auto found =
+      std::find_if(kFaults.begin(), kFaults.end(), [&](const FaultFact& fact) { return name == fact.name; });
+  return found == kFaults.end() ? std::nullopt : std::optional{found->fault};
+}
+
+Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set<Fault>& without) {
+  Rng rng{seed, Purpose::kSimulation, 4};
+  const auto up_to = [&](std::uint32_t least, std::uint32_t most) {
+    return least + rng.below(most - least + 1);
+  };
+  // Small numbers as often as large ones.
+  const auto log_between = [&](double least, double most) {
+    return least * std::pow(most / least, rng.uniform_double());
+  };
+  const auto nanos = [](double s) { return Nanos{static_cast<std::int64_t>(s * 1e9)}; };
+
+  Swarm swarm;
+  swarm.seed = seed;
+  const double share = rng.uniform_double();  // Of the faults: from a quiet history to one with everything.
+  for (const FaultFact& fact : kFaults) {
+    const bool drawn = rng.uniform_double() < share;
+    if (with.contains(fact.fault) || (drawn && fact.survived && !without.contains(fact.fault)))
+      swarm.faults.insert(fact.fault);
+  }
+  swarm.executors = up_to(1, 4);
+  swarm.executor_nodes = up_to(1, swarm.executors);
+  swarm.samplers = up_to(1, 3);
+  swarm.batch = up_to(1, 3);
+  swarm.episodes = swarm.batch * up_to(4, 10);
+  swarm.placements = up_to(1, 3);
+  swarm.placements_per_lease = up_to(1, 3);
+  swarm.window = std::max(swarm.placements_per_lease, up_to(1, 8));
+  swarm.max_outstanding = std::max(up_to(1, 6), swarm.batch);
+  swarm.graph = up_to(0, 3);
+  swarm.ordered = rng.below(2) == 0;
+  swarm.shuffle = rng.below(4) != 0;
+  swarm.executor_delay = nanos(rng.below(4) == 0 ? 0 : log_between(0.001, 0.5));
+  swarm.delay_spread = log_between(1, 16);
+  swarm.local_delay = microseconds{up_to(1, 500)};
+  swarm.link.delay_least = nanos(log_between(20e-6, 5e-3));
+  swarm.link.delay_most = swarm.link.delay_least + nanos(log_between(20e-6, 50e-3));
+  const auto rate = [&](Fault fault, double most) {
+    const double drawn = log_between(0.002, most);
+    return swarm.has(fault) ? drawn : 0;
+  };
+  swarm.link.lose = rate(Fault::kLose, 0.3);
+  swarm.link.duplicate = rate(Fault::kDuplicate, 0.5);
+  swarm.link.reorder = rate(Fault::kReorder, 0.2);
+  swarm.link.straggle = rate(Fault::kStraggle, 0.05);
+  swarm.link.flip = std::max(rate(Fault::kFlip, 0.02), rate(Fault::kRawFlip, 0.02));
+  if (swarm.has(Fault::kSmallQueues)) swarm.queue = up_to(4, 16);
+  swarm.between_faults = nanos(log_between(0.2, 10));
+  swarm.safety = nanos(log_between(2, 60));
+  const double work_s = std::chrono::duration<double>(swarm.executor_delay).count() *
+                        std::sqrt(swarm.delay_spread) * swarm.episodes * swarm.placements;
+  swarm.liveness = seconds{30} + nanos(work_s);
+  return swarm;
+}
+
+std::string Swarm::describe() const {
+  std::string text = std::to_string(executors) + " executors on " + std::to_string(executor_nodes) +
+                     " nodes, " + std::to_string(samplers) + " samplers, " + std::to_string(episodes) +
+                     " episodes of " + std::to_string(placements) + ", batches of " + std::to_string(batch) +
+                     (ordered ? ", ordered" : "") + "; faults:";
+  for (const FaultFact& fact : kFaults)
+    if (has(fact.fault)) text += std::string{" "} + fact.name;
+  return text;
+}
+
+}  // namespace emplace::sim_test
