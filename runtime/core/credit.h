@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/mark.h"
+
 namespace emplace::runtime {
 
 struct Credit {
@@ -20,17 +22,20 @@ class CreditAccount {
   /// `window`: the most that may ever be in flight.
   explicit CreditAccount(Credit window) : window_{window} {}
 
-  /// The consumer allows this much more.
+  /// The consumer allows this much more; whatever number it says.
   void grant(Credit more) {
-    left_.items = std::clamp<std::int64_t>(left_.items + std::max<std::int64_t>(more.items, 0), 0,
-                                           std::max<std::int64_t>(window_.items - in_flight_.items, 0));
-    left_.bytes = std::clamp<std::int64_t>(left_.bytes + std::max<std::int64_t>(more.bytes, 0), 0,
-                                           std::max<std::int64_t>(window_.bytes - in_flight_.bytes, 0));
+    if (more.items > window_.items - in_flight_.items - left_.items) EMPLACE_MARK("credit.grant_clamped");
+    left_.items = raised(left_.items, more.items, window_.items, in_flight_.items);
+    left_.bytes = raised(left_.bytes, more.bytes, window_.bytes, in_flight_.bytes);
   }
   /// True, and they are in flight, if credit covers them.
   bool take(Credit wanted) {
     const bool alone = in_flight_.items == 0;
-    if (wanted.items > left_.items || (wanted.bytes > left_.bytes && !alone)) return false;
+    if (wanted.items > left_.items || (wanted.bytes > left_.bytes && !alone)) {
+      EMPLACE_MARK("credit.refused");
+      return false;
+    }
+    if (wanted.bytes > left_.bytes) EMPLACE_MARK("credit.larger_than_window");
     left_.items -= wanted.items;
     left_.bytes = std::max<std::int64_t>(left_.bytes - wanted.bytes, 0);
     in_flight_.items += wanted.items;
@@ -49,6 +54,11 @@ class CreditAccount {
   Credit in_flight() const { return in_flight_; }
 
  private:
+  static std::int64_t raised(std::int64_t left, std::int64_t more, std::int64_t window,
+                             std::int64_t in_flight) {
+    return std::clamp<std::int64_t>(left + std::clamp<std::int64_t>(more, 0, window), 0,
+                                    std::max<std::int64_t>(window - in_flight, 0));
+  }
   Credit window_;
   Credit left_;
   Credit in_flight_;

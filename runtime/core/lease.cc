@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/mark.h"
+
 namespace emplace::runtime {
 
 LeaseTable::LeaseTable(LeaseOptions options, std::uint64_t first_epoch)
@@ -12,7 +14,11 @@ std::optional<Lease> LeaseTable::grant(std::uint64_t item, messages::ActorId hol
   Item& entry = items_[item];
   const bool holds_one = std::any_of(entry.open.begin(), entry.open.end(),
                                      [&](std::uint64_t epoch) { return leases_.at(epoch).holder == holder; });
-  if (entry.done || holds_one || entry.open.size() >= options_.open_attempts) return std::nullopt;
+  if (entry.done || holds_one || entry.open.size() >= options_.open_attempts) {
+    EMPLACE_MARK("lease.grant_refused");
+    return std::nullopt;
+  }
+  if (!entry.open.empty()) EMPLACE_MARK("lease.second_attempt");
   const Lease lease{.epoch = next_epoch_++,
                     .item = item,
                     .attempt = ++entry.attempts,
@@ -28,17 +34,24 @@ std::optional<Lease> LeaseTable::grant(std::uint64_t item, messages::ActorId hol
 void LeaseTable::renew(messages::ActorId holder, std::span<const std::uint64_t> epochs, Nanos now) {
   for (const std::uint64_t epoch : epochs) {
     const auto lease = leases_.find(epoch);
+    if (lease == leases_.end()) EMPLACE_MARK("lease.renewed_too_late");
     if (lease != leases_.end() && lease->second.holder == holder) lease->second.renewed = now;
   }
 }
 
 LeaseTable::Commit LeaseTable::commit(std::uint64_t epoch) {
-  if (superseded_.erase(epoch) > 0) return Commit::kDuplicate;
+  if (superseded_.erase(epoch) > 0) {
+    return Commit::kDuplicate;
+  }
   const auto lease = leases_.find(epoch);
-  if (lease == leases_.end()) return Commit::kFenced;
+  if (lease == leases_.end()) {
+    EMPLACE_MARK("lease.fenced_result");
+    return Commit::kFenced;
+  }
   Item& item = items_.at(lease->second.item);
   for (const std::uint64_t other : item.open) {
     if (other == epoch) continue;
+    EMPLACE_MARK("lease.superseded");
     superseded_.emplace(other, lease->second.item);
     item.superseded.push_back(other);
     leases_.erase(other);
@@ -68,11 +81,15 @@ std::vector<Lease> LeaseTable::end_where(Predicate&& ends) {
 
 std::vector<Lease> LeaseTable::expire(Nanos now) {
   const Nanos patience = options_.heartbeat * options_.missed;
-  return end_where([&](const Lease& lease) { return now - lease.renewed > patience; });
+  std::vector<Lease> ended = end_where([&](const Lease& lease) { return now - lease.renewed > patience; });
+  if (!ended.empty()) EMPLACE_MARK("lease.expired");
+  return ended;
 }
 
 std::vector<Lease> LeaseTable::drop(messages::ActorId holder) {
-  return end_where([&](const Lease& lease) { return lease.holder == holder; });
+  std::vector<Lease> ended = end_where([&](const Lease& lease) { return lease.holder == holder; });
+  if (!ended.empty()) EMPLACE_MARK("lease.dropped");
+  return ended;
 }
 
 std::vector<Lease> LeaseTable::overdue(Nanos now) {
@@ -83,12 +100,14 @@ std::vector<Lease> LeaseTable::overdue(Nanos now) {
   }
   std::sort(late.begin(), late.end(), [](const Lease& a, const Lease& b) { return a.epoch < b.epoch; });
   for (const Lease& lease : late) reported_.push_back(lease.epoch);
+  if (!late.empty()) EMPLACE_MARK("lease.overdue");
   return late;
 }
 
 void LeaseTable::forget(std::uint64_t item) {
   const auto entry = items_.find(item);
   if (entry == items_.end() || !entry->second.open.empty()) return;
+  if (!entry->second.superseded.empty()) EMPLACE_MARK("lease.forgotten_with_superseded");
   for (const std::uint64_t epoch : entry->second.superseded) superseded_.erase(epoch);
   items_.erase(entry);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mark.h"
 
 namespace emplace::runtime {
 
@@ -22,8 +23,15 @@ class Session {
 
   /// A life that was replaced never speaks again: kFenced.
   Hello on_hello(std::uint64_t epoch, Nanos now) {
-    if (std::find(past_.begin(), past_.end(), epoch) != past_.end()) return Hello::kFenced;
-    if (open_ && epoch == epoch_) return heard_ = now, Hello::kSame;
+    if (std::find(past_.begin(), past_.end(), epoch) != past_.end()) {
+      EMPLACE_MARK("session.fenced");
+      return Hello::kFenced;
+    }
+    if (open_ && epoch == epoch_) {
+      EMPLACE_MARK("session.same_again");
+      return heard_ = now, Hello::kSame;
+    }
+    if (open_) EMPLACE_MARK("session.replaced");
     end();
     open_ = true;
     epoch_ = epoch;
@@ -37,14 +45,22 @@ class Session {
   Order on_message(std::size_t plane, std::uint64_t seq, Nanos now) {
     heard_ = now;
     missing_ = 0;
-    if (seq < next_[plane]) return Order::kRepeat;
+    if (seq < next_[plane]) {
+      EMPLACE_MARK("session.repeat");
+      return Order::kRepeat;
+    }
     missing_ = seq - next_[plane];
     next_[plane] = seq + 1;
+    if (missing_ > 0) EMPLACE_MARK("session.gap");
     return missing_ == 0 ? Order::kNext : Order::kGap;
   }
   void on_heard(Nanos now) { heard_ = now; }
   /// True once the silence is longer than the patience.
-  bool lost(Nanos now) const { return open_ && now - heard_ > patience_; }
+  bool lost(Nanos now) const {
+    if (!open_ || now - heard_ <= patience_) return false;
+    EMPLACE_MARK("session.lost");
+    return true;
+  }
   /// This life is over; its epoch is fenced from now on.
   void end() {
     if (!open_) return;

@@ -42,6 +42,7 @@ struct Network::Side {
   std::uint64_t noticed = 0;  // Missing messages, or lives in which some may be missing.
   // Of the way from this side to the other.
   bool blocked = false;
+  Nanos open_from{0};
   Nanos clogged_until{0};
   std::vector<std::shared_ptr<Frame>> held;
 };
@@ -86,10 +87,8 @@ void Network::block(NodeId node, bool to_head, bool from_head) {
     from.blocked = blocked;
     if (blocked) continue;
     // TCP sends it all again, after its timer.
-    const Nanos resumed = world_.now() + draw_delay(link.faults) * 10;
-    for (auto& frame : std::exchange(from.held, {}))
-      world_.at_node(node_at(link, 1 - side), resumed,
-                     [this, &link, side = side, frame] { deliver(link, side, frame); });
+    from.open_from = world_.now() + draw_delay(link.faults) * 10;
+    for (auto& frame : std::exchange(from.held, {})) schedule(link, side, frame, from.open_from);
   }
 }
 
@@ -153,9 +152,8 @@ void Network::send(NodeId from, NodeId to, Packet packet) {
              waiting.envelope.to == packet.envelope.to;
     });
     if (older != outbox.end()) {
-      *older = std::move(packet);
+      outbox.erase(older);
       ++counters_.replaced;
-      return;
     }
   }
   if (outbox.size() >= options_.queue) {  // Only where the head passes on what another node said.
@@ -194,10 +192,6 @@ void Network::transmit(Link& link, std::size_t number, Frame sent) {
   const auto chance = [&](double rate) { return rate > 0 && rng_.uniform_double() < rate; };
   Nanos due =
       std::max(world_.now() + draw_delay(faults) * (chance(faults.straggle) ? 100 : 1), side.clogged_until);
-  const auto schedule = [&](Nanos when) {
-    world_.at_node(node_at(link, 1 - number), when,
-                   [this, &link, number, frame] { deliver(link, number, frame); });
-  };
   if (!frame->word && chance(faults.lose)) {
     ++counters_.lost;
     --side.in_flight[frame->plane];
@@ -205,15 +199,19 @@ void Network::transmit(Link& link, std::size_t number, Frame sent) {
   }
   if (!frame->word && chance(faults.reorder)) {
     ++counters_.reordered;
-    return schedule(due + faults.delay_most * 20);
+    return schedule(link, number, frame, due + faults.delay_most * 20);
   }
   due = std::max(due, side.last_due[frame->plane]);
   side.last_due[frame->plane] = due;
-  schedule(due);
+  schedule(link, number, frame, due);
   if (!frame->word && chance(faults.duplicate)) {
     ++side.in_flight[frame->plane];
-    schedule(due + draw_delay(faults));
+    schedule(link, number, frame, due + draw_delay(faults));
   }
+}
+
+void Network::schedule(Link& link, std::size_t from, const std::shared_ptr<Frame>& frame, Nanos when) {
+  world_.at_node(node_at(link, 1 - from), when, [this, &link, from, frame] { deliver(link, from, frame); });
 }
 
 void Network::deliver(Link& link, std::size_t from, const std::shared_ptr<Frame>& frame) {
@@ -226,6 +224,8 @@ void Network::deliver(Link& link, std::size_t from, const std::shared_ptr<Frame>
     sender.held.push_back(frame);
     return;
   }
+  // Behind those that were held.
+  if (world_.now() < sender.open_from) return schedule(link, from, frame, sender.open_from);
   if (frame->word) return frame->word();
   if (sender.in_flight[frame->plane] > 0) --sender.in_flight[frame->plane];
   arrive(link, 1 - from, *frame);

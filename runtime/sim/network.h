@@ -80,6 +80,7 @@ class Network {
   void send(NodeId from, NodeId to, Packet packet);
   void flush(Link& link, std::size_t side);
   void transmit(Link& link, std::size_t side, Frame frame);
+  void schedule(Link& link, std::size_t from, const std::shared_ptr<Frame>& frame, Nanos when);
   void deliver(Link& link, std::size_t from, const std::shared_ptr<Frame>& frame);
   void arrive(Link& link, std::size_t to, Frame& frame);
   void dial(Link& link);

@@ -14,13 +14,17 @@
 namespace emplace::runtime::sim {
 namespace {
 
-std::uint64_t pair_key(const messages::Envelope& envelope, bool by_plane) {
-  const std::uint64_t plane = by_plane && messages::travels_on_control(envelope.type) ? 1 : 0;
+std::uint64_t pair_key(const messages::Envelope& envelope, std::size_t stream) {
   return splitmix64(static_cast<std::uint64_t>(envelope.from) ^
-                    splitmix64(static_cast<std::uint64_t>(envelope.to) + plane));
+                    splitmix64(static_cast<std::uint64_t>(envelope.to) + stream));
 }
 
 }  // namespace
+
+std::size_t stream_of(std::uint16_t type) {
+  if (messages::keeps_latest_only(type)) return 2;
+  return messages::travels_on_control(type) ? 0 : 1;
+}
 
 struct World::Node {
   std::string name;
@@ -338,7 +342,7 @@ bool World::post(Resident& from, Packet packet) {
     for (Observer* observer : observers_) observer->on_refused(packet);
     return false;
   }
-  packet.nth = ++nth_[pair_key(packet.envelope, true)];
+  packet.nth = ++nth_[pair_key(packet.envelope, stream_of(packet.envelope.type))];
   for (Observer* observer : observers_) observer->on_sent(packet);
   outgoing_.push_back(std::move(packet));
   return true;
@@ -364,7 +368,7 @@ void World::enqueue(Packet packet, bool in_order) {
     return static_cast<std::uint32_t>(channels_.size() - 1);
   };
   if (in_order) {
-    const auto [known, added] = channel_of_.try_emplace(pair_key(packet.envelope, false), 0);
+    const auto [known, added] = channel_of_.try_emplace(pair_key(packet.envelope, 0), 0);
     if (added) known->second = fresh();
     index = known->second;
   } else if (free_channels_.empty()) {

@@ -28,6 +28,10 @@ class Network;
 enum class NodeId : std::uint32_t {};
 inline constexpr NodeId kHead{0};
 
+/// Messages of one pair that keep their order among themselves: control, data, and those of which only the
+/// latest counts.
+std::size_t stream_of(std::uint16_t type);
+
 /// A message on its way, as bytes.
 struct Packet {
   messages::Envelope envelope;
@@ -35,7 +39,7 @@ struct Packet {
   messages::SharedBytes bulk;
   Nanos due{0};              ///< Not delivered before.
   std::uint64_t number = 0;  ///< Of all packets of the world, in the order of sending.
-  std::uint64_t nth = 0;     ///< Of its sender, receiver and plane, from 1: a gap is a message that was lost.
+  std::uint64_t nth = 0;  ///< Of its sender, receiver and stream, from 1: a gap is a message that was lost.
   /// What the sessions on its way had noticed of missing messages, and of lives that ended, when it arrived.
   /// A gap across which this stays the same is a silent one.
   std::uint64_t noticed = 0;
@@ -249,7 +253,7 @@ class World {
   std::vector<Packet> log_;
   std::function<Fate(const Packet&, Rng&)> hook_;
   std::optional<std::string> stopped_;
-  std::unordered_map<std::uint64_t, std::uint64_t> nth_;  // By sender, receiver and plane.
+  std::unordered_map<std::uint64_t, std::uint64_t> nth_;  // By sender, receiver and stream.
   // Of the handler that runs now, if one does.
   Resident* running_ = nullptr;
   Nanos occupied_{0};

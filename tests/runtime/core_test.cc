@@ -2,6 +2,7 @@
 // written in; no thread, no socket, no clock.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -157,6 +158,42 @@ TEST(CreditAccount, IsNeverNegativeAndNeverAboveItsWindow) {
     }
     if (step.what == Step::kFinish) account.finish(step.amount);
     EXPECT_EQ(account.left(), step.left) << "step " << (&step - steps);
+  }
+}
+
+// Grants, repeats of grants, late results and hostile numbers in any order.
+TEST(CreditAccount, StaysWithinItsWindowOverRandomHistories) {
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  constexpr Credit kWindow{8, 1'000};
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Rng rng{seed, Purpose::kTest};
+    CreditAccount account{kWindow};
+    std::vector<Credit> held;
+    for (int event = 0; event < 300; ++event) {
+      const Credit wanted{1 + rng.below(3), 1 + rng.below(400)};
+      switch (rng.below(5)) {
+        case 0:
+          account.grant({rng.below(10), rng.below(1'200)});
+          break;
+        case 1:
+          account.grant(rng.below(2) == 0 ? Credit{kHuge, kHuge} : Credit{-kHuge, -kHuge});
+          break;
+        case 2:
+        case 3:
+          if (account.take(wanted)) held.push_back(wanted);
+          break;
+        case 4:
+          if (held.empty()) break;
+          account.finish(held.back(), rng.below(4) != 0);
+          held.pop_back();
+          break;
+      }
+      std::int64_t items = 0;
+      for (const Credit& one : held) items += one.items;
+      const Credit left = account.left();
+      ASSERT_TRUE(left.items >= 0 && left.bytes >= 0 && left.bytes <= kWindow.bytes) << "seed " << seed;
+      ASSERT_LE(left.items + items, kWindow.items) << "seed " << seed;
+    }
   }
 }
 

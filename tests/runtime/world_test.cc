@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
+#include "runtime/sim/network.h"
 #include "tests/runtime/test_messages.h"
 
 namespace emplace::runtime::sim {
@@ -152,6 +156,216 @@ TEST(World, HostileBytesAreRefusedByTheHandlerNotFelt) {
       {.envelope = {.type = Ping::kType, .to = echo}, .body = {std::byte{0xc1}, std::byte{0xff}}});
   EXPECT_TRUE(world.actor<Echo>(echo).seen.empty());
   EXPECT_TRUE(world.alive(echo));
+}
+
+TEST(World, AThrowLosesStateButNotWhatWaits) {
+  World world;
+  const ActorId echo = world.spawn<Echo>("echo");
+  const ActorId caller = world.spawn<Caller>("caller", 3, Nanos{0});
+  world.throw_in(echo);
+  world.run_until_idle();
+  EXPECT_EQ(world.actor<Echo>(echo).seen, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(world.actor<Caller>(caller).answers, (std::vector<std::uint64_t>{1, 2}));
+}
+
+TEST(World, ABusyActorHandlesTheNextMessageWhenItIsDone) {
+  class Slow final : public Actor {
+   public:
+    explicit Slow(World* world) : world_{world} {}
+    void on_message(Context& context, const Incoming& incoming) override {
+      began.push_back(context.now());
+      world_->occupy(milliseconds{10});
+      context.send(incoming.from(), Pong{});
+    }
+    std::vector<Nanos> began;
+
+   private:
+    World* world_;
+  };
+  World world;
+  const ActorId slow = world.spawn<Slow>("echo", &world);
+  const ActorId caller = world.spawn<Caller>("caller", 2, Nanos{0});
+  world.advance(milliseconds{15});
+  EXPECT_EQ(world.actor<Slow>(slow).began, (std::vector<Nanos>{Nanos{0}, milliseconds{10}}));
+  EXPECT_EQ(world.actor<Caller>(caller).answers.size(), 1u) << "an answer leaves at the end of its handler";
+}
+
+/// An Echo on one node and a Caller on another; what they say goes through the head.
+class NodesTest : public ::testing::Test {
+ protected:
+  void start(int pings, Nanos gap, std::uint64_t seed = 1) {
+    world_ = std::make_unique<World>(WorldOptions{.seed = seed});
+    there_ = world_->add_node("there");
+    here_ = world_->add_node("here");
+    echo_ = world_->spawn_on(there_, "echo", [] { return std::make_unique<Echo>(); });
+    caller_ = world_->spawn_on(here_, "caller", [=] { return std::make_unique<Caller>(pings, gap); });
+  }
+  static std::vector<std::uint64_t> up_to(std::uint64_t n) {
+    std::vector<std::uint64_t> numbers(n);
+    std::iota(numbers.begin(), numbers.end(), 0u);
+    return numbers;
+  }
+  const std::vector<std::uint64_t>& seen() { return world_->actor<Echo>(echo_).seen; }
+  const std::vector<std::uint64_t>& answers() { return world_->actor<Caller>(caller_).answers; }
+  const NetworkCounters& counters() const { return world_->network().counters(); }
+
+  std::unique_ptr<World> world_;
+  NodeId there_{}, here_{};
+  ActorId echo_{}, caller_{};
+};
+
+TEST_F(NodesTest, TalkThroughTheHeadInOrder) {
+  start(50, Nanos{0});
+  world_->advance(std::chrono::seconds{1});
+  EXPECT_EQ(answers(), up_to(50));
+  EXPECT_EQ(counters().gaps + counters().repeats + counters().peers_lost, 0u);
+}
+
+TEST_F(NodesTest, WhatArrivesTwiceIsHandledOnce) {
+  start(50, Nanos{0});
+  world_->network().set_faults(here_, {.duplicate = 1});
+  world_->advance(std::chrono::seconds{1});
+  EXPECT_EQ(answers(), up_to(50));
+  EXPECT_EQ(counters().repeats, 100u);
+}
+
+TEST_F(NodesTest, EveryLostMessageIsCountedAsAGap) {
+  start(400, milliseconds{1});
+  world_->network().set_faults(here_, {.lose = 0.2});
+  world_->advance(milliseconds{390});
+  world_->network().set_faults(here_, {});
+  world_->advance(std::chrono::seconds{1});
+  EXPECT_GT(counters().lost, 50u);
+  EXPECT_EQ(counters().gaps, counters().lost) << "each by the message that came next";
+  EXPECT_TRUE(std::is_sorted(answers().begin(), answers().end()));
+}
+
+TEST_F(NodesTest, WhatIsOvertakenIsAGapAndThenARepeat) {
+  start(400, milliseconds{1});
+  world_->network().set_faults(here_, {.reorder = 0.2});
+  world_->advance(std::chrono::seconds{1});
+  EXPECT_GT(counters().repeats, 50u);
+  EXPECT_TRUE(std::is_sorted(answers().begin(), answers().end()));
+  EXPECT_EQ(answers().size() + counters().repeats, 400u);
+}
+
+TEST_F(NodesTest, AShortPartitionDelaysAndALongOneCosts) {
+  start(200, milliseconds{10});
+  world_->advance(milliseconds{100});
+  world_->network().block(here_, true, true);
+  world_->advance(milliseconds{400});
+  world_->network().block(here_, false, false);
+  world_->advance(std::chrono::seconds{2});
+  EXPECT_EQ(answers(), up_to(200)) << "shorter than three heartbeats: nothing is lost";
+
+  start(1'000, milliseconds{10});
+  world_->advance(milliseconds{100});
+  world_->network().block(here_, true, true);
+  world_->advance(std::chrono::seconds{4});
+  world_->network().block(here_, false, false);
+  world_->advance(std::chrono::seconds{12});
+  EXPECT_GE(counters().peers_lost, 2u) << "both sides noticed";
+  EXPECT_LT(answers().size(), 1'000u);
+  EXPECT_EQ(answers().back(), 999u) << "and they found each other again";
+  EXPECT_TRUE(std::is_sorted(answers().begin(), answers().end()));
+}
+
+TEST_F(NodesTest, ThePartitionMayBeOneWay) {
+  start(1, std::chrono::seconds{100});
+  world_->advance(milliseconds{600});
+  world_->network().block(there_, true, false);
+  world_->advance(std::chrono::seconds{3});
+  EXPECT_FALSE(world_->network().connected(there_)) << "the head hears nothing, so it says nothing";
+  world_->network().block(there_, false, false);
+  world_->advance(std::chrono::seconds{6});
+  EXPECT_TRUE(world_->network().connected(there_));
+}
+
+TEST_F(NodesTest, ACutShowsAsAGap) {
+  start(100, milliseconds{1});
+  world_->network().set_faults(here_, {.delay_least = milliseconds{5}, .delay_most = milliseconds{5}});
+  world_->advance(milliseconds{50});
+  world_->network().cut(here_);
+  world_->advance(std::chrono::seconds{1});
+  EXPECT_LT(answers().size(), 100u);
+  EXPECT_GT(counters().gaps, 0u);
+}
+
+TEST_F(NodesTest, ACrashedNodeComesBackKnowingNothing) {
+  start(100, milliseconds{10});
+  world_->advance(milliseconds{300});
+  EXPECT_GT(seen().size(), 20u);
+  world_->crash_node(there_);
+  EXPECT_FALSE(world_->alive(echo_));
+  world_->advance(milliseconds{100});
+  world_->restart_node(there_);
+  EXPECT_TRUE(seen().empty());
+  world_->advance(std::chrono::seconds{10});
+  EXPECT_EQ(seen().back(), 99u);
+  EXPECT_TRUE(std::is_sorted(seen().begin(), seen().end()));
+}
+
+TEST_F(NodesTest, APausedNodeGetsEverythingAfterwards) {
+  start(100, milliseconds{10});
+  world_->advance(milliseconds{200});
+  world_->pause_node(there_);
+  const std::size_t before = seen().size();
+  world_->advance(milliseconds{700});
+  EXPECT_EQ(seen().size(), before);
+  world_->resume_node(there_);
+  world_->advance(std::chrono::seconds{2});
+  EXPECT_EQ(answers(), up_to(100));
+}
+
+TEST_F(NodesTest, AReplyMayBeLostAfterItsWorkWasDone) {
+  start(3, milliseconds{100});
+  world_->advance(milliseconds{50});
+  world_->crash_before_reply(there_, milliseconds{10});
+  world_->advance(std::chrono::seconds{5});
+  EXPECT_EQ(answers().front(), 0u);
+  EXPECT_EQ(std::count(answers().begin(), answers().end(), 1u), 0) << "handled, and nobody heard of it";
+}
+
+TEST_F(NodesTest, AFlippedBitIsNeverDelivered) {
+  start(500, milliseconds{1});
+  world_->network().set_faults(here_, {.flip = 0.05});
+  world_->advance(std::chrono::seconds{2});
+  EXPECT_GT(counters().flipped, 20u);
+  EXPECT_EQ(counters().cuts, counters().flipped);
+  EXPECT_TRUE(std::is_sorted(answers().begin(), answers().end()));
+  EXPECT_LT(answers().back(), 500u);
+}
+
+TEST_F(NodesTest, AFullQueueRefuses) {
+  start(20, Nanos{0});
+  world_->network().configure({.queue = 8});
+  world_->crash_node(here_);
+  world_->network().block(here_, true, true);
+  world_->restart_node(here_);  // Says all it has to say before it is connected.
+  world_->advance(milliseconds{100});
+  world_->network().block(here_, false, false);
+  world_->advance(std::chrono::seconds{5});
+  EXPECT_EQ(counters().refused, 12u);
+  EXPECT_EQ(answers(), up_to(8));
+}
+
+TEST_F(NodesTest, TheWallClockStepsAndTimeDoesNot) {
+  start(10, milliseconds{10});
+  world_->step_wall(here_, -std::chrono::hours{24});
+  world_->advance(std::chrono::seconds{1});
+  EXPECT_EQ(answers(), up_to(10));
+  EXPECT_EQ(world_->now(), Nanos{std::chrono::seconds{1}});
+}
+
+TEST_F(NodesTest, OneSeedIsOneHistory) {
+  const auto history = [&](std::uint64_t seed) {
+    start(200, milliseconds{2}, seed);
+    world_->network().set_faults(here_, {.lose = 0.1, .duplicate = 0.1, .reorder = 0.1});
+    world_->advance(std::chrono::seconds{2});
+    return world_->digest();
+  };
+  EXPECT_EQ(history(1), history(1));
+  EXPECT_NE(history(1), history(2));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string number(std::uint64_t n) { return std::to_string(n); }
 void OrderChecker::on_delivering(const Packet& packet) {
   if (packet.nth == 0) return;
   const messages::Envelope& envelope = packet.envelope;
-  Pair& pair = pairs_[{envelope.from, envelope.to, messages::travels_on_control(envelope.type)}];
+  Pair& pair = pairs_[{envelope.from, envelope.to, runtime::sim::stream_of(envelope.type)}];
   const std::uint64_t evidence = ends_ + packet.noticed;
   const std::string what = std::string{messages::type_name(envelope.type)} + ", message " +
                            number(packet.nth) + " of its pair after " + number(pair.last);
@@ -121,6 +121,8 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     if (known != epochs_.end() && known->second == joined->epoch) return;
     epochs_[holder] = joined->epoch;
     for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == holder;
+  } else if (const auto granted = as<messages::CreditGranted>(packet)) {
+    executors_[actor_id(granted->executor)].credited = granted->epoch;
   } else if (const auto left = as<messages::ExecutorLeft>(packet)) {
     for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == actor_id(left->executor);
     epochs_.erase(actor_id(left->executor));
@@ -158,7 +160,18 @@ void LeaseChecker::on_delivered(const Packet& packet) {
     verdict_.broken("fencing (G7)", what + " counts after the lease has ended");
   if (!counted_.emplace(lease.placement_id, lease.count).second)
     verdict_.broken("exactly once (G2)", what + " counts a second time");
-  lease.ended = true;
+  // And so does every other attempt.
+  for (auto& [epoch, other] : leases_) other.ended |= other.placement_id == lease.placement_id;
+}
+
+std::uint64_t LeaseChecker::unjoined() const {
+  std::uint64_t count = 0;
+  for (const auto& [id, executor] : executors_) {
+    const auto known = epochs_.find(id);
+    if (known == epochs_.end() || known->second != executor.epoch || executor.credited != executor.epoch)
+      ++count;
+  }
+  return count;
 }
 
 void LeaseChecker::on_actor(const std::string& name, Event event) {
@@ -166,6 +179,8 @@ void LeaseChecker::on_actor(const std::string& name, Event event) {
   executors_.erase(actor_id(name));
   if (actor_id(name) != kDispatcherId) return;
   leases_.clear();
+  counted_.clear();
+  reported_before_.reset();
   epochs_.clear();
   proposed_ = 0;
 }

@@ -37,7 +37,7 @@ class Verdict {
   std::optional<std::string> first_;
 };
 
-/// G3: between two actors and on one plane messages arrive in the order of sending, none twice; where one is
+/// G3: between two actors and in one stream messages arrive in the order of sending, none twice; where one is
 /// missing, somebody has noticed: a session its gap or its end, a node or an actor its crash.
 class OrderChecker final : public runtime::sim::Observer {
  public:
@@ -52,8 +52,8 @@ class OrderChecker final : public runtime::sim::Observer {
     std::uint64_t evidence = 0;
   };
   Verdict& verdict_;
-  std::map<std::tuple<ActorId, ActorId, bool>, Pair> pairs_;
-  std::uint64_t ends_ = 0;  ///< Of actors and nodes.
+  std::map<std::tuple<ActorId, ActorId, std::size_t>, Pair> pairs_;  // By stream too.
+  std::uint64_t ends_ = 0;                                           ///< Of actors and nodes.
 };
 
 /// G7 and the flow to executors: a lease that has ended never counts, no piece counts twice, and no life of
@@ -67,6 +67,9 @@ class LeaseChecker final : public runtime::sim::Observer {
   void on_delivered(const Packet& packet) override;
   void on_actor(const std::string& name, Event event) override;
   std::uint64_t fenced() const { return fenced_; }
+  /// Executors whose present life the dispatcher does not know, or has no credit of. They ask to join until a
+  /// lease comes; one that was meant for the life before them silences them too.
+  std::uint64_t unjoined() const;
 
  private:
   struct Lease {
@@ -88,7 +91,7 @@ class LeaseChecker final : public runtime::sim::Observer {
   std::map<ActorId, std::uint64_t> epochs_;         // Of executors, as the dispatcher knows them.
   /// An executor, as it sees itself.
   struct Executor {
-    std::uint64_t epoch = 0;
+    std::uint64_t epoch = 0, credited = 0;        // Its life, and the last one of which a grant arrived.
     std::map<std::uint64_t, std::uint32_t> held;  // Leases that it was given as this life, and placements.
   };
   std::map<ActorId, Executor> executors_;

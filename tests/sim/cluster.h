@@ -14,7 +14,9 @@ namespace emplace::sim_test {
 
 struct Outcome {
   std::optional<std::string> broken;  ///< The first promise that did not hold.
-  std::uint64_t digest = 0;           ///< Of every delivery and of what was learned.
+  /// It did not end because of a defect that is known and has a page: counted, not failed.
+  bool known_defect = false;
+  std::uint64_t digest = 0;  ///< Of every delivery and of what was learned.
   std::string parameters_sha256;
   Nanos simulated{0};
   std::uint64_t steps = 0;

@@ -26,8 +26,7 @@ constexpr std::array kFaults{
     FaultFact{Fault::kPause, "pause", true, ""},
     FaultFact{Fault::kCrash, "crash", true, ""},
     FaultFact{Fault::kReplyLost, "reply-lost", true, ""},
-    FaultFact{Fault::kThrow, "throw", false,
-              "a lease for the life before makes an executor think that it has joined"},
+    FaultFact{Fault::kThrow, "throw", true, ""},
     FaultFact{Fault::kSlowDisk, "slow-disk", true, ""},
     FaultFact{Fault::kWallStep, "wall-step", true, ""},
     FaultFact{Fault::kSlowHandlers, "slow-handlers", true, ""},
@@ -79,16 +78,19 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
   swarm.executor_nodes = up_to(1, swarm.executors);
   swarm.samplers = up_to(1, 3);
   swarm.batch = up_to(1, 3);
-  swarm.episodes = swarm.batch * up_to(4, 10);
+  swarm.episodes = swarm.batch * up_to(4, 16);
   swarm.placements = up_to(1, 3);
   swarm.placements_per_lease = up_to(1, 3);
   swarm.window = std::max(swarm.placements_per_lease, up_to(1, 8));
   swarm.max_outstanding = std::max(up_to(1, 6), swarm.batch);
-  swarm.graph = up_to(0, 3);
+  swarm.graph = rng.below(kGraphs);
+  // Sometimes so few bytes that a single lease is more than the window.
+  if (rng.below(4) == 0) swarm.window_bytes = ops_of(swarm.graph) * up_to(1, 8);
   swarm.ordered = rng.below(2) == 0;
   swarm.shuffle = rng.below(4) != 0;
   swarm.executor_delay = nanos(rng.below(4) == 0 ? 0 : log_between(0.001, 0.5));
   swarm.delay_spread = log_between(1, 16);
+  swarm.evaluation_limit = nanos(log_between(0.1, 30));
   swarm.local_delay = microseconds{up_to(1, 500)};
   swarm.link.delay_least = nanos(log_between(20e-6, 5e-3));
   swarm.link.delay_most = swarm.link.delay_least + nanos(log_between(20e-6, 50e-3));

@@ -57,6 +57,9 @@ struct FaultFact {
 /// Every fault there is.
 std::span<const FaultFact> all_faults();
 std::optional<Fault> parse_fault(std::string_view name);
+/// Of the small graphs that runs are about.
+inline constexpr std::size_t kGraphs = 4;
+constexpr std::uint32_t ops_of(std::size_t graph) { return static_cast<std::uint32_t>(6 + 4 * graph); }
 
 /// Everything that a seed decides.
 struct Swarm {
@@ -69,6 +72,8 @@ struct Swarm {
   bool ordered = false, shuffle = true;
   Nanos executor_delay{0};
   double delay_spread = 1;
+  std::uint64_t window_bytes = 64u << 20;
+  Nanos evaluation_limit{0};  ///< Past it a second executor may try.
   Nanos local_delay{0};
   runtime::sim::LinkFaults link;
   std::size_t queue = 65'536;
