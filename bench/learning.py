@@ -48,7 +48,8 @@ def words():
     parser.add_argument("--methods", default=",".join(FIXED + SEEDED), help="methods of `emplace compare`")
     parser.add_argument("--names", help="graphs, separated by commas, instead of the table's")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--budget", default="60s", help="of one learned row")
+    parser.add_argument("--budget", default="60s", help="wall time of one learned row; 0s: none")
+    parser.add_argument("--evaluations", type=int, default=0, help="placements measured in one learned row; 0: no limit")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every `emplace run`")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", default="")
@@ -91,10 +92,16 @@ def device_file(path, gpus, memory_bytes):
 def config_file(path, graph, devices, method, preset, args):
     quoted = [json.dumps(os.path.abspath(p)) for p in (graph, devices)]
     with open(path, "w") as f:
-        f.write("[run]\nbudget = %s\nstarts = [\"scratch\"]\n\n[input]\ngraph = %s\ndevices = %s\n\n"
-                "[policy]\nmethod = %s\npreset = %s\n\n[compare]\nbaselines = []\n"
-                % (json.dumps(args.budget), quoted[0], quoted[1], json.dumps(method), json.dumps(preset)))
+        f.write("[run]\nbudget = %s\nevaluations = %d\nstarts = [\"scratch\"]\n\n[input]\ngraph = %s\n"
+                "devices = %s\n\n[policy]\nmethod = %s\npreset = %s\n\n[compare]\nbaselines = []\n"
+                % (json.dumps(args.budget), args.evaluations, quoted[0], quoted[1], json.dumps(method), json.dumps(preset)))
     return path
+
+
+def spent_by(args):
+    """What a learned row may cost, in words."""
+    limits = ["%d evaluations" % args.evaluations] if args.evaluations else []
+    return " or ".join(limits if re.fullmatch(r"0\D*", args.budget) else limits + [args.budget])
 
 
 class Rows:
@@ -194,7 +201,7 @@ def do_all(args, rows):
     items = [i for i in work(args) if only.search("%s/%s/%s/%d" % (i[0], i[1], i[4], i[5]))]
     with tempfile.TemporaryDirectory(prefix="emplace-bench-") as folder:
         for number, (graph, machine, gpus, share, method, seed, learns) in enumerate(items, 1):
-            budget = args.budget if learns else ""
+            budget = spent_by(args) if learns else ""
             if (graph, machine, method, seed, budget) in rows.rows:
                 continue
             name = "%s/%s/%s/%d" % (graph, machine, method, seed)

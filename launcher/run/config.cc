@@ -23,6 +23,8 @@ void each_field(Config& c, Visit visit) {
   visit("run", "budget", c.run.budget,
         "Wall time of the whole run; shared evenly by its starts. \"0s\": no limit.");
   visit("run", "episodes", c.run.episodes, "Ends each start after so many episodes; 0: no limit.");
+  visit("run", "evaluations", c.run.evaluations,
+        "Ends each start once so many placements are measured; 0: no limit.");
   visit("run", "dir", c.run.dir, "Run directory; empty: runs/NAME-TIME.");
   visit("run", "deterministic", c.run.deterministic,
         "Same bits for the same seed, whatever the timing; slower.");
@@ -375,8 +377,9 @@ Result<Unit> check_config(const RunConfig& c) {
     if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
   }
   if (c.run.starts.empty()) return invalid("run.starts", "is empty", "use [\"scratch\"]");
-  if (c.run.budget.seconds <= 0 && c.run.episodes == 0)
-    return invalid("run.budget", "is 0 and so is run.episodes", "one of them must end the run");
+  if (c.run.budget.seconds <= 0 && c.run.episodes == 0 && c.run.evaluations == 0)
+    return invalid("run.budget", "is 0 and so are run.episodes and run.evaluations",
+                   "one of them must end the run");
   if (c.run.deterministic && c.run.episodes == 0)
     return invalid("run.deterministic", "needs run.episodes",
                    "a run that ends by the clock cannot repeat itself");

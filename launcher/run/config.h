@@ -23,7 +23,7 @@ struct RunConfig {
   struct Run {
     std::uint64_t seed = 1;
     Duration budget{60};
-    std::uint64_t episodes = 0;
+    std::uint64_t episodes = 0, evaluations = 0;
     std::string dir;
     bool deterministic = false;
     std::uint32_t lag = 1;
@@ -36,7 +36,8 @@ struct RunConfig {
     double reserve = 0;
   } input;
   struct Pipeline {
-    std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4, redraws = 0;
+    std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4,
+                  redraws = 0;
     std::uint64_t max_staleness = 64;
   } pipeline;
   struct Executor {

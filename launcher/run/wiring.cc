@@ -307,12 +307,26 @@ class Wiring {
         "the most is " + format_bytes(std::int64_t{kMostEpisodeBytes}) + "; take fewer groups or passes");
   }
 
+  /// Where run.episodes or run.evaluations end a start, in episodes; 0: nowhere.
+  Result<std::uint64_t> episode_limit() const {
+    const RunConfig::Run& r = config_.run;
+    if (r.evaluations == 0) return r.episodes;
+    const auto placer = checked_placer();
+    if (!placer) return placer.error();
+    const std::uint64_t each =
+        (*placer)->placements_per_episode() + (config_.reward.baseline == "self-critic" ? 1 : 0);
+    const std::uint64_t enough = (r.evaluations + each - 1) / each;
+    return r.episodes == 0 ? enough : std::min(enough, r.episodes);
+  }
+
   Result<Unit> spawn_dispatcher(runtime::Node& node) const {
+    const auto limit = episode_limit();
+    if (!limit) return limit.error();
     actors::DispatcherOptions options;
     options.placements_per_lease = config_.pipeline.placements_per_lease;
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
-    options.episodes = config_.run.episodes;
+    options.episodes = *limit;
     options.budget = nanos(start_.budget_s);
     options.started = clock_->now();
     options.samplers = samplers_;
@@ -372,12 +386,14 @@ class Wiring {
   }
 
   Result<Unit> spawn_sampler(runtime::Node& node, std::uint32_t controller) const {
+    const auto limit = episode_limit();
+    if (!limit) return limit.error();
     actors::SamplerOptions options;
     options.controller = controller;
     options.controllers = config_.pipeline.controllers;
     options.max_outstanding = config_.pipeline.max_outstanding;
     options.learned = learns(config_);
-    options.episodes = config_.run.episodes;
+    options.episodes = *limit;
     options.batch = config_.run.deterministic ? config_.pipeline.batch_episodes : 0;
     options.lag = config_.run.lag;
     options.redraws = config_.pipeline.redraws;
