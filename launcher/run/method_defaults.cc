@@ -88,6 +88,15 @@ void tuned(RunConfig& c) {
     c.pipeline.placements_per_lease = 16;
     return;
   }
+  c.pipeline.redraws = 8;
+  c.reward.baseline = "moving-average";
+  c.policy.tanh_constant = 5;  // Unbounded logits end at one device for everything.
+  c.policy.steps_per_update = 1;
+  if (c.policy.method == "spotlight") {
+    c.policy.steps_per_update = 2;
+    c.policy.beta = 0.3;
+    c.policy.clip_norm = 0.02;  // The surrogate takes means: this is to it what 1 is to a sum over groups.
+  }
   c.policy.groups = 64;
   c.policy.hidden = 64;
   c.policy.learning_rate = 0.0025;

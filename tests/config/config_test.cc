@@ -144,6 +144,12 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
     }
   }
   EXPECT_FALSE(parse_config("[policy]\npreset = \"best\"\n", "x").ok());
+  for (const std::string_view method : {"hierarchical", "colocrl", "spotlight"}) {
+    const RunConfig tuned = *method_defaults(method, "tuned");
+    EXPECT_GT(tuned.policy.tanh_constant, 0) << method << ": unbounded logits settle on one device";
+    EXPECT_GT(tuned.pipeline.redraws, 0u) << method;
+    EXPECT_EQ(tuned.policy.objective, method == "spotlight" ? "kl" : "reinforce") << "the paper's own";
+  }
 }
 
 void expect_refused(std::string_view toml, std::string_view with) {
