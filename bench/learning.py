@@ -49,7 +49,8 @@ def words():
     parser.add_argument("--names", help="graphs, separated by commas, instead of the table's")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--budget", default="60s", help="wall time of one learned row; 0s: none")
-    parser.add_argument("--evaluations", type=int, default=0, help="placements measured in one learned row; 0: no limit")
+    parser.add_argument("--evaluations", type=int, default=0,
+                        help="placements measured in one learned or annealed row; 0: no limit")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every `emplace run`")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", default="")
@@ -98,10 +99,11 @@ def config_file(path, graph, devices, method, preset, args):
     return path
 
 
-def spent_by(args):
-    """What a learned row may cost, in words."""
+def spent_by(args, wall=None):
+    """What a row may cost, in words."""
     limits = ["%d evaluations" % args.evaluations] if args.evaluations else []
-    return " or ".join(limits if re.fullmatch(r"0\D*", args.budget) else limits + [args.budget])
+    wall = args.budget if wall is None else wall
+    return " or ".join(limits if re.fullmatch(r"0\D*|", wall) else limits + [wall])
 
 
 class Rows:
@@ -137,8 +139,10 @@ class Rows:
 
 def compared(args, place, method, seed):
     """One row of `emplace compare`. Status 3: the method found nothing that fits, which is a result."""
-    table = run_program(args, ["compare", place["path"], "-d", place["devices"], "-m", method, "--seed", str(seed)],
-                        allowed=(0, 3))
+    command = ["compare", place["path"], "-d", place["devices"], "-m", method, "--seed", str(seed)]
+    if method == "anneal":
+        command += ["--evaluations", str(args.evaluations)]
+    table = run_program(args, command, allowed=(0, 3))
     row = table["methods"][0]
     return {"step_time_s": row["step_time_s"], "evaluations": row["evaluations"], "wall_s": row["wall_s"],
             "note": row.get("reason", "")}
@@ -201,7 +205,7 @@ def do_all(args, rows):
     items = [i for i in work(args) if only.search("%s/%s/%s/%d" % (i[0], i[1], i[4], i[5]))]
     with tempfile.TemporaryDirectory(prefix="emplace-bench-") as folder:
         for number, (graph, machine, gpus, share, method, seed, learns) in enumerate(items, 1):
-            budget = spent_by(args) if learns else ""
+            budget = spent_by(args) if learns else spent_by(args, "") if method == "anneal" else ""
             if (graph, machine, method, seed, budget) in rows.rows:
                 continue
             name = "%s/%s/%s/%d" % (graph, machine, method, seed)

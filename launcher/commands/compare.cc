@@ -7,6 +7,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/simulator.h"
+#include "heuristics/anneal.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
@@ -25,6 +26,7 @@ class Compare final : public Command {
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file").required("--devices,-d", devices_, "Device file");
     options.option("--methods,-m", methods_, "Methods, separated by commas (default: all of them)");
+    options.option("--evaluations", evaluations_, "Placements that anneal measures; 0: what it thinks fit");
     options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
     options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
   }
@@ -36,6 +38,7 @@ class Compare final : public Command {
 
   std::string graph_, devices_, reserve_, dispatch_ = "program";
   std::vector<std::string> methods_;
+  std::uint64_t evaluations_ = 0;
 };
 
 Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names) {
@@ -110,8 +113,12 @@ std::string Compare::verdict(const std::vector<record::TableRow>& rows) {
 }
 
 Result<ExitStatus> Compare::run(Console& console) {
-  const auto methods = methods_of(methods_);
+  auto methods = methods_of(methods_);
   if (!methods) return methods.error();
+  const Anneal anneal{{.evaluations = evaluations_}};
+  for (const Method*& method : *methods) {
+    if (method->name() == anneal.name()) method = &anneal;
+  }
   const auto options = simulator_options(dispatch_);
   if (!options) return options.error();
   const auto inputs = open_inputs(graph_, devices_, reserve_);
