@@ -1,5 +1,6 @@
 #include "actors/sampler.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +20,8 @@ Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, Ex
 
 void Sampler::on_start(runtime::Context& context) {
   placer_ = factory_();
+  best_known_.resize(task_->graphs.size());
+  best_.resize(task_->graphs.size());
   has_parameters_ = !options_.learned;
   if (options_.learned) fetch(context, 0);
   ask(context, {});
@@ -36,7 +39,12 @@ void Sampler::look(runtime::Context& context) {
     drawn.since = now;
     late.push_back(episode);
   }
+  // Learned from already, but of its measurement nobody has told.
+  for (const auto& [episode, sent] : sent_) {
+    if (!sent.best.known && !outstanding_.contains(episode)) late.push_back(episode);
+  }
   if (knows_ && !late.empty()) ask(context, std::move(late));
+  if (!log_missing_.empty() && now - log_requested_ >= options_.patience) request_log(context);
   context.after(options_.patience / 4, [this, &context] { look(context); });
 }
 
@@ -52,11 +60,7 @@ void Sampler::on_message(runtime::Context& context, const runtime::Incoming& inc
   const auto handled = incoming.match(
       [&](const messages::ParametersPublished& published) { on_published(context, published); },
       [&](const messages::ParametersDelivered& delivered) { on_delivered(context, delivered, incoming); },
-      [&](const messages::MeasurementCommitted& committed) {
-        const auto drawn = outstanding_.find(committed.measured.episode);
-        if (drawn != outstanding_.end()) drawn->second.recorded = true;
-        if (!options_.learned) end(context, committed.measured.episode);
-      },
+      [&](const messages::MeasurementCommitted& committed) { on_committed(context, committed, incoming); },
       [&](const messages::UpdateApplied& applied) {
         for (const std::uint64_t episode : applied.episodes) end(context, episode);
       },
@@ -83,6 +87,10 @@ void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown&
     again_.assign(known.missing.begin(), known.missing.end());
     for (const std::uint64_t episode : known.recorded)
       outstanding_.emplace(episode, Outstanding{{}, {}, 0, context.now(), true});
+    if (placer_->starts_at_best()) {
+      log_end_ = known.committed;
+      request_log(context);
+    }
     propose_next(context);
     return say_if_drained(context);
   }
@@ -91,6 +99,15 @@ void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown&
     if (drawn != outstanding_.end()) drawn->second.recorded = true;
   }
   for (const std::uint64_t episode : known.ended) end(context, episode);
+  const auto untold = [&](std::uint64_t episode) {
+    const auto sent = sent_.find(episode);
+    return sent != sent_.end() && !sent->second.best.known;
+  };
+  if (log_missing_.empty() && (std::any_of(known.recorded.begin(), known.recorded.end(), untold) ||
+                               std::any_of(known.ended.begin(), known.ended.end(), untold))) {
+    log_end_ = known.committed;
+    request_log(context);
+  }
   // Those that the recorder does not have: does the dispatcher?
   messages::EpisodesAsked lost{options_.controller, options_.controllers, false, {}};
   for (const std::uint64_t episode : known.unknown) {
@@ -171,12 +188,13 @@ std::uint64_t Sampler::wanted_version() const {
 /// Not at once: newer parameters that wait in the mailbox are taken first.
 void Sampler::propose_next(runtime::Context& context) {
   if (!knows_ || scheduled_ || stopped_ || !has_parameters_) return;
-  if (outstanding_.size() >= options_.max_outstanding) return;
+  if (outstanding_.size() >= options_.max_outstanding || !log_missing_.empty()) return;
   if (options_.episodes > 0 && next_episode() >= options_.episodes) return;
   if (options_.learned && options_.batch > 0 && version_ != wanted_version()) {
     if (!fetching_) fetch(context, wanted_version());
     return;
   }
+  if (!take_best()) return;  // What is missing comes from the recorder.
   scheduled_ = true;
   context.after(Nanos{0}, [this, &context] {
     scheduled_ = false;
@@ -204,13 +222,70 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
   return context.send(kDispatcher, reported, std::move(bulk));
 }
 
+/// The log from its beginning, for the episodes of its own in it.
+void Sampler::request_log(runtime::Context& context) {
+  log_missing_.clear();
+  for (std::uint64_t seq = 1; seq <= log_end_; ++seq) log_missing_.insert(log_missing_.end(), seq);
+  log_requested_ = context.now();
+  if (log_end_ > 0) context.send(kRecorder, messages::LogRequested{1, log_end_ + 1, true, true});
+}
+
+void Sampler::on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
+                           const runtime::Incoming& incoming) {
+  const messages::EpisodeMeasured& measured = committed.measured;
+  const auto drawn = outstanding_.find(measured.episode);
+  if (drawn != outstanding_.end()) drawn->second.recorded = true;
+  const auto actions = incoming.section(committed.actions);
+  if (log_missing_.erase(committed.seq) > 0) log_requested_ = context.now();  // It is coming.
+  if (placer_->starts_at_best() && measured.controller == options_.controller && measured.consistent()) {
+    // Of an earlier life: once only, for what best_ knows already changes nothing.
+    if (actions && !actions->empty() && !sent_.contains(measured.episode))
+      sent_[measured.episode].actions.bytes.assign(actions->begin(), actions->end());
+    const auto at = sent_.find(measured.episode);
+    for (std::uint32_t i = 0; at != sent_.end() && i < measured.count; ++i) {
+      const std::int64_t over =
+          measured.valid[i] != 0 ? 0 : std::max<std::int64_t>(measured.bytes_over[i], 1);
+      const BestKnown now{true, over, measured.step_time_s[i]};
+      if (!now.beats(at->second.best)) continue;
+      at->second.best = now;
+      at->second.number = i;
+    }
+  }
+  if (!options_.learned) end(context, measured.episode);
+  if (placer_->starts_at_best()) propose_next(context);
+}
+
+bool Sampler::take_best() {
+  // Deterministic: those whose episodes made the version in use, and no others.
+  const std::uint64_t end = options_.batch > 0 ? wanted_version() * options_.batch : next_episode();
+  for (auto at = sent_.begin(); at != sent_.end() && at->first < end;) {
+    Sent& sent = at->second;
+    if (!sent.best.known) {
+      if (options_.batch > 0) return false;
+      ++at;
+      continue;
+    }
+    const std::size_t graph = placer_->graph_of(sent.actions);
+    if (sent.best.beats(best_known_[graph])) {
+      auto placements = placer_->expand(sent.actions);
+      // The critic's placement is none of the actions', and what an altered log says is nobody's.
+      if (placements && sent.number < placements->size()) {
+        best_[graph] = std::move((*placements)[sent.number]);
+        best_known_[graph] = sent.best;
+      }
+    }
+    at = sent_.erase(at);
+  }
+  return true;
+}
+
 Sampler::Draw Sampler::draw(std::uint64_t episode) const {
   // Far from every episode's number, and the same graph's turn.
   const std::uint64_t stride = (std::uint64_t{1} << 40) / task_->graphs.size() * task_->graphs.size();
   Draw best;
   for (std::uint32_t attempt = 0; attempt <= options_.redraws; ++attempt) {
     Draw now;
-    now.actions = placer_->sample(episode + attempt * stride, version_);
+    now.actions = placer_->sample_from(best_, episode + attempt * stride, version_);
     auto placements = placer_->expand(now.actions);
     EMPLACE_CHECK(placements.ok(), "a policy understands its own actions");
     now.placements = *std::move(placements);
@@ -241,6 +316,7 @@ void Sampler::propose(runtime::Context& context) {
     return;
   }
   proposed_.insert(drawn.keys.begin(), drawn.keys.end());
+  if (placer_->starts_at_best()) sent_[episode].actions = out.actions;
   outstanding_.insert_or_assign(episode, std::move(out));
   if (again_.empty()) {
     next_episode_ += options_.controllers;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -15,10 +16,22 @@
 #include "messages/learning.h"
 #include "messages/log.h"
 #include "messages/run_control.h"
+#include "placement/placement.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
 
 namespace emplace::actors {
+
+/// What is known of the best placement of a graph: one that fits before one that does not, then the faster.
+struct BestKnown {
+  bool known = false;
+  std::int64_t bytes_over = 0;
+  double step_time_s = 0;
+  bool beats(const BestKnown& other) const {
+    if (known != other.known) return known;
+    return bytes_over != other.bytes_over ? bytes_over < other.bytes_over : step_time_s < other.step_time_s;
+  }
+};
 
 struct SamplerOptions {
   std::uint32_t controller = 0;
@@ -43,8 +56,9 @@ struct SamplerOptions {
 /// episodes; those that neither recorder nor dispatcher has are proposed again, as they were drawn. Receives
 /// ParametersPublished, ParametersDelivered, MeasurementCommitted, UpdateApplied, EpisodesKnown,
 /// EpisodesWanted, StopRun; sends PlacementProposed (or MeasurementReported, if it measures itself),
-/// ParametersRequested, EpisodesAsked, and, told to stop, RunProgress once nothing of its own is on its way.
-/// Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// ParametersRequested, EpisodesAsked, LogRequested (if the policy starts at the best), and, told to stop,
+/// RunProgress once nothing of its own is on its way. Thread: constructed anywhere; every handler runs on the
+/// owning loop, one of its own.
 class Sampler final : public runtime::Actor {
  public:
   /// `local` makes the executors of a sampler that measures itself; null: executors elsewhere do.
@@ -84,6 +98,11 @@ class Sampler final : public runtime::Actor {
   bool send(runtime::Context& context, std::uint64_t episode, const Outstanding& drawn,
             const std::vector<Placement>& placements);
   Draw draw(std::uint64_t episode) const;
+  void request_log(runtime::Context& context);
+  void on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
+                    const runtime::Incoming& incoming);
+  /// Moves what is measured to best_. False if an episode that the next one must know of is not measured yet.
+  bool take_best();
   bool measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
                           messages::SharedBytes bulk);
   void say_if_drained(runtime::Context& context);
@@ -103,6 +122,19 @@ class Sampler final : public runtime::Actor {
   std::deque<std::uint64_t> again_;             ///< Episodes of earlier lives that were lost.
   std::unordered_set<std::uint64_t> proposed_;  ///< Keys of placements; only if redraws are wanted.
   std::map<std::uint64_t, Outstanding> outstanding_;
+  // Only if the policy starts at the best.
+  /// An episode of its own that best_ does not know of.
+  struct Sent {
+    policy::Actions actions;
+    BestKnown best;            ///< Once it is measured,
+    std::uint32_t number = 0;  ///< and which of its placements that is.
+  };
+  std::map<std::uint64_t, Sent> sent_;   ///< By episode.
+  std::vector<BestKnown> best_known_;    ///< By graph,
+  std::vector<Placement> best_;          ///< and the placements.
+  std::uint64_t log_end_ = 0;            ///< What earlier lives did is in the log up to this number,
+  std::set<std::uint64_t> log_missing_;  ///< and these are still to come.
+  Nanos log_requested_{0};
   std::uint64_t version_ = 0;  ///< Of the parameters in use,
   std::string sha256_;         ///< and their hash.
   bool has_parameters_ = false;

@@ -39,6 +39,14 @@ class Placer {
   /// Draws episode number `episode`: a pure function of the parameters, the run's seed and that number.
   /// `update` is the number of updates done, for exploration that fades.
   virtual Actions sample(std::uint64_t episode, std::uint64_t update) const = 0;
+  /// True if episodes are to start at the best placements known; sample_from() is then told of them.
+  virtual bool starts_at_best() const { return false; }
+  /// sample(), knowing the best placement so far of every graph, empty where there is none; a pure function
+  /// of those as well.
+  virtual Actions sample_from(std::span<const Placement> /*best*/, std::uint64_t episode,
+                              std::uint64_t update) const {
+    return sample(episode, update);
+  }
   /// The placements that the actions stand for, constraints obeyed. Errors: kInvalid if the actions are not
   /// this policy's.
   virtual Result<std::vector<Placement>> expand(const Actions& actions) const = 0;

@@ -109,8 +109,13 @@ void each_field(Config& c, Visit visit) {
         "Placeto: the order of an episode's visits: \"topological\", \"reversed\" or \"random\".");
   visit("policy", "logit_bound", c.policy.logit_bound,
         "Placeto: > 0 keeps logits within it, so that no device becomes impossible. Paper: 0.");
-  visit("policy", "initial", c.policy.initial,
-        "Placeto: where an episode starts: \"single\" (all on the first GPU) or \"random\".");
+  visit(
+      "policy", "initial", c.policy.initial,
+      "Placeto: where an episode starts: \"single\" (all on the first GPU), \"random\", or \"best\" so far.");
+  visit("policy", "means", c.policy.means,
+        "Placeto: means over neighbours and over the graph in place of sums. Paper: false.");
+  visit("policy", "stay", c.policy.stay,
+        "Placeto: added to the logit of the device where a group is. Paper: 0.");
   visit("policy", "scaled_features", c.policy.scaled_features,
         "Bring the Grouper's inputs near [0, 1]; the paper gives no scale.");
   visit("policy", "sees_group", c.policy.sees_group,
@@ -322,7 +327,7 @@ Result<Unit> check_config(const RunConfig& c) {
   for (const auto& checked :
        {one_of("policy.grouping", c.policy.grouping, {"scope", "colocation", "prefix", "random"}),
         one_of("policy.objective", c.policy.objective, {"reinforce", "kl", "clipped"}),
-        one_of("policy.initial", c.policy.initial, {"single", "random"}),
+        one_of("policy.initial", c.policy.initial, {"single", "random", "best"}),
         one_of("policy.traversal", c.policy.traversal, {"topological", "reversed", "random"}),
         one_of("reward.baseline", c.reward.baseline, {"moving-average", "mean", "step-mean", "self-critic"}),
         one_of("reward.returns", c.reward.returns, {"placement", "intermediate", "final"}),

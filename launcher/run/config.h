@@ -64,7 +64,8 @@ struct RunConfig {
     std::uint32_t steps_per_update = 1;
     std::uint32_t layers = 1, embedding = 32, rounds = 8, passes = 1, threads = 1;
     std::string initial = "single", traversal = "topological";
-    double logit_bound = 0;
+    double logit_bound = 0, stay = 0;
+    bool means = false;
     bool scaled_features = true, sees_group = false, start_at_scopes = false, share_time_steps = false;
     double grouper_scale = 1, grouper_confidence = 12, table_scale = 0, start_probability = 0.85;
   } policy;

@@ -161,11 +161,17 @@ Result<std::unique_ptr<Placer>> make_placeto(const RunConfig& config, const acto
   o.network = {p.method == "placeto-simple-aggregator"    ? policy::Aggregator::kSimpleAggregator
                : p.method == "placeto-simple-partitioner" ? policy::Aggregator::kSimplePartitioner
                                                           : policy::Aggregator::kMessages,
-               p.embedding, p.hidden, p.rounds, static_cast<float>(p.logit_bound)};
+               p.embedding,
+               p.hidden,
+               p.rounds,
+               static_cast<float>(p.logit_bound),
+               p.means,
+               static_cast<float>(p.stay)};
   o.rounds_per_episode = p.passes;
   o.traversal = policy::parse_traversal(p.traversal).value();
-  // A policy that is to improve on a baseline starts every episode there.
-  o.start = baseline.empty() ? policy::parse_episode_start(p.initial).value() : policy::EpisodeStart::kGiven;
+  o.start = policy::parse_episode_start(p.initial).value();
+  // A policy that is to improve on a baseline starts every episode there, or at what is better.
+  if (!baseline.empty() && o.start != policy::EpisodeStart::kBest) o.start = policy::EpisodeStart::kGiven;
   o.objective = objective_options(config);
   o.entropy_end = static_cast<float>(p.entropy_end);
   o.entropy_updates = p.entropy_over;

@@ -13,6 +13,15 @@ namespace {
 constexpr std::uint32_t kNone = 0xffffffffu;
 constexpr float kForbidden = -1e30f;
 
+void scale_column(float* column, float by, Eigen::Index rows) {
+  for (Eigen::Index i = 0; i < rows; ++i) column[i] *= by;
+}
+
+/// What a sum over so many is multiplied by.
+float share_of(const GraphNetworkOptions& options, std::size_t count) {
+  return options.means && count > 0 ? 1.0f / static_cast<float>(count) : 1.0f;
+}
+
 void add_column(float* to, const float* from, Eigen::Index rows) {
   for (Eigen::Index i = 0; i < rows; ++i) to[i] += from[i];
 }
@@ -230,6 +239,8 @@ void GraphTrace::propagate(std::size_t direction) {
         round.sources.push_back(sent[neighbour]);
         add_column(sums + static_cast<Eigen::Index>(i) * e, heard.at(sent[neighbour]), e);
       }
+      scale_column(sums + static_cast<Eigen::Index>(i) * e,
+                   share_of(weights_->network().options(), neighbours(node).size()), e);
       round.node.push_back(node);
       round.own.push_back(current_[node]);
       round.current[node] = first + static_cast<std::uint32_t>(i);
@@ -281,6 +292,8 @@ void GraphTrace::pool(std::uint32_t node) {
     pooled_.push_back(p < pools_.size() ? pools_[p].current[other] : kNone);
     if (p < pools_.size()) add_column(sums[p], pools_[p].each.at(pooled_.back()), embedded_.rows);
   }
+  for (std::size_t p = 0; p < pools_.size(); ++p)
+    scale_column(sums[p], share_of(weights_->network().options(), relations.size()), embedded_.rows);
 }
 
 std::span<const float> GraphTrace::step(std::uint32_t node) {
@@ -303,6 +316,8 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
   for (Eigen::Index d = 0; d < log_p_.rows; ++d) {
     if (bound > 0) logits[d] = bound * std::tanh(logits[d] / bound);
     log_p[d] = logits[d];
+    if (const float stay = weights_->network().options().stay; stay != 0)
+      log_p[d] += stay * features_(GraphNetworkOptions::kDeviceRows + d, node);
   }
   const auto devices = static_cast<std::size_t>(log_p_.rows);
   const auto may_use = [&](std::size_t d) { return allowed_ == nullptr || (*allowed_)[node][d]; };
@@ -331,6 +346,7 @@ void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient&
     for (std::size_t version = 0; version < round.node.size(); ++version) {
       const std::uint32_t node = round.node[version];
       const std::size_t degree = (direction == 0 ? graph_->parents(node) : graph_->children(node)).size();
+      scale_column(into_sums_.at(version), share_of(weights_->network().options(), degree), e);
       for (const std::size_t end = source + degree; source < end; ++source)
         add_column(into_messages_.at(round.sources[source]), into_sums_.at(version), e);
       add_column(into_embedded_.at(round.own[version]), flow.at(version), e);
@@ -375,6 +391,7 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
     Matrix into_sum(e, steps);
     pieces.pools[p].all.backward(steps, pool.sum.data.data(), nullptr, into_all.data(), into_sum.data(),
                                  sums.all, scratch_);
+    into_sum *= share_of(weights_->network().options(), nodes);
     into_each_.zeros(e, pool.each.count());
     for (std::size_t t = 0; t < nodes_.size(); ++t) {
       const std::span<const Relation> relations = graph_->relations(nodes_[t]);

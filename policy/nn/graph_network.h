@@ -40,6 +40,13 @@ struct GraphNetworkOptions {
   std::size_t rounds = 8;       ///< k, of message passing.
   /// Departure: > 0 makes the logits C tanh(l / C), so that no choice becomes impossible for good.
   float logit_bound = 0;
+  /// Departure: Σ_u over neighbours is divided by their number, Σ_{u ∈ S} by that of all nodes, so that what
+  /// a node sees is of one size in graphs of all sizes and degrees, and logits do not run away.
+  bool means = false;
+  /// Departure: added to the logit of the device where the node is, so that an untrained policy moves few
+  /// nodes. Needs features whose rows from kDeviceRows on say where the node is, 0 or 1.
+  float stay = 0;
+  static constexpr Eigen::Index kDeviceRows = 2;
 };
 
 /// The network's pieces, once per meaning of Piece: its shapes, its packed weights or its gradients.

@@ -133,11 +133,15 @@ Result<Traversal> parse_traversal(std::string_view name) {
 }
 
 std::string_view episode_start_name(EpisodeStart start) {
-  return start == EpisodeStart::kSingle ? "single" : start == EpisodeStart::kRandom ? "random" : "given";
+  return start == EpisodeStart::kSingle   ? "single"
+         : start == EpisodeStart::kRandom ? "random"
+         : start == EpisodeStart::kGiven  ? "given"
+                                          : "best";
 }
 
 Result<EpisodeStart> parse_episode_start(std::string_view name) {
-  return parse_enum(name, {EpisodeStart::kSingle, EpisodeStart::kRandom, EpisodeStart::kGiven},
+  return parse_enum(name,
+                    {EpisodeStart::kSingle, EpisodeStart::kRandom, EpisodeStart::kGiven, EpisodeStart::kBest},
                     episode_start_name, "episode start");
 }
 
@@ -227,6 +231,7 @@ Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGr
         range("hidden", static_cast<double>(options.network.hidden), 1, 4096),
         range("message_rounds", static_cast<double>(options.network.rounds), 1, 256),
         range("logit_bound", options.network.logit_bound, 0, 1e3),
+        range("stay", options.network.stay, 0, 1e3),
         range("rounds_per_episode", static_cast<double>(options.rounds_per_episode), 1, 256),
         range("entropy", options.objective.entropy, 0, 1e6),
         range("entropy_end", options.entropy_end, 0, 1e6)}) {
@@ -260,20 +265,27 @@ Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const Pl
                          [&](std::uint8_t device) { return task.may_use(node, device); });
   };
   for (std::size_t node = 0; node < groups; ++node) task.start.push_back(first_allowed(node));
-  if (options.start == EpisodeStart::kGiven) {
+  const bool given =
+      options.start == EpisodeStart::kGiven || (options.start == EpisodeStart::kBest && !view.start.empty());
+  if (given) {
     const auto checked = view.constraints->check(*view.graph, *view.devices, view.start);
     if (!checked) return checked.error();
-    const auto given = majority(view.grouping, devices, view.start);
-    for (std::size_t node = 0; node < groups; ++node) {
-      if (task.may_use(node, given[node])) task.start[node] = given[node];
-    }
   }
 
   task.features.setZero(static_cast<Eigen::Index>(4 + devices), static_cast<Eigen::Index>(groups));
   fill_feature(task.features, 0, view.run_time_s.empty() ? cheapest_times_s(view, costs) : view.run_time_s);
   fill_feature(task.features, 1, view.output_bytes.empty() ? all_output_bytes(view) : view.output_bytes);
   task.view = std::move(view);
+  if (given) task.start = task.start_at(task.view.start);
   return task;
+}
+
+std::vector<std::uint8_t> PlacetoPlacer::Task::start_at(const Placement& placement) const {
+  std::vector<std::uint8_t> at = majority(view.grouping, view.devices->size(), placement);
+  for (std::size_t node = 0; node < at.size(); ++node) {
+    if (!may_use(node, at[node])) at[node] = start[node];
+  }
+  return at;
 }
 
 PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed)
@@ -295,12 +307,14 @@ std::size_t PlacetoPlacer::placements_per_episode() const {
   return options_.rounds_per_episode * most;
 }
 
-Actions PlacetoPlacer::sample(std::uint64_t episode, std::uint64_t /*update*/) const {
+Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_t episode,
+                                   std::uint64_t /*update*/) const {
   Choice choice;
   choice.graph = static_cast<std::uint32_t>(episode % tasks_.size());
   const Task& task = tasks_[choice.graph];
   Rng rng{seed_, Purpose::kPlacing, episode};
-  choice.start = task.start;
+  const bool known = starts_at_best() && choice.graph < best.size() && !best[choice.graph].empty();
+  choice.start = known ? task.start_at(best[choice.graph]) : task.start;
   if (options_.start == EpisodeStart::kRandom) {
     for (std::size_t node = 0; node < choice.start.size(); ++node) {
       do choice.start[node] = static_cast<std::uint8_t>(rng.below(static_cast<std::uint32_t>(num_devices())));

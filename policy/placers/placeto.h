@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,8 +40,9 @@ enum class EpisodeStart : std::uint8_t {
   kSingle,  ///< Every group on the fastest device that it may use: least total time of all ops, lowest first.
   kRandom,  ///< Every group anywhere it may be, drawn per episode.
   kGiven,   ///< PlacetoGraph::start.
+  kBest,    ///< The best placement that sample_from() is told of; else PlacetoGraph::start, else kSingle.
 };
-std::string_view episode_start_name(EpisodeStart start);  ///< "single", "random", "given"
+std::string_view episode_start_name(EpisodeStart start);  ///< "single", "random", "given", "best"
 Result<EpisodeStart> parse_episode_start(std::string_view name);
 
 struct PlacetoOptions {
@@ -61,7 +63,7 @@ struct PlacetoGraph {
   Grouping grouping;                 ///< What is placed together; merge_small_groups() makes it small.
   std::vector<double> run_time_s;    ///< [groups] or empty: the sums of the cheapest estimate of each op.
   std::vector<double> output_bytes;  ///< [groups] or empty: the sums over all outputs of all ops.
-  Placement start;  ///< [ops] for EpisodeStart::kGiven; a group starts where most of its ops are.
+  Placement start;  ///< [ops] for kGiven and kBest; a group starts where most of its ops are.
 };
 
 /// Thread: as Placer says. What the graphs point to must outlive it.
@@ -76,7 +78,12 @@ class PlacetoPlacer final : public Placer {
   /// n · groups of the largest graph; an episode of a smaller one has fewer.
   std::size_t placements_per_episode() const override;
   /// Episode e is about graph e modulo their number.
-  Actions sample(std::uint64_t episode, std::uint64_t update) const override;
+  Actions sample(std::uint64_t episode, std::uint64_t update) const override {
+    return sample_from({}, episode, update);
+  }
+  bool starts_at_best() const override { return options_.start == EpisodeStart::kBest; }
+  Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
+                      std::uint64_t update) const override;
   /// One placement per step, in order.
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   /// The last placement of an episode of the first graph in which every step takes the likeliest device. It
@@ -119,6 +126,8 @@ class PlacetoPlacer final : public Placer {
     bool may_use(std::size_t node, std::size_t device) const {
       return allowed.empty() || allowed[node][device];
     }
+    /// Every group where most of its ops are, if it may be there, else where it is in `start`.
+    std::vector<std::uint8_t> start_at(const Placement& placement) const;
   };
   class Walk;
 

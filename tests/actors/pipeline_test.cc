@@ -50,6 +50,7 @@ struct Scenario {
   bool self_critic = false;           // Episodes end with the likeliest placement.
   std::uint32_t redraws = 0;          // Of placements proposed before.
   bool placeto = false;               // Episodes are sequences of steps, on two graphs in turn.
+  bool best = false;                  // Placeto's episodes start at the best placement so far.
   double drop = 0, duplicate = 0;     // Of results and leases between dispatcher and executors.
   double lose = 0;                    // Of every message, whoever sends it; and so many come twice.
   int crash_every = 0;                // Crash an executor every so many steps of 500 ms; 0: never.
@@ -85,7 +86,7 @@ std::uint64_t steps_of_forty_episodes() {
   return steps;
 }
 
-std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed) {
+std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed, bool best) {
   std::vector<policy::PlacetoGraph> graphs;
   for (const TaskGraph& one : task.graphs) {
     graphs.push_back({&one.graph,
@@ -100,6 +101,7 @@ std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed) {
   options.network.embedding = 4;
   options.network.hidden = 8;
   options.network.rounds = 2;
+  if (best) options.start = policy::EpisodeStart::kBest;
   return *policy::PlacetoPlacer::make(std::move(graphs), options, seed);
 }
 
@@ -158,9 +160,9 @@ Outcome play(const Scenario& scenario) {
     fate.delay = std::chrono::milliseconds{rng.below(50)};
     return fate;
   });
-  const PlacerFactory placer = [task, seed = scenario.seed,
-                                steps = scenario.placeto]() -> std::unique_ptr<policy::Placer> {
-    if (steps) return placeto(*task, seed);
+  const PlacerFactory placer = [task, seed = scenario.seed, steps = scenario.placeto,
+                                best = scenario.best]() -> std::unique_ptr<policy::Placer> {
+    if (steps) return placeto(*task, seed, best);
     policy::HierarchicalOptions options;
     options.groups = 4;
     options.hidden = 8;
@@ -419,6 +421,36 @@ TEST(Pipeline, PlacetoLosesNothingUnderFaultsAndRepeatsItself) {
   EXPECT_EQ(faulty.parameters_sha256, plain);
   scenario.local = true;
   EXPECT_EQ(play(scenario).parameters_sha256, plain) << "measured by the samplers themselves";
+}
+
+TEST(Pipeline, EpisodesFromTheBestRepeatThemselvesWhateverTheTiming) {
+  Scenario scenario;
+  scenario.placeto = scenario.deterministic = true;
+  const std::string single = play(scenario).parameters_sha256;
+  scenario.best = true;
+  const Outcome plain = play(scenario);
+  EXPECT_EQ(plain.counters.measurements, steps_of_forty_episodes());
+  EXPECT_NE(plain.parameters_sha256, single);
+  for (const std::uint64_t executors : {1, 3}) {
+    scenario.shuffle = true;
+    scenario.drop = scenario.duplicate = 0.1;
+    scenario.executors = static_cast<std::uint32_t>(executors);
+    EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);
+  }
+  scenario.crash_every = 1;
+  for (const std::string& victim : kEverybody) {
+    SCOPED_TRACE(victim);
+    scenario.crash = {victim};
+    EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);
+  }
+  scenario.lose = 0.1;
+  scenario.crash_every = 5;
+  scenario.crash = kEverybody;
+  EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);
+  scenario.crash_every = 0;
+  scenario.lose = 0;
+  scenario.local = true;
+  EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);
 }
 
 TEST(Pipeline, RedrawsSpendEvaluationsOnNewPlacements) {

@@ -188,6 +188,8 @@ TEST(Placeto, GradientIsThatOfTheObjectivesLossOverManyGraphs) {
     options.objective.kind = kind;
     options.objective.entropy = 0.3f;
     options.network.logit_bound = 4;
+    options.network.stay = 1.5f;
+    options.network.means = kind == ObjectiveKind::kReinforce;
     const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
     shake(*placer);
     const auto batch = draw_batch(*placer, 3);
@@ -205,6 +207,50 @@ TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
   const auto batch = draw_batch(*placer, 1);
   ASSERT_GT(batch[0].advantages.size(), 256u);
   expect_gradient_of_loss(*placer, batch, 20);
+}
+
+TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
+  const World world = random_world(), other = random_world(9, 16);
+  PlacetoOptions options = small();
+  options.start = EpisodeStart::kBest;
+  const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
+  EXPECT_TRUE(placer->starts_at_best());
+  // Episode 2 is about the first graph again.
+  const auto untold = *placer->decode_actions(placer->sample(2, 0));
+  std::vector<Placement> best{placer->expand(placer->sample(2, 0))->back(), {}};
+  const auto told = *placer->decode_actions(placer->sample_from(best, 2, 0));
+  EXPECT_NE(told.start, untold.start);
+  const auto at_last = *placer->decode_actions(placer->sample(2, 0));
+  for (std::size_t t = 0; t < at_last.node.size(); ++t)
+    EXPECT_EQ(told.start[at_last.node[t]], at_last.decisions.devices[t]);
+  EXPECT_EQ(placer->sample_from(best, 3, 0).bytes, placer->sample(3, 0).bytes) << "of a graph without a best";
+  options.start = EpisodeStart::kSingle;
+  const auto deaf = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
+  EXPECT_EQ(deaf->sample_from(best, 2, 0).bytes, deaf->sample(2, 0).bytes);
+  EXPECT_EQ(*parse_episode_start("best"), EpisodeStart::kBest);
+}
+
+TEST(Placeto, StayKeepsAnUntrainedPolicyWhereItIs) {
+  const World world = random_world();
+  PlacetoOptions options = small();
+  options.start = EpisodeStart::kRandom;
+  for (const float stay : {0.0f, 2.0f, 60.0f}) {
+    options.network.stay = stay;
+    const auto placer = placer_of(world, options);
+    const auto choice = *placer->decode_actions(placer->sample(4, 0));
+    const Matrix log_p = placer->log_probabilities(choice);
+    for (std::size_t t = 0; t < choice.node.size(); ++t) {
+      const std::uint8_t here = choice.start[choice.node[t]];
+      const float others = 2;  // The world has three devices.
+      EXPECT_NEAR(std::exp(log_p(here, static_cast<Eigen::Index>(t))),
+                  std::exp(stay) / (std::exp(stay) + others), 1e-5f);
+      if (stay == 60) {
+        EXPECT_EQ(choice.decisions.devices[t], here);
+      }
+    }
+  }
+  options.network.stay = -1;
+  EXPECT_FALSE(PlacetoPlacer::make({world.view()}, options, 1).ok());
 }
 
 TEST(Placeto, EntropyWeightAndBetaFollowTheUpdates) {
