@@ -1,6 +1,7 @@
 #include "launcher/inputs.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -66,6 +67,15 @@ Result<SimulatorOptions> simulator_options(const std::string& dispatch) {
   if (dispatch == "program") return SimulatorOptions{.dispatch = Dispatch::kProgram};
   if (dispatch == "fifo") return SimulatorOptions{.dispatch = Dispatch::kFifo};
   return invalid("--dispatch '" + printable(dispatch, 40) + "'", "is unknown", "use program or fifo");
+}
+
+Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
+                                  std::uint32_t high) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high) return value;
+  return invalid(std::string{option} + " '" + printable(text, 40) + "'", "is out of range",
+                 "use a whole number from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
 std::vector<std::string> device_names(const DeviceSet& devices) {

@@ -30,6 +30,10 @@ Result<Inputs> open_inputs(const std::string& graph, const std::string& devices,
 /// "program" or "fifo". Errors: kInvalid.
 Result<SimulatorOptions> simulator_options(const std::string& dispatch);
 
+/// A whole number from `low` to `high`. Errors: kInvalid, naming the option.
+Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
+                                  std::uint32_t high);
+
 std::vector<std::string> device_names(const DeviceSet& devices);
 std::string file_name(const std::string& path);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -51,15 +50,6 @@ class Generate final : public Command {
   std::string family_, output_, index_, count_;
 };
 
-Result<std::uint32_t> whole(std::string_view option, const std::string& text, std::uint32_t low,
-                            std::uint32_t high) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high) return value;
-  return invalid(std::string{option} + " '" + printable(text, 40) + "'", "is out of range",
-                 "use a whole number from " + std::to_string(low) + " to " + std::to_string(high));
-}
-
 /// What both forms say about a graph.
 JsonObject facts_of(const OpGraph& graph, Family family, const std::string& path) {
   std::int64_t flops = 0, state_bytes = 0;
@@ -86,11 +76,11 @@ Result<ExitStatus> Generate::run(Console& console) {
         "--index 0 writes one graph, --count 32 a whole family");
   }
   if (!index_.empty()) {
-    const auto index = whole("--index", index_, 0, kMaxIndex);
+    const auto index = parse_whole("--index", index_, 0, kMaxIndex);
     if (!index) return index.error();
     return one(console, *family, *index);
   }
-  const auto count = whole("--count", count_, 2, kMaxCount);
+  const auto count = parse_whole("--count", count_, 2, kMaxCount);
   if (!count) return count.error();
   return many(console, *family, *count);
 }

@@ -40,6 +40,8 @@ class Place final : public Command {
     options.option("--budget", budget_, "Time for a method that learns, e.g. 30s");
     options.option("--policy", policy_,
                    "Run directory whose policy places this graph, at once or with --budget");
+    options.option("--samples", samples_,
+                   "Episodes that --policy draws beside its likeliest placement, all measured; 0: none");
     options.option("-o,--output", output_, "Placement file to write");
     options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
     options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
@@ -48,7 +50,8 @@ class Place final : public Command {
 
  private:
   Result<Answer> answer(const Problem& problem, WatchedExecutor& executor, Console& console) const;
-  std::string graph_, devices_, method_ = "auto", output_, reserve_, dispatch_ = "program", budget_, policy_;
+  std::string graph_, devices_, method_ = "auto", output_, reserve_, dispatch_ = "program", budget_, policy_,
+                                samples_ = "0";
 };
 
 Result<std::vector<const Method*>> methods_of(const std::string& name) {
@@ -104,6 +107,9 @@ Result<Answer> Place::answer(const Problem& problem, WatchedExecutor& executor, 
   request.budget_s = policy_.empty() ? 30 : 0;
   request.seed = console.seed();
   request.quiet = !console.shows_progress();
+  const auto samples = parse_whole("--samples", samples_, 0, 100'000);
+  if (!samples) return samples.error();
+  request.samples = *samples;
   if (!reserve_.empty()) {
     const auto reserve = parse_share(reserve_);
     if (!reserve) return reserve.error();

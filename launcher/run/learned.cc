@@ -70,7 +70,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   return config;
 }
 
-Result<Learned> place_at_once(const RunConfig& config) {
+Result<Learned> place_at_once(const RunConfig& config, std::uint64_t samples) {
   const auto task = load_task(config);
   if (!task) return task.error();
   auto placer = make_placer(config, **task, {});
@@ -82,10 +82,24 @@ Result<Learned> place_at_once(const RunConfig& config) {
   Simulator simulator{one.graph, one.devices, simulator_options(config.executor.dispatch).value()};
   Learned learned;
   learned.method = config.policy.method + " (zero-shot)";
-  learned.found.placement = (*placer)->greedy();
-  learned.found.evaluations = 1;
-  if (auto measured = simulator.measure(learned.found.placement, learned.found.measurement); !measured)
-    return measured.error();
+  Found& best = learned.found;
+  const auto offer = [&](Placement placement) -> Result<Unit> {
+    Measurement now;
+    if (auto measured = simulator.measure(placement, now); !measured) return measured;
+    if (best.evaluations++ == 0 || better(now, best.measurement)) {
+      best.placement = std::move(placement);
+      best.measurement = std::move(now);
+    }
+    return Unit{};
+  };
+  if (auto offered = offer((*placer)->greedy()); !offered) return offered.error();
+  for (std::uint64_t episode = 0; episode < samples; ++episode) {
+    auto placements = (*placer)->expand((*placer)->sample_from({&best.placement, 1}, episode, 0));
+    if (!placements) return placements.error();
+    for (Placement& placement : *placements) {
+      if (auto offered = offer(std::move(placement)); !offered) return offered.error();
+    }
+  }
   return learned;
 }
 
@@ -94,7 +108,7 @@ Result<Learned> place_at_once(const RunConfig& config) {
 Result<Learned> place_by_learning(const LearnRequest& request) {
   auto config = config_of(request);
   if (!config) return config.error();
-  if (request.budget_s <= 0) return place_at_once(*config);
+  if (request.budget_s <= 0) return place_at_once(*config, request.samples);
   if (auto checked = check_config(*config); !checked) return checked.error();
   if (request.policy.empty()) {
     const auto task = load_task(*config);

@@ -18,6 +18,8 @@ struct LearnRequest {
   std::string dispatch = "program";
   double budget_s = 0;  ///< 0 with a policy: it places at once, without learning more.
   std::string policy;   ///< Run directory to take the policy from; empty: learn one.
+  std::uint64_t samples =
+      0;  ///< Episodes that a policy draws beside its likeliest placement to place at once.
   std::uint64_t seed = 1;
   bool quiet = false;
 };
@@ -29,8 +31,9 @@ struct Learned {
 };
 
 /// Runs the actors of `emplace run` in a folder of its own for the budget, from the best baseline (or from
-/// the policy), and takes their best placement; or asks a policy once. Errors: kInvalid for inputs, method or
-/// policy that do not go together; kNoPlacement if nothing fitted; kRunFailed.
+/// the policy), and takes their best placement; or asks a policy once: its
+/// likeliest placement and those of `samples` episodes, all of them measured. Errors: kInvalid for inputs,
+/// method or policy that do not go together; kNoPlacement if nothing fitted; kRunFailed.
 Result<Learned> place_by_learning(const LearnRequest& request);
 
 }  // namespace emplace::launcher

@@ -87,6 +87,15 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
   const json zero_shot = json::parse(at_once.out);
   EXPECT_EQ(zero_shot["method"], "placeto (zero-shot)");
   EXPECT_EQ(zero_shot["evaluations"], 1);
+  std::vector<std::string> sampled = place;
+  sampled.insert(sampled.end(), {"--samples", "3"});
+  const Finished drawn = run(sampled);
+  ASSERT_EQ(drawn.status, 0) << drawn.err;
+  EXPECT_EQ(json::parse(drawn.out)["evaluations"], 1 + 3 * 8);
+  EXPECT_LE(json::parse(drawn.out)["measured"]["step_time_s"].get<double>(),
+            zero_shot["measured"]["step_time_s"].get<double>());
+  sampled.back() = "-3";
+  EXPECT_EQ(run(sampled).status, 2);
   std::vector<std::string> longer = place;
   longer.insert(longer.end(), {"--budget", "1s"});
   const Finished tuned = run(longer);
