@@ -80,11 +80,16 @@ void tuned(RunConfig& c) {
   c.executor.count = 2;
   if (c.policy.method == "placeto" || c.policy.method.starts_with("placeto-")) {
     c.policy.groups = 64;
-    c.policy.entropy = 0.05;
-    c.policy.entropy_end = 0.001;
-    c.policy.entropy_over = 300;
-    c.policy.learning_rate = 0.002;
-    c.pipeline.batch_episodes = 1;
+    c.policy.initial = "best";
+    c.policy.stay = 2.5;
+    c.policy.logit_bound = 5;
+    c.policy.learning_rate_end = c.policy.learning_rate;
+    c.policy.entropy = 0.1;
+    c.policy.entropy_end = 0.05;
+    c.policy.entropy_over = 100;
+    c.reward.discount = 0.5;
+    c.reward.baseline_window = 40;
+    c.pipeline.batch_episodes = 2;
     c.pipeline.placements_per_lease = 16;
     return;
   }
