@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/keys.h"
 #include "base/result.h"
 #include "runtime/actor.h"
 
@@ -19,6 +21,21 @@ namespace emplace::runtime {
 enum class Home : std::uint8_t {
   kIoLoop,   ///< With the switch: for light actors whose handlers take microseconds.
   kOwnLoop,  ///< A thread of its own.
+};
+
+/// Who this node is on encrypted links, by files (base/keys.h): a secret has no place in a command line.
+struct KeyFiles {
+  std::string own;  ///< Its key pair, of mode 0600. With it every tcp link is encrypted and both ends prove
+                    ///< who they are.
+  std::string head;     ///< The head's public key (".pub"), for a node that dials; empty: `own` names it.
+  std::string allowed;  ///< Who is let in, for a node that listens on tcp. Watched while it runs: a key that
+                        ///< is taken out is refused, and its sessions end, within 5 s.
+};
+
+/// What peers with keys may do, by role: messages/roles.h.
+struct RoleRules {
+  bool (*may_announce)(Roles, std::string_view actor) = nullptr;
+  bool (*may_send)(Roles, std::uint16_t type, std::string_view to) = nullptr;
 };
 
 struct NodeOptions {
@@ -38,7 +55,10 @@ struct NodeOptions {
   /// Small messages to one peer share frames of up to so much: four of 16 KiB with their heads.
   std::size_t batch_bytes = (64u << 10) + 1'024;
   int restarts_per_minute = 3;  ///< Of each actor that throws.
-  bool insecure = false;        ///< Allow a tcp address beyond this machine, without encryption.
+  KeyFiles keys;
+  RoleRules rules;  ///< Needed where keys.allowed is.
+  bool insecure =
+      false;  ///< Without keys: allow tcp in the open, and ipc where other users of the machine may go.
   bool (*known_type)(std::uint16_t) =
       nullptr;  ///< Asked of every message from another node: messages::is_known.
   /// An actor asks to stop the node, for this reason. False: not now; whoever supervises the node will call
@@ -57,9 +77,14 @@ struct NodeCounters {
   std::uint64_t replaced = 0;     ///< Latest-only messages that a newer one overtook.
   std::uint64_t unroutable = 0;   ///< Nobody of that id appeared in time.
   std::uint64_t malformed = 0;    ///< Frames or envelopes that were no such thing, and fenced peers.
-  std::uint64_t unknown = 0;      ///< Message types that this build does not know.
-  std::uint64_t gaps = 0;         ///< Missing sequence numbers between nodes.
-  std::uint64_t duplicates = 0;   ///< Repeated ones, dropped.
+  std::uint64_t oversized = 0;    ///< More than a control connection may carry at once (kMaxControlBytes).
+  std::uint64_t unauthenticated = 0;  ///< Connections that failed or never finished the handshake: not
+                                      ///< encrypted, a wrong key, a key that is not on the list.
+  std::uint64_t refused_role = 0;  ///< What a peer announced or sent and its role does not allow.
+  std::uint64_t revoked = 0;       ///< Sessions ended because their key was taken out, or its roles changed.
+  std::uint64_t unknown = 0;       ///< Message types that this build does not know.
+  std::uint64_t gaps = 0;          ///< Missing sequence numbers between nodes.
+  std::uint64_t duplicates = 0;    ///< Repeated ones, dropped.
   std::uint64_t peers_lost = 0;
   std::uint64_t restarts = 0;  ///< Of actors.
 };
@@ -67,7 +92,8 @@ struct NodeCounters {
 /// Thread: one thread makes it, spawns and runs it; stop(), counters() from any.
 class Node {
  public:
-  /// Binds and dials. Errors (kInvalid): a port in use, an ipc path over 107 characters, an endpoint that is
+  /// Binds and dials. Errors (kInvalid): a port in use, an ipc path over 107 characters or in a folder that
+  /// is not its owner's alone, an endpoint that is none, tcp with neither keys nor `insecure`, keys that are
   /// none, each in one line with the cure. `clock` must outlive the node.
   static Result<std::unique_ptr<Node>> make(NodeOptions options, const Clock& clock);
   ~Node();

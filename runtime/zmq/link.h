@@ -116,6 +116,17 @@ class Intake {
 struct Received {
   std::array<zmq::message_t, 3> parts;
   std::size_t num_parts = 0;  ///< 1 or 3; anything else is malformed.
+
+  /// The key that its sender proved; empty if none was asked for.
+  std::string_view user() {
+    const char* id = num_parts > 0 ? zmq_msg_gets(parts[0].handle(), "User-Id") : nullptr;
+    return id != nullptr ? id : std::string_view{};
+  }
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < std::min(num_parts, parts.size()); ++i) sum += parts[i].size();
+    return sum;
+  }
 };
 
 /// Receives one message without blocking. `routing_id` (not null for a ROUTER) gets the sender's. False: none

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "base/text/words.h"
 #include "runtime/log.h"
 #include "runtime/zmq/sockets.h"
 #include "runtime/zmq/switch.h"
@@ -49,11 +50,17 @@ std::vector<std::string> Switch::reachable_actors(const Peer* except) const {
   return names;
 }
 
-void Switch::on_hello(const std::string& id, const Incoming& incoming) {
+void Switch::on_hello(const std::string& id, const std::string& key, const Incoming& incoming) {
   const auto hello = incoming.as<Hello>();
   const auto plane = hello ? static_cast<std::size_t>(hello->plane) : kPlanes;
   if (plane >= kPlanes || id != routing_id(hello->node, hello->epoch, plane)) {
     count(counters_.malformed);
+    return;
+  }
+  if (const auto refusal = refuse_hello(*hello, key)) {
+    count(counters_.refused_role);
+    log_once("node " + printable(hello->node, 80) + " refused: " + *refusal);
+    say(router_, id, Bye{.reason = *refusal, .fenced = true});
     return;
   }
   auto& slot = peers_[hello->node];
@@ -70,6 +77,8 @@ void Switch::on_hello(const std::string& id, const Incoming& incoming) {
   if (outcome == Session::Hello::kNew) {
     for (const std::string& old : peer.routing_id) connections_.erase(old);
     peer.begin_life();
+    peer.key = key;
+    if (guard_) peer.roles = guard_->roles(key).value_or(Roles{});
     peer.away_since.reset();
     log(LogLevel::kInfo, options_.name, "node " + peer.node + " joined");
     for (const std::string& actor : std::vector<std::string>{peer.actors})
@@ -105,6 +114,7 @@ void Switch::on_welcome(std::size_t plane, const Incoming& incoming) {
   head_->session.expect(plane, welcome->first_seq);
   if (!head_->connected()) return;
   dials_ = 0;
+  why_unheard_.clear();
   head_->node = welcome->node;
   head_->away_since.reset();
   log(LogLevel::kInfo, options_.name, "joined " + welcome->node);
@@ -123,12 +133,6 @@ void Switch::on_peer_message(Peer& peer, std::size_t plane, const Incoming& inco
     if (!handled || !*handled) count(counters_.malformed);
     return;
   }
-  if (options_.known_type != nullptr && !options_.known_type(type)) {
-    count(counters_.unknown);
-    log(LogLevel::kWarning, options_.name,
-        "message type " + std::to_string(type) + " from " + peer.node + " refused");
-    return;
-  }
   switch (peer.session.on_message(plane, incoming.envelope.seq, now_)) {
     case Session::Order::kRepeat:
       return count(counters_.duplicates);
@@ -138,20 +142,39 @@ void Switch::on_peer_message(Peer& peer, std::size_t plane, const Incoming& inco
     case Session::Order::kNext:
       break;
   }
+  if (options_.known_type != nullptr && !options_.known_type(type)) {
+    count(counters_.unknown);
+    log_once("message type " + std::to_string(type) + " from " + peer.node + " refused");
+    return;
+  }
+  if (!peer.key.empty() && !may_send(peer, incoming.envelope)) {
+    count(counters_.refused_role);
+    log_once("node " + peer.node + " (" + guard_->name(peer.key) + ") sent what its role does not allow");
+    return;
+  }
   count(counters_.received);
   route(incoming.envelope, incoming.body, incoming.bulk, &peer == head_.get());
 }
 
 void Switch::on_beat(Peer& peer, const Beat& beat) {
-  for (const std::string& actor : beat.joined) add_remote(peer, actor);
+  for (const std::string& actor : beat.joined) {
+    if (&peer == head_.get() ||
+        (peer.actors.size() < kMaxActors && may_live_at(&peer, peer.key, peer.roles, actor))) {
+      add_remote(peer, actor);
+    } else {
+      count(counters_.refused_role);
+      log_once("node " + peer.node + " announced what it may not: " + printable(actor, 80));
+    }
+  }
   for (const std::string& actor : beat.left) remove_remote(peer, actor);
   if (!beat.joined.empty()) unpark();
 }
 
 void Switch::on_bye(Peer& peer, std::size_t plane, const Bye& bye) {
   if (bye.fenced) {
-    if (&peer == head_.get()) redial_later(bye.reason);
-    return;
+    if (&peer != head_.get()) return;
+    why_unheard_ = "it says: " + printable(bye.reason);
+    return redial_later(bye.reason);
   }
   push_message(peer.links[plane], ByeAck{static_cast<Plane>(plane)});
   peer.bye_seen[plane] = true;
@@ -171,7 +194,8 @@ void Switch::add_remote(Peer& peer, const std::string& actor) {
   }
   if (std::find(peer.actors.begin(), peer.actors.end(), actor) == peer.actors.end())
     peer.actors.push_back(actor);
-  routes_.insert_or_assign(id, Route{.peer = &peer});
+  if (!peer.key.empty()) peer.speakers.insert(id);
+  routes_.insert_or_assign(id, Route{.peer = &peer, .name = actor});
   announce(actor, true, &peer);
 }
 
@@ -204,13 +228,17 @@ void Switch::forget(Peer& peer) {
     const auto found = routes_.find(actor_id(actor));
     if (found != routes_.end() && found->second.peer == &peer) routes_.erase(found);
   }
-  peer.actors.clear();
-  peer.away_since.reset();
+  peers_.erase(std::string{peer.node});
 }
 
 Result<Unit> Switch::dial_head() {
   if (options_.upstream.empty()) return Unit{};
-  if (const auto valid = check_endpoint(options_.upstream); !valid) return valid.error();
+  const bool encrypted = own_keys_ && is_tcp(options_.upstream);
+  if (const auto valid = check_endpoint(options_.upstream, encrypted, options_.insecure); !valid)
+    return valid.error();
+  if (encrypted && head_key_.empty())
+    return invalid(options_.keys.own, "does not name the head's public key",
+                   "make it with 'emplace keygen --head FILE', or give the head's .pub file");
   head_ = std::make_unique<Peer>("head", shared_->limits(), options_.heartbeat * kMissedBeats, counters_);
   try {
     dial();
@@ -226,7 +254,12 @@ void Switch::dial() {
   head_->session.on_hello(epoch, shared_->clock.now());
   hello_said_ = {};
   for (std::size_t plane = 0; plane < kPlanes; ++plane) {
-    dealers_[plane] = make_dealer(shared_->context, routing_id(options_.name, epoch, plane));
+    const DialKeys keys =
+        own_keys_ ? DialKeys{own_keys_->public_key, own_keys_->secret_key, head_key_} : DialKeys{};
+    dealers_[plane] = make_dealer(shared_->context, routing_id(options_.name, epoch, plane),
+                                  own_keys_ && is_tcp(options_.upstream) ? &keys : nullptr);
+    dealer_monitors_[plane] =
+        std::make_unique<HandshakeMonitor>(shared_->context, dealers_[plane], monitors_++);
     dealers_[plane].connect(options_.upstream);
     dealer_watch_[plane] = {};
   }
@@ -250,6 +283,7 @@ void Switch::redial_later(std::string_view why) {
   const bool was_up = head_->connected();
   head_->session.end();
   head_->greeted = {};
+  for (auto& monitor : dealer_monitors_) monitor.reset();
   for (zmq::socket_t& dealer : dealers_) dealer.close();
   const double longest_s =
       std::min(kLongestRedial_s, kFirstRedial_s * static_cast<double>(1u << std::min(dials_, 6u)));

@@ -1,11 +1,13 @@
 #include "runtime/zmq/sockets.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 
 namespace emplace::runtime {
@@ -16,6 +18,7 @@ constexpr int kFramesInSocket =
     64;  // 4 MiB of full batches, which stay in the cache; our own queues hold the rest.
 constexpr int kFramesBetweenLoops = 64;  // Inproc adds both sides.
 constexpr std::int64_t kMaxFrameBytes = 64ll << 20;
+constexpr const char* kTakers = "inproc://takers";
 
 void set_common(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::linger, 0);
@@ -36,9 +39,11 @@ std::string_view after(std::string_view text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string_view{};
 }
 
-bool is_this_machine(std::string_view tcp_address) {
-  return tcp_address.starts_with("127.") || tcp_address.starts_with("localhost:") ||
-         tcp_address.starts_with("lo:") || tcp_address.starts_with("[::1]:");
+/// True if nobody else can put a socket of theirs there, or reach ours.
+bool is_private_folder(const std::filesystem::path& folder) {
+  struct stat info {};
+  return ::stat(folder.empty() ? "." : folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+         info.st_uid == ::geteuid() && (info.st_mode & 077) == 0;
 }
 
 /// ZeroMQ takes an ipc path over without asking; so ask whether someone still listens there.
@@ -55,18 +60,35 @@ bool someone_listens(std::string_view path) {
 
 }  // namespace
 
-zmq::socket_t make_router(zmq::context_t& context) {
+zmq::socket_t make_router(zmq::context_t& context, bool insecure) {
   zmq::socket_t socket{context, zmq::socket_type::router};
   set_outward(socket);
   socket.set(zmq::sockopt::router_mandatory, true);
   socket.set(zmq::sockopt::router_handover, true);
   socket.set(zmq::sockopt::backlog, 1'024);
+  const uid_t user = ::geteuid();
+  if (!insecure)
+    EMPLACE_CHECK(zmq_setsockopt(socket.handle(), ZMQ_IPC_FILTER_UID, &user, sizeof user) == 0, "ipc filter");
+  socket.bind(kTakers);
   return socket;
 }
 
-zmq::socket_t make_dealer(zmq::context_t& context, const std::string& routing_id) {
+zmq::socket_t make_taker(zmq::context_t& context, const std::string& routing_id) {
+  zmq::socket_t socket{context, zmq::socket_type::dealer};
+  set_common(socket);
+  socket.set(zmq::sockopt::routing_id, routing_id);
+  socket.connect(kTakers);
+  return socket;
+}
+
+zmq::socket_t make_dealer(zmq::context_t& context, const std::string& routing_id, const DialKeys* keys) {
   zmq::socket_t socket{context, zmq::socket_type::dealer};
   set_outward(socket);
+  if (keys != nullptr) {
+    socket.set(zmq::sockopt::curve_serverkey, keys->head_public);
+    socket.set(zmq::sockopt::curve_publickey, keys->own_public);
+    socket.set(zmq::sockopt::curve_secretkey, keys->own_secret);
+  }
   socket.set(zmq::sockopt::routing_id, routing_id);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::connect_timeout, 5'000);
@@ -83,27 +105,28 @@ zmq::socket_t make_pair(zmq::context_t& context) {
   return socket;
 }
 
-Result<Unit> check_endpoint(const std::string& endpoint) {
+bool is_tcp(std::string_view endpoint) { return endpoint.starts_with("tcp://"); }
+
+Result<Unit> check_endpoint(const std::string& endpoint, bool encrypted, bool insecure) {
   const std::string_view path = after(endpoint, "ipc://");
   if (!path.empty()) {
-    if (path.size() <= kMaxIpcPath) return Unit{};
-    return invalid(endpoint,
-                   "the path has " + std::to_string(path.size()) + " characters, the system takes " +
-                       std::to_string(kMaxIpcPath),
-                   "choose a shorter run directory, or tcp://127.0.0.1:*");
+    if (path.size() > kMaxIpcPath)
+      return invalid(endpoint,
+                     "the path has " + std::to_string(path.size()) + " characters, the system takes " +
+                         std::to_string(kMaxIpcPath),
+                     "choose a shorter run directory, or tcp://127.0.0.1:*");
+    if (insecure || is_private_folder(std::filesystem::path{path}.parent_path())) return Unit{};
+    return invalid(endpoint, "others can reach its folder",
+                   "choose one of yours with mode 0700, or allow insecure");
   }
-  const std::string_view address = after(endpoint, "tcp://");
-  if (address.find(':') != std::string_view::npos) return Unit{};
-  return invalid(endpoint, "not an endpoint", "write tcp://HOST:PORT or ipc:///PATH");
+  if (after(endpoint, "tcp://").find(':') == std::string_view::npos)
+    return invalid(endpoint, "not an endpoint", "write tcp://HOST:PORT or ipc:///PATH");
+  if (encrypted || insecure) return Unit{};
+  return invalid(endpoint, "tcp without encryption", "give it keys (emplace keygen), or allow insecure");
 }
 
-Result<std::string> bind_endpoint(zmq::socket_t& router, const std::string& endpoint, bool insecure) {
-  if (const auto valid = check_endpoint(endpoint); !valid) return valid.error();
-  const std::string_view address = after(endpoint, "tcp://");
+Result<std::string> bind_endpoint(zmq::socket_t& router, const std::string& endpoint) {
   const std::string_view path = after(endpoint, "ipc://");
-  if (!address.empty() && !insecure && !is_this_machine(address))
-    return invalid(endpoint, "an address beyond this machine without encryption",
-                   "use 127.0.0.1, or allow insecure");
   if (!path.empty() && someone_listens(path))
     return invalid(endpoint, "in use", "end the run that holds it, or choose another path");
   try {

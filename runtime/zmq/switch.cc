@@ -35,14 +35,27 @@ Switch::Switch(std::shared_ptr<Shared> shared)
 Switch::~Switch() { ::close(wake_fd_); }
 
 Result<Unit> Switch::listen() {
+  if (const auto loaded = load_keys(); !loaded) return loaded.error();
   if (options_.listen.empty()) return Unit{};
-  router_ = make_router(shared_->context);
-  for (const std::string& endpoint : options_.listen) {
-    auto bound = bind_endpoint(router_, endpoint, options_.insecure);
-    if (!bound) return bound.error();
-    endpoints_.push_back(std::move(*bound));
-  }
-  return Unit{};
+  for (const std::string& endpoint : options_.listen)
+    if (const auto valid = check_endpoint(endpoint, own_keys_.has_value(), options_.insecure); !valid)
+      return valid.error();
+  router_ = make_router(shared_->context, options_.insecure);
+  router_monitor_ = std::make_unique<HandshakeMonitor>(shared_->context, router_, monitors_++);
+  endpoints_.resize(options_.listen.size());
+  const auto bind = [&](bool tcp) -> Result<Unit> {
+    for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+      if (is_tcp(options_.listen[i]) != tcp) continue;
+      auto bound = bind_endpoint(router_, options_.listen[i]);
+      if (!bound) return bound.error();
+      endpoints_[i] = std::move(*bound);
+    }
+    return Unit{};
+  };
+  // Options hold for what is bound after them: ipc first, which needs no keys.
+  if (const auto bound = bind(false); !bound) return bound;
+  if (guard_) guard_->protect(router_, *own_keys_);
+  return bind(true);
 }
 
 Result<Unit> Switch::spawn(std::string name, Home home, ActorFactory factory) {
@@ -51,10 +64,10 @@ Result<Unit> Switch::spawn(std::string name, Home home, ActorFactory factory) {
   local_actors_.push_back(name);
   if (home == Home::kIoLoop) {
     host_.add(std::move(name), std::move(factory));
-    routes_.emplace(id, Route{});
+    routes_.emplace(id, Route{.name = local_actors_.back()});
   } else {
     loops_.push_back(std::make_shared<OwnLoop>(shared_, loops_.size(), std::move(name), std::move(factory)));
-    routes_.emplace(id, Route{.loop = loops_.back().get()});
+    routes_.emplace(id, Route{.loop = loops_.back().get(), .name = local_actors_.back()});
   }
   return Unit{};
 }
@@ -95,9 +108,16 @@ void Switch::stop(std::string reason) {
 void Switch::wait_for_work() {
   waiter_.clear();
   waiter_.add(wake_fd_);
-  if (router_) waiter_.add(router_, router_watch_);
-  for (std::size_t plane = 0; plane < kPlanes; ++plane)
-    if (dealers_[plane]) waiter_.add(dealers_[plane], dealer_watch_[plane]);
+  if (guard_) waiter_.add(guard_->socket(), guard_->watch);
+  if (router_) {
+    waiter_.add(router_monitor_->socket(), router_monitor_->watch);
+    waiter_.add(router_, router_watch_);
+  }
+  for (std::size_t plane = 0; plane < kPlanes; ++plane) {
+    if (!dealers_[plane]) continue;
+    waiter_.add(dealer_monitors_[plane]->socket(), dealer_monitors_[plane]->watch);
+    waiter_.add(dealers_[plane], dealer_watch_[plane]);
+  }
   for (const auto& loop : loops_) waiter_.add(loop->socket(), loop->watch);
   std::optional<Nanos> next = next_tick_;
   if (const auto timer = host_.next_timer()) next = std::min(*next, *timer);
@@ -118,6 +138,8 @@ void Switch::wait_for_work() {
 }
 
 void Switch::receive_all() {
+  if (guard_ && guard_->watch.readable) guard_->answer();
+  note_handshakes();
   if (router_watch_.readable) receive_router();
   for (std::size_t plane = 0; plane < kPlanes; ++plane)
     if (dealers_[plane] && dealer_watch_[plane].readable) receive_upstream(plane);
@@ -127,12 +149,15 @@ void Switch::receive_all() {
 
 void Switch::receive_router() {
   std::string id;
+  std::string key;
   Received received;
   int taken = 0;
   for (; taken < router_intake_.frames() && receive(router_, &id, received); ++taken) {
+    key = guard_ ? received.user() : std::string_view{};
+    if (!admit(id, key, received.bytes())) continue;
     bool stranger = false;
     const bool whole = each_message(received, [&](const Incoming& incoming) {
-      if (incoming.is<Hello>()) return on_hello(id, incoming);
+      if (incoming.is<Hello>()) return on_hello(id, key, incoming);
       const auto connection = connections_.find(id);
       if (connection == connections_.end()) {
         stranger = true;
@@ -152,7 +177,7 @@ void Switch::receive_upstream(std::size_t plane) {
   Intake& intake = dealer_intake_[plane];
   for (; taken < intake.frames() && dealers_[plane] && receive(dealers_[plane], nullptr, received); ++taken) {
     const bool whole = each_message(received, [&](const Incoming& incoming) {
-      head_heard_ = now_;
+      if (!incoming.is<Bye>()) head_heard_ = now_;  // To be refused is not to be heard.
       if (incoming.is<Welcome>()) return on_welcome(plane, incoming);
       on_peer_message(*head_, plane, incoming);
     });
@@ -211,19 +236,23 @@ bool Switch::route(const messages::Envelope& envelope, std::span<const std::byte
 
 void Switch::park(const messages::Envelope& envelope, std::span<const std::byte> body,
                   const messages::SharedBytes& bulk) {
-  if (parked_.size() >= kMaxParked) {
+  const std::size_t size = body.size() + bulk.size();
+  if (parked_.size() >= kMaxParked || (!parked_.empty() && parked_bytes_ + size > options_.mailbox_bytes)) {
     count(counters_.unroutable);
     return;
   }
+  parked_bytes_ += size;
   parked_.push_back({now_ + options_.parking, envelope, messages::Bytes(body.begin(), body.end()), bulk});
 }
 
 void Switch::unpark() {
-  for (const Parked& parked : std::exchange(parked_, {})) {
+  parked_bytes_ = 0;
+  for (Parked& parked : std::exchange(parked_, {})) {
     if (routes_.contains(parked.envelope.to)) {
       route(parked.envelope, parked.body, parked.bulk, false);
     } else if (now_ < parked.until) {
-      parked_.push_back(parked);
+      parked_bytes_ += parked.body.size() + parked.bulk.size();
+      parked_.push_back(std::move(parked));
     } else {
       count(counters_.unroutable);
     }
@@ -296,6 +325,8 @@ void Switch::tick() {
     if (beats)
       push_message(peer.links[0], Beat{std::exchange(peer.joined, {}), std::exchange(peer.left, {})});
   };
+  takers_.clear();
+  if (guard_ && guard_->refresh(now_)) revoke();
   for (const auto& [node, peer] : peers_) {
     if (peer->greeted[0]) beat(*peer);
     if (peer->session.lost(now_)) lose(*peer, "silent for three heartbeats");
@@ -318,7 +349,7 @@ void Switch::tick() {
           "the head is gone",
           Error{Errc::kPeerLost, options_.upstream + ": no word from the head for " +
                                      std::to_string(options_.upstream_patience / std::chrono::seconds{1}) +
-                                     " s; start it again"});
+                                     " s; " + (why_unheard_.empty() ? "start it again" : why_unheard_)});
   }
   unpark();
   if (options_.handler_limit > Nanos{0}) check_hung_handlers(now_);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "base/rng.h"
 #include "runtime/node.h"
 #include "runtime/zmq/actor_host.h"
+#include "runtime/zmq/guard.h"
 #include "runtime/zmq/own_loop.h"
 #include "runtime/zmq/peer.h"
 
@@ -40,6 +42,7 @@ class Switch {
   struct Route {
     OwnLoop* loop = nullptr;
     Peer* peer = nullptr;
+    std::string name;
   };
   struct Parked {
     Nanos until;
@@ -75,7 +78,7 @@ class Switch {
 
   // Sessions with other nodes (sessions.cc).
   void on_peer_message(Peer& peer, std::size_t plane, const Incoming& incoming);
-  void on_hello(const std::string& routing_id, const Incoming& incoming);
+  void on_hello(const std::string& routing_id, const std::string& key, const Incoming& incoming);
   void on_welcome(std::size_t plane, const Incoming& incoming);
   void on_beat(Peer& peer, const Beat& beat);
   void on_bye(Peer& peer, std::size_t plane, const Bye& bye);
@@ -89,6 +92,17 @@ class Switch {
   template <class M>
   bool say(zmq::socket_t& socket, std::string_view routing_id, const M& message);
   std::vector<std::string> reachable_actors(const Peer* except) const;
+
+  // Who may do what (admission.cc).
+  Result<Unit> load_keys();
+  bool admit(const std::string& routing_id, const std::string& key, std::size_t bytes);
+  std::optional<std::string> refuse_hello(const Hello& hello, const std::string& key);
+  bool may_live_at(const Peer* peer, const std::string& key, Roles roles, const std::string& actor);
+  bool may_send(const Peer& peer, const messages::Envelope& envelope);
+  void revoke();
+  void cut(const std::string& routing_id);
+  void note_handshakes();
+  void log_once(const std::string& text);
 
   // Stopping (stopping.cc).
   void on_stop_asked(const std::string& reason);
@@ -106,13 +120,23 @@ class Switch {
   std::unordered_map<ActorId, Route> routes_;
   std::vector<std::string> local_actors_;
   std::vector<Parked> parked_;
+  std::size_t parked_bytes_ = 0;
   Nanos now_{0};  // At the beginning of the turn.
   Nanos next_tick_{0}, next_beat_{0};
   int wake_fd_;
   Waiter waiter_;
 
+  // Keys.
+  std::optional<KeyPair> own_keys_;
+  std::string head_key_;
+  std::unique_ptr<Guard> guard_;  // Outlives the router, which asks it; null: nobody is asked for a key.
+  std::set<std::string> logged_;  // Lines of log_once().
+  int monitors_ = 0;
+
   // The head's side.
   zmq::socket_t router_;
+  std::unique_ptr<HandshakeMonitor> router_monitor_;
+  std::vector<zmq::socket_t> takers_;  // Of connections that were cut since the last tick.
   std::vector<std::string> endpoints_;
   std::unordered_map<std::string, Connection> connections_;  // By routing id, of current lives.
   std::map<std::string, std::unique_ptr<Peer>> peers_;       // By node.
@@ -122,6 +146,8 @@ class Switch {
   // The dialling side.
   std::unique_ptr<Peer> head_;
   std::array<zmq::socket_t, kPlanes> dealers_;
+  std::array<std::unique_ptr<HandshakeMonitor>, kPlanes> dealer_monitors_;
+  std::string why_unheard_;  // What the head, or ZeroMQ, said last.
   std::array<bool, kPlanes> hello_said_{};
   std::array<Watch, kPlanes> dealer_watch_;
   std::array<Intake, kPlanes> dealer_intake_;

@@ -63,6 +63,7 @@ class Scripted final : public Actor {
 
 std::unique_ptr<Node> make_node(NodeOptions options) {
   options.heartbeat = milliseconds{50};
+  options.insecure = true;  // Keys have their own tests (keys_test.cc).
   auto node = Node::make(std::move(options), g_clock);
   EXPECT_TRUE(node.ok()) << (node.ok() ? "" : node.error().context);
   return std::move(*node);
@@ -425,7 +426,7 @@ TEST(Node, StrangersAndBrokenFramesAreCountedAndHarmless) {
 
 TEST(NodeErrors, APortInUseIsOneLineWithACure) {
   auto first = make_node({.listen = {"tcp://127.0.0.1:*"}});
-  const auto second = Node::make({.listen = {first->endpoints()[0]}}, g_clock);
+  const auto second = Node::make({.listen = {first->endpoints()[0]}, .insecure = true}, g_clock);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, Errc::kInvalid);
   EXPECT_EQ(
@@ -438,7 +439,7 @@ TEST(NodeErrors, AnIpcPathIsTakenOverOnlyWhenNobodyListens) {
   { std::ofstream{path} << "left behind"; }
   {
     auto first = make_node({.listen = {"ipc://" + path}});
-    const auto second = Node::make({.listen = {"ipc://" + path}}, g_clock);
+    const auto second = Node::make({.listen = {"ipc://" + path}, .insecure = true}, g_clock);
     ASSERT_FALSE(second.ok());
     EXPECT_NE(second.error().context.find("in use"), std::string::npos);
   }
@@ -447,7 +448,7 @@ TEST(NodeErrors, AnIpcPathIsTakenOverOnlyWhenNobodyListens) {
 
 TEST(NodeErrors, AnIpcPathOver107CharactersIsRefused) {
   const std::string fits = "/tmp/" + std::string(102, 'x');
-  EXPECT_TRUE(Node::make({.listen = {"ipc://" + fits}}, g_clock).ok());
+  EXPECT_TRUE(Node::make({.listen = {"ipc://" + fits}, .insecure = true}, g_clock).ok());
   std::filesystem::remove(fits);
   const auto refused = Node::make({.listen = {"ipc://" + fits + "x"}}, g_clock);
   ASSERT_FALSE(refused.ok());
@@ -456,14 +457,15 @@ TEST(NodeErrors, AnIpcPathOver107CharactersIsRefused) {
 }
 
 TEST(NodeErrors, WhatIsNoEndpointAndWhatLeavesTheMachineOpenlyIsRefused) {
-  for (const char* endpoint :
-       {"", "5555", "udp://127.0.0.1:5", "tcp://127.0.0.1", "tcp://0.0.0.0:0", "tcp://*:*"}) {
+  for (const char* endpoint : {"", "5555", "udp://127.0.0.1:5", "tcp://127.0.0.1", "tcp://127.0.0.1:*",
+                               "tcp://0.0.0.0:0", "tcp://*:*"}) {
     const auto node = Node::make({.listen = {endpoint}}, g_clock);
     ASSERT_FALSE(node.ok()) << endpoint;
     EXPECT_EQ(node.error().code, Errc::kInvalid);
     EXPECT_EQ(node.error().context.find('\n'), std::string::npos);
   }
   EXPECT_TRUE(Node::make({.listen = {"tcp://0.0.0.0:*"}, .insecure = true}, g_clock).ok());
+  EXPECT_FALSE(Node::make({.upstream = "tcp://127.0.0.1:5555"}, g_clock).ok());
 }
 
 TEST(NodeErrors, ANameIsTakenOnce) {

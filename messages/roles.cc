@@ -1,0 +1,71 @@
+#include "messages/roles.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "messages/type_ids.h"
+
+namespace emplace::messages {
+namespace {
+
+/// "executor/": every actor whose name goes on with a number. Empty: every name, known or not.
+using Names = std::string_view;
+
+struct Permission {
+  Names to;
+  std::span<const Type> types;  // Empty: every one of the register.
+};
+struct Row {
+  Role role;
+  Names lives_there;
+  std::span<const Names> except;
+  std::span<const Permission> sends;
+};
+
+constexpr std::array kExecutorSays{Type::kExecutorJoined, Type::kExecutorLeft, Type::kHeartbeat,
+                                   Type::kCreditGranted, Type::kPlacementMeasured};
+constexpr std::array kFailures{Type::kActorFailed};
+constexpr std::array kOrders{Type::kStopRun};
+constexpr std::array<Permission, 2> kExecutorSends{{{"dispatcher/", kExecutorSays}, {"view/", kFailures}}};
+constexpr std::array<Permission, 1> kActorSends{{{"", {}}}};
+constexpr std::array<Permission, 1> kOperatorSends{{{"dispatcher/", kOrders}}};
+constexpr std::array<Names, 2> kNotAnActors{"executor/", "operator/"};
+
+constexpr std::array<Row, 3> kTable{{
+    {Role::kExecutor, "executor/", {}, kExecutorSends},
+    {Role::kActor, "", kNotAnActors, kActorSends},
+    {Role::kOperator, "operator/", {}, kOperatorSends},
+}};
+
+bool matches(Names names, std::string_view actor) {
+  if (names.empty()) return true;
+  if (!actor.starts_with(names)) return false;
+  const std::string_view number = actor.substr(names.size());
+  return !number.empty() && number.size() <= 20 &&
+         std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+bool may_announce(Roles roles, std::string_view actor) {
+  return std::any_of(kTable.begin(), kTable.end(), [&](const Row& row) {
+    return roles.has(row.role) && matches(row.lives_there, actor) &&
+           std::none_of(row.except.begin(), row.except.end(), [&](Names n) { return actor.starts_with(n); });
+  });
+}
+
+bool may_send(Roles roles, std::uint16_t type, std::string_view to) {
+  const auto permits = [&](const Permission& permission) {
+    const bool right_type = permission.types.empty()
+                                ? is_known(type)
+                                : std::any_of(permission.types.begin(), permission.types.end(),
+                                              [&](Type t) { return number(t) == type; });
+    return right_type && matches(permission.to, to);
+  };
+  return std::any_of(kTable.begin(), kTable.end(), [&](const Row& row) {
+    return roles.has(row.role) && std::any_of(row.sends.begin(), row.sends.end(), permits);
+  });
+}
+
+}  // namespace emplace::messages

@@ -1,0 +1,17 @@
+#pragma once
+/// What a peer may do, by the roles of its key: one table, in roles.cc and in docs/security.md.
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/keys.h"
+
+namespace emplace::messages {
+
+/// True if an actor of this name may live at such a peer.
+bool may_announce(Roles roles, std::string_view actor);
+
+/// True if such a peer may send messages of `type` to the actor `to` (empty: nobody known).
+bool may_send(Roles roles, std::uint16_t type, std::string_view to);
+
+}  // namespace emplace::messages

@@ -1,0 +1,52 @@
+// Goal: a role may do what docs/security.md says and nothing else. Method: every role, every type of the
+// register, a few names.
+#include "messages/roles.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "messages/type_ids.h"
+
+namespace emplace::messages {
+namespace {
+
+const Roles kExecutor{Role::kExecutor};
+const Roles kActor{Role::kActor};
+const Roles kOperator{Role::kOperator};
+
+TEST(RoleTable, NamesThatMayComeFromAPeer) {
+  for (const char* name : {"executor/0", "executor/999"}) {
+    EXPECT_TRUE(may_announce(kExecutor, name));
+    EXPECT_FALSE(may_announce(kActor, name));
+    EXPECT_FALSE(may_announce(kOperator, name));
+    EXPECT_TRUE(may_announce({Role::kExecutor, Role::kActor}, name));
+    EXPECT_FALSE(may_announce({}, name));
+  }
+  for (const char* name : {"executor", "executor/", "executor/x", "executor/1/learner", "learner/0",
+                           "dispatcher/0", "executor/123456789012345678901"})
+    EXPECT_FALSE(may_announce(kExecutor, name)) << name;
+  EXPECT_TRUE(may_announce(kActor, "learner/0"));
+  EXPECT_FALSE(may_announce(kActor, "operator/0"));
+  EXPECT_TRUE(may_announce(kOperator, "operator/0"));
+}
+
+TEST(RoleTable, WhatMayBeSentToWhom) {
+  std::vector<Type> executors;
+  std::vector<Type> operators;
+  for (std::uint16_t type = 0; type < 256; ++type) {
+    EXPECT_EQ(may_send(kActor, type, "learner/0"), is_known(type)) << type;
+    EXPECT_FALSE(may_send({}, type, "dispatcher/0"));
+    EXPECT_FALSE(may_send(kExecutor, type, "recorder/0"));
+    EXPECT_FALSE(may_send(kExecutor, type, ""));
+    if (may_send(kExecutor, type, "dispatcher/0")) executors.push_back(Type{type});
+    if (may_send(kOperator, type, "dispatcher/0")) operators.push_back(Type{type});
+  }
+  EXPECT_EQ(executors, (std::vector{Type::kPlacementMeasured, Type::kExecutorJoined, Type::kExecutorLeft,
+                                    Type::kHeartbeat, Type::kCreditGranted}));
+  EXPECT_EQ(operators, std::vector{Type::kStopRun});
+  EXPECT_TRUE(may_send(kExecutor, number(Type::kActorFailed), "view/0"));
+}
+
+}  // namespace
+}  // namespace emplace::messages

@@ -1,0 +1,601 @@
+// Goal: who has no key, the wrong one, or the wrong role is refused within 5 s, counted, and changes nothing
+// for the others; a key that is taken out ends its sessions. Method: real nodes over tcp on threads of this
+// process; an honest peer exchanges messages all the while, and the tests wait for counters, never for a
+// time.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include <zmq.hpp>
+
+#include "base/file.h"
+#include "base/keys.h"
+#include "runtime/context.h"
+#include "runtime/node.h"
+#include "runtime/zmq/frame.h"
+#include "runtime/zmq/session_messages.h"
+#include "tests/runtime/test_messages.h"
+
+namespace emplace::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const SystemClock g_clock;
+constexpr seconds kRefusedWithin{5};
+
+// The tests' own table: an executor may be executor/… and send Ping to echo; an actor anything.
+bool may_announce(Roles roles, std::string_view actor) {
+  return actor.starts_with("executor/") ? roles.has(Role::kExecutor) : roles.has(Role::kActor);
+}
+bool may_send(Roles roles, std::uint16_t type, std::string_view to) {
+  return roles.has(Role::kActor) || (roles.has(Role::kExecutor) && type == Ping::kType && to == "echo");
+}
+
+/// A folder of mode 0700 with keys by name.
+class KeyRing {
+ public:
+  KeyRing() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "emplace-ring-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    make("head", {});
+  }
+  ~KeyRing() { std::filesystem::remove_all(folder_); }
+  KeyRing(const KeyRing&) = delete;
+  KeyRing& operator=(const KeyRing&) = delete;
+
+  std::string at(const std::string& name) const { return (folder_ / name).string(); }
+  const KeyPair& make(const std::string& name, Roles roles) {
+    KeyPair keys = make_key_pair(name);
+    if (name != "head") keys.head = pairs_.at("head").public_key;
+    EXPECT_TRUE(save_key_pair(at(name + ".key"), keys, true).ok());
+    if (!roles.empty()) {
+      EXPECT_TRUE(add_to_allow_list(at("allowed.toml"), {name, keys.public_key, roles}, true).ok());
+    }
+    return pairs_.insert_or_assign(name, keys).first->second;
+  }
+  const KeyPair& operator[](const std::string& name) const { return pairs_.at(name); }
+  void remove(const std::string& name) const {
+    auto list = load_allow_list(at("allowed.toml"));
+    std::string text;
+    for (const AllowedKey& key : *list)
+      if (key.name != name) text += to_toml(key);
+    EXPECT_TRUE(write_file(at("allowed.toml"), text).ok());
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, KeyPair> pairs_;
+};
+
+class Echo final : public Actor {
+ public:
+  void on_message(Context& context, const Incoming& incoming) override {
+    (void)incoming.match([&](const Ping& ping) { context.send(incoming.from(), Pong{ping.number}); });
+  }
+};
+
+/// Asks, and asks again when the answer is there, for ever.
+class Honest final : public Actor {
+ public:
+  explicit Honest(std::atomic<std::uint64_t>* answers) : answers_{answers} {}
+  void on_start(Context& context) override {
+    ask(context);
+    again(context);
+  }
+  void on_message(Context& context, const Incoming& incoming) override {
+    (void)incoming.match([&](const Pong&) {
+      ++*answers_;
+      context.after(milliseconds{1}, [this, &context] { ask(context); });
+    });
+  }
+
+ private:
+  void ask(Context& context) { context.send("echo", Ping{.number = *answers_}); }
+  /// Restores a question that was lost with its connection.
+  void again(Context& context) {
+    context.after(milliseconds{200}, [this, &context] {
+      if (seen_ == *answers_) ask(context);
+      seen_ = *answers_;
+      again(context);
+    });
+  }
+  std::atomic<std::uint64_t>* answers_;
+  std::uint64_t seen_ = 0;
+};
+
+/// A node on a thread of its own.
+class Running {
+ public:
+  Running(NodeOptions options, const std::function<void(Node&)>& spawn) {
+    options.heartbeat = milliseconds{100};
+    options.drain_deadline = milliseconds{500};
+    auto made = Node::make(std::move(options), g_clock);
+    EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().context);
+    node_ = std::move(*made);
+    spawn(*node_);
+    thread_ = std::thread{[this] {
+      const auto ended = node_->run();
+      outcome_ = ended.ok() ? *ended : "error: " + ended.error().context;
+      ended_ = true;
+    }};
+  }
+  ~Running() { end(); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  std::string end() {
+    if (thread_.joinable()) {
+      node_->stop("the test is over");
+      thread_.join();
+    }
+    return outcome_;
+  }
+  bool ended() const { return ended_; }
+  NodeCounters counters() const { return node_->counters(); }
+  std::string endpoint() const { return node_->endpoints().at(0); }
+
+ private:
+  std::unique_ptr<Node> node_;
+  std::string outcome_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+template <class Condition>
+::testing::AssertionResult within(seconds limit, Condition&& condition) {
+  for (const Nanos end = g_clock.now() + limit; g_clock.now() < end;) {
+    if (condition()) return ::testing::AssertionSuccess();
+    ::poll(nullptr, 0, 5);  // Between two looks.
+  }
+  return ::testing::AssertionFailure() << "not within " << limit.count() << " s";
+}
+
+/// A head, and a peer that must never notice anything.
+class Door : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(zmq_has("curve"), 1);
+    ring_.make("honest", {Role::kExecutor});
+    head_ = std::make_unique<Running>(
+        NodeOptions{.name = "head/0",
+                    .listen = {"tcp://127.0.0.1:*"},
+                    .keys = {.own = ring_.at("head.key"), .allowed = ring_.at("allowed.toml")},
+                    .rules = {&may_announce, &may_send}},
+        [](Node& node) { (void)node.spawn<Echo>("echo", Home::kIoLoop); });
+    honest_ = join("honest", "executor/0", &answers_);
+    ASSERT_TRUE(within(kRefusedWithin, [&] { return answers_ > 10; }));
+  }
+  void TearDown() override {
+    EXPECT_TRUE(goes_on());
+    EXPECT_EQ(honest_->counters().peers_lost, 0u) << "the honest one noticed";
+    honest_->end();
+    head_->end();
+  }
+  std::unique_ptr<Running> join(const std::string& key, const std::string& actor,
+                                std::atomic<std::uint64_t>* answers, NodeOptions options = {}) {
+    options.name = "node-" + key + "-" + actor;
+    options.upstream = head_->endpoint();
+    options.keys.own = ring_.at(key + ".key");
+    return std::make_unique<Running>(
+        options, [&](Node& node) { (void)node.spawn<Honest>(actor, Home::kIoLoop, answers); });
+  }
+  /// The honest peer gets answers from now on, too.
+  ::testing::AssertionResult goes_on() {
+    const std::uint64_t now = answers_;
+    return within(kRefusedWithin, [&] { return answers_ > now + 20; });
+  }
+  /// A bare client with these keys; any of them may be wrong.
+  zmq::socket_t client(const std::string& id, const std::string& head, const KeyPair* keys) {
+    zmq::socket_t socket{context_, zmq::socket_type::dealer};
+    socket.set(zmq::sockopt::linger, 0);
+    socket.set(zmq::sockopt::routing_id, id);
+    socket.set(zmq::sockopt::reconnect_ivl, -1);
+    if (keys != nullptr) {
+      socket.set(zmq::sockopt::curve_serverkey, head);
+      socket.set(zmq::sockopt::curve_publickey, keys->public_key);
+      socket.set(zmq::sockopt::curve_secretkey, keys->secret_key);
+    }
+    socket.connect(head_->endpoint());
+    return socket;
+  }
+  template <class M>
+  static messages::Bytes record(const M& message, messages::Envelope envelope = {}) {
+    envelope.type = M::kType;
+    messages::Bytes batch;
+    append_record(envelope, messages::encode_body(message), {}, batch);
+    return batch;
+  }
+  static void send(zmq::socket_t& socket, const messages::Bytes& bytes) {
+    socket.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::dontwait);
+  }
+  bool refused_handshakes(std::uint64_t more_than) const {
+    return head_->counters().unauthenticated > more_than;
+  }
+
+  KeyRing ring_;
+  std::atomic<std::uint64_t> answers_{0};
+  std::unique_ptr<Running> head_, honest_;
+  zmq::context_t context_{1};
+};
+
+TEST_F(Door, APlainClientIsRefused) {
+  auto plain = client("plain", "", nullptr);
+  send(plain, record(Hello{.node = "plain"}));
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return refused_handshakes(0); }));
+  EXPECT_EQ(head_->counters().malformed, 0u) << "not a byte of it was looked at";
+}
+
+TEST_F(Door, AClientOfAnotherServerIsRefused) {
+  const KeyPair other = make_key_pair("other");
+  auto lost = client("lost", other.public_key, &ring_["honest"]);
+  send(lost, record(Hello{.node = "lost"}));
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return refused_handshakes(0); }));
+  EXPECT_EQ(head_->counters().malformed, 0u);
+}
+
+TEST_F(Door, AnUnknownKeyIsRefusedAndItsNodeSaysWhy) {
+  ring_.make("stranger", {});
+  std::atomic<std::uint64_t> answers{0};
+  auto stranger = join("stranger", "executor/1", &answers, {.upstream_patience = seconds{1}});
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return refused_handshakes(0) && stranger->ended(); }));
+  EXPECT_NE(stranger->end().find("the head refuses this key; is it in its allow-list?"), std::string::npos)
+      << stranger->end();
+  EXPECT_EQ(answers, 0u);
+}
+
+TEST_F(Door, ANodeThatTrustsAnotherHeadNeverSpeaks) {
+  KeyPair keys = ring_.make("wrong", {Role::kExecutor});
+  keys.head = make_key_pair("x").public_key;
+  ASSERT_TRUE(save_key_pair(ring_.at("wrong.key"), keys, true).ok());
+  std::atomic<std::uint64_t> answers{0};
+  auto wrong = join("wrong", "executor/1", &answers, {.upstream_patience = seconds{1}});
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return wrong->ended(); }));
+  EXPECT_NE(wrong->end().find("is the head's public key the right one"), std::string::npos) << wrong->end();
+  EXPECT_EQ(answers, 0u);
+}
+
+TEST_F(Door, TheRightKeyInTheWrongRoleIsRefusedAndItsNodeSaysWhy) {
+  std::atomic<std::uint64_t> answers{0};
+  auto learner = join("honest", "learner", &answers, {.upstream_patience = seconds{1}});
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return head_->counters().refused_role > 0 && learner->ended(); }));
+  EXPECT_NE(learner->end().find("no actor called 'learner' may come from honest (executor)"),
+            std::string::npos)
+      << learner->end();
+  EXPECT_EQ(answers, 0u);
+}
+
+TEST_F(Door, OneKeyMayServeManyNodes) {
+  std::atomic<std::uint64_t> answers{0};
+  auto second = join("honest", "executor/1", &answers);
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return answers > 10; }));
+}
+
+TEST_F(Door, AnotherKeyMayNotTakeANodesOrAnActorsName) {
+  ring_.make("thief", {Role::kExecutor});
+  ASSERT_TRUE(within(kRefusedWithin, [&] {
+    std::atomic<std::uint64_t> answers{0};
+    auto thief = join("thief", "executor/0", &answers, {.upstream_patience = seconds{1}});
+    return within(seconds{3}, [&] { return thief->ended() && head_->counters().refused_role > 0; }) &&
+           answers == 0;
+  }));
+}
+
+TEST_F(Door, WhatARoleMayNotSendIsDroppedAndTheSessionGoesOn) {
+  const auto raw = [&](std::size_t plane, std::uint64_t epoch) {
+    char id[64];
+    std::snprintf(id, sizeof id, "raw-%016llx-%c", static_cast<unsigned long long>(epoch),
+                  plane == 0 ? 'c' : 'd');
+    auto socket = client(id, ring_["head"].public_key, &ring_["honest"]);
+    send(socket,
+         record(Hello{
+             .node = "raw", .epoch = epoch, .plane = static_cast<Plane>(plane), .actors = {"executor/7"}}));
+    return socket;
+  };
+  auto control = raw(0, 5);
+  auto data = raw(1, 5);
+  const auto own = messages::actor_id("executor/7");
+  const auto echo = messages::actor_id("echo");
+  std::uint64_t seq = 1;
+  const auto say = [&](auto message, ActorId from, ActorId to) {
+    send(data, record(message, {.from = from, .to = to, .seq = seq++}));
+  };
+  say(Pong{1}, own, echo);                                         // A type of another role.
+  say(Ping{.number = 2}, messages::actor_id("executor/0"), echo);  // In another's name.
+  say(Ping{.number = 3}, own, messages::actor_id("executor/0"));   // To whom it may not speak.
+  say(Ping{.number = 4}, own, messages::actor_id("nobody"));
+  say(Ping{.number = 5}, own, echo);
+  // The last one is answered: Welcome first, then the Pong.
+  bool answered = false;
+  EXPECT_TRUE(within(kRefusedWithin, [&] {
+    for (zmq::message_t part; data.recv(part, zmq::recv_flags::dontwait);) {
+      std::span<const std::byte> batch{static_cast<const std::byte*>(part.data()), part.size()};
+      Record one;
+      while (take_record(batch, one)) answered |= one.envelope.type == Pong::kType;
+    }
+    return answered;
+  }));
+  EXPECT_EQ(head_->counters().refused_role, 4u);
+  EXPECT_EQ(head_->counters().gaps, 0u);
+  EXPECT_EQ(head_->counters().unroutable, 0u);
+}
+
+TEST_F(Door, AKeyThatIsTakenOutEndsItsSessionsAndMayComeBack) {
+  ring_.make("guest", {Role::kExecutor});
+  std::atomic<std::uint64_t> answers{0};
+  auto guest = join("guest", "executor/1", &answers);
+  ASSERT_TRUE(within(kRefusedWithin, [&] { return answers > 10; }));
+  ring_.remove("guest");
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return head_->counters().revoked == 1; }));
+  const std::uint64_t then = answers;
+  const std::uint64_t refused = head_->counters().unauthenticated;
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return refused_handshakes(refused); })) << "it tries again";
+  EXPECT_LE(answers, then + 1) << "one answer may have been on its way";
+  EXPECT_TRUE(add_to_allow_list(ring_.at("allowed.toml"),
+                                {"guest", ring_["guest"].public_key, {Role::kExecutor}}, false)
+                  .ok());
+  EXPECT_TRUE(within(seconds{10}, [&] { return answers > then + 10; })) << "let in again, it goes on";
+}
+
+TEST_F(Door, AFreshRoleHoldsAtOnce) {
+  ring_.make("guest", {Role::kExecutor});
+  std::atomic<std::uint64_t> answers{0};
+  auto guest = join("guest", "executor/1", &answers, {.upstream_patience = seconds{2}});
+  ASSERT_TRUE(within(kRefusedWithin, [&] { return answers > 10; }));
+  ASSERT_TRUE(
+      add_to_allow_list(ring_.at("allowed.toml"), {"guest", ring_["guest"].public_key, {Role::kActor}}, true)
+          .ok());
+  EXPECT_TRUE(within(seconds{10}, [&] { return guest->ended(); }));
+  EXPECT_NE(guest->end().find("no actor called 'executor/1' may come from guest (actor)"), std::string::npos)
+      << guest->end();
+}
+
+TEST_F(Door, ABrokenAllowListChangesNothing) {
+  ASSERT_TRUE(write_file(ring_.at("allowed.toml"), "[[key]]\nname = ").ok());
+  EXPECT_TRUE(goes_on());
+  std::filesystem::remove(ring_.at("allowed.toml"));
+  EXPECT_TRUE(goes_on());
+  EXPECT_EQ(head_->counters().revoked, 0u);
+}
+
+TEST_F(Door, AConnectionOfAKeyThatIsGoneIsNotReadAnyMore) {
+  const KeyPair keys = ring_.make("guest", {Role::kExecutor});
+  std::vector<zmq::socket_t> flood;
+  ASSERT_TRUE(within(kRefusedWithin, [&] {  // Until the head has read its list again.
+    flood.push_back(client("flood" + std::to_string(flood.size()), ring_["head"].public_key, &keys));
+    return within(seconds{1}, [&] {
+      send(flood.back(), record(Pong{}));
+      return head_->counters().malformed > 0;  // A stranger to the session, but let in.
+    });
+  }));
+  const std::uint64_t refused = head_->counters().unauthenticated;
+  ring_.remove("guest");
+  ASSERT_TRUE(within(kRefusedWithin, [&] {
+    send(flood.back(), record(Pong{}));
+    return head_->counters().unauthenticated > refused;
+  }));
+  ASSERT_TRUE(goes_on());
+  const std::uint64_t then = head_->counters().unauthenticated;
+  const std::uint64_t strangers = head_->counters().malformed;
+  for (int i = 0; i < 10'000; ++i) send(flood.back(), record(Pong{}));
+  EXPECT_TRUE(goes_on());
+  EXPECT_EQ(head_->counters().unauthenticated, then);
+  EXPECT_EQ(head_->counters().malformed, strangers);
+}
+
+/// [bytes] of this process.
+std::size_t resident_bytes() {
+  std::ifstream in{"/proc/self/statm"};
+  std::size_t pages = 0;
+  in >> pages >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+messages::Bytes bytes_of(std::initializer_list<unsigned> values) {
+  messages::Bytes bytes;
+  for (const unsigned value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+// One who has a key and means harm: everything is dropped and counted, nothing is allocated for what is only
+// claimed, and the others go on.
+TEST_F(Door, HostileBytesOfAKeyHolderAreDroppedAndCounted) {
+  const std::string id = "evil-0000000000000009-";
+  auto control = client(id + "c", ring_["head"].public_key, &ring_["honest"]);
+  auto data = client(id + "d", ring_["head"].public_key, &ring_["honest"]);
+  send(control,
+       record(Hello{.node = "evil", .epoch = 9, .plane = Plane::kControl, .actors = {"executor/9"}}));
+  send(data, record(Hello{.node = "evil", .epoch = 9, .plane = Plane::kData, .actors = {"executor/9"}}));
+  const std::size_t before = resident_bytes();
+  std::vector<messages::Bytes> bombs{bytes_of({0xdd, 0xff, 0xff, 0xff, 0xff}),  // An array of 2^32 - 1.
+                                     bytes_of({0xdf, 0xff, 0xff, 0xff, 0xff}),  // A map of as many.
+                                     bytes_of({0xc6, 0xff, 0xff, 0xff, 0xff}),  // 4 GiB of bytes.
+                                     bytes_of({0xdb, 0xff, 0xff, 0xff, 0xff}),  // 4 GiB of text.
+                                     bytes_of({0xff, 0xff, 0xff, 0xff, 0xff}),
+                                     messages::Bytes(100'000, std::byte{0x91}),
+                                     messages::Bytes(100'000, std::byte{0x81})};
+  const auto own = messages::actor_id("executor/9");
+  for (const messages::Bytes& bomb : std::vector<messages::Bytes>{bombs}) {
+    messages::Bytes inside;  // As the body of a message that may be sent.
+    append_record({.type = Ping::kType, .from = own, .to = messages::actor_id("echo"), .seq = bombs.size()},
+                  bomb, {}, inside);
+    bombs.push_back(inside);
+    messages::Bytes hello;  // As a Hello.
+    append_record({.type = Hello::kType}, bomb, {}, hello);
+    bombs.push_back(hello);
+    messages::Bytes lying;  // As a record whose sizes lie.
+    for (int i = 0; i < 3; ++i) lying.insert(lying.end(), 4, std::byte{0xff});
+    lying.insert(lying.end(), bomb.begin(), bomb.end());
+    bombs.push_back(lying);
+  }
+  std::uint64_t sent = 0;
+  for (int round = 0; round < 200; ++round) {
+    for (const messages::Bytes& bomb : bombs) {
+      send(round % 2 == 0 ? control : data, bomb);
+      ++sent;
+    }
+    // Nine parts where three are the most.
+    for (int part = 0; part < 9; ++part)
+      data.send(zmq::str_buffer("part"),
+                part < 8 ? zmq::send_flags::sndmore | zmq::send_flags::dontwait : zmq::send_flags::dontwait);
+  }
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return head_->counters().malformed > 200; }));
+  EXPECT_TRUE(goes_on());
+  // More than a control connection may carry.
+  EXPECT_TRUE(within(kRefusedWithin, [&] {
+    send(control, messages::Bytes(2u << 20));
+    return head_->counters().oversized > 0;
+  }));
+  EXPECT_TRUE(goes_on());
+  EXPECT_LT(resident_bytes(), before + (256u << 20)) << "after " << sent << " bombs";
+}
+
+/// A bare TCP connection to the head; -1 if the system gives none.
+int dial_bare(const std::string& endpoint) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoul(endpoint.substr(endpoint.rfind(':') + 1))));
+  if (fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+  if (fd >= 0) ::close(fd);
+  return -1;
+}
+
+// Connections that never say a word, or say half a greeting, or claim a frame of 2^63 bytes: each is given up
+// after the 5 s of a handshake.
+TEST_F(Door, HalfOpenConnectionsAreGivenUpAndNobodyWaitsForThem) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  // Both ends live in this process: two descriptors each.
+  const std::size_t wanted = std::min<std::size_t>(10'000, (limit.rlim_cur - 200) / 2);
+  const std::size_t before = resident_bytes();
+  std::string greeting = "\xff" + std::string(8, '\0') +
+                         "\x7f\x03\x00"
+                         "CURVE";
+  std::vector<int> open;
+  while (open.size() < wanted) {
+    const int fd = dial_bare(head_->endpoint());
+    if (fd < 0) break;
+    std::string words;
+    if (open.size() % 3 == 1) words = greeting.substr(0, 7);
+    if (open.size() % 3 == 2) {
+      words = greeting;
+      words.resize(64, '\0');  // The rest of the greeting, then a command of 2^63 - 1 bytes.
+      words += std::string{"\x06\x7f"} + std::string(7, '\xff') + "HELLO";
+    }
+    if (!words.empty()) (void)!::send(fd, words.data(), words.size(), MSG_NOSIGNAL);
+    open.push_back(fd);
+  }
+  std::printf("%zu half-open connections\n", open.size());
+  ASSERT_GT(open.size(), 100u);
+  EXPECT_TRUE(goes_on());
+  const std::size_t during = resident_bytes();
+  EXPECT_TRUE(within(seconds{30}, [&] { return head_->counters().unauthenticated >= open.size(); }))
+      << head_->counters().unauthenticated;
+  std::printf("resident: %zu MiB before, %zu with them\n", before >> 20, during >> 20);
+  EXPECT_LT(during, before + (std::size_t{1} << 30));
+  for (const int fd : open) ::close(fd);
+}
+
+TEST(OpenDoors, AreRefusedUnlessInsecureIsSaid) {
+  KeyRing ring;
+  ring.make("rack", {Role::kExecutor});
+  const auto error = [](NodeOptions options) {
+    const auto node = Node::make(std::move(options), g_clock);
+    return node.ok() ? std::string{"no error"} : node.error().context;
+  };
+  const std::string open = "tcp://127.0.0.1:*";
+  const RoleRules rules{&may_announce, &may_send};
+  EXPECT_EQ(error({.listen = {open}}),
+            open + ": tcp without encryption; give it keys (emplace keygen), or allow insecure");
+  EXPECT_EQ(error({.upstream = "tcp://127.0.0.1:5"}),
+            "tcp://127.0.0.1:5: tcp without encryption; give it keys (emplace keygen), or allow insecure");
+  EXPECT_EQ(error({.listen = {open}, .keys = {.own = ring.at("head.key")}, .rules = rules}),
+            "keys: an encrypted port without an allow-list; emplace keygen --allow FILE makes one");
+  EXPECT_EQ(error({.listen = {open}, .keys = {.allowed = ring.at("allowed.toml")}, .rules = rules}),
+            "keys: an allow-list or a head's key, but no key of this node; emplace keygen makes one");
+  EXPECT_EQ(error({.upstream = "tcp://127.0.0.1:5", .keys = {.own = ring.at("head.key")}}),
+            ring.at("head.key") +
+                ": does not name the head's public key; make it with 'emplace keygen --head FILE', or give "
+                "the head's "
+                ".pub file");
+  EXPECT_EQ(error({.upstream = "tcp://127.0.0.1:5",
+                   .keys = {.own = ring.at("head.key"), .head = ring.at("head.pub")}}),
+            "no error");
+  EXPECT_NE(error({.listen = {open}, .keys = {.own = ring.at("none.key")}}).find("cannot be read"),
+            std::string::npos);
+  ::chmod(ring.at("rack.key").c_str(), 0604);
+  EXPECT_EQ(error({.upstream = "tcp://127.0.0.1:5", .keys = {.own = ring.at("rack.key")}}),
+            ring.at("rack.key") + ": others may read this secret; chmod 600 " + ring.at("rack.key"));
+  EXPECT_EQ(error({.listen = {"ipc://" + ring.at("sock")}}), "no error");
+  ::chmod(ring.at("").c_str(), 0755);
+  EXPECT_EQ(error({.listen = {"ipc://" + ring.at("sock")}}),
+            "ipc://" + ring.at("sock") +
+                ": others can reach its folder; choose one of yours with mode 0700, or allow "
+                "insecure");
+  EXPECT_EQ(error({.listen = {"ipc://" + ring.at("sock")}, .insecure = true}), "no error");
+}
+
+// One port for those of this machine, one for the others: only the second asks for keys.
+TEST(OpenDoors, IpcBesideTcpNeedsNoKeys) {
+  KeyRing ring;
+  ring.make("rack", {Role::kExecutor});
+  Running head{{.name = "head/0",
+                .listen = {"tcp://127.0.0.1:*", "ipc://" + ring.at("sock")},
+                .keys = {.own = ring.at("head.key"), .allowed = ring.at("allowed.toml")},
+                .rules = {&may_announce, &may_send}},
+               [](Node& node) { (void)node.spawn<Echo>("echo", Home::kIoLoop); }};
+  std::atomic<std::uint64_t> local{0};
+  std::atomic<std::uint64_t> remote{0};
+  Running near{{.name = "near", .upstream = "ipc://" + ring.at("sock")},
+               [&](Node& node) { (void)node.spawn<Honest>("learner", Home::kIoLoop, &local); }};
+  Running far{{.name = "far", .upstream = head.endpoint(), .keys = {.own = ring.at("rack.key")}},
+              [&](Node& node) { (void)node.spawn<Honest>("executor/0", Home::kIoLoop, &remote); }};
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return local > 10 && remote > 10; }));
+}
+
+// Another user of this machine, whom a wrong mode would let into the folder, is refused by the socket itself.
+TEST(OpenDoors, AnotherUserOfTheMachineIsNotLetInOverIpc) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  KeyRing ring;
+  Running head{{.name = "head/0", .listen = {"ipc://" + ring.at("sock")}},
+               [](Node& node) { (void)node.spawn<Echo>("echo", Home::kIoLoop); }};
+  ::chmod(ring.at("").c_str(), 0777);
+  ::chmod(ring.at("sock").c_str(), 0777);
+  const pid_t child = ::fork();
+  if (child == 0) {  // Connects, waits to be hung up on, and says how that went; no ZeroMQ after a fork.
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    ring.at("sock").copy(address.sun_path, sizeof address.sun_path - 1);
+    char greeting[64];
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    const bool other = ::setgid(65534) == 0 && ::setuid(65534) == 0;
+    const bool connected = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::_exit(!other || !connected ? 2 : ::read(fd, greeting, sizeof greeting) > 0 ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: it was greeted; 2: it could not try";
+}
+
+}  // namespace
+}  // namespace emplace::runtime
