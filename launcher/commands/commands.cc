@@ -5,7 +5,7 @@ namespace emplace::launcher {
 Commands all_commands() {
   Commands commands;
   for (auto make : {make_run, make_place, make_compare, make_evaluate, make_bound, make_inspect, make_import,
-                    make_generate, make_doctor, make_version, make_node}) {
+                    make_generate, make_keygen, make_doctor, make_version, make_node}) {
     commands.push_back(make());
   }
   return commands;
