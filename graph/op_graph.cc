@@ -70,6 +70,11 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
   const std::string where = at_op(op, id);
   if (op.name.empty()) return invalid(where, "has no name");
   if (op.type.empty()) return invalid(where, "has no type");
+  // JSON holds nothing else, so such a graph would be another one there.
+  bool utf8 = is_utf8(op.name) && is_utf8(op.type) && is_utf8(op.group);
+  for (const auto& [device_class, us] : op.measured_us) utf8 = utf8 && is_utf8(device_class);
+  for (const std::string& device : op.allowed_devices) utf8 = utf8 && is_utf8(device);
+  if (!utf8) return invalid(where, "its name, type, group or a device's name is not UTF-8");
   if (op.flops < 0) return invalid(where, "flops must not be negative");
   if (op.param_bytes < 0 || op.param_bytes > kMaxTensorBytes)
     return invalid(where, "param_bytes is out of range");

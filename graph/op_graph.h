@@ -170,9 +170,10 @@ class OpGraphBuilder {
   OpId add(OpSpec op);
   std::size_t size() const { return ops_.size(); }
 
-  /// Errors (kInvalid): no op; empty or duplicate name; an input that dangles or is out of range; a cycle
-  /// (its ops are named); negative or overflowing sizes; colocate to a missing op or in a circle; an empty
-  /// device list; a measured time that is negative or not finite; too many ops or tensors for 32-bit ids.
+  /// Errors (kInvalid): no op; empty or duplicate name, one that is not UTF-8; an input that dangles or is
+  /// out of range; a cycle (its ops are named); negative or overflowing sizes; colocate to a missing op or in
+  /// a circle; an empty device list; a measured time that is negative or not finite; too many ops or tensors
+  /// for 32-bit ids.
   Result<OpGraph> build() &&;
 
  private:

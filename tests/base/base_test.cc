@@ -115,6 +115,15 @@ TEST(Words, NamesCannotSteerATerminal) {
   EXPECT_EQ(printable("abcdef", 3), "abc…");
 }
 
+TEST(Words, TellsUtf8FromOtherBytes) {
+  for (const char* text : {"", "a", "größe", "€", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"})
+    EXPECT_TRUE(is_utf8(text)) << text;
+  for (const char* text :
+       {"\x80", "a\xb2", "\xc0\x80", "\xc1\xbf", "\xc3", "\xe0\x9f\xbf", "\xe2\x82", "\xed\xa0\x80",
+        "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3("})
+    EXPECT_FALSE(is_utf8(text)) << printable(text);
+}
+
 TEST(Result, CarriesAValueOrAnError) {
   const Result<int> good = 3;
   const Result<int> bad = invalid("x", "is wrong", "do y");

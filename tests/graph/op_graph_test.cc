@@ -88,6 +88,15 @@ TEST(OpGraph, RefusesAnEmptyGraphAndBadNames) {
               AllOf(HasSubstr("op 1 'twin'"), HasSubstr("same name as op 0")));
 }
 
+// A graph's hash is over its names, and JSON cannot keep others.
+TEST(OpGraph, RefusesNamesThatAreNotUtf8) {
+  EXPECT_THAT(error_of({op("norm\xb2.weight")}), HasSubstr("is not UTF-8"));
+  OpSpec grouped = op("a");
+  grouped.group = "\xff";
+  EXPECT_THAT(error_of({grouped}), HasSubstr("is not UTF-8"));
+  EXPECT_EQ(error_of({op("größe")}), "accepted");
+}
+
 TEST(OpGraph, ShowsEscapeSequencesInNamesHarmlessly) {
   const std::string text = error_of({op("\x1b[2Jevil\n", {{9, 0}})});
   EXPECT_THAT(text, AllOf(HasSubstr("\\x1b[2Jevil\\n"), Not(HasSubstr("\x1b")), Not(HasSubstr("\n"))));
