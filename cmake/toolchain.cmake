@@ -21,7 +21,8 @@ add_library(emplace_options INTERFACE)
 target_compile_options(emplace_options INTERFACE
   -march=x86-64-v3 -ffp-contract=off
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
-  -Wno-restrict  # g++ 12 sees overlaps in "x" + std::string that are not there (GCC PR 105651).
+  # g++ 12 sees overlaps in "x" + std::string that are not there (GCC PR 105651).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   -Wno-missing-field-initializers  # Options structs are filled by name; what is left out has its default.
   -Werror)
 target_compile_options(emplace_options INTERFACE $<$<CONFIG:Release>:-O3>)
@@ -32,4 +33,10 @@ if(EMPLACE_SANITIZE)
   target_compile_options(emplace_options INTERFACE -fsanitize=${EMPLACE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(emplace_options INTERFACE -fsanitize=${EMPLACE_SANITIZE})
+endif()
+if(EMPLACE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "EMPLACE_FUZZ needs clang++ (libFuzzer); scripts/fuzz.sh sets it up")
+  endif()
+  target_compile_options(emplace_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()

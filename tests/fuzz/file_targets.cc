@@ -1,0 +1,112 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/file.h"
+#include "base/keys.h"
+#include "graph/formats/emplace_graph.h"
+#include "graph/graph_file.h"
+#include "launcher/run/config.h"
+#include "placement/device_file.h"
+#include "placement/placement_file.h"
+#include "record/run_db.h"
+#include "tests/fuzz/targets.h"
+
+namespace emplace::fuzz {
+namespace {
+
+/// A folder in memory, for readers that want a file.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern =
+        std::filesystem::exists("/dev/shm") ? "/dev/shm/emplace-fuzz-XXXXXX" : "/tmp/emplace-fuzz-XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::filesystem::path put(const char* name, Input bytes) const {
+    EMPLACE_CHECK(write_file(path_ / name, bytes).ok(), "the fuzzer's own file");
+    return path_ / name;
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string_view text_of(Input bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+constexpr std::string_view kGraph =
+    R"({"format":"emplace-graph v1","name":"two","ops":[
+{"id":0,"name":"a","type":"Input","inputs":[],"outputs":[{"dtype":"f32","shape":[4]}],"attrs":{},"flops":0,"param_bytes":0},
+{"id":1,"name":"b","type":"Relu","inputs":[[0,0]],"outputs":[{"dtype":"f32","shape":[4]}],"attrs":{},"flops":4,"param_bytes":0}]})";
+constexpr std::string_view kDevices = R"([[device]]
+name = "cpu:0"
+profile = "haswell18"
+memory = "1GiB"
+)";
+
+}  // namespace
+
+void devices(Input bytes) {
+  const auto read = parse_devices(text_of(bytes), "input.toml");
+  if (!read) EMPLACE_CHECK(read.error().context.find('\n') == std::string::npos, "an error is one line");
+}
+
+void config(Input bytes) {
+  const auto read = launcher::parse_config(text_of(bytes), "input.toml");
+  if (read) {
+    const auto again = launcher::parse_config(launcher::to_toml(*read, false), "again.toml");
+    EMPLACE_CHECK(again.ok(), again.error().context);
+    EMPLACE_CHECK(launcher::to_toml(*again, false) == launcher::to_toml(*read, false), "a config changes");
+  } else {
+    EMPLACE_CHECK(read.error().context.find('\n') == std::string::npos, "an error is one line");
+  }
+  if (const auto list = parse_allow_list(text_of(bytes), "allowed.toml")) {
+    std::string all;
+    for (const AllowedKey& key : *list) all += to_toml(key);
+    const auto again = parse_allow_list(all, "again.toml");
+    EMPLACE_CHECK(again.ok() && again->size() == list->size(), "an allow-list changes");
+  }
+  static const Folder folder;
+  const auto path = folder.put("some.key", bytes);
+  ::chmod(path.c_str(), 0600);
+  (void)load_key_pair(path);
+  (void)load_public_key(path);
+}
+
+void placement(Input bytes) {
+  static const OpGraph graph = read_emplace_graph(std::as_bytes(std::span{kGraph}), "graph").value();
+  static const DeviceSet device_set = parse_devices(kDevices, "devices").value();
+  static const Folder folder;
+  const auto read = load_placement(folder.put("placement.json", bytes), graph, "two", device_set);
+  if (read) EMPLACE_CHECK(read->size() == graph.num_ops(), "a placement of another size");
+}
+
+void run_db(Input bytes) {
+  static const Folder folder;
+  for (const char* name : {"run.db-wal", "run.db-shm", "run.db-journal", "head.seq"})
+    std::filesystem::remove(folder.path() / name);
+  folder.put("run.db", bytes);
+  const auto db = record::RunDb::open(folder.path(), false);
+  if (!db) return;
+  (void)(*db)->facts();
+  (void)(*db)->counters();
+  (void)(*db)->next_episode();
+  (void)(*db)->best();
+  (void)(*db)->least_bytes_over();
+  (void)(*db)->episodes(1, 100);
+  (void)(*db)->measurements(1, 100);
+  (void)(*db)->updates();
+  (void)(*db)->latest_checkpoint();
+  (void)(*db)->verify();
+}
+
+}  // namespace emplace::fuzz

@@ -1,0 +1,33 @@
+#include "graph/formats/emplace_graph.h"
+#include "graph/formats/onnx.h"
+#include "graph/graph_file.h"
+#include "tests/fuzz/targets.h"
+
+namespace emplace::fuzz {
+namespace {
+
+/// A graph that was accepted is the same graph in either form.
+void check_graph(const Result<OpGraph>& graph) {
+  if (!graph) {
+    EMPLACE_CHECK(!graph.error().context.empty() && graph.error().context.find('\n') == std::string::npos,
+                  "an error is one line");
+    return;
+  }
+  const std::string name = graph_sha256(*graph);
+  const std::string json = write_emplace_json(*graph);
+  const auto from_json = read_emplace_graph(std::as_bytes(std::span{json.data(), json.size()}), "again.json");
+  EMPLACE_CHECK(from_json.ok(), from_json.error().context);
+  EMPLACE_CHECK(graph_sha256(*from_json) == name, "a graph changes by JSON");
+  const auto packed = write_emplace_msgpack(*graph);
+  const auto from_msgpack = read_emplace_graph(std::as_bytes(std::span{packed}), "again.epg");
+  EMPLACE_CHECK(from_msgpack.ok(), from_msgpack.error().context);
+  EMPLACE_CHECK(graph_sha256(*from_msgpack) == name, "a graph changes by MessagePack");
+}
+
+}  // namespace
+
+void graph_json(Input bytes) { check_graph(read_emplace_graph(bytes, "input.json")); }
+void graph_msgpack(Input bytes) { check_graph(read_emplace_graph(bytes, "input.epg")); }
+void onnx(Input bytes) { check_graph(parse_onnx(bytes, "input.onnx")); }
+
+}  // namespace emplace::fuzz

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes the seeds of tests/fuzz/corpus from the repository's own fixtures, small. Findings lie beside them by hand.
+
+    usage: tests/fuzz/make_corpus.py RUN_DB      (a run.db of a short run, for the seed of run_db)
+"""
+
+import json
+import pathlib
+import shutil
+import sqlite3
+import struct
+import sys
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+CORPUS = TREE / "tests/fuzz/corpus"
+TYPES = {  # messages/type_ids.h
+    "PlacementProposed": 1, "PlacementMeasured": 2, "MeasurementReported": 3, "MeasurementCommitted": 4, "EpisodeScored": 5,
+    "UpdateApplied": 6, "CheckpointTaken": 7, "BestFound": 8, "ParametersDelivered": 9, "ExecutorJoined": 64,
+    "ExecutorLeft": 65, "Heartbeat": 66, "CreditGranted": 67, "StopRun": 68, "ActorFailed": 69, "ParametersRequested": 70,
+    "ParametersPublished": 128, "RunProgress": 129}
+SESSION = {"Hello": 0, "Welcome": 1, "Beat": 2, "Bye": 3, "ByeAck": 4}
+KEY = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
+SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
+
+
+def put(target, name, data):
+    path = CORPUS / target / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def msgpack(value):
+    if value is None or isinstance(value, bool):
+        return bytes([{None: 0xc0, False: 0xc2, True: 0xc3}[value]])
+    if isinstance(value, int):
+        return struct.pack(">B", value) if 0 <= value < 128 else b"\xd3" + struct.pack(">q", value)
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, str):
+        text = value.encode()
+        return b"\xda" + struct.pack(">H", len(text)) + text
+    if isinstance(value, list):
+        return b"\xdc" + struct.pack(">H", len(value)) + b"".join(map(msgpack, value))
+    return b"\xde" + struct.pack(">H", len(value)) + b"".join(msgpack(k) + msgpack(v) for k, v in value.items())
+
+
+def frames(path):
+    data, parts = path.read_bytes(), []
+    while data:
+        (size,) = struct.unpack_from("<I", data)
+        parts.append(data[4:4 + size])
+        data = data[4 + size:]
+    return parts
+
+
+def wire():
+    golden = TREE / "tests/wire/golden/v1"
+    records = b""
+    for path in sorted(golden.glob("*.bin")):
+        envelope, body, bulk = frames(path)
+        number = TYPES.get(path.stem, 0xf0 + SESSION.get(path.stem, 0))
+        put("message", path.stem, bytes([number]) + body)
+        record = struct.pack("<III", len(envelope), len(body), len(bulk)) + envelope + body + bulk
+        if path.stem in ("Heartbeat", "ParametersRequested", "BestFound"):
+            records += record
+            put("frame", path.stem, record)
+            put("frame", "envelope-" + path.stem, envelope)
+    put("frame", "batch", records)
+
+
+def switch():
+    ping = bytes([0x83, 0xa6]) + b"number" + bytes([1, 0xa4]) + b"text" + bytes([0xa0, 0xa4]) + b"blob" + bytes([0x92, 0, 0])
+
+    def some(data):
+        return bytes([len(data) & 0xff, len(data) >> 8]) + data
+
+    put("switch_input", "ping", bytes([0x01, 40, 0]) + some(ping))
+    put("switch_input", "to-the-other", bytes([0x01, 40, 1]) + some(ping))
+    put("switch_input", "large", bytes([0x05, 40, 0]) + some(ping) + some(b"bulk"))
+    put("switch_input", "newest", bytes([0x09, 130, 1]) + some(b"\x80") + bytes([130, 1]) + some(b"\x80"))
+    put("switch_input", "urgent", bytes([0x00, 100, 0]) + some(b"\x80"))
+    put("switch_input", "beat", bytes([0x00, 0xe2, 0]) + some(b"\x82\xa6joined\x91\xa6evil/1\xa4left\x90"))
+    put("switch_input", "bye", bytes([0x00, 0xe3, 0]) + some(b"\x82\xa6reason\xa1x\xa6fenced\xc2"))
+    put("switch_input", "loop-stop", bytes([0x00, 0xf0, 0]) + some(b"\x81\xa6finish\xc3"))
+    put("switch_input", "garbage", bytes([0x03]) + some(b"\xdd\xff\xff\xff\xff") + bytes([0x37]) + some(b"a") + some(b"b"))
+
+
+def graphs():
+    whole = json.loads((TREE / "tests/fixtures/graphs/cifar10_cnn-bs128.json").read_text())
+    whole["ops"] = whole["ops"][:8]
+    whole.pop("meta", None)
+    put("graph_json", "cifar10-8-ops", json.dumps(whole, separators=(",", ":")))
+    small = {"format": "emplace-graph v1", "name": "all keys", "source": "seed", "meta": {"batch": 1},
+             "ops": [{"id": 0, "name": "w", "type": "Parameter", "inputs": [],
+                      "outputs": [{"dtype": "f32", "shape": [4, 2]}], "attrs": {"k": [1, 2.5, "x", None, True]},
+                      "flops": 0, "param_bytes": 32, "group": "g", "phase": "forward", "colocate": 1},
+                     {"id": 1, "name": "y", "type": "MatMul", "inputs": [[0, 0]],
+                      "outputs": [{"dtype": "f16", "shape": []}, {"dtype": "i64", "shape": [0]}], "attrs": {},
+                      "flops": 16, "param_bytes": 0, "measured_us": {"cpu": 1.5}, "devices": ["cpu:0"]}]}
+    put("graph_json", "all-keys", json.dumps(small))
+    put("graph_json", "empty", '{"format": "emplace-graph v1", "ops": []}')
+    put("graph_msgpack", "cifar10-8-ops", msgpack(whole))
+    put("graph_msgpack", "all-keys", msgpack(small))
+    shutil.copy(TREE / "tests/fixtures/graphs/alexnet.onnx", CORPUS / "onnx" / "alexnet")
+
+
+def texts():
+    for name in ("quickstart", "placeto-2gpu", "h200-2gpu"):
+        put("devices", name, (TREE / f"configs/devices/{name}.toml").read_bytes())
+    put("config", "quickstart", (TREE / "configs/quickstart.toml").read_bytes())
+    put("config", "reference", "\n".join(line.split(" #")[0] for line in (TREE / "configs/reference.toml").read_text().splitlines()
+                                         if line and not line.startswith("#")))
+    put("config", "allow-list", f'[[key]]\nname = "a"\npublic = "{KEY}"\nroles = ["executor", "actor"]\n')
+    put("config", "key", f'name = "a"\npublic = "{KEY}"\nsecret = "{SECRET}"\nhead = "{KEY}"\n')
+    put("placement", "two-ops", json.dumps({
+        "format": "emplace-placement", "version": 1, "graph": "two", "graph_sha256": "two", "devices": ["cpu:0"],
+        "ops": {"a": "cpu:0", "b": "cpu:0"}, "measured": {"step_time_s": 0.5, "executor": "sim"}, "method": "random",
+        "seed": 1, "created": "2026-01-01T00:00:00Z"}))
+
+
+def database(path):
+    target = CORPUS / "run_db" / "run"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    with sqlite3.connect(path) as source, sqlite3.connect(target) as small:
+        source.backup(small)
+    small = sqlite3.connect(target, isolation_level=None)
+    small.execute("PRAGMA journal_mode=DELETE")
+    small.execute("UPDATE checkpoints SET parameters = x'00', optimizer = x'00'")  # Large, and opaque to the reader.
+    small.execute("UPDATE runs SET config = 'config', devices = '[]'")
+    small.execute("PRAGMA page_size=512")
+    small.execute("VACUUM")
+    small.close()
+    source.close()
+
+
+(CORPUS / "onnx").mkdir(parents=True, exist_ok=True)
+wire()
+switch()
+graphs()
+texts()
+if len(sys.argv) > 1:
+    database(sys.argv[1])

@@ -1,0 +1,42 @@
+#pragma once
+// What is fuzzed: everything that reads bytes of strangers. A target takes any bytes and returns; a crash, a
+// sanitizer's word, a broken property (EMPLACE_CHECK) or a hang is a finding. Seeds lie in corpus/NAME.
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace emplace::fuzz {
+
+using Input = std::span<const std::byte>;
+
+void frame(Input);    ///< An envelope, and a frame of records.
+void message(Input);  ///< The first byte is the type (0xf0 on: between nodes), the rest the body.
+void switch_input(
+    Input);  ///< What a peer with a key may send to a running node, while another asks and is answered.
+void graph_json(Input);     ///< emplace-graph v1, as text.
+void graph_msgpack(Input);  ///< The same in MessagePack.
+void onnx(Input);
+void devices(Input);    ///< A device file.
+void config(Input);     ///< A run's config; an allow-list; a key file.
+void placement(Input);  ///< A placement file.
+void run_db(Input);     ///< run.db, read as replay and results read it.
+
+struct Target {
+  std::string_view name;
+  void (*run)(Input);
+  int mutations;  ///< Of each seed, in the test that needs no fuzzer.
+};
+
+inline constexpr Target kTargets[] = {{"frame", &frame, 2'000},
+                                      {"message", &message, 500},
+                                      {"switch_input", &switch_input, 50},
+                                      {"graph_json", &graph_json, 500},
+                                      {"graph_msgpack", &graph_msgpack, 500},
+                                      {"onnx", &onnx, 100},
+                                      {"devices", &devices, 300},
+                                      {"config", &config, 200},
+                                      {"placement", &placement, 200},
+                                      {"run_db", &run_db, 50}};
+
+}  // namespace emplace::fuzz
