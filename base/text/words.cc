@@ -35,6 +35,15 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
   return best;
 }
 
+std::string toml_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
 std::string printable(std::string_view text, std::size_t max_length) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -15,6 +15,9 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
 /// cursor. UTF-8 passes, except C1 controls. Cut to `max_length` bytes with "…" if longer.
 std::string printable(std::string_view text, std::size_t max_length = 200);
 
+/// As a TOML string: in quotes, with what would end it escaped.
+std::string toml_text(std::string_view text);
+
 /// True if `text` is UTF-8: no overlong form, no surrogate, nothing beyond U+10FFFF.
 bool is_utf8(std::string_view text);
 

@@ -41,6 +41,7 @@ void read_roles(TomlTable& table, Cluster::Node& node) {
 }
 
 void read_limits(TomlTable& table, Cluster::Node& node) {
+  node.key = table.text("key").value_or("");
   node.environment = table.texts("environment").value_or(node.environment);
   for (const std::string& variable : node.environment)
     if (variable.find('=') == 0 || variable.find('=') == std::string::npos)
@@ -110,6 +111,11 @@ Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_vi
   return share;
 }
 
+/// The file beside a key file; empty for none.
+std::string public_half(const std::string& key) {
+  return key.empty() ? key : std::filesystem::path{key}.replace_extension(".pub").string();
+}
+
 std::string actor_of(std::string_view role, std::uint32_t number) {
   return std::string{role} + "/" + std::to_string(number);
 }
@@ -141,6 +147,10 @@ Result<Cluster> parse_cluster(std::string_view toml, std::string_view where) {
       head->fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' is not known",
                  "use \"ipc\" or tcp://HOST:PORT");
     read_limits(*head, cluster.head);
+    cluster.allowed = head->text("allowed").value_or("");
+    cluster.insecure = head->boolean("insecure").value_or(false);
+    if (cluster.allowed.empty() != cluster.head.key.empty())
+      head->fail("key", "needs an allow-list, and the other way round", "emplace keygen DIR makes both");
   }
   if (auto supervision = root.table("supervision")) read_supervision(*supervision, cluster.supervision);
   std::set<std::string> names{"head"}, once;
@@ -153,15 +163,30 @@ Result<Cluster> parse_cluster(std::string_view toml, std::string_view where) {
         table.fail("roles", "'" + role + "' must be once", "another node has it already");
     cluster.nodes.push_back(std::move(node));
   }
+  cluster.paths_from = root.text("paths_from").value_or("");
   if (auto finished = document->finish(); !finished) return finished.error();
+  for (const Cluster::Node& node : cluster.nodes)
+    if (node.key.empty() != cluster.head.key.empty())
+      return invalid(printable(where) + ": node '" + node.name + "'",
+                     node.key.empty() ? "has no key, but the head has" : "has a key, but the head has none",
+                     "give a key to all or to none");
   return cluster;
 }
 
 Result<Cluster> load_cluster(const std::filesystem::path& path) {
   const auto bytes = read_file(path, std::size_t{16} << 20);
   if (!bytes) return bytes.error();
-  return parse_cluster({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
-                       printable(path.filename().string()));
+  auto cluster = parse_cluster({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+                               printable(path.filename().string()));
+  if (!cluster) return cluster;
+  const std::filesystem::path from =
+      cluster->paths_from.empty() ? std::filesystem::absolute(path).parent_path() : cluster->paths_from;
+  std::vector<std::string*> files{&cluster->head.key, &cluster->allowed};
+  for (Cluster::Node& node : cluster->nodes) files.push_back(&node.key);
+  for (std::string* file : files)
+    if (!file->empty()) *file = (from / *file).lexically_normal().string();
+  cluster->paths_from = from.string();
+  return cluster;
 }
 
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config) {
@@ -179,6 +204,8 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                 .dial = {},
                 .memory = cluster.head.memory,
                 .open_files = cluster.head.open_files,
+                .keys = {cluster.head.key, {}, cluster.allowed},
+                .insecure = cluster.insecure,
                 .end_step = static_cast<int>(kRoles.size())};
   for (const std::string_view role : kRoles) {
     const bool many = role == "sampler" || role == "executor";
@@ -209,7 +236,9 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                    .environment = node.environment,
                    .dial = node.dial,
                    .memory = node.memory,
-                   .open_files = node.open_files};
+                   .open_files = node.open_files,
+                   .keys = {node.key, public_half(cluster.head.key), {}},
+                   .insecure = cluster.insecure};
       one.end_step = end_step(one.actors);
       plan.push_back(std::move(one));
     }

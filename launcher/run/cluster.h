@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "launcher/run/config.h"
 #include "runtime/core/supervisor.h"
+#include "runtime/node.h"
 
 namespace emplace::launcher {
 
@@ -25,6 +26,7 @@ struct Cluster {
     std::vector<std::string> environment;  ///< "NAME=value", on top of ours.
     std::int64_t memory = 0;               ///< [B] Of each process (RLIMIT_DATA); 0: no limit.
     std::uint32_t open_files = 0;          ///< Of each process; 0: as we have it.
+    std::string key;                       ///< Its key file, where links are encrypted.
   };
   struct Run {
     std::string config, dir;  ///< Used where the command line names none.
@@ -32,10 +34,14 @@ struct Cluster {
   std::string endpoint = "ipc";  ///< Of the head: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
   std::vector<Node> nodes;       ///< Beside the head, which takes every role that none of them has.
   Node head{.name = "head"};
+  std::string allowed;    ///< The head's allow-list, where links are encrypted.
+  bool insecure = false;  ///< tcp in the open.
   runtime::SupervisorOptions supervision;
+  std::string paths_from;  ///< Folder at which relative paths of the file begin.
 };
 
-/// Reads a cluster file. Errors: kIo; kInvalid with file and line.
+/// Reads a cluster file; paths in it begin beside it, or at its `paths_from`. Errors: kIo; kInvalid with file
+/// and line.
 Result<Cluster> load_cluster(const std::filesystem::path& path);
 Result<Cluster> parse_cluster(std::string_view toml, std::string_view where);
 
@@ -47,6 +53,8 @@ struct NodePlan {
   std::string dial;
   std::int64_t memory = 0;
   std::uint32_t open_files = 0;
+  runtime::KeyFiles keys;
+  bool insecure = false;
   int end_step = 0;  ///< Lower steps are ended first: who asks before who answers, the head last.
 };
 

@@ -160,6 +160,8 @@ void each_field(Config& c, Visit visit) {
   visit("compare", "baselines", c.compare.baselines, "What the learned placement is promised to beat.");
   visit("record", "commit_every", c.record.commit_every, "Longest wait of a row for its commit.");
   visit("record", "commit_rows", c.record.commit_rows, "Rows that are committed without waiting.");
+  visit("record", "durability", c.record.durability,
+        "What a commit waits for: \"disk\", or \"process\": a power cut then takes the last seconds.");
   visit("record", "checkpoint_every", c.record.checkpoint_every,
         "Updates between checkpoints; 0: only at the end.");
 }
@@ -187,14 +189,6 @@ struct Reader {
   }
 };
 
-std::string toml_text(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
 std::string shown(bool value) { return value ? "true" : "false"; }
 template <std::unsigned_integral T>
 requires(!std::same_as<T, bool>) std::string shown(T value) { return std::to_string(value); }
@@ -340,6 +334,7 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("policy.embedding", c.policy.embedding, 1),
         at_least("reward.baseline_window", c.reward.baseline_window, 1),
         one_of("executor.kind", c.executor.kind, {"sim", "fake"}),
+        one_of("record.durability", c.record.durability, {"disk", "process"}),
         one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}),
         one_of("reward.transform", c.reward.transform, {"id", "sqrt", "log"}),
         at_least("pipeline.controllers", c.pipeline.controllers, 1),

@@ -89,6 +89,7 @@ struct RunConfig {
   struct Record {
     Duration commit_every{0.005};
     std::uint32_t commit_rows = 256;
+    std::string durability = "disk";
     std::uint64_t checkpoint_every = 50;
   } record;
 };

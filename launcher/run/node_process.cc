@@ -17,6 +17,7 @@
 #include "launcher/run/cluster.h"
 #include "launcher/run/node_lines.h"
 #include "launcher/run/view_actor.h"
+#include "messages/roles.h"
 #include "messages/type_ids.h"
 #include "runtime/log.h"
 #include "runtime/node.h"
@@ -130,6 +131,9 @@ Result<Unit> run_node(const NodeRequest& request) {
     if (head) options.listen = {request.endpoint};
     if (!head) options.upstream = request.endpoint;
   }
+  options.keys = plan->keys;
+  options.rules = {&messages::may_announce, &messages::may_send};
+  options.insecure = plan->insecure;
   // One node that stopped by itself would take the others' last words with it: the launcher ends them in
   // order.
   options.on_stop_asked = [](const std::string& failure) {

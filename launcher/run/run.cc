@@ -318,6 +318,17 @@ void print_summary(const RunSummary& summary) {
   std::printf("results: %s\n", printable(summary.directory.string()).c_str());
 }
 
+/// Copies a cluster file; the copy's paths still begin where the original's do.
+Result<Unit> keep_cluster(const std::filesystem::path& from, const Cluster& cluster,
+                          const std::filesystem::path& to) {
+  auto bytes = read_file(from);
+  if (!bytes) return bytes.error();
+  std::string text{reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+  if (text.find("\npaths_from") == std::string::npos && !text.starts_with("paths_from"))
+    text.insert(0, "paths_from = " + toml_text(cluster.paths_from) + "\n\n");
+  return write_file(to, text);
+}
+
 /// What the cluster file says where the command line says nothing.
 Result<RunRequest> with_cluster(RunRequest request) {
   if (request.cluster.empty()) {
@@ -374,9 +385,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   if (auto written = write_file(topology->config, to_toml(config, false)); !written) return written.error();
   if (!cluster_file.empty()) {
     topology->cluster = directory / "cluster.toml";
-    const auto bytes = read_file(cluster_file);
-    if (!bytes) return bytes.error();
-    if (auto written = write_file(topology->cluster, *bytes); !written) return written.error();
+    if (auto kept = keep_cluster(cluster_file, *cluster, topology->cluster); !kept) return kept.error();
   }
 
   Progress progress{quiet, clock};

@@ -285,7 +285,9 @@ class Wiring {
   }
   bool measures_locally() const { return config_.reward.source == "local"; }
   actors::ExecutorFactory simulators() const {
-    return [options = simulator_options(config_.executor.dispatch).value()](const actors::TaskGraph& of) {
+    SimulatorOptions chosen = simulator_options(config_.executor.dispatch).value();
+    chosen.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
+    return [options = chosen](const actors::TaskGraph& of) {
       return std::make_unique<Simulator>(of.graph, of.devices, options);
     };
   }
@@ -338,7 +340,11 @@ class Wiring {
     options.commit_every = nanos(config_.record.commit_every.seconds);
     options.commit_rows = config_.record.commit_rows;
     options.learned = learns(config_);
-    const auto open = [directory = start_.directory] { return record::RunDb::open(directory, true); };
+    const auto durability =
+        config_.record.durability == "disk" ? record::Durability::kDisk : record::Durability::kProcess;
+    const auto open = [directory = start_.directory, durability] {
+      return record::RunDb::open(directory, true, durability);
+    };
     return node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, options,
                                         actors::RunDbFactory{open},
                                         best_handler(config_, task_, start_, *clock_));
