@@ -21,7 +21,7 @@ namespace emplace::runtime {
 struct SupervisorOptions {
   int restarts_per_minute = 5;                        ///< Of one node; one more death ends the run.
   Nanos first_delay = std::chrono::milliseconds{50};  ///< Before a restart; doubled by each short life,
-  Nanos longest_delay = std::chrono::seconds{5};      ///< up to this. Jitter takes up to half of it off.
+  Nanos longest_delay = std::chrono::seconds{1};      ///< up to this. Jitter takes up to half of it off.
   Nanos healthy = std::chrono::seconds{2};            ///< A life that lasted so long counts as no short one.
   Nanos patience = std::chrono::seconds{8};           ///< With one step of the end; then it is killed.
   std::uint64_t seed = 1;                             ///< Of the jitter.
