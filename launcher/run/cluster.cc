@@ -179,8 +179,9 @@ Result<Cluster> load_cluster(const std::filesystem::path& path) {
   auto cluster = parse_cluster({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
                                printable(path.filename().string()));
   if (!cluster) return cluster;
-  const std::filesystem::path from =
-      cluster->paths_from.empty() ? std::filesystem::absolute(path).parent_path() : cluster->paths_from;
+  const std::filesystem::path from = cluster->paths_from.empty()
+                                         ? std::filesystem::absolute(path).parent_path()
+                                         : std::filesystem::path{cluster->paths_from};
   std::vector<std::string*> files{&cluster->head.key, &cluster->allowed};
   for (Cluster::Node& node : cluster->nodes) files.push_back(&node.key);
   for (std::string* file : files)
