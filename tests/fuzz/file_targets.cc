@@ -99,12 +99,18 @@ void run_db(Input bytes) {
   if (!db) return;
   (void)(*db)->facts();
   (void)(*db)->counters();
-  (void)(*db)->next_episode();
   (void)(*db)->best();
   (void)(*db)->least_bytes_over();
   (void)(*db)->episodes(1, 100);
   (void)(*db)->measurements(1, 100);
+  (void)(*db)->graphs();
+  (void)(*db)->log(1, 100, true);
+  (void)(*db)->log_of(0, true);
+  (void)(*db)->has_episode(0);
+  (void)(*db)->episodes_of(0);
   (void)(*db)->updates();
+  (void)(*db)->update(1);
+  (void)(*db)->last_update();
   (void)(*db)->latest_checkpoint();
   (void)(*db)->verify();
 }

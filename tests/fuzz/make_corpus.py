@@ -6,6 +6,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import sqlite3
 import struct
@@ -13,11 +14,8 @@ import sys
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
 CORPUS = TREE / "tests/fuzz/corpus"
-TYPES = {  # messages/type_ids.h
-    "PlacementProposed": 1, "PlacementMeasured": 2, "MeasurementReported": 3, "MeasurementCommitted": 4, "EpisodeScored": 5,
-    "UpdateApplied": 6, "CheckpointTaken": 7, "BestFound": 8, "ParametersDelivered": 9, "ExecutorJoined": 64,
-    "ExecutorLeft": 65, "Heartbeat": 66, "CreditGranted": 67, "StopRun": 68, "ActorFailed": 69, "ParametersRequested": 70,
-    "ParametersPublished": 128, "RunProgress": 129}
+TYPES = {name: int(number)
+         for name, number in re.findall(r"k(\w+) = (\d+),", (TREE / "messages/type_ids.h").read_text())}
 SESSION = {"Hello": 0, "Welcome": 1, "Beat": 2, "Bye": 3, "ByeAck": 4}
 KEY = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
 SECRET = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"
@@ -54,7 +52,7 @@ def frames(path):
 
 
 def wire():
-    golden = TREE / "tests/wire/golden/v1"
+    golden = max((TREE / "tests/wire/golden").glob("v*"))
     records = b""
     for path in sorted(golden.glob("*.bin")):
         envelope, body, bulk = frames(path)
