@@ -130,7 +130,8 @@ void Switch::on_peer_message(Peer& peer, std::size_t plane, const Incoming& inco
     const auto handled = incoming.match([&](const Beat& beat) { on_beat(peer, beat); },
                                         [&](const Bye& bye) { on_bye(peer, plane, bye); },
                                         [&](const ByeAck&) { peer.bye_acked[plane] = true; });
-    if (!handled || !*handled) count(counters_.malformed);
+    if (!handled) count(counters_.malformed);
+    if (handled && !*handled) count(counters_.unknown);  // Of a later version, or never meant for the wire.
     return;
   }
   switch (peer.session.on_message(plane, incoming.envelope.seq, now_)) {

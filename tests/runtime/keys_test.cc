@@ -124,7 +124,7 @@ class Honest final : public Actor {
 class Running {
  public:
   Running(NodeOptions options, const std::function<void(Node&)>& spawn) {
-    options.heartbeat = milliseconds{100};
+    options.heartbeat = milliseconds{500};  // A busy machine must not lose the honest one.
     options.drain_deadline = milliseconds{500};
     auto made = Node::make(std::move(options), g_clock);
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().context);

@@ -1,27 +1,40 @@
-// Goal: the bytes of a version stay what they are. Method: one stored frame of each message and version;
-// today's encoder makes the bytes of the newest, and today's decoder reads those of all. To write the frames
-// of the newest before it is frozen:  EMPLACE_WRITE_GOLDEN=1 wire_test --gtest_filter='Golden*'
+// Goal: a version of the wire format that was released stays what it is. Method: golden/vN holds one frame of
+// each message that version N has, with their hashes in manifest.txt. Files are only ever added: a changed or
+// missing one fails, and so does a message without one. Today's decoder reads all versions; today's encoder
+// writes all that the newest holds, and may add fields. To write the frame of a new message:
+//   EMPLACE_WRITE_GOLDEN=1 wire_test --gtest_filter='Golden*'      (never writes over a file)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <map>
 #include <set>
+#include <sstream>
 
+#include "base/file.h"
+#include "base/hash.h"
 #include "tests/wire/samples.h"
 
 namespace emplace::messages {
 namespace {
 
 const std::filesystem::path kGolden = std::filesystem::path{EMPLACE_SOURCE_DIR} / "tests/wire/golden";
-const std::filesystem::path kFolder = kGolden / ("v" + std::to_string(kWireVersion));
 
-Bytes read_file(const std::filesystem::path& path) {
-  std::ifstream in{path, std::ios::binary};
-  const std::vector<char> chars{std::istreambuf_iterator<char>{in}, {}};
-  const auto bytes = std::as_bytes(std::span{chars});
-  return {bytes.begin(), bytes.end()};
+std::vector<std::filesystem::path> versions() {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& entry : std::filesystem::directory_iterator{kGolden})
+    if (entry.path().filename().string().starts_with("v")) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+std::filesystem::path newest() { return kGolden / ("v" + std::to_string(kWireVersion)); }
+
+std::vector<Sample> every_sample() {
+  std::vector<Sample> samples = all_samples();
+  for (Sample& sample : session_samples()) samples.push_back(std::move(sample));
+  return samples;
 }
 
 std::vector<std::span<const std::byte>> frames_of(std::span<const std::byte> all) {
@@ -35,60 +48,168 @@ std::vector<std::span<const std::byte>> frames_of(std::span<const std::byte> all
   return frames;
 }
 
-TEST(Golden, EncodesEveryMessageToTheStoredBytes) {
-  for (const Sample& sample : all_samples()) {
-    const auto path = kFolder / (sample.name + ".bin");
-    if (std::getenv("EMPLACE_WRITE_GOLDEN") != nullptr) {
-      std::ofstream out{path, std::ios::binary};
-      out.write(reinterpret_cast<const char*>(sample.frames.data()),
-                static_cast<std::streamsize>(sample.frames.size()));
+/// Name to hash, as the manifest has them.
+std::map<std::string, std::string> manifest(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> hashes;
+  std::ifstream in{folder / "manifest.txt"};
+  for (std::string hash, name; in >> hash >> name;) hashes[name] = hash;
+  return hashes;
+}
+
+/// The fields of a MessagePack map, each value as its bytes. What a peer of that version looks for, by name.
+std::map<std::string, Bytes> fields_of(std::span<const std::byte> body) {
+  std::map<std::string, Bytes> fields;
+  Reader reader{body};
+  std::size_t count = 0;
+  EXPECT_TRUE(reader.map(count));
+  for (; count > 0; --count) {
+    std::string_view name;
+    EXPECT_TRUE(reader.text(name));
+    const std::size_t begin = reader.position();
+    EXPECT_TRUE(reader.skip());
+    const auto value = body.subspan(begin, reader.position() - begin);
+    fields[std::string{name}] = {value.begin(), value.end()};
+  }
+  return fields;
+}
+
+void write_new_frames() {
+  std::ofstream list{newest() / "manifest.txt", std::ios::app};
+  for (const Sample& sample : every_sample()) {
+    const auto path = newest() / (sample.name + ".bin");
+    const bool there = std::filesystem::exists(path);
+    ASSERT_TRUE(there || write_file(path, std::span<const std::byte>{sample.frames}).ok());
+    if (!manifest(newest()).contains(sample.name))
+      list << sha256_hex(*read_file(path)) << ' ' << sample.name << std::endl;
+  }
+}
+
+TEST(Golden, EveryFileIsWhatItWas) {
+  if (std::getenv("EMPLACE_WRITE_GOLDEN") != nullptr) write_new_frames();
+  EXPECT_EQ(versions().size(), kWireVersion) << "one folder per version";
+  for (const auto& folder : versions()) {
+    std::set<std::string> stored;
+    for (const auto& entry : std::filesystem::directory_iterator{folder})
+      if (entry.path().extension() == ".bin") stored.insert(entry.path().stem().string());
+    std::set<std::string> listed;
+    for (const auto& [name, hash] : manifest(folder)) {
+      listed.insert(name);
+      const auto bytes = read_file(folder / (name + ".bin"));
+      ASSERT_TRUE(bytes.ok()) << bytes.error().context;
+      EXPECT_EQ(sha256_hex(*bytes), hash) << name << " of " << folder.filename() << " was changed";
     }
-    EXPECT_EQ(read_file(path), sample.frames) << sample.name;
+    EXPECT_EQ(stored, listed);
   }
 }
 
-TEST(Golden, ReadsTheStoredBytesBack) {
-  for (const Sample& sample : all_samples()) {
-    const Bytes stored = read_file(kFolder / (sample.name + ".bin"));
-    const auto frames = frames_of(stored);
-    ASSERT_EQ(frames.size(), 3u) << sample.name;
-    const auto envelope = decode_envelope(frames[0]);
-    ASSERT_TRUE(envelope.ok()) << sample.name;
-    EXPECT_EQ(envelope->type, sample.type);
-    EXPECT_EQ(envelope->seq, 300u);
-    const auto again = sample.round_trip(frames[1]);
-    ASSERT_TRUE(again.ok()) << sample.name;
-    EXPECT_TRUE(std::equal(again->begin(), again->end(), frames[1].begin(), frames[1].end())) << sample.name;
+TEST(Golden, EveryMessageHasAFrame) {
+  const auto stored = manifest(newest());
+  std::set<std::string> names;
+  for (const Sample& sample : every_sample()) {
+    EXPECT_TRUE(stored.contains(sample.name)) << sample.name << " has no golden frame";
+    names.insert(sample.name);
   }
+  EXPECT_EQ(all_samples().size(), std::tuple_size_v<AllMessages>) << "a message without a sample";
+  EXPECT_EQ(names.size(), every_sample().size());
 }
 
-TEST(Golden, ReadsTheMessagesOfEveryEarlierVersion) {
-  std::size_t read = 0;
-  for (int version = 1; version < kWireVersion; ++version) {
-    for (const Sample& sample : all_samples()) {
-      const Bytes stored = read_file(kGolden / ("v" + std::to_string(version)) / (sample.name + ".bin"));
-      if (stored.empty()) continue;  // Newer than that version.
-      const auto frames = frames_of(stored);
-      ASSERT_EQ(frames.size(), 3u) << sample.name;
-      const auto envelope = decode_envelope(frames[0]);
-      ASSERT_TRUE(envelope.ok()) << sample.name;
-      EXPECT_EQ(envelope->version, version);
-      EXPECT_EQ(envelope->type, sample.type) << "a number is never used again";
-      EXPECT_TRUE(sample.round_trip(frames[1]).ok()) << sample.name;
-      ++read;
+// The other direction: what we send can be read by a peer of a version before.
+TEST(Golden, TodaysMessagesHoldAllThatOlderPeersRead) {
+  for (const auto& folder : versions()) {
+    for (const Sample& sample : every_sample()) {
+      const auto stored = read_file(folder / (sample.name + ".bin"));
+      if (!stored) continue;  // Of a later version.
+      const auto then = frames_of(*stored);
+      const auto now = frames_of(sample.frames);
+      ASSERT_EQ(then.size(), 3u);
+      const auto envelope = decode_envelope(then[0]);
+      ASSERT_TRUE(envelope.ok());
+      Envelope ours = *decode_envelope(now[0]);
+      ours.version = envelope->version;
+      EXPECT_EQ(ours, *envelope) << sample.name;
+      const auto today = fields_of(now[1]);
+      for (const auto& [name, value] : fields_of(then[1])) {
+        ASSERT_TRUE(today.contains(name)) << sample.name << "." << name << " is gone";
+        EXPECT_EQ(today.at(name), value) << sample.name << "." << name << " is written otherwise";
+      }
+      EXPECT_TRUE(std::equal(now[2].begin(), now[2].end(), then[2].begin(), then[2].end())) << sample.name;
     }
   }
-  EXPECT_EQ(read, 18u) << "all of version 1";
 }
 
-TEST(Golden, HasOneFrameForEachMessageOfTheRegister) {
-  std::set<std::string> stored;
-  for (const auto& entry : std::filesystem::directory_iterator{kFolder})
-    stored.insert(entry.path().stem().string());
-  std::set<std::string> known;
-  for (const Sample& sample : all_samples()) known.insert(sample.name);
-  EXPECT_EQ(known.size(), std::tuple_size_v<AllMessages>);
-  EXPECT_EQ(stored, known);
+TEST(Golden, EveryVersionIsReadToday) {
+  for (const auto& folder : versions()) {
+    for (const Sample& sample : every_sample()) {
+      const auto stored = read_file(folder / (sample.name + ".bin"));
+      if (!stored) continue;
+      const auto frames = frames_of(*stored);
+      const auto again = sample.round_trip(frames[1]);
+      ASSERT_TRUE(again.ok()) << sample.name;
+      const auto fields = fields_of(*again);
+      for (const auto& [name, value] : fields_of(frames[1]))
+        EXPECT_EQ(fields.at(name), value) << sample.name << "." << name;
+    }
+  }
+}
+
+/// A body without one of its fields, or with another one.
+Bytes rebuilt(const std::map<std::string, Bytes>& fields) {
+  Bytes body;
+  Writer writer{body};
+  writer.map(fields.size());
+  for (const auto& [name, value] : fields) {
+    writer.text(name);
+    body.insert(body.end(), value.begin(), value.end());
+  }
+  return body;
+}
+
+TEST(Upgrade, FieldsThatAreMissingHaveTheirDefaults) {
+  for (const Sample& sample : every_sample()) {
+    const auto whole = fields_of(frames_of(sample.frames)[1]);
+    const auto defaults = fields_of(sample.round_trip(rebuilt({})).value());
+    for (const auto& [name, value] : whole) {
+      auto without = whole;
+      without.erase(name);
+      const auto read = sample.round_trip(rebuilt(without));
+      ASSERT_TRUE(read.ok()) << sample.name << " without " << name;
+      const auto got = fields_of(*read);
+      for (const auto& [other, kept] : whole)
+        EXPECT_EQ(got.at(other), other == name ? defaults.at(name) : kept);
+    }
+  }
+}
+
+TEST(Upgrade, FieldsOfANewerPeerAreSkippedWhateverTheyHold) {
+  const Bytes nested = rebuilt({{"deep", rebuilt({{"er", Bytes{std::byte{0xc0}}}})}});
+  const Bytes extension{std::byte{0xc7}, std::byte{2}, std::byte{9}, std::byte{1}, std::byte{2}};
+  for (const Sample& sample : every_sample()) {
+    const auto frames = frames_of(sample.frames);
+    auto more = fields_of(frames[1]);
+    more["a_field_of_version_9"] = nested;
+    more["zz"] = extension;
+    const auto read = sample.round_trip(rebuilt(more));
+    ASSERT_TRUE(read.ok()) << sample.name;
+    EXPECT_TRUE(std::equal(read->begin(), read->end(), frames[1].begin(), frames[1].end())) << sample.name;
+  }
+}
+
+TEST(Upgrade, AnEnvelopeMayBeOfALaterVersionAndGoOn) {
+  Bytes bytes;
+  Writer writer{bytes};
+  writer.array(9);
+  for (const std::uint64_t value : {9, 66, 3, 4, 5, 6, 7}) writer.unsigned_int(value);
+  writer.text("an eighth element");
+  writer.map(0);
+  const auto read = decode_envelope(bytes);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, (Envelope{.version = 9,
+                             .type = 66,
+                             .from = ActorId{3},
+                             .to = ActorId{4},
+                             .seq = 5,
+                             .ttl_ms = 6,
+                             .trace = 7}));
 }
 
 }  // namespace

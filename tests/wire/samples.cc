@@ -1,6 +1,9 @@
 #include "tests/wire/samples.h"
 
 #include <array>
+#include <utility>
+
+#include "runtime/zmq/session_messages.h"
 
 namespace emplace::messages {
 namespace {
@@ -16,7 +19,7 @@ void append_frame(std::span<const std::byte> frame, Bytes& out) {
 }
 
 template <class M>
-Sample sample(const M& message, std::size_t bulk_bytes = 0) {
+Sample sample(const M& message, std::size_t bulk_bytes = 0, std::string name = type_name(M::kType)) {
   const Envelope envelope{.type = M::kType,
                           .from = ActorId{0x0123456789abcdef},
                           .to = ActorId{0xfedcba9876543210},
@@ -30,7 +33,7 @@ Sample sample(const M& message, std::size_t bulk_bytes = 0) {
   Bytes bulk(bulk_bytes);
   for (std::size_t i = 0; i < bulk.size(); ++i) bulk[i] = static_cast<std::byte>(i % 5);
   append_frame(bulk, frames);
-  return {.name = type_name(M::kType),
+  return {.name = std::move(name),
           .type = M::kType,
           .frames = std::move(frames),
           .round_trip = [](std::span<const std::byte> body) -> Result<Bytes> {
@@ -220,6 +223,21 @@ std::vector<Sample> all_samples() {
       sample(EpisodesWanted{.episodes = {11}}),
       sample(ExecutorUnknown{.epoch = 11}),
   };
+}
+
+std::vector<Sample> session_samples() {
+  using namespace runtime;
+  const std::vector<std::string> actors{"executor/0", "executor/1"};
+  return {
+      sample(Hello{.node = "rack7", .epoch = 77, .plane = Plane::kData, .first_seq = 5, .actors = actors}, 0,
+             "Hello"),
+      sample(
+          Welcome{
+              .node = "head", .epoch = 77, .plane = Plane::kData, .first_seq = 9, .actors = {"dispatcher/0"}},
+          0, "Welcome"),
+      sample(Beat{.joined = actors, .left = {"executor/2"}}, 0, "Beat"),
+      sample(Bye{.reason = "budget", .fenced = true}, 0, "Bye"),
+      sample(ByeAck{.plane = Plane::kData}, 0, "ByeAck")};
 }
 
 }  // namespace emplace::messages

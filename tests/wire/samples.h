@@ -20,5 +20,7 @@ struct Sample {
 };
 
 std::vector<Sample> all_samples();
+/// The same of what nodes say to each other.
+std::vector<Sample> session_samples();
 
 }  // namespace emplace::messages

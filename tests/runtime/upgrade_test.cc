@@ -1,0 +1,318 @@
+// Goal: a node works with a peer of the version before, and with one of the version after: fields that it
+// does not know are skipped, messages that it does not know are refused and counted, and the session goes on.
+// Method: what a node of version 1 said from its first Hello to its last Bye is stored byte by byte
+// (tests/wire/golden/sessions) and said again to a node of today; for the version after, the same with a
+// later envelope, more fields and new types.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <zmq.hpp>
+
+#include "base/file.h"
+#include "messages/all.h"
+#include "runtime/context.h"
+#include "runtime/node.h"
+#include "runtime/zmq/frame.h"
+#include "runtime/zmq/session_messages.h"
+
+namespace emplace::runtime {
+namespace {
+
+using messages::actor_id;
+using messages::Bytes;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const SystemClock g_clock;
+const std::filesystem::path kSessions =
+    std::filesystem::path{EMPLACE_SOURCE_DIR} / "tests/wire/golden/sessions";
+
+/// One frame on one of the two connections.
+struct Said {
+  std::uint8_t plane = 0;
+  Bytes frame;
+};
+
+template <class M>
+Said say(std::size_t plane, const M& message, std::uint64_t seq = 0) {
+  messages::Envelope envelope{.type = M::kType, .seq = seq};
+  if (seq > 0) envelope.from = actor_id("executor/0"), envelope.to = actor_id("dispatcher/0");
+  Said said{static_cast<std::uint8_t>(plane), {}};
+  append_record(envelope, messages::encode_body(message), {}, said.frame);
+  return said;
+}
+
+/// What version 1 says.
+std::vector<Said> first_version() {
+  const auto hello = [](Plane plane) {
+    return say(static_cast<std::size_t>(plane),
+               Hello{.node = "old", .epoch = 7, .plane = plane, .first_seq = 1, .actors = {"executor/0"}});
+  };
+  return {
+      hello(Plane::kControl),
+      hello(Plane::kData),
+      say(0, messages::ExecutorJoined{.name = "executor/0", .kind = "sim", .devices = 3, .epoch = 11}, 1),
+      say(0,
+          messages::CreditGranted{.executor = "executor/0", .epoch = 11, .placements = 256, .bytes = 1'000},
+          2),
+      say(0, messages::Heartbeat{.executor = "executor/0", .epoch = 11, .leases = {77, 78}, .busy_s = 1.5},
+          3),
+      say(0, Beat{}),
+      say(1,
+          messages::PlacementMeasured{.placement_id = 5,
+                                      .count = 1,
+                                      .executor = "executor/0",
+                                      .lease_epoch = 77,
+                                      .num_devices = 1,
+                                      .valid = {1},
+                                      .step_time_s = {0.418},
+                                      .bytes_over = {0},
+                                      .bytes_moved = {4},
+                                      .peak_bytes = {6},
+                                      .busy_s = {0.4}},
+          1),
+      say(0, messages::ExecutorLeft{.executor = "executor/0", .epoch = 11, .reason = "done"}, 4),
+      say(1, Bye{.reason = "done"}),
+      say(0, Bye{.reason = "done"})};
+}
+
+void append_u32(std::size_t value, Bytes& out) {
+  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(value >> shift & 0xff));
+}
+
+std::vector<Said> stored(const std::filesystem::path& path) {
+  const auto bytes = read_file(path);
+  EXPECT_TRUE(bytes.ok()) << path;
+  std::vector<Said> session;
+  for (std::span<const std::byte> rest{*bytes}; rest.size() > 5;) {
+    std::uint32_t size = 0;
+    std::memcpy(&size, rest.data() + 1, sizeof size);
+    const auto frame = rest.subspan(5, size);
+    session.push_back({static_cast<std::uint8_t>(rest[0]), {frame.begin(), frame.end()}});
+    rest = rest.subspan(5 + size);
+  }
+  return session;
+}
+
+/// Gives a lease to whoever joins, and keeps what it hears.
+class Dispatcher final : public Actor {
+ public:
+  struct Heard {
+    std::mutex mutex;
+    std::vector<std::string> lines;  // Guarded by mutex.
+  };
+  explicit Dispatcher(Heard* heard) : heard_{heard} {}
+  void on_message(Context& context, const Incoming& incoming) override {
+    const auto note = [&](std::string line) {
+      const std::scoped_lock lock{heard_->mutex};
+      heard_->lines.push_back(std::move(line));
+    };
+    const auto known = incoming.match(
+        [&](const messages::ExecutorJoined& m) {
+          note("joined " + m.name + " " + m.kind + " " + std::to_string(m.devices) + " " +
+               std::to_string(m.epoch));
+          context.send(incoming.from(),
+                       messages::PlacementProposed{.placement_id = 5, .count = 1, .lease_epoch = 77});
+        },
+        [&](const messages::CreditGranted& m) { note("credit " + std::to_string(m.placements)); },
+        [&](const messages::Heartbeat& m) { note("alive with " + std::to_string(m.leases.size())); },
+        [&](const messages::PlacementMeasured& m) {
+          note("measured " + std::to_string(m.placement_id) + (m.consistent() ? "" : " inconsistent") +
+               (m.host.empty() ? "" : " host"));
+        },
+        [&](const messages::ExecutorLeft& m) { note("left: " + m.reason); });
+    if (!known || !*known) note("type " + std::to_string(incoming.envelope.type) + " not read");
+  }
+
+ private:
+  Heard* heard_;
+};
+
+/// A peer that only repeats what it was told to.
+class Parrot {
+ public:
+  Parrot(const std::string& endpoint, const std::string& id) {
+    for (std::size_t plane = 0; plane < kPlanes; ++plane) {
+      sockets_[plane] = zmq::socket_t{context_, zmq::socket_type::dealer};
+      sockets_[plane].set(zmq::sockopt::linger, 0);
+      sockets_[plane].set(zmq::sockopt::routing_id, id + (plane == 0 ? "-c" : "-d"));
+      sockets_[plane].connect(endpoint);
+    }
+  }
+  void say(const Said& said) {
+    sockets_[said.plane].send(zmq::buffer(said.frame.data(), said.frame.size()), zmq::send_flags::none);
+  }
+  /// Waits for a message of this type on a connection; its body.
+  Bytes hear(std::size_t plane, std::uint16_t type) {
+    for (const Nanos end = g_clock.now() + seconds{10}; g_clock.now() < end;) {
+      for (zmq::message_t part; sockets_[plane].recv(part, zmq::recv_flags::dontwait);) {
+        std::span<const std::byte> batch{static_cast<const std::byte*>(part.data()), part.size()};
+        for (Record one; take_record(batch, one);)
+          heard_[plane].emplace_back(one.envelope.type, Bytes{one.body.begin(), one.body.end()});
+      }
+      for (const auto& [what, body] : heard_[plane])
+        if (what == type) return body;
+      ::poll(nullptr, 0, 1);
+    }
+    ADD_FAILURE() << "no message of type " << type;
+    return {};
+  }
+
+ private:
+  zmq::context_t context_{1};
+  std::array<zmq::socket_t, kPlanes> sockets_;
+  std::array<std::vector<std::pair<std::uint16_t, Bytes>>, kPlanes> heard_;
+};
+
+struct Head {
+  Head() {
+    node = Node::make({.listen = {"tcp://127.0.0.1:*"},
+                       .heartbeat = seconds{5},
+                       .insecure = true,
+                       .known_type = &messages::is_known},
+                      g_clock)
+               .value();
+    EXPECT_TRUE(node->spawn<Dispatcher>("dispatcher/0", Home::kIoLoop, &heard).ok());
+    thread = std::thread{[this] { EXPECT_TRUE(node->run().ok()); }};
+  }
+  ~Head() {
+    node->stop("done");
+    thread.join();
+  }
+  std::vector<std::string> lines() {
+    const std::scoped_lock lock{heard.mutex};
+    return heard.lines;
+  }
+  Dispatcher::Heard heard;
+  std::unique_ptr<Node> node;
+  std::thread thread;
+};
+
+/// The two connections are read in their own order, so what is said on one waits for the other where it
+/// matters.
+std::vector<std::string> play(Head& head, const std::vector<Said>& session) {
+  Parrot parrot{head.node->endpoints().at(0), "old-0000000000000007"};
+  parrot.say(session.at(0));
+  parrot.say(session.at(1));
+  for (std::size_t plane = 0; plane < kPlanes; ++plane) {
+    const auto welcome = messages::decode_body<Welcome>(parrot.hear(plane, Welcome::kType));
+    EXPECT_TRUE(welcome.ok() && welcome->epoch == 7 &&
+                welcome->actors == std::vector<std::string>{"dispatcher/0"});
+  }
+  std::size_t next = 2;
+  for (; session.at(next).plane == 0; ++next) parrot.say(session[next]);
+  const auto lease =
+      messages::decode_body<messages::PlacementProposed>(parrot.hear(1, messages::PlacementProposed::kType));
+  EXPECT_TRUE(lease.ok() && lease->placement_id == 5 && lease->lease_epoch == 77);
+  for (; next < session.size(); ++next) parrot.say(session[next]);
+  for (std::size_t plane = 0; plane < kPlanes; ++plane) (void)parrot.hear(plane, ByeAck::kType);
+  std::vector<std::string> lines = head.lines();
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+const std::vector<std::string> kAll{"alive with 2", "credit 256", "joined executor/0 sim 3 11", "left: done",
+                                    "measured 5"};
+
+TEST(Upgrade, EveryReleasedVersionStillWorksWithThisOne) {
+  const auto newest = kSessions / ("v" + std::to_string(messages::kWireVersion) + ".bin");
+  if (std::getenv("EMPLACE_WRITE_GOLDEN") != nullptr && !std::filesystem::exists(newest)) {
+    Bytes all;
+    for (const Said& said : first_version()) {
+      all.push_back(static_cast<std::byte>(said.plane));
+      append_u32(said.frame.size(), all);
+      all.insert(all.end(), said.frame.begin(), said.frame.end());
+    }
+    ASSERT_TRUE(write_file(newest, std::span<const std::byte>{all}).ok());
+  }
+  std::size_t versions = 0;
+  for (const auto& entry : std::filesystem::directory_iterator{kSessions}) {
+    Head head;
+    EXPECT_EQ(play(head, stored(entry.path())), kAll) << entry.path();
+    const NodeCounters counters = head.node->counters();
+    EXPECT_EQ(counters.malformed + counters.unknown + counters.gaps + counters.duplicates, 0u);
+    ++versions;
+  }
+  EXPECT_EQ(versions, messages::kWireVersion);
+}
+
+/// The record as a later version might write it: two more elements of the envelope, two more fields of the
+/// body.
+Said of_the_next_version(const Said& said, std::uint64_t add_to_seq) {
+  Said next{said.plane, {}};
+  std::span<const std::byte> batch{said.frame};
+  Record one;
+  EXPECT_TRUE(take_record(batch, one) && batch.empty());
+  Bytes envelope;
+  messages::Writer writer{envelope};
+  writer.array(9);
+  writer.unsigned_int(messages::kWireVersion + 1);
+  writer.unsigned_int(one.envelope.type);
+  writer.unsigned_int(static_cast<std::uint64_t>(one.envelope.from));
+  writer.unsigned_int(static_cast<std::uint64_t>(one.envelope.to));
+  writer.unsigned_int(one.envelope.seq == 0 ? 0 : one.envelope.seq + add_to_seq);
+  writer.unsigned_int(0);
+  writer.unsigned_int(0);
+  writer.text("later");
+  writer.map(0);
+  // The maps of these messages have fewer than 16 fields or 16 bits of count; count them again.
+  messages::Reader reader{one.body};
+  std::size_t fields = 0;
+  EXPECT_TRUE(reader.map(fields));
+  Bytes body;
+  messages::Writer again{body};
+  again.map(fields + 2);
+  body.insert(body.end(), one.body.begin() + static_cast<std::ptrdiff_t>(reader.position()), one.body.end());
+  again.text("zone");
+  again.array(1);
+  again.map(0);
+  again.text("weight");
+  again.real(0.5);
+  for (const std::size_t size : {envelope.size(), body.size(), std::size_t{0}}) append_u32(size, next.frame);
+  next.frame.insert(next.frame.end(), envelope.begin(), envelope.end());
+  next.frame.insert(next.frame.end(), body.begin(), body.end());
+  return next;
+}
+
+struct FromTheFuture {
+  static constexpr std::uint16_t kType = 50;
+  std::string wish = "x";
+  EMPLACE_FIELDS(wish)
+};
+struct NewSessionMessage {
+  static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 9;
+  std::string wish = "x";
+  EMPLACE_FIELDS(wish)
+};
+
+TEST(Upgrade, TheNextVersionWorksWithThisOneAndWhatIsNewIsRefusedAndCounted) {
+  std::vector<Said> session;
+  for (const Said& said : stored(kSessions / ("v" + std::to_string(messages::kWireVersion) + ".bin"))) {
+    // Before the result, on its connection, something that nobody here knows.
+    std::span<const std::byte> batch{said.frame};
+    Record one;
+    ASSERT_TRUE(take_record(batch, one));
+    const bool result = one.envelope.type == messages::PlacementMeasured::kType;
+    if (result) session.push_back(say(1, FromTheFuture{}, 1));
+    if (result) session.push_back(say(1, NewSessionMessage{}));
+    session.push_back(of_the_next_version(said, said.plane == 1 ? 1 : 0));
+  }
+  Head head;
+  EXPECT_EQ(play(head, session), kAll);
+  const NodeCounters counters = head.node->counters();
+  EXPECT_EQ(counters.unknown, 2u);
+  EXPECT_EQ(counters.malformed, 0u) << "new is not broken";
+  EXPECT_EQ(counters.gaps, 0u) << "what was refused was not lost";
+}
+
+}  // namespace
+}  // namespace emplace::runtime
