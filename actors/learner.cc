@@ -279,7 +279,8 @@ void Learner::publish(runtime::Context& context) {
 }
 
 bool Learner::answer(runtime::Context& context, const Request& request) {
-  const std::uint64_t wanted = request.what.version == 0 ? updates_ : request.what.version;
+  const bool newest = request.what.version == 0 && !request.what.exact;
+  const std::uint64_t wanted = newest ? updates_ : request.what.version;
   const auto snapshot = snapshots_.find(wanted);
   if (snapshot == snapshots_.end() && wanted > updates_) return false;
   // A version that has gone is answered by the newest: the asker starts again with that one.

@@ -23,7 +23,7 @@ void Sampler::on_start(runtime::Context& context) {
   best_known_.resize(task_->graphs.size());
   best_.resize(task_->graphs.size());
   has_parameters_ = !options_.learned;
-  if (options_.learned) fetch(context, 0);
+  if (options_.learned && options_.batch == 0) fetch(context, 0);
   ask(context, {});
   context.after(options_.patience / 4, [this, &context] { look(context); });
 }
@@ -45,6 +45,7 @@ void Sampler::look(runtime::Context& context) {
   }
   if (knows_ && !late.empty()) ask(context, std::move(late));
   if (!log_missing_.empty() && now - log_requested_ >= options_.patience) request_log(context);
+  propose_next(context);
   context.after(options_.patience / 4, [this, &context] { look(context); });
 }
 
@@ -153,7 +154,8 @@ void Sampler::fetch(runtime::Context& context, std::uint64_t version) {
 void Sampler::request_parameters(runtime::Context& context, std::uint64_t version) {
   requested_ = context.now();
   requested_version_ = version;
-  context.send(kLearner, messages::ParametersRequested{version, incoming_.size()});
+  context.send(kLearner,
+               messages::ParametersRequested{version, incoming_.size(), options_.batch > 0 || version > 0});
 }
 
 void Sampler::on_delivered(runtime::Context& context, const messages::ParametersDelivered& delivered,
@@ -173,6 +175,8 @@ void Sampler::on_delivered(runtime::Context& context, const messages::Parameters
   }
   if (auto loaded = placer_->parameters().load(incoming_); !loaded)
     return context.stop_node("the learner's policy differs: " + loaded.error().context);
+  // Another one than asked for: that one is gone, or the learner is being made anew.
+  if (incoming_version_ != requested_version_) refetch_at_ = context.now() + options_.patience;
   version_ = incoming_version_;
   sha256_ = delivered.sha256;
   has_parameters_ = true;
@@ -187,14 +191,14 @@ std::uint64_t Sampler::wanted_version() const {
 
 /// Not at once: newer parameters that wait in the mailbox are taken first.
 void Sampler::propose_next(runtime::Context& context) {
-  if (!knows_ || scheduled_ || stopped_ || !has_parameters_) return;
+  if (!knows_ || scheduled_ || stopped_) return;
   if (outstanding_.size() >= options_.max_outstanding || !log_missing_.empty()) return;
   if (options_.episodes > 0 && next_episode() >= options_.episodes) return;
-  if (options_.learned && options_.batch > 0 && version_ != wanted_version()) {
-    if (!fetching_) fetch(context, wanted_version());
+  if (options_.learned && options_.batch > 0 && (!has_parameters_ || version_ != wanted_version())) {
+    if (!fetching_ && context.now() >= refetch_at_) fetch(context, wanted_version());
     return;
   }
-  if (!take_best()) return;  // What is missing comes from the recorder.
+  if (!has_parameters_ || !take_best()) return;  // What is missing comes from the recorder.
   scheduled_ = true;
   context.after(Nanos{0}, [this, &context] {
     scheduled_ = false;

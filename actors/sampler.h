@@ -140,7 +140,8 @@ class Sampler final : public runtime::Actor {
   bool has_parameters_ = false;
   std::uint64_t announced_ = 0;
   bool fetching_ = false;
-  Nanos requested_{0};  ///< When parameters were asked for last.
+  Nanos requested_{0};   ///< When parameters were asked for last.
+  Nanos refetch_at_{0};  ///< Not before, after a version that was not the one asked for.
   std::uint64_t requested_version_ = 0, incoming_version_ = 0;
   Bytes incoming_;          ///< Chunks so far.
   bool scheduled_ = false;  ///< propose() waits at the end of this turn.

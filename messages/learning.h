@@ -44,9 +44,10 @@ inline constexpr std::uint64_t kParametersChunkBytes = 1u << 20;
 /// sampler -> learner.
 struct ParametersRequested {
   static constexpr std::uint16_t kType = number(Type::kParametersRequested);
-  std::uint64_t version = 0;  ///< 0: the newest.
+  std::uint64_t version = 0;  ///< 0: the newest, unless `exact`.
   std::uint64_t offset = 0;   ///< [bytes]
-  EMPLACE_FIELDS(version, offset)
+  bool exact = false;         ///< This version, be it 0.
+  EMPLACE_FIELDS(version, offset, exact)
 };
 
 /// learner -> sampler. One chunk of at most kParametersChunkBytes; `version` may be newer than asked for:

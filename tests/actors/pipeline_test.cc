@@ -437,9 +437,8 @@ TEST(Pipeline, EpisodesFromTheBestRepeatThemselvesWhateverTheTiming) {
     scenario.executors = static_cast<std::uint32_t>(executors);
     EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);
   }
-  scenario.drop = scenario.duplicate = 0;
   scenario.crash_every = 8;
-  for (const std::string& victim : {sampler_name(0), std::string{kRecorder}, std::string{kLearner}}) {
+  for (const std::string& victim : kEverybody) {
     SCOPED_TRACE(victim);
     scenario.crash = {victim};
     EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);

@@ -136,7 +136,7 @@ std::vector<Sample> all_samples() {
                            .wall_s = 0.2,
                            .epoch = 11}),
       sample(ParametersPublished{.version = 5, .sha256 = kParameters, .size = 4'000'000}),
-      sample(ParametersRequested{.version = 5, .offset = 1'048'576}),
+      sample(ParametersRequested{.version = 5, .offset = 1'048'576, .exact = true}),
       sample(
           ParametersDelivered{
               .version = 5, .offset = 0, .total = 8, .sha256 = kParameters, .floats = {0, 8}, .checksum = 99},
