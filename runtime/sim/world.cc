@@ -54,6 +54,7 @@ struct World::Task {
   std::optional<NodeId> node;
   std::uint64_t node_life = 0;
   std::uint32_t stamp = 0;
+  Rank rank = Rank::kTimer;
   bool cancelled = false;
 };
 
@@ -79,7 +80,7 @@ class World::ActorContext final : public Context {
   Nanos wall() const override { return world_->clock_.wall() + world_->node(resident_->node).wall_offset; }
   TimerId after(Nanos delay, std::function<void()> callback) override {
     const std::uint32_t slot =
-        world_->add_task(now() + std::max(delay, Nanos{0}), 1,
+        world_->add_task(now() + std::max(delay, Nanos{0}), Rank::kTimer,
                          Task{.run = std::move(callback), .owner = resident_, .actor_life = resident_->life});
     return TimerId{std::uint64_t{world_->tasks_[slot].stamp} << 32 | slot};
   }
@@ -204,7 +205,7 @@ void World::resume_node(NodeId id) {
   for (const std::uint32_t channel : std::exchange(woken.stalled_channels, {}))
     if (!channels_[channel].waiting.empty()) arm(channel);
   for (const std::uint32_t slot : std::exchange(woken.stalled_tasks, {}))
-    heap_.push({now(), 1, next_order_++, slot, tasks_[slot].stamp});
+    heap_.push({now(), tasks_[slot].rank, next_order_++, slot, tasks_[slot].stamp});
 }
 
 void World::throw_in(ActorId actor) { residents_.at(actor)->throws = true; }
@@ -216,13 +217,13 @@ void World::crash_before_reply(NodeId id, Nanos down_for) {
 void World::step_wall(NodeId id, Nanos by) { node(id).wall_offset += by; }
 void World::occupy(Nanos by) { occupied_ += by; }
 void World::at(Nanos when, std::function<void()> callback) {
-  add_task(when, 2, Task{.run = std::move(callback)});
+  add_task(when, Rank::kTest, Task{.run = std::move(callback)});
 }
-void World::at_node(NodeId id, Nanos due, std::function<void()> run) {
-  add_task(due, 1, Task{.run = std::move(run), .node = id, .node_life = node(id).life});
+void World::at_node(NodeId id, Nanos due, std::function<void()> run, Rank rank) {
+  add_task(due, rank, Task{.run = std::move(run), .node = id, .node_life = node(id).life});
 }
 
-std::uint32_t World::add_task(Nanos due, std::uint8_t rank, Task task) {
+std::uint32_t World::add_task(Nanos due, Rank rank, Task task) {
   std::uint32_t slot = 0;
   if (free_tasks_.empty()) {
     slot = static_cast<std::uint32_t>(tasks_.size());
@@ -232,6 +233,7 @@ std::uint32_t World::add_task(Nanos due, std::uint8_t rank, Task task) {
     free_tasks_.pop_back();
   }
   task.stamp = tasks_[slot].stamp + 1;
+  task.rank = rank;
   tasks_[slot] = std::move(task);
   heap_.push({due, rank, next_order_++, slot, tasks_[slot].stamp});
   return slot;
@@ -289,9 +291,12 @@ void World::end_handler(Resident& resident) {
     for (Packet& packet : sent) dispatch(resident.node, std::move(packet));
   } else if (!sent.empty()) {
     auto late = std::make_shared<std::vector<Packet>>(std::move(sent));
-    at_node(resident.node, now() + took, [this, late, id = resident.node] {
-      for (Packet& packet : *late) dispatch(id, std::move(packet));
-    });
+    at_node(
+        resident.node, now() + took,
+        [this, late, id = resident.node] {
+          for (Packet& packet : *late) dispatch(id, std::move(packet));
+        },
+        Rank::kDeparture);
   }
 }
 
@@ -392,7 +397,7 @@ void World::arm(std::uint32_t index) {
   Channel& channel = channels_[index];
   const Packet& first = channel.waiting.front();
   const std::uint64_t order = options_.shuffle ? std::uint64_t{order_()} << 32 | order_() : first.number;
-  heap_.push({std::max(first.due, now()), 0, order, index, ++channel.stamp});
+  heap_.push({std::max(first.due, now()), Rank::kMail, order, index, ++channel.stamp});
 }
 
 bool World::deliver_from(std::uint32_t index) {
@@ -460,7 +465,7 @@ bool World::run_task(std::uint32_t slot) {
       return false;
     }
     if (task.owner != nullptr && task.owner->busy_until > now()) {
-      heap_.push({task.owner->busy_until, 1, next_order_++, slot, task.stamp});
+      heap_.push({task.owner->busy_until, Rank::kTimer, next_order_++, slot, task.stamp});
       return false;
     }
   }
@@ -482,10 +487,11 @@ bool World::step_before(Nanos limit) {
   while (!heap_.empty() && heap_.top().due <= limit) {
     const Entry next = heap_.top();
     heap_.pop();
-    const std::uint32_t stamp = next.rank == 0 ? channels_[next.slot].stamp : tasks_[next.slot].stamp;
+    const bool mail = next.rank == Rank::kMail;
+    const std::uint32_t stamp = mail ? channels_[next.slot].stamp : tasks_[next.slot].stamp;
     if (stamp != next.stamp) continue;
     clock_.advance(std::max(next.due - now(), Nanos{0}));
-    if (next.rank == 0 ? deliver_from(next.slot) : run_task(next.slot)) {
+    if (mail ? deliver_from(next.slot) : run_task(next.slot)) {
       ++steps_;
       return true;
     }
@@ -521,7 +527,7 @@ const Packet* World::last_of(std::uint16_t type) const {
 /// At once, or when its handler that runs has ended.
 void World::when_free(Resident& resident, std::function<void()> handler) {
   if (resident.busy_until <= now()) return guarded(resident, handler);
-  add_task(resident.busy_until, 1,
+  add_task(resident.busy_until, Rank::kTimer,
            Task{.run = std::move(handler), .owner = &resident, .actor_life = resident.life});
 }
 

@@ -203,12 +203,15 @@ class World {
   struct Node;
   struct Channel;
   struct Task;
-  /// What happens next: by time, then messages before timers, then by `order`.
+  /// Of what is due at the same time: what a handler sent leaves before the next one begins; a timer waits
+  /// for the messages that are there.
+  enum class Rank : std::uint8_t { kDeparture, kMail, kTimer, kTest };
+  /// What happens next: by time, rank and `order`.
   struct Entry {
     Nanos due;
-    std::uint8_t rank;
+    Rank rank;
     std::uint64_t order;
-    std::uint32_t slot;   ///< Of tasks_, or of channels_ where rank is 0.
+    std::uint32_t slot;   ///< Of channels_ if it is mail, else of tasks_.
     std::uint32_t stamp;  ///< Of what stood there when this was written.
     bool operator>(const Entry& other) const {
       return std::tie(due, rank, order) > std::tie(other.due, other.rank, other.order);
@@ -226,9 +229,9 @@ class World {
   bool deliver_from(std::uint32_t channel);
   bool run_task(std::uint32_t slot);
   bool step_before(Nanos limit);
-  std::uint32_t add_task(Nanos due, std::uint8_t rank, Task task);
+  std::uint32_t add_task(Nanos due, Rank rank, Task task);
   void free_task(std::uint32_t slot);
-  void at_node(NodeId node, Nanos due, std::function<void()> run);
+  void at_node(NodeId node, Nanos due, std::function<void()> run, Rank rank = Rank::kTimer);
   void guarded(Resident& resident, const std::function<void()>& handler);
   void end_handler(Resident& resident);
   void start(Resident& resident);

@@ -13,6 +13,7 @@
 #include "messages/episode_measured.h"
 #include "messages/executor_control.h"
 #include "messages/learning.h"
+#include "messages/placement_proposed.h"
 #include "record/run_db.h"
 #include "runtime/sim/network.h"
 #include "runtime/sim/world.h"
@@ -100,25 +101,39 @@ class LeaseChecker final : public runtime::sim::Observer {
   std::uint64_t fenced_ = 0;
 };
 
-/// G2, G20 and log == history: every proposed episode is recorded once and learned from once, with the
-/// numbers that an executor measured.
+/// G2, G20 and log == history: every episode that was asked for is recorded once, as it was once proposed and
+/// with numbers that an executor measured, and is learned from once.
 class HistoryChecker final : public runtime::sim::Observer {
  public:
   HistoryChecker(const Swarm& swarm, Verdict& verdict) : swarm_{swarm}, verdict_{verdict} {}
   void on_sent(const Packet& packet) override;
+  void on_actor(const std::string& name, Event event) override;
   /// The run is over: what the database says must be what happened.
   void check(record::RunDb& db);
   std::uint64_t proposed() const { return proposed_.size(); }
   std::uint64_t acknowledged() const { return acknowledged_.size(); }
-  std::uint64_t consumed() const { return consumed_.size(); }
+  std::uint64_t updates() const { return updates_.empty() ? 0 : updates_.rbegin()->first; }
 
  private:
+  /// What a learner says an update was.
+  struct Update {
+    std::vector<std::uint64_t> episodes;
+    std::string sha256;
+    bool operator==(const Update&) const = default;
+  };
+  void on_proposed(const messages::PlacementProposed& proposal, const messages::SharedBytes& bulk);
+  void on_applied(const messages::UpdateApplied& applied);
+  void check_updates(const std::vector<record::UpdateRow>& rows, std::size_t recorded);
+
   const Swarm& swarm_;
   Verdict& verdict_;
-  std::map<std::uint64_t, messages::Bytes> proposed_;   // Placements, by episode.
+  /// Hashes of placements, by episode: a sampler made anew may draw one again, with the parameters of then.
+  std::map<std::uint64_t, std::set<std::uint64_t>> proposed_;
   std::map<std::uint64_t, std::set<double>> measured_;  // Step times that executors said, by placement.
   std::map<std::uint64_t, messages::EpisodeMeasured> acknowledged_;  // By the recorder's number.
-  std::vector<std::uint64_t> consumed_;                              // Episodes, in the order of learning.
+  std::map<std::uint64_t, std::vector<Update>> updates_;             // By number: all that were ever said.
+  std::map<std::uint64_t, Update> of_this_life_;                     // Of the learner.
+  std::map<std::uint64_t, std::uint64_t> consumed_;                  // By it: episode to update.
 };
 
 }  // namespace emplace::sim_test

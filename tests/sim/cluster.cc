@@ -386,8 +386,8 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
       verdict.broken("liveness", "not at its end " + std::to_string(swarm.liveness.count() / 1'000'000'000) +
                                      " s after the last fault: " + std::to_string(history.proposed()) +
                                      " episodes proposed, " + std::to_string(history.acknowledged()) +
-                                     " acknowledged, " + std::to_string(history.consumed()) +
-                                     " learned from, of " + std::to_string(swarm.episodes));
+                                     " acknowledged, " + std::to_string(history.updates()) +
+                                     " updates made, of " + std::to_string(swarm.episodes));
     if (world.stopped() && !world.stopped()->empty()) verdict.broken("a clean end (G9)", *world.stopped());
     for (int word = 0; word < 2 && !verdict.first(); ++word) {  // The recorder's own is the last.
       world.stop();
