@@ -4,8 +4,7 @@
     usage: scripts/check_layers.py [TREE]      (default: the repository that this script lies in)
 
 Fails, naming file and line, on: an edge that the table does not permit; a header of ours that is not there, or not named
-from the root; headers that include one another in a circle; clocks, sleeps and randomness outside the few files that are
-their real implementation (everything else gets them injected, or tests could not repeat).
+from the root; headers that include one another in a circle.
 """
 
 import pathlib
@@ -14,18 +13,6 @@ import sys
 
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
-
-# What must be injected, and the files (or folders) that are the real thing. Tests and benches may measure real time.
-INJECTED = {
-    r"\b(?:system_clock|steady_clock|high_resolution_clock)\b": ["base/clock.h", "base/clock.cc"],
-    r"\b(?:clock_gettime|gettimeofday)\s*\(": ["base/clock.cc"],
-    r"(?<![\w.>])s?rand\s*\(|\bstd::s?rand\b": [],
-    # The epoch that tells two lives of a node apart must differ even when the seed does not.
-    r"\brandom_device\b": ["runtime/zmq/sessions.cc"],
-    r"\bmt19937(?:_64)?\b|\bdefault_random_engine\b": [],
-    r"\bsleep_for\b|\bsleep_until\b|(?<![\w.>])(?:u|nano)?sleep\s*\(": [],
-}
-FREE_OF_INJECTION = ("bench/",)
 
 
 def read_table(path):
@@ -44,12 +31,6 @@ def read_table(path):
 def permitted(table, folder, header):
     allowed = table[folder]
     return header.split("/")[0] == folder or "*" in allowed or header.split("/")[0] in allowed or header in allowed
-
-
-def without_comments(text):
-    """The same lines with comments and string contents blanked, so that words in them do not count."""
-    blank = lambda match: re.sub(r"[^\n]", " ", match.group(0))
-    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
 
 def check_includes(tree, table, files):
@@ -92,26 +73,13 @@ def circles(graph):
                 branches.append(iter(graph.get(step, [])))
 
 
-def check_injected(tree, files):
-    for file in files:
-        name = file.relative_to(tree).as_posix()
-        if name.startswith(FREE_OF_INJECTION):
-            continue
-        text = without_comments(file.read_text(errors="replace"))
-        for number, line in enumerate(text.splitlines(), 1):
-            for pattern, real in INJECTED.items():
-                match = re.search(pattern, line)
-                if match and name not in real:
-                    yield f"{name}:{number}: uses {match.group(0).strip(' (')}; take Clock, Rng or Context::after instead, so that tests can repeat it"
-
-
 def main():
     tree = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     table = read_table(tree / "scripts" / "layers.txt")
     # Only folders of code: not build trees, papers or whatever else lies beside them.
     folders = [path for path in sorted(tree.iterdir()) if path.is_dir() and (path.name in table or any(path.glob("*.h")))]
     files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in SOURCES and file.is_file()]
-    problems = list(check_includes(tree, table, files)) + list(check_injected(tree, files))
+    problems = list(check_includes(tree, table, files))
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
     if not files:

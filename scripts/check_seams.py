@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The world comes in by four seams: clock, randomness, transport, disk (and threads, which are a clock of their own).
+
+    usage: scripts/check_seams.py [TREE]      (default: the repository that this script lies in)
+
+Fails, naming file and line, where a source reaches past them: everything else gets Clock, Rng, Context and RunDb injected, or
+the simulated world (tests/sim) could not stand in for the real one and no seed would be a reproduction. The few files that are
+the real thing stand in scripts/seams.txt with their reasons; a line there that nothing needs any more fails too. Tests and
+benches may do as they like, except for sleeping.
+"""
+
+import pathlib
+import re
+import sys
+
+SOURCES = {".h", ".cc", ".cu", ".cuh"}
+SEAMS = {
+    "clock": r"\b(?:system_clock|steady_clock|high_resolution_clock)\b|\b(?:clock_gettime|gettimeofday|timerfd_create)\s*\("
+             r"|(?<![\w.>])(?:std::)?time\s*\(\s*(?:nullptr|NULL|0)\s*\)",
+    "sleep": r"\bsleep_for\b|\bsleep_until\b|(?<![\w.>])(?:u|nano)?sleep\s*\(",
+    "random": r"(?<![\w.>])s?rand\s*\(|\bstd::s?rand\b|\brandom_device\b|\bmt19937(?:_64)?\b|\bdefault_random_engine\b"
+              r"|\brandombytes_\w+\s*\(|\bgetrandom\s*\(|\bgetentropy\s*\(|\bcrypto_(?:box|sign)_keypair\s*\(|\bzmq_curve_keypair\s*\(",
+    "thread": r"\bstd::j?thread\b(?!::hardware_concurrency)|\bpthread_create\b|\bstd::async\b",
+    "transport": r"#\s*include\s*<(?:zmq|sys/socket|sys/un|netinet/|arpa/|netdb|boost/(?:asio|beast))|::socket\s*\(|\bzmq::socket_t\b",
+    "disk": r"\bstd::[io]?fstream\b|\bfopen\s*\(|(?<![\w>])::(?:open|openat|creat|unlink|unlinkat|rename|mkdir|rmdir|fsync|fdatasync|ftruncate|flock|statvfs|statfs)\s*\("
+            r"|\bstd::filesystem::(?:create_|remove|rename|copy|resize_file|permissions|exists|is_|file_size|space|directory_iterator|recursive_|temp_)"
+            r"|#\s*include\s*<(?:sqlite3|SQLiteCpp)",
+}
+# Of the folders that are not part of a program.
+OUTSIDE = {"tests": {"clock", "thread", "transport", "disk", "random"}, "bench": set(SEAMS)}
+
+
+def read_table(path):
+    """(seam, file or folder/) to the line that permits it."""
+    table = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        entry, _, reason = line.partition("#")
+        if not entry.strip():
+            continue
+        seam, colon, file = (part.strip() for part in entry.partition(":"))
+        if not colon or seam not in SEAMS or not reason.strip():
+            raise SystemExit(f"error: {path}:{number}: write SEAM: FILE  # reason, with one of {' '.join(SEAMS)}")
+        table[seam, file] = number
+    return table
+
+
+def without_comments(text):
+    """The same lines with comments and string contents blanked, so that words in them do not count."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match.group(0))
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
+
+
+def check(tree, table, files):
+    used = set()
+    for file in files:
+        name = file.relative_to(tree).as_posix()
+        lines = without_comments(file.read_text(errors="replace")).splitlines()
+        for seam, pattern in SEAMS.items():
+            if seam in OUTSIDE.get(name.split("/")[0], ()):
+                continue
+            for number, line in enumerate(lines, 1):
+                found = re.search(pattern, line)
+                if not found:
+                    continue
+                permits = [key for key in table if key[0] == seam and (name == key[1] or key[1].endswith("/") and name.startswith(key[1]))]
+                used.update(permits)
+                if not permits:
+                    yield (f"{name}:{number}: uses {found.group(0).strip(' (')} ({seam}); take Clock, Rng, Context or RunDb instead, "
+                           "or say in scripts/seams.txt why this file is the real thing")
+    for key in sorted(table.keys() - used):
+        yield f"scripts/seams.txt:{table[key]}: {key[1]} does not need {key[0]} any more; take the line away"
+
+
+def main():
+    tree = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    table = read_table(tree / "scripts" / "seams.txt")
+    folders = [path for path in sorted(tree.iterdir()) if path.is_dir() and path.name != "build" and not path.name.startswith(".")]
+    files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in SOURCES and file.is_file()]
+    problems = list(check(tree, table, files))
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    if not files:
+        print(f"error: {tree}: no source file found", file=sys.stderr)
+    if problems or not files:
+        return 1
+    print(f"{len(files)} files, all past the seams named")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

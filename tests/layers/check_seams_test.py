@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Goal: scripts/check_seams.py finds whoever reaches past clock, randomness, threads, transport or disk, and says where.
+Method: small made-up trees in a temporary folder, checked by the real script; the real tree and table by the test `seams`."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOUND = {
+    "base/clock.h": "#pragma once\n",
+    "base/clock.cc": "auto t = std::chrono::steady_clock::now();\n",
+    "policy/placer.h": "#pragma once\n#include <vector>\n",
+}
+TABLE = "clock: base/clock.cc  # the real clock\n"
+
+
+class CheckSeams(unittest.TestCase):
+    def check(self, changes, table=TABLE):
+        """Exit status and errors for the sound tree with some files changed."""
+        with tempfile.TemporaryDirectory() as folder:
+            tree = pathlib.Path(folder)
+            for name, text in {**SOUND, **changes, "scripts/seams.txt": table}.items():
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                (tree / name).write_text(text)
+            done = subprocess.run([sys.executable, str(ROOT / "scripts" / "check_seams.py"), str(tree)], capture_output=True, text=True)
+            return done.returncode, done.stderr
+
+    def refuses(self, changes, *words, table=TABLE):
+        status, errors = self.check(changes, table)
+        self.assertEqual(status, 1, errors)
+        for word in words:
+            self.assertIn(word, errors)
+
+    def test_a_sound_tree_passes(self):
+        self.assertEqual(self.check({}), (0, ""))
+
+    def test_whoever_reaches_past_a_seam_is_named(self):
+        for seam, lines in {
+            "clock": ["auto t = std::chrono::system_clock::now();", "clock_gettime(CLOCK_MONOTONIC, &now);", "long t = time(nullptr);"],
+            "sleep": ["std::this_thread::sleep_for(one);", "usleep(1);"],
+            "random": ["int x = rand();", "int x = std::rand();", "std::random_device seed;", "std::mt19937 numbers;", "randombytes_buf(p, 8);"],
+            "thread": ["std::thread other{f};", "std::jthread other{f};", "auto later = std::async(f);"],
+            "transport": ["#include <zmq.hpp>", "#include <sys/socket.h>", "int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);", "zmq::socket_t socket;"],
+            "disk": ["std::ofstream out{path};", "FILE* f = fopen(name, mode);", "int fd = ::open(name, O_RDONLY);", "::unlink(name);",
+                     "std::filesystem::remove_all(folder);", "#include <sqlite3.h>"],
+        }.items():
+            for line in lines:
+                with self.subTest(line):
+                    self.refuses({"policy/draw.cc": f"// Draws.\n{line}\n"}, "policy/draw.cc:2: uses", f"({seam})")
+
+    def test_the_same_words_in_comments_texts_and_other_names_pass(self):
+        harmless = ('// steady_clock would do, rand() would not\n/* sleep_for(ever)\n random_device */\nconst char* text = "rand() and std::ofstream";\n'
+                    'int operand(int), grand(int);\nint x = grand(1) + clock.sleep(2);\ndb = RunDb::open(path);\nstd::filesystem::path p;\nlog.time(now);\n')
+        self.assertEqual(self.check({"policy/draw.cc": harmless}), (0, ""))
+
+    def test_a_folder_may_be_permitted(self):
+        changes = {"runtime/zmq/link.h": "#include <zmq.hpp>\n"}
+        self.refuses(changes, "runtime/zmq/link.h:1:")
+        self.assertEqual(self.check(changes, TABLE + "transport: runtime/zmq/  # the switch\n"), (0, ""))
+
+    def test_a_permit_is_of_one_seam_only(self):
+        self.refuses({"base/clock.cc": "auto t = std::chrono::steady_clock::now();\nint x = rand();\n"}, "base/clock.cc:2:", "(random)")
+
+    def test_a_permit_that_nobody_needs_fails(self):
+        self.refuses({}, "seams.txt:2:", "take the line away", table=TABLE + "disk: policy/placer.h  # once\n")
+
+    def test_a_permit_without_a_reason_fails(self):
+        status, errors = self.check({}, "clock: base/clock.cc\n")
+        self.assertEqual(status, 1)
+        self.assertIn("# reason", errors)
+
+    def test_tests_may_measure_but_not_sleep(self):
+        self.assertEqual(self.check({"tests/a_test.cc": "auto t = std::chrono::steady_clock::now();\n"}), (0, ""))
+        self.refuses({"tests/a_test.cc": "usleep(1);\n"}, "(sleep)")
+
+
+if __name__ == "__main__":
+    unittest.main()
