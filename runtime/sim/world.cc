@@ -208,6 +208,13 @@ void World::resume_node(NodeId id) {
     heap_.push({now(), tasks_[slot].rank, next_order_++, slot, tasks_[slot].stamp});
 }
 
+void World::heal_node(NodeId id) {
+  node(id).dies_before_reply.reset();
+  for (const ActorId actor : node(id).actors) residents_.at(actor)->throws = false;
+  resume_node(id);
+  restart_node(id);
+}
+
 void World::throw_in(ActorId actor) { residents_.at(actor)->throws = true; }
 
 void World::crash_before_reply(NodeId id, Nanos down_for) {

@@ -114,6 +114,8 @@ class World {
   /// The process stands still while time goes on (SIGSTOP); then everything arrives.
   void pause_node(NodeId node);
   void resume_node(NodeId node);
+  /// Up and running, and nothing that was to befall it or its actors will.
+  void heal_node(NodeId node);
   bool up(NodeId node) const;
   bool paused(NodeId node) const;
   /// The actor's next message ends in an exception, as if its handler had thrown before doing anything.

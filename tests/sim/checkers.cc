@@ -97,8 +97,9 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     std::uint64_t placements = 0;
     // Nor does what has ended since: a heartbeat that left before the lease came gives its credit back.
     const auto holds = [&](std::uint64_t epoch) {
-      const Lease& one = leases_.at(epoch);
-      return !one.ended && world_.now() - one.renewed <= kThreeHeartbeats;
+      const auto one = leases_.find(epoch);  // None: of a dispatcher before this one.
+      return one != leases_.end() && !one->second.ended && !one->second.doubtful &&
+             world_.now() - one->second.renewed <= kThreeHeartbeats;
     };
     for (const auto& [epoch, count] : executor.held)
       if (holds(epoch)) placements += count;
@@ -113,7 +114,8 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     for (const std::uint64_t named : beat->leases) {
       const auto lease = leases_.find(named);
       if (lease == leases_.end() || lease->second.holder != epoch->first) continue;
-      if (world_.now() - lease->second.renewed > patience_) lease->second.ended = true;
+      lease->second.doubtful |= world_.now() - lease->second.renewed > kThreeHeartbeats;
+      lease->second.ended |= world_.now() - lease->second.renewed > patience_;
       lease->second.renewed = world_.now();
     }
   } else if (const auto joined = as<messages::ExecutorJoined>(packet)) {
@@ -129,8 +131,12 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     epochs_.erase(actor_id(left->executor));
   } else if (const auto proposal = as<PlacementProposed>(packet)) {
     proposed_ += proposal->count;
-  } else if (packet.envelope.type == PlacementMeasured::kType && counters() != nullptr) {
+  } else if (const auto measured = as<PlacementMeasured>(packet); measured && counters() != nullptr) {
     reported_before_ = counters()->reported;
+    // The handler may end it too, once it has counted.
+    const auto lease = leases_.find(measured->lease_epoch);
+    ended_before_ =
+        lease != leases_.end() && (lease->second.ended || world_.now() - lease->second.renewed > patience_);
   }
 }
 
@@ -141,6 +147,11 @@ void LeaseChecker::on_delivered(const Packet& packet) {
   if (now.proposed > proposed_ || now.reported > now.proposed)
     verdict_.broken("conservation (G20)", number(now.reported) + " reported of " + number(now.proposed) +
                                               " taken in of " + number(proposed_) + " proposed");
+  const runtime::LeaseTable& table = world_.actor<actors::Dispatcher>(kDispatcherId).leases();
+  const runtime::LeaseTable::Counters& c = table.counters();
+  if (c.issued != c.committed + c.superseded + c.expired + table.open())
+    verdict_.broken("conservation (G20)",
+                    "leases issued are not those committed, superseded, expired and open");
   const auto measured = as<PlacementMeasured>(packet);
   if (!measured || !reported_before_) return;
   const std::uint64_t more = now.reported - *std::exchange(reported_before_, std::nullopt);
@@ -157,8 +168,7 @@ void LeaseChecker::on_delivered(const Packet& packet) {
   if (more != lease.count || lease.placement_id != measured->placement_id)
     verdict_.broken("conservation (G20)",
                     what + " counts for " + number(more) + " of " + number(lease.count));
-  if (lease.ended || world_.now() - lease.renewed > patience_)
-    verdict_.broken("fencing (G7)", what + " counts after the lease has ended");
+  if (ended_before_) verdict_.broken("fencing (G7)", what + " counts after the lease has ended");
   if (!counted_.emplace(lease.placement_id, lease.count).second)
     verdict_.broken("exactly once (G2)", what + " counts a second time");
   // And so does every other attempt.
@@ -179,6 +189,7 @@ void LeaseChecker::on_actor(const std::string& name, Event event) {
   if (event != Event::kStarted) return;
   executors_.erase(actor_id(name));
   if (actor_id(name) != kDispatcherId) return;
+  for (auto& [id, executor] : executors_) executor.credited = 0;
   leases_.clear();
   counted_.clear();
   reported_before_.reset();
@@ -186,7 +197,17 @@ void LeaseChecker::on_actor(const std::string& name, Event event) {
   proposed_ = 0;
 }
 
+/// A dispatcher that stood still ended nothing meanwhile.
+void LeaseChecker::on_node(const std::string& name, Event event) {
+  if (event != Event::kResumed || name != world_.node_name(runtime::sim::kHead)) return;
+  for (auto& [epoch, lease] : leases_) {
+    lease.doubtful |= world_.now() - lease.renewed > kThreeHeartbeats;
+    lease.renewed = world_.now();
+  }
+}
+
 void HistoryChecker::on_sent(const Packet& packet) {
+  if (packet.envelope.type == messages::ParametersRequested::kType) ++requests_;
   if (const auto proposal = as<PlacementProposed>(packet);
       proposal && packet.envelope.from != kDispatcherId) {
     on_proposed(*proposal, packet.bulk);

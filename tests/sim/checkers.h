@@ -67,6 +67,7 @@ class LeaseChecker final : public runtime::sim::Observer {
   void on_delivering(const Packet& packet) override;
   void on_delivered(const Packet& packet) override;
   void on_actor(const std::string& name, Event event) override;
+  void on_node(const std::string& name, Event event) override;
   std::uint64_t fenced() const { return fenced_; }
   /// Executors whose present life the dispatcher does not know, or has no credit of. They ask to join until a
   /// lease comes; one that was meant for the life before them silences them too.
@@ -79,7 +80,8 @@ class LeaseChecker final : public runtime::sim::Observer {
     std::uint32_t count = 0;
     std::uint64_t executor_epoch = 0;  // The holder's life that the dispatcher had in mind.
     Nanos renewed{0};
-    bool ended = false;
+    bool ended = false;     // For certain.
+    bool doubtful = false;  // Perhaps: so late that it depends on when the dispatcher looked.
   };
   const actors::Dispatcher::Counters* counters() const;
 
@@ -97,6 +99,7 @@ class LeaseChecker final : public runtime::sim::Observer {
   };
   std::map<ActorId, Executor> executors_;
   std::optional<std::uint64_t> reported_before_;  // Of the result that is being delivered.
+  bool ended_before_ = false;                     // Its lease.
   std::uint64_t proposed_ = 0;
   std::uint64_t fenced_ = 0;
 };
@@ -112,6 +115,7 @@ class HistoryChecker final : public runtime::sim::Observer {
   void check(record::RunDb& db);
   std::uint64_t proposed() const { return proposed_.size(); }
   std::uint64_t acknowledged() const { return acknowledged_.size(); }
+  std::uint64_t requests() const { return requests_; }
   std::uint64_t updates() const { return updates_.empty() ? 0 : updates_.rbegin()->first; }
 
  private:
@@ -132,6 +136,7 @@ class HistoryChecker final : public runtime::sim::Observer {
   std::map<std::uint64_t, std::set<double>> measured_;  // Step times that executors said, by placement.
   std::map<std::uint64_t, messages::EpisodeMeasured> acknowledged_;  // By the recorder's number.
   std::map<std::uint64_t, std::vector<Update>> updates_;             // By number: all that were ever said.
+  std::uint64_t requests_ = 0;                                       // Of parameters.
   std::map<std::uint64_t, Update> of_this_life_;                     // Of the learner.
   std::map<std::uint64_t, std::uint64_t> consumed_;                  // By it: episode to update.
 };

@@ -27,6 +27,8 @@ using std::chrono::milliseconds;
 
 /// Far more than any run needs: beyond it actors only keep each other busy.
 constexpr std::uint64_t kMostSteps = 200'000;
+/// Of parameters: more than any run that comes to its end.
+constexpr std::uint64_t kManyRequests = 2'000;
 
 /// Small graphs, each made once.
 const TaskPtr& task(std::size_t which) {
@@ -140,8 +142,9 @@ class Injector {
                                   Fault::kReplyLost, Fault::kThrow,     Fault::kWallStep};
     for (const Fault fault : kOfNodes)
       if (swarm_.has(fault)) choices_.push_back(fault);
+    for (const Fault fault : {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull})
+      if (swarm_.has(fault)) choices_.push_back(fault);
     if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
-    if (swarm_.has(Fault::kDiskFull)) choices_.push_back(Fault::kDiskFull);
     if (!choices_.empty()) next();
   }
 
@@ -154,9 +157,9 @@ class Injector {
       world_.network().set_faults(node, {});
       world_.network().block(node, false, false);
       world_.network().clog(node, Nanos{0});
-      world_.resume_node(node);
-      world_.restart_node(node);
+      world_.heal_node(node);
     }
+    world_.heal_node(kHead);
   }
 
  private:
@@ -212,6 +215,14 @@ class Injector {
         return world_.step_wall(rng_.below(2) == 0 ? kHead : node, between(-86'400, 86'400));
       case Fault::kRecorderThrows:
         return world_.throw_in(throwers_[rng_.below(static_cast<std::uint32_t>(throwers_.size()))]);
+      case Fault::kHeadCrash:
+        world_.crash_node(kHead);
+        return later(between(0.01, 3), [this] { world_.restart_node(kHead); });
+      case Fault::kHeadReplyLost:
+        return world_.crash_before_reply(kHead, between(0.01, 3));
+      case Fault::kHeadPause:
+        world_.pause_node(kHead);
+        return later(between(0.05, 5), [this] { world_.resume_node(kHead); });
       case Fault::kDiskFull:
         disk_.full = true;
         return later(between(0.1, 5), [this] { disk_.full = false; });
@@ -253,6 +264,8 @@ void begin_database(Disk& disk, const std::string& directory) {
     EMPLACE_CHECK(write_file(std::filesystem::path{directory} / "run.db", std::string_view{}).ok(),
                   "the folder can be written");
   }
+  // What the history before this one left there.
+  std::filesystem::remove(std::filesystem::path{directory} / "head.seq");
   disk.load(*empty);
 }
 
@@ -372,22 +385,27 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
                            }));
     }
 
-    const auto over = [&] {
-      if (world.steps() > kMostSteps) verdict.broken("no storm (G4)", std::to_string(kMostSteps) + " steps");
-      return world.stopped() || verdict.first();
-    };
+    const auto over = [&] { return world.stopped() || verdict.first() || world.steps() > kMostSteps; };
     injector.begin();
     world.advance(swarm.safety, over);
     injector.heal();
     world.note("healed");
     if (!over()) world.advance(swarm.liveness, over);
-    outcome.known_defect = !over() && leases.unjoined() > 0;
-    if (!world.stopped())
-      verdict.broken("liveness", "not at its end " + std::to_string(swarm.liveness.count() / 1'000'000'000) +
-                                     " s after the last fault: " + std::to_string(history.proposed()) +
-                                     " episodes proposed, " + std::to_string(history.acknowledged()) +
-                                     " acknowledged, " + std::to_string(history.updates()) +
-                                     " updates made, of " + std::to_string(swarm.episodes));
+    if (!world.stopped() && !verdict.first()) {
+      if (leases.unjoined() > 0) outcome.known_defect = "an executor waits and has not joined";
+      if (history.requests() > kManyRequests)
+        outcome.known_defect = "a sampler asks for version 0 and is given the newest";
+      const std::string so_far = std::to_string(history.proposed()) + " episodes proposed, " +
+                                 std::to_string(history.acknowledged()) + " acknowledged, " +
+                                 std::to_string(history.updates()) + " updates made, of " +
+                                 std::to_string(swarm.episodes) + " episodes";
+      if (world.steps() > kMostSteps)
+        verdict.broken("no storm (G4)", std::to_string(kMostSteps) + " steps; " + so_far);
+      else
+        verdict.broken("liveness", "not at its end " +
+                                       std::to_string(swarm.liveness / std::chrono::seconds{1}) +
+                                       " s after the last fault: " + so_far);
+    }
     if (world.stopped() && !world.stopped()->empty()) verdict.broken("a clean end (G9)", *world.stopped());
     for (int word = 0; word < 2 && !verdict.first(); ++word) {  // The recorder's own is the last.
       world.stop();

@@ -138,7 +138,7 @@ struct DiskVfs {
     return sqlite3_snprintf(size, out, "%s", name), SQLITE_OK;
   }
   static int randomness(sqlite3_vfs*, int size, char* out) {
-    for (int i = 0; i < size; ++i) out[i] = static_cast<char>(mounted->rng_());
+    for (int i = 0; i < size; ++i) out[i] = static_cast<char>(mounted->entropy_());
     return size;
   }
   static int nap(sqlite3_vfs*, int) { return 0; }
@@ -155,9 +155,11 @@ struct DiskVfs {
   }
 };
 
-Disk::Disk(std::uint64_t seed) : rng_{seed, Purpose::kSimulation, 3} {
+Disk::Disk(std::uint64_t seed)
+    : rng_{seed, Purpose::kSimulation, 3}, entropy_{seed, Purpose::kSimulation, 7} {
   DiskVfs::install();
   mounted = this;
+  sqlite3_randomness(0, nullptr);  // It draws from this disk anew: what another seed left must not count.
 }
 Disk::~Disk() { mounted = nullptr; }
 

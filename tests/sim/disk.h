@@ -43,6 +43,7 @@ class Disk {
   std::map<std::string, std::shared_ptr<File>> files_;
   std::uint64_t life_ = 0;
   Rng rng_;
+  Rng entropy_;  ///< What SQLite is given for its own draws.
 };
 
 struct Disk::Image {

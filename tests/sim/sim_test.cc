@@ -133,8 +133,8 @@ void play_one(std::uint64_t seed, const Arguments& arguments, const std::string&
   totals.known += outcome.known_defect ? 1 : 0;
   totals.simulated_s += std::chrono::duration<double>(outcome.simulated).count();
   if (outcome.known_defect)
-    std::printf("known   seed %llu does not end: an executor waits for work and has not joined\n",
-                static_cast<unsigned long long>(seed));
+    std::printf("known   seed %llu does not end: %s\n", static_cast<unsigned long long>(seed),
+                outcome.known_defect->c_str());
   std::optional<std::string> broken = outcome.broken;
   if (!broken && seed % 50 == 0) {
     ++totals.again;
@@ -156,7 +156,7 @@ int show(std::uint64_t seed, const Arguments& arguments, const std::string& dire
   const Outcome outcome = play(swarm, directory, [](const std::string& line) { std::puts(line.c_str()); });
   std::printf("%s after %.3f simulated s, %llu steps, digest %016llx\n",
               outcome.broken         ? outcome.broken->c_str()
-              : outcome.known_defect ? "a known defect"
+              : outcome.known_defect ? outcome.known_defect->c_str()
                                      : "every promise was kept",
               std::chrono::duration<double>(outcome.simulated).count(),
               static_cast<unsigned long long>(outcome.steps),

@@ -32,7 +32,8 @@ enum class Fault : std::uint8_t {
   kWallStep,      ///< The wall clock jumps by up to a day.
   kSlowHandlers,  ///< Each handler takes up to 5 ms.
   kSmallQueues,   ///< Few messages may wait per link.
-  // Of actors beyond the executors: who is on a node of its own and so meets all the faults above.
+  // Of actors beyond the executors: who is on a node of its own, beside the head, and meets all that befalls
+  // nodes.
   kSamplersApart,
   kLearnerApart,
   kTrackerApart,
@@ -43,6 +44,9 @@ enum class Fault : std::uint8_t {
   kTrackerThrows,
   kRecorderThrows,
   kDispatcherThrows,
+  kHeadCrash,      ///< The head's process dies and comes back.
+  kHeadReplyLost,  ///< The same, after work was done and before anybody hears of it.
+  kHeadPause,
   kDiskFull,   ///< For some seconds.
   kDiskFails,  ///< Some syncs fail (EIO).
   kRawFlip,    ///< A bit turns over and nothing shows it: frames without a checksum.
