@@ -224,8 +224,8 @@ TEST(Chaos, ADeterministicRunThatIsKilledAllOverEndsWithTheSameParameters) {
 TEST(Chaos, NobodyIsDeclaredDeadUnderLoad) {
   if (!long_form()) GTEST_SKIP() << "takes every CPU for ten minutes: EMPLACE_CHAOS=long";
   const TemporaryFolder folder;
-  // Parameters of tens of MiB go to both samplers after every update.
-  ClusterRun run{folder, "run", {.budget = Seconds{610}, .settings = {"policy.hidden=1024"}}};
+  // Parameters of many MiB go to both samplers after every update.
+  ClusterRun run{folder, "run", {.budget = Seconds{900}, .settings = {"policy.hidden=384"}}};
   std::atomic<bool> over{false};
   std::vector<std::jthread> load;
   for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i)
@@ -234,11 +234,11 @@ TEST(Chaos, NobodyIsDeclaredDeadUnderLoad) {
       }
     });
   EXPECT_TRUE(run.wait_for_all(Seconds{60}));
-  const Finished done = run.finish();
-  over = true;
-  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_TRUE(wait_until([&] { return run.elapsed() > Seconds{600}; }, Seconds{700}));
   for (const std::string& node : run.nodes())
     EXPECT_EQ(run.count_in_log(node, " lost: "), 0u) << node << ": " << run.log_of(node);
+  over = true;
+  expect_sound(run);
 }
 
 TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
@@ -265,9 +265,9 @@ TEST(Chaos, ANodeThatDiesAgainAndAgainEndsTheRunAndItsFirstCauseIsNamed) {
   ClusterRun run{folder, "run", {.restarts_per_minute = 3, .executor = "memory = \"1MB\""}};
   const Finished done = run.finish();
   EXPECT_EQ(done.status, 4) << done.err;
-  EXPECT_NE(done.err.find("dies again and again, 4 times within a minute; first by signal 6 (Aborted): "),
-            std::string::npos)
+  EXPECT_NE(done.err.find("dies again and again, 4 times within a minute; first by "), std::string::npos)
       << done.err;
+  EXPECT_NE(done.err.find("signal 6 (Aborted): "), std::string::npos) << done.err;
   EXPECT_TRUE(run.processes().empty());
   EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
 }
