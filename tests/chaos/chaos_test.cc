@@ -49,7 +49,7 @@ json summary_of(const Finished& done) {
   json summary = json::parse(done.out, nullptr, false);
   EXPECT_TRUE(summary.is_object()) << done.out << done.err;
   if (!summary.is_object()) return json::object();
-  const json& leases = summary["leases"];
+  const json leases = summary.value("leases", json::object());  // None if it ended within half a second.
   const auto number = [&](const char* key) { return leases.value(key, std::uint64_t{0}); };
   EXPECT_EQ(number("issued"), number("counted") + number("open") + number("expired") + number("refused"))
       << leases;
