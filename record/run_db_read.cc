@@ -116,7 +116,8 @@ UpdateRow read_update(SQLite::Statement& q) {
   row.parameters_sha256 = q.getColumn(at++).getString();
   const Bytes advantages = blob(q.getColumn(at));
   row.advantages.resize(advantages.size() / sizeof(float));
-  std::memcpy(row.advantages.data(), advantages.data(), row.advantages.size() * sizeof(float));
+  if (!row.advantages.empty())  // An empty vector may have no address to copy from.
+    std::memcpy(row.advantages.data(), advantages.data(), row.advantages.size() * sizeof(float));
   return row;
 }
 
