@@ -15,7 +15,8 @@ using runtime::LogLevel;
 
 namespace {
 
-constexpr std::size_t kRemembered = 1024;  // Recorded episodes that a sampler may still ask about.
+constexpr double kLongestEvaluationS = 1e6;  // What says more is not believed.
+constexpr std::size_t kRemembered = 1024;    // Recorded episodes that a sampler may still ask about.
 
 }  // namespace
 
@@ -36,14 +37,16 @@ void Dispatcher::on_start(runtime::Context& context) {
 void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   const auto handled = incoming.match(
       [&](const PlacementProposed& proposal) { on_proposed(context, proposal, incoming); },
-      [&](const PlacementMeasured& measured) { on_measured(context, measured); },
+      [&](const PlacementMeasured& measured) { on_measured(context, measured, incoming.from()); },
       [&](const MeasurementReported& reported) { on_reported(context, reported, incoming); },
       [&](const messages::ExecutorJoined& joined) { on_joined(context, joined, incoming.from()); },
-      [&](const messages::ExecutorLeft& left) { on_left(context, left.executor); },
+      [&](const messages::ExecutorLeft& left) {
+        if (peer_of(left.executor, incoming.from()) != nullptr) remove(context, left.executor);
+      },
       [&](const messages::CreditGranted& granted) {
-        const auto peer = peers_.find(granted.executor);
-        if (peer == peers_.end() || peer->second.epoch != granted.epoch) return;
-        peer->second.credit.grant({granted.placements, static_cast<std::int64_t>(granted.bytes)});
+        Peer* const peer = peer_of(granted.executor, incoming.from());
+        if (peer == nullptr || peer->epoch != granted.epoch) return;
+        peer->credit.grant({granted.placements, static_cast<std::int64_t>(granted.bytes)});
         pump(context);
       },
       [&](const messages::Heartbeat& heartbeat) { on_heartbeat(context, heartbeat, incoming.from()); },
@@ -65,22 +68,29 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
 
 void Dispatcher::on_heartbeat(runtime::Context& context, const messages::Heartbeat& heartbeat,
                               runtime::ActorId from) {
-  const auto peer = peers_.find(heartbeat.executor);
-  if (peer == peers_.end() || peer->second.epoch != heartbeat.epoch) {
+  Peer* const peer = peer_of(heartbeat.executor, from);
+  if (peer == nullptr || peer->epoch != heartbeat.epoch) {
     if (!strangers_.contains(heartbeat.executor))
       context.send(from, messages::ExecutorUnknown{heartbeat.epoch});
     return;
   }
-  peer->second.busy_s = heartbeat.busy_s;
-  leases_.renew(peer->second.id, heartbeat.leases, context.now());
-  std::vector<std::uint64_t> gone;
-  for (const auto& [epoch, credit] : peer->second.held) {
-    const auto& named = heartbeat.leases;
-    if (leases_.find(epoch) == nullptr && std::find(named.begin(), named.end(), epoch) == named.end())
-      gone.push_back(epoch);
+  peer->busy_s = heartbeat.busy_s;
+  std::vector<std::uint64_t> alive = heartbeat.leases, gone;
+  for (const auto& [epoch, held] : peer->held) {
+    const bool comes = epoch > heartbeat.seen && context.now() <= held.arrives_until;
+    const bool named =
+        std::find(heartbeat.leases.begin(), heartbeat.leases.end(), epoch) != heartbeat.leases.end();
+    if (comes) alive.push_back(epoch);
+    if (!comes && !named && leases_.find(epoch) == nullptr) gone.push_back(epoch);
   }
-  for (const std::uint64_t epoch : gone) give_back(peer->second, epoch);
+  leases_.renew(peer->id, alive, context.now());
+  for (const std::uint64_t epoch : gone) give_back(*peer, epoch);
   if (!gone.empty()) pump(context);
+}
+
+Dispatcher::Peer* Dispatcher::peer_of(const std::string& name, runtime::ActorId from) {
+  const auto peer = peers_.find(name);
+  return peer == peers_.end() || peer->second.id != from ? nullptr : &peer->second;
 }
 
 /// True if the episode is on its way here, or was a moment ago.
@@ -153,7 +163,7 @@ void Dispatcher::pump(runtime::Context& context) {
 void Dispatcher::give_back(Peer& peer, std::uint64_t epoch) {
   const auto held = peer.held.find(epoch);
   if (held == peer.held.end()) return;
-  peer.credit.finish(held->second);
+  peer.credit.finish(held->second.credit);
   peer.held.erase(held);
 }
 
@@ -166,12 +176,13 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   const Nanos limit = std::max(options_.evaluation_limit, 10 * slowest_);
   const auto granted = leases_.grant(number, peer.id, context.now(), limit);
   if (!granted) return peer.credit.finish(wanted), false;
-  peer.held.emplace(granted->epoch, wanted);
+  peer.held.emplace(granted->epoch, Held{wanted, context.now() + options_.transit});
   PlacementProposed out = episode.proposal;
   out.placement_id += piece.begin;
   out.count = piece.count;
   out.attempt = granted->attempt;
   out.lease_epoch = granted->epoch;
+  out.executor_epoch = peer.epoch;
   out.deadline_ms =
       static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count());
   out.placements = {0, bytes};
@@ -179,17 +190,20 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   const std::uint64_t offset =
       episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
   if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
-  // A full queue: the lease runs out by itself, and the piece goes to whoever can take it.
-  requeue(leases_.drop(peer.id));
+  // A full queue: the piece goes to whoever can take it.
+  give_back(peer, granted->epoch);
+  requeue(leases_.end(granted->epoch));
   return false;
 }
 
-void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured& measured) {
+void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured& measured,
+                             runtime::ActorId from) {
   const runtime::Lease* lease = leases_.find(measured.lease_epoch);
+  if (lease != nullptr && lease->holder != from) return (void)++counters_.duplicated;  // Of another.
   const std::uint64_t number = lease == nullptr ? 0 : lease->item;
-  const auto peer = peers_.find(measured.executor);
+  Peer* const peer = peer_of(measured.executor, from);
   const auto piece = pieces_.find(number);
-  if (peer != peers_.end()) give_back(peer->second, measured.lease_epoch);
+  if (peer != nullptr) give_back(*peer, measured.lease_epoch);
   const bool belongs = piece != pieces_.end() && measured.consistent() &&
                        measured.count == piece->second.count &&
                        measured.placement_id ==
@@ -201,8 +215,7 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
     runtime::log(LogLevel::kWarning, context.name(), measured.executor + ": " + why);
     if (++piece->second.failures >= options_.attempts)
       return context.stop_node(measured.executor + " cannot measure: " + why);
-    (void)leases_.drop(lease->holder);
-    enqueue(number);
+    requeue(leases_.end(measured.lease_epoch));
     return pump(context);
   }
   if (leases_.commit(measured.lease_epoch) != runtime::LeaseTable::Commit::kCounts ||
@@ -215,8 +228,9 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   episode.missing -= measured.count;
   counters_.reported += measured.count;
   count_valid(measured.valid, measured.step_time_s);
-  if (peer != peers_.end()) peer->second.measured += measured.count;
-  slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
+  if (peer != nullptr) peer->measured += measured.count;
+  if (measured.wall_s > 0 && measured.wall_s < kLongestEvaluationS)
+    slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
   leases_.forget(number);
   const std::uint64_t finished = piece->second.episode;
   pieces_.erase(piece);
@@ -276,6 +290,7 @@ void Dispatcher::on_committed(runtime::Context& context, std::uint64_t episodes)
 
 void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined,
                            runtime::ActorId from) {
+  if (runtime::actor_id(joined.name) != from) return;  // Nobody joins for another.
   if (joined.graph_sha256 != task_->signature()) {
     strangers_.insert(joined.name);
     return runtime::log(LogLevel::kWarning, context.name(),
@@ -283,13 +298,15 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
   }
   const auto known = peers_.find(joined.name);
   if (known != peers_.end() && known->second.epoch == joined.epoch) return;
-  if (known != peers_.end()) on_left(context, joined.name);  // A new life: what the old one held is lost.
+  if (known != peers_.end()) remove(context, joined.name);  // A new life: what the old one held is lost.
   runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
+  credit.grant({joined.placements, static_cast<std::int64_t>(joined.bytes)});
   peers_.emplace(joined.name, Peer{from, joined.epoch, credit, {}, 0, 0, context.now()});
   runtime::log(LogLevel::kInfo, context.name(), joined.name + " joined from " + joined.host);
+  pump(context);
 }
 
-void Dispatcher::on_left(runtime::Context& context, const std::string& name) {
+void Dispatcher::remove(runtime::Context& context, const std::string& name) {
   const auto peer = peers_.find(name);
   if (peer == peers_.end()) return;
   requeue(leases_.drop(peer->second.id));

@@ -31,12 +31,13 @@ struct DispatcherOptions {
   Nanos evaluation_limit = std::chrono::seconds{30};  ///< At least; past it a second executor may try.
   std::uint32_t attempts = 5;  ///< Of one lease's work that an executor refuses; then the run fails.
   Nanos progress_every = std::chrono::milliseconds{500};
-  std::uint64_t episodes = 0;              ///< Ends the run after so many; 0: never.
-  Nanos budget{0};                         ///< Ends the run after so long; 0: never.
-  Nanos started{0};                        ///< When the run began, by Context::now(); 0: with the dispatcher.
-  Nanos resend = std::chrono::seconds{1};  ///< To a recorder that has not said that it has it.
-  Nanos drain = std::chrono::seconds{5};   ///< How long the end waits for what is in flight.
-  std::vector<std::string> samplers;       ///< Told to stop when the run ends.
+  std::uint64_t episodes = 0;  ///< Ends the run after so many; 0: never.
+  Nanos budget{0};             ///< Ends the run after so long; 0: never.
+  Nanos started{0};            ///< When the run began, by Context::now(); 0: with the dispatcher.
+  Nanos transit = std::chrono::seconds{5};  ///< A lease that its holder has not seen yet is kept for so long.
+  Nanos resend = std::chrono::seconds{1};   ///< To a recorder that has not said that it has it.
+  Nanos drain = std::chrono::seconds{5};    ///< How long the end waits for what is in flight.
+  std::vector<std::string> samplers;        ///< Told to stop when the run ends.
 };
 
 /// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them
@@ -87,13 +88,17 @@ class Dispatcher final : public runtime::Actor {
     messages::SharedBytes bulk;
     Nanos sent{0};
   };
+  struct Held {
+    runtime::Credit credit;
+    Nanos arrives_until{0};  ///< Until then it may be on its way.
+  };
   struct Peer {
     runtime::ActorId id{};
     std::uint64_t epoch = 0;
     runtime::CreditAccount credit;
     /// What it may still be working on, by lease: returned with its result, however late, or once a lease
     /// that has ended is no longer in its heartbeats.
-    std::map<std::uint64_t, runtime::Credit> held;
+    std::map<std::uint64_t, Held> held;
     std::uint64_t measured = 0;
     double busy_s = 0;
     Nanos joined{0};
@@ -101,9 +106,12 @@ class Dispatcher final : public runtime::Actor {
 
   void on_proposed(runtime::Context& context, const messages::PlacementProposed& proposal,
                    const runtime::Incoming& incoming);
-  void on_measured(runtime::Context& context, const messages::PlacementMeasured& measured);
+  void on_measured(runtime::Context& context, const messages::PlacementMeasured& measured,
+                   runtime::ActorId from);
+  /// The executor of that name, if it is `from` who speaks for it; null: nobody, or another.
+  Peer* peer_of(const std::string& name, runtime::ActorId from);
   void on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from);
-  void on_left(runtime::Context& context, const std::string& name);
+  void remove(runtime::Context& context, const std::string& name);
   void pump(runtime::Context& context);
   bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
   static void give_back(Peer& peer, std::uint64_t epoch);

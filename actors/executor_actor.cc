@@ -1,5 +1,6 @@
 #include "actors/executor_actor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -29,14 +30,13 @@ void ExecutorActor::join(runtime::Context& context) {
   joined.graph_sha256 = task_->signature();
   joined.devices = static_cast<std::uint32_t>(task_->graphs.front().devices.size());
   joined.epoch = epoch_;
+  joined.placements = options_.window;
+  joined.bytes = options_.window_bytes;
   context.send(kDispatcher, joined);
-  context.send(kDispatcher,
-               messages::CreditGranted{joined.name, epoch_, options_.window, options_.window_bytes});
 }
 
 void ExecutorActor::beat(runtime::Context& context) {
-  if (!heard_of_) join(context);  // Either message may have been lost with its receiver.
-  messages::Heartbeat heartbeat{std::string{context.name()}, epoch_, {}, busy_s_};
+  messages::Heartbeat heartbeat{std::string{context.name()}, epoch_, {}, busy_s_, seen_};
   for (const Work& work : work_) heartbeat.leases.push_back(work.lease.lease_epoch);
   context.send(kDispatcher, heartbeat);
   context.after(options_.heartbeat, [this, &context] { beat(context); });
@@ -45,7 +45,8 @@ void ExecutorActor::beat(runtime::Context& context) {
 void ExecutorActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   const auto handled = incoming.match(
       [&](const PlacementProposed& lease) {
-        heard_of_ = true;
+        if (lease.executor_epoch != 0 && lease.executor_epoch != epoch_) return;  // For a life before this.
+        seen_ = std::max(seen_, lease.lease_epoch);
         const auto placements = incoming.shared_section(lease.placements);
         if (!placements)
           return runtime::log(runtime::LogLevel::kWarning, context.name(), placements.error().context);
@@ -53,7 +54,9 @@ void ExecutorActor::on_message(runtime::Context& context, const runtime::Incomin
         if (!measuring_) begin_next(context);
       },
       [&](const messages::ExecutorUnknown& unknown) {
-        if (unknown.epoch == epoch_) join(context);
+        if (unknown.epoch != epoch_) return;
+        work_.erase(work_.begin() + (measuring_ ? 1 : 0), work_.end());  // Nobody waits for it any more.
+        join(context);
       });
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
 }

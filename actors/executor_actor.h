@@ -27,7 +27,7 @@ struct ExecutorOptions {
 
 /// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a
 /// time, and shows by heartbeats which leases it holds. Receives PlacementProposed, ExecutorUnknown; sends
-/// ExecutorJoined, CreditGranted, Heartbeat, PlacementMeasured, ExecutorLeft. Thread: constructed anywhere;
+/// ExecutorJoined, Heartbeat, PlacementMeasured, ExecutorLeft. Thread: constructed anywhere;
 /// every handler runs on the owning loop, one of its own.
 class ExecutorActor final : public runtime::Actor {
  public:
@@ -56,7 +56,7 @@ class ExecutorActor final : public runtime::Actor {
   std::uint64_t epoch_ = 0;
   std::deque<Work> work_;  ///< The front one is being measured.
   bool measuring_ = false;
-  bool heard_of_ = false;  ///< The dispatcher has sent work, so it knows us.
+  std::uint64_t seen_ = 0;  ///< The highest lease epoch that came.
   Nanos started_{0};
   double busy_s_ = 0;
 };

@@ -54,7 +54,7 @@ void Learner::on_start(runtime::Context& context) {
 void Learner::look(runtime::Context& context) {
   const Nanos now = context.now();
   if (phase_ != Phase::kLearning) {
-    if (now - asked_ >= options_.resend) ask_history(context);
+    if (now - asked_ >= options_.resend) phase_ == Phase::kFirst ? send_first(context) : ask_history(context);
   } else {
     if (const auto asked = log_.due(now)) follow(context, *asked);
     std::uint64_t unscored = log_.next();
@@ -84,6 +84,9 @@ void Learner::on_message(runtime::Context& context, const runtime::Incoming& inc
       [&](const messages::UpdateReplayed& replayed) { on_replayed(context, replayed, incoming); },
       [&](const messages::UpdatesRecorded& recorded) {
         while (!unrecorded_.empty() && unrecorded_.front().update <= recorded.update) unrecorded_.pop_front();
+        if (phase_ != Phase::kFirst) return;
+        phase_ = Phase::kReplay;
+        ask_history(context);
       });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
@@ -136,9 +139,14 @@ void Learner::start_anew(runtime::Context& context) {
   }
   updates_ = 0;
   keep_snapshot();
+  send_first(context);
+}
+
+/// Without it a learner made anew could not make the first versions again, which samplers may still need.
+void Learner::send_first(runtime::Context& context) {
+  phase_ = Phase::kFirst;
+  asked_ = context.now();
   checkpoint(context);
-  phase_ = Phase::kReplay;
-  ask_history(context);
 }
 
 void Learner::on_replayed(runtime::Context& context, const messages::UpdateReplayed& replayed,

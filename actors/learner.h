@@ -49,7 +49,12 @@ class Learner final : public runtime::Actor {
   void on_stop(runtime::Context& context) override;
 
  private:
-  enum class Phase : std::uint8_t { kCheckpoint, kReplay, kLearning };
+  enum class Phase : std::uint8_t {
+    kCheckpoint,  ///< Asks for one.
+    kFirst,       ///< There was none: its own first one is not known to be on disk.
+    kReplay,      ///< Makes the updates since again.
+    kLearning,
+  };
   struct Pending {
     bool has_actions = false, has_score = false;
     Bytes actions;
@@ -71,6 +76,7 @@ class Learner final : public runtime::Actor {
   void on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
                      const runtime::Incoming& incoming);
   void start_anew(runtime::Context& context);
+  void send_first(runtime::Context& context);
   void load(runtime::Context& context, const messages::CheckpointDelivered& delivered);
   void on_replayed(runtime::Context& context, const messages::UpdateReplayed& replayed,
                    const runtime::Incoming& incoming);

@@ -196,6 +196,7 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
                              const runtime::Incoming& incoming) {
   const auto parameters = incoming.section(taken.parameters), optimizer = incoming.section(taken.optimizer);
   if (taken.epoch < learner_epoch_ || taken.update > updates_ || !parameters || !optimizer) return;
+  updates_came_ = true;
   if (wrote(context, db_->add_checkpoint({taken.version, taken.update, taken.sha256,
                                           Bytes(parameters->begin(), parameters->end()),
                                           Bytes(optimizer->begin(), optimizer->end())})))

@@ -2,6 +2,7 @@
 /// Executors come, grant credit, show that they live, and go.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,8 @@
 
 namespace emplace::messages {
 
-/// executor -> dispatcher. Sent at start and again until credit was used: joining twice is harmless.
+/// executor -> dispatcher. Sent at start, and again when the dispatcher does not know it; with the first
+/// credit.
 struct ExecutorJoined {
   static constexpr std::uint16_t kType = number(Type::kExecutorJoined);
   std::string name;  ///< Actor name.
@@ -18,9 +20,11 @@ struct ExecutorJoined {
   std::string kind;          ///< "sim", "cpu", …
   std::string graph_sha256;  ///< The graph it has loaded.
   std::uint32_t devices = 0;
-  double speed = 0;         ///< [placements/s] its own estimate; 0: unknown.
-  std::uint64_t epoch = 0;  ///< Of this life of the executor; a higher one replaces it.
-  EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, speed, epoch)
+  double speed = 0;              ///< [placements/s] its own estimate; 0: unknown.
+  std::uint64_t epoch = 0;       ///< Of this life of the executor; a higher one replaces it.
+  std::uint32_t placements = 0;  ///< Credit: items,
+  std::uint64_t bytes = 0;       ///< and bytes.
+  EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, speed, epoch, placements, bytes)
 };
 
 /// executor -> dispatcher. May send this much more.
@@ -40,7 +44,9 @@ struct Heartbeat {
   std::uint64_t epoch = 0;
   std::vector<std::uint64_t> leases;  ///< Lease epochs held.
   double busy_s = 0;                  ///< Measuring, since it joined; utilisation is the rate of this.
-  EMPLACE_FIELDS(executor, epoch, leases, busy_s)
+  /// The highest lease epoch that came: later ones are on their way. Where it is not said, nothing is.
+  std::uint64_t seen = std::numeric_limits<std::uint64_t>::max();
+  EMPLACE_FIELDS(executor, epoch, leases, busy_s, seen)
 };
 
 /// executor -> dispatcher. Takes no more work; what it holds comes back or expires.

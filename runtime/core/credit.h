@@ -24,7 +24,6 @@ class CreditAccount {
 
   /// The consumer allows this much more; whatever number it says.
   void grant(Credit more) {
-    if (more.items > window_.items - in_flight_.items - left_.items) EMPLACE_MARK("credit.grant_clamped");
     left_.items = raised(left_.items, more.items, window_.items, in_flight_.items);
     left_.bytes = raised(left_.bytes, more.bytes, window_.bytes, in_flight_.bytes);
   }

@@ -92,6 +92,10 @@ std::vector<Lease> LeaseTable::drop(messages::ActorId holder) {
   return ended;
 }
 
+std::vector<Lease> LeaseTable::end(std::uint64_t epoch) {
+  return end_where([&](const Lease& lease) { return lease.epoch == epoch; });
+}
+
 std::vector<Lease> LeaseTable::overdue(Nanos now) {
   std::vector<Lease> late;
   for (const auto& [epoch, lease] : leases_) {

@@ -51,6 +51,8 @@ class LeaseTable {
   std::vector<Lease> expire(Nanos now);
   /// Ends all leases of a holder that is gone.
   std::vector<Lease> drop(messages::ActorId holder);
+  /// Ends one lease; empty if it is not open.
+  std::vector<Lease> end(std::uint64_t epoch);
   /// Leases past their evaluation limit whose item has no second attempt; each is named once.
   std::vector<Lease> overdue(Nanos now);
   /// The caller is finished with a committed item; its late results are kFenced from now on.

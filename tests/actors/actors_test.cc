@@ -217,7 +217,8 @@ TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) 
   const PlacementProposed first = leases().at(0);
   join("executor/1", 1, 2);
   for (int beat = 0; beat < 6; ++beat) {
-    world_.deliver(dispatcher_, messages::Heartbeat{"executor/1", 1, {}, 0});
+    world_.deliver(dispatcher_, messages::Heartbeat{"executor/1", 1, {}, 0}, {},
+                   runtime::actor_id("executor/1"));
     world_.advance(std::chrono::milliseconds{500});
   }
   ASSERT_EQ(leases().size(), 2u);
@@ -249,8 +250,47 @@ TEST_F(DispatcherTest, CreditOfALostLeaseReturnsWhenTheExecutorDoesNotHoldIt) {
   propose(1, 2);
   world_.advance(std::chrono::seconds{3});
   ASSERT_EQ(leases().size(), 1u);
-  world_.deliver(dispatcher_, messages::Heartbeat{"executor/0", 1, {}, 0});
+  world_.deliver(dispatcher_, messages::Heartbeat{"executor/0", 1, {}, 0}, {},
+                 runtime::actor_id("executor/0"));
   EXPECT_EQ(leases().size(), 2u);
+}
+
+TEST_F(DispatcherTest, ALeaseThatIsOnItsWayIsKeptForAWhile) {
+  start();
+  join("executor/0", 1, 2);
+  propose(1, 2);
+  const auto beats = [&](int count, std::uint64_t seen) {
+    for (int beat = 0; beat < count; ++beat) {
+      world_.deliver(dispatcher_, messages::Heartbeat{"executor/0", 1, {}, 0, seen}, {},
+                     runtime::actor_id("executor/0"));
+      world_.advance(std::chrono::milliseconds{500});
+    }
+  };
+  beats(8, leases()[0].lease_epoch - 1);
+  EXPECT_EQ(dispatcher().counters().lost, 0u) << "a slow line is no dead one";
+  beats(8, leases()[0].lease_epoch - 1);
+  EXPECT_GE(dispatcher().counters().lost, 1u) << "it will not come any more";
+}
+
+TEST_F(DispatcherTest, NobodySpeaksForAnother) {
+  start();
+  join("executor/0");
+  join("executor/1", 1, 0);
+  propose(1, 1);
+  PlacementMeasured forged;
+  forged.executor = "executor/0";
+  forged.lease_epoch = leases().at(0).lease_epoch;
+  forged.placement_id = leases().at(0).placement_id;
+  forged.error = "none of mine";
+  forged.wall_s = 1e300;
+  const auto forger = runtime::actor_id("executor/1");
+  world_.deliver(dispatcher_, forged, {}, forger);
+  world_.deliver(dispatcher_, messages::ExecutorLeft{"executor/0", 1, ""}, {}, forger);
+  world_.deliver(dispatcher_, messages::ExecutorJoined{"executor/0", "here", "sim", "hash", 2, 0, 9}, {},
+                 forger);
+  EXPECT_EQ(dispatcher().counters().lost, 0u);
+  answer(leases()[0], "executor/0");
+  EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u);
 }
 
 TEST_F(DispatcherTest, HeartbeatsThatNameALeaseKeepIt) {
@@ -258,7 +298,8 @@ TEST_F(DispatcherTest, HeartbeatsThatNameALeaseKeepIt) {
   join("executor/0");
   propose(1, 2);
   for (int beat = 0; beat < 20; ++beat) {
-    world_.deliver(dispatcher_, messages::Heartbeat{"executor/0", 1, {leases()[0].lease_epoch}, 0});
+    world_.deliver(dispatcher_, messages::Heartbeat{"executor/0", 1, {leases()[0].lease_epoch}, 0}, {},
+                   runtime::actor_id("executor/0"));
     world_.advance(std::chrono::milliseconds{500});
   }
   EXPECT_EQ(dispatcher().counters().lost, 0u);
@@ -354,7 +395,7 @@ TEST_F(DispatcherTest, AnExecutorThatCannotMeasureEndsTheRunWithItsReason) {
     m.executor = "executor/0";
     m.lease_epoch = leases().back().lease_epoch;
     m.error = "no kernel for conv9d";
-    world_.deliver(dispatcher_, m);
+    world_.deliver(dispatcher_, m, {}, runtime::actor_id("executor/0"));
   }
   ASSERT_TRUE(world_.stopped().has_value());
   EXPECT_NE(world_.stopped()->find("conv9d"), std::string::npos);

@@ -79,10 +79,11 @@ void LeaseChecker::on_sent(const Packet& packet) {
   }
 }
 
-/// The dispatcher ends what an executor holds when its queue is full.
+/// The dispatcher ends a lease that a full queue refuses.
 void LeaseChecker::on_refused(const Packet& packet) {
   if (packet.envelope.from != kDispatcherId || packet.envelope.type != PlacementProposed::kType) return;
-  for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == packet.envelope.to;
+  const auto refused = as<PlacementProposed>(packet);
+  if (refused && leases_.contains(refused->lease_epoch)) leases_[refused->lease_epoch].ended = true;
 }
 
 void LeaseChecker::on_delivering(const Packet& packet) {
@@ -111,7 +112,11 @@ void LeaseChecker::on_delivering(const Packet& packet) {
   if (const auto beat = as<messages::Heartbeat>(packet)) {
     const auto epoch = epochs_.find(actor_id(beat->executor));
     if (epoch == epochs_.end() || epoch->second != beat->epoch) return;
-    for (const std::uint64_t named : beat->leases) {
+    // What is on its way is kept as if it were named.
+    std::vector<std::uint64_t> alive = beat->leases;
+    for (const auto& [number_of, lease] : leases_)
+      if (number_of > beat->seen && lease.holder == epoch->first) alive.push_back(number_of);
+    for (const std::uint64_t named : alive) {
       const auto lease = leases_.find(named);
       if (lease == leases_.end() || lease->second.holder != epoch->first) continue;
       lease->second.doubtful |= world_.now() - lease->second.renewed > kThreeHeartbeats;
@@ -124,8 +129,6 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     if (known != epochs_.end() && known->second == joined->epoch) return;
     epochs_[holder] = joined->epoch;
     for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == holder;
-  } else if (const auto granted = as<messages::CreditGranted>(packet)) {
-    executors_[actor_id(granted->executor)].credited = granted->epoch;
   } else if (const auto left = as<messages::ExecutorLeft>(packet)) {
     for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == actor_id(left->executor);
     epochs_.erase(actor_id(left->executor));
@@ -175,21 +178,10 @@ void LeaseChecker::on_delivered(const Packet& packet) {
   for (auto& [epoch, other] : leases_) other.ended |= other.placement_id == lease.placement_id;
 }
 
-std::uint64_t LeaseChecker::unjoined() const {
-  std::uint64_t count = 0;
-  for (const auto& [id, executor] : executors_) {
-    const auto known = epochs_.find(id);
-    if (known == epochs_.end() || known->second != executor.epoch || executor.credited != executor.epoch)
-      ++count;
-  }
-  return count;
-}
-
 void LeaseChecker::on_actor(const std::string& name, Event event) {
   if (event != Event::kStarted) return;
   executors_.erase(actor_id(name));
   if (actor_id(name) != kDispatcherId) return;
-  for (auto& [id, executor] : executors_) executor.credited = 0;
   leases_.clear();
   counted_.clear();
   reported_before_.reset();
@@ -207,7 +199,6 @@ void LeaseChecker::on_node(const std::string& name, Event event) {
 }
 
 void HistoryChecker::on_sent(const Packet& packet) {
-  if (packet.envelope.type == messages::ParametersRequested::kType) ++requests_;
   if (const auto proposal = as<PlacementProposed>(packet);
       proposal && packet.envelope.from != kDispatcherId) {
     on_proposed(*proposal, packet.bulk);

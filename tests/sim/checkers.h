@@ -69,9 +69,6 @@ class LeaseChecker final : public runtime::sim::Observer {
   void on_actor(const std::string& name, Event event) override;
   void on_node(const std::string& name, Event event) override;
   std::uint64_t fenced() const { return fenced_; }
-  /// Executors whose present life the dispatcher does not know, or has no credit of. They ask to join until a
-  /// lease comes; one that was meant for the life before them silences them too.
-  std::uint64_t unjoined() const;
 
  private:
   struct Lease {
@@ -94,7 +91,7 @@ class LeaseChecker final : public runtime::sim::Observer {
   std::map<ActorId, std::uint64_t> epochs_;         // Of executors, as the dispatcher knows them.
   /// An executor, as it sees itself.
   struct Executor {
-    std::uint64_t epoch = 0, credited = 0;        // Its life, and the last one of which a grant arrived.
+    std::uint64_t epoch = 0;                      // Its life.
     std::map<std::uint64_t, std::uint32_t> held;  // Leases that it was given as this life, and placements.
   };
   std::map<ActorId, Executor> executors_;
@@ -115,7 +112,6 @@ class HistoryChecker final : public runtime::sim::Observer {
   void check(record::RunDb& db);
   std::uint64_t proposed() const { return proposed_.size(); }
   std::uint64_t acknowledged() const { return acknowledged_.size(); }
-  std::uint64_t requests() const { return requests_; }
   std::uint64_t updates() const { return updates_.empty() ? 0 : updates_.rbegin()->first; }
 
  private:
@@ -136,7 +132,6 @@ class HistoryChecker final : public runtime::sim::Observer {
   std::map<std::uint64_t, std::set<double>> measured_;  // Step times that executors said, by placement.
   std::map<std::uint64_t, messages::EpisodeMeasured> acknowledged_;  // By the recorder's number.
   std::map<std::uint64_t, std::vector<Update>> updates_;             // By number: all that were ever said.
-  std::uint64_t requests_ = 0;                                       // Of parameters.
   std::map<std::uint64_t, Update> of_this_life_;                     // Of the learner.
   std::map<std::uint64_t, std::uint64_t> consumed_;                  // By it: episode to update.
 };

@@ -14,9 +14,7 @@ namespace emplace::sim_test {
 
 struct Outcome {
   std::optional<std::string> broken;  ///< The first promise that did not hold.
-  /// It did not end because of a defect that is known (docs/testing.md): counted, not failed.
-  std::optional<std::string> known_defect;
-  std::uint64_t digest = 0;  ///< Of every delivery and of what was learned.
+  std::uint64_t digest = 0;           ///< Of every delivery and of what was learned.
   std::string parameters_sha256;
   Nanos simulated{0};
   std::uint64_t steps = 0;

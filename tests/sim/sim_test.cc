@@ -119,7 +119,7 @@ std::vector<std::vector<std::string>> kept_seeds() {
 }
 
 struct Totals {
-  std::uint64_t played = 0, failed = 0, known = 0, again = 0, steps = 0, faults = 0, fenced = 0;
+  std::uint64_t played = 0, failed = 0, again = 0, steps = 0, faults = 0, fenced = 0;
   double simulated_s = 0;
 };
 
@@ -130,11 +130,7 @@ void play_one(std::uint64_t seed, const Arguments& arguments, const std::string&
   totals.steps += outcome.steps;
   totals.faults += outcome.faults;
   totals.fenced += outcome.fenced;
-  totals.known += outcome.known_defect ? 1 : 0;
   totals.simulated_s += std::chrono::duration<double>(outcome.simulated).count();
-  if (outcome.known_defect)
-    std::printf("known   seed %llu does not end: %s\n", static_cast<unsigned long long>(seed),
-                outcome.known_defect->c_str());
   std::optional<std::string> broken = outcome.broken;
   if (!broken && seed % 50 == 0) {
     ++totals.again;
@@ -155,9 +151,7 @@ int show(std::uint64_t seed, const Arguments& arguments, const std::string& dire
   std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), swarm.describe().c_str());
   const Outcome outcome = play(swarm, directory, [](const std::string& line) { std::puts(line.c_str()); });
   std::printf("%s after %.3f simulated s, %llu steps, digest %016llx\n",
-              outcome.broken         ? outcome.broken->c_str()
-              : outcome.known_defect ? outcome.known_defect->c_str()
-                                     : "every promise was kept",
+              outcome.broken ? outcome.broken->c_str() : "every promise was kept",
               std::chrono::duration<double>(outcome.simulated).count(),
               static_cast<unsigned long long>(outcome.steps),
               static_cast<unsigned long long>(outcome.digest));
@@ -189,16 +183,16 @@ int swarm(const Arguments& arguments, const std::string& directory) {
   const double cpu_s = cpu_seconds() - cpu_began;
   const auto per = [&](double what, double s) { return s > 0 ? what / s : 0; };
   std::printf(
-      "%llu histories (%llu of them twice), %llu failed, %llu met a known defect: %.0f seeds/s (%.0f per "
+      "%llu histories (%llu of them twice), %llu failed: %.0f seeds/s (%.0f per "
       "core second), %.1f "
       "simulated "
       "h per wall h "
       "(%.1f per core h), %.2f simulated h in %.1f s; %llu node faults, %llu results that did not count, "
       "%.1f million steps\n",
       static_cast<unsigned long long>(totals.played), static_cast<unsigned long long>(totals.again),
-      static_cast<unsigned long long>(totals.failed), static_cast<unsigned long long>(totals.known),
-      per(static_cast<double>(totals.played), wall_s), per(static_cast<double>(totals.played), cpu_s),
-      per(totals.simulated_s, wall_s), per(totals.simulated_s, cpu_s), totals.simulated_s / 3600, wall_s,
+      static_cast<unsigned long long>(totals.failed), per(static_cast<double>(totals.played), wall_s),
+      per(static_cast<double>(totals.played), cpu_s), per(totals.simulated_s, wall_s),
+      per(totals.simulated_s, cpu_s), totals.simulated_s / 3600, wall_s,
       static_cast<unsigned long long>(totals.faults), static_cast<unsigned long long>(totals.fenced),
       static_cast<double>(totals.steps) * 1e-6);
   bool whole = true;
