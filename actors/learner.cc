@@ -304,13 +304,24 @@ bool Learner::answer(runtime::Context& context, const Request& request) {
 }
 
 void Learner::checkpoint(runtime::Context& context) {
-  messages::BulkBuilder bulk;
+  const std::span<const std::byte> parameters = placer_->parameters().bytes();
+  const Bytes optimizer = adam_.save();
   messages::CheckpointTaken taken{updates_, updates_, snapshots_.at(updates_).sha256,
                                   {},       {},       context.epoch()};
-  taken.parameters = bulk.add(placer_->parameters().bytes());
-  const Bytes optimizer = adam_.save();
-  taken.optimizer = bulk.add(optimizer);
-  context.send(kRecorder, taken, bulk.finish());
+  taken.total = parameters.size() + optimizer.size();
+  // Of the bytes from `offset` on, those of one part, which begins at `begin`.
+  const auto piece_of = [&](std::span<const std::byte> part, std::uint64_t begin) {
+    const std::uint64_t first = std::clamp(taken.offset, begin, begin + part.size()) - begin;
+    const std::uint64_t last =
+        std::clamp(taken.offset + options_.checkpoint_piece, begin, begin + part.size()) - begin;
+    return part.subspan(first, last - first);
+  };
+  for (; taken.offset < taken.total; taken.offset += options_.checkpoint_piece) {
+    messages::BulkBuilder bulk;
+    taken.parameters = bulk.add(piece_of(parameters, 0));
+    taken.optimizer = bulk.add(piece_of(optimizer, parameters.size()));
+    context.send(kRecorder, taken, bulk.finish());
+  }
 }
 
 void Learner::on_stop(runtime::Context& context) {

@@ -26,9 +26,10 @@ struct LearnerOptions {
   policy::AdamOptions adam;
   std::uint64_t max_staleness = 64;  ///< [versions] older episodes are consumed without effect, and counted.
   std::uint64_t checkpoint_every = 50;  ///< Updates; also before the first and at the end.
-  std::uint64_t versions = 16;          ///< Whose parameters are kept for samplers.
-  bool ordered = false;                 ///< Consume by episode number, not by arrival.
-  std::vector<std::string> samplers;    ///< Told of each update.
+  std::uint64_t checkpoint_piece = messages::kCheckpointPieceBytes;  ///< [bytes] of one message.
+  std::uint64_t versions = 16;        ///< Whose parameters are kept for samplers.
+  bool ordered = false;               ///< Consume by episode number, not by arrival.
+  std::vector<std::string> samplers;  ///< Told of each update.
   Bytes parameters;  ///< Where a run that has learned nothing starts; empty: the policy's own.
   policy::ImitationOptions imitation;      ///< What a policy that starts anew repeats before it learns.
   Nanos resend = std::chrono::seconds{1};  ///< Of what nobody answered.

@@ -196,11 +196,16 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
                              const runtime::Incoming& incoming) {
   const auto parameters = incoming.section(taken.parameters), optimizer = incoming.section(taken.optimizer);
   if (taken.epoch < learner_epoch_ || taken.update > updates_ || !parameters || !optimizer) return;
+  if (taken.offset == 0) partial_ = {taken.version, taken.update, taken.sha256, {}, {}};
+  // A piece was lost: the next checkpoint will do.
+  if (partial_.sha256 != taken.sha256 ||
+      partial_.parameters.size() + partial_.optimizer.size() != taken.offset)
+    return;
+  partial_.parameters.insert(partial_.parameters.end(), parameters->begin(), parameters->end());
+  partial_.optimizer.insert(partial_.optimizer.end(), optimizer->begin(), optimizer->end());
+  if (partial_.parameters.size() + partial_.optimizer.size() < taken.total) return;
   updates_came_ = true;
-  if (wrote(context, db_->add_checkpoint({taken.version, taken.update, taken.sha256,
-                                          Bytes(parameters->begin(), parameters->end()),
-                                          Bytes(optimizer->begin(), optimizer->end())})))
-    row_added(context);
+  if (wrote(context, db_->add_checkpoint(std::exchange(partial_, {})))) row_added(context);
 }
 
 void Recorder::on_history(runtime::Context& context, const messages::HistoryRequested& request,

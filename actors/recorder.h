@@ -99,6 +99,7 @@ class Recorder final : public runtime::Actor {
   std::vector<Uncommitted> uncommitted_;
   std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
   bool updates_came_ = false;                ///< Since the last commit.
+  record::CheckpointRow partial_;            ///< Pieces so far.
   std::map<runtime::ActorId, Reader> readers_;
   bool commit_due_ = false;
   bool stopping_ = false;  ///< What still comes is committed at once: no timer may run any more.

@@ -63,16 +63,20 @@ struct ParametersDelivered {
   EMPLACE_FIELDS(version, offset, total, sha256, floats, checksum)
 };
 
-/// learner -> recorder.
+/// The most of a checkpoint that travels in one message.
+inline constexpr std::uint64_t kCheckpointPieceBytes = 16u << 20;
+
+/// learner -> recorder. All of it, or the next piece of `total` bytes, parameters before optimizer.
 struct CheckpointTaken {
   static constexpr std::uint16_t kType = number(Type::kCheckpointTaken);
   std::uint64_t version = 0;
   std::uint64_t update = 0;
   std::string sha256;
-  Section parameters;       ///< As the policy serialises them.
-  Section optimizer;        ///< As the optimiser serialises itself; may be empty.
-  std::uint64_t epoch = 0;  ///< As UpdateApplied has it.
-  EMPLACE_FIELDS(version, update, sha256, parameters, optimizer, epoch)
+  Section parameters;                   ///< As the policy serialises them.
+  Section optimizer;                    ///< As the optimiser serialises itself; may be empty.
+  std::uint64_t epoch = 0;              ///< As UpdateApplied has it.
+  std::uint64_t offset = 0, total = 0;  ///< [bytes] total 0: this is all.
+  EMPLACE_FIELDS(version, update, sha256, parameters, optimizer, epoch, offset, total)
 };
 
 /// dispatcher -> recorder and the launcher's view.

@@ -192,6 +192,7 @@ Outcome play(const Scenario& scenario) {
       BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   LearnerOptions learner;
   learner.batch_episodes = 2;
+  learner.checkpoint_piece = 1'000;  // Several pieces each.
   learner.ordered = scenario.deterministic;
   learner.learning_rate.start = 0.01f;
   learner.samplers = dispatcher.samplers;
