@@ -140,6 +140,8 @@ void each_field(Config& c, Visit visit) {
         "Grade such a placement by the bytes above the caps instead. Paper: false.");
   visit("reward", "penalty_base", c.reward.penalty_base, "Graded: added at once,");
   visit("reward", "penalty_per_gb", c.reward.penalty_per_gb, "and so much per 10^9 bytes.");
+  visit("reward", "penalty_per_memory", c.reward.penalty_per_memory,
+        "and so much per memory of the smallest GPU (of the smallest device, where there is none).");
   visit("reward", "baseline", c.reward.baseline,
         "\"moving-average\", \"mean\" (of all trials), \"step-mean\" (Placeto) or \"self-critic\".");
   visit("reward", "returns", c.reward.returns,

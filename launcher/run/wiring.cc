@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "actors/baseline_tracker.h"
@@ -37,16 +38,25 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-policy::RewardOptions reward_options(const RunConfig& config) {
-  const RunConfig::Reward& r = config.reward;
-  return {policy::parse_transform(r.transform).value(), r.failing_signal, r.graded_memory, r.penalty_base,
-          r.penalty_per_gb};
+/// [10^9 B] Of the smallest GPU, or of the smallest device where there is none.
+double smallest_memory_gb(const DeviceSet& devices) {
+  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+  for (const DeviceId device : fast_devices(devices))
+    smallest = std::min(smallest, devices[device].memory_bytes);
+  return static_cast<double>(smallest) * 1e-9;
 }
 
-actors::TrackerOptions tracker_options(const RunConfig& config) {
+policy::RewardOptions reward_options(const RunConfig& config, const DeviceSet& devices) {
   const RunConfig::Reward& r = config.reward;
-  actors::TrackerOptions options{reward_options(config), {}, r.baseline_shared,
-                                 r.valid_only_after,     0,  config.run.deterministic};
+  return {policy::parse_transform(r.transform).value(), r.failing_signal, r.graded_memory, r.penalty_base,
+          r.penalty_per_gb + r.penalty_per_memory / smallest_memory_gb(devices)};
+}
+
+actors::TrackerOptions tracker_options(const RunConfig& config, const DeviceSet& devices) {
+  const RunConfig::Reward& r = config.reward;
+  actors::TrackerOptions options{
+      reward_options(config, devices), {}, r.baseline_shared, r.valid_only_after, 0,
+      config.run.deterministic};
   options.kept = std::size_t{4} * config.pipeline.controllers * config.pipeline.max_outstanding + 256;
   options.baseline = {policy::parse_baseline(r.baseline).value(),
                       r.returns == "final"          ? policy::Returns::kFinal
@@ -264,7 +274,8 @@ class Wiring {
     const auto number = static_cast<std::uint32_t>(std::stoul(actor.substr(slash + 1)));
     if (role == "dispatcher") return spawn_dispatcher(node);
     if (role == "tracker")
-      return node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, tracker_options(config_));
+      return node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop,
+                                                 tracker_options(config_, task_->graphs.front().devices));
     if (role == "recorder") return spawn_recorder(node);
     if (role == "learner") return spawn_learner(node);
     if (role == "executor") return spawn_executor(node, number);
