@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "launcher/inputs.h"
 #include "launcher/run/cluster.h"
+#include "launcher/run/metrics.h"
 #include "launcher/run/supervised.h"
 #include "launcher/run/wiring.h"
 #include "record/run_db.h"
@@ -199,6 +200,8 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
     const json parsed = json::parse(line, nullptr, false);
     if (!parsed.is_object()) return;
     outcome.progress = line;
+    // For whoever watches; a disk that is full takes it later.
+    (void)write_file(start.directory / "metrics.prom", metrics_text(line));
     progress.show(outcome, parsed, baseline_s);
   };
   supervised.on_death = [&](std::size_t i, const std::string& cause) {

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -58,6 +59,18 @@ TEST(Run, LearnsAndLeavesItsResults) {
   EXPECT_EQ(summary["parameters_sha256"].get<std::string>().size(), 64u);
   EXPECT_GE(summary["best_step_time_s"].get<double>(), summary["lower_bound_s"].get<double>());
   EXPECT_TRUE(summary["baseline_step_time_s"].contains("expert"));
+  std::ifstream file{folder.at("run") + "/metrics.prom"};
+  std::map<std::string, double> metrics;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t space = line.rfind(' ');
+    if (!line.starts_with("#")) metrics[line.substr(0, space)] = std::stod(line.substr(space));
+  }
+  const auto leases = [&](const std::string& state) {
+    return metrics["emplace_leases{state=\"" + state + "\"}"];
+  };
+  EXPECT_EQ(metrics["emplace_measurements_total"], summary["measurements"].get<double>());
+  EXPECT_GT(leases("issued"), 0);
+  EXPECT_EQ(leases("issued"), leases("counted") + leases("open") + leases("expired") + leases("refused"));
   for (const char* name : {"run.db", "head.seq", "config.toml", "best.placement.json", "log"})
     EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/" + name)) << name;
   const Finished again =
