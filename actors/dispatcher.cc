@@ -356,6 +356,7 @@ void Dispatcher::progress_now(runtime::Context& context) {
   now.open = leases_.open();
   now.expired = leases_.counters().expired;
   now.refused = leases_.counters().superseded;
+  now.ending = end_reason_;
   now.best_step_time_s = best_step_time_s_;
   now.elapsed_s = std::chrono::duration<double>(context.now() - started_).count();
   for (const auto& [name, peer] : peers_) {

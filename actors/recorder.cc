@@ -182,6 +182,7 @@ void Recorder::on_update(runtime::Context& context, const messages::UpdateApplie
   if (u.epoch < learner_epoch_) return;
   updates_came_ = true;  // Also if it is known: the learner did not hear that it is.
   if (u.update == updates_ + 1) {
+    staleness_ = u.staleness_mean;
     if (!wrote(context, db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean,
                                          u.staleness_max, u.gradient_norm, u.loss, u.entropy, u.learning_rate,
                                          u.wall_s, u.parameters_sha256, u.advantages})))
@@ -341,6 +342,7 @@ bool Recorder::commit(runtime::Context& context) {
   progress.from = context.name();
   progress.committed = committed_;
   progress.updates = updates_;
+  progress.staleness = staleness_;
   if (best_step_time_s_.size() == 1) progress.best_step_time_s = best_step_time_s_.begin()->second;
   context.send(kView, progress);
   return true;

@@ -93,6 +93,7 @@ class Recorder final : public runtime::Actor {
   std::uint64_t next_seq_ = 1;         ///< Of the next row.
   std::uint64_t committed_ = 0;        ///< Rows on disk.
   std::uint64_t updates_ = 0;
+  double staleness_ = 0;                              ///< Of the last update.
   std::uint64_t learner_epoch_ = 0;                   ///< Older lives of the learner are fenced.
   std::map<std::uint64_t, std::uint64_t> unlearned_;  ///< Log number by episode.
   std::map<std::string, double> best_step_time_s_;    ///< By graph.

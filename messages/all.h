@@ -6,10 +6,12 @@
 #include "messages/episode_measured.h"
 #include "messages/executor_control.h"
 #include "messages/learning.h"
+#include "messages/library.h"
 #include "messages/log.h"
 #include "messages/placement_measured.h"
 #include "messages/placement_proposed.h"
 #include "messages/run_control.h"
+#include "messages/status.h"
 
 namespace emplace::messages {
 
@@ -19,6 +21,7 @@ using AllMessages =
                Heartbeat, CreditGranted, StopRun, ActorFailed, ParametersRequested, ParametersPublished,
                RunProgress, CheckpointDelivered, UpdateReplayed, LogRequested, HistoryRequested,
                ScoresRequested, EpisodesRecorded, UpdatesRecorded, EpisodesAsked, EpisodesKnown,
-               EpisodesWanted, ExecutorUnknown>;
+               EpisodesWanted, ExecutorUnknown, ManifestRequested, ManifestDelivered, FileRequested,
+               FileDelivered, NodeReported, StatusRequested, StatusDelivered>;
 
 }  // namespace emplace::messages

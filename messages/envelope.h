@@ -18,7 +18,8 @@ inline constexpr ActorId kNobody{0};
 /// Never kNobody. Any thread.
 ActorId actor_id(std::string_view name);
 
-inline constexpr std::uint8_t kWireVersion = 2;  ///< 1: before the log could be asked for again.
+inline constexpr std::uint8_t kWireVersion = 2;        ///< 1: before the log could be asked for again.
+inline constexpr std::uint8_t kOldestWireVersion = 1;  ///< That this build still understands.
 
 struct Envelope {
   std::uint8_t version = kWireVersion;

@@ -18,24 +18,29 @@ struct Permission {
 };
 struct Row {
   Role role;
-  Names lives_there;
+  std::span<const Names> lives_there;  // Empty: everybody.
   std::span<const Names> except;
   std::span<const Permission> sends;
 };
 
 constexpr std::array kExecutorSays{Type::kExecutorJoined, Type::kExecutorLeft, Type::kHeartbeat,
                                    Type::kCreditGranted, Type::kPlacementMeasured};
-constexpr std::array kFailures{Type::kActorFailed};
+constexpr std::array kReports{Type::kActorFailed, Type::kNodeReported};
+constexpr std::array kLoans{Type::kManifestRequested, Type::kFileRequested};
 constexpr std::array kOrders{Type::kStopRun};
-constexpr std::array<Permission, 2> kExecutorSends{{{"dispatcher/", kExecutorSays}, {"view/", kFailures}}};
+constexpr std::array kQuestions{Type::kStatusRequested};
+constexpr std::array<Permission, 3> kExecutorSends{
+    {{"dispatcher/", kExecutorSays}, {"view/", kReports}, {"library/", kLoans}}};
 constexpr std::array<Permission, 1> kActorSends{{{"", {}}}};
-constexpr std::array<Permission, 1> kOperatorSends{{{"dispatcher/", kOrders}}};
+constexpr std::array<Permission, 2> kOperatorSends{{{"dispatcher/", kOrders}, {"view/", kQuestions}}};
+constexpr std::array<Names, 2> kExecutors{"executor/", "node/"};
+constexpr std::array<Names, 1> kOperators{"operator/"};
 constexpr std::array<Names, 2> kNotAnActors{"executor/", "operator/"};
 
 constexpr std::array<Row, 3> kTable{{
-    {Role::kExecutor, "executor/", {}, kExecutorSends},
-    {Role::kActor, "", kNotAnActors, kActorSends},
-    {Role::kOperator, "operator/", {}, kOperatorSends},
+    {Role::kExecutor, kExecutors, {}, kExecutorSends},
+    {Role::kActor, {}, kNotAnActors, kActorSends},
+    {Role::kOperator, kOperators, {}, kOperatorSends},
 }};
 
 bool matches(Names names, std::string_view actor) {
@@ -50,7 +55,9 @@ bool matches(Names names, std::string_view actor) {
 
 bool may_announce(Roles roles, std::string_view actor) {
   return std::any_of(kTable.begin(), kTable.end(), [&](const Row& row) {
-    return roles.has(row.role) && matches(row.lives_there, actor) &&
+    const bool lives = row.lives_there.empty() || std::any_of(row.lives_there.begin(), row.lives_there.end(),
+                                                              [&](Names n) { return matches(n, actor); });
+    return roles.has(row.role) && lives &&
            std::none_of(row.except.begin(), row.except.end(), [&](Names n) { return actor.starts_with(n); });
   });
 }

@@ -64,6 +64,20 @@ const char* type_name(std::uint16_t type) {
       return "EpisodesWanted";
     case Type::kExecutorUnknown:
       return "ExecutorUnknown";
+    case Type::kManifestRequested:
+      return "ManifestRequested";
+    case Type::kManifestDelivered:
+      return "ManifestDelivered";
+    case Type::kFileRequested:
+      return "FileRequested";
+    case Type::kFileDelivered:
+      return "FileDelivered";
+    case Type::kNodeReported:
+      return "NodeReported";
+    case Type::kStatusRequested:
+      return "StatusRequested";
+    case Type::kStatusDelivered:
+      return "StatusDelivered";
   }
   return "unknown";
 }

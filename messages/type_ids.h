@@ -19,6 +19,9 @@ enum class Type : std::uint16_t {
   kParametersDelivered = 9,
   kCheckpointDelivered = 10,
   kUpdateReplayed = 11,
+  kManifestDelivered = 12,
+  kFileDelivered = 13,
+  kStatusDelivered = 14,
   // Control: small and urgent, on a connection of its own.
   kExecutorJoined = 64,
   kExecutorLeft = 65,
@@ -36,9 +39,13 @@ enum class Type : std::uint16_t {
   kEpisodesKnown = 77,
   kEpisodesWanted = 78,
   kExecutorUnknown = 79,
+  kManifestRequested = 80,
+  kFileRequested = 81,
+  kStatusRequested = 82,
   // Latest only: a newer one from the same sender replaces an older one that still waits.
   kParametersPublished = 128,
   kRunProgress = 129,
+  kNodeReported = 130,
 };
 
 constexpr std::uint16_t number(Type type) { return static_cast<std::uint16_t>(type); }

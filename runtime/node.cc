@@ -30,6 +30,7 @@ Result<Unit> Node::spawn(std::string name, Home home, ActorFactory factory) {
 const std::vector<std::string>& Node::endpoints() const { return impl_->switch_.endpoints(); }
 Result<std::string> Node::run() { return impl_->switch_.run(); }
 void Node::stop(std::string reason) { impl_->switch_.stop(std::move(reason)); }
+std::vector<ActorFacts> Node::actors() const { return impl_->switch_.actors(); }
 NodeCounters Node::counters() const { return impl_->shared_->counters.snapshot(); }
 
 }  // namespace emplace::runtime

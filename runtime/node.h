@@ -14,6 +14,7 @@
 #include "base/keys.h"
 #include "base/result.h"
 #include "runtime/actor.h"
+#include "runtime/telemetry.h"
 
 namespace emplace::runtime {
 
@@ -25,9 +26,9 @@ enum class Home : std::uint8_t {
 
 /// Who this node is on encrypted links, by files (base/keys.h): a secret has no place in a command line.
 struct KeyFiles {
-  std::string own;  ///< Its key pair, of mode 0600. With it every tcp link is encrypted and both ends prove
-                    ///< who they are.
-  std::string head;     ///< The head's public key (".pub"), for a node that dials; empty: `own` names it.
+  std::string own;   ///< Its key pair, of mode 0600. With it every tcp link is encrypted and both ends prove
+                     ///< who they are.
+  std::string head;  ///< The head's public key (".pub"), for a node that dials; empty: `own` names it.
   std::string allowed;  ///< Who is let in, for a node that listens on tcp. Watched while it runs: a key that
                         ///< is taken out is refused, and its sessions end, within 5 s.
 };
@@ -47,7 +48,8 @@ struct NodeOptions {
   Nanos heartbeat =
       std::chrono::milliseconds{500};  ///< Between nodes, on the control connection; three missed: lost.
   Nanos upstream_patience = std::chrono::seconds{30};  ///< Without the head for so long, the node stops.
-  Nanos drain_deadline = std::chrono::seconds{5};      ///< For stopping cleanly.
+  Nanos first_patience{0};  ///< The same until the head was first heard; 0: upstream_patience.
+  Nanos drain_deadline = std::chrono::seconds{5};  ///< For stopping cleanly.
   Nanos parking = std::chrono::seconds{10};  ///< How long a message waits for an actor that nobody knows yet.
   Nanos handler_limit{0};              ///< An own-loop handler that takes longer ends the node; 0: no limit.
   std::size_t mailbox_items = 65'536;  ///< Per loop.
@@ -80,11 +82,11 @@ struct NodeCounters {
   std::uint64_t oversized = 0;    ///< More than a control connection may carry at once (kMaxControlBytes).
   std::uint64_t unauthenticated = 0;  ///< Connections that failed or never finished the handshake: not
                                       ///< encrypted, a wrong key, a key that is not on the list.
-  std::uint64_t refused_role = 0;  ///< What a peer announced or sent and its role does not allow.
-  std::uint64_t revoked = 0;       ///< Sessions ended because their key was taken out, or its roles changed.
-  std::uint64_t unknown = 0;       ///< Message types that this build does not know.
-  std::uint64_t gaps = 0;          ///< Missing sequence numbers between nodes.
-  std::uint64_t duplicates = 0;    ///< Repeated ones, dropped.
+  std::uint64_t refused_role = 0;     ///< What a peer announced or sent and its role does not allow.
+  std::uint64_t revoked = 0;     ///< Sessions ended because their key was taken out, or its roles changed.
+  std::uint64_t unknown = 0;     ///< Message types that this build does not know.
+  std::uint64_t gaps = 0;        ///< Missing sequence numbers between nodes.
+  std::uint64_t duplicates = 0;  ///< Repeated ones, dropped.
   std::uint64_t peers_lost = 0;
   std::uint64_t restarts = 0;  ///< Of actors.
 };
@@ -120,6 +122,8 @@ class Node {
   void stop(std::string reason);
 
   NodeCounters counters() const;
+  /// Every actor that was spawned here. Any thread, after the last spawn().
+  std::vector<ActorFacts> actors() const;
 
  private:
   class Impl;

@@ -12,6 +12,10 @@ Commands all_commands();
 
 std::unique_ptr<Command> make_run();
 std::unique_ptr<Command> make_node();
+std::unique_ptr<Command> make_up();
+std::unique_ptr<Command> make_join();
+std::unique_ptr<Command> make_ps();
+std::unique_ptr<Command> make_down();
 std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_evaluate();

@@ -69,10 +69,11 @@ class NodeCommand final : public Command {
         .option("--budget", budget_, "Wall time left")
         .option("--cluster", cluster_, "Cluster file of the run; without it every actor lives here")
         .option("--name", name_, "Of this process in the cluster")
-        .option("--endpoint", endpoint_, "Of the head: which it binds and the others dial");
+        .option("--endpoint", endpoint_, "Of the head: which it binds and the others dial")
+        .option("--beside", beside_, "What the head binds too");
   }
   Result<ExitStatus> run(Console&) override {
-    NodeRequest request{config_, cluster_, name_, endpoint_, {start_, directory_}};
+    NodeRequest request{config_, cluster_, name_, endpoint_, {start_, directory_}, beside_};
     if (!budget_.empty()) {
       const auto seconds = parse_seconds(budget_);
       if (!seconds) return invalid("--budget", seconds.error().context);
@@ -83,7 +84,7 @@ class NodeCommand final : public Command {
   }
 
  private:
-  std::string config_, cluster_, directory_, start_, budget_, endpoint_, name_ = "head";
+  std::string config_, cluster_, directory_, start_, budget_, endpoint_, beside_, name_ = "head";
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #pragma once
 /// Topology as data: which processes a run has, how each is started, and who lives in it.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +19,13 @@ namespace emplace::launcher {
 /// A cluster file. Without one a run has one node, the head, and everybody lives there.
 struct Cluster {
   struct Node {
-    std::string name;             ///< Of its process; "name/0", "name/1", … where there are several.
-    std::string start = "local";  ///< How it is started: as a child process.
+    std::string name;                  ///< Of its process; "name/0", "name/1", … where there are several.
+    std::string start = "local";       ///< How it is started: one of kStarts.
+    std::string host;                  ///< ssh: where, as ssh takes it: "user@name", or a name of its config.
+    std::string program;               ///< Elsewhere: where emplace lies; empty: "emplace".
+    std::string cache;                 ///< Elsewhere: where it keeps graphs; empty: its default.
+    std::vector<std::string> options;  ///< For ssh, or #SBATCH lines.
+    double cpus = 0;                   ///< kubernetes: of each process; 0: one for each actor.
     std::vector<std::string> roles;
     std::uint32_t count = 0;      ///< Samplers or executors that live here; 0: an even share of the config's.
     std::uint32_t processes = 1;  ///< That share them evenly; 0: one for each.
@@ -31,6 +38,11 @@ struct Cluster {
   struct Run {
     std::string config, dir;  ///< Used where the command line names none.
   } run;
+  /// How kubernetes nodes are described.
+  struct Kubernetes {
+    std::string image, name_space = "default", storage = "10GiB";
+    std::string key_secret;  ///< A Secret with head.key, head.pub, allowed.toml, node.key; empty: insecure.
+  } kubernetes;
   std::string endpoint = "ipc";  ///< Of the head: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
   std::vector<Node> nodes;       ///< Beside the head, which takes every role that none of them has.
   Node head{.name = "head"};
@@ -40,14 +52,27 @@ struct Cluster {
   std::string paths_from;  ///< Folder at which relative paths of the file begin.
 };
 
-/// Reads a cluster file; paths in it begin beside it, or at its `paths_from`. Errors: kIo; kInvalid with file
-/// and line.
-Result<Cluster> load_cluster(const std::filesystem::path& path);
-Result<Cluster> parse_cluster(std::string_view toml, std::string_view where);
+/// How a node can be started: a child process here; by ssh; by a batch job; by a cluster's own controller; by
+/// hand.
+inline constexpr std::array<std::string_view, 5> kStarts{"local", "ssh", "slurm", "kubernetes", "join"};
+
+/// Reads a cluster file (launcher/run/cluster_file.cc), then `settings` ("head.endpoint=…",
+/// "node.NAME.count=4") over it; paths in it begin beside it, or at its `paths_from`. Errors: kIo; kInvalid
+/// with file and line.
+Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings = {});
+Result<Cluster> parse_cluster(std::string_view toml, std::string_view where,
+                              std::span<const std::string> settings = {});
+/// True for a "key=value" that is the cluster's, not the config's.
+bool is_cluster_setting(std::string_view setting);
+/// Every key that is not at its default, as TOML that parse_cluster reads back to the same cluster.
+std::string to_toml(const Cluster& cluster);
 
 /// One process of a run.
 struct NodePlan {
-  std::string name;                 ///< Unique in the run.
+  std::string name;             ///< Unique in the run.
+  std::string start = "local";  ///< As its node has it, and so are the next four.
+  std::string host, program, cache;
+  std::vector<std::string> options;
   std::vector<std::string> actors;  ///< By the names that they address each other with.
   std::vector<std::string> environment;
   std::string dial;
@@ -60,7 +85,9 @@ struct NodePlan {
 
 /// The wiring: every actor of the run in exactly one process, the head first. The same for the same files,
 /// so every process finds out by itself who lives in it. Errors: kInvalid: a role twice, or more samplers or
-/// executors wanted than the config has, or fewer.
+/// executors wanted than the config has, or fewer;
+/// nobody who executes; a node elsewhere that could not reach the head, or has a role that must be beside the
+/// run directory.
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config);
 
 }  // namespace emplace::launcher

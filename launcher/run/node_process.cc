@@ -1,21 +1,21 @@
 #include "launcher/run/node_process.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
-#include <thread>
 
 #include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/build_info.h"
 #include "launcher/run/cluster.h"
+#include "launcher/run/manifest.h"
+#include "launcher/run/node_agent.h"
 #include "launcher/run/node_lines.h"
+#include "launcher/run/stop_watch.h"
 #include "launcher/run/view_actor.h"
 #include "messages/roles.h"
 #include "messages/type_ids.h"
@@ -24,55 +24,6 @@
 
 namespace emplace::launcher {
 namespace {
-
-sigset_t handled_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
-  return set;
-}
-
-/// Stops the node on SIGTERM, on SIGHUP, or when standard input ends; lives on a thread of its own until told
-/// to end.
-class StopWatch {
- public:
-  explicit StopWatch(runtime::Node& node) : done_{::eventfd(0, EFD_CLOEXEC)} {
-    thread_ = std::jthread{[this, &node] { watch(node); }};
-  }
-  ~StopWatch() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(done_, &one, sizeof one);
-    thread_.join();
-    ::close(done_);
-  }
-  StopWatch(const StopWatch&) = delete;
-  StopWatch& operator=(const StopWatch&) = delete;
-
- private:
-  void watch(runtime::Node& node) const {
-    const sigset_t set = handled_signals();
-    const int signals = ::signalfd(-1, &set, SFD_CLOEXEC);
-    std::array<pollfd, 3> sources{{{signals, POLLIN, 0}, {done_, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
-    while (::poll(sources.data(), sources.size(), -1) >= 0 || errno == EINTR) {
-      if (sources[1].revents != 0) break;
-      if (sources[0].revents != 0) {
-        signalfd_siginfo info{};
-        const bool got = ::read(signals, &info, sizeof info) == sizeof info;
-        if (got && info.ssi_signo != SIGINT) node.stop("signal");
-      }
-      if (sources[2].revents != 0) {
-        std::array<char, 64> ignored{};
-        if (::read(STDIN_FILENO, ignored.data(), ignored.size()) > 0) continue;
-        sources[2].fd = -1;
-        node.stop("the launcher is gone");
-      }
-    }
-    ::close(signals);
-  }
-
-  const int done_;
-  std::jthread thread_;
-};
 
 void limit(__rlimit_resource resource, std::uint64_t most) {
   const rlimit both{most, most};
@@ -86,16 +37,19 @@ void say(const std::string& line) {
 }
 
 /// What the cluster has for this process.
-Result<NodePlan> find_plan(const NodeRequest& request, const RunConfig& config) {
-  auto cluster = request.cluster.empty() ? Result<Cluster>{Cluster{}} : load_cluster(request.cluster);
+Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std::string& name,
+                           const RunConfig& config) {
+  auto cluster = cluster_file.empty() ? Result<Cluster>{Cluster{}} : load_cluster(cluster_file);
   if (!cluster) return cluster.error();
   auto plans = plan_nodes(*cluster, config);
   if (!plans) return plans.error();
-  const auto plan = std::find_if(plans->begin(), plans->end(),
-                                 [&](const NodePlan& one) { return one.name == request.name; });
-  if (plan == plans->end())
-    return invalid("--name " + printable(request.name, 40), "is no node of the cluster");
-  return *plan;
+  const auto plan =
+      std::find_if(plans->begin(), plans->end(), [&](const NodePlan& one) { return one.name == name; });
+  if (plan != plans->end()) return *plan;
+  std::string names;
+  for (const NodePlan& one : *plans) names += (names.empty() ? "" : ", ") + one.name;
+  return invalid("node '" + printable(name, 40) + "'", "the run's cluster has none of this name",
+                 "it has " + (names.size() > 200 ? std::to_string(plans->size()) + " others" : names));
 }
 
 std::filesystem::path log_path(const std::filesystem::path& directory, std::string name) {
@@ -103,61 +57,241 @@ std::filesystem::path log_path(const std::filesystem::path& directory, std::stri
   return directory / "log" / name;
 }
 
+/// All that one life of a node is made from.
+struct Life {
+  NodePlan plan;
+  RunConfig config;
+  std::filesystem::path cluster;  ///< Its file, if there is one.
+  Start start;
+  std::string endpoint;  ///< The head binds it (and `beside`, if it is not empty), the others dial it.
+  std::string beside;
+  Nanos first_patience{0};
+  bool says_lines = true;
+};
+
+runtime::NodeOptions node_options(const std::string& name, const runtime::KeyFiles& keys, bool insecure) {
+  runtime::NodeOptions options;
+  options.name = name;
+  options.keys = keys;
+  options.insecure = insecure;
+  options.known_type = &messages::is_known;
+  options.rules = {&messages::may_announce, &messages::may_send};
+  return options;
+}
+
+/// What the head says of the run to whoever asks.
+messages::StatusDelivered run_facts(const Life& life, const actors::Task& task) {
+  messages::StatusDelivered facts;
+  facts.run = life.start.directory.string();
+  facts.start = life.start.name;
+  facts.graph = task.graphs.front().graph.name();
+  facts.method = life.config.policy.method;
+  return facts;
+}
+
+Result<Unit> spawn_head(runtime::Node& node, const Life& life, const actors::Task& task) {
+  if (auto viewed = node.spawn<ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task));
+      !viewed)
+    return viewed;
+  auto manifest = make_manifest(life.config, life.cluster, life.start);
+  if (!manifest) return manifest.error();
+  return node.spawn<actors::Library>(actors::kLibrary, runtime::Home::kOwnLoop, manifest->facts,
+                                     reader_of(*manifest));
+}
+
+messages::NodeReported report_of(const runtime::Node& node, const std::string& name, const std::string& host,
+                                 Nanos uptime) {
+  messages::NodeReported report;
+  report.node = name;
+  report.host = host;
+  report.version = build_info().version;
+  report.pid = static_cast<std::uint64_t>(::getpid());
+  report.uptime_s = std::chrono::duration<double>(uptime).count();
+  for (runtime::ActorFacts& actor : node.actors())
+    report.actors.push_back(
+        {std::move(actor.name), actor.handled, actor.waiting, actor.restarts, std::move(actor.last_error)});
+  const runtime::NodeCounters counters = node.counters();
+  report.sent = counters.sent;
+  report.received = counters.received;
+  report.refused = counters.refused;
+  report.dropped = counters.malformed + counters.unknown + counters.unroutable + counters.oversized;
+  report.peers_lost = counters.peers_lost;
+  return report;
+}
+
+/// One life of a node, from its graphs to its end. The value is why it ended.
+Result<std::string> live(const Life& life, StopWatch& watch) {
+  limit(RLIMIT_DATA, static_cast<std::uint64_t>(life.plan.memory));
+  limit(RLIMIT_NOFILE, life.plan.open_files);
+  const auto task = load_task(life.config);
+  if (!task) return task.error();
+  const bool head = life.plan.name == Cluster{}.head.name;
+  runtime::NodeOptions options = node_options(life.plan.name, life.plan.keys, life.plan.insecure);
+  options.seed = life.config.run.seed;
+  options.first_patience = life.first_patience;
+  for (const std::string& endpoint : {life.endpoint, life.beside})
+    if (head && !endpoint.empty()) options.listen.push_back(endpoint);
+  if (!head) options.upstream = life.endpoint;
+  if (life.says_lines) {
+    // One node that stopped by itself would take the others' last words with it: the launcher ends them in
+    // order.
+    options.on_stop_asked = [](const std::string& failure) {
+      say(ending_line(failure));
+      return false;
+    };
+  }
+  const SystemClock clock;
+  auto node = runtime::Node::make(options, clock);
+  if (!node) return node.error();
+  if (auto spawned = spawn_actors(**node, life.config, *task, life.start, life.plan.actors, clock); !spawned)
+    return spawned.error();
+  if (head) {
+    if (auto spawned = spawn_head(**node, life, **task); !spawned) return spawned.error();
+  }
+  const auto probe = [raw = node->get(), name = life.plan.name, host = (*task)->host, &clock,
+                      born = clock.now()] { return report_of(*raw, name, host, clock.now() - born); };
+  if (auto spawned = (*node)->spawn<NodeAgent>(agent_name(life.plan.name), runtime::Home::kIoLoop,
+                                               NodeAgent::Probe{probe});
+      !spawned)
+    return spawned.error();
+  runtime::log(runtime::LogLevel::kInfo, life.plan.name, "started from " + life.start.name);
+  watch.guard(node->get());
+  if (life.says_lines) say(ready_line((*node)->endpoints().empty() ? "" : (*node)->endpoints().front()));
+  auto ended = (*node)->run();
+  watch.guard(nullptr);
+  runtime::log(runtime::LogLevel::kInfo, life.plan.name,
+               ended ? "ended: " + *ended : "failed: " + ended.error().context);
+  return ended;
+}
+
+/// Fetches the run from the head.
+Result<messages::ManifestDelivered> fetch(const JoinRequest& request, const std::string& name, Nanos patience,
+                                          FolderStore& store, StopWatch& watch) {
+  runtime::NodeOptions options = node_options(name, {request.key, {}, {}}, request.insecure);
+  options.upstream = request.head;
+  options.first_patience = patience;
+  options.upstream_patience = patience;
+  const SystemClock clock;
+  auto node = runtime::Node::make(options, clock);
+  if (!node) return node.error();
+  Result<messages::ManifestDelivered> fetched = Error{Errc::kPeerLost, "ended before the run was fetched"};
+  const auto borrower = [&] {
+    return std::make_unique<actors::Borrower>(
+        actors::BorrowerOptions{name, std::string{build_info().version}}, &store,
+        [&](Result<messages::ManifestDelivered> outcome) { fetched = std::move(outcome); });
+  };
+  if (auto spawned = (*node)->spawn(agent_name(name), runtime::Home::kIoLoop, borrower); !spawned)
+    return spawned.error();
+  watch.guard(node->get());
+  const auto ended = (*node)->run();
+  watch.guard(nullptr);
+  if (!ended) return ended.error();
+  return fetched;
+}
+
+/// A number that no other node draws: of its executors' names.
+std::uint64_t draw_number() {
+  return 1 + (static_cast<std::uint64_t>(std::chrono::duration_cast<Nanos>(SystemClock{}.wall()).count()) ^
+              (static_cast<std::uint64_t>(::getpid()) << 20)) %
+                 1'000'000'000;
+}
+
+/// The part of a node that the cluster does not plan: executors, as many as are wanted here.
+NodePlan own_plan(const JoinRequest& request, const std::string& name, std::uint64_t number) {
+  NodePlan plan;
+  plan.name = name;
+  for (std::uint32_t k = 0; k < request.executors; ++k)
+    plan.actors.push_back("executor/" + std::to_string(number * kMostExecutors + k));
+  return plan;
+}
+
+std::string short_host() {
+  std::array<char, 65> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return std::string{host.data()}.substr(0, 40);
+}
+
+/// A folder for the time that a node takes part.
+class Scratch {
+ public:
+  explicit Scratch(std::filesystem::path at) : at_{std::move(at)} {
+    std::error_code ignored;
+    std::filesystem::create_directories(at_, ignored);
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(at_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::filesystem::path& at() const { return at_; }
+
+ private:
+  const std::filesystem::path at_;
+};
+
 }  // namespace
 
 Result<Unit> run_node(const NodeRequest& request) {
   // The end of standard input says that the launcher is gone; one that was stopped must wake up to hear it.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
-  const sigset_t set = handled_signals();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // Inherited by every thread: only the watch takes them.
-
+  StopWatch watch{{.interrupt = false, .standard_input = true}};
   auto config = load_config(request.config);
   if (!config) return config.error();
-  const auto plan = find_plan(request, *config);
+  auto plan = find_plan(request.cluster, request.name, *config);
   if (!plan) return plan.error();
-  limit(RLIMIT_DATA, static_cast<std::uint64_t>(plan->memory));
-  limit(RLIMIT_NOFILE, plan->open_files);
-  const auto task = load_task(*config);
-  if (!task) return task.error();
   if (auto opened = runtime::open_log({log_path(request.start.directory, request.name).string()}); !opened)
     return opened.error();
-
-  const bool head = request.name == Cluster{}.head.name;
-  runtime::NodeOptions options;
-  options.name = request.name;
-  options.seed = config->run.seed;
-  options.known_type = &messages::is_known;
-  if (!request.endpoint.empty()) {
-    if (head) options.listen = {request.endpoint};
-    if (!head) options.upstream = request.endpoint;
-  }
-  options.keys = plan->keys;
-  options.rules = {&messages::may_announce, &messages::may_send};
-  options.insecure = plan->insecure;
-  // One node that stopped by itself would take the others' last words with it: the launcher ends them in
-  // order.
-  options.on_stop_asked = [](const std::string& failure) {
-    say(ending_line(failure));
-    return false;
-  };
-  const SystemClock clock;
-  auto node = runtime::Node::make(options, clock);
-  if (!node) return node.error();
-  if (auto spawned = spawn_actors(**node, *config, *task, request.start, plan->actors, clock); !spawned)
-    return spawned.error();
-  if (head) {
-    if (auto viewed = (*node)->spawn<ViewActor>(actors::kView, runtime::Home::kIoLoop); !viewed)
-      return viewed;
-  }
-  runtime::log(runtime::LogLevel::kInfo, request.name, "started from " + request.start.name);
-  const StopWatch watch{**node};
-  say(ready_line((*node)->endpoints().empty() ? "" : (*node)->endpoints().front()));
-  const auto ended = (*node)->run();
-  runtime::log(runtime::LogLevel::kInfo, request.name,
-               ended ? "ended: " + *ended : "failed: " + ended.error().context);
+  Life life{*std::move(plan), *std::move(config), request.cluster, request.start, request.endpoint, {}};
+  life.beside = request.beside;
+  const auto ended = live(life, watch);
   runtime::close_log();
-  if (!ended) return Error{Errc::kRunFailed, ended.error().context};
-  return Unit{};
+  if (ended) return Unit{};
+  const Errc code = ended.error().code;
+  return Error{code == Errc::kInvalid || code == Errc::kIo ? code : Errc::kRunFailed, ended.error().context};
+}
+
+Result<Joined> join_run(const JoinRequest& request) {
+  StopWatch watch{{.interrupt = !request.for_launcher, .standard_input = request.for_launcher}};
+  const std::uint64_t number = draw_number();
+  Joined joined;
+  joined.node = request.name.empty() ? short_host() + "-" + std::to_string(number) : request.name;
+  FolderStore store{request.cache / "files"};
+  const Scratch scratch{request.cache / "nodes" /
+                        (std::to_string(number) + "-" + std::to_string(::getpid()))};
+  for (bool first = true;; first = false) {
+    auto manifest = fetch(request, joined.node, request.patience, store, watch);
+    joined.received_signal = watch.received();
+    if (watch.asked()) return joined;
+    if (!manifest && !first) return joined;  // No other start came.
+    if (!manifest) return manifest.error();
+    if (auto laid_out = lay_out(*manifest, store, scratch.at()); !laid_out) return laid_out.error();
+    joined.fetched = 0;
+    for (const messages::FileFacts& file : manifest->files) joined.fetched += file.bytes;
+    auto config = load_config(scratch.at() / "config.toml");
+    if (!config) return config.error();
+    if (!request.executor.empty()) config->executor.kind = request.executor;
+    if (auto checked = check_config(*config); !checked) return checked.error();
+    const std::filesystem::path cluster =
+        manifest->cluster.empty() ? std::filesystem::path{} : scratch.at() / "cluster.toml";
+    auto plan = request.name.empty() ? Result<NodePlan>{own_plan(request, joined.node, number)}
+                                     : find_plan(cluster, request.name, *config);
+    if (!plan) return plan.error();
+    plan->keys = {request.key, {}, {}};
+    plan->insecure = request.insecure;
+    request.note("joined " + request.head + " as " + joined.node + ": " +
+                 std::to_string(plan->actors.size()) + " actors, " +
+                 format_bytes(static_cast<std::int64_t>(joined.fetched)) + " of graphs");
+    Life life{
+        *std::move(plan), *std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
+    life.first_patience = request.patience;
+    life.says_lines = request.for_launcher;
+    const auto ended = live(life, watch);
+    joined.received_signal = watch.received();
+    if (!ended) return ended.error();
+    joined.reason = *ended;
+    if (watch.asked() || !manifest->more_starts) return joined;
+  }
 }
 
 }  // namespace emplace::launcher

@@ -14,8 +14,12 @@
 #include "launcher/inputs.h"
 #include "launcher/run/cluster.h"
 #include "launcher/run/metrics.h"
+#include "launcher/run/operator.h"
 #include "launcher/run/supervised.h"
+#include "launcher/run/topology.h"
 #include "launcher/run/wiring.h"
+#include "launcher/start/elsewhere.h"
+#include "launcher/start/kubernetes.h"
 #include "record/run_db.h"
 
 namespace emplace::launcher {
@@ -89,10 +93,6 @@ class Progress {
   bool shown_ = false, open_ = false;
 };
 
-constexpr const char* kSocket = "head.ipc";  // In the run directory, if the cluster's endpoint is "ipc".
-
-std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
-
 Result<RunConfig> resolve(const RunRequest& request) {
   auto config =
       load_config(request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config,
@@ -119,48 +119,10 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
   return std::filesystem::path{"runs"} / (request.config.stem().string() + "-" + time);
 }
 
-/// The actors of a start: in which processes they live, and what these are told.
-struct Topology {
-  std::filesystem::path config, cluster;  ///< As the processes read them; no cluster: empty.
-  std::string endpoint;                   ///< Of the head, as the cluster has it.
-  runtime::SupervisorOptions supervision;
-  std::vector<NodePlan> nodes;  ///< The head first.
-};
-
-Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
-                         const std::filesystem::path& directory) {
-  auto nodes = plan_nodes(cluster, config);
-  if (!nodes) return nodes.error();
-  Topology topology{directory / "config.toml", {}, {}, cluster.supervision, *std::move(nodes)};
-  topology.supervision.seed = config.run.seed;
-  if (topology.nodes.size() > 1) topology.endpoint = cluster.endpoint;
-  return topology;
-}
-
-/// What one process is started with.
-std::vector<std::string> node_arguments(const Topology& topology, std::size_t i, const Start& start,
-                                        const std::string& endpoint, double budget_left_s) {
-  std::vector<std::string> arguments{"node",
-                                     "--config",
-                                     topology.config.string(),
-                                     "--dir",
-                                     start.directory.string(),
-                                     "--start",
-                                     start.name,
-                                     "--budget",
-                                     std::to_string(budget_left_s) + "s",
-                                     "--name",
-                                     topology.nodes[i].name};
-  if (!topology.cluster.empty()) arguments.insert(arguments.end(), {"--cluster", topology.cluster.string()});
-  const std::string& dial = topology.nodes[i].dial;
-  if (!endpoint.empty()) arguments.insert(arguments.end(), {"--endpoint", dial.empty() ? endpoint : dial});
-  return arguments;
-}
-
 /// What killed processes leave once all have ended: the head's socket, files half-written.
 void remove_leftovers(const std::filesystem::path& directory) {
   std::error_code ignored;
-  std::filesystem::remove(directory / kSocket, ignored);
+  std::filesystem::remove(directory / kHeadSocket, ignored);
   for (const std::filesystem::path& folder : {directory, directory / "best"}) {
     for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
       const std::string extension = entry.path().extension().string();
@@ -177,24 +139,23 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   const Nanos began = clock.now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - began).count(); };
   const Start& start = outcome.start;
-  const std::filesystem::path socket = start.directory / kSocket;
-  std::string endpoint =
-      topology.endpoint == "ipc" ? "ipc://" + std::filesystem::absolute(socket).string() : topology.endpoint;
-  outcome.restarts.assign(topology.nodes.size(), 0);
+  std::string endpoint = topology.endpoint;
+  outcome.restarts.assign(topology.members.size(), 0);
   Supervised supervised;
-  supervised.program = program_path();
   supervised.options = topology.supervision;
-  for (const NodePlan& node : topology.nodes) {
-    supervised.children.push_back({node.name, node.end_step, node.environment});
-    outcome.nodes.push_back(node.name);
+  for (const std::vector<NodePlan>& member : topology.members) {
+    supervised.children.push_back(child_of(member));
+    outcome.nodes.push_back(supervised.children.back().name);
   }
-  supervised.arguments = [&](std::size_t i) {
+  supervised.program = [&](std::size_t i) {
     const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed());
-    return node_arguments(topology, i, start, endpoint, left);
+    return program_of(topology, topology.members[i], start, endpoint, left);
   };
-  // A head that chose its port keeps it.
   supervised.on_ready = [&](std::size_t i, const std::string& bound) {
-    if (i == 0 && !bound.empty()) endpoint = bound;
+    if (i != 0) return;
+    if (!bound.empty() && bound != endpoint && endpoint.starts_with("tcp://"))
+      endpoint = bound;  // It keeps its port.
+    if (endpoint.starts_with("tcp://")) progress.note("the head listens at " + endpoint);
   };
   supervised.on_line = [&](const std::string& line) {
     const json parsed = json::parse(line, nullptr, false);
@@ -206,7 +167,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   };
   supervised.on_death = [&](std::size_t i, const std::string& cause) {
     ++outcome.restarts[i];
-    progress.note(topology.nodes[i].name + " was ended by " + cause + "; going on from run.db");
+    progress.note(outcome.nodes[i] + " was ended by " + cause + "; going on from run.db");
   };
   const auto ended = supervise(supervised);
   progress.end_line();
@@ -321,33 +282,32 @@ void print_summary(const RunSummary& summary) {
   std::printf("results: %s\n", printable(summary.directory.string()).c_str());
 }
 
-/// Copies a cluster file; the copy's paths still begin where the original's do.
-Result<Unit> keep_cluster(const std::filesystem::path& from, const Cluster& cluster,
-                          const std::filesystem::path& to) {
-  auto bytes = read_file(from);
-  if (!bytes) return bytes.error();
-  std::string text{reinterpret_cast<const char*>(bytes->data()), bytes->size()};
-  if (text.find("\npaths_from") == std::string::npos && !text.starts_with("paths_from"))
-    text.insert(0, "paths_from = " + toml_text(cluster.paths_from) + "\n\n");
-  return write_file(to, text);
-}
-
-/// What the cluster file says where the command line says nothing.
-Result<RunRequest> with_cluster(RunRequest request) {
-  if (request.cluster.empty()) {
-    const std::filesystem::path kept = std::filesystem::path{request.run_dir} / "cluster.toml";
-    if (request.resume && std::filesystem::exists(kept)) request.cluster = kept;
-    return request;
-  }
-  const auto cluster = load_cluster(request.cluster);
+/// The cluster that a request names, changed as it says; none: everybody lives in the head.
+Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
+  std::vector<std::string> ours;
+  const bool given = !request.cluster.empty();
+  for (const std::string& setting : request.settings)
+    if (given && is_cluster_setting(setting)) ours.push_back(setting);
+  if (given) std::erase_if(request.settings, [](const std::string& one) { return is_cluster_setting(one); });
+  const std::filesystem::path kept = std::filesystem::path{request.run_dir} / "cluster.toml";
+  if (!given && request.resume && std::filesystem::exists(kept)) request.cluster = kept;
+  if (request.cluster.empty()) return std::optional<Cluster>{};
+  if (!request.key.empty())
+    for (const auto& [key, value] :
+         {std::pair{"head.key", std::filesystem::absolute(request.key)},
+          std::pair{"head.allowed", std::filesystem::absolute(request.key).parent_path() / "allowed.toml"}})
+      ours.push_back(std::string{key} + "=" + value.string());
+  if (request.insecure) ours.push_back("head.insecure=true");
+  auto cluster = load_cluster(request.cluster, ours);
   if (!cluster) return cluster.error();
   if (request.config.empty() && !request.resume) {
     if (cluster->run.config.empty())
-      return invalid("run", "needs a config", "name one, or give the cluster file a run.config");
-    request.config = request.cluster.parent_path() / cluster->run.config;
+      return invalid(printable(request.cluster.filename().string()) + ": run.config", "is missing",
+                     "name the config that is to be run");
+    request.config = std::filesystem::path{cluster->paths_from} / cluster->run.config;
   }
   if (request.run_dir.empty()) request.run_dir = cluster->run.dir;
-  return request;
+  return std::optional<Cluster>{*std::move(cluster)};
 }
 
 /// How far the nearest miss was over, for a run in which nothing fitted.
@@ -365,13 +325,11 @@ std::string nearest_miss(const RunSummary& summary) {
 }  // namespace
 
 Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet,
-                           const std::filesystem::path& cluster_file) {
+                           const std::optional<Cluster>& cluster, bool push) {
   const SystemClock clock;
   RunSummary summary;
   summary.directory = directory;
-  auto cluster = cluster_file.empty() ? Result<Cluster>{Cluster{}} : load_cluster(cluster_file);
-  if (!cluster) return cluster.error();
-  auto topology = lay_out(*cluster, config, directory);
+  auto topology = lay_out(cluster.value_or(Cluster{}), config, directory);
   if (!topology) return topology.error();
   auto task = load_task(config);
   if (!task) return task.error();
@@ -386,12 +344,17 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" +
                                 failure.message() + ")"};
   if (auto written = write_file(topology->config, to_toml(config, false)); !written) return written.error();
-  if (!cluster_file.empty()) {
+  if (cluster) {
     topology->cluster = directory / "cluster.toml";
-    if (auto kept = keep_cluster(cluster_file, *cluster, topology->cluster); !kept) return kept.error();
+    if (auto kept = write_file(topology->cluster, to_toml(*cluster)); !kept) return kept.error();
   }
 
   Progress progress{quiet, clock};
+  for (std::vector<NodePlan>& member : topology->members) {
+    if (!push || member.front().start != "ssh") continue;
+    progress.note("bringing emplace to " + printable(member.front().host));
+    if (auto pushed = push_program(program_path(), member); !pushed) return pushed.error();
+  }
   for (const actors::TaskGraph& one : summary.task->graphs) {
     auto baselines = find_baselines(one, config, clock);
     if (!baselines) return baselines.error();
@@ -416,22 +379,47 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     if (!ended) return ended.error();
     summary.status = *ended;
     if (auto summed = sum_up(outcome, config, *summary.task); !summed) return summed.error();
+    const json last = json::parse(outcome.progress, nullptr, false);
+    const bool ended_by_people = last.is_object() && last.value("ends_by", "") == "down";
     summary.outcomes.push_back(std::move(outcome));
+    if (ended_by_people) break;
   }
   return summary;
+}
+
+Result<std::string> write_manifests(RunRequest request, const std::filesystem::path& file) {
+  const auto cluster = cluster_of(request);
+  if (!cluster) return cluster.error();
+  const auto config = resolve(request);
+  if (!config) return config.error();
+  if (config->run.starts.front() != "scratch")
+    return invalid("run.starts",
+                   "begins with '" + config->run.starts.front() + "', which needs a run directory",
+                   "begin with scratch");
+  const auto manifest = make_manifest(*config, {}, {"scratch", {}});
+  if (!manifest) return manifest.error();
+  const auto text = kubernetes_manifests(**cluster, *config, *manifest, request.config.stem().string());
+  if (!text) return text.error();
+  if (auto written = write_file(file, *text); !written) return written.error();
+  return file.string();
 }
 
 Result<int> run(const RunRequest& asked) {
   if (asked.resume && asked.run_dir.empty())
     return invalid("--resume", "needs --run-dir", "name the run to go on with");
-  const auto filled = with_cluster(asked);
-  if (!filled) return filled.error();
-  const RunRequest& request = *filled;
+  RunRequest request = asked;
+  const auto cluster = cluster_of(request);
+  if (!cluster) return cluster.error();
+  if (*cluster)
+    for (const Cluster::Node& node : (**cluster).nodes)
+      if (node.start == "kubernetes")
+        return invalid("node '" + node.name + "'", "is not started from here, kubectl does that",
+                       "emplace up CLUSTER --manifests FILE, then kubectl apply -f FILE");
   const auto config = resolve(request);
   if (!config) return config.error();
   const SystemClock clock;
   const auto summary = perform(*config, choose_directory(request, *config, clock), request.resume,
-                               request.quiet, request.cluster);
+                               request.quiet, *cluster, request.push);
   if (!summary) return summary.error();
   if (request.json) {
     std::printf("%s\n", summary_json(*summary).dump().c_str());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "launcher/run/cluster.h"
 #include "launcher/run/wiring.h"
 #include "record/run_db.h"
 
@@ -18,7 +19,10 @@ struct RunRequest {
   std::filesystem::path config;
   std::vector<std::string> settings;  ///< "section.key=value"
   std::filesystem::path cluster;      ///< Empty: every actor lives in the head.
-  std::string run_dir;                ///< Empty: the config's, or runs/NAME-TIME.
+  std::string key;        ///< The head's key file, for the cluster; its allow-list lies beside it.
+  bool insecure = false;  ///< For the cluster: tcp in the open.
+  bool push = false;      ///< Bring the program to hosts reached by ssh.
+  std::string run_dir;    ///< Empty: the config's, or runs/NAME-TIME.
   bool resume = false;
   std::optional<double> budget_s;
   std::optional<std::uint64_t> episodes, seed;
@@ -47,10 +51,14 @@ struct RunSummary {
 };
 
 /// Runs every start of a resolved config in `directory`. Progress goes to standard error unless `quiet`.
-/// `cluster_file` says in which processes the actors live; empty: in one.
-/// Errors: kInvalid, kIo before the start; kRunFailed.
+/// `cluster` says in which processes the actors live; none: in one. `push`: the program is brought to hosts
+/// that lack it. Errors: kInvalid, kIo before the start; kRunFailed.
 Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet,
-                           const std::filesystem::path& cluster_file = {});
+                           const std::optional<Cluster>& cluster = std::nullopt, bool push = false);
+
+/// Writes what `kubectl apply` needs to bring the request's cluster up; starts nothing. The value is the
+/// file. Errors: kInvalid, kIo.
+Result<std::string> write_manifests(RunRequest request, const std::filesystem::path& file);
 
 /// Returns the exit status: 0, or 130 / 143 after a clean end by a signal. The summary goes to standard
 /// output (one JSON object with `json`), progress to standard error. Errors: kInvalid, kIo before the start;

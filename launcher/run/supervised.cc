@@ -88,6 +88,7 @@ struct Life {
   asio::steady_timer pipes_end;
   pid_t pid = 0;
   std::optional<int> status;  // Once it is reaped.
+  bool ready = false;
   std::deque<std::string> last_lines;
 
   std::string last_words() const {
@@ -159,19 +160,23 @@ class Watch {
       const std::size_t equals = variable.find('=');
       environment[variable.substr(0, equals)] = variable.substr(equals + 1);
     }
+    const auto refuse = [&](const std::string& why, bool final) {
+      asio::post(io_, [this, i, why, final] { tell(Supervisor::Died{i, why, final}); });
+    };
+    const auto program = run_.program(i);
+    if (!program) {
+      failure_code_ = program.error().code;
+      return refuse(program.error().context, true);
+    }
     std::error_code failure;
-    bp::child child{run_.program,
-                    bp::args(run_.arguments(i)),
+    bp::child child{bp::exe = program->path,
+                    bp::args = program->arguments,
                     bp::std_out > life->out.pipe(),
                     bp::std_err > life->err.pipe(),
                     bp::std_in < life->life_line,
                     environment,
                     failure};
-    if (failure) {
-      const std::string why = run_.program + ": cannot be started: " + failure.message();
-      asio::post(io_, [this, i, why] { tell(Supervisor::Died{i, why}); });
-      return;
-    }
+    if (failure) return refuse(program->path + ": cannot be started: " + failure.message(), false);
     life->pid = child.id();
     child.detach();  // We reap it ourselves.
     lives_[i] = life;
@@ -188,11 +193,18 @@ class Watch {
         check);
   }
   void act(const Supervisor::Terminate& terminate) {
+    if (run_.children[terminate.node].elsewhere) return end_input(terminate.node);
     send(terminate.node, SIGTERM);
     send(terminate.node, SIGCONT);  // One that is stopped would not hear it.
   }
   void act(const Supervisor::Kill& kill) { send(kill.node, SIGKILL); }
   void act(const Supervisor::Finish&) { finished_ = true; }
+
+  void end_input(std::size_t i) {
+    if (!lives_[i] || lives_[i]->life_line.native_sink() < 0) return;
+    ::close(lives_[i]->life_line.native_sink());
+    lives_[i]->life_line.assign_sink(-1);
+  }
 
   void send(std::size_t i, int signal) {
     if (lives_[i] && !lives_[i]->status) ::kill(lives_[i]->pid, signal);
@@ -202,6 +214,7 @@ class Watch {
     const NodeLine parsed = parse_node_line(line);
     switch (parsed.kind) {
       case NodeLine::Kind::kReady:
+        if (lives_[i]) lives_[i]->ready = true;
         run_.on_ready(i, parsed.text);
         return tell(Supervisor::Ready{i});
       case NodeLine::Kind::kEnding:
@@ -256,12 +269,17 @@ class Watch {
     // A head that ends well ends the run.
     if (i == 0 && clean && !supervisor_.ending()) tell(Supervisor::EndAsked{});
     const std::string words = life.last_words();
-    Supervisor::Died died{i, describe(status) + (words.empty() ? "" : ": " + words), is_final(status)};
+    const Child& child = run_.children[i];
+    const bool stranded = child.elsewhere && !life.ready && supervisor_.restarts(i) == 0;
+    Supervisor::Died died{i, describe(status) + (words.empty() ? "" : ": " + words),
+                          is_final(status) || stranded};
     if (died.final && !supervisor_.ending()) {
-      failure_code_ = WEXITSTATUS(status) == 2 ? Errc::kInvalid : Errc::kNoPlacement;
-      died.cause =
-          life.last_lines.empty() ? run_.children[i].name + ": " + died.cause : life.last_lines.back();
+      failure_code_ = WIFEXITED(status) && WEXITSTATUS(status) == 3 ? Errc::kNoPlacement : Errc::kInvalid;
+      if (!life.last_lines.empty()) died.cause = life.last_lines.back();
       if (died.cause.starts_with("error: ")) died.cause.erase(0, 7);
+      if (i != 0)
+        died.cause =
+            "node '" + child.name + "'" + (child.host.empty() ? "" : " on " + child.host) + ": " + died.cause;
     }
     const bool mended = !supervisor_.ending();
     tell(died);

@@ -11,20 +11,29 @@
 
 namespace emplace::launcher {
 
+/// What is run, word by word.
+struct Program {
+  std::string path;
+  std::vector<std::string> arguments;
+};
+
 /// One process to keep alive.
 struct Child {
   std::string name;
   int end_step = 0;                      ///< As Supervisor::Node has it.
   std::vector<std::string> environment;  ///< "NAME=value", on top of ours.
+  /// It stands for a process elsewhere: it is asked to end by the end of its standard input, and one that
+  /// dies before it was ever ready has no place to run.
+  bool elsewhere = false;
+  std::string host = {};  ///< For people, where it is elsewhere.
 };
 
 /// What is run, and who hears of it. Every function is called on the thread that supervises.
 struct Supervised {
-  std::string program;
   std::vector<Child> children;  ///< The head first.
   runtime::SupervisorOptions options;
   /// Asked before each life.
-  std::function<std::vector<std::string>(std::size_t child)> arguments;
+  std::function<Result<Program>(std::size_t child)> program;
   /// A life takes part, with what it has bound.
   std::function<void(std::size_t child, const std::string& endpoint)> on_ready;
   /// A line of standard output that is not the supervisor's own.

@@ -1,20 +1,51 @@
 #pragma once
 
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
 #include "messages/run_control.h"
+#include "messages/status.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
 
 namespace emplace::launcher {
 
-/// Tells the launcher how the run goes: one JSON object per line on standard output, which the launcher
-/// reads. Receives RunProgress. Thread: the owning loop.
+/// Sees the whole run: tells the launcher how it goes, one JSON object per line on standard output, and tells
+/// whoever asks who takes part. Receives RunProgress, NodeReported, StatusRequested; sends StatusDelivered.
+/// Thread: the owning loop.
 class ViewActor final : public runtime::Actor {
  public:
+  /// `run`: what stays true of the run, for StatusDelivered.
+  explicit ViewActor(messages::StatusDelivered run = {}) : run_{std::move(run)} {}
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
-  std::uint64_t updates_ = 0, committed_ = 0;  // As the recorder said last.
-  double utilisation_ = 0;                     // Of the executors, as long as there were any.
+  /// How many were counted by when, over the last seconds.
+  using Counts = std::deque<std::pair<Nanos, std::uint64_t>>;
+  struct Node {
+    messages::NodeStatus status;
+    Nanos heard{0};
+    Counts measured;
+  };
+  static void note(Counts& counts, Nanos now, std::uint64_t count);
+  static double rate(const Counts& counts);
+  void on_progress(runtime::Context& context, const messages::RunProgress& progress);
+  void count_by_node(runtime::Context& context, const messages::RunProgress& progress);
+  void on_report(runtime::Context& context, const messages::NodeReported& report);
+  messages::StatusDelivered status(runtime::Context& context, std::uint64_t request) const;
+
+  const messages::StatusDelivered run_;
+
+  // Owner loop only.
+  messages::RunProgress progress_;  // The dispatcher's last word,
+  messages::RunProgress recorded_;  // and the recorder's.
+  Counts measured_;
+  std::map<std::string, Node> nodes_;            // By name.
+  std::unordered_map<std::string, Node*> home_;  // Of executors.
+  double utilisation_ = 0;                       // Of the executors, as long as there were any.
 };
 
 }  // namespace emplace::launcher

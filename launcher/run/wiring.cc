@@ -74,24 +74,6 @@ actors::TrackerOptions tracker_options(const RunConfig& config, const DeviceSet&
 /// Of placements in one message; what a frame carries.
 constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
 
-/// The graphs of a run; a pattern stands for the files that match it, a folder for the files in it, by name.
-Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
-  if (config.input.graphs.empty()) return std::vector<std::filesystem::path>{config.input.graph};
-  std::vector<std::filesystem::path> files;
-  for (const std::string& input : config.input.graphs) {
-    const bool folder = std::filesystem::is_directory(input);
-    const std::string pattern = folder ? input + "/*" : input;
-    glob_t found{};
-    const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
-    for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
-    ::globfree(&found);
-    if (failure != 0)
-      return invalid("input.graphs: " + printable(input), "holds no graph",
-                     "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
-  }
-  return files;
-}
-
 /// True if the run has learned anything. Errors: it cannot be read.
 Result<bool> has_learned(const std::filesystem::path& directory) {
   const auto db = record::RunDb::open(directory, false);
@@ -135,11 +117,6 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
   return (*db)->commit();
 }
 
-/// The placement that a start from the best baseline repeats.
-std::filesystem::path baseline_path(const std::filesystem::path& directory) {
-  return directory / "baseline.placement.json";
-}
-
 /// Keeps best.placement.json as good as the database.
 actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start,
                                  const Clock& clock) {
@@ -161,6 +138,27 @@ actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, c
 }
 
 }  // namespace
+
+Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
+  if (config.input.graphs.empty()) return std::vector<std::filesystem::path>{config.input.graph};
+  std::vector<std::filesystem::path> files;
+  for (const std::string& input : config.input.graphs) {
+    const bool folder = std::filesystem::is_directory(input);
+    const std::string pattern = folder ? input + "/*" : input;
+    glob_t found{};
+    const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
+    for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+    ::globfree(&found);
+    if (failure != 0)
+      return invalid("input.graphs: " + printable(input), "holds no graph",
+                     "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
+  }
+  return files;
+}
+
+std::filesystem::path baseline_path(const std::filesystem::path& directory) {
+  return directory / "baseline.placement.json";
+}
 
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
                                           const actors::TaskGraph& one) {
@@ -271,14 +269,14 @@ class Wiring {
   Result<Unit> spawn(runtime::Node& node, const std::string& actor) {
     const std::size_t slash = actor.find('/');
     const std::string role = actor.substr(0, slash);
-    const auto number = static_cast<std::uint32_t>(std::stoul(actor.substr(slash + 1)));
+    const auto number = static_cast<std::uint32_t>(std::stoull(actor.substr(slash + 1)));
     if (role == "dispatcher") return spawn_dispatcher(node);
     if (role == "tracker")
       return node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop,
                                                  tracker_options(config_, task_->graphs.front().devices));
     if (role == "recorder") return spawn_recorder(node);
     if (role == "learner") return spawn_learner(node);
-    if (role == "executor") return spawn_executor(node, number);
+    if (role == "executor") return spawn_executor(node, actor);
     return spawn_sampler(node, number);
   }
 
@@ -391,15 +389,14 @@ class Wiring {
     return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
   }
 
-  Result<Unit> spawn_executor(runtime::Node& node, std::uint32_t number) const {
+  Result<Unit> spawn_executor(runtime::Node& node, const std::string& name) const {
     actors::ExecutorOptions options;
     options.kind = config_.executor.kind;
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
     if (config_.executor.kind == "fake") options.delay = nanos(config_.executor.delay.seconds);
     options.delay_spread = config_.executor.delay_spread;
-    return node.spawn<actors::ExecutorActor>(actors::executor_name(number), Home::kOwnLoop, task_, options,
-                                             simulators());
+    return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options, simulators());
   }
 
   Result<Unit> spawn_sampler(runtime::Node& node, std::uint32_t controller) const {

@@ -16,6 +16,10 @@
 
 namespace emplace::launcher {
 
+/// The graph files of a config: its patterns stand for the files that match, its folders for what is in them,
+/// by name. Errors: kInvalid if there are none.
+Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config);
+
 /// Loads the graphs and their devices. Errors: as their readers; kInvalid for a graph given twice.
 Result<actors::TaskPtr> load_task(const RunConfig& config);
 
@@ -36,6 +40,9 @@ struct Start {
   double budget_s = 0;              ///< 0: no limit.
   bool resume = false;
 };
+
+/// The placement that a start from the best baseline repeats.
+std::filesystem::path baseline_path(const std::filesystem::path& directory);
 
 /// Where a start keeps the best placement of one of its graphs.
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,

@@ -18,6 +18,7 @@ struct ActorHost::Resident {
   ActorId id;
   ActorFactory factory;
   RestartLimiter limiter;
+  std::shared_ptr<ActorTelemetry> telemetry;
   std::unique_ptr<HostContext> context;
   std::unique_ptr<Actor> actor;
   std::uint64_t epoch = 0;
@@ -67,13 +68,13 @@ ActorHost::ActorHost(const NodeOptions& options, const Clock& clock, LiveCounter
     : options_{options}, clock_{clock}, counters_{counters}, uplink_{std::move(uplink)} {}
 ActorHost::~ActorHost() = default;
 
-void ActorHost::add(std::string name, ActorFactory factory) {
+void ActorHost::add(std::string name, ActorFactory factory, std::shared_ptr<ActorTelemetry> telemetry) {
   const ActorId id = actor_id(name);
-  auto resident =
-      std::make_unique<Resident>(Resident{.name = std::move(name),
-                                          .id = id,
-                                          .factory = std::move(factory),
-                                          .limiter = RestartLimiter{options_.restarts_per_minute}});
+  auto resident = std::make_unique<Resident>(Resident{.name = std::move(name),
+                                                      .id = id,
+                                                      .factory = std::move(factory),
+                                                      .limiter = RestartLimiter{options_.restarts_per_minute},
+                                                      .telemetry = std::move(telemetry)});
   resident->context = std::make_unique<HostContext>(*this, *resident);
   residents_.emplace(id, std::move(resident));
   order_.push_back(id);
@@ -131,6 +132,7 @@ void ActorHost::fail(Resident& resident, const char* what) {
   std::erase_if(callbacks_, [&](const auto& entry) { return entry.second.owner == resident.id; });
   const bool again = resident.limiter.allow(clock_.now());
   log(LogLevel::kError, resident.name, what);
+  resident.telemetry->failed(what);
   if (options_.on_actor_failed) options_.on_actor_failed(resident.name, what, resident.limiter.recent());
   if (!again) {
     failure_ = Error{Errc::kRunFailed, resident.name + ": " + what};
@@ -148,8 +150,10 @@ void ActorHost::retire(Resident& resident) {
   residents_.erase(id);
 }
 
-void ActorHost::deliver(const Incoming& incoming) {
+void ActorHost::deliver(const Incoming& incoming, bool queued) {
   Resident& resident = *residents_.at(incoming.envelope.to);
+  if (queued && !messages::keeps_latest_only(incoming.envelope.type)) resident.telemetry->taken();
+  resident.telemetry->handled();
   guarded(resident, [&] { resident.actor->on_message(*resident.context, incoming); });
 }
 
@@ -180,6 +184,7 @@ bool ActorHost::enqueue(const messages::Envelope& envelope, std::span<const std:
     return false;
   }
   local_bytes_ += size;
+  if (!messages::keeps_latest_only(envelope.type)) residents_.at(envelope.to)->telemetry->queued();
   local_.push_back(std::move(next));
   return true;
 }
@@ -193,7 +198,7 @@ void ActorHost::turn() {
       count(counters_.unroutable);
       continue;
     }
-    deliver({.envelope = next.envelope, .body = next.body, .bulk = next.bulk});
+    deliver({.envelope = next.envelope, .body = next.body, .bulk = next.bulk}, true);
   }
   for (const std::uint64_t timer : std::exchange(next_turn_, {})) fire(timer);
   if (timers_.empty()) return;

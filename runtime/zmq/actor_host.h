@@ -18,6 +18,7 @@
 #include "runtime/context.h"
 #include "runtime/core/restart.h"
 #include "runtime/node.h"
+#include "runtime/telemetry.h"
 #include "runtime/zmq/counters.h"
 
 namespace emplace::runtime {
@@ -32,15 +33,15 @@ class ActorHost {
   ActorHost(const NodeOptions& options, const Clock& clock, LiveCounters& counters, Uplink uplink);
   ~ActorHost();
 
-  void add(std::string name, ActorFactory factory);
+  void add(std::string name, ActorFactory factory, std::shared_ptr<ActorTelemetry> telemetry);
   void start_all();
   void stop_all();  ///< on_stop of every actor.
   void directory(std::string_view actor, bool reachable);
 
   bool has(ActorId actor) const { return residents_.contains(actor); }
   bool empty() const { return residents_.empty(); }
-  /// @pre has(incoming.envelope.to).
-  void deliver(const Incoming& incoming);
+  /// `queued`: it waited in the actor's queue.   @pre has(incoming.envelope.to).
+  void deliver(const Incoming& incoming, bool queued);
   /// Delivers local messages and fires due timers, a bounded number of each.
   void turn();
   /// True if turn() has more to do at once.

@@ -86,6 +86,11 @@ bool Switch::may_live_at(const Peer* peer, const std::string& key, Roles roles, 
 
 /// Why this node may not come; empty if it may.
 std::optional<std::string> Switch::refuse_hello(const Hello& hello, const std::string& key) {
+  if (!speaks_with_us(hello))
+    return "it speaks wire version " + std::to_string(hello.wire) + " and understands " +
+           std::to_string(hello.oldest_wire) + " and later, the head speaks " +
+           std::to_string(messages::kWireVersion) + " and understands " +
+           std::to_string(messages::kOldestWireVersion) + " and later; use the same release on both";
   if (hello.node.empty() || hello.node.size() > kMaxNameBytes || hello.actors.size() > kMaxActors)
     return "a name too long, or too many actors";
   const auto slot = peers_.find(hello.node);

@@ -22,9 +22,11 @@ std::chrono::milliseconds poll_timeout(Nanos now, bool busy, std::optional<Nanos
   return std::clamp(wait, std::chrono::milliseconds{0}, longest);
 }
 
-OwnLoop::OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string name, ActorFactory factory)
+OwnLoop::OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string name, ActorFactory factory,
+                 std::shared_ptr<ActorTelemetry> telemetry)
     : shared_{std::move(shared)},
       name_{std::move(name)},
+      telemetry_{std::move(telemetry)},
       endpoint_{"inproc://loop-" + std::to_string(index)},
       io_side_{make_pair(shared_->context)},
       link_{shared_->limits(), /*numbered=*/false, shared_->counters},
@@ -32,7 +34,7 @@ OwnLoop::OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string 
       host_{shared_->options, shared_->clock, shared_->counters,
             [this](const messages::Envelope& envelope, std::span<const std::byte> body,
                    const messages::SharedBytes& bulk) { return up_.push(envelope, body, bulk); }} {
-  host_.add(name_, std::move(factory));
+  host_.add(name_, std::move(factory), telemetry_);
   io_side_.bind(endpoint_);
 }
 
@@ -48,7 +50,7 @@ void OwnLoop::tell(const M& message) {
 void OwnLoop::on_message(const Incoming& incoming) {
   if (incoming.envelope.type < kFirstLoopType) {
     if (host_.has(incoming.envelope.to)) {
-      host_.deliver(incoming);
+      host_.deliver(incoming, true);
     } else {
       count(shared_->counters.unroutable);
     }

@@ -35,7 +35,8 @@ struct Shared {
 /// Thread: the I/O loop, but for run(), which is the thread's own.
 class OwnLoop {
  public:
-  OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string name, ActorFactory factory);
+  OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string name, ActorFactory factory,
+          std::shared_ptr<ActorTelemetry> telemetry);
 
   /// Starts the thread. It keeps `self` alive.
   static void start(const std::shared_ptr<OwnLoop>& self);
@@ -46,6 +47,7 @@ class OwnLoop {
   zmq::socket_t& socket() { return io_side_; }
   Link& link() { return link_; }
   const std::string& name() const { return name_; }
+  ActorTelemetry& telemetry() { return *telemetry_; }
   Nanos handler_began() const { return host_.handler_began(); }
 
   bool stopped = false;   ///< Its actors have been told to stop, and all they said then is here.
@@ -62,6 +64,7 @@ class OwnLoop {
 
   std::shared_ptr<Shared> shared_;
   std::string name_;
+  std::shared_ptr<ActorTelemetry> telemetry_;
   std::string endpoint_;
   zmq::socket_t io_side_;
   Link link_;  // Towards the loop.

@@ -27,8 +27,15 @@ struct Hello {
   Plane plane = Plane::kControl;
   std::uint64_t first_seq = 1;  ///< Of the next message on this connection.
   std::vector<std::string> actors;
-  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors)
+  std::uint8_t wire = 1;         ///< Version of the wire format that it speaks,
+  std::uint8_t oldest_wire = 1;  ///< and the oldest that it understands.
+  EMPLACE_FIELDS(node, epoch, plane, first_seq, actors, wire, oldest_wire)
 };
+
+/// True if each of the two understands what the other speaks.
+inline bool speaks_with_us(const Hello& hello) {
+  return hello.wire >= messages::kOldestWireVersion && hello.oldest_wire <= messages::kWireVersion;
+}
 
 /// Head -> dialling node, on the same connection.
 struct Welcome {
@@ -49,12 +56,14 @@ struct Beat {
   EMPLACE_FIELDS(joined, left)
 };
 
-/// The last word on a connection. `fenced`: this life was replaced or given up; dial again as a new one.
+/// The last word on a connection. `fenced`: this life was replaced or given up; dial again as a new one,
+/// unless `final`: it would be said again.
 struct Bye {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 3;
   std::string reason;
   bool fenced = false;
-  EMPLACE_FIELDS(reason, fenced)
+  bool final = false;
+  EMPLACE_FIELDS(reason, fenced, final)
 };
 
 /// Everything before the Bye has arrived.

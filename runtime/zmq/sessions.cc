@@ -60,7 +60,7 @@ void Switch::on_hello(const std::string& id, const std::string& key, const Incom
   if (const auto refusal = refuse_hello(*hello, key)) {
     count(counters_.refused_role);
     log_once("node " + printable(hello->node, 80) + " refused: " + *refusal);
-    say(router_, id, Bye{.reason = *refusal, .fenced = true});
+    say(router_, id, Bye{.reason = *refusal, .fenced = true, .final = !speaks_with_us(*hello)});
     return;
   }
   auto& slot = peers_[hello->node];
@@ -68,6 +68,7 @@ void Switch::on_hello(const std::string& id, const std::string& key, const Incom
     slot =
         std::make_unique<Peer>(hello->node, shared_->limits(), options_.heartbeat * kMissedBeats, counters_);
   Peer& peer = *slot;
+  const bool was_open = peer.session.open();
   const auto outcome = peer.session.on_hello(hello->epoch, now_);
   if (outcome == Session::Hello::kFenced) {
     count(counters_.malformed);
@@ -75,7 +76,13 @@ void Switch::on_hello(const std::string& id, const std::string& key, const Incom
     return;
   }
   if (outcome == Session::Hello::kNew) {
-    for (const std::string& old : peer.routing_id) connections_.erase(old);
+    for (const std::string& old : peer.routing_id) {
+      // Who dialled anew has closed these; who hears it is another process of the same name.
+      if (was_open && !old.empty())
+        say(router_, old,
+            Bye{.reason = "another process came as " + peer.node, .fenced = true, .final = true});
+      connections_.erase(old);
+    }
     peer.begin_life();
     peer.key = key;
     if (guard_) peer.roles = guard_->roles(key).value_or(Roles{});
@@ -114,6 +121,7 @@ void Switch::on_welcome(std::size_t plane, const Incoming& incoming) {
   head_->session.expect(plane, welcome->first_seq);
   if (!head_->connected()) return;
   dials_ = 0;
+  ever_joined_ = true;
   why_unheard_.clear();
   head_->node = welcome->node;
   head_->away_since.reset();
@@ -175,6 +183,8 @@ void Switch::on_bye(Peer& peer, std::size_t plane, const Bye& bye) {
   if (bye.fenced) {
     if (&peer != head_.get()) return;
     why_unheard_ = "it says: " + printable(bye.reason);
+    if (bye.final)
+      return begin_stop("refused", Error{Errc::kInvalid, options_.upstream + ": " + why_unheard_});
     return redial_later(bye.reason);
   }
   push_message(peer.links[plane], ByeAck{static_cast<Plane>(plane)});
@@ -273,7 +283,9 @@ bool Switch::say_hello(std::size_t plane) {
                                  .epoch = head_->session.epoch(),
                                  .plane = static_cast<Plane>(plane),
                                  .first_seq = head_->links[plane].first_waiting_seq(),
-                                 .actors = local_actors_});
+                                 .actors = local_actors_,
+                                 .wire = messages::kWireVersion,
+                                 .oldest_wire = messages::kOldestWireVersion});
   return hello_said_[plane];
 }
 

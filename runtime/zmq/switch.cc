@@ -62,14 +62,22 @@ Result<Unit> Switch::spawn(std::string name, Home home, ActorFactory factory) {
   const ActorId id = actor_id(name);
   if (routes_.contains(id)) return invalid("actor " + name, "the name is taken", "names are unique in a run");
   local_actors_.push_back(name);
+  const auto telemetry = telemetry_.emplace_back(std::make_shared<ActorTelemetry>(name));
   if (home == Home::kIoLoop) {
-    host_.add(std::move(name), std::move(factory));
+    host_.add(std::move(name), std::move(factory), telemetry);
     routes_.emplace(id, Route{.name = local_actors_.back()});
   } else {
-    loops_.push_back(std::make_shared<OwnLoop>(shared_, loops_.size(), std::move(name), std::move(factory)));
+    loops_.push_back(
+        std::make_shared<OwnLoop>(shared_, loops_.size(), std::move(name), std::move(factory), telemetry));
     routes_.emplace(id, Route{.loop = loops_.back().get(), .name = local_actors_.back()});
   }
   return Unit{};
+}
+
+std::vector<ActorFacts> Switch::actors() const {
+  std::vector<ActorFacts> facts;
+  for (const auto& actor : telemetry_) facts.push_back(actor->facts());
+  return facts;
 }
 
 Result<std::string> Switch::run() {
@@ -228,9 +236,13 @@ bool Switch::route(const messages::Envelope& envelope, std::span<const std::byte
     return true;
   }
   const Route& to = found->second;
-  if (to.loop != nullptr) return to.loop->link().push(envelope, body, bulk);
+  if (to.loop != nullptr) {
+    const bool taken = to.loop->link().push(envelope, body, bulk);
+    if (taken && !messages::keeps_latest_only(envelope.type)) to.loop->telemetry().queued();
+    return taken;
+  }
   if (to.peer != nullptr) return to.peer->links[plane].push(envelope, body, bulk);
-  host_.deliver({.envelope = envelope, .body = body, .bulk = bulk});
+  host_.deliver({.envelope = envelope, .body = body, .bulk = bulk}, false);
   return true;
 }
 
@@ -344,12 +356,13 @@ void Switch::tick() {
       beat(*head_);
       if (head_->session.lost(now_)) redial_later("silent for three heartbeats");
     }
-    if (phase_ == Phase::kRunning && now_ - head_heard_ > options_.upstream_patience)
-      begin_stop(
-          "the head is gone",
-          Error{Errc::kPeerLost, options_.upstream + ": no word from the head for " +
-                                     std::to_string(options_.upstream_patience / std::chrono::seconds{1}) +
-                                     " s; " + (why_unheard_.empty() ? "start it again" : why_unheard_)});
+    const bool met = ever_joined_ || options_.first_patience == Nanos{0};
+    const Nanos patience = met ? options_.upstream_patience : options_.first_patience;
+    if (phase_ == Phase::kRunning && now_ - head_heard_ > patience)
+      begin_stop("the head is gone",
+                 Error{Errc::kPeerLost, options_.upstream + ": no word from the head for " +
+                                            std::to_string(patience / std::chrono::seconds{1}) + " s; " +
+                                            (why_unheard_.empty() ? "start it again" : why_unheard_)});
   }
   unpark();
   if (options_.handler_limit > Nanos{0}) check_hung_handlers(now_);

@@ -36,6 +36,7 @@ class Switch {
   Result<std::string> run();
   void stop(std::string reason);  ///< Any thread.
   const std::vector<std::string>& endpoints() const { return endpoints_; }
+  std::vector<ActorFacts> actors() const;  ///< Any thread, after the last spawn().
 
  private:
   /// Where an actor lives: in this loop (both empty), a loop of this node, or another node.
@@ -117,6 +118,7 @@ class Switch {
   LiveCounters& counters_;
   ActorHost host_;
   std::vector<std::shared_ptr<OwnLoop>> loops_;
+  std::vector<std::shared_ptr<ActorTelemetry>> telemetry_;  // Constant once it runs.
   std::unordered_map<ActorId, Route> routes_;
   std::vector<std::string> local_actors_;
   std::vector<Parked> parked_;
@@ -154,6 +156,7 @@ class Switch {
   std::optional<Nanos> redial_at_;
   Nanos head_heard_{0};
   std::uint32_t dials_ = 0;
+  bool ever_joined_ = false;
   Rng jitter_;
 
   // Stopping.

@@ -95,6 +95,55 @@ TEST(Cluster, EveryShippedOneFitsTheQuickstart) {
   EXPECT_GE(files, 2);
 }
 
+TEST(Cluster, IsChangedBySettingsAndWrittenBack) {
+  const std::string toml =
+      "[run]\nconfig = 'a b.toml'\n[head]\nendpoint = 'tcp://10.0.0.1:5555'\nmemory = '1GiB'\n"
+      "[supervision]\npatience = '3s'\nrestarts_per_minute = 7\n"
+      "[[node]]\nname = 'far'\nstart = 'ssh'\nhost = 'ada@rack7'\nroles = ['executor']\nprocesses = 2\n"
+      "options = ['-p', '2222']\nenvironment = ['A=\"b c\"']\nprogram = '/opt/emplace'\ncpus = 1.5\n"
+      "[[node]]\nname = 'batch'\nstart = 'slurm'\nroles = ['sampler']\noptions = ['--partition=gpu']\n";
+  const std::vector<std::string> settings{"head.endpoint=tcp://10.0.0.2:7",
+                                          "run.dir=runs/x",
+                                          "head.insecure=true",
+                                          "node.far.count=4",
+                                          "node.far.memory=512MiB",
+                                          "supervision.first_delay=1ms"};
+  const auto cluster = parse_cluster(toml, "c.toml", settings);
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  EXPECT_EQ(cluster->endpoint, "tcp://10.0.0.2:7");
+  EXPECT_EQ(cluster->run.dir, "runs/x");
+  EXPECT_TRUE(cluster->insecure);
+  EXPECT_EQ(cluster->nodes[0].count, 4u);
+  EXPECT_EQ(cluster->nodes[0].memory, std::int64_t{512} << 20);
+  EXPECT_EQ(cluster->nodes[0].environment, Lines{"A=\"b c\""});
+  EXPECT_EQ(cluster->supervision.first_delay, std::chrono::milliseconds{1});
+
+  const std::string written = to_toml(*cluster);
+  const auto again = parse_cluster(written, "written.toml");
+  ASSERT_TRUE(again.ok()) << again.error().context << "\n" << written;
+  EXPECT_EQ(to_toml(*again), written);
+  EXPECT_EQ(again->nodes[0].options, cluster->nodes[0].options);
+  EXPECT_EQ(again->nodes[1].start, "slurm");
+  EXPECT_EQ(again->nodes[0].cpus, 1.5);
+  EXPECT_EQ(again->supervision.patience, std::chrono::seconds{3});
+  EXPECT_EQ(again->head.memory, std::int64_t{1} << 30);
+}
+
+TEST(Cluster, RefusesSettingsThatItDoesNotHave) {
+  const std::string toml = "[[node]]\nname = 'a'\nroles = ['executor']\n";
+  const auto refused = [&](const std::string& setting, std::string_view with) {
+    const auto cluster = parse_cluster(toml, "c.toml", std::vector{setting});
+    ASSERT_FALSE(cluster.ok()) << setting;
+    EXPECT_NE(cluster.error().context.find(with), std::string::npos) << cluster.error().context;
+  };
+  refused("node.b.count=1", "no node 'b'");
+  refused("head.endpont=ipc", "endpoint");
+  refused("node.a.count=many", "count");
+  EXPECT_TRUE(is_cluster_setting("run.dir=x"));
+  EXPECT_FALSE(is_cluster_setting("run.seed=3"));
+  EXPECT_FALSE(is_cluster_setting("policy.groups=3"));
+}
+
 TEST(Cluster, RefusesInOneLine) {
   const auto refused = [](std::string_view toml, std::string_view with) {
     const Lines lines = planned(toml, config_of(2, 2));
@@ -109,7 +158,18 @@ TEST(Cluster, RefusesInOneLine) {
   refused("[[node]]\nname = 'a'\n", "needs a role");
   refused("[[node]]\nname = 'a'\nroles = ['lerner']\n", "did you mean 'learner'");
   refused("[[node]]\nname = 'a'\nroles = ['dispatcher']\n", "lives in the head");
-  refused("[[node]]\nname = 'a'\nroles = ['learner']\nstart = 'ssh'\n", "use \"local\"");
+  const std::string away =
+      "[head]\nendpoint = 'tcp://10.0.0.1:5555'\ninsecure = true\n[[node]]\nname = 'a'\n";
+  refused(away + "roles = ['learner']\nstart = 'ssh'\n", "'host' is missing");
+  refused(away + "roles = ['learner']\nstart = 'ssh'\nhost = '-oProxyCommand=x'\n", "is no host");
+  refused(away + "roles = ['learner']\nhost = 'b'\n", "only for start");
+  refused(away + "roles = ['learner']\nstart = 'shs'\n", "did you mean 'ssh'");
+  refused(away + "roles = ['recorder']\nstart = 'ssh'\nhost = 'b'\n", "leave it in the head");
+  refused(away + "roles = ['learner']\noptions = ['-v']\n", "only for ssh and slurm");
+  refused(away + "roles = ['learner']\nstart = 'kubernetes'\n", "kubernetes.image");
+  refused("[[node]]\nname = 'a'\nroles = ['learner']\nstart = 'slurm'\n", "give head.endpoint a tcp://");
+  refused("[head]\nendpoint = 'tcp://*:5555'\n[[node]]\nname = 'a'\nroles = ['learner']\nstart = 'slurm'\n",
+          "dial =");
   refused("[[node]]\nname = 'a'\nroles = ['executor']\ncount = 3\n", "executor.count = 2");
   refused("[[node]]\nname = 'a'\nroles = ['sampler']\ncount = 1\n", "pipeline.controllers = 2");
   refused("[[node]]\nname = 'a'\nroles = ['sampler', 'executor']\nprocesses = 2\n", "processes");

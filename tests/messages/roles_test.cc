@@ -26,6 +26,10 @@ TEST(RoleTable, NamesThatMayComeFromAPeer) {
   for (const char* name : {"executor", "executor/", "executor/x", "executor/1/learner", "learner/0",
                            "dispatcher/0", "executor/123456789012345678901"})
     EXPECT_FALSE(may_announce(kExecutor, name)) << name;
+  EXPECT_TRUE(may_announce(kExecutor, "node/4711"));
+  EXPECT_FALSE(may_announce(kExecutor, "node/x"));
+  EXPECT_FALSE(may_announce(kOperator, "node/4711"));
+  EXPECT_TRUE(may_announce(kActor, "node/4711"));
   EXPECT_TRUE(may_announce(kActor, "learner/0"));
   EXPECT_FALSE(may_announce(kActor, "operator/0"));
   EXPECT_TRUE(may_announce(kOperator, "operator/0"));
@@ -46,6 +50,13 @@ TEST(RoleTable, WhatMayBeSentToWhom) {
                                     Type::kHeartbeat, Type::kCreditGranted}));
   EXPECT_EQ(operators, std::vector{Type::kStopRun});
   EXPECT_TRUE(may_send(kExecutor, number(Type::kActorFailed), "view/0"));
+  EXPECT_TRUE(may_send(kExecutor, number(Type::kNodeReported), "view/0"));
+  EXPECT_FALSE(may_send(kExecutor, number(Type::kStatusRequested), "view/0"));
+  EXPECT_TRUE(may_send(kExecutor, number(Type::kManifestRequested), "library/0"));
+  EXPECT_TRUE(may_send(kExecutor, number(Type::kFileRequested), "library/0"));
+  EXPECT_FALSE(may_send(kExecutor, number(Type::kStopRun), "library/0"));
+  EXPECT_TRUE(may_send(kOperator, number(Type::kStatusRequested), "view/0"));
+  EXPECT_FALSE(may_send(kOperator, number(Type::kFileRequested), "library/0"));
 }
 
 }  // namespace

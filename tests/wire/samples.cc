@@ -70,6 +70,19 @@ EpisodeMeasured episode() {
 }  // namespace
 
 std::vector<Sample> all_samples() {
+  const NodeReported node{
+      .node = "rack7-4711",
+      .host = "rack7",
+      .version = "0.2.0",
+      .pid = 4711,
+      .uptime_s = 12.5,
+      .actors =
+          {{.name = "executor/0", .handled = 18, .waiting = 2, .restarts = 1, .last_error = "out of memory"}},
+      .sent = 40,
+      .received = 30,
+      .refused = 1,
+      .dropped = 2,
+      .peers_lost = 1};
   return {
       sample(PlacementProposed{.graph_sha256 = kGraph,
                                .controller = 1,
@@ -222,6 +235,35 @@ std::vector<Sample> all_samples() {
                            .unlearned = 2}),
       sample(EpisodesWanted{.episodes = {11}}),
       sample(ExecutorUnknown{.epoch = 11}),
+      sample(ManifestRequested{.node = "rack7-4711", .version = "0.2.0"}),
+      sample(
+          ManifestDelivered{.version = "0.2.0",
+                            .start = "scratch",
+                            .config = "[input]\ngraph = \"files/0/graph.json\"\n",
+                            .cluster = "[[node]]\nname = \"executors\"\n",
+                            .files = {{.path = "files/0/graph.json", .sha256 = kGraph, .bytes = 3'000'000}},
+                            .more_starts = true}),
+      sample(FileRequested{.sha256 = kGraph, .offset = 1'048'576}),
+      sample(FileDelivered{.sha256 = kGraph, .offset = 1'048'576, .piece = {0, 12}, .error = "changed"}, 12),
+      sample(node),
+      sample(StatusRequested{.request = 5}),
+      sample(StatusDelivered{.request = 5,
+                             .run = "runs/quickstart",
+                             .start = "scratch",
+                             .graph = "nmt",
+                             .method = "hierarchical",
+                             .progress = {.from = "dispatcher/0", .episodes = 9},
+                             .updates = 3,
+                             .evaluations_per_s = 120.5,
+                             .staleness = 1.5,
+                             .nodes = {{.report = node,
+                                        .age_s = 0.25,
+                                        .restarts = 1,
+                                        .executors = 1,
+                                        .placements = 18,
+                                        .in_flight = 2,
+                                        .utilisation = 0.95,
+                                        .evaluations_per_s = 120.5}}}),
   };
 }
 

@@ -1,0 +1,169 @@
+#include "actors/library.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/text/words.h"
+#include "runtime/log.h"
+
+namespace emplace::actors {
+
+using messages::FileDelivered;
+using messages::FileFacts;
+using messages::FileRequested;
+using messages::kFilePieceBytes;
+using messages::ManifestDelivered;
+using messages::ManifestRequested;
+using runtime::LogLevel;
+
+namespace {
+
+/// It becomes the name of a file.
+bool is_hash(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
+Library::Library(ManifestDelivered manifest, FileReader read)
+    : manifest_{std::move(manifest)}, read_{std::move(read)} {}
+
+void Library::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
+  const auto handled = incoming.match(
+      [&](const ManifestRequested& asked) {
+        runtime::log(
+            LogLevel::kInfo, context.name(),
+            printable(asked.node, 80) + " (emplace " + printable(asked.version, 40) + ") asks for the run");
+        context.send(incoming.from(), manifest_);
+      },
+      [&](const FileRequested& asked) {
+        messages::SharedBytes bulk;
+        const FileDelivered delivered = piece(asked, bulk);
+        if (!delivered.error.empty()) runtime::log(LogLevel::kWarning, context.name(), delivered.error);
+        context.send(incoming.from(), delivered, bulk);
+      });
+  if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+FileDelivered Library::piece(const FileRequested& asked, messages::SharedBytes& bulk) {
+  FileDelivered answer{asked.sha256, asked.offset, {}, {}};
+  const auto file = std::find_if(manifest_.files.begin(), manifest_.files.end(),
+                                 [&](const FileFacts& one) { return one.sha256 == asked.sha256; });
+  if (file == manifest_.files.end()) {
+    answer.error = "no file of this run has the hash " + printable(asked.sha256, 64);
+    return answer;
+  }
+  if (held_ != asked.sha256) {
+    held_.clear();
+    auto bytes = read_(*file);
+    if (!bytes) {
+      answer.error = bytes.error().context;
+      return answer;
+    }
+    bytes_ = messages::SharedBytes::adopt(*std::move(bytes));
+    held_ = asked.sha256;
+  }
+  const std::uint64_t from = std::min<std::uint64_t>(asked.offset, bytes_.size());
+  answer.offset = from;
+  answer.piece = {0, std::min<std::uint64_t>(kFilePieceBytes, bytes_.size() - from)};
+  bulk = bytes_.slice(from, answer.piece.size);
+  return answer;
+}
+
+Borrower::Borrower(BorrowerOptions options, FileStore* store, Done done)
+    : options_{std::move(options)}, store_{store}, done_{std::move(done)} {}
+
+void Borrower::on_start(runtime::Context& context) {
+  heard_ = context.now();
+  ask(context);
+  context.after(options_.again / 4, [this, &context] { look(context); });
+}
+
+/// Asks for what comes next: the settings, or pieces up to the end of the window.
+void Borrower::ask(runtime::Context& context) {
+  asked_ = context.now();
+  if (!manifest_) {
+    context.send(kLibrary, ManifestRequested{options_.node, options_.version});
+    return;
+  }
+  const FileFacts& file = manifest_->files[file_];
+  const std::uint64_t until = std::min(file.bytes, have_ + options_.ahead * kFilePieceBytes);
+  for (; asked_to_ < until; asked_to_ = std::min(file.bytes, asked_to_ + kFilePieceBytes))
+    context.send(kLibrary, FileRequested{file.sha256, asked_to_});
+}
+
+void Borrower::look(runtime::Context& context) {
+  if (ended_) return;
+  const Nanos silent = context.now() - heard_;
+  if (silent > options_.patience)
+    return end(context, Error{Errc::kPeerLost, "the head does not give out its run: no answer for " +
+                                                   std::to_string(silent / std::chrono::seconds{1}) + " s"});
+  if (context.now() - std::max(asked_, heard_) > options_.again) {
+    asked_to_ = have_;
+    ask(context);
+  }
+  context.after(options_.again / 4, [this, &context] { look(context); });
+}
+
+void Borrower::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
+  if (ended_) return;
+  const auto handled = incoming.match(
+      [&](const ManifestDelivered& manifest) {
+        heard_ = context.now();
+        if (manifest_) return;  // Asked twice.
+        for (const FileFacts& file : manifest.files)
+          if (!is_hash(file.sha256))
+            return end(context,
+                       invalid("the head's manifest", "'" + printable(file.sha256, 80) + "' is no hash"));
+        manifest_ = manifest;
+        next_file(context);
+      },
+      [&](const FileDelivered& delivered) { take(context, delivered, incoming); });
+  if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
+}
+
+/// Goes on to the next file that is not in the store.
+void Borrower::next_file(runtime::Context& context) {
+  while (file_ < manifest_->files.size() && store_->has(manifest_->files[file_])) ++file_;
+  if (file_ == manifest_->files.size()) return end(context, *std::move(manifest_));
+  have_ = asked_to_ = std::min(store_->begun(manifest_->files[file_]), manifest_->files[file_].bytes);
+  if (have_ < manifest_->files[file_].bytes) return ask(context);
+  take(context, {manifest_->files[file_].sha256, have_, {}, {}}, {});  // Only the last step was missing.
+}
+
+void Borrower::take(runtime::Context& context, const FileDelivered& delivered,
+                    const runtime::Incoming& incoming) {
+  if (!manifest_ || delivered.sha256 != manifest_->files[file_].sha256) return;  // Of a file before this.
+  heard_ = context.now();
+  const FileFacts& file = manifest_->files[file_];
+  if (!delivered.error.empty()) return end(context, Error{Errc::kRunFailed, delivered.error});
+  if (delivered.offset != have_)
+    return;  // Asked twice, or one before it was lost: then it is asked for again.
+  if (delivered.piece.size > 0) {
+    const auto bytes = incoming.section(delivered.piece);
+    if (!bytes) return runtime::log(LogLevel::kWarning, context.name(), bytes.error().context);
+    if (bytes->size() > file.bytes - have_)
+      return end(context, invalid(printable(file.path), "is longer than the head said"));
+    if (auto kept = store_->append(file, *bytes); !kept) return end(context, kept.error());
+    have_ += bytes->size();
+  }
+  if (have_ < file.bytes) return ask(context);
+  if (auto finished = store_->finish(file); !finished) {
+    // Once more from its beginning: what an earlier try left may have been damaged since.
+    if (damaged_ || finished.error().code != Errc::kInvalid) return end(context, finished.error());
+    damaged_ = true;
+  } else {
+    damaged_ = false;
+    ++file_;
+  }
+  next_file(context);
+}
+
+void Borrower::end(runtime::Context& context, Result<ManifestDelivered> outcome) {
+  if (std::exchange(ended_, true)) return;
+  done_(std::move(outcome));
+  context.stop_node("");
+}
+
+}  // namespace emplace::actors

@@ -1,0 +1,40 @@
+#pragma once
+/// How `join`, `ps` and `down` name the head and prove who they are.
+
+#include <string>
+
+#include "launcher/command.h"
+#include "launcher/options.h"
+#include "launcher/run/operator.h"
+
+namespace emplace::launcher {
+
+/// The operand ADDRESS with --key and --insecure, as they were typed.
+struct AccessOptions {
+  std::string address, key;
+  bool insecure = false;
+
+  void declare(Options& options) {
+    options
+        .operand("ADDRESS", address, "The head's tcp://HOST:PORT, or the directory of a run on this machine")
+        .option("--key,-k", key, "Your key file (emplace keygen), for an encrypted head")
+        .flag("--insecure", insecure, "Talk in the open; the head must allow it too");
+  }
+  /// Errors (kInvalid): no address; tcp with neither of the two; both.
+  Result<HeadAccess> access() const {
+    auto endpoint = head_endpoint(address);
+    if (!endpoint) return endpoint.error();
+    if (!key.empty() && insecure) return invalid("--insecure", "and --key are both given", "leave one out");
+    if (endpoint->starts_with("tcp://") && key.empty() && !insecure)
+      return invalid(*endpoint, "neither --key nor --insecure is given",
+                     "name your key file (emplace keygen makes one), or allow the open");
+    return HeadAccess{*std::move(endpoint), key, insecure};
+  }
+};
+
+/// 0, or 130 / 143 after a clean end by a signal.
+inline ExitStatus after_signal(int signal) {
+  return signal == 0 ? ExitStatus::kDone : static_cast<ExitStatus>(128 + signal);
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,37 @@
+#include "launcher/commands/access.h"
+#include "launcher/commands/commands.h"
+#include "launcher/json_object.h"
+
+namespace emplace::launcher {
+namespace {
+
+class Down final : public Command {
+ public:
+  std::string_view name() const override { return "down"; }
+  std::string_view summary() const override { return "End a run that goes on, with its results kept"; }
+  void declare(Options& options) override { access_.declare(options); }
+  Result<ExitStatus> run(Console& console) override {
+    const auto access = access_.access();
+    if (!access) return access.error();
+    console.note("asking " + access->endpoint + " to end");
+    const auto signal = end_run(*access);
+    if (!signal) return signal.error();
+    if (*signal == 0 && console.json()) {
+      JsonObject json;
+      json.add("head", access->endpoint).add("ended", true);
+      console.print(json.text());
+    } else if (*signal == 0) {
+      console.print("ended\n");
+    }
+    return after_signal(*signal);
+  }
+
+ private:
+  AccessOptions access_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_down() { return std::make_unique<Down>(); }
+
+}  // namespace emplace::launcher

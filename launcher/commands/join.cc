@@ -1,0 +1,79 @@
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "launcher/commands/access.h"
+#include "launcher/commands/commands.h"
+#include "launcher/json_object.h"
+#include "launcher/run/file_store.h"
+#include "launcher/run/node_process.h"
+
+namespace emplace::launcher {
+namespace {
+
+class Join final : public Command {
+ public:
+  std::string_view name() const override { return "join"; }
+  std::string_view summary() const override { return "Add this machine's executors to a run that goes on"; }
+  void declare(Options& options) override {
+    access_.declare(options);
+    options.option("--executors,-n", executors_, "How many; 0: one for each CPU")
+        .option("--executor", executor_, "Their kind (sim, fake); without it as the run has it")
+        .option("--as", as_, "Take the roles that the run's cluster file has for the node of this name")
+        .option("--cache", cache_, "Where graphs of runs are kept; without it ~/.cache/emplace")
+        .option("--patience", patience_, "How long to try until the head answers")
+        .flag("--for-launcher", for_launcher_, "Started by `up`: speak in lines, end with standard input");
+  }
+  Result<ExitStatus> run(Console& console) override {
+    const auto access = access_.access();
+    if (!access) return access.error();
+    JoinRequest request{.head = access->endpoint, .key = access->key, .insecure = access->insecure};
+    request.name = as_;
+    if (!as_.empty() && executors_given())
+      return invalid("--as", "and --executors are both given", "the cluster file says how many live there");
+    if (executors_ > kMostExecutors)
+      return invalid("--executors", "is more than " + std::to_string(kMostExecutors),
+                     "join with several processes");
+    const auto cpus = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+    request.executors = static_cast<std::uint32_t>(executors_ == 0 ? cpus : executors_);
+    request.executor = executor_;
+    request.for_launcher = for_launcher_;
+    const auto patience = parse_seconds(patience_);
+    if (!patience) return invalid("--patience", patience.error().context);
+    request.patience = Nanos{static_cast<std::int64_t>(*patience * 1e9)};
+    if (cache_.empty()) {
+      auto cache = cache_folder();
+      if (!cache) return cache.error();
+      request.cache = *std::move(cache);
+    } else {
+      request.cache = cache_;
+    }
+    request.note = [&](const std::string& text) { console.note(text); };
+    const auto joined = join_run(request);
+    if (!joined) return joined.error();
+    if (console.json() && !for_launcher_) {
+      JsonObject json;
+      json.add("node", joined->node).add("head", request.head).add("reason", joined->reason);
+      json.add("fetched_bytes", joined->fetched);
+      console.print(json.text());
+    } else {
+      console.note("left: " + (joined->reason.empty() ? "the run is over" : joined->reason));
+    }
+    return for_launcher_ ? ExitStatus::kDone : after_signal(joined->received_signal);
+  }
+
+ private:
+  bool executors_given() const { return executors_ != 0; }
+
+  AccessOptions access_;
+  std::uint64_t executors_ = 0;
+  std::string executor_, as_, cache_, patience_ = "10s";
+  bool for_launcher_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_join() { return std::make_unique<Join>(); }
+
+}  // namespace emplace::launcher

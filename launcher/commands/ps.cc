@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/commands/access.h"
+#include "launcher/commands/commands.h"
+#include "launcher/json_object.h"
+
+namespace emplace::launcher {
+namespace {
+
+using messages::ActorStatus;
+using messages::NodeStatus;
+using messages::StatusDelivered;
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+/// "executor", "learner": those of its actors that do a run's work.
+std::vector<std::string> roles_of(const NodeStatus& node) {
+  std::set<std::string> roles;
+  for (const ActorStatus& actor : node.report.actors)
+    roles.insert(actor.name.substr(0, actor.name.find('/')));
+  for (const char* own : {"node", "view", "library"}) roles.erase(own);
+  return {roles.begin(), roles.end()};
+}
+
+std::uint64_t queue_of(const NodeStatus& node) {
+  std::uint64_t waiting = 0;
+  for (const ActorStatus& actor : node.report.actors) waiting += actor.waiting;
+  return waiting;
+}
+
+std::uint64_t restarts_of(const NodeStatus& node) {
+  std::uint64_t restarts = node.restarts;
+  for (const ActorStatus& actor : node.report.actors) restarts += actor.restarts;
+  return restarts;
+}
+
+std::string last_error_of(const NodeStatus& node) {
+  std::string last;
+  for (const ActorStatus& actor : node.report.actors)
+    if (!actor.last_error.empty()) last = actor.name + ": " + actor.last_error;
+  return last;
+}
+
+JsonObject to_json(const NodeStatus& node) {
+  JsonObject json;
+  json.add("node", node.report.node).add("host", node.report.host).add("version", node.report.version);
+  json.add("pid", node.report.pid).add("uptime_s", node.report.uptime_s);
+  json.add("heartbeat_age_s", node.age_s).add("roles", std::span<const std::string>{roles_of(node)});
+  json.add("queue", queue_of(node)).add("restarts", restarts_of(node)).add("last_error", last_error_of(node));
+  json.add("executors", std::uint64_t{node.executors}).add("in_flight", std::uint64_t{node.in_flight});
+  json.add("measurements", node.placements).add("evaluations_per_s", node.evaluations_per_s);
+  json.add("utilisation", node.utilisation);
+  json.add("sent", node.report.sent)
+      .add("received", node.report.received)
+      .add("refused", node.report.refused);
+  json.add("dropped", node.report.dropped).add("peers_lost", node.report.peers_lost);
+  std::vector<JsonObject> actors;
+  for (const ActorStatus& actor : node.report.actors) {
+    JsonObject& one = actors.emplace_back();
+    one.add("name", actor.name).add("handled", actor.handled).add("queue", actor.waiting);
+    one.add("restarts", std::uint64_t{actor.restarts}).add("last_error", actor.last_error);
+  }
+  json.add("actors", std::move(actors));
+  return json;
+}
+
+JsonObject to_json(const StatusDelivered& status) {
+  const messages::RunProgress& p = status.progress;
+  JsonObject json;
+  json.add("run_dir", status.run).add("start", status.start).add("graph", status.graph);
+  json.add("method", status.method).add("elapsed_s", p.elapsed_s);
+  json.add("episodes", p.episodes).add("measurements", p.measurements).add("updates", status.updates);
+  json.add("evaluations_per_s", status.evaluations_per_s).add("staleness", status.staleness);
+  json.add("in_flight", std::uint64_t{p.in_flight}).add("executors", std::uint64_t{p.executors.size()});
+  if (p.best_step_time_s > 0)
+    json.add("best_step_time_s", p.best_step_time_s);
+  else
+    json.add_null("best_step_time_s");
+  json.add("lost", p.lost).add("duplicated", p.duplicated).add("ending", p.ending);
+  JsonObject leases;
+  leases.add("issued", p.issued).add("counted", p.counted).add("open", p.open);
+  leases.add("expired", p.expired).add("refused", p.refused);
+  json.add("leases", std::move(leases));
+  std::vector<JsonObject> nodes;
+  for (const NodeStatus& node : status.nodes) nodes.push_back(to_json(node));
+  json.add("nodes", std::move(nodes));
+  return json;
+}
+
+std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal& terminal) {
+  const messages::RunProgress& p = status.progress;
+  std::vector<std::string> lines;
+  lines.push_back(printable(status.run) + "  " + printable(status.start) + "  " + printable(status.method) +
+                  " on " + printable(status.graph) + "  " + format("%.0f s", p.elapsed_s) +
+                  (p.ending.empty() ? "" : "  ending: " + printable(p.ending)));
+  lines.push_back("best " + (p.best_step_time_s > 0 ? format_seconds(p.best_step_time_s) : "none yet") +
+                  "  updates " + std::to_string(status.updates) + "  placements " +
+                  std::to_string(p.measurements) + " (" + format("%.0f", status.evaluations_per_s) +
+                  "/s)  in flight " + std::to_string(p.in_flight) + "  staleness " +
+                  format("%.1f", status.staleness));
+  std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "HEARD", "ROLES", "EXEC",
+                                              "BUSY", "EVALS/S", "IN FLIGHT", "QUEUE", "RESTARTS",
+                                              "LAST ERROR"}};
+  for (const NodeStatus& node : status.nodes) {
+    std::string roles;
+    for (const std::string& role : roles_of(node)) roles += (roles.empty() ? "" : ",") + role;
+    const bool executes = node.executors > 0;
+    rows.push_back({printable(node.report.node, 40), printable(node.report.host, 24),
+                    printable(node.report.version, 16), format("%.0f s", node.report.uptime_s),
+                    format("%.1f s", node.age_s), roles, executes ? std::to_string(node.executors) : "-",
+                    executes ? format("%.0f %%", 100 * node.utilisation) : "-",
+                    executes ? format("%.1f", node.evaluations_per_s) : "-",
+                    executes ? std::to_string(node.in_flight) : "-", std::to_string(queue_of(node)),
+                    std::to_string(restarts_of(node)), printable(last_error_of(node), 80)});
+  }
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line += row[c] + (c + 1 < row.size() ? std::string(widths[c] - display_width(row[c]) + 2, ' ') : "");
+    while (line.ends_with(' ')) line.pop_back();
+    lines.push_back(&row == &rows.front() ? terminal.styled(Style::kDim, line) : line);
+  }
+  return lines;
+}
+
+class Ps final : public Command {
+ public:
+  std::string_view name() const override { return "ps"; }
+  std::string_view summary() const override { return "Show every node and actor of a run that goes on"; }
+  void declare(Options& options) override {
+    access_.declare(options);
+    options.flag("--watch,-w", watch_, "Go on showing, until interrupted or the run is over");
+  }
+  Result<ExitStatus> run(Console& console) override {
+    const auto access = access_.access();
+    if (!access) return access.error();
+    const SystemClock clock;
+    const Terminal terminal = console.out_terminal();
+    LiveView view{terminal, clock, true, [&](std::string_view text) {
+                    console.print(text);
+                    console.flush();
+                  }};
+    const auto show = [&](const StatusDelivered& status) {
+      if (console.json()) {
+        console.print(to_json(status).text());
+      } else if (watch_ && terminal.is_tty) {
+        view.show_now(to_lines(status, terminal), "");
+      } else {
+        std::string text;
+        for (const std::string& line : to_lines(status, terminal)) text += line + "\n";
+        console.print(text + (watch_ ? "\n" : ""));
+      }
+      console.flush();
+    };
+    const auto signal = watch_status(*access, watch_ ? Nanos{std::chrono::seconds{1}} : Nanos{0}, show);
+    if (watch_ && terminal.is_tty) view.keep();
+    if (!signal) return signal.error();
+    return after_signal(*signal);
+  }
+
+ private:
+  AccessOptions access_;
+  bool watch_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_ps() { return std::make_unique<Ps>(); }
+
+}  // namespace emplace::launcher

@@ -1,0 +1,100 @@
+#include "launcher/run/manifest.h"
+
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text/words.h"
+#include "launcher/build_info.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr const char* kConfig = "config.toml";
+constexpr const char* kClusterFile = "cluster.toml";
+
+/// Relative, and never upward.
+bool stays_within(const std::filesystem::path& path) {
+  if (path.empty() || path.is_absolute()) return false;
+  for (const auto& part : path)
+    if (part == ".." || part == ".") return false;
+  return true;
+}
+
+}  // namespace
+
+Result<Manifest> make_manifest(const RunConfig& config, const std::filesystem::path& cluster,
+                               const Start& start) {
+  Manifest manifest;
+  RunConfig there = config;
+  /// Its name there.
+  const auto add = [&](const std::filesystem::path& file, const std::string& path) -> Result<std::string> {
+    const auto bytes = read_file(file);
+    if (!bytes) return bytes.error();
+    const std::string sha256 = sha256_hex(*bytes);
+    manifest.facts.files.push_back({path, sha256, bytes->size()});
+    manifest.places.emplace(sha256, file);
+    return path;
+  };
+  const auto graphs = graph_files(config);
+  if (!graphs) return graphs.error();
+  for (std::size_t i = 0; i < graphs->size(); ++i) {
+    const auto path =
+        add((*graphs)[i], "files/" + std::to_string(i) + "/" + (*graphs)[i].filename().string());
+    if (!path) return path.error();
+    if (config.input.graphs.empty()) {
+      there.input.graph = *path;
+    } else {
+      if (i == 0) there.input.graphs.clear();
+      there.input.graphs.push_back(*path);
+    }
+  }
+  const std::filesystem::path devices = config.input.devices;
+  const auto path = add(devices, "files/" + devices.filename().string());
+  if (!path) return path.error();
+  there.input.devices = *path;
+  if (start.name == "best-baseline") {
+    const std::filesystem::path baseline = baseline_path(start.directory);
+    if (const auto added = add(baseline, baseline.filename().string()); !added) return added.error();
+  }
+  there.run.policy.clear();  // Only the learner reads it, and where one is given it lives here.
+  there.run.dir.clear();
+  manifest.facts.version = build_info().version;
+  manifest.facts.start = start.name;
+  manifest.facts.config = to_toml(there, false);
+  manifest.facts.more_starts = start.name != config.run.starts.back();
+  if (cluster.empty()) return manifest;
+  const auto text = read_file(cluster);
+  if (!text) return text.error();
+  manifest.facts.cluster.assign(reinterpret_cast<const char*>(text->data()), text->size());
+  return manifest;
+}
+
+actors::FileReader reader_of(const Manifest& manifest) {
+  return [places = manifest.places](const messages::FileFacts& file) -> Result<Bytes> {
+    auto bytes = read_file(places.at(file.sha256));
+    if (bytes && sha256_hex(*bytes) != file.sha256)
+      return invalid(printable(file.path), "has changed since the run began", "start the run anew");
+    return bytes;
+  };
+}
+
+Result<Unit> lay_out(const messages::ManifestDelivered& manifest, const FolderStore& store,
+                     const std::filesystem::path& folder) {
+  std::error_code failure;
+  for (const messages::FileFacts& file : manifest.files) {
+    if (!stays_within(file.path) || file.path == kConfig || file.path == kClusterFile)
+      return invalid("the head's manifest", "names a file '" + printable(file.path, 80) + "'");
+    const std::filesystem::path at = folder / file.path;
+    std::filesystem::create_directories(at.parent_path(), failure);
+    std::filesystem::remove(at, failure);
+    std::filesystem::create_symlink(std::filesystem::absolute(store.path_of(file)), at, failure);
+    if (failure) return Error{Errc::kIo, printable(at.string()) + ": " + failure.message()};
+  }
+  if (auto written = write_file(folder / kConfig, manifest.config); !written) return written;
+  if (manifest.cluster.empty()) return Unit{};
+  return write_file(folder / kClusterFile, manifest.cluster);
+}
+
+}  // namespace emplace::launcher

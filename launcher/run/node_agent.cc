@@ -1,0 +1,21 @@
+#include "launcher/run/node_agent.h"
+
+#include "actors/task.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::chrono::seconds kEvery{1};
+
+}  // namespace
+
+std::string agent_name(std::string_view node) {
+  return "node/" + std::to_string(static_cast<std::uint64_t>(runtime::actor_id(node)));
+}
+
+void NodeAgent::report(runtime::Context& context) {
+  context.send(actors::kView, probe_());
+  context.after(kEvery, [this, &context] { report(context); });
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,136 @@
+#include "launcher/run/operator.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "actors/task.h"
+#include "base/text/words.h"
+#include "launcher/run/stop_watch.h"
+#include "messages/roles.h"
+#include "messages/run_control.h"
+#include "runtime/context.h"
+#include "runtime/node.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::chrono::seconds kPatience{10};  // With a head that does not answer.
+constexpr std::chrono::milliseconds kAgain{500};
+
+/// Asks the view until it is answered, and again each time that is due.
+class Watcher final : public runtime::Actor {
+ public:
+  using Show = std::function<void(const messages::StatusDelivered&)>;
+  Watcher(Nanos every, Show show) : every_{every}, show_{std::move(show)} {}
+  void on_start(runtime::Context& context) override { ask(context, 1); }
+  void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
+    (void)incoming.match([&](const messages::StatusDelivered& status) {
+      if (status.request != request_) return;  // Asked twice.
+      answered_ = true;
+      show_(status);
+      if (every_ == Nanos{0}) return context.stop_node("");
+      context.after(every_, [this, &context] { ask(context, request_ + 1); });
+    });
+  }
+
+ private:
+  void ask(runtime::Context& context, std::uint64_t request) {
+    if (request != request_) asked_ = context.now();
+    if (context.now() - asked_ > kPatience) return context.stop_node("nobody there answers");
+    request_ = request;
+    answered_ = false;
+    context.send(actors::kView, messages::StatusRequested{request});
+    context.after(kAgain, [this, &context, request] {
+      if (!answered_ && request == request_) ask(context, request);
+    });
+  }
+
+  const Nanos every_;
+  const Show show_;
+  std::uint64_t request_ = 0;
+  bool answered_ = false;
+  Nanos asked_{0};
+};
+
+/// Asks for the end until the head goes.
+class Ender final : public runtime::Actor {
+ public:
+  void on_start(runtime::Context& context) override { ask(context); }
+  void on_message(runtime::Context&, const runtime::Incoming&) override {}
+
+ private:
+  void ask(runtime::Context& context) {
+    context.send(actors::kDispatcher, messages::StopRun{"down", 0});
+    context.after(std::chrono::seconds{1}, [this, &context] { ask(context); });
+  }
+};
+
+struct Visit {
+  int signal = 0;
+  std::string reason;  // Why it ended.
+};
+
+/// A node of one actor, while it has something to say.
+Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
+  StopWatch watch{{.interrupt = true, .standard_input = false}};
+  const SystemClock clock;
+  const auto number =
+      std::to_string(static_cast<std::uint64_t>(clock.wall().count()) % 1'000'000'000'000 * 1'000 +
+                     static_cast<std::uint64_t>(::getpid()) % 1'000);
+  runtime::NodeOptions options;
+  options.name = "operator-" + number;
+  options.upstream = head.endpoint;
+  options.keys.own = head.key;
+  options.insecure = head.insecure;
+  options.known_type = &messages::is_known;
+  options.rules = {&messages::may_announce, &messages::may_send};
+  options.first_patience = kPatience;
+  auto node = runtime::Node::make(options, clock);
+  if (!node) return node.error();
+  if (auto spawned = (*node)->spawn("operator/" + number, runtime::Home::kIoLoop, make); !spawned)
+    return spawned.error();
+  watch.guard(node->get());
+  auto ended = (*node)->run();
+  watch.guard(nullptr);
+  if (!ended) return ended.error();
+  return Visit{watch.received(), *std::move(ended)};
+}
+
+}  // namespace
+
+Result<std::string> head_endpoint(const std::string& address) {
+  if (address.starts_with("tcp://") || address.starts_with("ipc://")) return address;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(address, ignored)) {
+    const std::filesystem::path socket = std::filesystem::absolute(address).lexically_normal() / kHeadSocket;
+    if (std::filesystem::exists(socket, ignored)) return "ipc://" + socket.string();
+    return invalid(printable(address), "no run goes on there",
+                   "name the head's tcp://HOST:PORT, or a run that goes on");
+  }
+  const std::size_t colon = address.rfind(':');
+  if (colon != std::string::npos && colon > 0 && colon + 1 < address.size() &&
+      address.find_first_not_of("0123456789", colon + 1) == std::string::npos)
+    return "tcp://" + address;
+  return invalid("'" + printable(address, 80) + "'", "is no address of a head",
+                 "write tcp://HOST:PORT, or the run directory of a run on this machine");
+}
+
+Result<int> watch_status(const HeadAccess& head, Nanos every,
+                         const std::function<void(const messages::StatusDelivered&)>& show) {
+  const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, show); });
+  if (!visited) return visited.error();
+  if (visited->signal == 0 && !visited->reason.empty() && every == Nanos{0})
+    return Error{Errc::kPeerLost, head.endpoint + ": " + visited->reason};
+  return visited->signal;
+}
+
+Result<int> end_run(const HeadAccess& head) {
+  const auto visited = visit(head, [] { return std::make_unique<Ender>(); });
+  if (!visited) return visited.error();
+  return visited->signal;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,35 @@
+#pragma once
+/// What people may ask of a run that goes on, from anywhere: who takes part, and that it ends.
+
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "messages/status.h"
+
+namespace emplace::launcher {
+
+/// How to reach a head.
+struct HeadAccess {
+  std::string endpoint;  ///< tcp://HOST:PORT or ipc:///PATH.
+  std::string key;       ///< Key file; empty: none, as over ipc or an open port.
+  bool insecure = false;
+};
+
+/// The socket of a run's head, in its run directory.
+inline constexpr const char* kHeadSocket = "head.ipc";
+
+/// What people write: an endpoint, HOST:PORT, or a run directory of this machine. Errors (kInvalid).
+Result<std::string> head_endpoint(const std::string& address);
+
+/// Asks for the status, `every` so often until stopped by a signal; 0: once. The value is that signal, or 0.
+/// Errors (kPeerLost, kInvalid): the head does not answer, or does not let us in.
+Result<int> watch_status(const HeadAccess& head, Nanos every,
+                         const std::function<void(const messages::StatusDelivered&)>& show);
+
+/// Asks the run to end and waits until its head has gone: results are kept then. The value is the signal that
+/// ended the wait, or 0. Errors: as above.
+Result<int> end_run(const HeadAccess& head);
+
+}  // namespace emplace::launcher

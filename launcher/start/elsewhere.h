@@ -1,0 +1,37 @@
+#pragma once
+/// Nodes on other hosts: what is run there, and what brings it there. Schedulers and ssh place the processes;
+/// we write down what they are to run.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "launcher/run/cluster.h"
+#include "launcher/run/supervised.h"
+
+namespace emplace::launcher {
+
+/// `emplace join` as it is to be run there, word by word.
+std::vector<std::string> join_words(const NodePlan& node, const std::string& head);
+/// Words as a POSIX shell reads them back.
+std::string shell_line(const std::vector<std::string>& words);
+/// One word, in single quotes where it needs them.
+std::string shell_word(const std::string& word);
+
+// A program of ours that stands for a node elsewhere: it ends when the node does, and ends the node when its
+// standard input does.
+
+/// Over OpenSSH, with the user's keys, agent and known hosts; it never asks for a password.
+Program ssh_program(const NodePlan& node, const std::string& head);
+/// Copies this program, and the node's key, to the hosts of ssh nodes that lack them, and makes the nodes use
+/// the copies. Errors (kInvalid): a host that refuses, whose CPU cannot run the program, or that lacks a
+/// library.
+Result<Unit> push_program(const std::string& program, std::vector<NodePlan>& nodes);
+
+/// A batch job of Slurm: one step with a task for each process. `processes`: those of one node of the
+/// cluster. Writes its script to `script`. Errors: kIo.
+Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std::string& head,
+                              const std::string& run_name, const std::filesystem::path& script);
+
+}  // namespace emplace::launcher

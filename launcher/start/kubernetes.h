@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "launcher/run/cluster.h"
+#include "launcher/run/manifest.h"
+
+namespace emplace::launcher {
+
+/// A cluster of kubernetes nodes as manifests (JSON, which kubectl reads): the head as a StatefulSet with a
+/// volume and a Service, executors as Deployments that join it, every other role by the name of its node.
+/// `name`: of the run. The files of `manifest` travel in a ConfigMap as far as one can hold them. Errors
+/// (kInvalid): a node that is of another kind; files too large for that, that the image would have to hold.
+Result<std::string> kubernetes_manifests(const Cluster& cluster, const RunConfig& config,
+                                         const Manifest& manifest, const std::string& name);
+
+}  // namespace emplace::launcher
