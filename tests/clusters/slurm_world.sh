@@ -5,10 +5,10 @@
 # Measured on two busy processors with 22.05.8, which Debian 12 has (in brackets: what this slurm.conf sets against the default):
 #   this script      1.3 s to "ready", 0.02 s to the end
 #   sbatch           returns after 0.02 s; script runs after 0.1-0.9 s, its first step 0.1 s later; the script is run from a copy ($0)
-#   sbatch --wait    sleeps 2, 8, 32, 32, ... s between looks, so notices the end up to 32 s late; squeue and scontrol show it in 0.05 s;
+#   sbatch --wait    looks after 2, 10, 42 s, so noticed an end up to 30 s late (longer jobs: not measured); squeue shows it in 0.05 s;
 #                    its exit status is the script's
 #   srun             0.03-0.06 s; 137 for a process that died of SIGKILL; others of the step live on without --kill-on-bad-exit=1;
-#                    steps at once on one node need --exact or --overlap; if srun dies, its processes are killed within 1 s
+#                    a second step on the same processor waits without --overlap; if srun dies, its processes are killed within 1 s
 #   stdin            the script's is /dev/null, so a step's is a pipe that ends at once, with --input=none too; srun with an open pipe
 #                    hands it on, and its end within 0.01 s
 #   scancel --signal=TERM JOB          TERM to the steps' processes only, 0.02 s; srun and the script go on: the clean way to end a step
