@@ -22,4 +22,18 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "setup: installing ${missing[*]}" >&2
 "${as_root[@]}" apt-get update -qq
+# Tests start the servers among them (sshd, munged, Slurm) by themselves: as services of this machine they shall not run.
+rule=/usr/sbin/policy-rc.d
+if [ ! -e $rule ]; then
+  trap '"${as_root[@]}" rm -f $rule' EXIT
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" install -m 755 /dev/stdin $rule
+fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+for package in "${missing[@]}"; do
+  case $package in
+    openssh-server) service=ssh ;;
+    munge | slurmctld | slurmd) service=$package ;;
+    *) continue ;;
+  esac
+  "${as_root[@]}" systemctl disable "$service" >/dev/null 2>&1 || true # nor after the next start
+done
