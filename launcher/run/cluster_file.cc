@@ -194,9 +194,9 @@ Result<Unit> set(Cluster& cluster, const std::string& setting) {
     cluster = std::move(changed);
     return Unit{};
   };
+  if (!TomlDocument::parse(as_document(setting, false), "--set")) return attempt(true);
   const auto as_written = attempt(false);
-  if (as_written) return as_written;
-  return attempt(true) ? Result<Unit>{Unit{}} : as_written;
+  return as_written || attempt(true) ? Result<Unit>{Unit{}} : as_written;
 }
 
 /// The keys of a table that are not at their defaults.

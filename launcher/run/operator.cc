@@ -17,7 +17,7 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};  // With a head that does not answer.
+constexpr std::chrono::seconds kPatience{8};  // With a head that does not answer.
 constexpr std::chrono::milliseconds kAgain{500};
 
 /// Asks the view until it is answered, and again each time that is due.
@@ -39,7 +39,7 @@ class Watcher final : public runtime::Actor {
  private:
   void ask(runtime::Context& context, std::uint64_t request) {
     if (request != request_) asked_ = context.now();
-    if (context.now() - asked_ > kPatience) return context.stop_node("nobody there answers");
+    if (context.now() - asked_ > kPatience + kAgain) return context.stop_node("nobody there answers");
     request_ = request;
     answered_ = false;
     context.send(actors::kView, messages::StatusRequested{request});

@@ -52,9 +52,9 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
   std::string line = shell_line(join_words(any, head));
   if (many) line.replace(line.find(any.name), any.name.size(), any.name + "$SLURM_PROCID");
   text += "\nsrun --kill-on-bad-exit=0 bash -c " + shell_word("exec " + line) + "\n";
-  text +=
-      "status=$?\n[ $status -eq 0 ] || [ $status -eq 2 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit "
-      "$status\n";
+  // 143: asked to end, which is no failure; 2: would fail again.
+  text += "status=$?\n[ $status -ne 143 ] || exit 0\n";
+  text += "[ $status -eq 0 ] || [ $status -eq 2 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $status\n";
   std::error_code ignored;
   std::filesystem::create_directories(script.parent_path(), ignored);
   if (auto written = write_file(script, text); !written) return written.error();

@@ -84,6 +84,14 @@ bool Switch::may_live_at(const Peer* peer, const std::string& key, Roles roles, 
   return taken->second.peer != nullptr && taken->second.peer->key == key;
 }
 
+/// False if the roles of its key allow one of its actors nowhere: then it need not ask again.
+bool Switch::may_ever_come(const Hello& hello, const std::string& key) const {
+  if (key.empty()) return true;
+  const Roles roles = guard_ ? guard_->roles(key).value_or(Roles{}) : Roles{};
+  return std::all_of(hello.actors.begin(), hello.actors.end(),
+                     [&](const std::string& actor) { return options_.rules.may_announce(roles, actor); });
+}
+
 /// Why this node may not come; empty if it may.
 std::optional<std::string> Switch::refuse_hello(const Hello& hello, const std::string& key) {
   if (!speaks_with_us(hello))

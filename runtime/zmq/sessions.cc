@@ -60,7 +60,10 @@ void Switch::on_hello(const std::string& id, const std::string& key, const Incom
   if (const auto refusal = refuse_hello(*hello, key)) {
     count(counters_.refused_role);
     log_once("node " + printable(hello->node, 80) + " refused: " + *refusal);
-    say(router_, id, Bye{.reason = *refusal, .fenced = true, .final = !speaks_with_us(*hello)});
+    say(router_, id,
+        Bye{.reason = *refusal,
+            .fenced = true,
+            .final = !speaks_with_us(*hello) || !may_ever_come(*hello, key)});
     return;
   }
   auto& slot = peers_[hello->node];

@@ -163,7 +163,7 @@ TEST(Cluster, RefusesInOneLine) {
   refused(away + "roles = ['learner']\nstart = 'ssh'\n", "'host' is missing");
   refused(away + "roles = ['learner']\nstart = 'ssh'\nhost = '-oProxyCommand=x'\n", "is no host");
   refused(away + "roles = ['learner']\nhost = 'b'\n", "only for start");
-  refused(away + "roles = ['learner']\nstart = 'shs'\n", "did you mean 'ssh'");
+  refused(away + "roles = ['learner']\nstart = 'sshh'\n", "did you mean 'ssh'");
   refused(away + "roles = ['recorder']\nstart = 'ssh'\nhost = 'b'\n", "leave it in the head");
   refused(away + "roles = ['learner']\noptions = ['-v']\n", "only for ssh and slurm");
   refused(away + "roles = ['learner']\nstart = 'kubernetes'\n", "kubernetes.image");

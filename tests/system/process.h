@@ -35,6 +35,8 @@ class Process {
   bool wait_for_error_text(std::string_view text);
   void send(int signal);
   pid_t pid() const { return pid_; }
+  /// Standard error as far as it was read.
+  const std::string& err() const { return seen_.err; }
   Finished finish();
 
  private:

@@ -1,0 +1,39 @@
+#pragma once
+/// Hosts, a batch system: what a script of this folder makes while a test lasts.
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "tests/system/process.h"
+
+namespace emplace::testing {
+
+/// Thread: one.
+class ScriptedWorld {
+ public:
+  /// Starts `script FOLDER NUMBER` and waits until it is ready.
+  ScriptedWorld(const std::string& script, const std::string& folder, int number);
+  ~ScriptedWorld();  ///< Ends it and all that is in it.
+  ScriptedWorld(const ScriptedWorld&) = delete;
+  ScriptedWorld& operator=(const ScriptedWorld&) = delete;
+
+  /// Why this machine cannot have it; empty: it is there.
+  const std::string& missing() const { return missing_; }
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_, missing_;
+  pid_t pid_ = -1;
+  int in_ = -1, out_ = -1;
+};
+
+/// Runs a program of the machine to its end; what it wrote, errors too.
+struct Output {
+  int status = -1;
+  std::string text;
+};
+Output shell(const std::string& command);
+
+}  // namespace emplace::testing
