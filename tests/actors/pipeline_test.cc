@@ -22,6 +22,7 @@
 #include "policy/placers/placeto.h"
 #include "runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
+#include "tests/support/scratch_folder.h"
 
 namespace emplace::actors {
 namespace {
@@ -138,11 +139,8 @@ class FullDisk {
 };
 
 Outcome play(const Scenario& scenario) {
-  // In memory where that is possible: each commit waits for the disk.
-  const bool memory = ::access("/dev/shm", W_OK) == 0;
-  const auto directory = std::filesystem::path{memory ? "/dev/shm" : ::testing::TempDir()} /
-                         ("pipeline-" + std::to_string(::getpid()) + "-" + std::to_string(scenario.seed));
-  std::filesystem::remove_all(directory);
+  const testing::ScratchFolder folder{"pipeline"};
+  const std::filesystem::path directory = folder.path() / "run";
   EXPECT_TRUE(record::RunDb::create(directory, {}).ok());
   const TaskPtr task = sample_task(scenario.placeto ? 2 : 1);
   Outcome outcome;
@@ -275,8 +273,6 @@ Outcome play(const Scenario& scenario) {
   outcome.distinct_episodes = episodes.size();
   const auto updates = *db->updates();
   if (!updates.empty()) outcome.parameters_sha256 = updates.back().parameters_sha256;
-  db.reset();
-  std::filesystem::remove_all(directory);
   return outcome;
 }
 

@@ -1,5 +1,4 @@
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -13,33 +12,16 @@
 #include "placement/placement_file.h"
 #include "record/run_db.h"
 #include "tests/fuzz/targets.h"
+#include "tests/support/scratch_folder.h"
 
 namespace emplace::fuzz {
 namespace {
 
-/// A folder in memory, for readers that want a file.
-class Folder {
- public:
-  Folder() {
-    std::string pattern =
-        std::filesystem::exists("/dev/shm") ? "/dev/shm/emplace-fuzz-XXXXXX" : "/tmp/emplace-fuzz-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::filesystem::path put(const char* name, Input bytes) const {
-    EMPLACE_CHECK(write_file(path_ / name, bytes).ok(), "the fuzzer's own file");
-    return path_ / name;
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+/// Readers that want a file get one here.
+std::filesystem::path put(const testing::ScratchFolder& folder, const char* name, Input bytes) {
+  EMPLACE_CHECK(write_file(folder.path() / name, bytes).ok(), "the fuzzer's own file");
+  return folder.path() / name;
+}
 
 std::string_view text_of(Input bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -75,8 +57,8 @@ void config(Input bytes) {
     const auto again = parse_allow_list(all, "again.toml");
     EMPLACE_CHECK(again.ok() && again->size() == list->size(), "an allow-list changes");
   }
-  static const Folder folder;
-  const auto path = folder.put("some.key", bytes);
+  static const testing::ScratchFolder folder{"fuzz"};
+  const auto path = put(folder, "some.key", bytes);
   ::chmod(path.c_str(), 0600);
   (void)load_key_pair(path);
   (void)load_public_key(path);
@@ -85,16 +67,16 @@ void config(Input bytes) {
 void placement(Input bytes) {
   static const OpGraph graph = read_emplace_graph(std::as_bytes(std::span{kGraph}), "graph").value();
   static const DeviceSet device_set = parse_devices(kDevices, "devices").value();
-  static const Folder folder;
-  const auto read = load_placement(folder.put("placement.json", bytes), graph, "two", device_set);
+  static const testing::ScratchFolder folder{"fuzz"};
+  const auto read = load_placement(put(folder, "placement.json", bytes), graph, "two", device_set);
   if (read) EMPLACE_CHECK(read->size() == graph.num_ops(), "a placement of another size");
 }
 
 void run_db(Input bytes) {
-  static const Folder folder;
+  static const testing::ScratchFolder folder{"fuzz"};
   for (const char* name : {"run.db-wal", "run.db-shm", "run.db-journal", "head.seq"})
     std::filesystem::remove(folder.path() / name);
-  folder.put("run.db", bytes);
+  put(folder, "run.db", bytes);
   const auto db = record::RunDb::open(folder.path(), false);
   if (!db) return;
   (void)(*db)->facts();

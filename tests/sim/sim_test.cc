@@ -6,7 +6,6 @@
 // EMPLACE_SIM_SEEDS=N in the environment is --seeds N, for hours of it. Seeds that failed once stand in
 // tests/sim/seeds and are played first.
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mark.h"
 #include "tests/sim/cluster.h"
+#include "tests/support/scratch_folder.h"
 
 namespace emplace::sim_test {
 namespace {
@@ -71,15 +71,6 @@ Arguments parse(const std::vector<std::string>& words) {
     }
   }
   return arguments;
-}
-
-/// Memory where there is some, so that nothing waits for a real disk.
-std::string scratch() {
-  std::error_code none;
-  const std::filesystem::path memory{"/dev/shm"};
-  const auto base =
-      std::filesystem::is_directory(memory, none) ? memory : std::filesystem::temp_directory_path();
-  return (base / ("emplace-sim-" + std::to_string(::getpid()))).string();
 }
 
 /// Marks in the protocol cores that no history has reached.
@@ -214,10 +205,7 @@ int swarm(const Arguments& arguments, const std::string& directory) {
 int main(int argc, char** argv) {
   using namespace emplace::sim_test;
   const Arguments arguments = parse({argv + 1, argv + argc});
-  const std::string directory = scratch();
-  std::filesystem::create_directories(directory);
-  const int status =
-      arguments.only ? show(*arguments.only, arguments, directory) : swarm(arguments, directory);
-  std::filesystem::remove_all(directory);
-  return status;
+  const emplace::testing::ScratchFolder folder{"sim"};
+  const std::string directory = folder.path().string();
+  return arguments.only ? show(*arguments.only, arguments, directory) : swarm(arguments, directory);
 }
