@@ -1,7 +1,6 @@
 #include "actors/sampler.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -16,7 +15,8 @@ Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, Ex
       options_{options},
       factory_{std::move(factory)},
       measures_{local != nullptr},
-      measurer_{task_, "sim", std::move(local)} {}
+      measurer_{task_, "sim", std::move(local)},
+      log_{64, options_.patience} {}
 
 void Sampler::on_start(runtime::Context& context) {
   placer_ = factory_();
@@ -44,7 +44,7 @@ void Sampler::look(runtime::Context& context) {
     if (!sent.best.known && !outstanding_.contains(episode)) late.push_back(episode);
   }
   if (knows_ && !late.empty()) ask(context, std::move(late));
-  if (!log_missing_.empty() && now - log_requested_ >= options_.patience) request_log(context);
+  read_on(context);
   propose_next(context);
   context.after(options_.patience / 4, [this, &context] { look(context); });
 }
@@ -88,10 +88,7 @@ void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown&
     again_.assign(known.missing.begin(), known.missing.end());
     for (const std::uint64_t episode : known.recorded)
       outstanding_.emplace(episode, Outstanding{{}, {}, 0, context.now(), true});
-    if (placer_->starts_at_best()) {
-      log_end_ = known.committed;
-      request_log(context);
-    }
+    if (placer_->starts_at_best()) read_until(context, known.committed);
     propose_next(context);
     return say_if_drained(context);
   }
@@ -104,11 +101,9 @@ void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown&
     const auto sent = sent_.find(episode);
     return sent != sent_.end() && !sent->second.best.known;
   };
-  if (log_missing_.empty() && (std::any_of(known.recorded.begin(), known.recorded.end(), untold) ||
-                               std::any_of(known.ended.begin(), known.ended.end(), untold))) {
-    log_end_ = known.committed;
-    request_log(context);
-  }
+  if (std::any_of(known.recorded.begin(), known.recorded.end(), untold) ||
+      std::any_of(known.ended.begin(), known.ended.end(), untold))
+    read_until(context, known.committed);
   // Those that the recorder does not have: does the dispatcher?
   messages::EpisodesAsked lost{options_.controller, options_.controllers, false, {}};
   for (const std::uint64_t episode : known.unknown) {
@@ -192,7 +187,7 @@ std::uint64_t Sampler::wanted_version() const {
 /// Not at once: newer parameters that wait in the mailbox are taken first.
 void Sampler::propose_next(runtime::Context& context) {
   if (!knows_ || scheduled_ || stopped_) return;
-  if (outstanding_.size() >= options_.max_outstanding || !log_missing_.empty()) return;
+  if (outstanding_.size() >= options_.max_outstanding || reads_log()) return;
   if (options_.episodes > 0 && next_episode() >= options_.episodes) return;
   if (options_.learned && options_.batch > 0 && (!has_parameters_ || version_ != wanted_version())) {
     if (!fetching_ && context.now() >= refetch_at_) fetch(context, wanted_version());
@@ -226,12 +221,21 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
   return context.send(kDispatcher, reported, std::move(bulk));
 }
 
-/// The log from its beginning, for the episodes of its own in it.
-void Sampler::request_log(runtime::Context& context) {
-  log_missing_.clear();
-  for (std::uint64_t seq = 1; seq <= log_end_; ++seq) log_missing_.insert(log_missing_.end(), seq);
-  log_requested_ = context.now();
-  if (log_end_ > 0) context.send(kRecorder, messages::LogRequested{1, log_end_ + 1, true, true});
+/// The log up to this number, for the episodes of its own in it.
+void Sampler::read_until(runtime::Context& context, std::uint64_t end) {
+  const bool idle = !reads_log();
+  log_end_ = std::max(log_end_, end);
+  if (idle && reads_log()) ask_log(context, log_.start(log_.next(), context.now()));
+}
+
+/// What is on its way is asked for again if it does not come.
+void Sampler::read_on(runtime::Context& context) {
+  if (!reads_log()) return;
+  if (const auto asked = log_.due(context.now())) ask_log(context, *asked);
+}
+
+void Sampler::ask_log(runtime::Context& context, const runtime::LogFollower::Ask& asked) {
+  context.send(kRecorder, messages::LogRequested{asked.from, asked.until, asked.again, true});
 }
 
 void Sampler::on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
@@ -240,10 +244,14 @@ void Sampler::on_committed(runtime::Context& context, const messages::Measuremen
   const auto drawn = outstanding_.find(measured.episode);
   if (drawn != outstanding_.end()) drawn->second.recorded = true;
   const auto actions = incoming.section(committed.actions);
-  if (log_missing_.erase(committed.seq) > 0) log_requested_ = context.now();  // It is coming.
+  const bool from_log = actions && !actions->empty();  // Else it was told as it was committed.
+  if (from_log) {
+    log_.take(committed.seq, context.now());
+    read_on(context);
+  }
   if (placer_->starts_at_best() && measured.controller == options_.controller && measured.consistent()) {
     // Of an earlier life: once only, for what best_ knows already changes nothing.
-    if (actions && !actions->empty() && !sent_.contains(measured.episode))
+    if (from_log && !sent_.contains(measured.episode))
       sent_[measured.episode].actions.bytes.assign(actions->begin(), actions->end());
     const auto at = sent_.find(measured.episode);
     for (std::uint32_t i = 0; at != sent_.end() && i < measured.count; ++i) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "placement/placement.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "runtime/core/follower.h"
 
 namespace emplace::actors {
 
@@ -98,7 +98,10 @@ class Sampler final : public runtime::Actor {
   bool send(runtime::Context& context, std::uint64_t episode, const Outstanding& drawn,
             const std::vector<Placement>& placements);
   Draw draw(std::uint64_t episode) const;
-  void request_log(runtime::Context& context);
+  bool reads_log() const { return log_.next() <= log_end_; }
+  void read_until(runtime::Context& context, std::uint64_t end);
+  void read_on(runtime::Context& context);
+  void ask_log(runtime::Context& context, const runtime::LogFollower::Ask& asked);
   void on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
                     const runtime::Incoming& incoming);
   /// Moves what is measured to best_. False if an episode that the next one must know of is not measured yet.
@@ -129,14 +132,13 @@ class Sampler final : public runtime::Actor {
     BestKnown best;            ///< Once it is measured,
     std::uint32_t number = 0;  ///< and which of its placements that is.
   };
-  std::map<std::uint64_t, Sent> sent_;   ///< By episode.
-  std::vector<BestKnown> best_known_;    ///< By graph,
-  std::vector<Placement> best_;          ///< and the placements.
-  std::uint64_t log_end_ = 0;            ///< What earlier lives did is in the log up to this number,
-  std::set<std::uint64_t> log_missing_;  ///< and these are still to come.
-  Nanos log_requested_{0};
-  std::uint64_t version_ = 0;  ///< Of the parameters in use,
-  std::string sha256_;         ///< and their hash.
+  std::map<std::uint64_t, Sent> sent_;  ///< By episode.
+  std::vector<BestKnown> best_known_;   ///< By graph,
+  std::vector<Placement> best_;         ///< and the placements.
+  std::uint64_t log_end_ = 0;           ///< The log is read up to this number:
+  runtime::LogFollower log_;            ///< what earlier lives did, and what nobody told.
+  std::uint64_t version_ = 0;           ///< Of the parameters in use,
+  std::string sha256_;                  ///< and their hash.
   bool has_parameters_ = false;
   std::uint64_t announced_ = 0;
   bool fetching_ = false;

@@ -1,0 +1,136 @@
+// Goal: a sampler whose episodes start at the best placement learns from the log what its earlier lives did.
+// Method: messages delivered by hand; a policy that repeats the best it was told of, one byte of actions
+// each.
+#include "actors/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include "messages/placement_proposed.h"
+#include "runtime/sim/world.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::actors {
+namespace {
+
+using messages::LogRequested;
+using messages::MeasurementCommitted;
+using messages::PlacementProposed;
+using runtime::sim::World;
+
+/// Actions are one device, where every op then is: device 0, or that of the best placement.
+class RepeatsTheBest final : public policy::Placer {
+ public:
+  std::size_t placements_per_episode() const override { return 1; }
+  policy::Actions sample(std::uint64_t, std::uint64_t) const override { return {Bytes{std::byte{0}}}; }
+  bool starts_at_best() const override { return true; }
+  policy::Actions sample_from(std::span<const Placement> best, std::uint64_t episode,
+                              std::uint64_t update) const override {
+    if (best[0].empty()) return sample(episode, update);
+    return {Bytes{std::byte{static_cast<std::uint8_t>(best[0][0])}}};
+  }
+  Result<std::vector<Placement>> expand(const policy::Actions& actions) const override {
+    return std::vector<Placement>{Placement(4, DeviceId{static_cast<std::uint8_t>(actions.bytes.at(0))})};
+  }
+  Placement greedy() const override { return Placement(4, DeviceId{0}); }
+  Result<policy::LossParts> accumulate_gradient(std::span<const policy::ScoredEpisode>) override {
+    return policy::LossParts{};
+  }
+  policy::ParameterStore& parameters() override { return parameters_; }
+  const policy::ParameterStore& parameters() const override { return parameters_; }
+
+ private:
+  policy::ParameterStore parameters_;
+};
+
+class SamplerTest : public ::testing::Test {
+ protected:
+  SamplerTest() {
+    OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}, {"d", {{2, 0}}}});
+    DeviceSet devices = testing::sample_devices(4, false, 1 << 20);
+    Constraints constraints = *Constraints::make(graph, devices);
+    const TaskPtr task =
+        make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "");
+    options_.learned = false;  // Nobody publishes parameters.
+    options_.max_outstanding = 2;
+    sampler_ = world_.spawn<Sampler>(sampler_name(0), task, options_,
+                                     PlacerFactory{[] { return std::make_unique<RepeatsTheBest>(); }},
+                                     ExecutorFactory{});
+    world_.run_until_idle();
+  }
+  /// The recorder's answer at the start: so many episodes, all this sampler's, are on disk.
+  void knows(std::uint64_t committed) {
+    messages::EpisodesKnown known;
+    known.starting = true;
+    known.next_episode = known.committed = committed;
+    world_.deliver(sampler_, known);
+    world_.run_until_idle();
+  }
+  /// Episode e is number e + 1 of the log. With `device`: told from there, with its actions.
+  void committed(std::uint64_t episode, double step_time_s, std::optional<std::uint8_t> device = {}) {
+    MeasurementCommitted c;
+    c.seq = episode + 1;
+    c.measured.episode = episode;
+    c.measured.count = c.measured.num_devices = 1;
+    c.measured.executors = c.measured.executor_kinds = c.measured.hosts = {"somebody"};
+    c.measured.resize();
+    c.measured.valid = {1};
+    c.measured.step_time_s = {step_time_s};
+    messages::BulkBuilder bulk;
+    if (device) c.actions = bulk.add(Bytes{std::byte{*device}});
+    world_.deliver(sampler_, c, bulk.finish());
+    world_.run_until_idle();
+  }
+  /// Where the newest proposal begins.
+  std::uint8_t proposed_device() const {
+    const runtime::sim::Packet* packet = world_.last_of(PlacementProposed::kType);
+    EXPECT_NE(packet, nullptr);
+    return static_cast<std::uint8_t>(packet->bulk.bytes()[0]);
+  }
+
+  World world_;
+  SamplerOptions options_;
+  runtime::ActorId sampler_{};
+};
+
+TEST_F(SamplerTest, MadeAnewItReadsTheLogAWindowAtATimeBeforeItProposes) {
+  constexpr std::uint64_t kEpisodes = 1'000;
+  constexpr std::uint64_t kMost = 64;  // Entries on their way at once.
+  knows(kEpisodes);
+  std::uint64_t told = 0;
+  while (told < kEpisodes) {
+    const auto asked = world_.last_sent<LogRequested>();
+    ASSERT_LE(asked.until_seq, told + 1 + kMost) << "more would flood its mailbox";
+    ASSERT_GT(asked.until_seq, told + 1) << "it waits for what nobody sends";
+    EXPECT_TRUE(asked.actions);
+    EXPECT_TRUE(world_.sent<PlacementProposed>().empty()) << "it does not know the best yet";
+    committed(told, told == 300 ? 0.5 : 1.0, told == 300 ? 3 : 1);
+    ++told;
+  }
+  ASSERT_EQ(world_.sent<PlacementProposed>().size(), 2u);
+  EXPECT_EQ(world_.sent<PlacementProposed>()[0].episode, kEpisodes);
+  EXPECT_EQ(proposed_device(), 3);
+}
+
+TEST_F(SamplerTest, AsksAgainForTheLogThatNeverCame) {
+  knows(3);
+  committed(0, 1.0, 1);
+  committed(2, 1.0, 1);
+  world_.clear_log();
+  world_.advance(std::chrono::seconds{2});
+  const auto asked = world_.sent<LogRequested>();
+  ASSERT_FALSE(asked.empty());
+  EXPECT_EQ(asked[0].from_seq, 2u);
+  EXPECT_TRUE(asked[0].again);
+  EXPECT_TRUE(world_.sent<PlacementProposed>().empty());
+}
+
+TEST_F(SamplerTest, WhatItIsToldAsItHappensIsNotTheLog) {
+  knows(2);
+  committed(0, 1.0);  // Late, for an earlier life: without the actions, which are in the log.
+  committed(0, 1.0, 1);
+  committed(1, 0.5, 2);
+  EXPECT_EQ(proposed_device(), 2);
+}
+
+}  // namespace
+}  // namespace emplace::actors
