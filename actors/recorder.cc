@@ -218,27 +218,25 @@ void Recorder::on_history(runtime::Context& context, const messages::HistoryRequ
 
 void Recorder::deliver_checkpoint(runtime::Context& context, const messages::HistoryRequested& request,
                                   runtime::ActorId from) {
-  const auto found = db_->latest_checkpoint(updates_ - std::min(updates_, request.versions_back));
-  if (!found) return disk_failed(context, found.error());
-  messages::CheckpointDelivered delivered;
-  if (!*found) return (void)context.send(from, delivered);
-  Bytes all = (**found).parameters;
-  delivered.found = true;
-  delivered.update = (**found).update;
-  delivered.sha256 = (**found).sha256;
-  delivered.parameters = all.size();
-  all.insert(all.end(), (**found).optimizer.begin(), (**found).optimizer.end());
-  delivered.total = all.size();
-  delivered.offset = std::min<std::uint64_t>(request.offset, all.size());
-  messages::BulkBuilder bulk;
-  delivered.piece = bulk.add(std::span{all}.subspan(
-      delivered.offset,
-      std::min<std::size_t>(messages::kParametersChunkBytes, all.size() - delivered.offset)));
-  context.send(from, delivered, bulk.finish());
+  if (request.offset == 0 || !delivery_) {
+    auto found = db_->latest_checkpoint(updates_ - std::min(updates_, request.versions_back));
+    if (!found) return disk_failed(context, found.error());
+    if (!*found) return (void)context.send(from, messages::CheckpointDelivered{});
+    record::CheckpointRow& row = **found;
+    messages::CheckpointDelivered about{true, row.update, row.sha256, row.parameters.size(), 0, 0, {}};
+    row.parameters.insert(row.parameters.end(), row.optimizer.begin(), row.optimizer.end());
+    about.total = row.parameters.size();
+    delivery_ = {about, messages::SharedBytes::adopt(std::move(row.parameters))};
+  }
+  messages::CheckpointDelivered delivered = delivery_->about;
+  delivered.offset = std::min(request.offset, delivered.total);
+  delivered.piece.size = std::min(options_.checkpoint_piece, delivered.total - delivered.offset);
+  context.send(from, delivered, delivery_->bytes.slice(delivered.offset, delivered.piece.size));
 }
 
 void Recorder::replay_update(runtime::Context& context, const messages::HistoryRequested& request,
                              runtime::ActorId from) {
+  delivery_.reset();  // It has it all.
   const auto found = db_->update(request.update + 1);
   if (!found) return disk_failed(context, found.error());
   messages::UpdateReplayed replayed;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct RecorderOptions {
   Nanos commit_every = std::chrono::milliseconds{5};  ///< After the first uncommitted row,
   std::size_t commit_rows = 256;                      ///< or as soon as there are so many.
   bool learned = true;                                ///< False: there is no tracker and no learner to tell.
-  Nanos retry = std::chrono::seconds{1};              ///< Of a disk that refuses,
-  Nanos patience = std::chrono::minutes{10};          ///< for so long; then the run ends.
+  std::uint64_t checkpoint_piece = messages::kCheckpointPieceBytes;  ///< [bytes] of one message.
+  Nanos retry = std::chrono::seconds{1};                             ///< Of a disk that refuses,
+  Nanos patience = std::chrono::minutes{10};                         ///< for so long; then the run ends.
 };
 
 /// A valid placement that is better than all before it, once it is on disk.
@@ -58,6 +60,11 @@ class Recorder final : public runtime::Actor {
     runtime::LogCursor cursor;
     bool actions = false;
     bool scheduled = false;  ///< More is read for it at the end of this turn.
+  };
+  /// A checkpoint that is read and unpacked once, whatever the number of its pieces.
+  struct Delivery {
+    messages::CheckpointDelivered about;
+    messages::SharedBytes bytes;  ///< Parameters, then optimizer.
   };
   Result<Unit> open();
   void reopen(runtime::Context& context);
@@ -101,6 +108,7 @@ class Recorder final : public runtime::Actor {
   std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
   bool updates_came_ = false;                ///< Since the last commit.
   record::CheckpointRow partial_;            ///< Pieces so far.
+  std::optional<Delivery> delivery_;         ///< While the learner fetches one.
   std::map<runtime::ActorId, Reader> readers_;
   bool commit_due_ = false;
   bool stopping_ = false;  ///< What still comes is committed at once: no timer may run any more.

@@ -184,13 +184,14 @@ Outcome play(const Scenario& scenario) {
   }
   if (scenario.self_critic) baseline.baseline.kind = policy::BaselineKind::kSelfCritic;
   world.spawn<BaselineTracker>(kTracker, baseline);
+  RecorderOptions recorder;
+  recorder.checkpoint_piece = 1'000;  // Several pieces each.
   world.spawn<Recorder>(
-      kRecorder, RecorderOptions{},
-      RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+      kRecorder, recorder, RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
       BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   LearnerOptions learner;
   learner.batch_episodes = 2;
-  learner.checkpoint_piece = 1'000;  // Several pieces each.
+  learner.checkpoint_piece = recorder.checkpoint_piece;
   learner.ordered = scenario.deterministic;
   learner.learning_rate.start = 0.01f;
   learner.samplers = dispatcher.samplers;

@@ -1,0 +1,70 @@
+// Goal: what the recorder gives back is what it was given.  Method: messages delivered by hand, a real
+// database.
+#include "actors/recorder.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/sim/world.h"
+#include "tests/support/scratch_folder.h"
+
+namespace emplace::actors {
+namespace {
+
+using messages::CheckpointDelivered;
+using messages::HistoryRequested;
+using runtime::sim::World;
+
+class RecorderTest : public ::testing::Test {
+ protected:
+  void start(const RecorderOptions& options) {
+    const std::filesystem::path directory = folder_.path() / "run";
+    ASSERT_TRUE(record::RunDb::create(directory, {}).ok());
+    recorder_ = world_.spawn<Recorder>(
+        kRecorder, options, RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+        BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
+  }
+  /// A checkpoint after so many updates, which are all `mark`.
+  void take(std::uint64_t update, std::size_t size, std::byte mark) {
+    messages::CheckpointTaken taken{update, update, std::to_string(update), {}, {}, 1, 0, size};
+    messages::BulkBuilder bulk;
+    taken.parameters = bulk.add(Bytes(size / 2, mark));
+    taken.optimizer = bulk.add(Bytes(size - size / 2, mark));
+    world_.deliver(recorder_, taken, bulk.finish(), runtime::actor_id(kLearner));
+  }
+  /// The piece from `offset` on; its bytes go to the end of `fetched_`.
+  CheckpointDelivered fetch(std::uint64_t offset) {
+    world_.deliver(recorder_, HistoryRequested{true, 0, offset, 0, 1}, {}, runtime::actor_id(kLearner));
+    const runtime::sim::Packet* packet = world_.last_of(CheckpointDelivered::kType);
+    const auto delivered = world_.last_sent<CheckpointDelivered>();
+    const auto piece = packet->bulk.bytes().subspan(delivered.piece.offset, delivered.piece.size);
+    fetched_.insert(fetched_.end(), piece.begin(), piece.end());
+    return delivered;
+  }
+
+  testing::ScratchFolder folder_{"recorder"};
+  World world_;
+  runtime::ActorId recorder_{};
+  Bytes fetched_;
+};
+
+TEST_F(RecorderTest, DeliversACheckpointInTheFewestMessages) {
+  start({});
+  take(0, 3'000'000, std::byte{1});
+  EXPECT_EQ(fetch(0).piece.size, 3'000'000u) << "as it came: one message has room for it";
+  EXPECT_EQ(fetched_, Bytes(3'000'000, std::byte{1}));
+}
+
+TEST_F(RecorderTest, ACheckpointInPiecesIsOneCheckpoint) {
+  start({.checkpoint_piece = 1'000});
+  take(0, 2'500, std::byte{1});
+  EXPECT_EQ(fetch(0).total, 2'500u);
+  world_.deliver(recorder_, messages::UpdateApplied{.update = 1, .policy_version = 1, .epoch = 1});
+  take(1, 2'500, std::byte{2});
+  EXPECT_EQ(fetch(1'000).update, 0u) << "not begun anew because there is a newer one";
+  EXPECT_EQ(fetch(2'000).piece.size, 500u);
+  EXPECT_EQ(fetched_, Bytes(2'500, std::byte{1}));
+  EXPECT_EQ(fetch(0).update, 1u);
+}
+
+}  // namespace
+}  // namespace emplace::actors
