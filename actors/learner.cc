@@ -157,8 +157,7 @@ void Learner::on_replayed(runtime::Context& context, const messages::UpdateRepla
   if (!batch) return context.stop_node("the record cannot be learned again: " + batch.error().context);
   messages::UpdateApplied again;
   update(*batch, again);
-  keep_snapshot();
-  if (snapshots_.at(updates_).sha256 != replayed.parameters_sha256) {
+  if (again.parameters_sha256 != replayed.parameters_sha256) {
     runtime::log(LogLevel::kWarning, context.name(),
                  "update " + std::to_string(updates_) + " made again gives other bits than it gave then");
   }
@@ -240,7 +239,6 @@ void Learner::learn(runtime::Context& context) {
   }
   update(batch, applied);
   publish(context);
-  applied.parameters_sha256 = snapshots_.at(updates_).sha256;
   applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
   applied.epoch = context.epoch();
   if (unrecorded_.empty()) told_ = context.now();
@@ -270,6 +268,8 @@ void Learner::update(std::span<const policy::ScoredEpisode> batch, messages::Upd
   applied.update = applied.policy_version = updates_;
   applied.loss = last.loss;
   applied.entropy = last.entropy;
+  keep_snapshot();
+  applied.parameters_sha256 = snapshots_.at(updates_).sha256;
 }
 
 void Learner::keep_snapshot() {
@@ -279,7 +279,6 @@ void Learner::keep_snapshot() {
 }
 
 void Learner::publish(runtime::Context& context) {
-  keep_snapshot();
   const Snapshot& newest = snapshots_.at(updates_);
   for (const std::string& sampler : options_.samplers)
     context.send(sampler, messages::ParametersPublished{updates_, newest.sha256, newest.floats.size()});
