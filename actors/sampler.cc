@@ -85,6 +85,8 @@ void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown&
   if (known.starting && !knows_) {
     knows_ = true;
     next_episode_ = known.next_episode;
+    // An earlier life had so many on their way at most, and proposed them in this order.
+    own_from_ = next_episode_ + std::uint64_t{options_.max_outstanding} * options_.controllers;
     again_.assign(known.missing.begin(), known.missing.end());
     for (const std::uint64_t episode : known.recorded)
       outstanding_.emplace(episode, Outstanding{{}, {}, 0, context.now(), true});
@@ -238,6 +240,16 @@ void Sampler::ask_log(runtime::Context& context, const runtime::LogFollower::Ask
   context.send(kRecorder, messages::LogRequested{asked.from, asked.until, asked.again, true});
 }
 
+void Sampler::take_costs(Sent& sent, const messages::EpisodeMeasured& measured) {
+  for (std::uint32_t i = 0; i < measured.count; ++i) {
+    const std::int64_t over = measured.valid[i] != 0 ? 0 : std::max<std::int64_t>(measured.bytes_over[i], 1);
+    const BestKnown now{true, over, measured.step_time_s[i]};
+    if (!now.beats(sent.best)) continue;
+    sent.best = now;
+    sent.number = i;
+  }
+}
+
 void Sampler::on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
                            const runtime::Incoming& incoming) {
   const messages::EpisodeMeasured& measured = committed.measured;
@@ -250,17 +262,15 @@ void Sampler::on_committed(runtime::Context& context, const messages::Measuremen
     read_on(context);
   }
   if (placer_->starts_at_best() && measured.controller == options_.controller && measured.consistent()) {
-    // Of an earlier life: once only, for what best_ knows already changes nothing.
-    if (from_log && !sent_.contains(measured.episode))
-      sent_[measured.episode].actions.bytes.assign(actions->begin(), actions->end());
-    const auto at = sent_.find(measured.episode);
-    for (std::uint32_t i = 0; at != sent_.end() && i < measured.count; ++i) {
-      const std::int64_t over =
-          measured.valid[i] != 0 ? 0 : std::max<std::int64_t>(measured.bytes_over[i], 1);
-      const BestKnown now{true, over, measured.step_time_s[i]};
-      if (!now.beats(at->second.best)) continue;
-      at->second.best = now;
-      at->second.number = i;
+    // What comes twice changes nothing: best_ knows it already.
+    if (from_log) sent_[measured.episode].actions.bytes.assign(actions->begin(), actions->end());
+    const auto sent = sent_.find(measured.episode);
+    if (sent != sent_.end() && !sent->second.best.known) {
+      // Drawn again while the dispatcher had it still, as an earlier life drew it? The log says which it was.
+      if (!from_log && measured.episode < own_from_)
+        read_until(context, committed.seq);
+      else
+        take_costs(sent->second, measured);
     }
   }
   if (!options_.learned) end(context, measured.episode);
@@ -328,7 +338,8 @@ void Sampler::propose(runtime::Context& context) {
     return;
   }
   proposed_.insert(drawn.keys.begin(), drawn.keys.end());
-  if (placer_->starts_at_best()) sent_[episode].actions = out.actions;
+  // If the log has told of it meanwhile, as it was drawn before, that is what was measured.
+  if (placer_->starts_at_best()) sent_.try_emplace(episode, Sent{out.actions, {}, 0});
   outstanding_.insert_or_assign(episode, std::move(out));
   if (again_.empty()) {
     next_episode_ += options_.controllers;

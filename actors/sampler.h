@@ -102,6 +102,8 @@ class Sampler final : public runtime::Actor {
   void read_until(runtime::Context& context, std::uint64_t end);
   void read_on(runtime::Context& context);
   void ask_log(runtime::Context& context, const runtime::LogFollower::Ask& asked);
+  struct Sent;
+  static void take_costs(Sent& sent, const messages::EpisodeMeasured& measured);
   void on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
                     const runtime::Incoming& incoming);
   /// Moves what is measured to best_. False if an episode that the next one must know of is not measured yet.
@@ -122,7 +124,8 @@ class Sampler final : public runtime::Actor {
   bool knows_ = false;  ///< What its earlier lives did.
   Nanos asked_{0};      ///< For that.
   std::uint64_t next_episode_ = 0;
-  std::deque<std::uint64_t> again_;             ///< Episodes of earlier lives that were lost.
+  std::uint64_t own_from_ = 0;       ///< Only episodes below it may have been proposed by earlier lives too.
+  std::deque<std::uint64_t> again_;  ///< Episodes of earlier lives that were lost.
   std::unordered_set<std::uint64_t> proposed_;  ///< Keys of placements; only if redraws are wanted.
   std::map<std::uint64_t, Outstanding> outstanding_;
   // Only if the policy starts at the best.

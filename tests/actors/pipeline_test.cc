@@ -446,6 +446,21 @@ TEST(Pipeline, EpisodesFromTheBestRepeatThemselvesWhateverTheTiming) {
   EXPECT_EQ(play(scenario).parameters_sha256, plain.parameters_sha256);
 }
 
+TEST(Pipeline, EpisodesFromTheBestGoOnWhoeverIsMadeAnew) {
+  Scenario scenario;
+  scenario.placeto = scenario.best = true;
+  scenario.lose = 0.05;
+  scenario.crash_every = 4;
+  for (const std::string& victim : {sampler_name(0), std::string{kRecorder}, std::string{kDispatcher}}) {
+    SCOPED_TRACE(victim);
+    scenario.crash = {victim};
+    const Outcome outcome = play(scenario);
+    EXPECT_EQ(outcome.stopped, "") << "the run did not end";
+    EXPECT_EQ(outcome.counters.measurements, steps_of_forty_episodes());
+    EXPECT_EQ(outcome.counters.updates, 20u);
+  }
+}
+
 TEST(Pipeline, RedrawsSpendEvaluationsOnNewPlacements) {
   Scenario scenario;
   scenario.deterministic = true;

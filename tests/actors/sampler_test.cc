@@ -44,15 +44,16 @@ class RepeatsTheBest final : public policy::Placer {
 
 class SamplerTest : public ::testing::Test {
  protected:
-  SamplerTest() {
+  void start(std::uint32_t max_outstanding) {
     OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}, {"d", {{2, 0}}}});
     DeviceSet devices = testing::sample_devices(4, false, 1 << 20);
     Constraints constraints = *Constraints::make(graph, devices);
     const TaskPtr task =
         make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "");
-    options_.learned = false;  // Nobody publishes parameters.
-    options_.max_outstanding = 2;
-    sampler_ = world_.spawn<Sampler>(sampler_name(0), task, options_,
+    SamplerOptions options;
+    options.learned = false;  // Nobody publishes parameters.
+    options.max_outstanding = max_outstanding;
+    sampler_ = world_.spawn<Sampler>(sampler_name(0), task, options,
                                      PlacerFactory{[] { return std::make_unique<RepeatsTheBest>(); }},
                                      ExecutorFactory{});
     world_.run_until_idle();
@@ -65,10 +66,12 @@ class SamplerTest : public ::testing::Test {
     world_.deliver(sampler_, known);
     world_.run_until_idle();
   }
-  /// Episode e is number e + 1 of the log. With `device`: told from there, with its actions.
-  void committed(std::uint64_t episode, double step_time_s, std::optional<std::uint8_t> device = {}) {
+  /// Episode e is number e + 1 of the log, if not told otherwise. With `device`: told from there, with its
+  /// actions.
+  void committed(std::uint64_t episode, double step_time_s, std::optional<std::uint8_t> device = {},
+                 std::optional<std::uint64_t> seq = {}) {
     MeasurementCommitted c;
-    c.seq = episode + 1;
+    c.seq = seq.value_or(episode + 1);
     c.measured.episode = episode;
     c.measured.count = c.measured.num_devices = 1;
     c.measured.executors = c.measured.executor_kinds = c.measured.hosts = {"somebody"};
@@ -88,13 +91,13 @@ class SamplerTest : public ::testing::Test {
   }
 
   World world_;
-  SamplerOptions options_;
   runtime::ActorId sampler_{};
 };
 
 TEST_F(SamplerTest, MadeAnewItReadsTheLogAWindowAtATimeBeforeItProposes) {
   constexpr std::uint64_t kEpisodes = 1'000;
   constexpr std::uint64_t kMost = 64;  // Entries on their way at once.
+  start(2);
   knows(kEpisodes);
   std::uint64_t told = 0;
   while (told < kEpisodes) {
@@ -112,6 +115,7 @@ TEST_F(SamplerTest, MadeAnewItReadsTheLogAWindowAtATimeBeforeItProposes) {
 }
 
 TEST_F(SamplerTest, AsksAgainForTheLogThatNeverCame) {
+  start(2);
   knows(3);
   committed(0, 1.0, 1);
   committed(2, 1.0, 1);
@@ -125,11 +129,60 @@ TEST_F(SamplerTest, AsksAgainForTheLogThatNeverCame) {
 }
 
 TEST_F(SamplerTest, WhatItIsToldAsItHappensIsNotTheLog) {
+  start(2);
   knows(2);
   committed(0, 1.0);  // Late, for an earlier life: without the actions, which are in the log.
   committed(0, 1.0, 1);
   committed(1, 0.5, 2);
   EXPECT_EQ(proposed_device(), 2);
+}
+
+// A sampler died with episodes at the dispatcher; its new life draws them again, otherwise, and the
+// dispatcher goes on with what it has.
+TEST_F(SamplerTest, WhatAnEarlierLifeMayHaveDrawnIsTheBestAsTheLogHasIt) {
+  start(1);
+  knows(0);
+  EXPECT_EQ(proposed_device(), 0);
+  committed(0, 0.5);
+  EXPECT_EQ(world_.sent<PlacementProposed>().size(), 1u) << "it does not know yet what was measured";
+  EXPECT_EQ(world_.last_sent<LogRequested>().from_seq, 1u);
+  committed(0, 0.5, 3);
+  EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, 1u);
+  EXPECT_EQ(proposed_device(), 3);
+}
+
+TEST_F(SamplerTest, AsTheLogHasItAlsoIfItIsDrawnAgainAfterwards) {
+  start(1);
+  messages::EpisodesKnown known;
+  known.starting = true;
+  known.missing = {0};
+  known.next_episode = 2;
+  known.committed = 1;
+  world_.deliver(sampler_, known);
+  committed(1, 1.0, 1, 1);
+  EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, 0u);
+  committed(2, 0.5, 3, 2);  // An earlier life's too; this one has not come to it.
+  committed(0, 1.0, {}, 3);
+  committed(0, 1.0, 1, 3);
+  EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, 2u);
+  EXPECT_EQ(proposed_device(), 1);
+  committed(2, 0.5, {}, 2);
+  EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, 3u);
+  EXPECT_EQ(proposed_device(), 3);
+}
+
+TEST_F(SamplerTest, WhatItAloneDrewNeedsNoLog) {
+  start(1);
+  knows(1);
+  committed(0, 1.0, 1);
+  committed(1, 1.0);
+  committed(1, 1.0, 1);
+  const std::size_t asked = world_.sent<LogRequested>().size();
+  for (std::uint64_t episode = 2; episode < 100; ++episode) {
+    EXPECT_EQ(world_.last_sent<PlacementProposed>().episode, episode);
+    committed(episode, 1.0);
+  }
+  EXPECT_EQ(world_.sent<LogRequested>().size(), asked);
 }
 
 }  // namespace
