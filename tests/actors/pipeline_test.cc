@@ -68,8 +68,7 @@ TaskPtr sample_task(std::size_t graphs) {
   auto task = std::make_shared<Task>();
   task->host = "here";
   for (std::size_t g = 0; g < graphs; ++g) {
-    Rng rng{5 + g, Purpose::kTest};
-    OpGraph graph = testing::random_graph(rng, 30);
+    OpGraph graph = testing::random_graph(5 + g, 30);
     DeviceSet devices = testing::sample_devices(2, false, 1 << 30);
     Constraints constraints = *Constraints::make(graph, devices);
     task->graphs.push_back({std::move(graph), std::move(devices), std::move(constraints),

@@ -13,11 +13,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "executor/simulator.h"
 #include "graph/graph_file.h"
-#include "heuristics/method.h"
 #include "placement/device_file.h"
-#include "tests/support/sample_graphs.h"
+#include "tests/heuristics/world.h"
 
 namespace emplace {
 namespace {
@@ -27,22 +25,12 @@ using testing::sample_devices;
 using testing::sample_graph;
 using testing::SampleOp;
 
-constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
+using testing::kPlenty;
+using testing::World;
 
-struct World {
-  OpGraph graph;
-  DeviceSet devices;
-  Constraints constraints = Constraints::make(graph, devices).value();
-  Simulator simulator{graph, devices};
-
-  World(OpGraph g, DeviceSet d) : graph{std::move(g)}, devices{std::move(d)} {}
-  Problem problem(std::uint64_t seed = 1) const {
-    return {graph, devices, constraints, simulator.costs(), seed};
-  }
-  Found anneal(AnnealOptions options, std::uint64_t seed = 1) {
-    return Anneal{options}.find(problem(seed), simulator).value();
-  }
-};
+Found anneal(World& world, AnnealOptions options, std::uint64_t seed = 1) {
+  return world.run(Anneal{options}, seed).value();
+}
 
 /// The least step time over every placement of every co-location class that fits.
 double best_of_all(World& world) {
@@ -66,7 +54,7 @@ TEST(Anneal, FindsTheOptimumOfSmallGraphs) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     Rng rng{seed, Purpose::kTest};
     World world{random_graph(rng, 11), sample_devices(2, /*cpu=*/true, kPlenty)};
-    const Found found = world.anneal({.evaluations = 4000}, seed);
+    const Found found = anneal(world, {.evaluations = 4000}, seed);
     EXPECT_TRUE(found.measurement.valid);
     EXPECT_DOUBLE_EQ(found.measurement.step_time_s, best_of_all(world)) << "seed " << seed;
   }
@@ -81,7 +69,7 @@ TEST(Anneal, FindsAPlantedPartitionOfUnequalOps) {
   for (const double each : us)
     ops.push_back({.name = "op" + std::to_string(ops.size()), .gpu_us = each, .cpu_us = 1e5});
   World world{sample_graph(ops), sample_devices(2, true, kPlenty)};
-  EXPECT_NEAR(world.anneal({}).measurement.step_time_s, 1000e-6, 1e-9);
+  EXPECT_NEAR(anneal(world, {}).measurement.step_time_s, 1000e-6, 1e-9);
 }
 
 TEST(Anneal, ClimbsOutOfPlacementsThatDoNotFit) {
@@ -99,15 +87,15 @@ TEST(Anneal, ClimbsOutOfPlacementsThatDoNotFit) {
   }
   World world{std::move(builder).build().value(), sample_devices(2, false, 1'000'000'000 + 64)};
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
-    EXPECT_TRUE(world.anneal({.evaluations = 6000}, seed).measurement.valid) << "seed " << seed;
+    EXPECT_TRUE(anneal(world, {.evaluations = 6000}, seed).measurement.valid) << "seed " << seed;
 }
 
 TEST(Anneal, RepeatsItselfObeysTheConstraintsAndKeepsToItsBudget) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     Rng rng{seed, Purpose::kTest, 1};
     World world{random_graph(rng, 60), sample_devices(3, true, kPlenty)};
-    const Found first = world.anneal({.evaluations = 1500}, seed);
-    const Found again = world.anneal({.evaluations = 1500}, seed);
+    const Found first = anneal(world, {.evaluations = 1500}, seed);
+    const Found again = anneal(world, {.evaluations = 1500}, seed);
     EXPECT_EQ(first.placement, again.placement);
     EXPECT_EQ(first.evaluations, again.evaluations);
     EXPECT_LE(first.evaluations, 1500u);
@@ -124,9 +112,9 @@ TEST(Anneal, RepeatsItselfObeysTheConstraintsAndKeepsToItsBudget) {
 
 TEST(Anneal, OneDeviceOrOneOpLeavesNothingToWalk) {
   World one_device{sample_graph({{.name = "a"}, {.name = "b"}}), sample_devices(1, false, kPlenty)};
-  EXPECT_TRUE(one_device.anneal({}).measurement.valid);
+  EXPECT_TRUE(anneal(one_device, {}).measurement.valid);
   World one_op{sample_graph({{.name = "a"}}), sample_devices(2, true, kPlenty)};
-  EXPECT_TRUE(one_op.anneal({.evaluations = 500}).measurement.valid);
+  EXPECT_TRUE(anneal(one_op, {.evaluations = 500}).measurement.valid);
   EXPECT_FALSE(Anneal{{.groups = 1}}.find(one_op.problem(), one_op.simulator).ok());
 }
 
@@ -141,7 +129,7 @@ TEST(Anneal, BeatsEverySimpleMethodOnTheQuickstartWithAFifthOfItsBudget) {
   World world{load_graph(root + "/configs/graphs/nmt-2layer-bs64.json.gz").value(),
               load_devices(root + "/configs/devices/quickstart.toml").value()};
   EXPECT_GT(Anneal{}.budget(world.graph), 15'000u);
-  const Found found = world.anneal({.evaluations = 4000});
+  const Found found = anneal(world, {.evaluations = 4000});
   ASSERT_TRUE(found.measurement.valid);
   // The best simple one is round-robin with 611 ms; the whole budget ends between 420 and 440.
   EXPECT_LT(found.measurement.step_time_s, 0.500);

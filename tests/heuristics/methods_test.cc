@@ -9,9 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/simulator.h"
-#include "heuristics/method.h"
-#include "tests/support/sample_graphs.h"
+#include "tests/heuristics/world.h"
 
 namespace emplace {
 namespace {
@@ -21,23 +19,10 @@ using testing::sample_devices;
 using testing::sample_graph;
 using testing::SampleOp;
 
-constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
+using testing::kPlenty;
+using testing::World;
 
-/// A graph, a machine and what a method needs of them.
-struct World {
-  OpGraph graph;
-  DeviceSet devices;
-  Constraints constraints = Constraints::make(graph, devices).value();
-  Simulator simulator{graph, devices};
-
-  World(OpGraph g, DeviceSet d) : graph{std::move(g)}, devices{std::move(d)} {}
-  Problem problem(std::uint64_t seed = 1) const {
-    return {graph, devices, constraints, simulator.costs(), seed};
-  }
-  Result<Found> run(std::string_view method, std::uint64_t seed = 1) {
-    return find_method(method).value()->find(problem(seed), simulator);
-  }
-};
+const Method& named(std::string_view method) { return *find_method(method).value(); }
 
 OpGraph scoped_graph(const std::vector<std::pair<std::string, std::vector<EdgeSpec>>>& ops) {
   OpGraphBuilder builder;
@@ -90,20 +75,20 @@ TEST(Methods, AMisspeltNameIsAnsweredWithTheNearestOne) {
 
 TEST(SingleDevice, TakesTheBestOfItsKindAndReportsWhatDoesNotFit) {
   World roomy{chain(4), sample_devices(2, true, kPlenty)};
-  const Found gpu = roomy.run("single-gpu").value();
+  const Found gpu = roomy.run(named("single-gpu")).value();
   EXPECT_TRUE(gpu.measurement.valid);
   EXPECT_NEAR(gpu.measurement.step_time_s, 40e-6, 1e-9);
   EXPECT_EQ(gpu.evaluations, 2u);
 
   World tight{chain(4), sample_devices(1, false, /*memory=*/6)};
-  const Found over = tight.run("single-gpu").value();
+  const Found over = tight.run(named("single-gpu")).value();
   EXPECT_FALSE(over.measurement.valid);
   EXPECT_GT(over.measurement.bytes_over, 0);
 }
 
 TEST(SingleDevice, WithoutADeviceOfItsKindThereIsNoPlacement) {
   World world{chain(3), sample_devices(2, /*cpu=*/false, kPlenty)};
-  const auto found = world.run("single-cpu");
+  const auto found = world.run(named("single-cpu"));
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.error().code, Errc::kNoPlacement);
 }
@@ -117,8 +102,8 @@ TEST(RandomGroups, DrawsAnotherPlacementForAnotherSeedAndMeasuresAHundred) {
                             {"f", {}},
                             {"g", {{4, 0}}}}),
               sample_devices(3, true, kPlenty)};
-  const Found one = world.run("random", 1).value();
-  const Found two = world.run("random", 3).value();
+  const Found one = world.run(named("random"), 1).value();
+  const Found two = world.run(named("random"), 3).value();
   EXPECT_EQ(one.evaluations, 100u);
   EXPECT_NE(one.placement, two.placement);
 }
@@ -146,14 +131,14 @@ TEST(RandomGroups, PutsStateWhereThereIsRoomForIt) {
   }
   // One device holds one weight only, so every draw that fits must part them.
   World world{std::move(builder).build().value(), sample_devices(2, false, 120)};
-  const Found found = world.run("random").value();
+  const Found found = world.run(named("random")).value();
   EXPECT_TRUE(found.measurement.valid);
   EXPECT_NE(found.placement[0], found.placement[1]);
 }
 
 TEST(RoundRobin, DealsGroupsInTurn) {
   World world{scoped_graph({{"a", {}}, {"b", {}}, {"c", {}}, {"d", {}}}), sample_devices(2, true, kPlenty)};
-  const Found found = world.run("round-robin").value();
+  const Found found = world.run(named("round-robin")).value();
   const DeviceId first = world.devices.find("gpu:0").value(), second = world.devices.find("gpu:1").value();
   EXPECT_EQ(found.placement, (Placement{first, second, first, second}));
   EXPECT_EQ(found.evaluations, 2u);  // GPUs only, and all devices.
@@ -173,7 +158,7 @@ TEST(Contiguous, CutsAChainOncePerDeviceAtMost) {
     builder.add(std::move(op));
   }
   World world{std::move(builder).build().value(), sample_devices(2, false, 450)};
-  const Found found = world.run("contiguous").value();
+  const Found found = world.run(named("contiguous")).value();
   EXPECT_TRUE(found.measurement.valid);
   int changes = 0;
   for (std::size_t i = 1; i < found.placement.size(); ++i)
@@ -185,7 +170,7 @@ TEST(Contiguous, GivesAFasterDeviceMoreOfTheWork) {
   std::vector<SampleOp> ops;
   for (int i = 0; i < 40; ++i) ops.push_back({.name = "op" + std::to_string(i), .gpu_us = 10, .cpu_us = 30});
   World world{sample_graph(ops), sample_devices(1, true, kPlenty)};
-  const Found found = world.run("contiguous").value();
+  const Found found = world.run(named("contiguous")).value();
   const auto on_gpu =
       std::count(found.placement.begin(), found.placement.end(), world.devices.find("gpu:0").value());
   EXPECT_EQ(on_gpu, 30);
@@ -200,7 +185,7 @@ TEST(Expert, PutsRecurrentLayersOnTheirGpusAndTheTopWithTheLast) {
                             {"attention/t00", {{2, 0}}},
                             {"softmax", {{4, 0}}}}),
               sample_devices(2, true, kPlenty)};
-  const Found found = world.run("expert").value();
+  const Found found = world.run(named("expert")).value();
   const DeviceId g0 = world.devices.find("gpu:0").value(), g1 = world.devices.find("gpu:1").value();
   EXPECT_EQ(found.placement, (Placement{g0, g0, g1, g0, g1, g1}));
 }
@@ -208,7 +193,7 @@ TEST(Expert, PutsRecurrentLayersOnTheirGpusAndTheTopWithTheLast) {
 TEST(Expert, CutsOtherNetworksIntoEqualBlocksOfLayers) {
   World world{scoped_graph({{"conv1", {}}, {"conv2", {{0, 0}}}, {"conv3", {{1, 0}}}, {"conv4", {{2, 0}}}}),
               sample_devices(2, true, kPlenty)};
-  const Found found = world.run("expert").value();
+  const Found found = world.run(named("expert")).value();
   const DeviceId g0 = world.devices.find("gpu:0").value(), g1 = world.devices.find("gpu:1").value();
   EXPECT_EQ(found.placement, (Placement{g0, g0, g1, g1}));
 }

@@ -9,6 +9,7 @@
 #include "policy/nn/encoder.h"
 #include "policy/nn/lstm.h"
 #include "policy/nn/tape.h"
+#include "tests/policy/differences.h"
 
 namespace emplace::policy {
 namespace {
@@ -37,13 +38,8 @@ void expect_gradients(ParameterStore& store, const std::function<Var(Tape&)>& fo
   constexpr float kStep = 4e-3f;
   float largest = 0;
   for (std::size_t i = 0; i < analytic.size(); ++i) {
-    const float kept = store.values()[i];
-    store.values()[i] = kept + kStep;
-    const double above = value(weights);
-    store.values()[i] = kept - kStep;
-    const double below = value(weights);
-    store.values()[i] = kept;
-    const auto numeric = static_cast<float>((above - below) / (2 * kStep));
+    const auto numeric =
+        static_cast<float>(central_difference([&] { return value(weights); }, store.values()[i], kStep));
     EXPECT_NEAR(analytic[i], numeric, tolerance * std::max(1.0f, std::abs(numeric))) << "parameter " << i;
     largest = std::max(largest, std::abs(analytic[i]));
   }

@@ -10,27 +10,19 @@
 #include "executor/simulator.h"
 #include "policy/objective/reward.h"
 #include "policy/optim/adam.h"
+#include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::policy {
 namespace {
 
-struct World {
-  explicit World(std::uint64_t seed = 3, std::uint32_t ops = 24)
-      : graph{make_graph(seed, ops)},
-        devices{testing::sample_devices(2, true, 1 << 30)},
-        constraints{*Constraints::make(graph, devices)} {}
-  static OpGraph make_graph(std::uint64_t seed, std::uint32_t ops) {
-    Rng rng{seed, Purpose::kTest};
-    return testing::random_graph(rng, ops);
-  }
+struct World : testing::SampleTask {
+  explicit World(OpGraph ops = testing::random_graph(3, 24))
+      : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)} {}  // cpu:0, gpu:0, gpu:1
   std::unique_ptr<HierarchicalPlanner> planner(HierarchicalOptions options, std::uint64_t seed = 1,
                                                HierarchicalStart start = {}) const {
     return *HierarchicalPlanner::make(graph, devices, constraints, options, std::move(start), seed);
   }
-  OpGraph graph;
-  DeviceSet devices;
-  Constraints constraints;
 };
 
 HierarchicalOptions small() {
@@ -95,13 +87,7 @@ void check_gradient(const ObjectiveOptions& objective) {
   float largest = 0;
   for (int check = 0; check < 300; ++check) {
     const std::size_t i = rng.below(static_cast<std::uint32_t>(store.size()));
-    const float kept = store.values()[i];
-    store.values()[i] = kept + kStep;
-    const double above = loss();
-    store.values()[i] = kept - kStep;
-    const double below = loss();
-    store.values()[i] = kept;
-    const auto numeric = static_cast<float>((above - below) / (2 * kStep));
+    const auto numeric = static_cast<float>(central_difference(loss, store.values()[i], kStep));
     EXPECT_NEAR(analytic[i], numeric, 2e-2f * std::max(0.5f, std::abs(numeric))) << "parameter " << i;
     largest = std::max(largest, std::abs(numeric));
   }
@@ -124,7 +110,7 @@ TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
 }
 
 TEST(Hierarchical, RefusesForeignActionsAndImpossibleNumbers) {
-  const World world, other{9, 30};
+  const World world, other{testing::random_graph(9, 30)};
   const auto planner = world.planner(small());
   EXPECT_FALSE(planner->expand(other.planner(small())->sample(0, 0)).ok());
   EXPECT_FALSE(planner->expand({Bytes(3)}).ok());
@@ -160,27 +146,14 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
 }
 
 TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
-  OpGraphBuilder builder;
-  builder.set_name("restricted");
-  for (std::uint32_t i = 0; i < 12; ++i) {
-    OpSpec op;
-    op.name = "op" + std::to_string(i);
-    op.type = "Work";
-    if (i > 0) op.inputs = {{i - 1, 0}};
-    op.outputs = {{DType::kF32, {4}}};
-    if (i % 4 == 0) op.allowed_devices = {"gpu:1"}, op.has_allowed_devices = true;
-    builder.add(std::move(op));
-  }
-  const OpGraph graph = std::move(builder).build().value();
-  const DeviceSet devices = testing::sample_devices(2, true, 1 << 30);  // cpu:0, gpu:0, gpu:1
-  const Constraints constraints = *Constraints::make(graph, devices);
+  const World world{testing::restricted_graph()};
   HierarchicalOptions options = small();
   options.grouper_confidence = 30;
   options.noise = 0.5f;
   options.noise_updates = 1;
   HierarchicalStart start;
   for (std::uint32_t i = 0; i < 12; ++i) start.group_of_op.push_back(static_cast<std::uint16_t>(i % 4));
-  const auto planner = *HierarchicalPlanner::make(graph, devices, constraints, options, start, 1);
+  const auto planner = world.planner(options, 1, start);
   int elsewhere = 0;
   for (std::uint64_t e = 0; e < 20; ++e) {
     const auto choice = *planner->decode_actions(planner->sample(e, 0));

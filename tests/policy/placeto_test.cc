@@ -20,14 +20,9 @@ namespace emplace::policy {
 namespace {
 
 /// A graph with its machine, as a policy sees it.
-struct World {
+struct World : testing::SampleTask {
   World(OpGraph ops, std::size_t gpus, bool cpu = false)
-      : graph{std::move(ops)},
-        devices{testing::sample_devices(gpus, cpu, std::int64_t{1} << 30)},
-        constraints{*Constraints::make(graph, devices)},
-        simulator{graph, devices} {}
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+      : SampleTask{std::move(ops), testing::sample_devices(gpus, cpu, std::int64_t{1} << 30)} {}
   PlacetoGraph view() const { return {&graph, &devices, &constraints, colocation_groups(graph)}; }
   double time_s(const Placement& placement) {
     Measurement measured;
@@ -35,15 +30,11 @@ struct World {
                ? measured.step_time_s
                : std::numeric_limits<double>::infinity();
   }
-  OpGraph graph;
-  DeviceSet devices;
-  Constraints constraints;
-  Simulator simulator;
+  Simulator simulator{graph, devices};
 };
 
 World random_world(std::uint64_t seed = 3, std::uint32_t ops = 24) {
-  Rng rng{seed, Purpose::kTest};
-  return {testing::random_graph(rng, ops), 2, true};
+  return {testing::random_graph(seed, ops), 2, true};
 }
 
 PlacetoOptions small() {
@@ -335,18 +326,7 @@ TEST(Placeto, NamesWhatIsImpossible) {
 }
 
 TEST(Placeto, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
-  OpGraphBuilder builder;
-  builder.set_name("restricted");
-  for (std::uint32_t i = 0; i < 12; ++i) {
-    OpSpec op;
-    op.name = "op" + std::to_string(i);
-    op.type = "Work";
-    if (i > 0) op.inputs = {{i - 1, 0}};
-    op.outputs = {{DType::kF32, {4}}};
-    if (i % 4 == 0) op.allowed_devices = {"gpu:1"}, op.has_allowed_devices = true;
-    builder.add(std::move(op));
-  }
-  const World world{std::move(builder).build().value(), 2, true};  // cpu:0, gpu:0, gpu:1
+  const World world{testing::restricted_graph(), 2, true};  // cpu:0, gpu:0, gpu:1
   PlacetoOptions options = small();
   options.start = EpisodeStart::kRandom;
   const auto placer = placer_of(world, options);

@@ -10,28 +10,24 @@
 
 #include "policy/imitation.h"
 #include "policy/optim/adam.h"
+#include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::policy {
 namespace {
 
-struct World {
+struct World : testing::SampleTask {
   explicit World(std::uint64_t seed = 3, std::uint32_t ops = 24, std::size_t groups = 5)
-      : graph{make_graph(seed, ops)},
-        devices{testing::sample_devices(2, true, 1 << 30)},
-        constraints{*Constraints::make(graph, devices)},
-        grouping{random_groups(graph, groups, seed)} {}
-  static OpGraph make_graph(std::uint64_t seed, std::uint32_t ops) {
-    Rng rng{seed, Purpose::kTest};
-    return testing::random_graph(rng, ops);
+      : World{testing::random_graph(seed, ops)} {
+    grouping = random_groups(graph, groups, seed);
   }
+  explicit World(OpGraph ops, Grouping groups = {})
+      : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)},  // cpu:0, gpu:0, gpu:1
+        grouping{std::move(groups)} {}
   std::unique_ptr<SequencePlacer> placer(SequenceOptions options, std::uint64_t seed = 1,
                                          SequenceStart start = {}) const {
     return *SequencePlacer::make(graph, devices, constraints, grouping, options, std::move(start), seed);
   }
-  OpGraph graph;
-  DeviceSet devices;
-  Constraints constraints;
   Grouping grouping;
 };
 
@@ -58,13 +54,7 @@ void expect_gradient_of_loss(SequencePlacer& placer, const std::vector<ScoredEpi
     // The tunable embeddings come first in the store; then anything.
     const std::size_t i =
         check < 30 ? static_cast<std::size_t>(check) : rng.below(static_cast<std::uint32_t>(store.size()));
-    const float kept = store.values()[i];
-    store.values()[i] = kept + kStep;
-    const double above = loss();
-    store.values()[i] = kept - kStep;
-    const double below = loss();
-    store.values()[i] = kept;
-    const auto numeric = static_cast<float>((above - below) / (2 * kStep));
+    const auto numeric = static_cast<float>(central_difference(loss, store.values()[i], kStep));
     EXPECT_NEAR(analytic[i], numeric, 4e-3f * std::max(1.0f, std::abs(numeric))) << "parameter " << i;
     largest = std::max(largest, std::abs(numeric));
   }
@@ -399,25 +389,12 @@ TEST(Sequence, LearnsToRepeatAPlacement) {
 }
 
 TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
-  OpGraphBuilder builder;
-  builder.set_name("restricted");
-  for (std::uint32_t i = 0; i < 12; ++i) {
-    OpSpec op;
-    op.name = "op" + std::to_string(i);
-    op.type = "Work";
-    if (i > 0) op.inputs = {{i - 1, 0}};
-    op.outputs = {{DType::kF32, {4}}};
-    if (i % 4 == 0) op.allowed_devices = {"gpu:1"}, op.has_allowed_devices = true;
-    builder.add(std::move(op));
-  }
-  const OpGraph graph = std::move(builder).build().value();
-  const DeviceSet devices = testing::sample_devices(2, true, 1 << 30);  // cpu:0, gpu:0, gpu:1
-  const Constraints constraints = *Constraints::make(graph, devices);
   Grouping grouping;
   for (std::uint32_t i = 0; i < 12; ++i) grouping.group_of_op.push_back(i % 4);
   grouping.num_groups = 4;
+  const World world{testing::restricted_graph(), std::move(grouping)};
   for (const SequenceOptions& options : {colocrl_options(), spotlight_options()}) {
-    const auto placer = *SequencePlacer::make(graph, devices, constraints, grouping, small(options), {}, 1);
+    const auto placer = world.placer(small(options));
     int elsewhere = 0;
     for (std::uint64_t e = 0; e < 20; ++e) {
       const auto decisions = *placer->decode_actions(placer->sample(e, 0));

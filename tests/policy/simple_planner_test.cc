@@ -7,27 +7,18 @@
 #include <cmath>
 
 #include "policy/imitation.h"
+#include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::policy {
 namespace {
 
-struct World {
-  World()
-      : graph{make_graph()},
-        devices{testing::sample_devices(2, true, 1 << 30)},
-        constraints{*Constraints::make(graph, devices)} {}
-  static OpGraph make_graph() {
-    Rng rng{3, Purpose::kTest};
-    return testing::random_graph(rng, 24);
-  }
+struct World : testing::SampleTask {
+  World() : SampleTask{testing::random_graph(3, 24), testing::sample_devices(2, true, 1 << 30)} {}
   std::unique_ptr<SimplePlanner> planner(SimplePlannerOptions options, std::uint64_t seed = 1,
                                          const Placement& start = {}) const {
     return *SimplePlanner::make(graph, devices, constraints, options, start, seed);
   }
-  OpGraph graph;
-  DeviceSet devices;
-  Constraints constraints;
 };
 
 SimplePlannerOptions small() {
@@ -67,13 +58,7 @@ TEST(SimplePlanner, GradientIsThatOfAdvantageTimesLogProbabilityLessEntropy) {
   constexpr float kStep = 4e-3f;
   float largest = 0;
   for (std::size_t i = 0; i < store.size(); ++i) {
-    const float kept = store.values()[i];
-    store.values()[i] = kept + kStep;
-    const double above = loss();
-    store.values()[i] = kept - kStep;
-    const double below = loss();
-    store.values()[i] = kept;
-    const auto numeric = static_cast<float>((above - below) / (2 * kStep));
+    const auto numeric = static_cast<float>(central_difference(loss, store.values()[i], kStep));
     EXPECT_NEAR(analytic[i], numeric, 2e-2f * std::max(0.5f, std::abs(numeric))) << "parameter " << i;
     largest = std::max(largest, std::abs(numeric));
   }

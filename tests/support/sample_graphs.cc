@@ -53,6 +53,29 @@ OpGraph random_graph(Rng& rng, std::uint32_t ops) {
   return sample_graph(list);
 }
 
+OpGraph random_graph(std::uint64_t seed, std::uint32_t ops) {
+  Rng rng{seed, Purpose::kTest};
+  return random_graph(rng, ops);
+}
+
+OpGraph restricted_graph() {
+  OpGraphBuilder builder;
+  builder.set_name("restricted");
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    OpSpec op;
+    op.name = "op" + std::to_string(i);
+    op.type = "Work";
+    if (i > 0) op.inputs = {{i - 1, 0}};
+    op.outputs = {{DType::kF32, {4}}};
+    if (i % 4 == 0) op.allowed_devices = {"gpu:1"}, op.has_allowed_devices = true;
+    builder.add(std::move(op));
+  }
+  return std::move(builder).build().value();
+}
+
+SampleTask::SampleTask(OpGraph g, DeviceSet d)
+    : graph{std::move(g)}, devices{std::move(d)}, constraints{Constraints::make(graph, devices).value()} {}
+
 OpGraph layered_graph(Rng& rng, std::uint32_t ops) {
   constexpr std::uint32_t kWidth = 25;
   std::vector<SampleOp> list;

@@ -28,6 +28,7 @@ OpGraph sample_graph(const std::vector<SampleOp>& ops);
 
 /// A random DAG with views, state, colocation and updates in it. @pre ops >= 4.
 OpGraph random_graph(Rng& rng, std::uint32_t ops);
+OpGraph random_graph(std::uint64_t seed, std::uint32_t ops);
 
 /// A large layered DAG without views or state: `ops` ops of 24 types, about 1.4 inputs each from the layers
 /// before.
@@ -37,6 +38,20 @@ OpGraph layered_graph(Rng& rng, std::uint32_t ops);
 /// alike.
 DeviceSet sample_devices(std::size_t gpus, bool cpu, std::int64_t memory,
                          Link link = {.bytes_per_s = 1e9, .latency_s = 1e-6});
+
+/// A chain of 12 ops of which every fourth, from the first on, may only be on "gpu:1".
+OpGraph restricted_graph();
+
+/// A graph, a machine, and what may be where. Not to be moved: what is made of it keeps references.
+struct SampleTask {
+  SampleTask(OpGraph g, DeviceSet d);
+  SampleTask(const SampleTask&) = delete;
+  SampleTask& operator=(const SampleTask&) = delete;
+
+  OpGraph graph;
+  DeviceSet devices;
+  Constraints constraints;
+};
 
 Placement random_placement(Rng& rng, std::size_t ops, std::size_t devices);
 
