@@ -7,11 +7,11 @@ Fails, naming file and line, on: an edge that the table does not permit; a heade
 from the root; headers that include one another in a circle.
 """
 
-import pathlib
 import re
 import sys
 
-SOURCES = {".h", ".cc", ".cu", ".cuh"}
+import source_tree
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 
@@ -74,20 +74,11 @@ def circles(graph):
 
 
 def main():
-    tree = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    tree = source_tree.tree_asked_for()
     table = read_table(tree / "scripts" / "layers.txt")
-    # Only folders of code: not build trees, papers or whatever else lies beside them.
-    folders = [path for path in sorted(tree.iterdir()) if path.is_dir() and (path.name in table or any(path.glob("*.h")))]
-    files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in SOURCES and file.is_file()]
-    problems = list(check_includes(tree, table, files))
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    if not files:
-        print(f"error: {tree}: no source file found", file=sys.stderr)
-    if problems or not files:
-        return 1
-    print(f"{len(files)} files, every include permitted")
-    return 0
+    # Only folders of code: not papers or whatever else lies beside them.
+    files = source_tree.sources_in(path for path in source_tree.folders_of(tree) if path.name in table or any(path.glob("*.h")))
+    return source_tree.verdict(tree, files, check_includes(tree, table, files), "every include permitted")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ the real thing stand in scripts/seams.txt with their reasons; a line there that 
 benches may do as they like, except for sleeping.
 """
 
-import pathlib
 import re
 import sys
 
-SOURCES = {".h", ".cc", ".cu", ".cuh"}
+import source_tree
+
 SEAMS = {
     "clock": r"\b(?:system_clock|steady_clock|high_resolution_clock)\b|\b(?:clock_gettime|gettimeofday|timerfd_create)\s*\("
              r"|(?<![\w.>])(?:std::)?time\s*\(\s*(?:nullptr|NULL|0)\s*\)",
@@ -72,19 +72,10 @@ def check(tree, table, files):
 
 
 def main():
-    tree = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    tree = source_tree.tree_asked_for()
     table = read_table(tree / "scripts" / "seams.txt")
-    folders = [path for path in sorted(tree.iterdir()) if path.is_dir() and path.name != "build" and not path.name.startswith(".")]
-    files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in SOURCES and file.is_file()]
-    problems = list(check(tree, table, files))
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    if not files:
-        print(f"error: {tree}: no source file found", file=sys.stderr)
-    if problems or not files:
-        return 1
-    print(f"{len(files)} files, all past the seams named")
-    return 0
+    files = source_tree.sources_in(source_tree.folders_of(tree))
+    return source_tree.verdict(tree, files, check(tree, table, files), "all past the seams named")
 
 
 if __name__ == "__main__":
