@@ -2,15 +2,13 @@
 """Goal: scripts/check_layers.py finds every kind of broken floor, and says where.
 Method: small made-up trees in a temporary folder, each with one fault, checked by the real script and the real table."""
 
-import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from made_up_tree import ROOT, CheckerTest
+
+TABLE = (ROOT / "scripts" / "layers.txt").read_text()
 SOUND = {
+    "scripts/layers.txt": TABLE,
     "base/result.h": "#pragma once\n#include <string>\n",
     "graph/op_graph.h": '#pragma once\n#include "base/result.h"\n',
     "executor/simulator.h": '#pragma once\n#include "graph/op_graph.h"\n',
@@ -22,25 +20,9 @@ SOUND = {
 }
 
 
-class CheckLayers(unittest.TestCase):
-    def check(self, changes):
-        """Exit status and errors for the sound tree with some files changed."""
-        with tempfile.TemporaryDirectory() as folder:
-            tree = pathlib.Path(folder)
-            for name, text in {**SOUND, **changes}.items():
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                (tree / name).write_text(text)
-            (tree / "scripts").mkdir()
-            shutil.copy(ROOT / "scripts" / "layers.txt", tree / "scripts" / "layers.txt")
-            script = [sys.executable, str(ROOT / "scripts" / "check_layers.py"), str(tree)]
-            done = subprocess.run(script, capture_output=True, text=True)
-            return done.returncode, done.stderr
-
-    def refuses(self, changes, *words):
-        status, errors = self.check(changes)
-        self.assertEqual(status, 1, errors)
-        for word in words:
-            self.assertIn(word, errors)
+class CheckLayers(CheckerTest):
+    SCRIPT = "check_layers.py"
+    SOUND = SOUND
 
     def test_a_sound_tree_passes(self):
         self.assertEqual(self.check({}), (0, ""))
@@ -66,13 +48,9 @@ class CheckLayers(unittest.TestCase):
         self.refuses({"utils/all.h": '#include "base/result.h"\n'}, "folder utils has no line")
 
     def test_an_empty_tree_is_not_taken_for_a_sound_one(self):
-        with tempfile.TemporaryDirectory() as folder:
-            tree = pathlib.Path(folder)
-            (tree / "scripts").mkdir()
-            (tree / "scripts" / "layers.txt").write_text("base:\n")
-            done = subprocess.run([sys.executable, str(ROOT / "scripts" / "check_layers.py"), str(tree)], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("no source file found", done.stderr)
+        status, errors = self.run_on({"scripts/layers.txt": "base:\n"})
+        self.assertEqual(status, 1)
+        self.assertIn("no source file found", errors)
 
 
 if __name__ == "__main__":

@@ -2,37 +2,26 @@
 """Goal: scripts/check_seams.py finds whoever reaches past clock, randomness, threads, transport or disk, and says where.
 Method: small made-up trees in a temporary folder, checked by the real script; the real tree and table by the test `seams`."""
 
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from made_up_tree import CheckerTest
+
+TABLE = "clock: base/clock.cc  # the real clock\n"
 SOUND = {
+    "scripts/seams.txt": TABLE,
     "base/clock.h": "#pragma once\n",
     "base/clock.cc": "auto t = std::chrono::steady_clock::now();\n",
     "policy/placer.h": "#pragma once\n#include <vector>\n",
 }
-TABLE = "clock: base/clock.cc  # the real clock\n"
 
 
-class CheckSeams(unittest.TestCase):
-    def check(self, changes, table=TABLE):
-        """Exit status and errors for the sound tree with some files changed."""
-        with tempfile.TemporaryDirectory() as folder:
-            tree = pathlib.Path(folder)
-            for name, text in {**SOUND, **changes, "scripts/seams.txt": table}.items():
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                (tree / name).write_text(text)
-            done = subprocess.run([sys.executable, str(ROOT / "scripts" / "check_seams.py"), str(tree)], capture_output=True, text=True)
-            return done.returncode, done.stderr
+class CheckSeams(CheckerTest):
+    SCRIPT = "check_seams.py"
+    SOUND = SOUND
 
-    def refuses(self, changes, *words, table=TABLE):
-        status, errors = self.check(changes, table)
-        self.assertEqual(status, 1, errors)
-        for word in words:
-            self.assertIn(word, errors)
+    @staticmethod
+    def table(text):
+        return {"scripts/seams.txt": text}
 
     def test_a_sound_tree_passes(self):
         self.assertEqual(self.check({}), (0, ""))
@@ -59,16 +48,16 @@ class CheckSeams(unittest.TestCase):
     def test_a_folder_may_be_permitted(self):
         changes = {"runtime/zmq/link.h": "#include <zmq.hpp>\n"}
         self.refuses(changes, "runtime/zmq/link.h:1:")
-        self.assertEqual(self.check(changes, TABLE + "transport: runtime/zmq/  # the switch\n"), (0, ""))
+        self.assertEqual(self.check({**changes, **self.table(TABLE + "transport: runtime/zmq/  # the switch\n")}), (0, ""))
 
     def test_a_permit_is_of_one_seam_only(self):
         self.refuses({"base/clock.cc": "auto t = std::chrono::steady_clock::now();\nint x = rand();\n"}, "base/clock.cc:2:", "(random)")
 
     def test_a_permit_that_nobody_needs_fails(self):
-        self.refuses({}, "seams.txt:2:", "take the line away", table=TABLE + "disk: policy/placer.h  # once\n")
+        self.refuses(self.table(TABLE + "disk: policy/placer.h  # once\n"), "seams.txt:2:", "take the line away")
 
     def test_a_permit_without_a_reason_fails(self):
-        status, errors = self.check({}, "clock: base/clock.cc\n")
+        status, errors = self.check(self.table("clock: base/clock.cc\n"))
         self.assertEqual(status, 1)
         self.assertIn("# reason", errors)
 

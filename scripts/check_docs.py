@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What the documents name is there.
+
+    usage: scripts/check_docs.py [TREE]      (default: the repository that this script lies in)
+
+Fails, naming file and line, where the last column of a table of docs/guarantees.md names, in backticks, a test (`Suite.Name`,
+`Name`, `Name…`, `Suite.*`), a checker, a fault of the simulated world or a file that is not there; and where the columns in
+docs/run_database.md are not those of the schema, in its order.
+"""
+
+import re
+import sys
+
+import source_tree
+
+TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", re.M)
+TYPE = re.compile(r"^(?:class|struct) (\w+)", re.M)
+FAULT = re.compile(r'FaultFact\{Fault::\w+, "([a-z-]+)"')
+TABLE = re.compile(r"CREATE TABLE (\w+)\((.*?)\);", re.S)
+IDENTIFIER = re.compile(r"[A-Z]\w*(?:\.\w+)?(?:…|\.?\*)?")
+
+
+def rows(text):
+    """Line number and cells of every row of every table, without the heads."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("|") and not line.startswith("|--"):
+            yield number, [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+class Named:
+    """Everything that a document may name."""
+
+    def __init__(self, tree, files):
+        self.tree = tree
+        self.tests, self.types, self.faults = set(), set(), set()
+        for file in files:
+            text = file.read_text(errors="replace")
+            if file.relative_to(tree).parts[0] == "tests":
+                for suite, name in TEST.findall(text):
+                    self.tests.update({name, f"{suite}.{name}"})
+                self.faults.update(FAULT.findall(text))
+            self.types.update(TYPE.findall(text))
+
+    def has(self, word):
+        if "/" in word:
+            return (self.tree / word).exists()
+        if not IDENTIFIER.fullmatch(word):
+            return word in self.faults
+        start = word.rstrip("…*")
+        if start != word:
+            return any(test.startswith(start) for test in self.tests)
+        return word in self.tests or word in self.types
+
+
+def check_guarantees(tree, files):
+    named = Named(tree, files)
+    for number, cells in rows((tree / "docs" / "guarantees.md").read_text()):
+        for word in re.findall(r"`([^`]+)`", cells[-1]):
+            if not named.has(word):
+                yield f"docs/guarantees.md:{number}: `{word}` is no test, checker, fault or file that is there"
+
+
+def check_columns(tree):
+    """The schema in the source against the tables of the document."""
+    schema = {table: [column.strip().split()[0].strip('"') for column in columns.split(",")]
+              for table, columns in TABLE.findall((tree / "record" / "run_db.cc").read_text())}
+    said = {}
+    for number, cells in rows((tree / "docs" / "run_database.md").read_text()):
+        if re.fullmatch(r"`\w+`", cells[0]):
+            # What is in brackets explains a column.
+            said[cells[0].strip("`")] = number, [column.strip() for column in re.sub(r"\([^()]*\)", "", cells[-1]).split(",")]
+    for table in sorted(schema.keys() | said.keys()):
+        number, columns = said.get(table, (1, []))
+        if columns != schema.get(table, []):
+            yield (f"docs/run_database.md:{number}: {table} has the columns {', '.join(schema.get(table, [])) or 'of no table'}, "
+                   f"not {', '.join(columns) or 'none'}")
+
+
+def main():
+    tree = source_tree.tree_asked_for()
+    files = source_tree.sources_in(source_tree.folders_of(tree))
+    problems = [*check_guarantees(tree, files), *check_columns(tree)] if files else []
+    return source_tree.verdict(tree, files, problems, "and the documents name what is there")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

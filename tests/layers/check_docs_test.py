@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Goal: scripts/check_docs.py finds whatever the documents name that is not there, and says where.
+Method: small made-up trees in a temporary folder; the real documents by the test `docs`."""
+
+import unittest
+
+from made_up_tree import CheckerTest
+
+HEAD = "# Guarantees\n\n| # | promise | test |\n|---|---|---|\n"
+SOUND = {
+    "record/run_db.cc": 'CREATE TABLE runs(seed INTEGER, "update" TEXT);\n',
+    "tests/run_test.cc": "class Witness {};\nTEST(Run, EndsWell) {\n}\nTEST_F(Door, StaysShut) {\n}\n",
+    "tests/swarm.cc": 'FaultFact{Fault::kHeadCrash, "head-crash", true, ""},\n',
+    "docs/guarantees.md": HEAD + "| G1 | `anything` | `Run.EndsWell`, `EndsW…`, `Door.*` in `tests/run_test.cc`; `head-crash`, `Witness` |\n",
+    "docs/run_database.md": "| table | a row is | columns |\n|---|---|---|\n| `runs` | a run | seed (of it, once), update |\n",
+}
+
+
+class CheckDocs(CheckerTest):
+    SCRIPT = "check_docs.py"
+    SOUND = SOUND
+
+    def test_sound_documents_pass(self):
+        self.assertEqual(self.check({}), (0, ""))
+
+    def test_whatever_is_not_there_is_named(self):
+        for word in ["Run.EndsBadly", "EndsBadly", "Endless…", "Window.*", "Door.EndsWell", "tests/walk_test.cc", "tail-crash", "Observer"]:
+            with self.subTest(word):
+                self.refuses({"docs/guarantees.md": f"{HEAD}| G1 | it holds | `EndsWell`, `{word}` |\n"}, "docs/guarantees.md:5:", f"`{word}`")
+
+    def test_columns_are_those_of_the_schema_in_its_order(self):
+        head = "| table | a row is | columns |\n|---|---|---|\n"
+        for columns in ["seed", "update, seed", "seed, update, host"]:
+            with self.subTest(columns):
+                self.refuses({"docs/run_database.md": f"{head}| `runs` | a run | {columns} |\n"}, "docs/run_database.md:3: runs")
+        self.refuses({"docs/run_database.md": head}, "runs has the columns seed, update")
+        self.refuses({"record/run_db.cc": ""}, "runs has the columns of no table")
+
+
+if __name__ == "__main__":
+    unittest.main()
