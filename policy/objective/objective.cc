@@ -102,13 +102,6 @@ LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, co
   return parts;
 }
 
-float adapted_beta(const ObjectiveOptions& options, float beta, float kl) {
-  if (options.kl_target <= 0) return beta;
-  if (kl > 1.5f * options.kl_target) return std::min(2 * beta, 1e6f);
-  if (kl < options.kl_target / 1.5f) return std::max(beta / 2, 1e-6f);
-  return beta;
-}
-
 void through_log_softmax(const Matrix& log_p, Matrix& gradient) {
   for (Eigen::Index n = 0; n < gradient.cols(); ++n) {
     const float total = gradient.col(n).sum();

@@ -48,9 +48,6 @@ struct Trajectories {
 LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, const Trajectories& seen,
                                  float scale, Matrix& seed);
 
-/// β after an update whose mean KL per choice was `kl`.
-float adapted_beta(const ObjectiveOptions& options, float beta, float kl);
-
 /// From the gradient with respect to log-probabilities to that of the logits, in place: g - p Σ g.
 /// `log_p`, `gradient` [D, n].
 void through_log_softmax(const Matrix& log_p, Matrix& gradient);

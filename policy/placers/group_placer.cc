@@ -35,7 +35,11 @@ Result<Unit> check(const GroupPlacerOptions& options) {
 GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
                          std::size_t groups, std::size_t devices,
                          std::span<const std::uint16_t> label_of_group, std::uint64_t seed)
-    : options_{options}, objective_{options.objective}, groups_{groups}, devices_{devices} {
+    : options_{options},
+      objective_{options.objective},
+      groups_{groups},
+      devices_{devices},
+      beta_{options.objective} {
   std::size_t labels = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     label_of_group_.push_back(label_of_group.empty() ? static_cast<std::uint32_t>(g) : label_of_group[g]);
@@ -61,10 +65,7 @@ GroupPlacer::GroupPlacer(ParameterStore& store, const GroupPlacerOptions& option
     };
     start_.push_back({weight(".wh"), bias(".bh"), weight(".wc"), bias(".bc")});
   }
-  if (options.objective.kind == ObjectiveKind::kKlPenalised) {
-    beta_ = store.add("objective.beta", 1, 1, Init::kZero, seed, 0.0f);
-    store.value(beta_)(0, 0) = options.objective.beta;
-  }
+  if (options.objective.kind == ObjectiveKind::kKlPenalised) beta_ = AdaptiveBeta{store, options.objective};
 }
 
 void GroupPlacer::start_at(ParameterStore& store, const Placement& placement,
@@ -124,10 +125,8 @@ Result<LossParts> GroupPlacer::seed_objective(Tape& tape, const Decoded& decoded
   seen.chosen = chosen.devices;
   seen.advantage = advantage;
   seen.behaviour = chosen.log_q;
-  const float beta = options_.objective.kind == ObjectiveKind::kKlPenalised
-                         ? std::as_const(tape.store()).value(beta_)(0, 0)
-                         : options_.objective.beta;
-  return add_objective_gradient(objective_, beta, seen, scale, tape.gradient(decoded.log_p));
+  return add_objective_gradient(objective_, beta_.value(tape.store()), seen, scale,
+                                tape.gradient(decoded.log_p));
 }
 
 LossParts GroupPlacer::seed_imitation(Tape& tape, const Decoded& decoded) const {
@@ -176,9 +175,7 @@ void GroupPlacer::begin_update(std::uint64_t update) {
 }
 
 void GroupPlacer::end_update(ParameterStore& store, const LossParts& parts) const {
-  if (options_.objective.kind != ObjectiveKind::kKlPenalised) return;
-  float& beta = store.value(beta_)(0, 0);
-  beta = adapted_beta(options_.objective, beta, static_cast<float>(parts.divergence));
+  beta_.follow(store, parts.divergence);
 }
 
 std::vector<Placement> expand_groups(const Constraints& constraints,

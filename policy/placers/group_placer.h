@@ -11,6 +11,7 @@
 #include "policy/decisions.h"
 #include "policy/nn/attention_decoder.h"
 #include "policy/nn/encoder.h"
+#include "policy/objective/adaptive_beta.h"
 #include "policy/objective/objective.h"
 
 namespace emplace::policy {
@@ -91,7 +92,7 @@ class GroupPlacer {
   DecoderParameters decoder_;
   ParameterId table_{};
   std::vector<StartLayer> start_;  // [layers]; empty: the decoder starts at zero.
-  ParameterId beta_{};             // [1, 1], learned by nobody; only with the KL penalty.
+  AdaptiveBeta beta_;              // Among the parameters only with the KL penalty.
 };
 
 /// The placements that devices by group [k, groups] stand for, constraints obeyed.

@@ -102,6 +102,12 @@ void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>&
   }
 }
 
+/// Among the parameters only where it moves: those without a target stay what they were.
+AdaptiveBeta beta_of(ParameterStore& store, const ObjectiveOptions& objective) {
+  const bool moves = objective.kind == ObjectiveKind::kKlPenalised && objective.kl_target > 0;
+  return moves ? AdaptiveBeta{store, objective} : AdaptiveBeta{objective};
+}
+
 std::size_t likeliest(std::span<const float> log_p) {
   return static_cast<std::size_t>(std::max_element(log_p.begin(), log_p.end()) - log_p.begin());
 }
@@ -298,8 +304,8 @@ PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, st
                static_cast<Eigen::Index>(num_devices()),
                options_.network,
                seed},
-      entropy_{options_.objective.entropy},
-      beta_{options_.objective.beta} {}
+      beta_{beta_of(store_, options_.objective)},
+      entropy_{options_.objective.entropy} {}
 
 std::size_t PlacetoPlacer::placements_per_episode() const {
   std::size_t most = 0;
@@ -410,7 +416,7 @@ void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantage
   seen.advantage = advantages;
   seen.behaviour = choice.decisions.log_q;
   Matrix seed = Matrix::Zero(log_p.rows(), log_p.cols());
-  const LossParts part = add_objective_gradient(objective, beta_, seen, scale, seed);
+  const LossParts part = add_objective_gradient(objective, beta_.value(store_), seen, scale, seed);
   parts.log_probability += static_cast<double>(scale) * part.log_probability;
   parts.entropy += static_cast<double>(scale) * part.entropy;
   parts.divergence += static_cast<double>(scale) * part.divergence;
@@ -476,9 +482,7 @@ void PlacetoPlacer::begin_update(std::uint64_t update) {
                                           static_cast<double>(options_.entropy_end), part));
 }
 
-void PlacetoPlacer::end_update(const LossParts& parts) {
-  beta_ = adapted_beta(options_.objective, beta_, static_cast<float>(parts.divergence));
-}
+void PlacetoPlacer::end_update(const LossParts& parts) { beta_.follow(store_, parts.divergence); }
 
 std::size_t PlacetoPlacer::graph_of(const Actions& actions) const {
   std::uint32_t graph = 0;

@@ -21,6 +21,7 @@
 #include "policy/decisions.h"
 #include "policy/group_graph.h"
 #include "policy/nn/graph_network.h"
+#include "policy/objective/adaptive_beta.h"
 #include "policy/objective/objective.h"
 #include "policy/placer.h"
 
@@ -162,10 +163,11 @@ class PlacetoPlacer final : public Placer {
   const std::uint64_t seed_;
   ParameterStore store_;
   const GraphNetwork network_;
+  const AdaptiveBeta beta_;
   mutable TracePool traces_;
   // Learning only.
   GraphTrace learning_trace_;
-  float entropy_, beta_;
+  float entropy_;
 };
 
 }  // namespace emplace::policy

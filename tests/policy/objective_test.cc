@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/rng.h"
+#include "policy/objective/adaptive_beta.h"
 
 namespace emplace::policy {
 namespace {

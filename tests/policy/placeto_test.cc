@@ -200,6 +200,34 @@ TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
   expect_gradient_of_loss(*placer, batch, 20);
 }
 
+TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
+  const World world = random_world();
+  PlacetoOptions options = small();
+  options.objective.kind = ObjectiveKind::kKlPenalised;
+  const auto fixed = placer_of(world, options);
+  options.objective.kl_target = 1e-4f;
+  const auto whole = placer_of(world, options), resumed = placer_of(world, options);
+  EXPECT_EQ(whole->parameters().size(), fixed->parameters().size() + 1) << "and without a target as ever";
+  const auto update = [](PlacetoPlacer& placer, Adam& adam, std::span<const ScoredEpisode> batch) {
+    placer.parameters().clear_gradients();
+    const auto parts = placer.accumulate_gradient(batch);
+    adam.step(placer.parameters(), 0.05f);
+    placer.end_update(*parts);
+    return *parts;
+  };
+  Adam adam, adam_resumed;
+  const auto batch = draw_batch(*whole, 2);
+  double furthest = 0;
+  for (int step = 0; step < 4; ++step) furthest = std::max(furthest, update(*whole, adam, batch).divergence);
+  ASSERT_GT(furthest, 1.5 * static_cast<double>(options.objective.kl_target)) << "beta has moved";
+  ASSERT_TRUE(resumed->parameters().load(whole->parameters().bytes()).ok());
+  ASSERT_TRUE(adam_resumed.load(adam.save(), resumed->parameters().size()).ok());
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_EQ(update(*whole, adam, batch).loss, update(*resumed, adam_resumed, batch).loss);
+    EXPECT_EQ(whole->parameters().sha256(), resumed->parameters().sha256());
+  }
+}
+
 TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
   const World world = random_world(), other = random_world(9, 16);
   PlacetoOptions options = small();
