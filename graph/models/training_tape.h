@@ -18,6 +18,8 @@
 namespace emplace::models {
 
 using Shape = std::vector<std::int64_t>;
+std::int64_t elements(const Shape& shape);
+TensorSpec f32(Shape shape);
 
 /// Output `output` of the op recorded as number `op`. Meaningful on its own tape only.
 using Tensor = EdgeSpec;
