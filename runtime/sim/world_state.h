@@ -1,0 +1,107 @@
+#pragma once
+/// What a simulated world is made of: nodes, the actors that live on them, and what waits. For world.cc
+/// alone.
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/core/restart.h"
+#include "runtime/sim/world.h"
+
+namespace emplace::runtime::sim {
+
+struct World::Node {
+  std::string name;
+  std::vector<ActorId> actors;  // As they were spawned.
+  bool up = true, paused = false;
+  std::uint64_t life = 0;
+  std::optional<Nanos> dies_before_reply;  // And stays down for so long.
+  Nanos wall_offset{0};
+  // What came due while it was paused, in order.
+  std::vector<std::uint32_t> stalled_channels, stalled_tasks;
+};
+
+/// Packets of one pair, in order. Only the first stands in the heap.
+struct World::Channel {
+  std::deque<Packet> waiting;
+  ActorId to = kNobody;
+  Nanos last_due{0};
+  std::uint32_t stamp = 0;
+  bool kept = true;  // False: for one packet only.
+};
+
+/// A timer of an actor, a step of a node, or something of the test's own.
+struct World::Task {
+  std::function<void()> run;
+  Resident* owner = nullptr;
+  std::uint64_t actor_life = 0;
+  std::optional<NodeId> node;
+  std::uint64_t node_life = 0;
+  std::uint32_t stamp = 0;
+  Rank rank = Rank::kTimer;
+  bool cancelled = false;
+};
+
+struct World::Resident {
+  std::string name;
+  ActorId id;
+  NodeId node;
+  ActorFactory factory;
+  RestartLimiter limiter;
+  std::unique_ptr<ActorContext> context;
+  std::unique_ptr<Actor> actor;
+  std::uint64_t life = 0;
+  std::uint64_t epoch = 0;
+  Nanos busy_until{0};
+  bool leaving = false, throws = false;
+};
+
+class World::ActorContext final : public Context {
+ public:
+  ActorContext(World& world, Resident& resident) : world_{&world}, resident_{&resident} {}
+
+  Nanos now() const override { return world_->clock_.now(); }
+  Nanos wall() const override { return world_->clock_.wall() + world_->node(resident_->node).wall_offset; }
+  TimerId after(Nanos delay, std::function<void()> callback) override {
+    const std::uint32_t slot =
+        world_->add_task(now() + std::max(delay, Nanos{0}), Rank::kTimer,
+                         Task{.run = std::move(callback), .owner = resident_, .actor_life = resident_->life});
+    return TimerId{std::uint64_t{world_->tasks_[slot].stamp} << 32 | slot};
+  }
+  void cancel(TimerId timer) override {
+    const auto number = static_cast<std::uint64_t>(timer);
+    Task& task = world_->tasks_.at(number & 0xffffffffu);
+    if (task.stamp == number >> 32) task.cancelled = true;
+  }
+  Rng random(Purpose purpose, std::uint64_t step) const override {
+    return {world_->options_.seed, purpose, step};
+  }
+  void stop_self() override { resident_->leaving = true; }
+  void stop_node(std::string reason) override {
+    if (!world_->stopped_) world_->stopped_ = std::move(reason);
+  }
+  std::uint64_t epoch() const override { return resident_->epoch; }
+  ActorId self() const override { return resident_->id; }
+  std::string_view name() const override { return resident_->name; }
+
+ protected:
+  bool post(ActorId to, std::uint16_t type, std::span<const std::byte> body,
+            messages::SharedBytes bulk) override {
+    return world_->post(
+        *resident_,
+        world_->make_packet(self(), to, type, messages::Bytes(body.begin(), body.end()), std::move(bulk)));
+  }
+
+ private:
+  World* world_;
+  Resident* resident_;
+};
+
+}  // namespace emplace::runtime::sim
