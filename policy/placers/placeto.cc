@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/rng.h"
-#include "policy/group_devices.h"
 
 namespace emplace::policy {
 namespace {
 
-constexpr std::size_t kMaxGroups = 4096;
 // Steps that one trace remembers: to draw, as few as make beginning anew cheap; to learn, as many as fit.
 constexpr std::size_t kDrawnTogether = 64, kLearnedTogether = 256;
 
@@ -25,81 +22,6 @@ Result<Enum> parse_enum(std::string_view name, std::initializer_list<Enum> all, 
     known.append(known.empty() ? "use one of " : ", ").append(name_of(value));
   }
   return invalid(std::string{what} + " '" + std::string{name} + "'", "is unknown", known);
-}
-
-/// Devices from the one on which all ops together take least time, lowest first.
-std::vector<std::uint8_t> fastest_first(const CostTable& costs, std::size_t devices) {
-  std::vector<double> total(devices);
-  for (std::size_t d = 0; d < devices; ++d) {
-    for (const std::int64_t ns : costs.row_ns(static_cast<DeviceId>(d))) total[d] += static_cast<double>(ns);
-  }
-  std::vector<std::uint8_t> order(devices);
-  std::iota(order.begin(), order.end(), std::uint8_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint8_t a, std::uint8_t b) { return total[a] < total[b]; });
-  return order;
-}
-
-std::vector<double> cheapest_times_s(const PlacetoGraph& view, const CostTable& costs) {
-  std::vector<double> time_s(view.graph->num_ops());
-  for (std::uint32_t op = 0; op < time_s.size(); ++op)
-    time_s[op] = static_cast<double>(costs.best_ns(OpId{op})) * 1e-9;
-  return sum_by_group(view.grouping, time_s);
-}
-
-std::vector<double> all_output_bytes(const PlacetoGraph& view) {
-  std::vector<double> bytes(view.graph->num_ops());
-  for (std::uint32_t op = 0; op < bytes.size(); ++op) {
-    for (std::size_t k = 0; k < view.graph->num_outputs(OpId{op}); ++k)
-      bytes[op] += static_cast<double>(view.graph->bytes(view.graph->output(OpId{op}, k)));
-  }
-  return sum_by_group(view.grouping, bytes);
-}
-
-/// [groups] where most ops of each group are, lowest device first.
-std::vector<std::uint8_t> majority(const Grouping& grouping, std::size_t devices,
-                                   const Placement& placement) {
-  std::vector<std::uint32_t> votes(grouping.num_groups * devices);
-  for (std::size_t op = 0; op < placement.size(); ++op)
-    ++votes[grouping.group_of_op[op] * devices + index(placement[op])];
-  std::vector<std::uint8_t> chosen;
-  for (auto at = votes.begin(); at != votes.end(); at += static_cast<std::ptrdiff_t>(devices)) {
-    const auto most = std::max_element(at, at + static_cast<std::ptrdiff_t>(devices));
-    chosen.push_back(static_cast<std::uint8_t>(most - at));
-  }
-  return chosen;
-}
-
-Result<Unit> check_view(const PlacetoGraph& view, std::size_t number) {
-  const std::string where = "graph " + std::to_string(number);
-  if (view.graph == nullptr || view.devices == nullptr || view.constraints == nullptr)
-    return invalid(where, "needs ops, devices and constraints");
-  const Grouping& grouping = view.grouping;
-  if (grouping.group_of_op.size() != view.graph->num_ops())
-    return invalid(where, "its grouping is of another graph");
-  if (grouping.num_groups == 0 || grouping.num_groups > kMaxGroups)
-    return invalid(where, "has " + std::to_string(grouping.num_groups) + " groups",
-                   "merge them to between 1 and " + std::to_string(kMaxGroups) + " (policy.groups)");
-  for (const std::uint32_t group : grouping.group_of_op) {
-    if (group >= grouping.num_groups) return invalid(where, "its grouping names a group that is not there");
-  }
-  for (const auto* features : {&view.run_time_s, &view.output_bytes}) {
-    if (!features->empty() && features->size() != grouping.num_groups)
-      return invalid(where, "its node features are of another grouping");
-    for (const double value : *features) {
-      if (!(value >= 0 && std::isfinite(value)))
-        return invalid(where, "its node features are not finite and >= 0");
-    }
-  }
-  return Unit{};
-}
-
-void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>& value) {
-  const double largest = *std::max_element(value.begin(), value.end());
-  for (std::size_t node = 0; node < value.size(); ++node) {
-    features(row, static_cast<Eigen::Index>(node)) =
-        largest > 0 ? static_cast<float>(value[node] / largest) : 0.0f;
-  }
 }
 
 /// Among the parameters only where it moves: those without a target stay what they were.
@@ -256,42 +178,6 @@ Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGr
     tasks.push_back(*std::move(task));
   }
   return std::unique_ptr<PlacetoPlacer>{new PlacetoPlacer{std::move(tasks), std::move(options), seed}};
-}
-
-Result<PlacetoPlacer::Task> PlacetoPlacer::make_task(PlacetoGraph view, const PlacetoOptions& options) {
-  const std::size_t devices = view.devices->size(), groups = view.grouping.num_groups;
-  Task task{.nodes = GroupGraph{*view.graph, view.grouping}};
-  task.allowed = allowed_group_devices(*view.constraints, devices,
-                                       std::span{std::as_const(view.grouping.group_of_op)}, groups);
-
-  const CostTable costs{*view.graph, *view.devices};
-  const auto fastest = fastest_first(costs, devices);
-  const auto first_allowed = [&](std::size_t node) {
-    return *std::find_if(fastest.begin(), fastest.end(),
-                         [&](std::uint8_t device) { return task.may_use(node, device); });
-  };
-  for (std::size_t node = 0; node < groups; ++node) task.start.push_back(first_allowed(node));
-  const bool given =
-      options.start == EpisodeStart::kGiven || (options.start == EpisodeStart::kBest && !view.start.empty());
-  if (given) {
-    const auto checked = view.constraints->check(*view.graph, *view.devices, view.start);
-    if (!checked) return checked.error();
-  }
-
-  task.features.setZero(static_cast<Eigen::Index>(4 + devices), static_cast<Eigen::Index>(groups));
-  fill_feature(task.features, 0, view.run_time_s.empty() ? cheapest_times_s(view, costs) : view.run_time_s);
-  fill_feature(task.features, 1, view.output_bytes.empty() ? all_output_bytes(view) : view.output_bytes);
-  task.view = std::move(view);
-  if (given) task.start = task.start_at(task.view.start);
-  return task;
-}
-
-std::vector<std::uint8_t> PlacetoPlacer::Task::start_at(const Placement& placement) const {
-  std::vector<std::uint8_t> at = majority(view.grouping, view.devices->size(), placement);
-  for (std::size_t node = 0; node < at.size(); ++node) {
-    if (!may_use(node, at[node])) at[node] = start[node];
-  }
-  return at;
 }
 
 PlacetoPlacer::PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed)
@@ -455,7 +341,7 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
   const Task& task = tasks_.front();
   const auto checked = task.view.constraints->check(*task.view.graph, *task.view.devices, placement);
   if (!checked) return checked.error();
-  const auto wanted = majority(task.view.grouping, num_devices(), placement);
+  const auto wanted = task.majority(placement);
   Choice choice;
   choice.start = task.start;
   for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {

@@ -127,6 +127,8 @@ class PlacetoPlacer final : public Placer {
     bool may_use(std::size_t node, std::size_t device) const {
       return allowed.empty() || allowed[node][device];
     }
+    /// [groups] where most ops of each group are, lowest device first.
+    std::vector<std::uint8_t> majority(const Placement& placement) const;
     /// Every group where most of its ops are, if it may be there, else where it is in `start`.
     std::vector<std::uint8_t> start_at(const Placement& placement) const;
   };
@@ -152,6 +154,7 @@ class PlacetoPlacer final : public Placer {
   };
 
   PlacetoPlacer(std::vector<Task> tasks, PlacetoOptions options, std::uint64_t seed);
+  static Result<Unit> check_view(const PlacetoGraph& view, std::size_t number);
   static Result<Task> make_task(PlacetoGraph view, const PlacetoOptions& options);
   std::size_t num_devices() const { return tasks_.front().view.devices->size(); }
   /// Adds `scale` times the gradient of an episode's loss; its parts count as much.
