@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
 
@@ -8,13 +11,17 @@
 namespace emplace::record {
 namespace {
 
+/// The numbers of a text, one space between two. Throws, as SQLite does, if it is anything else.
 template <class T>
-std::vector<T> split(const std::string& text) {
+std::vector<T> split(std::string_view text) {
   std::vector<T> numbers;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t used = 0;
-    numbers.push_back(static_cast<T>(std::stoll(text.substr(at), &used)));
-    at += used + 1;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    if (!numbers.empty() && *at == ' ') ++at;
+    const auto [after, failed] = std::from_chars(at, end, numbers.emplace_back());
+    if (failed != std::errc{} || (after != end && *after != ' '))
+      throw std::runtime_error{"a list of numbers is damaged"};
+    at = after;
   }
   return numbers;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 
 namespace emplace::record {
 namespace {
@@ -135,6 +136,24 @@ TEST_F(RunDbTest, RefusesASecondRunAndPlacesThatCannotHoldOne) {
   EXPECT_NE(again.error().context.find("--resume"), std::string::npos);
   EXPECT_FALSE(RunDb::create("/proc/emplace", {}).ok());
   EXPECT_FALSE(RunDb::open(directory_ / "nothing", false).ok());
+}
+
+TEST_F(RunDbTest, AnEpisodeMayHaveAnyNumber) {
+  constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
+  auto db = *RunDb::create(directory_, {});
+  EpisodeRow row = episode(1);
+  row.episode = kLast;
+  auto measured = measurements(1);
+  for (MeasurementRow& one : measured) one.episode = kLast, one.peak_bytes = {-1, 0};
+  ASSERT_TRUE(db->add_episode(row, measured).ok());
+  EXPECT_EQ(db->unlearned()->count(kLast), 1u);
+  ASSERT_TRUE(db->add_update({1, 1, {kLast, 0}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abc"}).ok());
+  ASSERT_TRUE(db->commit().ok());
+  EXPECT_EQ((*db->update(1))->episodes, (std::vector<std::uint64_t>{kLast, 0}));
+  const auto unlearned = db->unlearned();
+  ASSERT_TRUE(unlearned.ok()) << unlearned.error().context;
+  EXPECT_TRUE(unlearned->empty());
+  EXPECT_EQ((*db->log_of(kLast, false))->measurements[0].peak_bytes, (std::vector<std::int64_t>{-1, 0}));
 }
 
 TEST_F(RunDbTest, ReadersSeeWhatIsCommittedWhileTheRunGoesOn) {
