@@ -13,6 +13,9 @@ using messages::EpisodeMeasured;
 using messages::MeasurementCommitted;
 using runtime::LogLevel;
 
+// Of a sampler: far more than it ever has on their way. An episode may have any number that its proposer
+// says.
+constexpr std::size_t kMostMissing = 65'536;
 constexpr std::size_t kRowsPerTurn = 16;  // Of the log, for one reader; then messages have their turn.
 
 std::vector<record::MeasurementRow> rows_of(const EpisodeMeasured& m) {
@@ -280,7 +283,8 @@ void Recorder::on_asked(runtime::Context& context, const messages::EpisodesAsked
     if (!all) return disk_failed(context, all.error());
     known.next_episode = asked.controller;
     for (const std::uint64_t episode : *all) {
-      for (; known.next_episode < episode; known.next_episode += std::max(asked.controllers, 1u))
+      for (; known.next_episode < episode && known.missing.size() < kMostMissing;
+           known.next_episode += std::max(asked.controllers, 1u))
         known.missing.push_back(known.next_episode);
       known.next_episode = episode + std::max(asked.controllers, 1u);
       if (unlearned_.contains(episode)) known.recorded.push_back(episode);

@@ -66,5 +66,24 @@ TEST_F(RecorderTest, ACheckpointInPiecesIsOneCheckpoint) {
   EXPECT_EQ(fetch(0).update, 1u);
 }
 
+TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore) {
+  start({});
+  messages::MeasurementReported reported;
+  messages::EpisodeMeasured& m = reported.measured;
+  m.episode = std::uint64_t{1} << 62;
+  m.count = m.num_ops = m.num_devices = 1;
+  m.executors = m.executor_kinds = m.hosts = {"somebody"};
+  m.resize();
+  messages::BulkBuilder bulk;
+  reported.placements = bulk.add(Bytes{std::byte{0}});
+  world_.deliver(recorder_, reported, bulk.finish(), runtime::actor_id(kDispatcher));
+  world_.deliver(recorder_, messages::EpisodesAsked{0, 1, true, {}}, {}, runtime::actor_id(sampler_name(0)));
+  const auto known = world_.last_sent<messages::EpisodesKnown>();
+  EXPECT_EQ(known.next_episode, m.episode + 1);
+  EXPECT_EQ(known.recorded, std::vector<std::uint64_t>{m.episode});
+  EXPECT_LE(known.missing.size(), 65'536u);
+  EXPECT_EQ(known.missing.at(7), 7u);
+}
+
 }  // namespace
 }  // namespace emplace::actors
