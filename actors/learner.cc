@@ -77,8 +77,9 @@ void Learner::on_message(runtime::Context& context, const runtime::Incoming& inc
       [&](const messages::MeasurementCommitted& committed) { on_committed(context, committed, incoming); },
       [&](const messages::EpisodeScored& scored) { on_scored(context, scored); },
       [&](const messages::ParametersRequested& requested) {
-        const Request request{incoming.from(), requested};
-        if (phase_ != Phase::kLearning || !answer(context, request)) waiting_.push_back(request);
+        // Who asks again while it waits is answered once.
+        if (phase_ != Phase::kLearning || !answer(context, incoming.from(), requested))
+          waiting_.insert_or_assign(incoming.from(), requested);
       },
       [&](const messages::CheckpointDelivered& delivered) { on_checkpoint(context, delivered, incoming); },
       [&](const messages::UpdateReplayed& replayed) { on_replayed(context, replayed, incoming); },
@@ -282,20 +283,21 @@ void Learner::publish(runtime::Context& context) {
   const Snapshot& newest = snapshots_.at(updates_);
   for (const std::string& sampler : options_.samplers)
     context.send(sampler, messages::ParametersPublished{updates_, newest.sha256, newest.floats.size()});
-  std::erase_if(waiting_, [&](const Request& request) { return answer(context, request); });
+  std::erase_if(waiting_, [&](const auto& asked) { return answer(context, asked.first, asked.second); });
 }
 
-bool Learner::answer(runtime::Context& context, const Request& request) {
-  const bool newest = request.what.version == 0 && !request.what.exact;
-  const std::uint64_t wanted = newest ? updates_ : request.what.version;
+bool Learner::answer(runtime::Context& context, runtime::ActorId from,
+                     const messages::ParametersRequested& request) {
+  const bool newest = request.version == 0 && !request.exact;
+  const std::uint64_t wanted = newest ? updates_ : request.version;
   const auto snapshot = snapshots_.find(wanted);
   if (snapshot == snapshots_.end() && wanted > updates_) return false;
   // A version that has gone is answered by the newest: the asker starts again with that one.
   const auto& [version, parameters] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
   const std::uint64_t total = parameters.floats.size();
-  const std::uint64_t offset = version == wanted ? std::min<std::uint64_t>(request.what.offset, total) : 0;
+  const std::uint64_t offset = version == wanted ? std::min<std::uint64_t>(request.offset, total) : 0;
   const std::uint64_t size = std::min<std::uint64_t>(messages::kParametersChunkBytes, total - offset);
-  context.send(request.from,
+  context.send(from,
                messages::ParametersDelivered{
                    version, offset, total, parameters.sha256, {0, size}, parameters.checksum},
                parameters.floats.slice(offset, size));

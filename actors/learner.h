@@ -63,10 +63,6 @@ class Learner final : public runtime::Actor {
     std::uint64_t seq = 0;  ///< In the recorder's log.
     Nanos since{0};
   };
-  struct Request {
-    runtime::ActorId from;
-    messages::ParametersRequested what;
-  };
   struct Snapshot {
     messages::SharedBytes floats;
     std::string sha256;
@@ -91,7 +87,7 @@ class Learner final : public runtime::Actor {
   void update(std::span<const policy::ScoredEpisode> batch, messages::UpdateApplied& applied);
   void keep_snapshot();
   void publish(runtime::Context& context);
-  bool answer(runtime::Context& context, const Request& request);
+  bool answer(runtime::Context& context, runtime::ActorId from, const messages::ParametersRequested& request);
   void checkpoint(runtime::Context& context);
 
   const LearnerOptions options_;
@@ -113,7 +109,8 @@ class Learner final : public runtime::Actor {
   std::deque<messages::UpdateApplied> unrecorded_;
   Nanos told_{0};                                // When one of these was sent last.
   std::map<std::uint64_t, Snapshot> snapshots_;  // Parameters by version, the newest few.
-  std::vector<Request> waiting_;                 // For versions that are not there yet.
+  /// For versions that are not there yet, by who asks: the last word of each counts.
+  std::map<runtime::ActorId, messages::ParametersRequested> waiting_;
 };
 
 }  // namespace emplace::actors
