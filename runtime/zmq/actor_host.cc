@@ -166,18 +166,20 @@ bool ActorHost::post(const Resident& from, ActorId to, std::uint16_t type, std::
 bool ActorHost::enqueue(const messages::Envelope& envelope, std::span<const std::byte> body,
                         const messages::SharedBytes& bulk) {
   Waiting next{envelope, messages::Bytes(body.begin(), body.end()), bulk};
+  const std::size_t size = body.size() + bulk.size();
   if (messages::keeps_latest_only(envelope.type)) {
     const auto older = std::find_if(local_.begin(), local_.end(), [&](const Waiting& w) {
       return w.envelope.type == envelope.type && w.envelope.from == envelope.from &&
              w.envelope.to == envelope.to;
     });
     if (older != local_.end()) {
+      local_bytes_ += size;
+      local_bytes_ -= older->body.size() + older->bulk.size();
       *older = std::move(next);
       count(counters_.replaced);
       return true;
     }
   }
-  const std::size_t size = body.size() + bulk.size();
   if (local_.size() >= options_.mailbox_items ||
       (!local_.empty() && local_bytes_ + size > options_.mailbox_bytes)) {
     count(counters_.refused);

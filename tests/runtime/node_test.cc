@@ -234,6 +234,24 @@ TEST(Node, KeepsOnlyTheNewestWhereThatIsAllThatMatters) {
   EXPECT_EQ(node->counters().replaced, 99u);
 }
 
+TEST(Node, ALargerNewestTakesItsOwnRoomAndNoOther) {
+  auto node = make_node({});
+  bool taken = false;
+  add(*node, "source", Home::kIoLoop, {.start = [](Context& context) {
+    context.send("sink", Newest{1});
+    context.send("sink", Newest{2}, messages::SharedBytes::adopt(std::vector<std::uint8_t>(10'000)));
+    context.send("sink", Ping{});
+  }});
+  add(*node, "sink", Home::kIoLoop, {.message = [&](Context& context, const Incoming& incoming) {
+    // The ping waits still: there is room beside it.
+    if (incoming.is<Newest>()) taken = context.send("source", Pong{});
+    if (incoming.is<Ping>()) context.stop_node("done");
+  }});
+  EXPECT_EQ(run_all({node.get()})[0], "done");
+  EXPECT_EQ(node->counters().replaced, 1u);
+  EXPECT_TRUE(taken);
+}
+
 TEST(Node, AFullMailboxRefusesAndTheSenderKnows) {
   auto node = make_node({.mailbox_items = 50});
   std::atomic<int> refused{0};
