@@ -159,16 +159,16 @@ void Sampler::on_delivered(runtime::Context& context, const messages::Parameters
                            const runtime::Incoming& incoming) {
   const auto chunk = incoming.section(delivered.floats);
   if (!fetching_ || !chunk) return;
-  if (delivered.offset == 0) incoming_.clear(), incoming_version_ = delivered.version;
   if (delivered.version == incoming_version_ && delivered.offset < incoming_.size()) return;  // A repeat.
+  if (delivered.offset == 0) incoming_.clear(), incoming_version_ = delivered.version;
   if (delivered.version != incoming_version_ || delivered.offset != incoming_.size())
-    return fetch(context, 0);
+    return fetch(context, wanted_version());
   incoming_.insert(incoming_.end(), chunk->begin(), chunk->end());
   if (incoming_.size() < delivered.total) return request_parameters(context, incoming_version_);
   fetching_ = false;
   if (hash64(incoming_) != delivered.checksum) {
     runtime::log(runtime::LogLevel::kWarning, context.name(), "parameters were altered on their way");
-    return fetch(context, 0);
+    return fetch(context, wanted_version());
   }
   if (auto loaded = placer_->parameters().load(incoming_); !loaded)
     return context.stop_node("the learner's policy differs: " + loaded.error().context);
@@ -181,7 +181,9 @@ void Sampler::on_delivered(runtime::Context& context, const messages::Parameters
   propose_next(context);
 }
 
+/// 0, the newest, where it does not matter.
 std::uint64_t Sampler::wanted_version() const {
+  if (options_.batch == 0) return 0;
   const std::uint64_t full = next_episode() / options_.batch;
   return full > options_.lag ? full - options_.lag : 0;
 }

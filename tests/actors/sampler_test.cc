@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
 #include "messages/placement_proposed.h"
 #include "runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
@@ -17,9 +18,11 @@ using messages::MeasurementCommitted;
 using messages::PlacementProposed;
 using runtime::sim::World;
 
-/// Actions are one device, where every op then is: device 0, or that of the best placement.
+/// Actions are one device, where every op then is: device 0, or that of the best placement. Has 16 bytes of
+/// parameters.
 class RepeatsTheBest final : public policy::Placer {
  public:
+  RepeatsTheBest() { parameters_.add("nothing", 4, 1, policy::Init::kZero, 1); }
   std::size_t placements_per_episode() const override { return 1; }
   policy::Actions sample(std::uint64_t, std::uint64_t) const override { return {Bytes{std::byte{0}}}; }
   bool starts_at_best() const override { return true; }
@@ -45,14 +48,17 @@ class RepeatsTheBest final : public policy::Placer {
 class SamplerTest : public ::testing::Test {
  protected:
   void start(std::uint32_t max_outstanding) {
+    SamplerOptions options;
+    options.learned = false;  // Nobody publishes parameters.
+    options.max_outstanding = max_outstanding;
+    start(options);
+  }
+  void start(const SamplerOptions& options) {
     OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}, {"d", {{2, 0}}}});
     DeviceSet devices = testing::sample_devices(4, false, 1 << 20);
     Constraints constraints = *Constraints::make(graph, devices);
     const TaskPtr task =
         make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "");
-    SamplerOptions options;
-    options.learned = false;  // Nobody publishes parameters.
-    options.max_outstanding = max_outstanding;
     sampler_ = world_.spawn<Sampler>(sampler_name(0), task, options,
                                      PlacerFactory{[] { return std::make_unique<RepeatsTheBest>(); }},
                                      ExecutorFactory{});
@@ -81,6 +87,15 @@ class SamplerTest : public ::testing::Test {
     messages::BulkBuilder bulk;
     if (device) c.actions = bulk.add(Bytes{std::byte{*device}});
     world_.deliver(sampler_, c, bulk.finish());
+    world_.run_until_idle();
+  }
+  /// Eight bytes of sixteen.
+  void deliver_half(std::uint64_t version, std::uint64_t offset) {
+    messages::BulkBuilder bulk;
+    const auto floats = bulk.add(Bytes(8));
+    world_.deliver(sampler_,
+                   messages::ParametersDelivered{version, offset, 16, "sha", floats, hash64(Bytes(16))},
+                   bulk.finish());
     world_.run_until_idle();
   }
   /// Where the newest proposal begins.
@@ -183,6 +198,30 @@ TEST_F(SamplerTest, WhatItAloneDrewNeedsNoLog) {
     committed(episode, 1.0);
   }
   EXPECT_EQ(world_.sent<LogRequested>().size(), asked);
+}
+
+TEST_F(SamplerTest, APieceOfParametersThatComesTwiceIsAskedForOnce) {
+  start(SamplerOptions{});
+  knows(0);
+  const auto asked = [&] { return world_.sent<messages::ParametersRequested>().size(); };
+  ASSERT_EQ(asked(), 1u);
+  for (int i = 0; i < 3; ++i) deliver_half(7, 0);
+  EXPECT_EQ(asked(), 2u);
+  EXPECT_EQ(world_.last_sent<messages::ParametersRequested>().offset, 8u);
+  deliver_half(7, 8);
+  EXPECT_EQ(world_.last_sent<PlacementProposed>().policy_version, 7u);
+}
+
+TEST_F(SamplerTest, AfterAPieceOfOtherParametersItAsksForThoseThatItNeeds) {
+  SamplerOptions options;
+  options.batch = 2;
+  start(options);
+  knows(10);
+  for (std::uint64_t episode = 0; episode < 10; ++episode) committed(episode, 1.0, 1);
+  EXPECT_EQ(world_.last_sent<messages::ParametersRequested>().version, 4u);
+  deliver_half(3, 8);
+  EXPECT_EQ(world_.last_sent<messages::ParametersRequested>().version, 4u);
+  EXPECT_EQ(world_.last_sent<messages::ParametersRequested>().offset, 0u);
 }
 
 }  // namespace
