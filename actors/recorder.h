@@ -23,9 +23,11 @@ struct RecorderOptions {
   Nanos commit_every = std::chrono::milliseconds{5};  ///< After the first uncommitted row,
   std::size_t commit_rows = 256;                      ///< or as soon as there are so many.
   bool learned = true;                                ///< False: there is no tracker and no learner to tell.
-  std::uint64_t checkpoint_piece = messages::kCheckpointPieceBytes;  ///< [bytes] of one message.
-  Nanos retry = std::chrono::seconds{1};                             ///< Of a disk that refuses,
-  Nanos patience = std::chrono::minutes{10};                         ///< for so long; then the run ends.
+  /// [bytes] Of one message. Small, for the learner asks again after a second: on a slow line a large one
+  /// would be sent many times before it has come once.
+  std::uint64_t checkpoint_piece = messages::kParametersChunkBytes;
+  Nanos retry = std::chrono::seconds{1};      ///< Of a disk that refuses,
+  Nanos patience = std::chrono::minutes{10};  ///< for so long; then the run ends.
 };
 
 /// A valid placement that is better than all before it, once it is on disk.

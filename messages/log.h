@@ -47,7 +47,7 @@ struct HistoryRequested {
   EMPLACE_FIELDS(checkpoint, versions_back, offset, update, epoch)
 };
 
-/// recorder -> learner. At most kCheckpointPieceBytes of parameters, then optimizer.
+/// recorder -> learner. At most kParametersChunkBytes of parameters, then optimizer.
 struct CheckpointDelivered {
   static constexpr std::uint16_t kType = number(Type::kCheckpointDelivered);
   bool found = false;  ///< False: nothing was ever learned; the rest is empty.

@@ -47,13 +47,6 @@ class RecorderTest : public ::testing::Test {
   Bytes fetched_;
 };
 
-TEST_F(RecorderTest, DeliversACheckpointInTheFewestMessages) {
-  start({});
-  take(0, 3'000'000, std::byte{1});
-  EXPECT_EQ(fetch(0).piece.size, 3'000'000u) << "as it came: one message has room for it";
-  EXPECT_EQ(fetched_, Bytes(3'000'000, std::byte{1}));
-}
-
 TEST_F(RecorderTest, ACheckpointInPiecesIsOneCheckpoint) {
   start({.checkpoint_piece = 1'000});
   take(0, 2'500, std::byte{1});
