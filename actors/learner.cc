@@ -103,9 +103,10 @@ void Learner::on_checkpoint(runtime::Context& context, const messages::Checkpoin
   if (phase_ != Phase::kCheckpoint) return;
   if (!delivered.found) return start_anew(context);
   const auto piece = incoming.section(delivered.piece);
+  if (delivered.update == fetched_of_ && delivered.offset < fetched_.size()) return;  // A repeat.
   if (delivered.offset == 0 || delivered.update != fetched_of_)
     fetched_.clear(), fetched_of_ = delivered.update;
-  if (!piece || delivered.offset != fetched_.size()) return;  // A repeat.
+  if (!piece || delivered.offset != fetched_.size()) return;
   fetched_.insert(fetched_.end(), piece->begin(), piece->end());
   if (fetched_.size() < delivered.total) return ask_history(context);
   load(context, delivered);
