@@ -53,6 +53,10 @@ void Learner::on_start(runtime::Context& context) {
 /// What was lost on its way is asked for, or said, again.
 void Learner::look(runtime::Context& context) {
   const Nanos now = context.now();
+  if (departing_) {
+    asked_ = now;  // It is not all said yet.
+    send_pieces(context);
+  }
   if (phase_ != Phase::kLearning) {
     if (now - asked_ >= options_.resend) phase_ == Phase::kFirst ? send_first(context) : ask_history(context);
   } else {
@@ -305,32 +309,39 @@ bool Learner::answer(runtime::Context& context, runtime::ActorId from,
   return true;
 }
 
+/// One at a time: while one is on its way, the next one will do.
 void Learner::checkpoint(runtime::Context& context) {
+  if (departing_) return;
   const std::span<const std::byte> parameters = placer_->parameters().bytes();
   const Bytes optimizer = adam_.save();
-  messages::CheckpointTaken taken{updates_, updates_, snapshots_.at(updates_).sha256,
-                                  {},       {},       context.epoch()};
-  taken.total = parameters.size() + optimizer.size();
-  // Of the bytes from `offset` on, those of one part, which begins at `begin`.
-  const auto piece_of = [&](std::span<const std::byte> part, std::uint64_t begin) {
-    const std::uint64_t first = std::clamp(taken.offset, begin, begin + part.size()) - begin;
-    const std::uint64_t last =
-        std::clamp(taken.offset + options_.checkpoint_piece, begin, begin + part.size()) - begin;
-    return part.subspan(first, last - first);
-  };
-  for (; taken.offset < taken.total; taken.offset += options_.checkpoint_piece) {
-    messages::BulkBuilder bulk;
-    taken.parameters = bulk.add(piece_of(parameters, 0));
-    taken.optimizer = bulk.add(piece_of(optimizer, parameters.size()));
-    context.send(kRecorder, taken, bulk.finish());
+  Bytes all(parameters.begin(), parameters.end());
+  all.insert(all.end(), optimizer.begin(), optimizer.end());
+  departing_ = {{updates_, updates_, snapshots_.at(updates_).sha256, {}, {}, context.epoch(), 0, all.size()},
+                parameters.size(),
+                messages::SharedBytes::adopt(std::move(all))};
+  send_pieces(context);
+}
+
+/// As many pieces as the queue has room for; look() sends the others.
+void Learner::send_pieces(runtime::Context& context) {
+  for (messages::CheckpointTaken& next = departing_->next; next.offset < next.total;) {
+    const std::uint64_t end = std::min(next.offset + options_.checkpoint_piece, next.total);
+    const std::uint64_t middle = std::clamp(departing_->parameters, next.offset, end);
+    next.parameters = {0, middle - next.offset};
+    next.optimizer = {middle - next.offset, end - middle};
+    if (!context.send(kRecorder, next, departing_->bytes.slice(next.offset, end - next.offset))) return;
+    next.offset = end;
   }
+  departing_.reset();
 }
 
 void Learner::on_stop(runtime::Context& context) {
   if (stale_ > 0)
     runtime::log(LogLevel::kInfo, context.name(),
                  std::to_string(stale_) + " episodes were too stale to count");
-  if (phase_ == Phase::kLearning) checkpoint(context);
+  if (phase_ != Phase::kLearning) return;
+  departing_.reset();  // An older one, of which the end would not be sent any more.
+  checkpoint(context);
 }
 
 }  // namespace emplace::actors

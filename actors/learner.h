@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,12 @@ class Learner final : public runtime::Actor {
     std::string sha256;
     std::uint64_t checksum = 0;
   };
+  /// A checkpoint on its way to the recorder.
+  struct Departing {
+    messages::CheckpointTaken next;  ///< The next piece.
+    std::uint64_t parameters = 0;    ///< [bytes] Of `bytes`; then comes the optimizer.
+    messages::SharedBytes bytes;
+  };
   void look(runtime::Context& context);
   void ask_history(runtime::Context& context);
   void on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
@@ -89,6 +96,7 @@ class Learner final : public runtime::Actor {
   void publish(runtime::Context& context);
   bool answer(runtime::Context& context, runtime::ActorId from, const messages::ParametersRequested& request);
   void checkpoint(runtime::Context& context);
+  void send_pieces(runtime::Context& context);
 
   const LearnerOptions options_;
   const PlacerFactory factory_;
@@ -107,6 +115,7 @@ class Learner final : public runtime::Actor {
   std::map<std::uint64_t, Pending> pending_;  // Episodes that lack actions or score, or (ordered) their turn.
   std::deque<std::uint64_t> ready_;           // In the order in which they will be consumed.
   std::deque<messages::UpdateApplied> unrecorded_;
+  std::optional<Departing> departing_;
   Nanos told_{0};                                // When one of these was sent last.
   std::map<std::uint64_t, Snapshot> snapshots_;  // Parameters by version, the newest few.
   /// For versions that are not there yet, by who asks: the last word of each counts.

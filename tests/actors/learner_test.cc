@@ -4,21 +4,26 @@
 
 #include <gtest/gtest.h>
 
+#include "actors/recorder.h"
 #include "policy/placers/hierarchical.h"
+#include "runtime/sim/network.h"
 #include "runtime/sim/world.h"
 #include "tests/support/sample_graphs.h"
+#include "tests/support/scratch_folder.h"
 
 namespace emplace::actors {
 namespace {
 
+std::unique_ptr<policy::Placer> small_placer(const testing::SampleTask& task) {
+  policy::HierarchicalOptions options;
+  options.groups = 2;
+  options.hidden = options.grouper_hidden = 4;
+  return *policy::HierarchicalPlanner::make(task.graph, task.devices, task.constraints, options, {}, 1);
+}
+
 class LearnerTest : public ::testing::Test {
  protected:
-  std::unique_ptr<policy::Placer> placer() const {
-    policy::HierarchicalOptions options;
-    options.groups = 2;
-    options.hidden = options.grouper_hidden = 4;
-    return *policy::HierarchicalPlanner::make(task.graph, task.devices, task.constraints, options, {}, 1);
-  }
+  std::unique_ptr<policy::Placer> placer() const { return small_placer(task); }
 
   const testing::SampleTask task{testing::random_graph(1, 12), testing::sample_devices(2, false, 1 << 30)};
   runtime::sim::World world;
@@ -44,6 +49,29 @@ TEST_F(LearnerTest, APieceOfACheckpointThatComesTwiceIsAskedForOnce) {
   EXPECT_FALSE(world.last_sent<messages::HistoryRequested>().checkpoint);
   EXPECT_EQ(world.last_sent<messages::HistoryRequested>().update, 3u)
       << "it has it all, and goes on from there";
+}
+
+// A queue takes 256 MiB, and a checkpoint may be larger.
+TEST(Learner, ACheckpointThatIsLargerThanTheQueueArrivesAllTheSame) {
+  const testing::SampleTask task{testing::random_graph(1, 12), testing::sample_devices(2, false, 1 << 30)};
+  const testing::ScratchFolder folder{"learner"};
+  const std::filesystem::path run = folder.path() / "run";
+  ASSERT_TRUE(record::RunDb::create(run, {}).ok());
+  runtime::sim::World world;
+  world.network().configure({.queue = 3});
+  world.spawn<Recorder>(
+      kRecorder, RecorderOptions{}, RunDbFactory{[run] { return record::RunDb::open(run, true); }},
+      BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
+  LearnerOptions options;
+  options.checkpoint_piece = small_placer(task)->parameters().bytes().size() / 20;
+  const auto apart = world.add_node("learner");
+  world.spawn_on(apart, kLearner, [&] {
+    return std::make_unique<Learner>(options, PlacerFactory{[&] { return small_placer(task); }});
+  });
+  world.advance(std::chrono::seconds{10});
+  EXPECT_FALSE(world.sent<messages::UpdateReplayed>().empty())
+      << "it was asked for, so the first one is on disk";
+  EXPECT_EQ((*record::RunDb::open(run, false))->counters()->checkpoints, 1u);
 }
 
 TEST_F(LearnerTest, WhoAsksAgainWhileItWaitsIsAnsweredOnce) {
