@@ -1,53 +1,21 @@
-// Goal: Placeto walks its episodes as the paper says, repeats itself, refuses what is not its own, learns,
-// and places graphs that it never saw. Method: serialisation and determinism on random graphs; the gradient
-// against finite differences of the loss; planted placement problems whose best answer is known, learned from
-// simulated step times.
-#include "policy/placers/placeto.h"
-
+// Goal: Placeto walks its episodes as the paper says, repeats itself and refuses what is not its own. Method:
+// serialisation and determinism on random graphs; the gradient against finite differences of the loss.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
-#include <deque>
-#include <limits>
 
-#include "executor/simulator.h"
 #include "policy/imitation.h"
 #include "policy/optim/adam.h"
-#include "tests/support/sample_graphs.h"
+#include "tests/policy/placeto_world.h"
 
 namespace emplace::policy {
 namespace {
 
-/// A graph with its machine, as a policy sees it.
-struct World : testing::SampleTask {
-  World(OpGraph ops, std::size_t gpus, bool cpu = false)
-      : SampleTask{std::move(ops), testing::sample_devices(gpus, cpu, std::int64_t{1} << 30)} {}
-  PlacetoGraph view() const { return {&graph, &devices, &constraints, colocation_groups(graph)}; }
-  double time_s(const Placement& placement) {
-    Measurement measured;
-    return simulator.measure(placement, measured).ok() && measured.valid
-               ? measured.step_time_s
-               : std::numeric_limits<double>::infinity();
-  }
-  Simulator simulator{graph, devices};
-};
+using World = PlacetoWorld;
 
 World random_world(std::uint64_t seed = 3, std::uint32_t ops = 24) {
   return {testing::random_graph(seed, ops), 2, true};
-}
-
-PlacetoOptions small() {
-  PlacetoOptions options;
-  options.network.embedding = 6;
-  options.network.hidden = 7;
-  options.network.rounds = 3;
-  return options;
-}
-
-std::unique_ptr<PlacetoPlacer> placer_of(const World& world, const PlacetoOptions& options,
-                                         std::uint64_t seed = 1) {
-  return *PlacetoPlacer::make({world.view()}, options, seed);
 }
 
 /// Away from the uniform policy that training starts from.
@@ -59,7 +27,7 @@ void shake(Placer& placer, float reach = 0.2f) {
 TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
   const World world = random_world();
   for (const Traversal traversal : {Traversal::kTopological, Traversal::kReversed, Traversal::kRandom}) {
-    PlacetoOptions options = small();
+    PlacetoOptions options = small_options();
     options.rounds_per_episode = 3;
     options.traversal = traversal;
     options.start = EpisodeStart::kRandom;
@@ -80,7 +48,7 @@ TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
 
 TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
   const World world = random_world();
-  const auto placer = placer_of(world, small());
+  const auto placer = placer_of(world, small_options());
   const Actions actions = placer->sample(0, 0);
   const auto choice = *placer->decode_actions(actions);
   const auto placements = *placer->expand(actions);
@@ -101,7 +69,7 @@ TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
 
 TEST(Placeto, SamplingDependsOnParametersSeedAndEpisodeAlone) {
   const World world = random_world();
-  PlacetoOptions options = small();
+  PlacetoOptions options = small_options();
   options.start = EpisodeStart::kRandom;
   options.traversal = Traversal::kRandom;
   const auto a = placer_of(world, options), b = placer_of(world, options);
@@ -175,7 +143,7 @@ void expect_gradient_of_loss(PlacetoPlacer& placer, std::span<const ScoredEpisod
 TEST(Placeto, GradientIsThatOfTheObjectivesLossOverManyGraphs) {
   const World world = random_world(), other = random_world(9, 16);
   for (const ObjectiveKind kind : {ObjectiveKind::kReinforce, ObjectiveKind::kKlPenalised}) {
-    PlacetoOptions options = small();
+    PlacetoOptions options = small_options();
     options.objective.kind = kind;
     options.objective.entropy = 0.3f;
     options.network.logit_bound = 4;
@@ -191,7 +159,7 @@ TEST(Placeto, GradientIsThatOfTheObjectivesLossOverManyGraphs) {
 
 TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
   const World world = random_world(9, 40);
-  PlacetoOptions options = small();
+  PlacetoOptions options = small_options();
   options.rounds_per_episode = 8;
   const auto placer = placer_of(world, options);
   shake(*placer);
@@ -202,7 +170,7 @@ TEST(Placeto, GradientOfAnEpisodeThatOneTraceCannotHold) {
 
 TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
   const World world = random_world();
-  PlacetoOptions options = small();
+  PlacetoOptions options = small_options();
   options.objective.kind = ObjectiveKind::kKlPenalised;
   const auto fixed = placer_of(world, options);
   options.objective.kl_target = 1e-4f;
@@ -230,7 +198,7 @@ TEST(Placeto, AnAdaptiveBetaIsSavedAndGoesOnToTheSameBits) {
 
 TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
   const World world = random_world(), other = random_world(9, 16);
-  PlacetoOptions options = small();
+  PlacetoOptions options = small_options();
   options.start = EpisodeStart::kBest;
   const auto placer = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
   EXPECT_TRUE(placer->starts_at_best());
@@ -251,7 +219,7 @@ TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
 
 TEST(Placeto, StayKeepsAnUntrainedPolicyWhereItIs) {
   const World world = random_world();
-  PlacetoOptions options = small();
+  PlacetoOptions options = small_options();
   options.start = EpisodeStart::kRandom;
   for (const float stay : {0.0f, 2.0f, 60.0f}) {
     options.network.stay = stay;
@@ -274,7 +242,7 @@ TEST(Placeto, StayKeepsAnUntrainedPolicyWhereItIs) {
 
 TEST(Placeto, EntropyWeightAndBetaFollowTheUpdates) {
   const World world = random_world();
-  PlacetoOptions options = small();
+  PlacetoOptions options = small_options();
   options.objective.entropy = 2;
   options.entropy_end = 1;
   options.entropy_updates = 100;
@@ -291,7 +259,7 @@ TEST(Placeto, EntropyWeightAndBetaFollowTheUpdates) {
 
 TEST(Placeto, ParametersFitGraphsOfEverySize) {
   const World world = random_world(3, 24), other = random_world(4, 50);
-  const auto a = placer_of(world, small(), 1), b = placer_of(other, small(), 2);
+  const auto a = placer_of(world, small_options(), 1), b = placer_of(other, small_options(), 2);
   EXPECT_NE(a->parameters().sha256(), b->parameters().sha256());
   ASSERT_TRUE(b->parameters().load(a->parameters().bytes()).ok());
   EXPECT_EQ(a->parameters().sha256(), b->parameters().sha256());
@@ -301,9 +269,9 @@ TEST(Placeto, ParametersFitGraphsOfEverySize) {
 
 TEST(Placeto, RefusesForeignActions) {
   const World world = random_world(), other = random_world(9, 30);
-  const auto placer = placer_of(world, small());
+  const auto placer = placer_of(world, small_options());
   const Actions good = placer->sample(0, 0);
-  EXPECT_FALSE(placer->expand(placer_of(other, small())->sample(0, 0)).ok());
+  EXPECT_FALSE(placer->expand(placer_of(other, small_options())->sample(0, 0)).ok());
   for (std::size_t length = 0; length < good.bytes.size(); ++length)
     EXPECT_FALSE(
         placer->expand({Bytes(good.bytes.begin(), good.bytes.begin() + static_cast<long>(length))}).ok());
@@ -323,7 +291,7 @@ TEST(Placeto, RefusesForeignActions) {
   EXPECT_FALSE(placer->expand(PlacetoPlacer::encode_actions(twice)).ok()) << "a group missed in a round";
   const ScoredEpisode short_one{good, {1.0f}};
   EXPECT_FALSE(placer->accumulate_gradient({&short_one, 1}).ok());
-  PlacetoOptions ratio = small();
+  PlacetoOptions ratio = small_options();
   ratio.objective.kind = ObjectiveKind::kClippedRatio;
   const ScoredEpisode undrawn{good, std::vector<float>(twice.node.size(), 1.0f)};
   EXPECT_FALSE(placer_of(world, ratio)->accumulate_gradient({&undrawn, 1}).ok()) << "log q is missing";
@@ -333,7 +301,7 @@ TEST(Placeto, NamesWhatIsImpossible) {
   const World world = random_world(), other = random_world(9, 30);
   const auto error = [&](auto change) {
     std::vector<PlacetoGraph> graphs{world.view()};
-    PlacetoOptions options = small();
+    PlacetoOptions options = small_options();
     change(graphs, options);
     const auto made = PlacetoPlacer::make(std::move(graphs), options, 1);
     return made.ok() ? std::string{"made"} : made.error().context;
@@ -355,7 +323,7 @@ TEST(Placeto, NamesWhatIsImpossible) {
 
 TEST(Placeto, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   const World world{testing::restricted_graph(), 2, true};  // cpu:0, gpu:0, gpu:1
-  PlacetoOptions options = small();
+  PlacetoOptions options = small_options();
   options.start = EpisodeStart::kRandom;
   const auto placer = placer_of(world, options);
   int elsewhere = 0;
@@ -386,134 +354,6 @@ TEST(Placeto, RepeatsAPlacementThatItImitates) {
   ASSERT_TRUE(reached.ok());
   EXPECT_GE(*reached, 0.9);
   EXPECT_EQ(placer->greedy(), wanted);
-}
-
-/// `lengths.size()` chains of ops side by side behind one source; a copy between devices takes twice an op.
-World fork(const std::vector<std::uint32_t>& lengths, std::size_t gpus) {
-  std::vector<testing::SampleOp> ops;
-  ops.push_back({.name = "source", .output_bytes = {4}, .gpu_us = 1});
-  for (std::uint32_t chain = 0; chain < lengths.size(); ++chain) {
-    for (std::uint32_t i = 0; i < lengths[chain]; ++i) {
-      testing::SampleOp op{.name = "c" + std::to_string(chain) + "." + std::to_string(i)};
-      op.inputs = {{i == 0 ? 0 : static_cast<std::uint32_t>(ops.size()) - 1, 0}};
-      op.gpu_us = 10;
-      op.output_bytes = {20'000};
-      ops.push_back(op);
-    }
-  }
-  return {testing::sample_graph(ops), gpus};
-}
-
-/// Costs to go less their means over the last episodes of the same graph, as the paper's baseline has them:
-/// advantage_t = (ρ(s_T) - ρ(s_t)) - mean.
-class Advantages {
- public:
-  std::vector<float> of(const std::vector<double>& cost, double start) {
-    std::vector<double> answer;
-    for (std::size_t t = 0; t < cost.size(); ++t)
-      answer.push_back(cost.back() - (t == 0 ? start : cost[t - 1]));
-    std::vector<float> advantage;
-    for (std::size_t t = 0; t < answer.size(); ++t) {
-      double mean = 0;
-      for (const auto& earlier : last_) mean += earlier[t] / static_cast<double>(last_.size());
-      advantage.push_back(static_cast<float>(last_.empty() ? 0 : answer[t] - mean));
-    }
-    last_.push_back(std::move(answer));
-    if (last_.size() > 100) last_.pop_front();
-    return advantage;
-  }
-
- private:
-  std::deque<std::vector<double>> last_;
-};
-
-/// Trains on all worlds in turn, eight episodes an update. Calls `look(update)` after each; stops if it says
-/// so.
-template <class Look>
-void train(PlacetoPlacer& placer, std::vector<World*> worlds, std::uint64_t updates, Look look) {
-  std::vector<Advantages> advantages(worlds.size());
-  Adam adam{{.clip_norm = 1.25f}};
-  for (std::uint64_t update = 0; update < updates; ++update) {
-    placer.begin_update(update);
-    std::vector<ScoredEpisode> batch;
-    for (std::uint64_t e = 8 * update; e < 8 * update + 8; ++e) {
-      Actions actions = placer.sample(e, update);
-      const std::size_t graph = placer.graph_of(actions);
-      std::vector<double> cost;
-      for (const Placement& placement : *placer.expand(actions))
-        cost.push_back(std::log(worlds[graph]->time_s(placement) / 1e-5));
-      // Every episode of a graph starts alike, so that the start's cost is in the mean as well.
-      auto advantage = advantages[graph].of(cost, 0);
-      batch.push_back({std::move(actions), std::move(advantage)});
-    }
-    placer.parameters().clear_gradients();
-    const auto parts = placer.accumulate_gradient(batch);
-    ASSERT_TRUE(parts.ok());
-    adam.step(placer.parameters(), 1e-3f);
-    placer.end_update(*parts);
-    if (look(update)) return;
-  }
-}
-
-PlacetoOptions learning_options() {
-  PlacetoOptions options;
-  options.network.embedding = 16;
-  options.network.hidden = 32;
-  options.network.rounds = 4;
-  options.objective.entropy = 0.2f;
-  options.entropy_end = 0.005f;
-  options.entropy_updates = 200;
-  return options;
-}
-
-TEST(Placeto, LearnsThePlantedOptimum) {
-  // Two chains of five ops on three devices: of 3^11 placements 12 are best, each chain on a device of its
-  // own and the source with one of them; a chance of one in 14,762. The likeliest placement must be one of
-  // them within 300 updates of 8 episodes of 11 placements.
-  World world = fork({5, 5}, 3);
-  int learned = 0;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    const auto placer = placer_of(world, learning_options(), seed);
-    bool found = false;
-    train(*placer, {&world}, 300, [&](std::uint64_t) {
-      found = world.time_s(placer->greedy()) < 52.1e-6;
-      return found;
-    });
-    learned += found ? 1 : 0;
-  }
-  EXPECT_GE(learned, 9);
-}
-
-TEST(Placeto, PlacesGraphsThatItNeverSaw) {
-  World worlds[] = {fork({4, 4}, 2), fork({6, 6}, 2), fork({3, 5, 4}, 2), fork({8}, 2)};
-  const auto placer = *PlacetoPlacer::make(
-      {worlds[0].view(), worlds[1].view(), worlds[2].view(), worlds[3].view()}, learning_options(), 1);
-  train(*placer, {&worlds[0], &worlds[1], &worlds[2], &worlds[3]}, 400, [](std::uint64_t) { return false; });
-  Rng rng{6, Purpose::kTest};
-  double mean_ratio = 0;
-  for (const std::vector<std::uint32_t>& lengths :
-       {std::vector<std::uint32_t>{5, 5}, {7, 6}, {4, 5, 3}, {10}}) {
-    World unseen = fork(lengths, 2);
-    const auto stranger = placer_of(unseen, learning_options(), 2);
-    ASSERT_TRUE(stranger->parameters().load(placer->parameters().bytes()).ok());
-    double random = 0;
-    for (int draw = 0; draw < 100; ++draw)
-      random += unseen.time_s(testing::random_placement(rng, unseen.graph.num_ops(), 2)) / 100;
-    const double ratio = unseen.time_s(stranger->greedy()) / random;
-    EXPECT_LT(ratio, 0.8);
-    mean_ratio += ratio / 4;
-  }
-  EXPECT_LT(mean_ratio, 0.65) << "of a random placement's mean";
-}
-
-TEST(Placeto, TwoTrainingsGiveTheSameBits) {
-  World world = fork({3, 3}, 2);
-  const auto trained = [&] {
-    const auto placer = placer_of(world, small());
-    train(*placer, {&world}, 5, [](std::uint64_t) { return false; });
-    return placer->parameters().sha256();
-  };
-  EXPECT_EQ(trained(), trained());
 }
 
 }  // namespace

@@ -21,7 +21,6 @@
 #include <zmq.hpp>
 
 #include "runtime/context.h"
-#include "runtime/log.h"
 #include "tests/runtime/test_messages.h"
 
 namespace emplace::runtime {
@@ -490,23 +489,6 @@ TEST(NodeErrors, ANameIsTakenOnce) {
   auto node = make_node({});
   add(*node, "twin", Home::kIoLoop, {});
   EXPECT_FALSE(node->spawn<Scripted>("twin", Home::kOwnLoop, Script{}).ok());
-}
-
-TEST(Log, WritesOneHarmlessLinePerEventWithTheActorInIt) {
-  const std::string file = short_ipc("log") + ".log";
-  ASSERT_TRUE(open_log({.file = file, .level = LogLevel::kInfo}).ok());
-  log(LogLevel::kInfo, "sampler/0", "a\nb \x1b[31m");
-  log(LogLevel::kDebug, "sampler/0", "not written");
-  close_log();
-  log(LogLevel::kInfo, "sampler/0", "closed");
-  std::ifstream in{file};
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_NE(lines[0].find("info sampler/0: a?b ?[31m"), std::string::npos) << lines[0];
-  std::filesystem::remove(file);
-  EXPECT_FALSE(open_log({.file = "/proc/none/x.log"}).ok());
-  EXPECT_FALSE(parse_log_level("loud").ok());
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// Goal: the log says each event in one harmless line.  Method: a real file, read back.
+#include "runtime/log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace emplace::runtime {
+namespace {
+
+TEST(Log, WritesOneHarmlessLinePerEventWithTheActorInIt) {
+  const std::string file = "/tmp/emplace-" + std::to_string(::getpid()) + "-log.log";
+  ASSERT_TRUE(open_log({.file = file, .level = LogLevel::kInfo}).ok());
+  log(LogLevel::kInfo, "sampler/0", "a\nb \x1b[31m");
+  log(LogLevel::kDebug, "sampler/0", "not written");
+  close_log();
+  log(LogLevel::kInfo, "sampler/0", "closed");
+  std::ifstream in{file};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("info sampler/0: a?b ?[31m"), std::string::npos) << lines[0];
+  std::filesystem::remove(file);
+  EXPECT_FALSE(open_log({.file = "/proc/none/x.log"}).ok());
+  EXPECT_FALSE(parse_log_level("loud").ok());
+}
+
+}  // namespace
+}  // namespace emplace::runtime
