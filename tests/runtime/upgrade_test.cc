@@ -314,5 +314,22 @@ TEST(Upgrade, TheNextVersionWorksWithThisOneAndWhatIsNewIsRefusedAndCounted) {
   EXPECT_EQ(counters.gaps, 0u) << "what was refused was not lost";
 }
 
+TEST(Upgrade, WhoCannotUnderstandUsIsToldOnceAndForAll) {
+  Head head;
+  Parrot parrot{head.node->endpoints().at(0), "old-0000000000000007"};
+  for (const std::uint8_t later : {std::uint8_t{0}, std::uint8_t{1}}) {
+    Hello hello{
+        .node = "old", .epoch = 7, .plane = Plane::kControl, .first_seq = 1, .actors = {"executor/0"}};
+    hello.wire = static_cast<std::uint8_t>(later != 0 ? messages::kWireVersion + 3 : 0);
+    hello.oldest_wire = static_cast<std::uint8_t>(later != 0 ? messages::kWireVersion + 1 : 0);
+    parrot.say(say(0, hello));
+    const auto bye = messages::decode_body<Bye>(parrot.hear(0, Bye::kType));
+    ASSERT_TRUE(bye.ok());
+    EXPECT_TRUE(bye->fenced && bye->final);
+    EXPECT_NE(bye->reason.find("use the same release"), std::string::npos) << bye->reason;
+  }
+  EXPECT_EQ(head.lines(), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace emplace::runtime
