@@ -21,7 +21,10 @@ constexpr std::size_t kRemembered = 1024;    // Recorded episodes that a sampler
 }  // namespace
 
 Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options)
-    : task_{std::move(task)}, options_{std::move(options)}, leases_{options_.lease} {}
+    : task_{std::move(task)},
+      options_{std::move(options)},
+      leases_{options_.lease},
+      roster_{options_.horizon} {}
 
 void Dispatcher::on_start(runtime::Context& context) {
   leases_ =
@@ -41,12 +44,13 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
       [&](const MeasurementReported& reported) { on_reported(context, reported, incoming); },
       [&](const messages::ExecutorJoined& joined) { on_joined(context, joined, incoming.from()); },
       [&](const messages::ExecutorLeft& left) {
-        if (peer_of(left.executor, incoming.from()) != nullptr) remove(context, left.executor);
+        if (peer_of(left.executor, incoming.from()) != nullptr) remove(context, incoming.from());
       },
       [&](const messages::CreditGranted& granted) {
         Peer* const peer = peer_of(granted.executor, incoming.from());
         if (peer == nullptr || peer->epoch != granted.epoch) return;
         peer->credit.grant({granted.placements, static_cast<std::int64_t>(granted.bytes)});
+        roster_.ask(peer->id);
         pump(context);
       },
       [&](const messages::Heartbeat& heartbeat) { on_heartbeat(context, heartbeat, incoming.from()); },
@@ -76,27 +80,28 @@ void Dispatcher::on_heartbeat(runtime::Context& context, const messages::Heartbe
   }
   peer->busy_s = heartbeat.busy_s;
   std::vector<std::uint64_t> alive = heartbeat.leases, gone;
+  std::sort(alive.begin(), alive.end());
+  const std::size_t named = alive.size();
   for (const auto& [epoch, held] : peer->held) {
+    const auto end = alive.begin() + static_cast<std::ptrdiff_t>(named);
+    if (std::binary_search(alive.begin(), end, epoch)) continue;
     const bool comes = epoch > heartbeat.seen && context.now() <= held.arrives_until;
-    const bool named =
-        std::find(heartbeat.leases.begin(), heartbeat.leases.end(), epoch) != heartbeat.leases.end();
     if (comes) alive.push_back(epoch);
-    if (!comes && !named && leases_.find(epoch) == nullptr) gone.push_back(epoch);
+    if (!comes && leases_.find(epoch) == nullptr) gone.push_back(epoch);
   }
   leases_.renew(peer->id, alive, context.now());
-  for (const std::uint64_t epoch : gone) give_back(*peer, epoch);
+  for (const std::uint64_t epoch : gone) give_back(context, *peer, epoch);
   if (!gone.empty()) pump(context);
 }
 
 Dispatcher::Peer* Dispatcher::peer_of(const std::string& name, runtime::ActorId from) {
-  const auto peer = peers_.find(name);
-  return peer == peers_.end() || peer->second.id != from ? nullptr : &peer->second;
+  const auto peer = peers_.find(from);
+  return peer == peers_.end() || peer->second.name != name ? nullptr : &peer->second;
 }
 
 /// True if the episode is on its way here, or was a moment ago.
 bool Dispatcher::known(std::uint64_t episode) const {
-  return episodes_.contains(episode) || unrecorded_.contains(episode) ||
-         std::find(recorded_.begin(), recorded_.end(), episode) != recorded_.end();
+  return episodes_.contains(episode) || unrecorded_.contains(episode) || on_disk_.contains(episode);
 }
 
 void Dispatcher::on_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
@@ -142,28 +147,33 @@ void Dispatcher::enqueue(std::uint64_t piece) {
   waiting_.push_back(piece);
 }
 
-/// Gives waiting pieces to executors with credit, in turn, until one of the two runs out.
+/// Gives waiting pieces to executors with credit until one of the two runs out.
 void Dispatcher::pump(runtime::Context& context) {
-  for (std::size_t idle = 0; !waiting_.empty() && idle < peers_.size();) {
-    auto peer = peers_.begin();
-    std::advance(peer, static_cast<std::ptrdiff_t>(turn_++ % peers_.size()));
+  while (!waiting_.empty()) {
     const std::uint64_t piece = waiting_.front();
-    if (!pieces_.contains(piece)) {
-      waiting_.pop_front();  // Finished by another attempt meanwhile.
-    } else if (lease(context, peer->second, piece)) {
-      waiting_.pop_front();
+    if (pieces_.contains(piece)) {  // Else another attempt has finished it meanwhile.
+      if (!place(context, piece)) return;
       pieces_[piece].queued = false;
-      idle = 0;
-    } else {
-      ++idle;
     }
+    waiting_.pop_front();
   }
 }
 
-void Dispatcher::give_back(Peer& peer, std::uint64_t epoch) {
+/// False: nobody can take it now.
+bool Dispatcher::place(runtime::Context& context, std::uint64_t piece) {
+  const runtime::ActorId holder = leases_.holder_of(piece);
+  while (const auto next = roster_.next(holder)) {
+    if (lease(context, peers_.at(*next), piece)) return true;
+    roster_.pass(*next);
+  }
+  return false;
+}
+
+void Dispatcher::give_back(runtime::Context& context, Peer& peer, std::uint64_t epoch) {
   const auto held = peer.held.find(epoch);
   if (held == peer.held.end()) return;
   peer.credit.finish(held->second.credit);
+  roster_.finish(peer.id, held->second.credit.items, context.now());
   peer.held.erase(held);
 }
 
@@ -177,6 +187,7 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   const auto granted = leases_.grant(number, peer.id, context.now(), limit);
   if (!granted) return peer.credit.finish(wanted), false;
   peer.held.emplace(granted->epoch, Held{wanted, context.now() + options_.transit});
+  roster_.give(peer.id, wanted.items, context.now());
   PlacementProposed out = episode.proposal;
   out.placement_id += piece.begin;
   out.count = piece.count;
@@ -191,7 +202,7 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
       episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
   if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
   // A full queue: the piece goes to whoever can take it.
-  give_back(peer, granted->epoch);
+  give_back(context, peer, granted->epoch);
   requeue(leases_.end(granted->epoch));
   return false;
 }
@@ -203,7 +214,7 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   const std::uint64_t number = lease == nullptr ? 0 : lease->item;
   Peer* const peer = peer_of(measured.executor, from);
   const auto piece = pieces_.find(number);
-  if (peer != nullptr) give_back(*peer, measured.lease_epoch);
+  if (peer != nullptr) give_back(context, *peer, measured.lease_epoch);
   const bool belongs = piece != pieces_.end() && measured.consistent() &&
                        measured.count == piece->second.count &&
                        measured.placement_id ==
@@ -228,7 +239,10 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   episode.missing -= measured.count;
   counters_.reported += measured.count;
   count_valid(measured.valid, measured.step_time_s);
-  if (peer != nullptr) peer->measured += measured.count;
+  if (peer != nullptr) {
+    peer->measured += measured.count;
+    roster_.measured(peer->id, measured.wall_s / measured.count);
+  }
   if (measured.wall_s > 0 && measured.wall_s < kLongestEvaluationS)
     slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
   leases_.forget(number);
@@ -277,7 +291,10 @@ void Dispatcher::on_recorded(runtime::Context& context, const messages::Episodes
   for (const std::uint64_t episode : recorded.episodes) {
     if (unrecorded_.erase(episode) == 0) continue;
     recorded_.push_back(episode);
-    if (recorded_.size() > kRemembered) recorded_.pop_front();
+    on_disk_.insert(episode);
+    if (recorded_.size() <= kRemembered) continue;
+    on_disk_.erase(recorded_.front());
+    recorded_.pop_front();
   }
   on_committed(context, recorded.committed);
 }
@@ -296,20 +313,26 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
     return runtime::log(LogLevel::kWarning, context.name(),
                         joined.name + " has another graph or machine; it gets no work");
   }
-  const auto known = peers_.find(joined.name);
+  const auto known = peers_.find(from);
   if (known != peers_.end() && known->second.epoch == joined.epoch) return;
-  if (known != peers_.end()) remove(context, joined.name);  // A new life: what the old one held is lost.
+  if (known != peers_.end()) remove(context, from);  // A new life: what the old one held is lost.
   runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
   credit.grant({joined.placements, static_cast<std::int64_t>(joined.bytes)});
-  peers_.emplace(joined.name, Peer{from, joined.epoch, credit, {}, 0, 0, context.now()});
+  Peer& peer = peers_.emplace(from, Peer{joined.name, from, joined.epoch, credit, {}, 0, 0, context.now()})
+                   .first->second;
+  by_name_[joined.name] = &peer;
+  roster_.join(from);
   runtime::log(LogLevel::kInfo, context.name(), joined.name + " joined from " + joined.host);
   pump(context);
 }
 
-void Dispatcher::remove(runtime::Context& context, const std::string& name) {
-  const auto peer = peers_.find(name);
+void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
+  const auto peer = peers_.find(executor);
   if (peer == peers_.end()) return;
-  requeue(leases_.drop(peer->second.id));
+  const std::string name = peer->second.name;
+  requeue(leases_.drop(executor));
+  roster_.leave(executor);
+  by_name_.erase(name);
   peers_.erase(peer);
   runtime::log(LogLevel::kInfo, context.name(), name + " left");
   pump(context);
@@ -325,6 +348,7 @@ void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
 void Dispatcher::tick(runtime::Context& context) {
   requeue(leases_.expire(context.now()));
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item);
+  roster_.ask_all();
   pump(context);
   for (auto& [episode, waiting] : unrecorded_) {
     if (context.now() - waiting.sent < options_.resend) continue;
@@ -359,10 +383,11 @@ void Dispatcher::progress_now(runtime::Context& context) {
   now.ending = end_reason_;
   now.best_step_time_s = best_step_time_s_;
   now.elapsed_s = std::chrono::duration<double>(context.now() - started_).count();
-  for (const auto& [name, peer] : peers_) {
-    const double since = std::chrono::duration<double>(context.now() - peer.joined).count();
-    now.executors.push_back({name, since > 0 ? std::min(1.0, peer.busy_s / since) : 0, peer.measured,
-                             static_cast<std::uint32_t>(peer.credit.in_flight().items)});
+  now.executors.reserve(by_name_.size());
+  for (const auto& [name, peer] : by_name_) {
+    const double since = std::chrono::duration<double>(context.now() - peer->joined).count();
+    now.executors.push_back({name, since > 0 ? std::min(1.0, peer->busy_s / since) : 0, peer->measured,
+                             static_cast<std::uint32_t>(peer->credit.in_flight().items)});
   }
   context.send(kView, now);
 }

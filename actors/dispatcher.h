@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "actors/task.h"
@@ -20,6 +21,7 @@
 #include "runtime/context.h"
 #include "runtime/core/credit.h"
 #include "runtime/core/lease.h"
+#include "runtime/core/roster.h"
 
 namespace emplace::actors {
 
@@ -27,6 +29,8 @@ struct DispatcherOptions {
   std::uint32_t placements_per_lease = 4;  ///< The most that one lease asks of an executor.
   std::uint32_t window = 512;              ///< Placements in flight at one executor, at most.
   std::uint64_t window_bytes = 64u << 20;
+  /// Beyond two leases an executor is given work for so long, by its measured rate.
+  Nanos horizon = std::chrono::milliseconds{250};
   runtime::LeaseOptions lease;
   Nanos evaluation_limit = std::chrono::seconds{30};  ///< At least; past it a second executor may try.
   std::uint32_t attempts = 5;  ///< Of one lease's work that an executor refuses; then the run fails.
@@ -93,6 +97,7 @@ class Dispatcher final : public runtime::Actor {
     Nanos arrives_until{0};  ///< Until then it may be on its way.
   };
   struct Peer {
+    std::string name;
     runtime::ActorId id{};
     std::uint64_t epoch = 0;
     runtime::CreditAccount credit;
@@ -111,10 +116,11 @@ class Dispatcher final : public runtime::Actor {
   /// The executor of that name, if it is `from` who speaks for it; null: nobody, or another.
   Peer* peer_of(const std::string& name, runtime::ActorId from);
   void on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from);
-  void remove(runtime::Context& context, const std::string& name);
+  void remove(runtime::Context& context, runtime::ActorId executor);
   void pump(runtime::Context& context);
+  bool place(runtime::Context& context, std::uint64_t piece);
   bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
-  static void give_back(Peer& peer, std::uint64_t epoch);
+  void give_back(runtime::Context& context, Peer& peer, std::uint64_t epoch);
   void requeue(const std::vector<runtime::Lease>& ended);
   void enqueue(std::uint64_t piece);
   void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
@@ -142,12 +148,14 @@ class Dispatcher final : public runtime::Actor {
   std::unordered_map<std::uint64_t, Episode> episodes_;
   std::unordered_map<std::uint64_t, Piece> pieces_;
   std::map<std::uint64_t, Unrecorded> unrecorded_;  ///< By episode.
-  std::deque<std::uint64_t> recorded_;              ///< The last few episodes that are on disk.
+  std::deque<std::uint64_t> recorded_;              ///< The last few episodes that are on disk,
+  std::unordered_set<std::uint64_t> on_disk_;       ///< and the same to look up.
   std::set<std::string> strangers_;                 ///< Executors of another task.
   std::deque<std::uint64_t> waiting_;               ///< Pieces without an open lease, oldest first.
-  std::map<std::string, Peer> peers_;               ///< Executors by name.
+  std::map<std::string, Peer*> by_name_;            ///< As RunProgress lists them.
+  std::unordered_map<runtime::ActorId, Peer> peers_;
+  runtime::Roster roster_;
   std::uint64_t next_piece_ = 1;
-  std::uint64_t turn_ = 0;
   Counters counters_;
   std::uint64_t valid_ = 0;
   double best_step_time_s_ = 0;

@@ -14,10 +14,7 @@ std::optional<Lease> LeaseTable::grant(std::uint64_t item, messages::ActorId hol
   Item& entry = items_[item];
   const bool holds_one = std::any_of(entry.open.begin(), entry.open.end(),
                                      [&](std::uint64_t epoch) { return leases_.at(epoch).holder == holder; });
-  if (entry.done || holds_one || entry.open.size() >= options_.open_attempts) {
-    EMPLACE_MARK("lease.grant_refused");
-    return std::nullopt;
-  }
+  if (entry.done || holds_one || entry.open.size() >= options_.open_attempts) return std::nullopt;
   if (!entry.open.empty()) EMPLACE_MARK("lease.second_attempt");
   const Lease lease{.epoch = next_epoch_++,
                     .item = item,
@@ -124,6 +121,12 @@ const Lease* LeaseTable::find(std::uint64_t epoch) const {
 std::size_t LeaseTable::open_of(std::uint64_t item) const {
   const auto entry = items_.find(item);
   return entry == items_.end() ? 0 : entry->second.open.size();
+}
+
+messages::ActorId LeaseTable::holder_of(std::uint64_t item) const {
+  const auto entry = items_.find(item);
+  if (entry == items_.end() || entry->second.open.empty()) return messages::kNobody;
+  return leases_.at(entry->second.open.front()).holder;
 }
 
 }  // namespace emplace::runtime

@@ -61,6 +61,8 @@ class LeaseTable {
   const Lease* find(std::uint64_t epoch) const;
   std::size_t open() const { return leases_.size(); }
   std::size_t open_of(std::uint64_t item) const;
+  /// Whoever works on it; of two the first; nobody.
+  messages::ActorId holder_of(std::uint64_t item) const;
   const Counters& counters() const { return counters_; }
 
  private:

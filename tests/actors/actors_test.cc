@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "actors/baseline_tracker.h"
 #include "actors/dispatcher.h"
@@ -176,6 +177,9 @@ class DispatcherTest : public ::testing::Test {
     world_.deliver(dispatcher_, m, {}, runtime::actor_id(executor));
   }
   Dispatcher& dispatcher() { return world_.actor<Dispatcher>(dispatcher_); }
+  static ExecutorFactory simulate() {
+    return [](const TaskGraph& of) { return std::make_unique<Simulator>(of.graph, of.devices); };
+  }
 
   World world_;
   TaskPtr task_;
@@ -401,13 +405,37 @@ TEST_F(DispatcherTest, AnExecutorThatCannotMeasureEndsTheRunWithItsReason) {
   EXPECT_NE(world_.stopped()->find("conv9d"), std::string::npos);
 }
 
+TEST_F(DispatcherTest, ASlowExecutorDoesNotHoardWhatAFastOneCouldDo) {
+  options_.placements_per_lease = 4;
+  options_.window = 512;
+  start();
+  std::map<std::string, Nanos> delays;
+  for (std::uint32_t e = 0; e < 8; ++e)
+    delays[executor_name(e)] = std::chrono::milliseconds{e < 4 ? 10 : 100};
+  for (const auto& [name, delay] : delays) {
+    ExecutorOptions executor;
+    executor.delay = delay;
+    world_.spawn<ExecutorActor>(name, task_, executor, simulate());
+  }
+  world_.run_until_idle();
+  constexpr std::uint32_t kEpisodes = 1'000;
+  for (std::uint64_t e = 0; e < kEpisodes; ++e) propose(e, 4);
+  const auto done = [&] { return dispatcher().in_flight() == 0; };
+  world_.advance(std::chrono::minutes{10}, done);
+  ASSERT_TRUE(done());
+  // The rates add up; the last lease of a slow one may end late by what it held.
+  const double ideal_s = 4.0 * kEpisodes / (4 / 0.010 + 4 / 0.100);
+  const double took_s = std::chrono::duration<double>(world_.now()).count();
+  EXPECT_LE(took_s, ideal_s + 2 * 4 * 0.100);
+  EXPECT_GE(took_s, ideal_s);
+  EXPECT_EQ(dispatcher().counters().lost, 0u);
+}
+
 TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
   start();
   ExecutorOptions executor;
   executor.window = 4;
-  world_.spawn<ExecutorActor>("executor/0", task_, executor, ExecutorFactory{[](const TaskGraph& of) {
-                                return std::make_unique<Simulator>(of.graph, of.devices);
-                              }});
+  world_.spawn<ExecutorActor>("executor/0", task_, executor, simulate());
   world_.run_until_idle();
   propose(3, 3);
   world_.run_until_idle();
