@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mark.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
@@ -135,27 +136,44 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
     const std::uint64_t piece = next_piece_++;
     pieces_[piece] = {proposal.episode, begin,
                       std::min(options_.placements_per_lease, proposal.count - begin), 0, false};
-    enqueue(piece);
+    enqueue(piece, waiting_);
   }
   pump(context);
 }
 
-void Dispatcher::enqueue(std::uint64_t piece) {
+void Dispatcher::enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue) {
   const auto it = pieces_.find(piece);
   if (it == pieces_.end() || it->second.queued) return;
   it->second.queued = true;
-  waiting_.push_back(piece);
+  queue.push_back(piece);
 }
 
 /// Gives waiting pieces to executors with credit until one of the two runs out.
 void Dispatcher::pump(runtime::Context& context) {
-  while (!waiting_.empty()) {
-    const std::uint64_t piece = waiting_.front();
-    if (pieces_.contains(piece)) {  // Else another attempt has finished it meanwhile.
-      if (!place(context, piece)) return;
-      pieces_[piece].queued = false;
+  const auto taken = [&](std::uint64_t piece) {
+    if (!pieces_.contains(piece)) return true;  // Another attempt has finished it meanwhile.
+    if (!place(context, piece)) return false;
+    pieces_[piece].queued = false;
+    return true;
+  };
+  std::erase_if(overdue_, taken);  // Few; who holds one cannot take it, but may take what waits.
+  while (!waiting_.empty() && taken(waiting_.front())) waiting_.pop_front();
+}
+
+/// While nothing waits and somebody is idle: what takes far longer than usual is tried by another as well.
+void Dispatcher::overtake_stragglers(runtime::Context& context) {
+  if (options_.speculate <= 0 || !waiting_.empty() || durations_.known() < options_.speculate_from) return;
+  const auto age = static_cast<std::int64_t>(options_.straggles *
+                                             static_cast<double>(durations_.at(options_.speculate).count()));
+  for (const runtime::Lease& old : leases_.older(Nanos{age}, context.now())) {
+    const auto next = roster_.next(old.holder);
+    if (!next || !roster_.idle(*next)) return;
+    if (!lease(context, peers_.at(*next), old.item)) {
+      roster_.pass(*next);
+      continue;
     }
-    waiting_.pop_front();
+    EMPLACE_MARK("dispatcher.speculated");
+    ++counters_.speculated;
   }
 }
 
@@ -185,7 +203,7 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   if (peer.credit.items() < piece.count || !peer.credit.take(wanted)) return false;
   const Nanos limit = std::max(options_.evaluation_limit, 10 * slowest_);
   const auto granted = leases_.grant(number, peer.id, context.now(), limit);
-  if (!granted) return peer.credit.finish(wanted), false;
+  EMPLACE_CHECK(granted.has_value(), "a piece is given to one more executor, and no more than that");
   peer.held.emplace(granted->epoch, Held{wanted, context.now() + options_.transit});
   roster_.give(peer.id, wanted.items, context.now());
   PlacementProposed out = episode.proposal;
@@ -229,11 +247,12 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
     requeue(leases_.end(measured.lease_epoch));
     return pump(context);
   }
-  if (leases_.commit(measured.lease_epoch) != runtime::LeaseTable::Commit::kCounts ||
-      piece == pieces_.end()) {
+  const Nanos took = lease == nullptr ? Nanos{0} : context.now() - lease->granted;
+  if (!leases_.commit(measured.lease_epoch)) {
     ++counters_.duplicated;
     return pump(context);
   }
+  durations_.add(took);
   Episode& episode = episodes_.at(piece->second.episode);
   episode.measured.merge(measured);
   episode.missing -= measured.count;
@@ -245,7 +264,6 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   }
   if (measured.wall_s > 0 && measured.wall_s < kLongestEvaluationS)
     slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
-  leases_.forget(number);
   const std::uint64_t finished = piece->second.episode;
   pieces_.erase(piece);
   if (episode.missing == 0) {
@@ -330,7 +348,7 @@ void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
   const auto peer = peers_.find(executor);
   if (peer == peers_.end()) return;
   const std::string name = peer->second.name;
-  requeue(leases_.drop(executor));
+  lose(leases_.drop(executor));
   roster_.leave(executor);
   by_name_.erase(name);
   peers_.erase(peer);
@@ -338,18 +356,22 @@ void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
   pump(context);
 }
 
+void Dispatcher::lose(const std::vector<runtime::Lease>& ended) {
+  counters_.lost += ended.size();
+  requeue(ended);
+}
+
 void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
-  for (const runtime::Lease& lease : ended) {
-    ++counters_.lost;
-    if (leases_.open_of(lease.item) == 0) enqueue(lease.item);
-  }
+  for (const runtime::Lease& lease : ended)
+    if (leases_.open_of(lease.item) == 0) enqueue(lease.item, waiting_);
 }
 
 void Dispatcher::tick(runtime::Context& context) {
-  requeue(leases_.expire(context.now()));
-  for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item);
+  lose(leases_.expire(context.now()));
+  for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item, overdue_);
   roster_.ask_all();
   pump(context);
+  overtake_stragglers(context);
   for (auto& [episode, waiting] : unrecorded_) {
     if (context.now() - waiting.sent < options_.resend) continue;
     waiting.sent = context.now();
@@ -379,7 +401,7 @@ void Dispatcher::progress_now(runtime::Context& context) {
   now.counted = leases_.counters().committed;
   now.open = leases_.open();
   now.expired = leases_.counters().expired;
-  now.refused = leases_.counters().superseded;
+  now.refused = leases_.counters().superseded + leases_.counters().returned;
   now.ending = end_reason_;
   now.best_step_time_s = best_step_time_s_;
   now.elapsed_s = std::chrono::duration<double>(context.now() - started_).count();

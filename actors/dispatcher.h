@@ -21,6 +21,7 @@
 #include "runtime/context.h"
 #include "runtime/core/credit.h"
 #include "runtime/core/lease.h"
+#include "runtime/core/recent.h"
 #include "runtime/core/roster.h"
 
 namespace emplace::actors {
@@ -33,7 +34,12 @@ struct DispatcherOptions {
   Nanos horizon = std::chrono::milliseconds{250};
   runtime::LeaseOptions lease;
   Nanos evaluation_limit = std::chrono::seconds{30};  ///< At least; past it a second executor may try.
-  std::uint32_t attempts = 5;  ///< Of one lease's work that an executor refuses; then the run fails.
+  /// A lease that takes longer than `straggles` times what this share of recent ones took is also given to an
+  /// executor that has nothing to do, while nothing else waits; 0: never.
+  double speculate = 0.99;
+  double straggles = 2;
+  std::size_t speculate_from = 50;  ///< Once so many durations are known.
+  std::uint32_t attempts = 5;       ///< Of one lease's work that an executor refuses; then the run fails.
   Nanos progress_every = std::chrono::milliseconds{500};
   std::uint64_t episodes = 0;  ///< Ends the run after so many; 0: never.
   Nanos budget{0};             ///< Ends the run after so long; 0: never.
@@ -64,6 +70,7 @@ class Dispatcher final : public runtime::Actor {
     std::uint64_t proposed = 0, reported = 0;  ///< Placements.
     std::uint64_t episodes = 0, refused = 0;   ///< Episodes finished; proposals of another graph or shape.
     std::uint64_t lost = 0, duplicated = 0;    ///< Leases that expired; results that did not count.
+    std::uint64_t speculated = 0;              ///< Leases given to a second executor because of their age.
     std::uint64_t committed = 0;               ///< Episodes of the run on disk, as the recorder said.
   };
   const Counters& counters() const { return counters_; }
@@ -79,7 +86,7 @@ class Dispatcher final : public runtime::Actor {
     messages::EpisodeMeasured measured;
     std::uint32_t missing = 0;  ///< Placements without a result.
   };
-  /// A piece of an episode: one lease at a time, or two when the first is overdue.
+  /// A piece of an episode: one lease at a time, or two when the first is overdue or straggles.
   struct Piece {
     std::uint64_t episode = 0;
     std::uint32_t begin = 0, count = 0;
@@ -121,8 +128,10 @@ class Dispatcher final : public runtime::Actor {
   bool place(runtime::Context& context, std::uint64_t piece);
   bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
   void give_back(runtime::Context& context, Peer& peer, std::uint64_t epoch);
+  void lose(const std::vector<runtime::Lease>& ended);
   void requeue(const std::vector<runtime::Lease>& ended);
-  void enqueue(std::uint64_t piece);
+  void enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue);
+  void overtake_stragglers(runtime::Context& context);
   void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
                    const runtime::Incoming& incoming);
   void count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s);
@@ -152,6 +161,8 @@ class Dispatcher final : public runtime::Actor {
   std::unordered_set<std::uint64_t> on_disk_;       ///< and the same to look up.
   std::set<std::string> strangers_;                 ///< Executors of another task.
   std::deque<std::uint64_t> waiting_;               ///< Pieces without an open lease, oldest first.
+  std::deque<std::uint64_t> overdue_;               ///< Those whose only lease is overdue: they go first.
+  runtime::RecentDurations durations_;              ///< Of leases, from grant to result.
   std::map<std::string, Peer*> by_name_;            ///< As RunProgress lists them.
   std::unordered_map<runtime::ActorId, Peer> peers_;
   runtime::Roster roster_;

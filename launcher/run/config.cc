@@ -49,6 +49,9 @@ void each_field(Config& c, Visit visit) {
         "How often a sampler draws again what it has proposed before; 0: it may repeat itself.");
   visit("pipeline", "max_staleness", c.pipeline.max_staleness,
         "Versions after which an episode teaches nothing any more.");
+  visit("pipeline", "speculate", c.pipeline.speculate,
+        "A lease that takes twice as long as this share of recent ones goes to an idle executor too; 0: "
+        "never. With run.deterministic never.");
   visit("executor", "kind", c.executor.kind,
         "\"sim\", or \"fake\": the simulator that takes `delay` per placement.");
   visit("executor", "dispatch", c.executor.dispatch,
@@ -343,6 +346,7 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("pipeline.max_outstanding", c.pipeline.max_outstanding, 1),
         at_least("pipeline.batch_episodes", c.pipeline.batch_episodes, 1),
         at_least("pipeline.placements_per_lease", c.pipeline.placements_per_lease, 1),
+        at_least("pipeline.speculate", c.pipeline.speculate, 0),
         at_least("executor.count", c.executor.count, 1),
         at_least("executor.window", c.executor.window, c.pipeline.placements_per_lease),
         at_least("executor.delay_spread", c.executor.delay_spread, 1),
@@ -354,6 +358,8 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("input.reserve", c.input.reserve, 0)}) {
     if (!checked) return checked;
   }
+  if (c.pipeline.speculate > 1)
+    return invalid("pipeline.speculate", "is a share of the leases", "use 0.99, or 0 for never");
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {
     return invalid("pipeline.batch_episodes", "is more than controllers · max_outstanding",
                    "no batch would ever be full");

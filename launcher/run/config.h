@@ -39,6 +39,7 @@ struct RunConfig {
     std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4,
                   redraws = 0;
     std::uint64_t max_staleness = 64;
+    double speculate = 0.99;
   } pipeline;
   struct Executor {
     std::string kind = "sim", dispatch = "program";

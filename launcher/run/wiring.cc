@@ -337,6 +337,7 @@ class Wiring {
     options.placements_per_lease = config_.pipeline.placements_per_lease;
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
+    options.speculate = config_.run.deterministic ? 0 : config_.pipeline.speculate;
     options.episodes = *limit;
     options.budget = nanos(start_.budget_s);
     options.started = clock_->now();

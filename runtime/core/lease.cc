@@ -14,12 +14,13 @@ std::optional<Lease> LeaseTable::grant(std::uint64_t item, messages::ActorId hol
   Item& entry = items_[item];
   const bool holds_one = std::any_of(entry.open.begin(), entry.open.end(),
                                      [&](std::uint64_t epoch) { return leases_.at(epoch).holder == holder; });
-  if (entry.done || holds_one || entry.open.size() >= options_.open_attempts) return std::nullopt;
+  if (holds_one || entry.open.size() >= options_.open_attempts) return std::nullopt;
   if (!entry.open.empty()) EMPLACE_MARK("lease.second_attempt");
   const Lease lease{.epoch = next_epoch_++,
                     .item = item,
                     .attempt = ++entry.attempts,
                     .holder = holder,
+                    .granted = now,
                     .renewed = now,
                     .evaluate_until = now + evaluation_limit};
   entry.open.push_back(lease.epoch);
@@ -36,81 +37,83 @@ void LeaseTable::renew(messages::ActorId holder, std::span<const std::uint64_t> 
   }
 }
 
-LeaseTable::Commit LeaseTable::commit(std::uint64_t epoch) {
-  if (superseded_.erase(epoch) > 0) {
-    return Commit::kDuplicate;
-  }
+bool LeaseTable::commit(std::uint64_t epoch) {
   const auto lease = leases_.find(epoch);
   if (lease == leases_.end()) {
     EMPLACE_MARK("lease.fenced_result");
-    return Commit::kFenced;
+    return false;
   }
-  Item& item = items_.at(lease->second.item);
-  for (const std::uint64_t other : item.open) {
+  const auto item = items_.find(lease->second.item);
+  for (const std::uint64_t other : item->second.open) {
     if (other == epoch) continue;
     EMPLACE_MARK("lease.superseded");
-    superseded_.emplace(other, lease->second.item);
-    item.superseded.push_back(other);
     leases_.erase(other);
     ++counters_.superseded;
   }
-  item.open.clear();
-  item.done = true;
+  items_.erase(item);
   leases_.erase(epoch);
   ++counters_.committed;
-  return Commit::kCounts;
+  return true;
 }
 
 template <class Predicate>
-std::vector<Lease> LeaseTable::end_where(Predicate&& ends) {
+std::vector<Lease> LeaseTable::end_where(std::uint64_t& counter, Predicate&& ends) {
   std::vector<Lease> ended;
-  for (const auto& [epoch, lease] : leases_)
-    if (ends(lease)) ended.push_back(lease);
-  std::sort(ended.begin(), ended.end(), [](const Lease& a, const Lease& b) { return a.epoch < b.epoch; });
-  for (const Lease& lease : ended) {
-    leases_.erase(lease.epoch);
-    std::erase(items_.at(lease.item).open, lease.epoch);
-    std::erase(reported_, lease.epoch);
-    ++counters_.expired;
-  }
+  std::erase_if(leases_, [&](const auto& entry) {
+    if (!ends(entry.second)) return false;
+    ended.push_back(entry.second);
+    return true;
+  });
+  for (const Lease& lease : ended) std::erase(items_.at(lease.item).open, lease.epoch);
+  counter += ended.size();
   return ended;
 }
 
 std::vector<Lease> LeaseTable::expire(Nanos now) {
   const Nanos patience = options_.heartbeat * options_.missed;
-  std::vector<Lease> ended = end_where([&](const Lease& lease) { return now - lease.renewed > patience; });
+  std::vector<Lease> ended =
+      end_where(counters_.expired, [&](const Lease& lease) { return now - lease.renewed > patience; });
   if (!ended.empty()) EMPLACE_MARK("lease.expired");
   return ended;
 }
 
 std::vector<Lease> LeaseTable::drop(messages::ActorId holder) {
-  std::vector<Lease> ended = end_where([&](const Lease& lease) { return lease.holder == holder; });
+  std::vector<Lease> ended =
+      end_where(counters_.expired, [&](const Lease& lease) { return lease.holder == holder; });
   if (!ended.empty()) EMPLACE_MARK("lease.dropped");
   return ended;
 }
 
-std::vector<Lease> LeaseTable::end(std::uint64_t epoch) {
-  return end_where([&](const Lease& lease) { return lease.epoch == epoch; });
+std::vector<Lease> LeaseTable::give_back(messages::ActorId holder) {
+  return end_where(counters_.returned, [&](const Lease& lease) { return lease.holder == holder; });
 }
 
-std::vector<Lease> LeaseTable::overdue(Nanos now) {
+std::vector<Lease> LeaseTable::end(std::uint64_t epoch) {
+  const auto lease = leases_.find(epoch);
+  if (lease == leases_.end()) return {};
+  EMPLACE_MARK("lease.returned");
+  std::vector<Lease> ended{lease->second};
+  std::erase(items_.at(lease->second.item).open, epoch);
+  leases_.erase(lease);
+  ++counters_.returned;
+  return ended;
+}
+
+std::vector<Lease> LeaseTable::overdue(Nanos now) const {
   std::vector<Lease> late;
-  for (const auto& [epoch, lease] : leases_) {
-    const bool named = std::find(reported_.begin(), reported_.end(), epoch) != reported_.end();
-    if (!named && now > lease.evaluate_until && items_.at(lease.item).open.size() == 1) late.push_back(lease);
-  }
-  std::sort(late.begin(), late.end(), [](const Lease& a, const Lease& b) { return a.epoch < b.epoch; });
-  for (const Lease& lease : late) reported_.push_back(lease.epoch);
+  for (const auto& [epoch, lease] : leases_)
+    if (now > lease.evaluate_until && alone(lease)) late.push_back(lease);
   if (!late.empty()) EMPLACE_MARK("lease.overdue");
   return late;
 }
 
-void LeaseTable::forget(std::uint64_t item) {
-  const auto entry = items_.find(item);
-  if (entry == items_.end() || !entry->second.open.empty()) return;
-  if (!entry->second.superseded.empty()) EMPLACE_MARK("lease.forgotten_with_superseded");
-  for (const std::uint64_t epoch : entry->second.superseded) superseded_.erase(epoch);
-  items_.erase(entry);
+std::vector<Lease> LeaseTable::older(Nanos age, Nanos now) const {
+  std::vector<Lease> old;
+  for (const auto& [epoch, lease] : leases_) {
+    if (now - lease.granted <= age) break;  // And so is every later one.
+    if (alone(lease)) old.push_back(lease);
+  }
+  return old;
 }
 
 const Lease* LeaseTable::find(std::uint64_t epoch) const {

@@ -2,6 +2,7 @@
 /// Who works on what, until when, and whose result counts.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -13,12 +14,13 @@
 namespace emplace::runtime {
 
 struct Lease {
-  std::uint64_t epoch = 0;    ///< Unique; the result names it.
+  std::uint64_t epoch = 0;    ///< Unique, and higher than those of earlier ones; the result names it.
   std::uint64_t item = 0;     ///< The caller's number for the work.
   std::uint32_t attempt = 0;  ///< Of this item, from 1.
   messages::ActorId holder = messages::kNobody;
+  Nanos granted{0};
   Nanos renewed{0};
-  Nanos evaluate_until{0};  ///< Past it a second attempt is worth while.
+  Nanos evaluate_until{0};  ///< Past it a second attempt is worth while, whatever else waits.
 };
 
 struct LeaseOptions {
@@ -27,36 +29,38 @@ struct LeaseOptions {
   std::size_t open_attempts = 2;  ///< Of one item at once.
 };
 
-/// Conservation: issued == committed + superseded + expired + open. Pure; one thread.
+/// Conservation: issued == committed + superseded + returned + expired + open. Pure; one thread.
 class LeaseTable {
  public:
-  enum class Commit : std::uint8_t {
-    kCounts,     ///< The first result of its item.
-    kDuplicate,  ///< Another attempt was first.
-    kFenced,     ///< The lease expired, was dropped, or never was: it never counts.
-  };
   struct Counters {
-    std::uint64_t issued = 0, committed = 0, superseded = 0, expired = 0;
+    std::uint64_t issued = 0, committed = 0;
+    std::uint64_t superseded = 0;  ///< Another attempt at the item was first.
+    std::uint64_t returned = 0;    ///< Given back undone: its holder said so, or never had it.
+    std::uint64_t expired = 0;     ///< Not renewed in time, or of a holder that is lost.
   };
 
   explicit LeaseTable(LeaseOptions options = {}, std::uint64_t first_epoch = 1);
 
-  /// Empty: so many attempts are open already, or this holder has one, or the item is done.
+  /// Empty: so many attempts are open already, or this holder has one. An item that was committed is a new
+  /// one: the caller forgets what it is done with.
   std::optional<Lease> grant(std::uint64_t item, messages::ActorId holder, Nanos now, Nanos evaluation_limit);
   /// The holder lives and still works on these epochs; those of others are ignored.
   void renew(messages::ActorId holder, std::span<const std::uint64_t> epochs, Nanos now);
-  /// A result came. On kCounts the item's other attempts are superseded.
-  Commit commit(std::uint64_t epoch);
+  /// A result came. True: the first of its item, whose other attempts are superseded. False: its lease has
+  /// ended, or never was: it never counts.
+  bool commit(std::uint64_t epoch);
   /// Ends the leases that were not renewed in time; an item without open attempts may be granted again.
   std::vector<Lease> expire(Nanos now);
-  /// Ends all leases of a holder that is gone.
+  /// Ends all leases of a holder that is lost.
   std::vector<Lease> drop(messages::ActorId holder);
-  /// Ends one lease; empty if it is not open.
+  /// Ends all leases of a holder that gives them back.
+  std::vector<Lease> give_back(messages::ActorId holder);
+  /// Ends one lease, which is given back; empty if it is not open.
   std::vector<Lease> end(std::uint64_t epoch);
-  /// Leases past their evaluation limit whose item has no second attempt; each is named once.
-  std::vector<Lease> overdue(Nanos now);
-  /// The caller is finished with a committed item; its late results are kFenced from now on.
-  void forget(std::uint64_t item);
+  /// Leases past their evaluation limit whose item has no second attempt, oldest first.
+  std::vector<Lease> overdue(Nanos now) const;
+  /// Leases granted more than `age` ago whose item has no second attempt, oldest first.
+  std::vector<Lease> older(Nanos age, Nanos now) const;
 
   const Lease* find(std::uint64_t epoch) const;
   std::size_t open() const { return leases_.size(); }
@@ -68,19 +72,16 @@ class LeaseTable {
  private:
   struct Item {
     std::uint32_t attempts = 0;
-    bool done = false;
     std::vector<std::uint64_t> open;
-    std::vector<std::uint64_t> superseded;
   };
   template <class Predicate>
-  std::vector<Lease> end_where(Predicate&& ends);
+  std::vector<Lease> end_where(std::uint64_t& counter, Predicate&& ends);
+  bool alone(const Lease& lease) const { return items_.at(lease.item).open.size() == 1; }
 
   LeaseOptions options_;
   std::uint64_t next_epoch_;
-  std::unordered_map<std::uint64_t, Lease> leases_;  // By epoch: open ones.
+  std::map<std::uint64_t, Lease> leases_;  // By epoch, so by age: open ones.
   std::unordered_map<std::uint64_t, Item> items_;
-  std::unordered_map<std::uint64_t, std::uint64_t> superseded_;  // Epoch to item.
-  std::vector<std::uint64_t> reported_;                          // Epochs that overdue() has named.
   Counters counters_;
 };
 

@@ -405,6 +405,101 @@ TEST_F(DispatcherTest, AnExecutorThatCannotMeasureEndsTheRunWithItsReason) {
   EXPECT_NE(world_.stopped()->find("conv9d"), std::string::npos);
 }
 
+/// Fifty leases took 0.1 s each; then one takes longer, while a second executor has nothing to do.
+class StragglerTest : public DispatcherTest {
+ protected:
+  void straggle() {
+    start();
+    join("executor/0");
+    for (std::uint64_t e = 0; e < 50; ++e) {
+      propose(e, 1);
+      world_.advance(std::chrono::milliseconds{100});
+      answer(leases().back(), "executor/0");
+    }
+    propose(50, 1);
+    first_ = leases().back();
+    join("executor/1");
+  }
+  void wait(Nanos time) {
+    for (const Nanos end = world_.now() + time; world_.now() < end;) {
+      std::vector<std::uint64_t> held;
+      for (const PlacementProposed& lease : leases()) held.push_back(lease.lease_epoch);
+      for (const char* name : {"executor/0", "executor/1"})
+        world_.deliver(dispatcher_, messages::Heartbeat{name, 1, held, 0}, {}, runtime::actor_id(name));
+      world_.advance(std::min<Nanos>(std::chrono::milliseconds{500}, end - world_.now()));
+    }
+  }
+  /// What the recorder is told of episode 50.
+  std::vector<double> told() const {
+    for (const MeasurementReported& reported : world_.sent<MeasurementReported>())
+      if (reported.measured.episode == 50) return reported.measured.step_time_s;
+    return {};
+  }
+  PlacementProposed first_;
+};
+
+TEST_F(StragglerTest, IsOvertakenByAnIdleExecutorAndTheFirstResultCounts) {
+  straggle();
+  wait(std::chrono::milliseconds{200});
+  EXPECT_EQ(leases().size(), 51u) << "not older than twice the others";
+  wait(std::chrono::milliseconds{300});
+  ASSERT_EQ(leases().size(), 52u);
+  const PlacementProposed second = leases().back();
+  EXPECT_EQ(second.placement_id, first_.placement_id);
+  EXPECT_EQ(second.attempt, 2u);
+  wait(std::chrono::seconds{2});
+  EXPECT_EQ(leases().size(), 52u) << "two attempts, no more";
+  EXPECT_TRUE(told().empty());
+  answer(second, "executor/1", 5);
+  answer(first_, "executor/0", 9);
+  EXPECT_EQ(told(), (std::vector<double>{5}));
+  EXPECT_EQ(dispatcher().counters().duplicated, 1u);
+  EXPECT_EQ(dispatcher().counters().speculated, 1u);
+  world_.advance(std::chrono::milliseconds{500});
+  const auto progress = world_.last_sent<messages::RunProgress>();
+  EXPECT_EQ(progress.refused, 1u);
+  EXPECT_EQ(progress.lost, 0u);
+  EXPECT_EQ(progress.issued, progress.counted + progress.open + progress.expired + progress.refused);
+}
+
+TEST_F(StragglerTest, IsLeftAloneWhereThatIsSwitchedOff) {
+  options_.speculate = 0;
+  straggle();
+  wait(std::chrono::seconds{5});
+  EXPECT_EQ(leases().size(), 51u);
+}
+
+TEST_F(StragglerTest, IsLeftAloneWhileNobodyIsIdle) {
+  straggle();
+  for (std::uint64_t e = 51; e < 60; ++e) propose(e, 1);
+  const std::size_t full = leases().size();
+  wait(std::chrono::seconds{1});
+  EXPECT_EQ(leases().size(), full) << "nobody is idle";
+}
+
+TEST_F(DispatcherTest, AnOverdueLeaseDoesNotHoldUpWhatItsHolderCouldDo) {
+  options_.placements_per_lease = 1;
+  options_.evaluation_limit = std::chrono::milliseconds{100};
+  options_.speculate = 0;
+  start();
+  join("executor/0");
+  propose(0, 1);
+  const auto beat = [&] {
+    messages::Heartbeat heartbeat{"executor/0", 1, {leases()[0].lease_epoch}, 0};
+    world_.deliver(dispatcher_, heartbeat, {}, runtime::actor_id("executor/0"));
+    world_.advance(std::chrono::milliseconds{500});
+  };
+  beat();
+  propose(1, 1);
+  ASSERT_EQ(leases().size(), 2u);
+  EXPECT_EQ(leases()[1].placement_id, 100u);
+  beat();
+  join("executor/1");
+  EXPECT_EQ(leases().size(), 4u) << "both are overdue, and somebody else is there now";
+  answer(leases()[2], "executor/1");
+  EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u);
+}
+
 TEST_F(DispatcherTest, ASlowExecutorDoesNotHoardWhatAFastOneCouldDo) {
   options_.placements_per_lease = 4;
   options_.window = 512;

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "runtime/core/credit.h"
 #include "runtime/core/lease.h"
+#include "runtime/core/recent.h"
 #include "runtime/core/restart.h"
 #include "runtime/core/session.h"
 
@@ -17,7 +18,6 @@ namespace {
 
 using messages::actor_id;
 using std::chrono::milliseconds;
-using Commit = LeaseTable::Commit;
 
 const messages::ActorId kFirst = actor_id("executor/0");
 const messages::ActorId kSecond = actor_id("executor/1");
@@ -34,7 +34,7 @@ TEST(LeaseTable, ARenewedLeaseLivesAndAForgottenOneExpiresAfterThreeHeartbeats) 
   const auto expired = table.expire(milliseconds{2501});
   ASSERT_EQ(expired.size(), 1u);
   EXPECT_EQ(expired[0].item, 7u);
-  EXPECT_EQ(table.commit(lease->epoch), Commit::kFenced);
+  EXPECT_FALSE(table.commit(lease->epoch));
   EXPECT_EQ(table.grant(7, kSecond, milliseconds{2501}, kEvaluation)->attempt, 2u);
 }
 
@@ -53,20 +53,35 @@ TEST(LeaseTable, TwoAttemptsMayBeOpenAndTheFirstCommitWins) {
   const auto second = table.grant(1, kSecond, Nanos{0}, kEvaluation);
   ASSERT_TRUE(second);
   EXPECT_FALSE(table.grant(1, actor_id("executor/2"), Nanos{0}, kEvaluation)) << "a third attempt";
-  EXPECT_EQ(table.commit(second->epoch), Commit::kCounts);
-  EXPECT_EQ(table.commit(first->epoch), Commit::kDuplicate);
-  EXPECT_EQ(table.commit(second->epoch), Commit::kFenced) << "a commit counts once";
-  EXPECT_FALSE(table.grant(1, kFirst, Nanos{0}, kEvaluation)) << "it is done";
+  EXPECT_TRUE(table.commit(second->epoch));
+  EXPECT_FALSE(table.commit(first->epoch)) << "another was first";
+  EXPECT_FALSE(table.commit(second->epoch)) << "a commit counts once";
+  EXPECT_EQ(table.counters().superseded, 1u);
+  EXPECT_EQ(table.open(), 0u);
 }
 
-TEST(LeaseTable, AnOverdueLeaseIsNamedOnceAndOnlyWhileItIsAlone) {
+TEST(LeaseTable, AnOverdueLeaseIsNamedOnlyWhileItIsAlone) {
   LeaseTable table;
   const auto lease = table.grant(1, kFirst, Nanos{0}, milliseconds{100});
   EXPECT_TRUE(table.overdue(milliseconds{100}).empty());
   ASSERT_EQ(table.overdue(milliseconds{101}).size(), 1u);
+  EXPECT_EQ(table.holder_of(1), kFirst);
+  const auto second = table.grant(1, kSecond, milliseconds{102}, milliseconds{100});
   EXPECT_TRUE(table.overdue(milliseconds{102}).empty());
-  EXPECT_EQ(table.open_of(1), 1u);
+  EXPECT_EQ(table.end(second->epoch).size(), 1u);
+  EXPECT_EQ(table.overdue(milliseconds{103}).size(), 1u) << "alone again";
   EXPECT_NE(table.find(lease->epoch), nullptr);
+}
+
+TEST(LeaseTable, OldLeasesAreNamedOldestFirstWhileTheyAreAlone) {
+  LeaseTable table;
+  for (std::uint64_t item = 0; item < 4; ++item)
+    (void)table.grant(item, kFirst, milliseconds{10 * item}, kEvaluation);
+  (void)table.grant(1, kSecond, milliseconds{40}, kEvaluation);
+  const auto old = table.older(milliseconds{20}, milliseconds{41});  // Granted before 21.
+  ASSERT_EQ(old.size(), 2u);
+  EXPECT_EQ(old[0].item, 0u);
+  EXPECT_EQ(old[1].item, 2u);
 }
 
 TEST(LeaseTable, DroppingAHolderFreesAllItHad) {
@@ -81,15 +96,18 @@ TEST(LeaseTable, DroppingAHolderFreesAllItHad) {
   EXPECT_EQ(table.open(), 1u);
 }
 
-TEST(LeaseTable, ForgettingAnItemFencesItsLateResults) {
+TEST(LeaseTable, WhatIsGivenBackIsNotExpired) {
   LeaseTable table;
   const auto first = table.grant(1, kFirst, Nanos{0}, kEvaluation);
-  const auto second = table.grant(1, kSecond, Nanos{0}, kEvaluation);
-  table.forget(1);
-  EXPECT_EQ(table.open_of(1), 2u) << "open work is not forgotten";
-  EXPECT_EQ(table.commit(first->epoch), Commit::kCounts);
-  table.forget(1);
-  EXPECT_EQ(table.commit(second->epoch), Commit::kFenced);
+  (void)table.grant(2, kFirst, Nanos{0}, kEvaluation);
+  (void)table.grant(3, kSecond, Nanos{0}, kEvaluation);
+  ASSERT_EQ(table.end(first->epoch).size(), 1u);
+  EXPECT_TRUE(table.end(first->epoch).empty());
+  EXPECT_EQ(table.give_back(kFirst).size(), 1u);
+  EXPECT_EQ(table.counters().returned, 2u);
+  EXPECT_EQ(table.counters().expired, 0u);
+  EXPECT_EQ(table.open(), 1u);
+  EXPECT_FALSE(table.commit(first->epoch)) << "nor does it count";
 }
 
 // Whatever happens in whatever order: nothing is lost and nothing counts twice.
@@ -103,16 +121,18 @@ TEST(LeaseTable, ConservesEveryLeaseOverRandomHistories) {
     for (int event = 0; event < 300; ++event) {
       now += milliseconds{rng.below(400)};
       const auto holder = rng.below(2) == 0 ? kFirst : kSecond;
-      switch (rng.below(5)) {
+      switch (rng.below(6)) {
         case 0:
-        case 1:
-          if (const auto lease = table.grant(rng.below(20), holder, now, milliseconds{500}))
-            granted.push_back(*lease);
+        case 1: {
+          const std::uint64_t item = rng.below(20);
+          if (counted.contains(item)) break;  // The caller is done with it.
+          if (const auto lease = table.grant(item, holder, now, milliseconds{500})) granted.push_back(*lease);
           break;
+        }
         case 2:
           if (!granted.empty()) {
             const Lease& lease = granted[rng.below(static_cast<std::uint32_t>(granted.size()))];
-            if (table.commit(lease.epoch) == Commit::kCounts) {
+            if (table.commit(lease.epoch)) {
               EXPECT_TRUE(counted.insert(lease.item).second) << "item counted twice, seed " << seed;
             }
           }
@@ -121,13 +141,32 @@ TEST(LeaseTable, ConservesEveryLeaseOverRandomHistories) {
           (void)table.expire(now);
           break;
         case 4:
-          if (rng.below(10) == 0) (void)table.drop(holder);
+          if (rng.below(10) == 0) (void)(rng.below(2) == 0 ? table.drop(holder) : table.give_back(holder));
+          break;
+        case 5:
+          if (!granted.empty())
+            (void)table.end(granted[rng.below(static_cast<std::uint32_t>(granted.size()))].epoch);
           break;
       }
       const auto& c = table.counters();
-      ASSERT_EQ(c.issued, c.committed + c.superseded + c.expired + table.open()) << "seed " << seed;
+      ASSERT_EQ(c.issued, c.committed + c.superseded + c.returned + c.expired + table.open())
+          << "seed " << seed;
+      ASSERT_EQ(c.committed, counted.size()) << "seed " << seed;
     }
   }
+}
+
+TEST(RecentDurations, NamesTheRankThatAShareReaches) {
+  RecentDurations recent;
+  for (int i = 100; i > 0; --i) recent.add(milliseconds{i});
+  EXPECT_EQ(recent.known(), 100u);
+  EXPECT_EQ(recent.at(0.99), milliseconds{99});
+  EXPECT_EQ(recent.at(0.5), milliseconds{50});
+  EXPECT_EQ(recent.at(1), milliseconds{100});
+  EXPECT_EQ(recent.at(0), milliseconds{1});
+  for (int i = 0; i < 512; ++i) recent.add(milliseconds{7});
+  EXPECT_EQ(recent.known(), 512u) << "older ones are forgotten";
+  EXPECT_EQ(recent.at(1), milliseconds{7});
 }
 
 TEST(CreditAccount, IsNeverNegativeAndNeverAboveItsWindow) {

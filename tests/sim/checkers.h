@@ -76,6 +76,7 @@ class LeaseChecker final : public runtime::sim::Observer {
     std::uint64_t placement_id = 0;
     std::uint32_t count = 0;
     std::uint64_t executor_epoch = 0;  // The holder's life that the dispatcher had in mind.
+    Nanos sent{0};
     Nanos renewed{0};
     bool ended = false;     // For certain.
     bool doubtful = false;  // Perhaps: so late that it depends on when the dispatcher looked.

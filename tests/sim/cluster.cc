@@ -321,6 +321,8 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     dispatcher.window = swarm.window;
     dispatcher.window_bytes = swarm.window_bytes;
     dispatcher.evaluation_limit = swarm.evaluation_limit;
+    dispatcher.speculate = swarm.speculate;
+    dispatcher.speculate_from = swarm.speculate_from;
     dispatcher.drain = std::chrono::hours{1};  // An end that is not drained is no end.
     for (std::uint32_t c = 0; c < swarm.samplers; ++c) dispatcher.samplers.push_back(actors::sampler_name(c));
     spawn(kHead, actors::kView, [] { return std::make_unique<View>(); });

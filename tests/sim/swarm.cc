@@ -113,6 +113,8 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
   const double work_s = std::chrono::duration<double>(swarm.executor_delay).count() *
                         std::sqrt(swarm.delay_spread) * swarm.episodes * swarm.placements;
   swarm.liveness = seconds{30} + nanos(work_s);
+  swarm.speculate = rng.below(4) == 0 ? 0 : 0.5 + rng.uniform_double() / 2;
+  swarm.speculate_from = up_to(2, 50);
   return swarm;
 }
 

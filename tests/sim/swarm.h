@@ -77,7 +77,9 @@ struct Swarm {
   Nanos executor_delay{0};
   double delay_spread = 1;
   std::uint64_t window_bytes = 64u << 20;
-  Nanos evaluation_limit{0};  ///< Past it a second executor may try.
+  Nanos evaluation_limit{0};          ///< Past it a second executor may try.
+  double speculate = 0;               ///< Or past twice this share of the durations, once
+  std::uint32_t speculate_from = 50;  ///< so many are known; 0: not.
   Nanos local_delay{0};
   runtime::sim::LinkFaults link;
   std::size_t queue = 65'536;
