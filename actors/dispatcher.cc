@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/mark.h"
+#include "base/text/words.h"
+#include "base/units.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
@@ -44,9 +46,7 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
       [&](const PlacementMeasured& measured) { on_measured(context, measured, incoming.from()); },
       [&](const MeasurementReported& reported) { on_reported(context, reported, incoming); },
       [&](const messages::ExecutorJoined& joined) { on_joined(context, joined, incoming.from()); },
-      [&](const messages::ExecutorLeft& left) {
-        if (peer_of(left.executor, incoming.from()) != nullptr) remove(context, incoming.from());
-      },
+      [&](const messages::ExecutorLeft& left) { on_left(context, left, incoming.from()); },
       [&](const messages::CreditGranted& granted) {
         Peer* const peer = peer_of(granted.executor, incoming.from());
         if (peer == nullptr || peer->epoch != granted.epoch) return;
@@ -326,33 +326,63 @@ void Dispatcher::on_committed(runtime::Context& context, std::uint64_t episodes)
 void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined,
                            runtime::ActorId from) {
   if (runtime::actor_id(joined.name) != from) return;  // Nobody joins for another.
-  if (joined.graph_sha256 != task_->signature()) {
-    strangers_.insert(joined.name);
-    return runtime::log(LogLevel::kWarning, context.name(),
-                        joined.name + " has another graph or machine; it gets no work");
-  }
+  const auto& kinds = options_.kinds;
+  const bool counts = kinds.empty() || std::find(kinds.begin(), kinds.end(), joined.kind) != kinds.end();
+  const bool ours = joined.graph_sha256 == task_->signature();
   const auto known = peers_.find(from);
-  if (known != peers_.end() && known->second.epoch == joined.epoch) return;
-  if (known != peers_.end()) remove(context, from);  // A new life: what the old one held is lost.
+  if (ours && counts && known != peers_.end() && known->second.epoch == joined.epoch) return;
+  remove(context, from);  // A new life: what the old one held is lost.
+  if (!ours || !counts) {
+    if (!strangers_.insert(joined.name).second) return;
+    return runtime::log(LogLevel::kWarning, context.name(),
+                        joined.name +
+                            (ours ? " is of kind '" + joined.kind + "', which does not count here"
+                                  : std::string{" has another graph or machine"}) +
+                            "; it gets no work");
+  }
+  strangers_.erase(joined.name);
   runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
   credit.grant({joined.placements, static_cast<std::int64_t>(joined.bytes)});
   Peer& peer = peers_.emplace(from, Peer{joined.name, from, joined.epoch, credit, {}, 0, 0, context.now()})
                    .first->second;
   by_name_[joined.name] = &peer;
   roster_.join(from);
-  runtime::log(LogLevel::kInfo, context.name(), joined.name + " joined from " + joined.host);
+  std::string about;
+  if (joined.cores > 0) about += ", " + std::to_string(joined.cores) + " cores";
+  if (joined.memory_bytes > 0) about += ", " + format_bytes(static_cast<std::int64_t>(joined.memory_bytes));
+  if (!joined.version.empty()) about += ", version " + printable(joined.version, 40);
+  runtime::log(LogLevel::kInfo, context.name(), joined.name + " joined from " + joined.host + about);
   pump(context);
 }
 
+/// What it gives back is not lost; what it has answered may still come.
+void Dispatcher::on_left(runtime::Context& context, const messages::ExecutorLeft& left,
+                         runtime::ActorId from) {
+  const Peer* const peer = peer_of(left.executor, from);
+  if (peer == nullptr || peer->epoch != left.epoch) return;
+  std::vector<std::uint64_t> undone = left.leases;
+  for (auto held = peer->held.upper_bound(left.seen); held != peer->held.end(); ++held)
+    undone.push_back(held->first);
+  peers_.erase(from);
+  by_name_.erase(left.executor);
+  roster_.leave(from);
+  for (const std::uint64_t epoch : undone) {
+    const runtime::Lease* const lease = leases_.find(epoch);
+    if (lease != nullptr && lease->holder == from) requeue(leases_.end(epoch));
+  }
+  runtime::log(LogLevel::kInfo, context.name(), left.executor + " left: " + printable(left.reason, 80));
+  pump(context);
+}
+
+/// Whatever it held is lost.
 void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
+  lose(leases_.drop(executor));
   const auto peer = peers_.find(executor);
   if (peer == peers_.end()) return;
-  const std::string name = peer->second.name;
-  lose(leases_.drop(executor));
+  runtime::log(LogLevel::kInfo, context.name(), peer->second.name + " is gone");
   roster_.leave(executor);
-  by_name_.erase(name);
+  by_name_.erase(peer->second.name);
   peers_.erase(peer);
-  runtime::log(LogLevel::kInfo, context.name(), name + " left");
   pump(context);
 }
 

@@ -27,6 +27,7 @@
 namespace emplace::actors {
 
 struct DispatcherOptions {
+  std::vector<std::string> kinds;          ///< Executors of other kinds get no work; empty: all get some.
   std::uint32_t placements_per_lease = 4;  ///< The most that one lease asks of an executor.
   std::uint32_t window = 512;              ///< Placements in flight at one executor, at most.
   std::uint64_t window_bytes = 64u << 20;
@@ -123,6 +124,7 @@ class Dispatcher final : public runtime::Actor {
   /// The executor of that name, if it is `from` who speaks for it; null: nobody, or another.
   Peer* peer_of(const std::string& name, runtime::ActorId from);
   void on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from);
+  void on_left(runtime::Context& context, const messages::ExecutorLeft& left, runtime::ActorId from);
   void remove(runtime::Context& context, runtime::ActorId executor);
   void pump(runtime::Context& context);
   bool place(runtime::Context& context, std::uint64_t piece);
@@ -159,7 +161,7 @@ class Dispatcher final : public runtime::Actor {
   std::map<std::uint64_t, Unrecorded> unrecorded_;  ///< By episode.
   std::deque<std::uint64_t> recorded_;              ///< The last few episodes that are on disk,
   std::unordered_set<std::uint64_t> on_disk_;       ///< and the same to look up.
-  std::set<std::string> strangers_;                 ///< Executors of another task.
+  std::set<std::string> strangers_;                 ///< Executors of another task or kind.
   std::deque<std::uint64_t> waiting_;               ///< Pieces without an open lease, oldest first.
   std::deque<std::uint64_t> overdue_;               ///< Those whose only lease is overdue: they go first.
   runtime::RecentDurations durations_;              ///< Of leases, from grant to result.

@@ -32,10 +32,15 @@ void ExecutorActor::join(runtime::Context& context) {
   joined.epoch = epoch_;
   joined.placements = options_.window;
   joined.bytes = options_.window_bytes;
+  joined.node = options_.node;
+  joined.cores = options_.cores;
+  joined.memory_bytes = options_.memory_bytes;
+  joined.version = options_.version;
   context.send(kDispatcher, joined);
 }
 
 void ExecutorActor::beat(runtime::Context& context) {
+  if (left_) return;
   messages::Heartbeat heartbeat{std::string{context.name()}, epoch_, {}, busy_s_, seen_};
   for (const Work& work : work_) heartbeat.leases.push_back(work.lease.lease_epoch);
   context.send(kDispatcher, heartbeat);
@@ -46,6 +51,7 @@ void ExecutorActor::on_message(runtime::Context& context, const runtime::Incomin
   const auto handled = incoming.match(
       [&](const PlacementProposed& lease) {
         if (lease.executor_epoch != 0 && lease.executor_epoch != epoch_) return;  // For a life before this.
+        if (left_) return;                                                        // It is given back already.
         seen_ = std::max(seen_, lease.lease_epoch);
         const auto placements = incoming.shared_section(lease.placements);
         if (!placements)
@@ -54,7 +60,7 @@ void ExecutorActor::on_message(runtime::Context& context, const runtime::Incomin
         if (!measuring_) begin_next(context);
       },
       [&](const messages::ExecutorUnknown& unknown) {
-        if (unknown.epoch != epoch_) return;
+        if (unknown.epoch != epoch_ || left_) return;
         work_.erase(work_.begin() + (measuring_ ? 1 : 0), work_.end());  // Nobody waits for it any more.
         join(context);
       });
@@ -80,6 +86,7 @@ void ExecutorActor::begin_next(runtime::Context& context) {
 }
 
 void ExecutorActor::finish(runtime::Context& context) {
+  if (left_) return;
   const Work work = std::move(work_.front());
   work_.pop_front();
   PlacementMeasured measured = measurer_.measure(work.lease, work.placements.bytes());
@@ -96,7 +103,11 @@ void ExecutorActor::finish(runtime::Context& context) {
 }
 
 void ExecutorActor::on_stop(runtime::Context& context) {
-  context.send(kDispatcher, messages::ExecutorLeft{std::string{context.name()}, epoch_, "the node stops"});
+  messages::ExecutorLeft left{std::string{context.name()}, epoch_, "the node stops", {}, seen_};
+  for (const Work& work : work_) left.leases.push_back(work.lease.lease_epoch);
+  work_.clear();
+  left_ = true;
+  context.send(kDispatcher, left);
 }
 
 }  // namespace emplace::actors

@@ -23,12 +23,16 @@ struct ExecutorOptions {
   /// it goes.
   Nanos delay{0};
   double delay_spread = 1;  ///< Delays lie evenly between delay / sqrt(spread) and delay · sqrt(spread).
+  /// What it announces beside its kind; told to it, so that it asks no machine.
+  std::string node, version;
+  std::uint32_t cores = 0;
+  std::uint64_t memory_bytes = 0;
 };
 
 /// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a
-/// time, and shows by heartbeats which leases it holds. Receives PlacementProposed, ExecutorUnknown; sends
-/// ExecutorJoined, Heartbeat, PlacementMeasured, ExecutorLeft. Thread: constructed anywhere;
-/// every handler runs on the owning loop, one of its own.
+/// time, and shows by heartbeats which leases it holds. When its node stops it gives back what it has not
+/// done. Receives PlacementProposed, ExecutorUnknown; sends ExecutorJoined, Heartbeat, PlacementMeasured,
+/// ExecutorLeft. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
 class ExecutorActor final : public runtime::Actor {
  public:
   ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory);
@@ -56,6 +60,7 @@ class ExecutorActor final : public runtime::Actor {
   std::uint64_t epoch_ = 0;
   std::deque<Work> work_;  ///< The front one is being measured.
   bool measuring_ = false;
+  bool left_ = false;       ///< Takes nothing any more.
   std::uint64_t seen_ = 0;  ///< The highest lease epoch that came.
   Nanos started_{0};
   double busy_s_ = 0;

@@ -20,11 +20,16 @@ struct ExecutorJoined {
   std::string kind;          ///< "sim", "cpu", …
   std::string graph_sha256;  ///< The graph it has loaded.
   std::uint32_t devices = 0;
-  double speed = 0;              ///< [placements/s] its own estimate; 0: unknown.
-  std::uint64_t epoch = 0;       ///< Of this life of the executor; a higher one replaces it.
-  std::uint32_t placements = 0;  ///< Credit: items,
-  std::uint64_t bytes = 0;       ///< and bytes.
-  EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, speed, epoch, placements, bytes)
+  double speed = 0;                ///< [placements/s] its own estimate; 0: unknown.
+  std::uint64_t epoch = 0;         ///< Of this life of the executor; a higher one replaces it.
+  std::uint32_t placements = 0;    ///< Credit: items,
+  std::uint64_t bytes = 0;         ///< and bytes.
+  std::string node;                ///< The process it lives in,
+  std::uint32_t cores = 0;         ///< the processors that its machine shows it,
+  std::uint64_t memory_bytes = 0;  ///< its memory,
+  std::string version;             ///< and the program's version. 0, empty: not said.
+  EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, speed, epoch, placements, bytes, node, cores,
+                 memory_bytes, version)
 };
 
 /// executor -> dispatcher. May send this much more.
@@ -49,13 +54,16 @@ struct Heartbeat {
   EMPLACE_FIELDS(executor, epoch, leases, busy_s, seen)
 };
 
-/// executor -> dispatcher. Takes no more work; what it holds comes back or expires.
+/// executor -> dispatcher. Takes no more work. It gives back the leases that it names and those that it has
+/// not seen; the others it has answered, and the results may still be on their way.
 struct ExecutorLeft {
   static constexpr std::uint16_t kType = number(Type::kExecutorLeft);
   std::string executor;
   std::uint64_t epoch = 0;
   std::string reason;
-  EMPLACE_FIELDS(executor, epoch, reason)
+  std::vector<std::uint64_t> leases;  ///< Lease epochs held, undone.
+  std::uint64_t seen = 0;  ///< The highest lease epoch that came. Where it is not said, all are given back.
+  EMPLACE_FIELDS(executor, epoch, reason, leases, seen)
 };
 
 }  // namespace emplace::messages

@@ -54,7 +54,8 @@ struct RunProgress {
   double recent_step_time_s = 0;  ///< Median of the last ones.
   double elapsed_s = 0;
   std::vector<ExecutorUse> executors;
-  /// Of the dispatcher's leases: issued == counted + open + expired + refused, always.
+  /// Of the dispatcher's leases: issued == counted + open + expired + refused, always. Refused: another
+  /// executor was first, or it was given back undone.
   std::uint64_t issued = 0, counted = 0, open = 0, expired = 0, refused = 0;
   std::string ending;    ///< Why the run ends, once it does: "budget", "episodes", "down".
   double staleness = 0;  ///< Of the last update on disk: versions between drawing and learning, on average.

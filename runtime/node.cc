@@ -27,6 +27,7 @@ Node::~Node() = default;
 Result<Unit> Node::spawn(std::string name, Home home, ActorFactory factory) {
   return impl_->switch_.spawn(std::move(name), home, std::move(factory));
 }
+const std::string& Node::name() const { return impl_->shared_->options.name; }
 const std::vector<std::string>& Node::endpoints() const { return impl_->switch_.endpoints(); }
 Result<std::string> Node::run() { return impl_->switch_.run(); }
 void Node::stop(std::string reason) { impl_->switch_.stop(std::move(reason)); }

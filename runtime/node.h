@@ -110,6 +110,8 @@ class Node {
     return spawn(std::move(name), home, ActorFactory{[args...] { return std::make_unique<T>(args...); }});
   }
 
+  /// As it was made with.
+  const std::string& name() const;
   /// What was bound, with the real port.
   const std::vector<std::string>& endpoints() const;
 

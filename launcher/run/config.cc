@@ -60,6 +60,8 @@ void each_field(Config& c, Visit visit) {
   visit("executor", "window", c.executor.window, "Placements in flight at one executor, at most.");
   visit("executor", "delay", c.executor.delay, "Fake only: time per placement.");
   visit("executor", "delay_spread", c.executor.delay_spread, "Fake only: longest over shortest time.");
+  visit("executor", "counts", c.executor.counts,
+        "Kinds of executors that get work; empty: the one of `kind`. Others may join, and are left alone.");
   visit("policy", "method", c.policy.method,
         "Who places: \"hierarchical\", \"colocrl\", \"spotlight\", \"placeto\", an ablation, or \"random\".");
   visit("policy", "preset", c.policy.preset,
@@ -383,6 +385,9 @@ Result<Unit> check_config(const RunConfig& c) {
     return invalid("input.graphs", "needs a policy that places any graph", "use policy.method = \"placeto\"");
   for (const std::string& start : c.run.starts) {
     if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
+  }
+  for (const std::string& kind : c.executor.counts) {
+    if (auto checked = one_of("executor.counts", kind, {"sim", "fake"}); !checked) return checked;
   }
   if (c.run.starts.empty()) return invalid("run.starts", "is empty", "use [\"scratch\"]");
   if (c.run.budget.seconds <= 0 && c.run.episodes == 0 && c.run.evaluations == 0)

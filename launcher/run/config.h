@@ -46,6 +46,7 @@ struct RunConfig {
     std::uint32_t count = 1, window = 512;
     Duration delay;
     double delay_spread = 1;
+    std::vector<std::string> counts;
   } executor;
   struct Policy {
     std::string method = "hierarchical", preset = "paper", grouping = "scope";

@@ -38,6 +38,12 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
+/// Of this machine; 0: it does not say.
+std::uint64_t memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), each = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && each > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(each) : 0;
+}
+
 /// [10^9 B] Of the smallest GPU, or of the smallest device where there is none.
 double smallest_memory_gb(const DeviceSet& devices) {
   std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
@@ -335,6 +341,8 @@ class Wiring {
     if (!limit) return limit.error();
     actors::DispatcherOptions options;
     options.placements_per_lease = config_.pipeline.placements_per_lease;
+    options.kinds = config_.executor.counts;
+    if (options.kinds.empty()) options.kinds = {config_.executor.kind};
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
     options.speculate = config_.run.deterministic ? 0 : config_.pipeline.speculate;
@@ -397,7 +405,12 @@ class Wiring {
     options.window_bytes = window_bytes();
     if (config_.executor.kind == "fake") options.delay = nanos(config_.executor.delay.seconds);
     options.delay_spread = config_.executor.delay_spread;
-    return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options, simulators());
+    options.node = node.name();
+    options.version = build_info().version;
+    options.cores = static_cast<std::uint32_t>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 0L));
+    options.memory_bytes = memory_bytes();
+    return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options,
+                                             simulators());
   }
 
   Result<Unit> spawn_sampler(runtime::Node& node, std::uint32_t controller) const {

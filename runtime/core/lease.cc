@@ -84,10 +84,6 @@ std::vector<Lease> LeaseTable::drop(messages::ActorId holder) {
   return ended;
 }
 
-std::vector<Lease> LeaseTable::give_back(messages::ActorId holder) {
-  return end_where(counters_.returned, [&](const Lease& lease) { return lease.holder == holder; });
-}
-
 std::vector<Lease> LeaseTable::end(std::uint64_t epoch) {
   const auto lease = leases_.find(epoch);
   if (lease == leases_.end()) return {};

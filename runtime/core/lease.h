@@ -53,8 +53,6 @@ class LeaseTable {
   std::vector<Lease> expire(Nanos now);
   /// Ends all leases of a holder that is lost.
   std::vector<Lease> drop(messages::ActorId holder);
-  /// Ends all leases of a holder that gives them back.
-  std::vector<Lease> give_back(messages::ActorId holder);
   /// Ends one lease, which is given back; empty if it is not open.
   std::vector<Lease> end(std::uint64_t epoch);
   /// Leases past their evaluation limit whose item has no second attempt, oldest first.

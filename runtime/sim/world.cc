@@ -464,10 +464,17 @@ void World::directory(NodeId id, NodeId other, bool reachable) {
 }
 
 void World::stop() {
-  for (auto& [id, owned] : residents_) {
-    Resident& resident = *owned;
-    if (resident.actor) when_free(resident, [&resident] { resident.actor->on_stop(*resident.context); });
-  }
+  for (auto& [id, resident] : residents_) stop_actor(*resident);
+}
+
+void World::stop_node(NodeId id) {
+  if (!up(id) || paused(id)) return;
+  note("stopping: " + node_name(id));
+  for (const ActorId actor : node(id).actors) stop_actor(*residents_.at(actor));
+}
+
+void World::stop_actor(Resident& resident) {
+  if (resident.actor) when_free(resident, [&resident] { resident.actor->on_stop(*resident.context); });
 }
 
 }  // namespace emplace::runtime::sim

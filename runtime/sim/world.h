@@ -192,6 +192,8 @@ class World {
   const std::optional<std::string>& stopped() const { return stopped_; }
   /// Runs on_stop of every actor.
   void stop();
+  /// Of those of one node (SIGTERM); it goes on until it is crashed.
+  void stop_node(NodeId node);
 
   /// Hash of every delivery so far: equal histories have equal digests.
   std::uint64_t digest() const { return digest_; }
@@ -237,6 +239,7 @@ class World {
   void guarded(Resident& resident, const std::function<void()>& handler);
   void end_handler(Resident& resident);
   void start(Resident& resident);
+  void stop_actor(Resident& resident);
   void when_free(Resident& resident, std::function<void()> handler);
   void directory(NodeId node, NodeId other, bool reachable);
   Node& node(NodeId id) const { return *nodes_.at(static_cast<std::size_t>(id)); }

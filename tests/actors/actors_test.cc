@@ -322,6 +322,86 @@ TEST_F(DispatcherTest, ANewLifeOfAnExecutorLosesWhatTheOldOneHeld) {
   EXPECT_EQ(world_.last_sent<MeasurementReported>().measured.step_time_s[0], 1);
 }
 
+TEST_F(DispatcherTest, WhatALeavingExecutorGivesBackGoesToAnotherAtOnceAndIsNotLost) {
+  options_.placements_per_lease = 1;
+  options_.horizon = std::chrono::hours{1};
+  start();
+  join("executor/0");
+  propose(1, 3);
+  answer(leases()[0], "executor/0");  // It is measured now, and may hold more than two.
+  propose(2, 1);
+  ASSERT_EQ(leases().size(), 4u);
+  join("executor/1");
+  // It holds the second one, has answered the third, and the fourth is on its way.
+  const messages::ExecutorLeft left{
+      "executor/0", 1, "asked to", {leases()[1].lease_epoch}, leases()[2].lease_epoch};
+  world_.deliver(dispatcher_, left, {}, runtime::actor_id("executor/0"));
+  ASSERT_EQ(leases().size(), 6u);
+  EXPECT_EQ(leases()[4].placement_id, leases()[1].placement_id);
+  EXPECT_EQ(leases()[5].placement_id, leases()[3].placement_id);
+  answer(leases()[2], "executor/0");
+  EXPECT_EQ(dispatcher().counters().reported, 2u) << "on its way when it left";
+  answer(leases()[1], "executor/0");
+  EXPECT_EQ(dispatcher().counters().duplicated, 1u) << "given back";
+  answer(leases()[4], "executor/1");
+  answer(leases()[5], "executor/1");
+  EXPECT_EQ(dispatcher().in_flight(), 0u);
+  world_.advance(std::chrono::milliseconds{500});
+  const auto progress = world_.last_sent<messages::RunProgress>();
+  EXPECT_EQ(progress.lost, 0u);
+  EXPECT_EQ(progress.refused, 2u);
+  EXPECT_EQ(progress.issued, progress.counted + progress.open + progress.expired + progress.refused);
+  EXPECT_EQ(progress.executors.size(), 1u);
+}
+
+TEST_F(DispatcherTest, ExecutorsOfAKindThatDoesNotCountAreLeftAlone) {
+  options_.kinds = {"cpu", "sim"};
+  start();
+  messages::ExecutorJoined fake{"executor/9", "here", "fake", "hash", 2, 0, 1, 4, 1 << 20};
+  const auto from = runtime::actor_id("executor/9");
+  world_.deliver(dispatcher_, fake, {}, from);
+  propose(1, 2);
+  world_.deliver(dispatcher_, messages::Heartbeat{"executor/9", 1, {}, 0}, {}, from);
+  EXPECT_TRUE(leases().empty());
+  EXPECT_TRUE(world_.sent<messages::ExecutorUnknown>().empty()) << "it is known, and not asked to join again";
+  fake.kind = "cpu";
+  fake.epoch = 2;
+  world_.deliver(dispatcher_, fake, {}, from);
+  EXPECT_EQ(leases().size(), 1u);
+  fake.kind = "fake";
+  fake.epoch = 3;
+  world_.deliver(dispatcher_, fake, {}, from);
+  EXPECT_EQ(dispatcher().counters().lost, 1u) << "a new life that does not count";
+  EXPECT_EQ(leases().size(), 1u);
+}
+
+TEST_F(DispatcherTest, AnExecutorWhoseNodeStopsHandsItsWorkOver) {
+  options_.placements_per_lease = 1;
+  start();
+  const auto node = world_.add_node("going");
+  ExecutorOptions executor;
+  executor.delay = std::chrono::seconds{1};
+  executor.node = "going";
+  executor.cores = 3;
+  executor.memory_bytes = 5;
+  executor.version = "1.2";
+  world_.spawn_on(node, "executor/0",
+                  [&] { return std::make_unique<ExecutorActor>(task_, executor, simulate()); });
+  world_.advance(std::chrono::milliseconds{100});
+  const auto joined = world_.last_sent<messages::ExecutorJoined>();
+  EXPECT_EQ(joined.node + joined.version + std::to_string(joined.cores + joined.memory_bytes), "going1.28");
+  propose(1, 2);
+  world_.advance(std::chrono::milliseconds{100});
+  world_.spawn<ExecutorActor>("executor/1", task_, executor, simulate());
+  world_.stop_node(node);
+  world_.advance(std::chrono::milliseconds{100});
+  EXPECT_EQ(leases().size(), 4u) << "not after three heartbeats";
+  world_.advance(std::chrono::seconds{5});
+  EXPECT_EQ(dispatcher().counters().lost, 0u);
+  EXPECT_EQ(dispatcher().counters().duplicated, 0u) << "it went on with nothing";
+  EXPECT_EQ(dispatcher().in_flight(), 0u);
+}
+
 TEST_F(DispatcherTest, RefusesProposalsOfAnotherGraphAndExecutorsWithAnother) {
   start();
   messages::ExecutorJoined stranger{"executor/9", "here", "sim", "other", 2, 0, 1};

@@ -190,6 +190,7 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");
   refused("pipeline.controllers=0", "pipeline.controllers");
+  refused("executor.counts=[\"quantum\"]", "executor.counts");
   refused("pipeline.speculate=2", "pipeline.speculate");
   refused("pipeline.batch_episodes=9", "no batch would ever be full");
   refused("run.deterministic=true", "run.episodes");

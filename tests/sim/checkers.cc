@@ -127,8 +127,13 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     epochs_[holder] = joined->epoch;
     for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == holder;
   } else if (const auto left = as<messages::ExecutorLeft>(packet)) {
-    for (auto& [epoch, lease] : leases_) lease.ended |= lease.holder == actor_id(left->executor);
-    epochs_.erase(actor_id(left->executor));
+    const ActorId holder = actor_id(left->executor);
+    const auto known = epochs_.find(holder);
+    if (known == epochs_.end() || known->second != left->epoch) return;
+    epochs_.erase(known);
+    const std::set<std::uint64_t> undone(left->leases.begin(), left->leases.end());
+    for (auto& [epoch, lease] : leases_)
+      lease.ended |= lease.holder == holder && (epoch > left->seen || undone.contains(epoch));
   } else if (const auto proposal = as<PlacementProposed>(packet)) {
     proposed_ += proposal->count;
   } else if (const auto measured = as<PlacementMeasured>(packet); measured && counters() != nullptr) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "actors/baseline_tracker.h"
 #include "actors/executor_actor.h"
@@ -140,7 +141,8 @@ class Injector {
                                   Fault::kReplyLost, Fault::kThrow,     Fault::kWallStep};
     for (const Fault fault : kOfNodes)
       if (swarm_.has(fault)) choices_.push_back(fault);
-    for (const Fault fault : {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull})
+    for (const Fault fault :
+         {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull, Fault::kLeave})
       if (swarm_.has(fault)) choices_.push_back(fault);
     if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
     if (!choices_.empty()) next();
@@ -152,6 +154,7 @@ class Injector {
     disk_.full = false;
     disk_.sync_fails = 0;
     for (const NodeId node : nodes_) {
+      if (leaving_.contains(node)) world_.crash_node(node);
       world_.network().set_faults(node, {});
       world_.network().block(node, false, false);
       world_.network().clog(node, Nanos{0});
@@ -221,6 +224,14 @@ class Injector {
       case Fault::kHeadPause:
         world_.pause_node(kHead);
         return later(between(0.05, 5), [this] { world_.resume_node(kHead); });
+      case Fault::kLeave:
+        world_.stop_node(node);
+        leaving_.insert(node);
+        return later(between(0.01, 1), [this, node] {
+          world_.crash_node(node);
+          leaving_.erase(node);
+          later(between(0.01, 5), [this, node] { world_.restart_node(node); });
+        });
       case Fault::kDiskFull:
         disk_.full = true;
         return later(between(0.1, 5), [this] { disk_.full = false; });
@@ -236,6 +247,7 @@ class Injector {
   std::vector<NodeId> nodes_;
   std::vector<ActorId> throwers_;
   std::vector<Fault> choices_;
+  std::set<NodeId> leaving_;  // Told to end, and not gone yet.
   bool healed_ = false;
   std::uint64_t injected_ = 0;
 };

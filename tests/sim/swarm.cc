@@ -45,6 +45,7 @@ constexpr std::array kFaults{
     FaultFact{Fault::kHeadPause, "head-pause", true, ""},
     FaultFact{Fault::kDiskFull, "disk-full", true, ""},
     FaultFact{Fault::kDiskFails, "disk-fails", true, ""},
+    FaultFact{Fault::kLeave, "leave", true, ""},
     FaultFact{Fault::kRawFlip, "raw-flip", false,
               "a frame has no checksum of its own; TCP's is all there is"},
 };
@@ -61,6 +62,7 @@ std::optional<Fault> parse_fault(std::string_view name) {
 
 Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set<Fault>& without) {
   Rng rng{seed, Purpose::kSimulation, 4};
+  Rng later{seed, Purpose::kSimulation, 7};  // For what is younger than the seeds that are kept.
   const auto up_to = [&](std::uint32_t least, std::uint32_t most) {
     return least + rng.below(most - least + 1);
   };
@@ -74,7 +76,7 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
   swarm.seed = seed;
   const double share = rng.uniform_double();  // Of the faults: from a quiet history to one with everything.
   for (const FaultFact& fact : kFaults) {
-    const bool drawn = rng.uniform_double() < share;
+    const bool drawn = (fact.fault == Fault::kLeave ? later : rng).uniform_double() < share;
     if (with.contains(fact.fault) || (drawn && fact.survived && !without.contains(fact.fault)))
       swarm.faults.insert(fact.fault);
   }
@@ -113,8 +115,8 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
   const double work_s = std::chrono::duration<double>(swarm.executor_delay).count() *
                         std::sqrt(swarm.delay_spread) * swarm.episodes * swarm.placements;
   swarm.liveness = seconds{30} + nanos(work_s);
-  swarm.speculate = rng.below(4) == 0 ? 0 : 0.5 + rng.uniform_double() / 2;
-  swarm.speculate_from = up_to(2, 50);
+  swarm.speculate = later.below(4) == 0 ? 0 : 0.5 + later.uniform_double() / 2;
+  swarm.speculate_from = 2 + later.below(49);
   return swarm;
 }
 

@@ -49,6 +49,7 @@ enum class Fault : std::uint8_t {
   kHeadPause,
   kDiskFull,   ///< For some seconds.
   kDiskFails,  ///< Some syncs fail (EIO).
+  kLeave,      ///< A node is told to end (SIGTERM), says its last words, and comes back.
   kRawFlip,    ///< A bit turns over and nothing shows it: frames without a checksum.
 };
 
