@@ -156,7 +156,9 @@ void each_field(Config& c, Visit visit) {
         "Who measures: the \"executors\", or the sampler itself by a simulator (\"local\").");
   visit("reward", "discount", c.reward.discount, "Of later rewards.");
   visit("reward", "baseline_window", c.reward.baseline_window, "Episodes that step-mean looks back.");
-  visit("reward", "baseline_shared", c.reward.baseline_shared, "One baseline for all controllers.");
+  visit("reward", "baseline_per", c.reward.baseline_per,
+        "Whose placements share a baseline: each \"controller\"'s own, all of the \"run\", or those measured "
+        "on one \"host\".");
   visit("reward", "baseline_decay", c.reward.baseline_decay, "Of the moving average. Authors' code: 0.9.");
   visit("reward", "baseline_from_failing_signal", c.reward.baseline_from_failing_signal,
         "Start it there instead of at the first episode's mean.");
@@ -164,6 +166,9 @@ void each_field(Config& c, Visit visit) {
         "Divide advantages by a running deviation of the costs. Paper: false.");
   visit("reward", "valid_only_after", c.reward.valid_only_after,
         "Updates after which only placements that fit teach. Paper: 500.");
+  visit("reward", "outlier", c.reward.outlier,
+        "> 0: a placement that fits teaches nothing if its cost is more than so many median absolute "
+        "deviations above the median of its baseline's last 100. Paper: 0.");
   visit("compare", "baselines", c.compare.baselines, "What the learned placement is promised to beat.");
   visit("record", "commit_every", c.record.commit_every, "Longest wait of a row for its commit.");
   visit("record", "commit_rows", c.record.commit_rows, "Rows that are committed without waiting.");
@@ -332,6 +337,8 @@ Result<Unit> check_config(const RunConfig& c) {
         one_of("policy.traversal", c.policy.traversal, {"topological", "reversed", "random"}),
         one_of("reward.baseline", c.reward.baseline, {"moving-average", "mean", "step-mean", "self-critic"}),
         one_of("reward.returns", c.reward.returns, {"placement", "intermediate", "final"}),
+        one_of("reward.baseline_per", c.reward.baseline_per, {"controller", "run", "host"}),
+        at_least("reward.outlier", c.reward.outlier, 0),
         one_of("reward.source", c.reward.source, {"executors", "local"}),
         at_least("policy.steps_per_update", c.policy.steps_per_update, 1),
         at_least("policy.layers", c.policy.layers, 1),
@@ -378,6 +385,16 @@ Result<Unit> check_config(const RunConfig& c) {
   if (c.reward.baseline == "self-critic" && steps)
     return invalid("reward.baseline", "= 'self-critic' needs an episode of placements",
                    "use step-mean with placeto");
+  const bool alone = c.reward.returns == "placement" && c.reward.baseline != "self-critic";
+  if (!alone && c.reward.baseline_per == "host")
+    return invalid("reward.baseline_per", "= 'host' needs placements that are measured by themselves",
+                   "an episode of steps, or one with its own critic, may have several hosts: use run");
+  if (c.run.deterministic && c.reward.baseline_per == "host")
+    return invalid("reward.baseline_per", "= 'host' makes what is learned depend on who measured it",
+                   "use controller or run with run.deterministic");
+  if (!alone && c.reward.outlier > 0)
+    return invalid("reward.outlier", "needs placements that are measured by themselves",
+                   "use 0 with placeto and with self-critic");
   if (c.policy.start_at_scopes && c.policy.method.starts_with("placeto"))
     return invalid("policy.start_at_scopes", "starts a learned Grouper, which placeto does not have",
                    "use policy.grouping");

@@ -79,10 +79,11 @@ struct RunConfig {
     std::string baseline = "moving-average", returns = "placement", source = "executors";
     double discount = 1;
     std::uint32_t baseline_window = 20;
-    bool baseline_shared = false;
+    std::string baseline_per = "controller";
     double baseline_decay = 0.9;
     bool baseline_from_failing_signal = false, normalise = false;
     std::uint64_t valid_only_after = 500;
+    double outlier = 0;
   } reward;
   struct Compare {
     std::vector<std::string> baselines = {"single-cpu",  "single-gpu", "random",

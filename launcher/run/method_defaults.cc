@@ -58,7 +58,7 @@ void placeto(RunConfig& c) {
   c.reward.penalty_per_gb = 2;
   c.reward.failing_signal = 20;
   c.reward.baseline = "step-mean";
-  c.reward.baseline_shared = true;
+  c.reward.baseline_per = "run";
   c.reward.returns = "intermediate";
   c.reward.valid_only_after = kNeverAfter;
 }

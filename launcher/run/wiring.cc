@@ -60,9 +60,14 @@ policy::RewardOptions reward_options(const RunConfig& config, const DeviceSet& d
 
 actors::TrackerOptions tracker_options(const RunConfig& config, const DeviceSet& devices) {
   const RunConfig::Reward& r = config.reward;
-  actors::TrackerOptions options{
-      reward_options(config, devices), {}, r.baseline_shared, r.valid_only_after, 0,
-      config.run.deterministic};
+  actors::TrackerOptions options;
+  options.reward = reward_options(config, devices);
+  options.per = r.baseline_per == "host"  ? actors::BaselinePer::kHost
+                : r.baseline_per == "run" ? actors::BaselinePer::kRun
+                                          : actors::BaselinePer::kController;
+  options.outlier = r.outlier;
+  options.valid_only_after = r.valid_only_after;
+  options.ordered = config.run.deterministic;
   options.kept = std::size_t{4} * config.pipeline.controllers * config.pipeline.max_outstanding + 256;
   options.baseline = {policy::parse_baseline(r.baseline).value(),
                       r.returns == "final"          ? policy::Returns::kFinal

@@ -40,7 +40,7 @@ struct BaselineOptions {
   bool normalise = false;  ///< Divide by a running deviation, so that one learning rate fits all costs.
 };
 
-/// One baseline of one graph and controller. A value. Thread: one.
+/// One baseline, of one graph and whatever it is kept per. A value. Thread: one.
 class Baseline {
  public:
   explicit Baseline(const BaselineOptions& options) : options_{options} {}

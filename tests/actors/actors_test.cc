@@ -72,6 +72,72 @@ TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
   EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().costs[0], 10.0);
 }
 
+/// Placements 0 and 2 were measured on "fast", placement 1 on "slow".
+MeasurementCommitted committed_on_two_hosts(std::uint64_t episode, std::vector<double> step_times_s) {
+  MeasurementCommitted c = committed(episode, std::move(step_times_s), {1, 1, 1});
+  c.measured.controller = static_cast<std::uint32_t>(episode % 2);
+  c.measured.executors = {"executor/0", "executor/1"};
+  c.measured.executor_kinds = {"sim", "sim"};
+  c.measured.hosts = {"fast", "slow"};
+  c.measured.executor_of = {0, 1, 0};
+  return c;
+}
+
+// Cost R = step time. Per host B_fast starts at the mean of its own, (1 + 3) / 2, and B_slow at 16.
+TEST(BaselineTracker, KeepsABaselinePerHostSoThatASlowOneIsNoSurprise) {
+  World world;
+  TrackerOptions options;
+  options.reward.transform = policy::Transform::kIdentity;
+  options.baseline.kind = policy::BaselineKind::kMean;
+  options.per = BaselinePer::kHost;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  world.deliver(tracker, committed_on_two_hosts(0, {1, 16, 3}));
+  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, (std::vector<double>{-1, 0, 1}));
+  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, (2 * 2 + 16) / 3.0);
+  world.deliver(tracker, committed_on_two_hosts(1, {4, 12, 1}));
+  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, (std::vector<double>{2, -4, -1}))
+      << "whoever drew them";
+}
+
+TEST(BaselineTracker, KeepsABaselinePerRunOrPerController) {
+  for (const BaselinePer per : {BaselinePer::kRun, BaselinePer::kController}) {
+    World world;
+    TrackerOptions options;
+    options.reward.transform = policy::Transform::kIdentity;
+    options.baseline.kind = policy::BaselineKind::kMean;
+    options.per = per;
+    const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+    world.deliver(tracker, committed_on_two_hosts(0, {1, 4, 1}));
+    world.deliver(tracker, committed_on_two_hosts(1, {8, 8, 8}));
+    EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, per == BaselinePer::kRun ? 2.0 : 8.0);
+  }
+}
+
+// Of the costs 1 and 3, ten of each: median 2, MAD 1, so with k = 4 an outlier is above 6.
+TEST(BaselineTracker, ACostFarAboveTheUsualOnesDoesNotCount) {
+  World world;
+  TrackerOptions options;
+  options.reward.transform = policy::Transform::kIdentity;
+  options.outlier = 4;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  for (std::uint64_t e = 0; e < 10; ++e) {
+    world.deliver(tracker, committed(e, {1, 3}, {1, 1}));
+    EXPECT_EQ(world.last_sent<EpisodeScored>().counted, (std::vector<std::uint8_t>{1, 1}));
+  }
+  world.deliver(tracker, committed(10, {6, 7, 7}, {1, 1, 0}));
+  const auto scored = world.last_sent<EpisodeScored>();
+  EXPECT_EQ(scored.counted, (std::vector<std::uint8_t>{1, 0, 1})) << "what does not fit is no noise";
+  EXPECT_DOUBLE_EQ(scored.advantages[1], 0);
+  // Read again from the log it says the same.
+  world.crash(tracker);
+  world.restart(tracker);
+  world.clear_log();
+  for (std::uint64_t e = 0; e < 10; ++e) world.deliver(tracker, committed(e, {1, 3}, {1, 1}));
+  world.deliver(tracker, committed(10, {6, 7, 7}, {1, 1, 0}));
+  EXPECT_EQ(world.last_sent<EpisodeScored>().counted, scored.counted);
+  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, scored.advantages);
+}
+
 TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
   World world;
   TrackerOptions options;

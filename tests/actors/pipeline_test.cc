@@ -179,7 +179,7 @@ Outcome play(const Scenario& scenario) {
   if (scenario.placeto) {
     baseline.baseline.kind = policy::BaselineKind::kStepMean;
     baseline.baseline.returns = policy::Returns::kIntermediate;
-    baseline.shared = true;
+    baseline.per = BaselinePer::kRun;
   }
   if (scenario.self_critic) baseline.baseline.kind = policy::BaselineKind::kSelfCritic;
   world.spawn<BaselineTracker>(kTracker, baseline);

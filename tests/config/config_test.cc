@@ -186,6 +186,8 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("policy.method=hierarchicall", "did you mean 'hierarchical'");
   refused("reward.returns=final", "reward.returns");
   refused("reward.baseline=step-mean", "step-mean");
+  refused("reward.baseline_per=hosts", "did you mean 'host'?");
+  refused("reward.outlier=-1", "reward.outlier");
   refused("policy.objective=ppo", "policy.objective");
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");

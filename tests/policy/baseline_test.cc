@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "policy/objective/outlier.h"
+
 namespace emplace::policy {
 namespace {
 
@@ -11,6 +13,25 @@ using Costs = std::vector<double>;
 
 Costs advantages(Baseline& baseline, const Costs& cost) {
   return baseline.advantages(cost, std::vector<std::uint8_t>(cost.size(), 1));
+}
+
+// R > median + k · MAD, strictly, over the last 100 costs.
+TEST(OutlierFilter, IsTheEquation) {
+  OutlierFilter filter{4};
+  for (int i = 0; i < 19; ++i) filter.learn(i % 2 == 0 ? 1 : 3);
+  EXPECT_FALSE(filter.is_outlier(1e9)) << "too few are known";
+  filter.learn(3);  // Ten of each: median 2, MAD 1.
+  EXPECT_FALSE(filter.is_outlier(6));
+  EXPECT_TRUE(filter.is_outlier(6.001));
+  EXPECT_FALSE(filter.is_outlier(-1e9)) << "faster than usual is what we look for";
+  for (int i = 0; i < 100; ++i) filter.learn(50 + i % 5);  // 50 … 54: median 52, MAD 1.
+  EXPECT_FALSE(filter.is_outlier(56)) << "the machine has become slower";
+  EXPECT_TRUE(filter.is_outlier(57));
+  for (int i = 0; i < 51; ++i) filter.learn(7);
+  EXPECT_FALSE(filter.is_outlier(100)) << "where most are equal nothing can be told";
+  OutlierFilter off{0};
+  for (int i = 0; i < 100; ++i) off.learn(i % 7);
+  EXPECT_FALSE(off.is_outlier(1e9));
 }
 
 TEST(Baseline, MeanOfAllEarlierTrials) {
