@@ -14,7 +14,10 @@ using messages::PlacementProposed;
 ExecutorActor::ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory)
     : task_{std::move(task)},
       options_{std::move(options)},
-      measurer_{task_, options_.kind, std::move(factory)} {}
+      measurer_{std::make_shared<Measurer>(task_, options_.kind, std::move(factory))} {}
+
+ExecutorActor::ExecutorActor(TaskPtr task, ExecutorOptions options, std::shared_ptr<Measurer> measurer)
+    : task_{std::move(task)}, options_{std::move(options)}, measurer_{std::move(measurer)} {}
 
 void ExecutorActor::on_start(runtime::Context& context) {
   epoch_ = context.epoch();
@@ -42,6 +45,7 @@ void ExecutorActor::join(runtime::Context& context) {
 void ExecutorActor::beat(runtime::Context& context) {
   if (left_) return;
   messages::Heartbeat heartbeat{std::string{context.name()}, epoch_, {}, busy_s_, seen_};
+  if (measuring_) heartbeat.busy_s += std::chrono::duration<double>(context.now() - started_).count();
   for (const Work& work : work_) heartbeat.leases.push_back(work.lease.lease_epoch);
   context.send(kDispatcher, heartbeat);
   context.after(options_.heartbeat, [this, &context] { beat(context); });
@@ -89,7 +93,7 @@ void ExecutorActor::finish(runtime::Context& context) {
   if (left_) return;
   const Work work = std::move(work_.front());
   work_.pop_front();
-  PlacementMeasured measured = measurer_.measure(work.lease, work.placements.bytes());
+  PlacementMeasured measured = measurer_->measure(work.lease, work.placements.bytes());
   measured.executor = context.name();
   measured.wall_s = std::chrono::duration<double>(context.now() - started_).count();
   busy_s_ += measured.wall_s;

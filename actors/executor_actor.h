@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 
 #include "actors/measurer.h"
@@ -32,10 +33,13 @@ struct ExecutorOptions {
 /// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a
 /// time, and shows by heartbeats which leases it holds. When its node stops it gives back what it has not
 /// done. Receives PlacementProposed, ExecutorUnknown; sends ExecutorJoined, Heartbeat, PlacementMeasured,
-/// ExecutorLeft. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// ExecutorLeft. Thread: constructed anywhere; every handler runs on the owning loop: one of its own, but for
+/// those whose work is a timer and a simulator.
 class ExecutorActor final : public runtime::Actor {
  public:
   ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory);
+  /// With a measurer that other executors of the same loop use too: a simulator of a large graph is large.
+  ExecutorActor(TaskPtr task, ExecutorOptions options, std::shared_ptr<Measurer> measurer);
   void on_start(runtime::Context& context) override;
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
   void on_stop(runtime::Context& context) override;
@@ -56,7 +60,7 @@ class ExecutorActor final : public runtime::Actor {
   const ExecutorOptions options_;
 
   // Owner loop only.
-  Measurer measurer_;
+  std::shared_ptr<Measurer> measurer_;
   std::uint64_t epoch_ = 0;
   std::deque<Work> work_;  ///< The front one is being measured.
   bool measuring_ = false;

@@ -265,8 +265,11 @@ class Wiring {
  public:
   /// Errors: kInvalid, kIo: what is in the run directory cannot be read.
   static Result<Wiring> make(const RunConfig& config, const TaskPtr& task, const Start& start,
-                             const Clock& clock) {
+                             std::span<const std::string> actors, const Clock& clock) {
     Wiring wiring{config, task, start, clock};
+    wiring.light_ = config.executor.kind == "fake" &&
+                    std::all_of(actors.begin(), actors.end(),
+                                [](const std::string& actor) { return actor.starts_with("executor/"); });
     if (start.name == "best-baseline") {
       const actors::TaskGraph& first = task->graphs.front();
       auto loaded = load_placement(baseline_path(start.directory), first.graph, first.sha256, first.devices);
@@ -403,7 +406,7 @@ class Wiring {
     return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
   }
 
-  Result<Unit> spawn_executor(runtime::Node& node, const std::string& name) const {
+  Result<Unit> spawn_executor(runtime::Node& node, const std::string& name) {
     actors::ExecutorOptions options;
     options.kind = config_.executor.kind;
     options.window = config_.executor.window;
@@ -414,8 +417,9 @@ class Wiring {
     options.version = build_info().version;
     options.cores = static_cast<std::uint32_t>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 0L));
     options.memory_bytes = memory_bytes();
-    return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options,
-                                             simulators());
+    if (!light_) return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options, simulators());
+    if (!measurer_) measurer_ = std::make_shared<actors::Measurer>(task_, options.kind, simulators());
+    return node.spawn<actors::ExecutorActor>(name, Home::kIoLoop, task_, options, measurer_);
   }
 
   Result<Unit> spawn_sampler(runtime::Node& node, std::uint32_t controller) const {
@@ -442,13 +446,17 @@ class Wiring {
   const Clock* clock_;
   std::vector<std::string> samplers_;
   Placement baseline_;  // Empty unless the start is one.
+  /// In a process of nothing but fake executors, which wait more than they work, they share the I/O loop and
+  /// what they measure with: thousands of threads and simulators would be all that they cost.
+  bool light_ = false;
+  std::shared_ptr<actors::Measurer> measurer_;
 };
 
 }  // namespace
 
 Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
                           const Start& start, std::span<const std::string> actors, const Clock& clock) {
-  auto wiring = Wiring::make(config, task, start, clock);
+  auto wiring = Wiring::make(config, task, start, actors, clock);
   if (!wiring) return wiring.error();
   for (const std::string& actor : actors)
     if (auto spawned = wiring->spawn(node, actor); !spawned) return spawned;

@@ -54,8 +54,8 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
                            const Baselines& baselines, const Clock& clock);
 
 /// Spawns the actors of these names into the node, made from the config and the run directory alone, so that
-/// a process that died comes back as it was: dispatcher and tracker on the I/O loop, the others on loops of
-/// their own. Errors: kInvalid, kIo.
+/// a process that died comes back as it was: dispatcher and tracker on the I/O loop, and so are fake
+/// executors in a process of nothing else; the others on loops of their own. Errors: kInvalid, kIo.
 Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const actors::TaskPtr& task,
                           const Start& start, std::span<const std::string> actors, const Clock& clock);
 
