@@ -71,6 +71,12 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
+/// Its node is lost, or has left. If it comes back it is told that nobody knows it, and joins again.
+void Dispatcher::on_directory(runtime::Context& context, std::string_view actor, bool reachable) {
+  const runtime::ActorId executor = runtime::actor_id(actor);
+  if (!reachable && peers_.contains(executor)) remove(context, executor);
+}
+
 void Dispatcher::on_heartbeat(runtime::Context& context, const messages::Heartbeat& heartbeat,
                               runtime::ActorId from) {
   Peer* const peer = peer_of(heartbeat.executor, from);
@@ -79,7 +85,10 @@ void Dispatcher::on_heartbeat(runtime::Context& context, const messages::Heartbe
       context.send(from, messages::ExecutorUnknown{heartbeat.epoch});
     return;
   }
-  peer->busy_s = heartbeat.busy_s;
+  // One that joins again has been busy before.
+  const double since_s = std::chrono::duration<double>(context.now() - peer->joined).count();
+  if (!peer->busy_before) peer->busy_before = std::max(0.0, heartbeat.busy_s - since_s);
+  peer->busy_s = std::max(0.0, heartbeat.busy_s - *peer->busy_before);
   std::vector<std::uint64_t> alive = heartbeat.leases, gone;
   std::sort(alive.begin(), alive.end());
   const std::size_t named = alive.size();
@@ -343,8 +352,8 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
   strangers_.erase(joined.name);
   runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
   credit.grant({joined.placements, static_cast<std::int64_t>(joined.bytes)});
-  Peer& peer = peers_.emplace(from, Peer{joined.name, from, joined.epoch, credit, {}, 0, 0, context.now()})
-                   .first->second;
+  Peer& peer = peers_.emplace(from, Peer{joined.name, from, joined.epoch, credit}).first->second;
+  peer.joined = context.now();
   by_name_[joined.name] = &peer;
   roster_.join(from);
   std::string about;

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -66,6 +67,7 @@ class Dispatcher final : public runtime::Actor {
   Dispatcher(TaskPtr task, DispatcherOptions options);
   void on_start(runtime::Context& context) override;
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
+  void on_directory(runtime::Context& context, std::string_view actor, bool reachable) override;
 
   struct Counters {
     std::uint64_t proposed = 0, reported = 0;  ///< Placements.
@@ -113,7 +115,8 @@ class Dispatcher final : public runtime::Actor {
     /// that has ended is no longer in its heartbeats.
     std::map<std::uint64_t, Held> held;
     std::uint64_t measured = 0;
-    double busy_s = 0;
+    double busy_s = 0;                  ///< Since it joined here, as far as its heartbeats said.
+    std::optional<double> busy_before;  ///< [s] Of what it counts itself.
     Nanos joined{0};
   };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/mark.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
@@ -35,6 +36,12 @@ void ExecutorActor::join(runtime::Context& context) {
   joined.epoch = epoch_;
   joined.placements = options_.window;
   joined.bytes = options_.window_bytes;
+  withheld_ = {};
+  if (measuring_) {  // Of an earlier life, and takes its room until it is done.
+    withheld_ = {work_.front().lease.count, work_.front().placements.size()};
+    joined.placements -= std::min(joined.placements, withheld_.placements);
+    joined.bytes -= std::min<std::uint64_t>(joined.bytes, withheld_.bytes);
+  }
   joined.node = options_.node;
   joined.cores = options_.cores;
   joined.memory_bytes = options_.memory_bytes;
@@ -65,7 +72,10 @@ void ExecutorActor::on_message(runtime::Context& context, const runtime::Incomin
       },
       [&](const messages::ExecutorUnknown& unknown) {
         if (unknown.epoch != epoch_ || left_) return;
-        work_.erase(work_.begin() + (measuring_ ? 1 : 0), work_.end());  // Nobody waits for it any more.
+        // Nobody waits for its work any more; what is on its way from then is for a life before this.
+        work_.erase(work_.begin() + (measuring_ ? 1 : 0), work_.end());
+        ++epoch_;
+        EMPLACE_MARK("executor.joins_again");
         join(context);
       });
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
@@ -99,6 +109,9 @@ void ExecutorActor::finish(runtime::Context& context) {
   busy_s_ += measured.wall_s;
   context.send(work.dispatcher, measured);
   measuring_ = false;
+  if (const Withheld now = std::exchange(withheld_, {}); now.placements > 0)
+    context.send(kDispatcher,
+                 messages::CreditGranted{std::string{context.name()}, epoch_, now.placements, now.bytes});
   // Not at once: messages that wait, and heartbeats, go between two leases.
   if (!work_.empty())
     context.after(Nanos{0}, [this, &context] {

@@ -50,6 +50,10 @@ class ExecutorActor final : public runtime::Actor {
     messages::SharedBytes placements;
     runtime::ActorId dispatcher;
   };
+  struct Withheld {
+    std::uint32_t placements = 0;
+    std::uint64_t bytes = 0;
+  };
   void join(runtime::Context& context);
   void beat(runtime::Context& context);
   void begin_next(runtime::Context& context);
@@ -61,9 +65,10 @@ class ExecutorActor final : public runtime::Actor {
 
   // Owner loop only.
   std::shared_ptr<Measurer> measurer_;
-  std::uint64_t epoch_ = 0;
-  std::deque<Work> work_;  ///< The front one is being measured.
+  std::uint64_t epoch_ = 0;  ///< Of this life at the dispatcher: a new one each time that it joins again.
+  std::deque<Work> work_;    ///< The front one is being measured.
   bool measuring_ = false;
+  Withheld withheld_;       ///< Credit that is granted when the front one is measured.
   bool left_ = false;       ///< Takes nothing any more.
   std::uint64_t seen_ = 0;  ///< The highest lease epoch that came.
   Nanos started_{0};

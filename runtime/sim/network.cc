@@ -360,7 +360,9 @@ void Network::lose(Link& link, std::size_t number, std::string_view why) {
   world_.note(world_.node_name(node_at(link, number)) + " loses " +
               world_.node_name(node_at(link, 1 - number)) + ": " + std::string{why});
   if (number == kNodeSide) redial_later(link);
-  world_.directory(node_at(link, number), node_at(link, 1 - number), false);
+  // At the end of this turn, as the switch does: a handler may just be sending.
+  const NodeId here = node_at(link, number), there = node_at(link, 1 - number);
+  world_.at_node(here, world_.now(), [this, here, there] { world_.directory(here, there, false); });
 }
 
 /// Every heartbeat of a node: a sign of life to those it is connected to, and a look at who is silent.

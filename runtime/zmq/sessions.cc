@@ -185,6 +185,7 @@ void Switch::on_beat(Peer& peer, const Beat& beat) {
 void Switch::on_bye(Peer& peer, std::size_t plane, const Bye& bye) {
   if (bye.fenced) {
     if (&peer != head_.get()) return;
+    if (phase_ != Phase::kRunning) return;  // It goes anyway.
     why_unheard_ = "it says: " + printable(bye.reason);
     if (bye.final)
       return begin_stop("refused", Error{Errc::kInvalid, options_.upstream + ": " + why_unheard_});
