@@ -187,6 +187,7 @@ void Switch::on_bye(Peer& peer, std::size_t plane, const Bye& bye) {
     if (&peer != head_.get()) return;
     if (phase_ != Phase::kRunning) return;  // It goes anyway.
     why_unheard_ = "it says: " + printable(bye.reason);
+    dismissed_ = bye.final;
     if (bye.final)
       return begin_stop("refused", Error{Errc::kInvalid, options_.upstream + ": " + why_unheard_});
     return redial_later(bye.reason);

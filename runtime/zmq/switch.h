@@ -158,6 +158,7 @@ class Switch {
   Nanos head_heard_{0};
   std::uint32_t dials_ = 0;
   bool ever_joined_ = false;
+  bool dismissed_ = false;  // For good: there is nobody to take leave of.
   Rng jitter_;
 
   // Stopping.
