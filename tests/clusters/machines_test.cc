@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "tests/chaos/fault_proxy.h"
 #include "tests/clusters/up.h"
 #include "tests/clusters/world.h"
 

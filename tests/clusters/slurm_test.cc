@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/chaos/fault_proxy.h"
 #include "tests/clusters/up.h"
 #include "tests/clusters/world.h"
 

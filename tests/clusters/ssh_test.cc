@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "tests/chaos/fault_proxy.h"
 #include "tests/clusters/up.h"
 #include "tests/clusters/world.h"
 

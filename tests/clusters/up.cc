@@ -1,9 +1,5 @@
 #include "tests/clusters/up.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 namespace emplace::testing {
 
 using nlohmann::json;
@@ -76,20 +72,6 @@ std::string error_line(const Finished& finished) {
   if (at == std::string::npos || text.find('\n', at + 1) != text.size() - 1)
     return "not one line: " + finished.err;
   return text.substr(at + 1);
-}
-
-int free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  int port = 0;
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0)
-    port = ::ntohs(address.sin_port);
-  ::close(fd);
-  return port;
 }
 
 }  // namespace emplace::testing

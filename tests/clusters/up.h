@@ -50,7 +50,5 @@ nlohmann::json node_of(const nlohmann::json& status, const std::string& name);
 std::uint64_t number(const nlohmann::json& object, const char* key);
 /// The line with which it failed, which must be the last one.
 std::string error_line(const Finished& finished);
-/// A port that nobody has now.
-int free_port();
 
 }  // namespace emplace::testing
