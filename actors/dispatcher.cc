@@ -449,6 +449,7 @@ void Dispatcher::progress_now(runtime::Context& context) {
     const double since = std::chrono::duration<double>(context.now() - peer->joined).count();
     now.executors.push_back({name, since > 0 ? std::min(1.0, peer->busy_s / since) : 0, peer->measured,
                              static_cast<std::uint32_t>(peer->credit.in_flight().items)});
+    now.credits.push_back(static_cast<std::uint32_t>(peer->credit.items()));
   }
   context.send(kView, now);
 }

@@ -126,6 +126,7 @@ void Recorder::disk_failed(runtime::Context& context, const Error& error) {
   db_.reset();
   uncommitted_.clear();
   acknowledged_.clear();
+  noted_.clear();
   updates_came_ = false;
   if (stopping_) return;
   refused_since_ = context.now();
@@ -162,6 +163,10 @@ void Recorder::on_reported(runtime::Context& context, const messages::Measuremen
   const auto placements = incoming.section(reported.placements), actions = incoming.section(reported.actions);
   if (!m.consistent() || !placements || !actions || placements->size() != std::size_t{m.count} * m.num_ops)
     return runtime::log(LogLevel::kWarning, context.name(), "an episode that is not whole was refused");
+  for (std::size_t i = 0; i < m.executors.size(); ++i)  // Also those that joined while the run went on.
+    if (noted_.insert(m.executors[i]).second &&
+        !wrote(context, db_->note_actor(m.executors[i], m.hosts[i], context.wall().count())))
+      return;
   record::EpisodeRow row{next_seq_,
                          m.episode,
                          m.controller,

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,7 @@ class Recorder final : public runtime::Actor {
   std::uint64_t committed_ = 0;        ///< Rows on disk.
   std::uint64_t updates_ = 0;
   double staleness_ = 0;                              ///< Of the last update.
+  std::set<std::string> noted_;                       ///< Executors that the table of actors has.
   std::uint64_t learner_epoch_ = 0;                   ///< Older lives of the learner are fenced.
   std::map<std::uint64_t, std::uint64_t> unlearned_;  ///< Log number by episode.
   std::map<std::string, double> best_step_time_s_;    ///< By graph.

@@ -59,9 +59,11 @@ struct RunProgress {
   std::uint64_t issued = 0, counted = 0, open = 0, expired = 0, refused = 0;
   std::string ending;    ///< Why the run ends, once it does: "budget", "episodes", "down".
   double staleness = 0;  ///< Of the last update on disk: versions between drawing and learning, on average.
+  std::vector<std::uint32_t>
+      credits;  ///< [executors] Placements that each may be given beyond those in flight.
   EMPLACE_FIELDS(from, episodes, measurements, valid, updates, policy_version, lost, duplicated, committed,
                  in_flight, best_step_time_s, recent_step_time_s, elapsed_s, executors, issued, counted, open,
-                 expired, refused, ending, staleness)
+                 expired, refused, ending, staleness, credits)
 };
 
 }  // namespace emplace::messages

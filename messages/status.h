@@ -48,10 +48,12 @@ struct NodeStatus {
   std::uint32_t restarts = 0;    ///< Lives of its process before this one, as far as they reported.
   std::uint32_t executors = 0;   ///< Of it, that have joined;
   std::uint64_t placements = 0;  ///< what they measured that counted,
-  std::uint32_t in_flight = 0;   ///< and what they have in hand.
+  std::uint32_t in_flight = 0;   ///< what they have in hand,
+  std::uint64_t credit = 0;      ///< and how much more they would take.
   double utilisation = 0;        ///< 0..1, their mean.
   double evaluations_per_s = 0;  ///< Over the last seconds.
-  EMPLACE_FIELDS(report, age_s, restarts, executors, placements, in_flight, utilisation, evaluations_per_s)
+  EMPLACE_FIELDS(report, age_s, restarts, executors, placements, in_flight, utilisation, evaluations_per_s,
+                 credit)
 };
 
 /// view -> operator.

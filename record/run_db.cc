@@ -255,6 +255,20 @@ Result<Unit> RunDb::add_actor(const std::string& name, const std::string& host, 
   });
 }
 
+Result<Unit> RunDb::note_actor(const std::string& name, const std::string& host, std::int64_t wall_ns) {
+  return state_->guarded([&] {
+    state_->begin();
+    SQLite::Statement a{state_->db,
+                        "INSERT INTO actors SELECT ?1, ?2, ?3 WHERE NOT EXISTS "
+                        "(SELECT 1 FROM actors WHERE name = ?1 AND host = ?2)"};
+    a.bind(1, name);
+    a.bind(2, host);
+    a.bind(3, wall_ns);
+    state_->rows += static_cast<std::uint64_t>(a.exec());
+    return Unit{};
+  });
+}
+
 Result<Unit> RunDb::commit() {
   State& s = *state_;
   if (!s.transaction) return Unit{};

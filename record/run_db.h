@@ -108,6 +108,8 @@ class RunDb {
   Result<Unit> add_update(const UpdateRow& update);
   Result<Unit> add_checkpoint(const CheckpointRow& checkpoint);
   Result<Unit> add_actor(const std::string& name, const std::string& host, std::int64_t wall_ns);
+  /// The same, unless it is there already.
+  Result<Unit> note_actor(const std::string& name, const std::string& host, std::int64_t wall_ns);
   Result<Unit> commit();
   std::size_t uncommitted_rows() const;
 

@@ -56,6 +56,7 @@ JsonObject to_json(const NodeStatus& node) {
   json.add("heartbeat_age_s", node.age_s).add("roles", std::span<const std::string>{roles_of(node)});
   json.add("queue", queue_of(node)).add("restarts", restarts_of(node)).add("last_error", last_error_of(node));
   json.add("executors", std::uint64_t{node.executors}).add("in_flight", std::uint64_t{node.in_flight});
+  json.add("credits", node.credit);
   json.add("measurements", node.placements).add("evaluations_per_s", node.evaluations_per_s);
   json.add("utilisation", node.utilisation);
   json.add("sent", node.report.sent)
@@ -107,7 +108,7 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
                   "/s)  in flight " + std::to_string(p.in_flight) + "  staleness " +
                   format("%.1f", status.staleness));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "HEARD", "ROLES", "EXEC",
-                                              "BUSY", "EVALS/S", "IN FLIGHT", "QUEUE", "RESTARTS",
+                                              "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};
   for (const NodeStatus& node : status.nodes) {
     std::string roles;
@@ -118,7 +119,8 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
                     format("%.1f s", node.age_s), roles, executes ? std::to_string(node.executors) : "-",
                     executes ? format("%.0f %%", 100 * node.utilisation) : "-",
                     executes ? format("%.1f", node.evaluations_per_s) : "-",
-                    executes ? std::to_string(node.in_flight) : "-", std::to_string(queue_of(node)),
+                    executes ? std::to_string(node.in_flight) : "-",
+                    executes ? std::to_string(node.credit) : "-", std::to_string(queue_of(node)),
                     std::to_string(restarts_of(node)), printable(last_error_of(node), 80)});
   }
   std::vector<std::size_t> widths(rows.front().size());

@@ -10,7 +10,7 @@ struct Metric {
   const char *key, *name, *type, *help;
 };
 
-constexpr std::array<Metric, 10> kMetrics{{
+constexpr std::array<Metric, 11> kMetrics{{
     {"episodes", "emplace_episodes_total", "counter", "Episodes finished."},
     {"committed", "emplace_episodes_committed_total", "counter", "Episodes on disk."},
     {"measurements", "emplace_measurements_total", "counter", "Placements measured, each counted once."},
@@ -19,6 +19,7 @@ constexpr std::array<Metric, 10> kMetrics{{
     {"duplicated", "emplace_refused_results_total", "counter", "Results that did not count."},
     {"in_flight", "emplace_placements_in_flight", "gauge", "Placements on their way."},
     {"executors", "emplace_executors", "gauge", "Executors that have joined."},
+    {"staleness", "emplace_update_staleness_versions", "gauge", "Of the last update on disk, on average."},
     {"utilisation", "emplace_executor_utilisation_ratio", "gauge", "Busy share of the executors' time."},
     {"best_step_time_s", "emplace_best_step_time_seconds", "gauge", "Of the best placement; 0: none yet."},
 }};

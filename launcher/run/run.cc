@@ -68,6 +68,13 @@ class Progress {
             std::to_string(measured);
     if (measured > 0)
       line += "  fit " + std::to_string(100 * p.value("valid", std::uint64_t{0}) / measured) + " %";
+    if (const std::uint64_t executors = p.value("executors", std::uint64_t{0}); executors > 0)
+      line += "  executors " + std::to_string(executors);
+    if (p.value("staleness", 0.0) > 0) {
+      char staleness[32];
+      std::snprintf(staleness, sizeof staleness, "  staleness %.1f", p.value("staleness", 0.0));
+      line += staleness;
+    }
     line += account(p);
     for (std::size_t i = 0; i < outcome.restarts.size(); ++i)
       if (outcome.restarts[i] > 0)

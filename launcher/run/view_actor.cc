@@ -47,6 +47,7 @@ void ViewActor::on_progress(runtime::Context& context, const messages::RunProgre
                             {"executors", progress.executors.size()},
                             {"utilisation", utilisation_},
                             {"ends_by", progress.ending},
+                            {"staleness", recorded_.staleness},
                             {"leases",
                              {{"issued", progress.issued},
                               {"counted", progress.counted},
@@ -74,16 +75,18 @@ void ViewActor::count_by_node(runtime::Context& context, const messages::RunProg
   for (auto& [name, node] : nodes_) {
     messages::NodeStatus& status = node.status;
     status.executors = status.in_flight = 0;
-    status.placements = 0;
+    status.placements = status.credit = 0;
     status.utilisation = 0;
   }
-  for (const messages::ExecutorUse& use : progress.executors) {
+  for (std::size_t i = 0; i < progress.executors.size(); ++i) {
+    const messages::ExecutorUse& use = progress.executors[i];
     const auto home = home_.find(use.executor);
     if (home == home_.end()) continue;
     messages::NodeStatus& status = home->second->status;
     ++status.executors;
     status.placements += use.placements;
     status.in_flight += use.in_flight;
+    if (i < progress.credits.size()) status.credit += progress.credits[i];
     status.utilisation += use.utilisation;
   }
   for (auto& [name, node] : nodes_) {
