@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -89,9 +90,8 @@ class Watch(threading.Thread):
                     command = line.read().split("\0")
             except OSError:
                 continue
-            if parent == self.launcher and "node" in command:
-                found[command[command.index("node") + 1:][0] if "--name" not in command
-                      else command[command.index("--name") + 1]] = int(pid)
+            if parent == self.launcher and "--name" in command:
+                found[command[command.index("--name") + 1]] = int(pid)
         return found
 
     def cpu_s(self, pid):
@@ -114,7 +114,9 @@ class Watch(threading.Thread):
             return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) * 1024
 
     def sockets(self, pid):
-        """Connections of the head, and the bytes that it has sent and received on them."""
+        """Connections of the head, and the bytes that it has sent and received on them; nothing where `ss` is not."""
+        if shutil.which("ss") is None:
+            return 0, 0, 0
         out = subprocess.run(["ss", "-tinpH", "state", "established"], capture_output=True, text=True).stdout
         count = sent = received = 0
         lines = out.splitlines()
@@ -133,7 +135,7 @@ class Watch(threading.Thread):
         file = os.path.join(self.run_dir, "metrics.prom")
         with open(file) as text:
             measured = float(re.search(r"^emplace_measurements_total (.*)$", text.read(), re.M).group(1))
-        return os.stat(file).st_mtime, measured
+        return os.stat(file).st_mtime, measured  # The launcher writes it as the head reports.
 
     def sample(self, nodes):
         head = next(pid for name, pid in nodes.items() if name.startswith("head"))
@@ -208,7 +210,7 @@ def play(args, executors, folder, perf):
            "leases": summary.get("leases"), "load_before": round(load, 2),
            "wall_s": round(time.monotonic() - began, 1), **watch.result}
     if watch.result:
-        rate = row["evaluations_per_s"]
+        rate = row["evaluations_per_s"] or float("nan")
         row["head_cpu_us_per_evaluation"] = round(watch.result["head_cores"] / rate * 1e6, 1)
         row["bytes_per_evaluation"] = round((row["sent_per_s"] + row["received_per_s"]) / rate, 1)
         row["bytes_per_executor"] = round(row["executor_bytes"] / executors)

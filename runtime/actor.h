@@ -95,7 +95,14 @@ class Actor {
   /// drains.
   virtual void on_stop(Context&) {}
   /// Another node came (`reachable`) or was lost, and with it the actor of that name.
-  virtual void on_directory(Context&, std::string_view /*actor*/, bool /*reachable*/) {}
+  virtual void on_directory(Context&, std::string_view /*actor*/, bool /*reachable*/) {
+    ignores_directory_ = true;
+  }
+  /// It was told once and has no handler for it: a loop of thousands need not tell it of thousands more.
+  bool ignores_directory() const { return ignores_directory_; }
+
+ private:
+  bool ignores_directory_ = false;
 };
 
 /// Makes an actor, at spawn and after each failure. Runs on the actor's loop.

@@ -23,6 +23,7 @@ struct ActorHost::Resident {
   std::unique_ptr<Actor> actor;
   std::uint64_t epoch = 0;
   bool leaving = false;
+  bool watches = false;  // Is among `watchers_`.
 };
 
 class ActorHost::HostContext final : public Context {
@@ -97,15 +98,30 @@ void ActorHost::stop_all() {
 }
 
 void ActorHost::directory(std::string_view actor, bool reachable) {
-  for_each_actor([&](Resident& resident) {
-    guarded(resident, [&] { resident.actor->on_directory(*resident.context, actor, reachable); });
-  });
+  const std::vector<ActorId> told = std::exchange(watchers_, {});
+  for (const ActorId id : told)
+    if (const auto found = residents_.find(id); found != residents_.end()) found->second->watches = false;
+  for (const ActorId id : told) {
+    const auto found = residents_.find(id);
+    if (found == residents_.end() || !found->second->actor) continue;
+    guarded(*found->second,
+            [&] { found->second->actor->on_directory(*found->second->context, actor, reachable); });
+    const auto after = residents_.find(id);  // The handler may have retired it.
+    if (after != residents_.end() && after->second->actor && !after->second->actor->ignores_directory())
+      watch(*after->second);
+  }
+}
+
+/// It hears of the next who comes or goes.
+void ActorHost::watch(Resident& resident) {
+  if (!std::exchange(resident.watches, true)) watchers_.push_back(resident.id);
 }
 
 void ActorHost::start(Resident& resident) {
   resident.epoch = next_epoch(resident.epoch, clock_.now());
   guarded(resident, [&] {
     resident.actor = resident.factory();
+    watch(resident);
     resident.actor->on_start(*resident.context);
   });
 }

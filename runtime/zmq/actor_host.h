@@ -81,6 +81,7 @@ class ActorHost {
   bool enqueue(const messages::Envelope& envelope, std::span<const std::byte> body,
                const messages::SharedBytes& bulk);
   void start(Resident& resident);
+  void watch(Resident& resident);
   template <class Handler>
   void guarded(Resident& resident, Handler&& handler);
   void fail(Resident& resident, const char* what);
@@ -93,7 +94,8 @@ class ActorHost {
   LiveCounters& counters_;
   Uplink uplink_;
   std::unordered_map<ActorId, std::unique_ptr<Resident>> residents_;
-  std::vector<ActorId> order_;  // As they were added.
+  std::vector<ActorId> order_;     // As they were added.
+  std::vector<ActorId> watchers_;  // Those that may have a handler for on_directory.
   std::deque<Waiting> local_;
   std::size_t local_bytes_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;

@@ -121,7 +121,7 @@ void Link::append_large(const messages::Envelope& envelope, std::span<const std:
   sealed.parts[1] = zmq::message_t{body.data(), body.size()};
   sealed.parts[2] = bulk.empty() ? zmq::message_t{} : lend(bulk, bulk.bytes());
   sealed.num_parts = 3;
-  sealed.messages = 1;
+  sealed.messages = envelope.type < messages::kFirstRuntimeType ? 1 : 0;  // As append() counts.
   sealed.bytes = body.size() + bulk.size();
 }
 

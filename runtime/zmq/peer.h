@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -42,7 +43,7 @@ struct Peer {
   std::array<bool, kPlanes> greeted{};
   std::array<bool, kPlanes> bye_seen{};   ///< It said Bye.
   std::array<bool, kPlanes> bye_acked{};  ///< It has all that we sent.
-  std::vector<std::string> actors;  ///< That live there (or, at a dialling node, that the head can reach).
+  std::set<std::string> actors;  ///< That live there (or, at a dialling node, that the head can reach).
   std::unordered_set<ActorId> speakers;   ///< Those that ever lived there in this life: who it may speak for.
   std::vector<std::string> joined, left;  ///< To be told in the next beat.
   std::optional<Nanos> away_since;        ///< Lost; what is for it waits a while.

@@ -91,9 +91,9 @@ void Switch::on_hello(const std::string& id, const std::string& key, const Incom
     if (guard_) peer.roles = guard_->roles(key).value_or(Roles{});
     peer.away_since.reset();
     log(LogLevel::kInfo, options_.name, "node " + peer.node + " joined");
-    for (const std::string& actor : std::vector<std::string>{peer.actors})
-      if (std::find(hello->actors.begin(), hello->actors.end(), actor) == hello->actors.end())
-        remove_remote(peer, actor);
+    const std::set<std::string> now(hello->actors.begin(), hello->actors.end());
+    for (const std::string& actor : std::set<std::string>{peer.actors})
+      if (!now.contains(actor)) remove_remote(peer, actor);
     for (const std::string& actor : hello->actors) add_remote(peer, actor);
     unpark();
   }
@@ -196,27 +196,26 @@ void Switch::on_bye(Peer& peer, std::size_t plane, const Bye& bye) {
   peer.bye_seen[plane] = true;
   if (!(peer.bye_seen[0] && peer.bye_seen[1])) return;
   log(LogLevel::kInfo, options_.name, "node " + peer.node + " left: " + bye.reason);
-  for (const std::string& actor : std::vector<std::string>{peer.actors}) remove_remote(peer, actor);
+  for (const std::string& actor : std::set<std::string>{peer.actors}) remove_remote(peer, actor);
   if (&peer == head_.get()) begin_stop(bye.reason, std::nullopt);
 }
 
 /// `peer` can reach the actor from now on.
 void Switch::add_remote(Peer& peer, const std::string& actor) {
   const ActorId id = actor_id(actor);
-  if (std::find(local_actors_.begin(), local_actors_.end(), actor) != local_actors_.end()) {
+  if (is_local(id)) {
     log(LogLevel::kError, options_.name,
         "node " + peer.node + " has an actor of our name " + actor + "; not used");
     return;
   }
-  if (std::find(peer.actors.begin(), peer.actors.end(), actor) == peer.actors.end())
-    peer.actors.push_back(actor);
+  peer.actors.insert(actor);
   if (!peer.key.empty()) peer.speakers.insert(id);
   routes_.insert_or_assign(id, Route{.peer = &peer, .name = actor});
   announce(actor, true, &peer);
 }
 
 void Switch::remove_remote(Peer& peer, const std::string& actor) {
-  std::erase(peer.actors, actor);
+  peer.actors.erase(actor);
   const auto found = routes_.find(actor_id(actor));
   if (found == routes_.end() || found->second.peer != &peer) return;
   routes_.erase(found);

@@ -271,10 +271,18 @@ void Switch::unpark() {
   }
 }
 
+bool Switch::is_local(ActorId actor) const {
+  const auto found = routes_.find(actor);
+  return found != routes_.end() && found->second.peer == nullptr;
+}
+
 /// Tells every loop, and every node but `except`, that an actor can be reached or is gone.
 void Switch::announce(const std::string& actor, bool reachable, const Peer* except) {
-  const bool local = std::erase(local_actors_, actor) > 0;  // Only ever announced when it departs.
-  if (local) routes_.erase(actor_id(actor));
+  const bool local = is_local(actor_id(actor));  // Only ever announced when it departs.
+  if (local) {
+    std::erase(local_actors_, actor);
+    routes_.erase(actor_id(actor));
+  }
   host_.directory(actor, reachable);
   for (const auto& loop : loops_)
     push_message(loop->link(), LoopDirectory{.actor = actor, .reachable = reachable});

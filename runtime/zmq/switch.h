@@ -74,6 +74,7 @@ class Switch {
   void park(const messages::Envelope& envelope, std::span<const std::byte> body,
             const messages::SharedBytes& bulk);
   void unpark();
+  bool is_local(ActorId actor) const;
   void announce(const std::string& actor, bool reachable, const Peer* except);
   void on_loop_message(OwnLoop& loop, const Incoming& incoming);
 

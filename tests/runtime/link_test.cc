@@ -1,0 +1,36 @@
+// Goal: what nodes say to each other never fills a queue of messages.  Method: one link between two sockets
+// of a process.
+#include "runtime/zmq/link.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/zmq/own_loop.h"
+#include "runtime/zmq/session_messages.h"
+
+namespace emplace::runtime {
+namespace {
+
+// Ten thousand names in one beat are more than a batch, and travel as a message of their own. Counting it as
+// one of an actor's made the queue's length wrap around, and nothing passed any more.
+TEST(Link, ALargeBeatLeavesTheQueueAsItWas) {
+  zmq::context_t context;
+  zmq::socket_t in{context, zmq::socket_type::pair}, out{context, zmq::socket_type::pair};
+  in.bind("inproc://link");
+  out.connect("inproc://link");
+  LiveCounters counters;
+  Link link{{.items = 4, .bytes = 1u << 20, .batch_bytes = 64u << 10}, /*numbered=*/true, counters};
+  Beat beat;
+  for (int i = 0; i < 10'000; ++i) beat.joined.push_back("executor/" + std::to_string(i));
+  for (int again = 0; again < 3; ++again) {
+    ASSERT_TRUE(push_message(link, beat));
+    ASSERT_EQ(link.flush(out, {}), Link::Flush::kDone);
+    EXPECT_EQ(link.waiting(), 0u);
+    Received received;
+    ASSERT_TRUE(receive(in, nullptr, received));
+    EXPECT_TRUE(each_message(
+        received, [&](const Incoming& incoming) { EXPECT_EQ(incoming.as<Beat>()->joined.size(), 10'000u); }));
+  }
+}
+
+}  // namespace
+}  // namespace emplace::runtime
