@@ -159,6 +159,7 @@ void Dispatcher::enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue) 
 
 /// Gives waiting pieces to executors with credit until one of the two runs out.
 void Dispatcher::pump(runtime::Context& context) {
+  if (stopping_) return;  // Whoever leaves now would only hand it to the next who leaves.
   const auto taken = [&](std::uint64_t piece) {
     if (!pieces_.contains(piece)) return true;  // Another attempt has finished it meanwhile.
     if (!place(context, piece)) return false;

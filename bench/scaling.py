@@ -41,6 +41,7 @@ def words():
     parser.add_argument("--in-flight", type=int, default=0,
                         help="placements on their way; 0: four leases for each executor")
     parser.add_argument("--endpoint", default="tcp://127.0.0.1:*")
+    parser.add_argument("--keys", action="store_true", help="encrypted links, as between machines")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--perf", help="file to record a profile of the head into, in the middle of the last run")
     return parser.parse_args()
@@ -179,9 +180,16 @@ def play(args, executors, folder, perf):
                   '[[device]]\nname = "gpu:1"\nprofile = "k40"\n\n[[link]]\nbetween = ["*", "*"]\n'
                   'profile = "pcie3_x16"\n')
     with open(os.path.join(folder, "cluster.toml"), "w") as out:
-        insecure = "insecure = true\n" if args.endpoint.startswith("tcp") else ""
-        out.write(f'[head]\nendpoint = "{args.endpoint}"\n{insecure}\n[[node]]\nname = "executors"\n'
-                  f'roles = ["executor"]\nprocesses = {min(args.processes, executors)}\n')
+        insecure = "insecure = true\n" if args.endpoint.startswith("tcp") and not args.keys else ""
+        keys, key = "", ""
+        if args.keys:
+            for words in [[], ["--role", "executor", "--head", os.path.join(folder, "keys", "head.pub")]]:
+                subprocess.run([args.program, "keygen", os.path.join(folder, "keys"), "--quiet", "--force", *words],
+                               check=True, capture_output=True)
+            keys = 'key = "keys/head.key"\nallowed = "keys/allowed.toml"\n'
+            key = 'key = "keys/executor.key"\n'
+        out.write(f'[head]\nendpoint = "{args.endpoint}"\n{insecure}{keys}\n[[node]]\nname = "executors"\n'
+                  f'roles = ["executor"]\nprocesses = {min(args.processes, executors)}\n{key}')
     in_flight = args.in_flight or max(4 * args.lease * executors, 2 * args.episode)
     outstanding = (in_flight + args.episode - 1) // args.episode
     with open(os.path.join(folder, "config.toml"), "w") as out:
