@@ -25,6 +25,7 @@ std::optional<Lease> LeaseTable::grant(std::uint64_t item, messages::ActorId hol
                     .evaluate_until = now + evaluation_limit};
   entry.open.push_back(lease.epoch);
   leases_.emplace(lease.epoch, lease);
+  held_[holder].insert(lease.epoch);
   ++counters_.issued;
   return lease;
 }
@@ -37,6 +38,17 @@ void LeaseTable::renew(messages::ActorId holder, std::span<const std::uint64_t> 
   }
 }
 
+/// It is open no more.  @pre it is.
+Lease LeaseTable::take(std::uint64_t epoch) {
+  const auto found = leases_.find(epoch);
+  const Lease lease = found->second;
+  leases_.erase(found);
+  const auto held = held_.find(lease.holder);
+  held->second.erase(epoch);
+  if (held->second.empty()) held_.erase(held);
+  return lease;
+}
+
 bool LeaseTable::commit(std::uint64_t epoch) {
   const auto lease = leases_.find(epoch);
   if (lease == leases_.end()) {
@@ -47,52 +59,45 @@ bool LeaseTable::commit(std::uint64_t epoch) {
   for (const std::uint64_t other : item->second.open) {
     if (other == epoch) continue;
     EMPLACE_MARK("lease.superseded");
-    leases_.erase(other);
+    take(other);
     ++counters_.superseded;
   }
   items_.erase(item);
-  leases_.erase(epoch);
+  take(epoch);
   ++counters_.committed;
   return true;
 }
 
-template <class Predicate>
-std::vector<Lease> LeaseTable::end_where(std::uint64_t& counter, Predicate&& ends) {
+std::vector<Lease> LeaseTable::end_all(const std::vector<std::uint64_t>& epochs, std::uint64_t& counter) {
   std::vector<Lease> ended;
-  std::erase_if(leases_, [&](const auto& entry) {
-    if (!ends(entry.second)) return false;
-    ended.push_back(entry.second);
-    return true;
-  });
-  for (const Lease& lease : ended) std::erase(items_.at(lease.item).open, lease.epoch);
+  for (const std::uint64_t epoch : epochs) {
+    ended.push_back(take(epoch));
+    std::erase(items_.at(ended.back().item).open, epoch);
+  }
   counter += ended.size();
   return ended;
 }
 
 std::vector<Lease> LeaseTable::expire(Nanos now) {
   const Nanos patience = options_.heartbeat * options_.missed;
-  std::vector<Lease> ended =
-      end_where(counters_.expired, [&](const Lease& lease) { return now - lease.renewed > patience; });
-  if (!ended.empty()) EMPLACE_MARK("lease.expired");
-  return ended;
+  std::vector<std::uint64_t> late;
+  for (const auto& [epoch, lease] : leases_)
+    if (now - lease.renewed > patience) late.push_back(epoch);
+  if (!late.empty()) EMPLACE_MARK("lease.expired");
+  return end_all(late, counters_.expired);
 }
 
 std::vector<Lease> LeaseTable::drop(messages::ActorId holder) {
-  std::vector<Lease> ended =
-      end_where(counters_.expired, [&](const Lease& lease) { return lease.holder == holder; });
-  if (!ended.empty()) EMPLACE_MARK("lease.dropped");
-  return ended;
+  const auto held = held_.find(holder);
+  if (held == held_.end()) return {};
+  EMPLACE_MARK("lease.dropped");
+  return end_all({held->second.begin(), held->second.end()}, counters_.expired);
 }
 
 std::vector<Lease> LeaseTable::end(std::uint64_t epoch) {
-  const auto lease = leases_.find(epoch);
-  if (lease == leases_.end()) return {};
+  if (!leases_.contains(epoch)) return {};
   EMPLACE_MARK("lease.returned");
-  std::vector<Lease> ended{lease->second};
-  std::erase(items_.at(lease->second.item).open, epoch);
-  leases_.erase(lease);
-  ++counters_.returned;
-  return ended;
+  return end_all({epoch}, counters_.returned);
 }
 
 std::vector<Lease> LeaseTable::overdue(Nanos now) const {

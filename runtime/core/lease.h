@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -72,13 +73,14 @@ class LeaseTable {
     std::uint32_t attempts = 0;
     std::vector<std::uint64_t> open;
   };
-  template <class Predicate>
-  std::vector<Lease> end_where(std::uint64_t& counter, Predicate&& ends);
+  Lease take(std::uint64_t epoch);
+  std::vector<Lease> end_all(const std::vector<std::uint64_t>& epochs, std::uint64_t& counter);
   bool alone(const Lease& lease) const { return items_.at(lease.item).open.size() == 1; }
 
   LeaseOptions options_;
   std::uint64_t next_epoch_;
-  std::map<std::uint64_t, Lease> leases_;  // By epoch, so by age: open ones.
+  std::map<std::uint64_t, Lease> leases_;                                // By epoch, so by age: open ones.
+  std::unordered_map<messages::ActorId, std::set<std::uint64_t>> held_;  // Of these, by holder.
   std::unordered_map<std::uint64_t, Item> items_;
   Counters counters_;
 };

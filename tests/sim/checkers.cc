@@ -77,6 +77,11 @@ void LeaseChecker::on_sent(const Packet& packet) {
     executors_[packet.envelope.from].held.erase(measured->lease_epoch);
   } else if (const auto joined = as<messages::ExecutorJoined>(packet)) {
     executors_[packet.envelope.from].epoch = joined->epoch;
+  } else if (const auto beat = as<messages::Heartbeat>(packet)) {
+    // It drops what waits when a dispatcher says that it does not know it, however late that comes.
+    const std::set<std::uint64_t> named(beat->leases.begin(), beat->leases.end());
+    std::erase_if(executors_[packet.envelope.from].held,
+                  [&](const auto& one) { return !named.contains(one.first); });
   }
 }
 
