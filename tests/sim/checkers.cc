@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "actors/task.h"
 #include "base/hash.h"
@@ -27,6 +28,8 @@ std::optional<M> as(const Packet& packet) {
 
 constexpr Nanos kThreeHeartbeats = std::chrono::milliseconds{1'500};
 constexpr Nanos kTransit = std::chrono::seconds{5};
+// Stands among the leases that an executor holds for what it measures still from a life before.
+constexpr std::uint64_t kWithheld = 0;
 
 std::string number(std::uint64_t n) { return std::to_string(n); }
 
@@ -74,14 +77,21 @@ void LeaseChecker::on_sent(const Packet& packet) {
     leases_[lease->lease_epoch] = {packet.envelope.to,          lease->placement_id, lease->count,
                                    epochs_[packet.envelope.to], world_.now(),        world_.now()};
   } else if (const auto measured = as<PlacementMeasured>(packet)) {
-    executors_[packet.envelope.from].held.erase(measured->lease_epoch);
+    Executor& executor = executors_[packet.envelope.from];
+    const bool held = executor.held.erase(measured->lease_epoch) > 0;
+    const auto given = leases_.find(measured->lease_epoch);
+    const bool of_before = given != leases_.end() && given->second.executor_epoch != executor.epoch;
+    if (!held && of_before && !executor.held.contains(kWithheld))
+      verdict_.broken("credit", "a lease of a life before was measured, and its room had been granted anew");
   } else if (const auto joined = as<messages::ExecutorJoined>(packet)) {
-    executors_[packet.envelope.from].epoch = joined->epoch;
-  } else if (const auto beat = as<messages::Heartbeat>(packet)) {
-    // It drops what waits when a dispatcher says that it does not know it, however late that comes.
-    const std::set<std::uint64_t> named(beat->leases.begin(), beat->leases.end());
-    std::erase_if(executors_[packet.envelope.from].held,
-                  [&](const auto& one) { return !named.contains(one.first); });
+    Executor& executor = executors_[packet.envelope.from];
+    if (std::exchange(executor.epoch, joined->epoch) == joined->epoch) return;
+    // A new life has dropped what waited; the room of what is being measured is granted when that is done.
+    executor.held.clear();
+    if (joined->placements < window_)
+      executor.held[kWithheld] = static_cast<std::uint32_t>(window_ - joined->placements);
+  } else if (as<messages::CreditGranted>(packet)) {
+    executors_[packet.envelope.from].held.erase(kWithheld);
   }
 }
 
@@ -105,7 +115,7 @@ void LeaseChecker::on_delivering(const Packet& packet) {
     executor.held[lease->lease_epoch] = lease->count;
     std::uint64_t placements = 0;
     for (const auto& [epoch, count] : executor.held)
-      if (leases_.contains(epoch)) placements += count;  // Else of a dispatcher before this one.
+      if (epoch == kWithheld || leases_.contains(epoch)) placements += count;  // Else of a dispatcher before.
     if (placements > window_)
       verdict_.broken("credit",
                       number(placements) + " placements at an executor that granted " + number(window_));
