@@ -1,8 +1,10 @@
 #pragma once
 /// How `join`, `ps` and `down` name the head and prove who they are.
 
+#include <filesystem>
 #include <string>
 
+#include "base/keys.h"
 #include "launcher/command.h"
 #include "launcher/options.h"
 #include "launcher/run/operator.h"
@@ -28,7 +30,13 @@ struct AccessOptions {
     if (endpoint->starts_with("tcp://") && key.empty() && !insecure)
       return invalid(*endpoint, "neither --key nor --insecure is given",
                      "name your key file (emplace keygen makes one), or allow the open");
-    return HeadAccess{*std::move(endpoint), key, insecure};
+    if (key.empty()) return HeadAccess{*std::move(endpoint), {}, insecure};
+    const auto pair = load_key_pair(key);
+    if (!pair) return pair.error();
+    // One key for everybody, the head's: then it is its own.
+    const std::filesystem::path pub = std::filesystem::path{key}.replace_extension(".pub");
+    const bool shared = pair->head.empty() && std::filesystem::exists(pub);
+    return HeadAccess{*std::move(endpoint), {key, shared ? pub.string() : "", {}}, insecure};
   }
 };
 

@@ -28,7 +28,7 @@ class Join final : public Command {
   Result<ExitStatus> run(Console& console) override {
     const auto access = access_.access();
     if (!access) return access.error();
-    JoinRequest request{.head = access->endpoint, .key = access->key, .insecure = access->insecure};
+    JoinRequest request{.head = access->endpoint, .keys = access->keys, .insecure = access->insecure};
     request.name = as_;
     if (!as_.empty() && executors_given())
       return invalid("--as", "and --executors are both given", "the cluster file says how many live there");

@@ -143,7 +143,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
                    .dial = node.dial,
                    .memory = node.memory,
                    .open_files = node.open_files,
-                   .keys = {node.key, public_half(cluster.head.key), {}},
+                   .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
                    .insecure = cluster.insecure};
       one.end_step = end_step(one.actors);
       plan.push_back(std::move(one));

@@ -161,11 +161,17 @@ Result<Unit> check(const Cluster& cluster, const std::string& where) {
   if (cluster.allowed.empty() != cluster.head.key.empty())
     return invalid(where + ": head.key", "needs an allow-list, and the other way round",
                    "emplace keygen DIR makes both");
-  for (const Cluster::Node& node : cluster.nodes)
-    if (node.key.empty() != cluster.head.key.empty() && node.start != "kubernetes")
+  for (const Cluster::Node& node : cluster.nodes) {
+    // A local one without a key comes by the socket in the run directory; who joins by hand brings its own.
+    const bool needs =
+        node.start == "ssh" || node.start == "slurm" || (node.start == "local" && !node.dial.empty());
+    const bool lacks = node.key.empty() && !cluster.head.key.empty() && needs;
+    const bool alone = !node.key.empty() && cluster.head.key.empty();
+    if (lacks || alone)
       return invalid(where + ": node '" + node.name + "'",
-                     node.key.empty() ? "has no key, but the head has" : "has a key, but the head has none",
+                     lacks ? "has no key, but the head has" : "has a key, but the head has none",
                      "give a key to all or to none");
+  }
   const auto on_kubernetes = [](const Cluster::Node& node) { return node.start == "kubernetes"; };
   const bool any = std::any_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes);
   if (any && !std::all_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes))

@@ -167,7 +167,7 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
 /// Fetches the run from the head.
 Result<messages::ManifestDelivered> fetch(const JoinRequest& request, const std::string& name, Nanos patience,
                                           FolderStore& store, StopWatch& watch) {
-  runtime::NodeOptions options = node_options(name, {request.key, {}, {}}, request.insecure);
+  runtime::NodeOptions options = node_options(name, request.keys, request.insecure);
   options.upstream = request.head;
   options.first_patience = patience;
   options.upstream_patience = patience;
@@ -277,7 +277,13 @@ Result<Joined> join_run(const JoinRequest& request) {
     auto plan = request.name.empty() ? Result<NodePlan>{own_plan(request, joined.node, number)}
                                      : find_plan(cluster, request.name, *config);
     if (!plan) return plan.error();
-    plan->keys = {request.key, {}, {}};
+    for (const std::string& actor : plan->actors)
+      if (actor == actors::kDispatcher || actor == actors::kRecorder)
+        return invalid(
+            "node '" + printable(plan->name, 40) + "'",
+            "has the " + actor.substr(0, actor.find('/')) + ", which lives beside the run directory",
+            "the launcher starts it; join as another");
+    plan->keys = request.keys;
     plan->insecure = request.insecure;
     request.note("joined " + request.head + " as " + joined.node + ": " +
                  std::to_string(plan->actors.size()) + " actors, " +

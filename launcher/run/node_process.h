@@ -33,7 +33,7 @@ struct JoinRequest {
   std::string name;             ///< Of a node in the cluster's plan, whose roles it takes; empty: of its own.
   std::uint32_t executors = 1;  ///< Without a name: so many of them.
   std::string executor;         ///< Their kind; empty: as the run has it.
-  std::string key;              ///< Key file; empty: `insecure`, or ipc.
+  runtime::KeyFiles keys;       ///< None: `insecure`, or ipc.
   bool insecure = false;
   std::filesystem::path cache;  ///< Where files of runs are kept.
   /// Started by a launcher: says so in lines on standard output and ends when standard input does. Otherwise

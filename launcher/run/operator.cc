@@ -83,7 +83,7 @@ Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   runtime::NodeOptions options;
   options.name = "operator-" + number;
   options.upstream = head.endpoint;
-  options.keys.own = head.key;
+  options.keys = head.keys;
   options.insecure = head.insecure;
   options.known_type = &messages::is_known;
   options.rules = {&messages::may_announce, &messages::may_send};

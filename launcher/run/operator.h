@@ -7,13 +7,14 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "messages/status.h"
+#include "runtime/node.h"
 
 namespace emplace::launcher {
 
 /// How to reach a head.
 struct HeadAccess {
-  std::string endpoint;  ///< tcp://HOST:PORT or ipc:///PATH.
-  std::string key;       ///< Key file; empty: none, as over ipc or an open port.
+  std::string endpoint;    ///< tcp://HOST:PORT or ipc:///PATH.
+  runtime::KeyFiles keys;  ///< None, as over ipc or an open port, or a key file and how it knows the head.
   bool insecure = false;
 };
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/keys.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/inputs.h"
@@ -299,11 +300,19 @@ Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
   const std::filesystem::path kept = std::filesystem::path{request.run_dir} / "cluster.toml";
   if (!given && request.resume && std::filesystem::exists(kept)) request.cluster = kept;
   if (request.cluster.empty()) return std::optional<Cluster>{};
-  if (!request.key.empty())
-    for (const auto& [key, value] :
-         {std::pair{"head.key", std::filesystem::absolute(request.key)},
-          std::pair{"head.allowed", std::filesystem::absolute(request.key).parent_path() / "allowed.toml"}})
-      ours.push_back(std::string{key} + "=" + value.string());
+  if (!request.key.empty()) {
+    const std::filesystem::path key = std::filesystem::absolute(request.key);
+    const std::filesystem::path allowed = key.parent_path() / "allowed.toml";
+    if (!std::filesystem::exists(allowed)) {  // The simplest of clusters: one key for everybody.
+      const auto pair = load_key_pair(key);
+      if (!pair) return pair.error();
+      const Roles all{Role::kExecutor, Role::kActor, Role::kOperator};
+      if (auto added = add_to_allow_list(allowed, {pair->name, pair->public_key, all}, false); !added)
+        return added.error();
+    }
+    ours.push_back("head.key=" + key.string());
+    ours.push_back("head.allowed=" + allowed.string());
+  }
   if (request.insecure) ours.push_back("head.insecure=true");
   auto cluster = load_cluster(request.cluster, ours);
   if (!cluster) return cluster.error();

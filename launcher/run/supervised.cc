@@ -23,6 +23,7 @@
 #include <boost/process/env.hpp>
 #include <boost/process/environment.hpp>
 #include <boost/process/exe.hpp>
+#include <boost/process/extend.hpp>
 #include <boost/process/io.hpp>
 #include <boost/process/pipe.hpp>
 
@@ -169,12 +170,12 @@ class Watch {
       return refuse(program.error().context, true);
     }
     std::error_code failure;
-    bp::child child{bp::exe = program->path,
-                    bp::args = program->arguments,
-                    bp::std_out > life->out.pipe(),
-                    bp::std_err > life->err.pipe(),
-                    bp::std_in < life->life_line,
-                    environment,
+    bp::child child{bp::exe = program->path, bp::args = program->arguments, bp::std_out > life->out.pipe(),
+                    bp::std_err > life->err.pipe(), bp::std_in < life->life_line, environment,
+                    // What is typed at the launcher's terminal is not meant for ssh.
+                    bp::extend::on_exec_setup([apart = run_.children[i].elsewhere](auto&) {
+                      if (apart) ::setpgid(0, 0);
+                    }),
                     failure};
     if (failure) return refuse(program->path + ": cannot be started: " + failure.message(), false);
     life->pid = child.id();

@@ -34,8 +34,11 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
     if (!value.empty()) arguments.insert(arguments.end(), {name, value});
   };
   add("--cluster", topology.cluster.string());
-  add("--endpoint", node.dial.empty() ? endpoint : node.dial);
-  if (node.name == Cluster{}.head.name) add("--beside", topology.beside);
+  const bool head = node.name == Cluster{}.head.name;
+  // Without a key of its own it comes by the socket in the run directory.
+  const bool by_socket = !head && topology.encrypted && node.keys.own.empty() && !topology.beside.empty();
+  add("--endpoint", !node.dial.empty() ? node.dial : by_socket ? topology.beside : endpoint);
+  if (head) add("--beside", topology.beside);
   return {program_path(), std::move(arguments)};
 }
 
@@ -47,7 +50,8 @@ Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
                          const std::filesystem::path& directory) {
   auto nodes = plan_nodes(cluster, config);
   if (!nodes) return nodes.error();
-  Topology topology{directory / "config.toml", {}, {}, {}, cluster.supervision, *std::move(nodes), {}};
+  Topology topology{directory / "config.toml", {}, {}, {}, false, cluster.supervision, *std::move(nodes), {}};
+  topology.encrypted = !cluster.head.key.empty();
   topology.supervision.seed = config.run.seed;
   const std::filesystem::path socket = std::filesystem::absolute(directory).lexically_normal() / kHeadSocket;
   const bool fits = socket.string().size() <= kMostSocketPath;

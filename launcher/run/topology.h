@@ -15,6 +15,7 @@ struct Topology {
   std::filesystem::path config, cluster;  ///< As the processes read them; no cluster: empty.
   std::string endpoint;                   ///< Where the head listens; empty: nowhere.
   std::string beside;                     ///< And where else: for people of this machine.
+  bool encrypted = false;                 ///< The head has a key.
   runtime::SupervisorOptions supervision;
   std::vector<NodePlan> nodes;  ///< The head first.
   /// What the launcher starts, the head first: a process each, but for the processes of one batch job. Nodes

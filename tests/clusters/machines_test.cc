@@ -167,6 +167,32 @@ TEST(Machines, WithKeysOnlyThoseOnTheListMayJoinLookOrEnd) {
   EXPECT_EQ(up.finish().status, 0);
 }
 
+TEST(Machines, OneKeyForEverybodyIsTheSimplestCluster) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run({"keygen", folder.at("keys")}).status, 0);
+  const std::string key = folder.at("keys") + "/head.key";
+  const std::string head = "tcp://127.0.0.1:" + std::to_string(free_port());
+  Process up{{"up", shipped("configs/clusters/local.toml"), "--key", key, "--json", "--set",
+              "head.endpoint=" + head, "--set", "run.dir=" + folder.at("run"), "--set",
+              "run.starts=[\"scratch\"]", "--set", "policy.groups=16", "--set",
+              "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json")}};
+  ASSERT_TRUE(up.wait_for_error_text("the head listens at " + head)) << up.finish().err;
+  Process join{{"join", head, "--key", key, "--executors", "1", "--cache", folder.at("cache")}};
+  ASSERT_TRUE(wait_until(
+      [&] {
+        const Finished seen = run({"ps", head, "--key", key, "--json"});
+        const json status = json::parse(seen.out, nullptr, false);
+        return seen.status == 0 && number(status, "executors") == 3 &&
+               number(node_of(status, "executors"), "measurements") > 0;
+      },
+      Seconds{30}));
+  EXPECT_EQ(run({"down", head, "--key", key}).status, 0);
+  const Finished ended = up.finish();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(number(json::parse(ended.out, nullptr, false), "lost"), 0u) << ended.out;
+  EXPECT_EQ(join.finish().status, 0);
+}
+
 TEST(Machines, ARoleThatIsTakenTwiceGoesToTheNewerOne) {
   const TemporaryFolder folder;
   Up up{folder,
