@@ -17,6 +17,14 @@ constexpr std::size_t kMostSocketPath = 107;  // Of sockaddr_un, on Linux.
 /// The cluster's node that a process belongs to.
 std::string node_of(const NodePlan& plan) { return plan.name.substr(0, plan.name.rfind('/')); }
 
+/// A run that is there already and that others of this machine may look into: no place for a socket without
+/// keys.
+bool is_shared(const std::filesystem::path& directory) {
+  struct stat facts {};
+  return std::filesystem::exists(directory / "run.db") && ::stat(directory.c_str(), &facts) == 0 &&
+         (facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0);
+}
+
 Program local_program(const Topology& topology, const NodePlan& node, const Start& start,
                       const std::string& endpoint, double budget_left_s) {
   std::vector<std::string> arguments{"node",
@@ -54,7 +62,7 @@ Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
   topology.encrypted = !cluster.head.key.empty();
   topology.supervision.seed = config.run.seed;
   const std::filesystem::path socket = std::filesystem::absolute(directory).lexically_normal() / kHeadSocket;
-  const bool fits = socket.string().size() <= kMostSocketPath;
+  const bool fits = socket.string().size() <= kMostSocketPath && !is_shared(directory);
   const bool tcp = cluster.endpoint != "ipc";
   // Somebody has to reach the head where others are planned; else it is for those who look in, if it can be
   // had.

@@ -246,6 +246,20 @@ TEST(Machines, TwoRunsAtOnceDoNotDisturbEachOther) {
   EXPECT_EQ(first["parameters_sha256"], second["parameters_sha256"]);
 }
 
+TEST(Machines, ADirectoryThatOthersMayReadIsResumedWithoutASocket) {
+  const TemporaryFolder folder;
+  const std::string directory = folder.at("run");
+  ASSERT_EQ(run({"run", shipped("configs/quickstart.toml"), "--run-dir", directory, "--episodes", "8",
+                 "--set", "run.starts=[\"scratch\"]", "--set", "policy.groups=16", "--set",
+                 "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), "--quiet"})
+                .status,
+            0);
+  std::filesystem::permissions(directory, std::filesystem::perms{0755});
+  const Finished resumed = run({"run", "--resume", "--run-dir", directory, "--episodes", "16", "--json"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(number(json::parse(resumed.out, nullptr, false), "episodes"), 16u);
+}
+
 TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
   const TemporaryFolder folder;
   const auto refused = [](const Finished& finished, std::initializer_list<int> statuses,
