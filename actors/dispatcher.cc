@@ -343,6 +343,7 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
   if (ours && counts && known != peers_.end() && known->second.epoch == joined.epoch) return;
   remove(context, from);  // A new life: what the old one held is lost.
   if (!ours || !counts) {
+    if (strangers_.size() >= kRemembered) strangers_.clear();  // Those that are left are named once more.
     if (!strangers_.insert(joined.name).second) return;
     return runtime::log(LogLevel::kWarning, context.name(),
                         joined.name +

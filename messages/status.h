@@ -32,7 +32,10 @@ struct NodeReported {
   std::uint64_t sent = 0, received = 0;    ///< Messages to and from other nodes.
   std::uint64_t refused = 0, dropped = 0;  ///< By full queues; malformed, unknown or without a receiver.
   std::uint64_t peers_lost = 0;
-  EMPLACE_FIELDS(node, host, version, pid, uptime_s, actors, sent, received, refused, dropped, peers_lost)
+  std::uint32_t restarts =
+      0;  ///< Lives of its process before this one, as its launcher knows; 0: it has none.
+  EMPLACE_FIELDS(node, host, version, pid, uptime_s, actors, sent, received, refused, dropped, peers_lost,
+                 restarts)
 };
 
 /// operator -> view.
@@ -69,7 +72,9 @@ struct StatusDelivered {
   double evaluations_per_s = 0;  ///< Over the last seconds.
   double staleness = 0;          ///< Of the last update: versions between drawing and learning, on average.
   std::vector<NodeStatus> nodes;
-  EMPLACE_FIELDS(request, run, start, graph, method, progress, updates, evaluations_per_s, staleness, nodes)
+  bool more_starts = false;  ///< When this start ends, another begins at the same address.
+  EMPLACE_FIELDS(request, run, start, graph, method, progress, updates, evaluations_per_s, staleness, nodes,
+                 more_starts)
 };
 
 }  // namespace emplace::messages

@@ -41,6 +41,8 @@ class Join final : public Command {
     request.for_launcher = for_launcher_;
     const auto patience = parse_seconds(patience_);
     if (!patience) return invalid("--patience", patience.error().context);
+    if (*patience <= 0 || *patience > 1e6)
+      return invalid("--patience", "must be more than 0 and at most 1000000s");
     request.patience = Nanos{static_cast<std::int64_t>(*patience * 1e9)};
     if (cache_.empty()) {
       auto cache = cache_folder();

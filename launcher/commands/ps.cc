@@ -37,7 +37,7 @@ std::uint64_t queue_of(const NodeStatus& node) {
 }
 
 std::uint64_t restarts_of(const NodeStatus& node) {
-  std::uint64_t restarts = node.restarts;
+  std::uint64_t restarts = std::max(node.restarts, node.report.restarts);
   for (const ActorStatus& actor : node.report.actors) restarts += actor.restarts;
   return restarts;
 }
@@ -112,7 +112,7 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
                                               "LAST ERROR"}};
   for (const NodeStatus& node : status.nodes) {
     std::string roles;
-    for (const std::string& role : roles_of(node)) roles += (roles.empty() ? "" : ",") + role;
+    for (const std::string& role : roles_of(node)) roles += (roles.empty() ? "" : ",") + printable(role, 20);
     const bool executes = node.executors > 0;
     rows.push_back({printable(node.report.node, 40), printable(node.report.host, 24),
                     printable(node.report.version, 16), format("%.0f s", node.report.uptime_s),

@@ -70,10 +70,17 @@ class NodeCommand final : public Command {
         .option("--cluster", cluster_, "Cluster file of the run; without it every actor lives here")
         .option("--name", name_, "Of this process in the cluster")
         .option("--endpoint", endpoint_, "Of the head: which it binds and the others dial")
-        .option("--beside", beside_, "What the head binds too");
+        .option("--beside", beside_, "What the head binds too")
+        .option("--restarts", restarts_, "Lives before this one");
   }
   Result<ExitStatus> run(Console&) override {
-    NodeRequest request{config_, cluster_, name_, endpoint_, {start_, directory_}, beside_};
+    NodeRequest request{config_,
+                        cluster_,
+                        name_,
+                        endpoint_,
+                        {start_, directory_},
+                        beside_,
+                        static_cast<std::uint32_t>(restarts_)};
     if (!budget_.empty()) {
       const auto seconds = parse_seconds(budget_);
       if (!seconds) return invalid("--budget", seconds.error().context);
@@ -85,6 +92,7 @@ class NodeCommand final : public Command {
 
  private:
   std::string config_, cluster_, directory_, start_, budget_, endpoint_, beside_, name_ = "head";
+  std::uint64_t restarts_ = 0;
 };
 
 }  // namespace

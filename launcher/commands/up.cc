@@ -1,6 +1,7 @@
 #include "base/units.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
+#include "launcher/json_object.h"
 #include "launcher/run/run.h"
 
 namespace emplace::launcher {
@@ -47,7 +48,13 @@ class Up final : public Command {
     if (!manifests_.empty()) {
       const auto written = write_manifests(request, manifests_);
       if (!written) return written.error();
-      console.print("wrote " + *written + "; bring it up with: kubectl apply -f " + *written + "\n");
+      if (console.json()) {
+        JsonObject json;
+        json.add("manifests", *written);
+        console.print(json.text());
+      } else {
+        console.print("wrote " + *written + "; bring it up with: kubectl apply -f " + *written + "\n");
+      }
       return ExitStatus::kDone;
     }
     const auto status = launcher::run(request);

@@ -96,6 +96,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
 
   std::vector<std::vector<std::string>> living(cluster.nodes.size());
   NodePlan head{.name = cluster.head.name,
+                .node = cluster.head.name,
                 .host = {},
                 .program = {},
                 .cache = {},
@@ -133,6 +134,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
     for (std::size_t p = 0; p < processes; ++p) {
       const auto at = [&](std::size_t k) { return living[i].begin() + static_cast<std::ptrdiff_t>(k); };
       NodePlan one{.name = node.processes == 1 ? node.name : node.name + "/" + std::to_string(p),
+                   .node = node.name,
                    .start = node.start,
                    .host = node.host,
                    .program = node.program.empty() ? "emplace" : node.program,

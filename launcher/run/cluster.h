@@ -70,6 +70,7 @@ std::string to_toml(const Cluster& cluster);
 /// One process of a run.
 struct NodePlan {
   std::string name;             ///< Unique in the run.
+  std::string node;             ///< Of the cluster that it belongs to; the head's own.
   std::string start = "local";  ///< As its node has it, and so are the next four.
   std::string host, program, cache;
   std::vector<std::string> options;

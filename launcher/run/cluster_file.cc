@@ -9,6 +9,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/run/cluster.h"
+#include "launcher/run/operator.h"
 #include "launcher/run/roles.h"
 
 namespace emplace::launcher {
@@ -112,6 +113,9 @@ void read_head(TomlTable& head, Cluster& cluster) {
   if (cluster.endpoint != "ipc" && !cluster.endpoint.starts_with("tcp://"))
     head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' is not known",
               "use \"ipc\" or tcp://HOST:PORT");
+  if (cluster.endpoint != "ipc" && !has_port(cluster.endpoint, true))
+    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' has no port that there is",
+              "1 to 65535, or * for any");
   read_limits(head, cluster.head);
   text_of(head, "allowed", cluster.allowed);
   cluster.insecure = head.boolean("insecure").value_or(cluster.insecure);

@@ -67,6 +67,7 @@ struct Life {
   std::string beside;
   Nanos first_patience{0};
   bool says_lines = true;
+  std::uint32_t restarts = 0;  ///< Lives before this one, as its launcher knows.
 };
 
 runtime::NodeOptions node_options(const std::string& name, const runtime::KeyFiles& keys, bool insecure) {
@@ -86,6 +87,7 @@ messages::StatusDelivered run_facts(const Life& life, const actors::Task& task) 
   facts.start = life.start.name;
   facts.graph = task.graphs.front().graph.name();
   facts.method = life.config.policy.method;
+  facts.more_starts = life.start.name != life.config.run.starts.back();
   return facts;
 }
 
@@ -100,12 +102,13 @@ Result<Unit> spawn_head(runtime::Node& node, const Life& life, const actors::Tas
 }
 
 messages::NodeReported report_of(const runtime::Node& node, const std::string& name, const std::string& host,
-                                 Nanos uptime) {
+                                 Nanos uptime, std::uint32_t restarts) {
   messages::NodeReported report;
   report.node = name;
   report.host = host;
   report.version = build_info().version;
   report.pid = static_cast<std::uint64_t>(::getpid());
+  report.restarts = restarts;
   report.uptime_s = std::chrono::duration<double>(uptime).count();
   for (runtime::ActorFacts& actor : node.actors())
     report.actors.push_back(
@@ -149,7 +152,9 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
     if (auto spawned = spawn_head(**node, life, **task); !spawned) return spawned.error();
   }
   const auto probe = [raw = node->get(), name = life.plan.name, host = (*task)->host, &clock,
-                      born = clock.now()] { return report_of(*raw, name, host, clock.now() - born); };
+                      born = clock.now(), restarts = life.restarts] {
+    return report_of(*raw, name, host, clock.now() - born, restarts);
+  };
   if (auto spawned = (*node)->spawn<NodeAgent>(agent_name(life.plan.name), runtime::Home::kIoLoop,
                                                NodeAgent::Probe{probe});
       !spawned)
@@ -211,12 +216,41 @@ std::string short_host() {
   return std::string{host.data()}.substr(0, 40);
 }
 
-/// A folder for the time that a node takes part.
+/// The executors here are of this kind; empty: as the run has them. Errors: one that the run does not count.
+Result<Unit> choose_kind(RunConfig& config, const std::string& kind) {
+  const std::vector<std::string> counts =
+      config.executor.counts.empty() ? std::vector{config.executor.kind} : config.executor.counts;
+  if (!kind.empty()) config.executor.kind = kind;
+  if (auto checked = check_config(config); !checked) return checked;
+  if (std::find(counts.begin(), counts.end(), config.executor.kind) != counts.end()) return Unit{};
+  std::string words;
+  for (const std::string& one : counts) words += (words.empty() ? "" : ", ") + one;
+  return invalid("--executor", "'" + printable(config.executor.kind, 40) + "' does not count in this run",
+                 "it counts " + words + " (executor.counts)");
+}
+
+/// What processes that were killed have left.
+void sweep(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
+    const std::string name = entry.path().filename().string();
+    const std::size_t dash = name.rfind('-');  // "X-PID"
+    if (dash == std::string::npos || name.find_first_not_of("0123456789", dash + 1) != std::string::npos)
+      continue;
+    if (!std::filesystem::exists("/proc/" + name.substr(dash + 1), ignored))
+      std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+/// A folder for the time that a node takes part; ours alone.
 class Scratch {
  public:
   explicit Scratch(std::filesystem::path at) : at_{std::move(at)} {
     std::error_code ignored;
+    sweep(at_.parent_path());
+    sweep(at_.parent_path().parent_path() / "files");
     std::filesystem::create_directories(at_, ignored);
+    std::filesystem::permissions(at_, std::filesystem::perms::owner_all, ignored);
   }
   ~Scratch() {
     std::error_code ignored;
@@ -244,6 +278,7 @@ Result<Unit> run_node(const NodeRequest& request) {
     return opened.error();
   Life life{*std::move(plan), *std::move(config), request.cluster, request.start, request.endpoint, {}};
   life.beside = request.beside;
+  life.restarts = request.restarts;
   const auto ended = live(life, watch);
   runtime::close_log();
   if (ended) return Unit{};
@@ -252,6 +287,9 @@ Result<Unit> run_node(const NodeRequest& request) {
 }
 
 Result<Joined> join_run(const JoinRequest& request) {
+  if (request.name == Cluster{}.head.name)
+    return invalid("--as head", "the head is the launcher's",
+                   "join without --as, or as a node of the cluster file");
   StopWatch watch{{.interrupt = !request.for_launcher, .standard_input = request.for_launcher}};
   const std::uint64_t number = draw_number();
   Joined joined;
@@ -260,29 +298,28 @@ Result<Joined> join_run(const JoinRequest& request) {
   const Scratch scratch{request.cache / "nodes" /
                         (std::to_string(number) + "-" + std::to_string(::getpid()))};
   for (bool first = true;; first = false) {
-    auto manifest = fetch(request, joined.node, request.patience, store, watch);
+    // Under a name of its own: who has that name now shall not hear of one that is refused.
+    auto manifest = fetch(request, "joining-" + std::to_string(number), request.patience, store, watch);
     joined.received_signal = watch.received();
+    joined.reason = watch.asked() ? "asked to" : "the run is over";
     if (watch.asked()) return joined;
-    if (!manifest && !first) return joined;  // No other start came.
+    if (!manifest && !first && manifest.error().code == Errc::kPeerLost)
+      return joined;  // No other start came.
     if (!manifest) return manifest.error();
     if (auto laid_out = lay_out(*manifest, store, scratch.at()); !laid_out) return laid_out.error();
     joined.fetched = 0;
     for (const messages::FileFacts& file : manifest->files) joined.fetched += file.bytes;
     auto config = load_config(scratch.at() / "config.toml");
     if (!config) return config.error();
-    if (!request.executor.empty()) config->executor.kind = request.executor;
-    if (auto checked = check_config(*config); !checked) return checked.error();
+    if (auto chosen = choose_kind(*config, request.executor); !chosen) return chosen.error();
     const std::filesystem::path cluster =
         manifest->cluster.empty() ? std::filesystem::path{} : scratch.at() / "cluster.toml";
     auto plan = request.name.empty() ? Result<NodePlan>{own_plan(request, joined.node, number)}
                                      : find_plan(cluster, request.name, *config);
     if (!plan) return plan.error();
-    for (const std::string& actor : plan->actors)
-      if (actor == actors::kDispatcher || actor == actors::kRecorder)
-        return invalid(
-            "node '" + printable(plan->name, 40) + "'",
-            "has the " + actor.substr(0, actor.find('/')) + ", which lives beside the run directory",
-            "the launcher starts it; join as another");
+    if (!request.name.empty() && (plan->start == "local" || (plan->start == "ssh" && !request.for_launcher)))
+      return invalid("node '" + printable(plan->name, 40) + "'", "is the launcher's, which started it",
+                     "join without --as, or as a node with start = \"join\"");
     plan->keys = request.keys;
     plan->insecure = request.insecure;
     request.note("joined " + request.head + " as " + joined.node + ": " +
@@ -295,7 +332,7 @@ Result<Joined> join_run(const JoinRequest& request) {
     const auto ended = live(life, watch);
     joined.received_signal = watch.received();
     if (!ended) return ended.error();
-    joined.reason = *ended;
+    joined.reason = watch.asked() ? "asked to" : "the run is over";
     if (watch.asked() || !manifest->more_starts) return joined;
   }
 }

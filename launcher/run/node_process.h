@@ -19,7 +19,8 @@ struct NodeRequest {
   std::string name = "head";      ///< Of this process in the cluster's plan.
   std::string endpoint;           ///< The head binds it, the others dial it; empty: nobody else is there.
   Start start;
-  std::string beside;  ///< The head binds this too.
+  std::string beside;          ///< The head binds this too.
+  std::uint32_t restarts = 0;  ///< Lives before this one.
 };
 
 /// Runs until SIGTERM arrives, the head says goodbye, or standard input ends (the launcher died). SIGINT is

@@ -101,30 +101,50 @@ Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
 
 }  // namespace
 
+bool has_port(std::string_view endpoint, bool any) {
+  const std::string_view port = endpoint.substr(endpoint.rfind(':') + 1);
+  if (port == "*") return any;
+  const bool digits =
+      !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string_view::npos;
+  const int number = digits ? std::stoi(std::string{port}) : 0;
+  return number >= 1 && number <= 65'535;
+}
+
 Result<std::string> head_endpoint(const std::string& address) {
-  if (address.starts_with("tcp://") || address.starts_with("ipc://")) return address;
+  const Error refused = invalid("'" + printable(address, 80) + "'", "is no address of a head",
+                                "write tcp://HOST:PORT, or the run directory of a run on this machine");
+  if (address.starts_with("ipc://")) return address;
+  if (address.starts_with("tcp://")) return has_port(address, false) ? Result<std::string>{address} : refused;
   std::error_code ignored;
   if (std::filesystem::is_directory(address, ignored)) {
     const std::filesystem::path socket = std::filesystem::absolute(address).lexically_normal() / kHeadSocket;
     if (std::filesystem::exists(socket, ignored)) return "ipc://" + socket.string();
-    return invalid(printable(address), "no run goes on there",
+    return invalid(printable(address), "no run goes on there, or it has no socket",
                    "name the head's tcp://HOST:PORT, or a run that goes on");
   }
   const std::size_t colon = address.rfind(':');
-  if (colon != std::string::npos && colon > 0 && colon + 1 < address.size() &&
-      address.find_first_not_of("0123456789", colon + 1) == std::string::npos)
-    return "tcp://" + address;
-  return invalid("'" + printable(address, 80) + "'", "is no address of a head",
-                 "write tcp://HOST:PORT, or the run directory of a run on this machine");
+  if (colon == std::string::npos || colon == 0 || !has_port(address, false)) return refused;
+  return "tcp://" + address;
 }
 
 Result<int> watch_status(const HeadAccess& head, Nanos every,
                          const std::function<void(const messages::StatusDelivered&)>& show) {
-  const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, show); });
-  if (!visited) return visited.error();
-  if (visited->signal == 0 && !visited->reason.empty() && every == Nanos{0})
-    return Error{Errc::kPeerLost, head.endpoint + ": " + visited->reason};
-  return visited->signal;
+  bool shown = false, more = true;
+  const auto note = [&](const messages::StatusDelivered& status) {
+    shown = true;
+    more = status.more_starts && status.progress.ending != "down";
+    show(status);
+  };
+  while (more) {
+    const bool before = std::exchange(shown, false);
+    const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, note); });
+    if (!visited && before && visited.error().code == Errc::kPeerLost)
+      return 0;  // The next start never came.
+    if (!visited) return visited.error();
+    if (!shown && visited->signal == 0) return Error{Errc::kPeerLost, head.endpoint + ": " + visited->reason};
+    if (visited->signal != 0 || every == Nanos{0}) return visited->signal;
+  }
+  return 0;
 }
 
 Result<int> end_run(const HeadAccess& head) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -23,6 +24,9 @@ inline constexpr const char* kHeadSocket = "head.ipc";
 
 /// What people write: an endpoint, HOST:PORT, or a run directory of this machine. Errors (kInvalid).
 Result<std::string> head_endpoint(const std::string& address);
+
+/// True if tcp://HOST:PORT ends in a port from 1 to 65535, or in "*" where `any` may stand.
+bool has_port(std::string_view endpoint, bool any);
 
 /// Asks for the status, `every` so often until stopped by a signal; 0: once. The value is that signal, or 0.
 /// Errors (kPeerLost, kInvalid): the head does not answer, or does not let us in.

@@ -130,7 +130,7 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
 /// What killed processes leave once all have ended: the head's socket, files half-written.
 void remove_leftovers(const std::filesystem::path& directory) {
   std::error_code ignored;
-  std::filesystem::remove(directory / kHeadSocket, ignored);
+
   for (const std::filesystem::path& folder : {directory, directory / "best"}) {
     for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
       const std::string extension = entry.path().extension().string();
@@ -139,6 +139,17 @@ void remove_leftovers(const std::filesystem::path& directory) {
         std::filesystem::remove(entry.path(), ignored);
     }
   }
+}
+
+/// What was made for a run that could not begin, so that the next try finds the directory as this one did.
+void remove_unbegun(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  const auto db = record::RunDb::open(directory, false);
+  const auto counters = db ? (*db)->counters() : Result<record::Counters>{record::Counters{}};
+  if (!counters || counters->episodes > 0) return;
+  for (const auto& entry : std::filesystem::directory_iterator{directory, ignored})
+    std::filesystem::remove_all(entry.path(), ignored);
+  std::filesystem::remove(directory, ignored);
 }
 
 /// Runs the processes of a start until it ends by itself; what is killed comes back and goes on.
@@ -157,7 +168,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   }
   supervised.program = [&](std::size_t i) {
     const double left = start.budget_s == 0 ? 0 : std::max(0.1, start.budget_s - elapsed());
-    return program_of(topology, topology.members[i], start, endpoint, left);
+    return program_of(topology, topology.members[i], start, endpoint, left, outcome.restarts[i]);
   };
   supervised.on_ready = [&](std::size_t i, const std::string& bound) {
     if (i != 0) return;
@@ -181,6 +192,10 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   progress.end_line();
   outcome.wall_s = elapsed();
   remove_leftovers(start.directory);
+  for (const std::string& one : {topology.endpoint, topology.beside}) {
+    std::error_code ignored;
+    if (one.starts_with("ipc://")) std::filesystem::remove(one.substr(6), ignored);
+  }
   if (!ended) {
     const std::string logs = "; logs are in " + printable((start.directory / "log").string());
     return Error{ended.error().code,
@@ -292,14 +307,14 @@ void print_summary(const RunSummary& summary) {
 
 /// The cluster that a request names, changed as it says; none: everybody lives in the head.
 Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
+  const std::filesystem::path kept = std::filesystem::path{request.run_dir} / "cluster.toml";
+  if (request.cluster.empty() && request.resume && std::filesystem::exists(kept)) request.cluster = kept;
   std::vector<std::string> ours;
   const bool given = !request.cluster.empty();
   for (const std::string& setting : request.settings)
     if (given && is_cluster_setting(setting)) ours.push_back(setting);
   if (given) std::erase_if(request.settings, [](const std::string& one) { return is_cluster_setting(one); });
-  const std::filesystem::path kept = std::filesystem::path{request.run_dir} / "cluster.toml";
-  if (!given && request.resume && std::filesystem::exists(kept)) request.cluster = kept;
-  if (request.cluster.empty()) return std::optional<Cluster>{};
+  if (!given) return std::optional<Cluster>{};
   if (!request.key.empty()) {
     const std::filesystem::path key = std::filesystem::absolute(request.key);
     const std::filesystem::path allowed = key.parent_path() / "allowed.toml";
@@ -355,6 +370,8 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
                    "go on with it by --resume, or choose another --run-dir");
   }
   std::error_code failure;
+  const bool fresh =
+      !std::filesystem::exists(directory, failure) || std::filesystem::is_empty(directory, failure);
   std::filesystem::create_directories(directory, failure);
   if (failure)
     return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" +
@@ -366,11 +383,12 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   }
 
   Progress progress{quiet, clock};
-  for (std::vector<NodePlan>& member : topology->members) {
-    if (!push || member.front().start != "ssh") continue;
-    progress.note("bringing emplace to " + printable(member.front().host));
-    if (auto pushed = push_program(program_path(), member); !pushed) return pushed.error();
-  }
+  std::vector<NodePlan*> far;
+  for (std::vector<NodePlan>& member : topology->members)
+    if (push && member.front().start == "ssh") far.push_back(&member.front());
+  if (!far.empty())
+    progress.note("bringing emplace to the hosts of " + std::to_string(far.size()) + " nodes");
+  if (auto pushed = push_program(program_path(), far); !pushed) return pushed.error();
   for (const actors::TaskGraph& one : summary.task->graphs) {
     auto baselines = find_baselines(one, config, clock);
     if (!baselines) return baselines.error();
@@ -382,6 +400,9 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     summary.baselines.push_back(*std::move(baselines));
   }
   progress.note("run directory " + printable(directory.string()));
+  if (topology->endpoint.empty())
+    progress.note(
+        "nobody can look in by ps: the directory's path is too long for a socket, or others may read it");
   const double baseline_s = summary.baselines.size() == 1 ? summary.baselines.front().best_step_time_s : 0;
   for (std::size_t s = 0; s < config.run.starts.size() && summary.status == 0; ++s) {
     Outcome outcome;
@@ -392,7 +413,10 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
         !prepared)
       return prepared.error();
     const auto ended = run_start(outcome, *topology, baseline_s, progress, clock);
-    if (!ended) return ended.error();
+    if (!ended) {
+      if (fresh && s == 0 && ended.error().code == Errc::kInvalid) remove_unbegun(directory);
+      return ended.error();
+    }
     summary.status = *ended;
     if (auto summed = sum_up(outcome, config, *summary.task); !summed) return summed.error();
     const json last = json::parse(outcome.progress, nullptr, false);
@@ -421,11 +445,11 @@ Result<std::string> write_manifests(RunRequest request, const std::filesystem::p
 }
 
 Result<int> run(const RunRequest& asked) {
-  if (asked.resume && asked.run_dir.empty())
-    return invalid("--resume", "needs --run-dir", "name the run to go on with");
   RunRequest request = asked;
   const auto cluster = cluster_of(request);
   if (!cluster) return cluster.error();
+  if (request.resume && request.run_dir.empty())
+    return invalid("--resume", "needs --run-dir", "name the run to go on with");
   if (*cluster)
     for (const Cluster::Node& node : (**cluster).nodes)
       if (node.start == "kubernetes")

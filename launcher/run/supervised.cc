@@ -273,7 +273,7 @@ class Watch {
     const Child& child = run_.children[i];
     const bool stranded = child.elsewhere && !life.ready && supervisor_.restarts(i) == 0;
     Supervisor::Died died{i, describe(status) + (words.empty() ? "" : ": " + words),
-                          is_final(status) || stranded};
+                          (is_final(status) && !life.ready) || stranded};
     if (died.final && !supervisor_.ending()) {
       failure_code_ = WIFEXITED(status) && WEXITSTATUS(status) == 3 ? Errc::kNoPlacement : Errc::kInvalid;
       if (!life.last_lines.empty()) died.cause = life.last_lines.back();

@@ -14,9 +14,6 @@ namespace {
 
 constexpr std::size_t kMostSocketPath = 107;  // Of sockaddr_un, on Linux.
 
-/// The cluster's node that a process belongs to.
-std::string node_of(const NodePlan& plan) { return plan.name.substr(0, plan.name.rfind('/')); }
-
 /// A run that is there already and that others of this machine may look into: no place for a socket without
 /// keys.
 bool is_shared(const std::filesystem::path& directory) {
@@ -26,7 +23,7 @@ bool is_shared(const std::filesystem::path& directory) {
 }
 
 Program local_program(const Topology& topology, const NodePlan& node, const Start& start,
-                      const std::string& endpoint, double budget_left_s) {
+                      const std::string& endpoint, double budget_left_s, int restarts) {
   std::vector<std::string> arguments{"node",
                                      "--config",
                                      topology.config.string(),
@@ -47,6 +44,7 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
   const bool by_socket = !head && topology.encrypted && node.keys.own.empty() && !topology.beside.empty();
   add("--endpoint", !node.dial.empty() ? node.dial : by_socket ? topology.beside : endpoint);
   if (head) add("--beside", topology.beside);
+  if (restarts > 0) add("--restarts", std::to_string(restarts));
   return {program_path(), std::move(arguments)};
 }
 
@@ -72,7 +70,7 @@ Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
   for (const NodePlan& node : topology.nodes) {
     if (node.start == "kubernetes" || node.start == "join") continue;
     const bool same_job = node.start == "slurm" && !topology.members.empty() &&
-                          node_of(topology.members.back().front()) == node_of(node);
+                          topology.members.back().front().node == node.node;
     if (same_job) {
       topology.members.back().push_back(node);
     } else {
@@ -84,7 +82,7 @@ Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
 
 Child child_of(const std::vector<NodePlan>& member) {
   const NodePlan& first = member.front();
-  Child child{member.size() > 1 ? node_of(first) : first.name, first.end_step, {}};
+  Child child{member.size() > 1 ? first.node : first.name, first.end_step, {}};
   child.elsewhere = first.start != "local";
   child.host = first.start == "ssh" ? first.host : first.start == "local" ? "" : first.start;
   if (!child.elsewhere) child.environment = first.environment;
@@ -92,7 +90,7 @@ Child child_of(const std::vector<NodePlan>& member) {
 }
 
 Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>& member, const Start& start,
-                           const std::string& endpoint, double budget_left_s) {
+                           const std::string& endpoint, double budget_left_s, int restarts) {
   const NodePlan& first = member.front();
   if (first.start == "ssh") {
     const auto ssh = find_program("ssh");
@@ -104,9 +102,9 @@ Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>
   if (first.start == "slurm") {
     std::string name = std::filesystem::absolute(start.directory).lexically_normal().filename().string();
     return slurm_program(member, endpoint, name,
-                         std::filesystem::absolute(start.directory) / "slurm" / (node_of(first) + ".sbatch"));
+                         std::filesystem::absolute(start.directory) / "slurm" / (first.node + ".sbatch"));
   }
-  return local_program(topology, first, start, endpoint, budget_left_s);
+  return local_program(topology, first, start, endpoint, budget_left_s, restarts);
 }
 
 }  // namespace emplace::launcher

@@ -30,9 +30,10 @@ Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
 /// What the supervisor has to know of a member.
 Child child_of(const std::vector<NodePlan>& member);
 
-/// What a member is started with. `endpoint`: where the head listens by now. Errors: kIo.
+/// What a member is started with. `endpoint`: where the head listens by now; `restarts`: lives before
+/// this one. Errors: kIo.
 Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>& member, const Start& start,
-                           const std::string& endpoint, double budget_left_s);
+                           const std::string& endpoint, double budget_left_s, int restarts);
 
 /// This program.
 std::string program_path();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/task.h"
+#include "launcher/run/node_agent.h"
 
 namespace emplace::launcher {
 namespace {
@@ -16,7 +17,11 @@ constexpr std::size_t kMostNodes = 10'000;
 
 void ViewActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   (void)incoming.match([&](const messages::RunProgress& progress) { on_progress(context, progress); },
-                       [&](const messages::NodeReported& report) { on_report(context, report); },
+                       [&](const messages::NodeReported& report) {
+                         // Nobody reports for another node.
+                         if (runtime::actor_id(agent_name(report.node)) == incoming.from())
+                           on_report(context, report);
+                       },
                        [&](const messages::StatusRequested& asked) {
                          context.send(incoming.from(), status(context, asked.request));
                        });

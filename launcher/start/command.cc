@@ -14,13 +14,30 @@
 #include <sstream>
 
 namespace emplace::launcher {
+namespace {
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+std::string all_of(const File& file) {
+  std::rewind(file.get());
+  std::string text;
+  std::array<char, 4096> block{};
+  for (std::size_t n = 0; (n = std::fread(block.data(), 1, block.size(), file.get())) > 0;)
+    text.append(block.data(), n);
+  return text;
+}
+
+}  // namespace
 
 std::string Ran::last_line() const {
-  std::size_t end = output.find_last_not_of(" \r\n\t");
-  if (end == std::string::npos) return "";
-  const std::size_t begin = output.rfind('\n', end);
-  return output.substr(begin == std::string::npos ? 0 : begin + 1,
-                       end - (begin == std::string::npos ? -1 : begin));
+  for (const std::string& text : {errors, output}) {
+    const std::size_t end = text.find_last_not_of(" \r\n\t");
+    if (end == std::string::npos) continue;
+    const std::size_t newline = text.rfind('\n', end);
+    const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+    return text.substr(begin, end + 1 - begin);
+  }
+  return "";
 }
 
 Result<std::string> find_program(const std::string& name) {
@@ -38,8 +55,8 @@ Result<Ran> run_command(const std::string& program, const std::vector<std::strin
                         const std::string& input) {
   const auto path = find_program(program);
   if (!path) return path.error();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out{std::tmpfile(), &std::fclose};
-  if (!out) return Error{Errc::kIo, program + ": no place for what it writes"};
+  const File out{std::tmpfile(), &std::fclose}, err{std::tmpfile(), &std::fclose};
+  if (!out || !err) return Error{Errc::kIo, program + ": no place for what it writes"};
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -50,7 +67,7 @@ Result<Ran> run_command(const std::string& program, const std::vector<std::strin
   ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, input.empty() ? "/dev/null" : input.c_str(),
                                      O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&files, ::fileno(out.get()), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, ::fileno(out.get()), STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&files, ::fileno(err.get()), STDERR_FILENO);
   pid_t child = 0;
   const int failure = ::posix_spawn(&child, path->c_str(), &files, nullptr, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&files);
@@ -59,10 +76,8 @@ Result<Ran> run_command(const std::string& program, const std::vector<std::strin
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   Ran ran;
-  std::rewind(out.get());
-  std::array<char, 4096> block{};
-  for (std::size_t n = 0; (n = std::fread(block.data(), 1, block.size(), out.get())) > 0;)
-    ran.output.append(block.data(), n);
+  ran.output = all_of(out);
+  ran.errors = all_of(err);
   ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return ran;
 }

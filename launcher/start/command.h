@@ -10,8 +10,9 @@ namespace emplace::launcher {
 /// A command that has ended.
 struct Ran {
   int status = 0;      ///< Its exit status; 128 and the signal's number if it died of one.
-  std::string output;  ///< What it wrote, errors too.
-  /// The last that is not empty.
+  std::string output;  ///< What it wrote,
+  std::string errors;  ///< and what it wrote on standard error.
+  /// The last of either that is not empty; errors first.
   std::string last_line() const;
 };
 

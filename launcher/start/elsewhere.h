@@ -3,6 +3,7 @@
 /// we write down what they are to run.
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ Program ssh_program(const NodePlan& node, const std::string& head);
 /// Copies this program, and the node's key, to the hosts of ssh nodes that lack them, and makes the nodes use
 /// the copies. Errors (kInvalid): a host that refuses, whose CPU cannot run the program, or that lacks a
 /// library.
-Result<Unit> push_program(const std::string& program, std::vector<NodePlan>& nodes);
+Result<Unit> push_program(const std::string& program, std::span<NodePlan* const> nodes);
 
 /// A batch job of Slurm: one step with a task for each process. `processes`: those of one node of the
 /// cluster. Writes its script to `script`. Errors: kIo.

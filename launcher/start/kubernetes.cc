@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/file.h"
 #include "base/text/words.h"
@@ -69,8 +70,15 @@ class Writer {
         continue;
       }
       for (const NodePlan& plan : *plans)
-        if (plan.name == node.name || plan.name.starts_with(node.name + "/"))
-          items.push_back(named(node, plan));
+        if (plan.node == node.name) items.push_back(named(node, plan));
+    }
+    std::set<std::string> names;
+    for (const json& item : items) {
+      const std::string named =
+          item["kind"].get<std::string>() + " " + item["metadata"]["name"].get<std::string>();
+      if (!names.insert(named).second)
+        return invalid("the manifests", "would have two of " + named,
+                       "give the nodes names that differ in letters or digits");
     }
     return json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}}.dump(2) + "\n";
   }
@@ -86,6 +94,8 @@ class Writer {
     return labels;
   }
 
+  std::string head_address() const { return "tcp://" + name_ + "-head:" + std::to_string(kPort); }
+
   /// The cluster as the head sees it there: its nodes come by themselves.
   Cluster inside() const {
     Cluster cluster = cluster_;
@@ -98,6 +108,7 @@ class Writer {
     cluster.kubernetes = {};
     for (Cluster::Node& node : cluster.nodes) {
       node.start = "join";
+      node.dial = head_address();
       node.key = encrypted() ? std::string{kKeys} + "/node.key" : "";
     }
     return cluster;
@@ -151,8 +162,9 @@ class Writer {
            "  emplace up " +
            kSettings +
            "/cluster.toml --run-dir $run $resume &\n"
-           "  trap 'kill -TERM $!' TERM\n"
-           "  wait $! || exit $?\n"
+           "  emplace=$!\n"
+           "  trap 'kill -TERM $emplace; wait $emplace; exit $?' TERM\n"
+           "  wait $emplace || exit $?\n"
            "  touch $run.ended\n"
            "fi\n"
            "trap - TERM\n"
@@ -217,7 +229,7 @@ class Writer {
   }
 
   std::vector<std::string> join(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"emplace", "join", "tcp://" + name_ + "-head:" + std::to_string(kPort)};
+    std::vector<std::string> words{"emplace", "join", head_address()};
     if (encrypted()) words.insert(words.end(), {"--key", std::string{kKeys} + "/node.key"});
     if (!encrypted()) words.push_back("--insecure");
     words.insert(words.end(), {"--patience", "10min", "--cache", "/tmp/emplace"});
@@ -246,7 +258,7 @@ class Writer {
   json executors(const Cluster::Node& node, const std::vector<NodePlan>& plans) const {
     std::size_t processes = 0, actors = 0;
     for (const NodePlan& plan : plans) {
-      if (plan.name != node.name && !plan.name.starts_with(node.name + "/")) continue;
+      if (plan.node != node.name) continue;
       ++processes;
       actors += plan.actors.size();
     }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 
 #include "base/file.h"
 #include "launcher/start/elsewhere.h"
@@ -32,26 +33,29 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
                               const std::string& run_name, const std::filesystem::path& script) {
   const NodePlan& first = processes.front();
   const bool many = processes.size() > 1;
-  const std::string node = many ? first.name.substr(0, first.name.rfind('/')) : first.name;
+
   std::filesystem::path output = script;
   output.replace_extension(".out");
   std::string text = "#!/bin/bash\n";
-  text += "# Node '" + node +
+  text += "# Node '" + first.node +
           "' of a run. It ends with the run's head; a task that fails has the job queued again.\n";
-  text += "#SBATCH --job-name=emplace-" + run_name + "-" + node + "\n";
+  std::string name = "emplace-" + run_name + "-" + first.node;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
+  text += "#SBATCH --job-name=" + name + "\n";
   text += "#SBATCH --ntasks=" + std::to_string(processes.size()) + "\n";
-  text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --output=" + output.string() + "\n";
+  text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --output=\"" + output.string() + "\"\n";
   if (first.memory > 0) {
     const std::int64_t mib =
         std::max<std::int64_t>(1, first.memory * static_cast<std::int64_t>(processes.size()) >> 20);
     text += "#SBATCH --mem=" + std::to_string(mib) + "M\n";
   }
   for (const std::string& option : first.options) text += "#SBATCH " + option + "\n";
-  NodePlan any = first;
-  if (many) any.name = node + "/";
-  std::string line = shell_line(join_words(any, head));
-  if (many) line.replace(line.find(any.name), any.name.size(), any.name + "$SLURM_PROCID");
-  text += "\nsrun --kill-on-bad-exit=0 bash -c " + shell_word("exec " + line) + "\n";
+  std::string line;
+  for (const std::string& word : join_words(first, head))
+    line += " " +
+            (many && word == first.name ? shell_word(first.node + "/") + "$SLURM_PROCID" : shell_word(word));
+  text += "\nsrun --kill-on-bad-exit=0 bash -c " + shell_word("exec" + line) + "\n";
   // 143: asked to end, which is no failure; 2: would fail again.
   text += "status=$?\n[ $status -ne 143 ] || exit 0\n";
   text += "[ $status -eq 0 ] || [ $status -eq 2 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $status\n";

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <map>
+#include <set>
 #include <sstream>
 
 #include "base/file.h"
@@ -67,16 +67,16 @@ Program ssh_program(const NodePlan& node, const std::string& head) {
   return {"ssh", ssh_arguments(node, "exec " + shell_line(words))};
 }
 
-Result<Unit> push_program(const std::string& program, std::vector<NodePlan>& nodes) {
+Result<Unit> push_program(const std::string& program, std::span<NodePlan* const> nodes) {
   const auto bytes = read_file(program);
   if (!bytes) return bytes.error();
   const std::string folder = ".cache/emplace/bin/" + sha256_hex(*bytes).substr(0, 16);
   const std::string copy = folder + "/emplace";
-  std::map<std::string, bool> done;  // By host.
-  for (NodePlan& node : nodes) {
-    if (node.start != "ssh") continue;
+  std::set<std::string> hosts;  // That have it by now.
+  for (NodePlan* const plan : nodes) {
+    NodePlan& node = *plan;
     node.program = copy;
-    if (!done[node.host]) {
+    if (hosts.insert(node.host).second) {
       if (auto checked = check_cpu(node); !checked) return checked;
       const auto present = there(node, "umask 077 && mkdir -p " + folder + " && if test -x " + copy +
                                            "; then echo present; else echo absent; fi");
@@ -91,7 +91,6 @@ Result<Unit> push_program(const std::string& program, std::vector<NodePlan>& nod
         return Error{
             runs.error().code,
             runs.error().context + "; install what scripts/packages.txt lists for programs on that host"};
-      done[node.host] = true;
     }
     if (node.keys.own.empty()) continue;
     std::string name = node.name;

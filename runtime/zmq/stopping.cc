@@ -60,7 +60,8 @@ void Switch::advance_stop() {
 bool Switch::all_parted() const {
   const auto parted = [](const Peer& peer) { return !peer.session.open() || peer.parted(); };
   const bool nothing_left = head_ && head_->links[0].waiting() + head_->links[1].waiting() == 0;
-  const bool head_parted = !head_ || dismissed_ || head_->parted() || (!head_->connected() && nothing_left);
+  const bool head_parted =
+      !head_ || dismissed_ || !ever_joined_ || head_->parted() || (!head_->connected() && nothing_left);
   return head_parted &&
          std::all_of(peers_.begin(), peers_.end(), [&](const auto& entry) { return parted(*entry.second); });
 }

@@ -217,6 +217,20 @@ TEST(Machines, ARoleThatIsTakenTwiceGoesToTheNewerOne) {
   EXPECT_EQ(second.finish().status, 0);
 }
 
+TEST(Machines, ARunOfTwoStartsIsWatchedToItsEndAndLeavesNoSocket) {
+  const TemporaryFolder folder;
+  Process both{{"run", shipped("configs/quickstart.toml"), "--run-dir", folder.at("run"), "--budget", "4s",
+                "--set", "policy.groups=16", "--set",
+                "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json")}};
+  ASSERT_TRUE(wait_until([&] { return run({"ps", folder.at("run")}).status == 0; }, Seconds{20}));
+  const Finished watched = run({"ps", folder.at("run"), "--watch"});
+  EXPECT_EQ(watched.status, 0) << watched.err;
+  EXPECT_NE(watched.out.find("best-baseline"), std::string::npos) << watched.out;
+  EXPECT_EQ(both.finish().status, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "run" / "head.ipc"));
+  EXPECT_EQ(run({"ps", folder.at("run")}).status, 2);
+}
+
 TEST(Machines, TwoRunsAtOnceDoNotDisturbEachOther) {
   const TemporaryFolder folder;
   const auto command = [&](const std::string& name) {
@@ -275,16 +289,27 @@ TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
   refused(run({"ps", folder.path().string()}), {2}, "no run goes on there");
   refused(run({"join", nobody, "--insecure", "--executors", "5000"}), {2}, "--executors");
   refused(run({"join", nobody, "--insecure", "--key", "k"}), {2}, "leave one out");
+  refused(run({"join", nobody, "--insecure", "--as", "head"}), {2}, "the launcher's");
+  refused(run({"join", "tcp://127.0.0.1:99999", "--insecure"}), {2}, "no address of a head");
 
   {
-    Up up{folder, "first", {.cluster = kOpen}};
+    Up up{folder,
+          "first",
+          {.cluster = std::string{kOpen} + "[[node]]\nname = \"local\"\nroles = [\"learner\"]\n"}};
     ASSERT_NE(up.address(), "") << up.finish().err;
     refused(run({"join", up.address(), "--insecure", "--as", "nobody", "--cache", folder.at("cache")}), {2},
             "'nobody'");
+    refused(run({"join", up.address(), "--insecure", "--as", "local", "--cache", folder.at("cache")}), {2},
+            "is the launcher's");
+    refused(run({"join", up.address(), "--insecure", "--executor", "fake", "--cache", folder.at("cache")}),
+            {2}, "does not count in this run");
     refused(run({"join", up.address(), "--insecure", "--executor", "gpu", "--cache", folder.at("cache")}),
             {2}, "executor.kind");
     Up taken{folder, "second", {.cluster = kOpen, .settings = {"head.endpoint=" + up.address()}}};
     refused(taken.finish(), {2, 4}, "the port is in use");
+    EXPECT_FALSE(std::filesystem::exists(taken.directory())) << "what could not begin left something";
+    EXPECT_TRUE(up.wait_until_ps([](const json& status) { return number(status, "measurements") > 0; }));
+    EXPECT_EQ(number(node_of(up.ps(), "local"), "restarts"), 0u);
     expect_nothing_lost(up.down());
   }
   Up no_ssh{
@@ -312,6 +337,18 @@ TEST(Machines, ManifestsForKubernetesAreWhatItsSchemaSays) {
   const json list = json::parse(in);
   std::map<std::string, int> kinds;
   for (const json& item : list["items"]) ++kinds[item["kind"].get<std::string>()];
+  // The head reads what the ConfigMap holds: it must be a cluster that can be planned.
+  const json& data = list["items"][0]["data"];
+  std::filesystem::create_directories(folder.path() / "pod" / "files");
+  folder.file("pod/config.toml", data["config.toml"].get<std::string>());
+  std::string inside = data["cluster.toml"].get<std::string>();
+  for (std::size_t at = 0; (at = inside.find("/etc/emplace/run", at)) != std::string::npos;)
+    inside.replace(at, 16, folder.at("pod"));
+  const Finished head =
+      run({"up", folder.file("pod/cluster.toml", inside), "--run-dir", folder.at("pod-run"), "--set",
+           "head.endpoint=tcp://127.0.0.1:*", "--set", "head.key=" + folder.at("none.key")});
+  EXPECT_EQ(head.status, 2) << head.err;  // It gets as far as its keys, or its graph, which are not here.
+  EXPECT_EQ(head.err.find("cannot reach the head"), std::string::npos) << head.err;
   EXPECT_EQ(kinds, (std::map<std::string, int>{
                        {"ConfigMap", 1}, {"Service", 1}, {"StatefulSet", 1}, {"Deployment", 2}}));
 }

@@ -82,7 +82,8 @@ std::vector<Sample> all_samples() {
       .received = 30,
       .refused = 1,
       .dropped = 2,
-      .peers_lost = 1};
+      .peers_lost = 1,
+      .restarts = 2};
   return {
       sample(PlacementProposed{.graph_sha256 = kGraph,
                                .controller = 1,
@@ -262,8 +263,10 @@ std::vector<Sample> all_samples() {
                                         .executors = 1,
                                         .placements = 18,
                                         .in_flight = 2,
+                                        .credit = 8,
                                         .utilisation = 0.95,
-                                        .evaluations_per_s = 120.5}}}),
+                                        .evaluations_per_s = 120.5}},
+                             .more_starts = true}),
   };
 }
 
