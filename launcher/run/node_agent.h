@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
+#include <utility>
 
 #include "messages/status.h"
 #include "runtime/actor.h"
@@ -16,13 +18,17 @@ class NodeAgent final : public runtime::Actor {
  public:
   /// What is true of the node now.
   using Probe = std::function<messages::NodeReported()>;
-  explicit NodeAgent(Probe probe) : probe_{std::move(probe)} {}
+  /// `on_joined`: called once, when the head is reached; on the head never.
+  NodeAgent(Probe probe, std::function<void()> on_joined)
+      : probe_{std::move(probe)}, on_joined_{std::move(on_joined)} {}
   void on_start(runtime::Context& context) override { report(context); }
   void on_message(runtime::Context&, const runtime::Incoming&) override {}
+  void on_directory(runtime::Context&, std::string_view actor, bool reachable) override;
 
  private:
   void report(runtime::Context& context);
   const Probe probe_;
+  std::function<void()> on_joined_;  // Until it was called.
 };
 
 }  // namespace emplace::launcher

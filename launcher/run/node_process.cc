@@ -68,6 +68,7 @@ struct Life {
   Nanos first_patience{0};
   bool says_lines = true;
   std::uint32_t restarts = 0;  ///< Lives before this one, as its launcher knows.
+  std::function<void()> on_joined = nullptr;
 };
 
 runtime::NodeOptions node_options(const std::string& name, const runtime::KeyFiles& keys, bool insecure) {
@@ -155,13 +156,18 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
                       born = clock.now(), restarts = life.restarts] {
     return report_of(*raw, name, host, clock.now() - born, restarts);
   };
+  // The head takes part from the first; the others once they have reached it.
+  const std::function<void()> on_joined = [&life] {
+    if (life.says_lines) say(ready_line(""));
+    if (life.on_joined) life.on_joined();
+  };
   if (auto spawned = (*node)->spawn<NodeAgent>(agent_name(life.plan.name), runtime::Home::kIoLoop,
-                                               NodeAgent::Probe{probe});
+                                               NodeAgent::Probe{probe}, on_joined);
       !spawned)
     return spawned.error();
   runtime::log(runtime::LogLevel::kInfo, life.plan.name, "started from " + life.start.name);
   watch.guard(node->get());
-  if (life.says_lines) say(ready_line((*node)->endpoints().empty() ? "" : (*node)->endpoints().front()));
+  if (head) say(ready_line((*node)->endpoints().empty() ? "" : (*node)->endpoints().front()));
   auto ended = (*node)->run();
   watch.guard(nullptr);
   runtime::log(runtime::LogLevel::kInfo, life.plan.name,
@@ -322,13 +328,14 @@ Result<Joined> join_run(const JoinRequest& request) {
                      "join without --as, or as a node with start = \"join\"");
     plan->keys = request.keys;
     plan->insecure = request.insecure;
-    request.note("joined " + request.head + " as " + joined.node + ": " +
-                 std::to_string(plan->actors.size()) + " actors, " +
-                 format_bytes(static_cast<std::int64_t>(joined.fetched)) + " of graphs");
+    const std::string note = "joined " + request.head + " as " + joined.node + ": " +
+                             std::to_string(plan->actors.size()) + " actors, " +
+                             format_bytes(static_cast<std::int64_t>(joined.fetched)) + " of graphs";
     Life life{
         *std::move(plan), *std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
     life.first_patience = request.patience;
     life.says_lines = request.for_launcher;
+    life.on_joined = [&request, note] { request.note(note); };
     const auto ended = live(life, watch);
     joined.received_signal = watch.received();
     if (!ended) return ended.error();

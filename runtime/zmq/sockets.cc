@@ -134,7 +134,7 @@ Result<std::string> bind_endpoint(zmq::socket_t& router, const std::string& endp
   } catch (const zmq::error_t& refused) {
     if (refused.num() == EADDRINUSE)
       return invalid(endpoint, "the port is in use", "end the run that holds it, or choose another port");
-    return invalid(endpoint, refused.what(), "choose an address of this machine");
+    return invalid(endpoint, refused.what(), "choose a numeric address, or an interface, of this machine");
   }
   return router.get(zmq::sockopt::last_endpoint);
 }
