@@ -127,10 +127,11 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
   return std::filesystem::path{"runs"} / (request.config.stem().string() + "-" + time);
 }
 
-/// What killed processes leave once all have ended: the head's socket, files half-written.
-void remove_leftovers(const std::filesystem::path& directory) {
+/// What killed processes leave once all have ended: files half-written, the head's sockets.
+void remove_leftovers(const std::filesystem::path& directory, const Topology& topology) {
   std::error_code ignored;
-
+  for (const std::string& endpoint : {topology.endpoint, topology.beside})
+    if (endpoint.starts_with("ipc://")) std::filesystem::remove(endpoint.substr(6), ignored);
   for (const std::filesystem::path& folder : {directory, directory / "best"}) {
     for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
       const std::string extension = entry.path().extension().string();
@@ -191,11 +192,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   const auto ended = supervise(supervised);
   progress.end_line();
   outcome.wall_s = elapsed();
-  remove_leftovers(start.directory);
-  for (const std::string& one : {topology.endpoint, topology.beside}) {
-    std::error_code ignored;
-    if (one.starts_with("ipc://")) std::filesystem::remove(one.substr(6), ignored);
-  }
+  remove_leftovers(start.directory, topology);
   if (!ended) {
     const std::string logs = "; logs are in " + printable((start.directory / "log").string());
     return Error{ended.error().code,
