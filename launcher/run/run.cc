@@ -14,13 +14,13 @@
 #include "base/units.h"
 #include "launcher/inputs.h"
 #include "launcher/run/cluster.h"
+#include "launcher/run/elsewhere.h"
+#include "launcher/run/kubernetes.h"
 #include "launcher/run/metrics.h"
 #include "launcher/run/operator.h"
 #include "launcher/run/supervised.h"
 #include "launcher/run/topology.h"
 #include "launcher/run/wiring.h"
-#include "launcher/start/elsewhere.h"
-#include "launcher/start/kubernetes.h"
 #include "record/run_db.h"
 
 namespace emplace::launcher {

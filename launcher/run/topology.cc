@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "launcher/run/elsewhere.h"
 #include "launcher/run/operator.h"
-#include "launcher/start/command.h"
-#include "launcher/start/elsewhere.h"
+#include "launcher/run/run_command.h"
 
 namespace emplace::launcher {
 namespace {

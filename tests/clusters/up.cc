@@ -1,5 +1,7 @@
 #include "tests/clusters/up.h"
 
+#include <gtest/gtest.h>
+
 namespace emplace::testing {
 
 using nlohmann::json;
@@ -44,7 +46,13 @@ bool Up::wait_until_ps(const std::function<bool(const json&)>& so, Seconds deadl
       deadline);
 }
 
+bool Up::wait_for_a_placement() {
+  (void)address();
+  return wait_until_ps([](const json& status) { return status["best_step_time_s"].is_number(); });
+}
+
 json Up::down() {
+  EXPECT_TRUE(wait_for_a_placement());
   std::vector<std::string> arguments{"down", address()};
   arguments.insert(arguments.end(), options_.access.begin(), options_.access.end());
   const Finished asked = run(arguments);

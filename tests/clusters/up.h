@@ -32,7 +32,9 @@ class Up {
   /// Waits until ps says so; false after `deadline`.
   bool wait_until_ps(const std::function<bool(const nlohmann::json&)>& so,
                      Seconds deadline = Seconds{30}) const;
-  /// `emplace down`, and what up said in the end.
+  /// Waits until something that fits was found: a run that ends before has failed.
+  bool wait_for_a_placement();
+  /// `emplace down`, once something was found, and what up said in the end.
   nlohmann::json down();
   Process& launcher() { return *process_; }
   /// What it said on standard error so far, or in all.

@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
-#include "launcher/start/command.h"
-#include "launcher/start/elsewhere.h"
+#include "launcher/run/elsewhere.h"
+#include "launcher/run/run_command.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/start/command.h"
+#include "launcher/run/run_command.h"
 
 #include <fcntl.h>
 #include <spawn.h>

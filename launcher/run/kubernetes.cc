@@ -1,4 +1,4 @@
-#include "launcher/start/kubernetes.h"
+#include "launcher/run/kubernetes.h"
 
 #include <sodium.h>
 

@@ -2,7 +2,7 @@
 #include <cctype>
 
 #include "base/file.h"
-#include "launcher/start/elsewhere.h"
+#include "launcher/run/elsewhere.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/start/elsewhere.h"
+#include "launcher/run/elsewhere.h"
 
 #include <algorithm>
 #include <cctype>
