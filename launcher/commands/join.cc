@@ -30,7 +30,7 @@ class Join final : public Command {
     if (!access) return access.error();
     JoinRequest request{.head = access->endpoint, .keys = access->keys, .insecure = access->insecure};
     request.name = as_;
-    if (!as_.empty() && executors_given())
+    if (!as_.empty() && executors_ != 0)
       return invalid("--as", "and --executors are both given", "the cluster file says how many live there");
     if (executors_ > kMostExecutors)
       return invalid("--executors", "is more than " + std::to_string(kMostExecutors),
@@ -66,8 +66,6 @@ class Join final : public Command {
   }
 
  private:
-  bool executors_given() const { return executors_ != 0; }
-
   AccessOptions access_;
   std::uint64_t executors_ = 0;
   std::string executor_, as_, cache_, patience_ = "10s";

@@ -1,10 +1,9 @@
-#include "launcher/run/run.h"
-
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/run_options.h"
 #include "launcher/run/node_process.h"
 
 namespace emplace::launcher {
@@ -17,42 +16,23 @@ class Run final : public Command {
     return "Start every actor of a config and learn until the budget is spent";
   }
   void declare(Options& options) override {
-    options.optional_operand("CONFIG", config_, "Config file; configs/reference.toml lists every key")
-        .repeated("--set", settings_, "KEY=VALUE that overrides the config, e.g. --set policy.groups=32")
-        .option("--cluster", cluster_, "Cluster file: in which processes the actors live; without it in one")
-        .option("--run-dir", run_dir_, "Where the run is kept; without it runs/NAME-TIME")
-        .flag("--resume", resume_, "Go on with the run in --run-dir")
-        .option("--budget", budget_, "Wall time of the whole run, e.g. 60s")
-        .option("--episodes", episodes_, "End each start after so many episodes; 0: no limit");
+    options.optional_operand("CONFIG", given_.config, "Config file; configs/reference.toml lists every key")
+        .option("--cluster", given_.cluster,
+                "Cluster file: in which processes the actors live; without it in one");
+    given_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
-    RunRequest request;
-    request.config = config_;
-    request.cluster = cluster_;
-    request.settings = settings_;
-    request.run_dir = run_dir_;
-    request.resume = resume_;
-    if (!budget_.empty()) {
-      const auto seconds = parse_seconds(budget_);
-      if (!seconds) return invalid("--budget", seconds.error().context);
-      request.budget_s = *seconds;
-    }
-    if (episodes_ != 0) request.episodes = episodes_;
-    if (console.options().seed_given) request.seed = console.seed();
-    request.json = console.json();
-    request.quiet = !console.shows_progress();
-    if (config_.empty() && cluster_.empty() && !resume_)
+    const auto request = given_.request(console);
+    if (!request) return request.error();
+    if (given_.config.empty() && given_.cluster.empty() && !given_.resume)
       return invalid("run", "needs a config", "name one, or go on with a run by --resume --run-dir DIR");
-    const auto status = launcher::run(request);
+    const auto status = launcher::run(*request);
     if (!status) return status.error();
     return static_cast<ExitStatus>(*status);
   }
 
  private:
-  std::string config_, cluster_, run_dir_, budget_;
-  std::vector<std::string> settings_;
-  std::uint64_t episodes_ = 0;
-  bool resume_ = false;
+  RunOptions given_;
 };
 
 /// Started by `emplace run`; people see it in a process list.

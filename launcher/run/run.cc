@@ -383,9 +383,10 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   std::vector<NodePlan*> far;
   for (std::vector<NodePlan>& member : topology->members)
     if (push && member.front().start == "ssh") far.push_back(&member.front());
-  if (!far.empty())
+  if (!far.empty()) {
     progress.note("bringing emplace to the hosts of " + std::to_string(far.size()) + " nodes");
-  if (auto pushed = push_program(program_path(), far); !pushed) return pushed.error();
+    if (auto pushed = push_program(program_path(), far); !pushed) return pushed.error();
+  }
   for (const actors::TaskGraph& one : summary.task->graphs) {
     auto baselines = find_baselines(one, config, clock);
     if (!baselines) return baselines.error();

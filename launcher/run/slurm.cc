@@ -33,7 +33,6 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
                               const std::string& run_name, const std::filesystem::path& script) {
   const NodePlan& first = processes.front();
   const bool many = processes.size() > 1;
-
   std::filesystem::path output = script;
   output.replace_extension(".out");
   std::string text = "#!/bin/bash\n";

@@ -1,0 +1,52 @@
+#pragma once
+/// What `run` and `up` both take.
+
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "launcher/console.h"
+#include "launcher/options.h"
+#include "launcher/run/run.h"
+
+namespace emplace::launcher {
+
+/// As they were typed.
+struct RunOptions {
+  std::string config, cluster, run_dir, budget;
+  std::vector<std::string> settings;
+  std::uint64_t episodes = 0;
+  bool resume = false;
+
+  void declare(Options& options) {
+    options
+        .repeated(
+            "--set", settings,
+            "KEY=VALUE over the config (policy.groups) or the cluster file (head.endpoint, node.NAME.count)")
+        .option("--run-dir", run_dir, "Where the run is kept; without it as the files say, or runs/NAME-TIME")
+        .flag("--resume", resume, "Go on with the run that is kept there")
+        .option("--budget", budget, "Wall time of the whole run, e.g. 60s")
+        .option("--episodes", episodes, "End each start after so many episodes; 0: no limit");
+  }
+  /// Errors (kInvalid): a budget that is none.
+  Result<RunRequest> request(const Console& console) const {
+    RunRequest request;
+    request.config = config;
+    request.cluster = cluster;
+    request.settings = settings;
+    request.run_dir = run_dir;
+    request.resume = resume;
+    if (!budget.empty()) {
+      const auto seconds = parse_seconds(budget);
+      if (!seconds) return invalid("--budget", seconds.error().context);
+      request.budget_s = *seconds;
+    }
+    if (episodes != 0) request.episodes = episodes;
+    if (console.options().seed_given) request.seed = console.seed();
+    request.json = console.json();
+    request.quiet = !console.shows_progress();
+    return request;
+  }
+};
+
+}  // namespace emplace::launcher
