@@ -77,6 +77,8 @@ double ViewActor::rate(const Counts& counts) {
 
 /// What the executors did, summed by the nodes that they live on.
 void ViewActor::count_by_node(runtime::Context& context, const messages::RunProgress& progress) {
+  std::erase_if(home_, [&](const auto& entry) { return context.now() - entry.second->heard > kForgotten; });
+  std::erase_if(nodes_, [&](const auto& entry) { return context.now() - entry.second.heard > kForgotten; });
   for (auto& [name, node] : nodes_) {
     messages::NodeStatus& status = node.status;
     status.executors = status.in_flight = 0;
@@ -108,11 +110,8 @@ void ViewActor::on_report(runtime::Context& context, const messages::NodeReporte
     ++node.status.restarts;
   node.status.report = report;
   node.heard = context.now();
-  const auto forgotten = [&](const auto& entry) { return context.now() - entry.second.heard > kForgotten; };
-  std::erase_if(home_, [&](const auto& entry) { return context.now() - entry.second->heard > kForgotten; });
-  std::erase_if(nodes_, forgotten);
   for (const messages::ActorStatus& actor : report.actors)
-    if (actor.name.starts_with("executor/")) home_[actor.name] = &node;
+    if (actor.name.starts_with("executor/")) home_.try_emplace(actor.name, &node);  // Nobody takes another's.
 }
 
 messages::StatusDelivered ViewActor::status(runtime::Context& context, std::uint64_t request) const {
