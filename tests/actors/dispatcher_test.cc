@@ -1,11 +1,9 @@
-// Goal: each actor by itself keeps its promises.  Method: messages delivered by hand in a simulated world: no
+// Goal: the dispatcher keeps its promises.  Method: messages delivered by hand in a simulated world: no
 // thread, no socket, no sleep; numbers exact in binary.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
-#include "actors/baseline_tracker.h"
 #include "actors/dispatcher.h"
 #include "actors/executor_actor.h"
 #include "executor/simulator.h"
@@ -15,182 +13,11 @@
 namespace emplace::actors {
 namespace {
 
-using messages::EpisodeScored;
-using messages::MeasurementCommitted;
 using messages::MeasurementReported;
 using messages::PlacementMeasured;
 using messages::PlacementProposed;
 using runtime::sim::World;
 
-MeasurementCommitted committed(std::uint64_t episode, std::vector<double> step_times_s,
-                               std::vector<std::uint8_t> valid, std::uint64_t version = 0,
-                               std::uint64_t seq = 0) {
-  MeasurementCommitted c;
-  c.seq = seq == 0 ? episode + 1 : seq;
-  messages::EpisodeMeasured& m = c.measured;
-  m.episode = episode;
-  m.count = static_cast<std::uint32_t>(step_times_s.size());
-  m.num_devices = 1;
-  m.policy_version = version;
-  m.executors = {"executor/0"};
-  m.executor_kinds = {"sim"};
-  m.hosts = {"here"};
-  m.resize();
-  m.step_time_s = std::move(step_times_s);
-  m.valid = std::move(valid);
-  return c;
-}
-
-TEST(BaselineTracker, MovesFromTheFailingSignalTowardsTheCost) {
-  World world;
-  TrackerOptions options;
-  options.baseline.failing_signal = 8;
-  options.baseline.decay = 0.75;
-  options.baseline.start_at_failing_signal = true;
-  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-  world.deliver(tracker, committed(0, {16.0}, {1}));  // R = 4, so B moves to 6 + 1.
-  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().advantages[0], 4.0 - 8.0);
-  world.deliver(tracker, committed(1, {16.0}, {1}));
-  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().advantages[0], 4.0 - 7.0);
-  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, 7.0);
-}
-
-TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
-  World world;
-  TrackerOptions options;
-  options.valid_only_after = 10;
-  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-  world.deliver(tracker, committed(0, {4.0}, {1}, 10));
-  world.deliver(tracker, committed(1, {4.0}, {0}, 10));
-  const auto late = world.last_sent<EpisodeScored>();
-  EXPECT_EQ(late.counted[0], 0);
-  EXPECT_DOUBLE_EQ(late.advantages[0], 0.0);
-  world.deliver(tracker, committed(2, {4.0}, {1}, 10));
-  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, 2.0);
-  world.deliver(tracker, committed(3, {4.0}, {0}, 9));
-  EXPECT_EQ(world.last_sent<EpisodeScored>().counted[0], 1) << "before the switch failures count";
-  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().costs[0], 10.0);
-}
-
-/// Placements 0 and 2 were measured on "fast", placement 1 on "slow".
-MeasurementCommitted committed_on_two_hosts(std::uint64_t episode, std::vector<double> step_times_s) {
-  MeasurementCommitted c = committed(episode, std::move(step_times_s), {1, 1, 1});
-  c.measured.controller = static_cast<std::uint32_t>(episode % 2);
-  c.measured.executors = {"executor/0", "executor/1"};
-  c.measured.executor_kinds = {"sim", "sim"};
-  c.measured.hosts = {"fast", "slow"};
-  c.measured.executor_of = {0, 1, 0};
-  return c;
-}
-
-// Cost R = step time. Per host B_fast starts at the mean of its own, (1 + 3) / 2, and B_slow at 16.
-TEST(BaselineTracker, KeepsABaselinePerHostSoThatASlowOneIsNoSurprise) {
-  World world;
-  TrackerOptions options;
-  options.reward.transform = policy::Transform::kIdentity;
-  options.baseline.kind = policy::BaselineKind::kMean;
-  options.per = BaselinePer::kHost;
-  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-  world.deliver(tracker, committed_on_two_hosts(0, {1, 16, 3}));
-  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, (std::vector<double>{-1, 0, 1}));
-  EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, (2 * 2 + 16) / 3.0);
-  world.deliver(tracker, committed_on_two_hosts(1, {4, 12, 1}));
-  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, (std::vector<double>{2, -4, -1}))
-      << "whoever drew them";
-}
-
-TEST(BaselineTracker, KeepsABaselinePerRunOrPerController) {
-  for (const BaselinePer per : {BaselinePer::kRun, BaselinePer::kController}) {
-    World world;
-    TrackerOptions options;
-    options.reward.transform = policy::Transform::kIdentity;
-    options.baseline.kind = policy::BaselineKind::kMean;
-    options.per = per;
-    const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-    world.deliver(tracker, committed_on_two_hosts(0, {1, 4, 1}));
-    world.deliver(tracker, committed_on_two_hosts(1, {8, 8, 8}));
-    EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, per == BaselinePer::kRun ? 2.0 : 8.0);
-  }
-}
-
-// Of the costs 1 and 3, ten of each: median 2, MAD 1, so with k = 4 an outlier is above 6.
-TEST(BaselineTracker, ACostFarAboveTheUsualOnesDoesNotCount) {
-  World world;
-  TrackerOptions options;
-  options.reward.transform = policy::Transform::kIdentity;
-  options.outlier = 4;
-  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-  for (std::uint64_t e = 0; e < 10; ++e) {
-    world.deliver(tracker, committed(e, {1, 3}, {1, 1}));
-    EXPECT_EQ(world.last_sent<EpisodeScored>().counted, (std::vector<std::uint8_t>{1, 1}));
-  }
-  world.deliver(tracker, committed(10, {6, 7, 7}, {1, 1, 0}));
-  const auto scored = world.last_sent<EpisodeScored>();
-  EXPECT_EQ(scored.counted, (std::vector<std::uint8_t>{1, 0, 1})) << "what does not fit is no noise";
-  EXPECT_DOUBLE_EQ(scored.advantages[1], 0);
-  // Read again from the log it says the same.
-  world.crash(tracker);
-  world.restart(tracker);
-  world.clear_log();
-  for (std::uint64_t e = 0; e < 10; ++e) world.deliver(tracker, committed(e, {1, 3}, {1, 1}));
-  world.deliver(tracker, committed(10, {6, 7, 7}, {1, 1, 0}));
-  EXPECT_EQ(world.last_sent<EpisodeScored>().counted, scored.counted);
-  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, scored.advantages);
-}
-
-TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
-  World world;
-  TrackerOptions options;
-  options.ordered = true;
-  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-  world.deliver(tracker, committed(1, {1.0}, {1}, 0, 1));
-  EXPECT_TRUE(world.sent<EpisodeScored>().empty());
-  world.deliver(tracker, committed(0, {4.0}, {1}, 0, 2));
-  const auto scored = world.sent<EpisodeScored>();
-  ASSERT_EQ(scored.size(), 2u);
-  EXPECT_EQ(scored[0].episode, 0u);
-  EXPECT_EQ(scored[1].episode, 1u);
-}
-
-TEST(BaselineTracker, MadeAnewItReadsTheLogAndTellsOnlyWhatNobodyLearnedFrom) {
-  World world;
-  TrackerOptions options;
-  options.reward.transform = policy::Transform::kIdentity;
-  options.baseline.decay = 0.5;
-  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
-  for (std::uint64_t e = 0; e < 4; ++e)
-    world.deliver(tracker, committed(e, {std::exp2(static_cast<double>(e))}, {1}));
-  const std::vector<double> first = world.last_sent<EpisodeScored>().advantages;
-  world.crash(tracker);
-  world.restart(tracker);
-  EXPECT_EQ(world.last_sent<messages::LogRequested>().from_seq, 1u);
-  world.clear_log();
-  for (std::uint64_t e = 0; e < 4; ++e) {
-    MeasurementCommitted again = committed(e, {std::exp2(static_cast<double>(e))}, {1});
-    again.learned = e < 3;
-    world.deliver(tracker, again);
-    world.deliver(tracker, again);  // Twice: it counts once.
-  }
-  ASSERT_EQ(world.sent<EpisodeScored>().size(), 1u);
-  EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, first);
-  world.deliver(tracker, messages::ScoresRequested{2});
-  EXPECT_EQ(world.sent<EpisodeScored>().size(), 4u) << "three more, told again";
-}
-
-TEST(BaselineTracker, AsksAgainForAnEpisodeThatNeverCame) {
-  World world;
-  const auto tracker = world.spawn<BaselineTracker>(kTracker, TrackerOptions{});
-  world.deliver(tracker, committed(0, {1.0}, {1}));
-  world.clear_log();
-  world.deliver(tracker, committed(2, {1.0}, {1}));
-  EXPECT_TRUE(world.sent<EpisodeScored>().empty()) << "not out of order";
-  world.advance(std::chrono::seconds{1});
-  const auto asked = world.last_sent<messages::LogRequested>();
-  EXPECT_EQ(asked.from_seq, 2u);
-  EXPECT_TRUE(asked.again);
-}
-
-/// A dispatcher with a task of four ops on two devices.
 class DispatcherTest : public ::testing::Test {
  protected:
   DispatcherTest() {
