@@ -274,6 +274,8 @@ void Learner::update(std::span<const policy::ScoredEpisode> batch, messages::Upd
   applied.update = applied.policy_version = updates_;
   applied.loss = last.loss;
   applied.entropy = last.entropy;
+  applied.log_probability = last.log_probability;
+  applied.divergence = last.divergence;
   keep_snapshot();
   applied.parameters_sha256 = snapshots_.at(updates_).sha256;
 }

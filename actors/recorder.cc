@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "messages/run_control.h"
+#include "record/checkpoint_keeping.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
@@ -109,6 +110,7 @@ Result<Unit> Recorder::open() {
     best_step_time_s_[graph] = (**best).step_time_s;
     const auto row = db.log_of((**best).episode, false);
     if (!row) return row.error();
+    if (*row) best_version_ = std::max(best_version_, (**row).episode.policy_version);
     if (!*row || (**best).placement.empty()) continue;
     // The last life may have ended between its commit and its telling.
     EpisodeMeasured m = measured_of(**row);
@@ -175,7 +177,8 @@ void Recorder::on_reported(runtime::Context& context, const messages::Measuremen
                          m.graph_sha256,
                          Bytes(placements->begin(), placements->end()),
                          Bytes(actions->begin(), actions->end()),
-                         m.placement_id};
+                         m.placement_id,
+                         context.wall().count()};
   const auto added = db_->add_episode(row, rows_of(m));
   if (!added && added.error().code != Errc::kInvalid) return disk_failed(context, added.error());
   acknowledged_.push_back(m.episode);  // Also if it was counted before: it is on disk, or will be.
@@ -193,7 +196,8 @@ void Recorder::on_update(runtime::Context& context, const messages::UpdateApplie
     staleness_ = u.staleness_mean;
     if (!wrote(context, db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean,
                                          u.staleness_max, u.gradient_norm, u.loss, u.entropy, u.learning_rate,
-                                         u.wall_s, u.parameters_sha256, u.advantages})))
+                                         u.wall_s, u.parameters_sha256, u.advantages, u.log_probability,
+                                         u.divergence, context.wall().count()})))
       return;
     updates_ = u.update;
     for (const std::uint64_t episode : u.episodes) unlearned_.erase(episode);
@@ -214,7 +218,16 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
   partial_.optimizer.insert(partial_.optimizer.end(), optimizer->begin(), optimizer->end());
   if (partial_.parameters.size() + partial_.optimizer.size() < taken.total) return;
   updates_came_ = true;
-  if (wrote(context, db_->add_checkpoint(std::exchange(partial_, {})))) row_added(context);
+  if (wrote(context, db_->add_checkpoint(std::exchange(partial_, {}))) && keep_checkpoints(context))
+    row_added(context);
+}
+
+/// Drops those that nobody needs, in the transaction that brought the newest.
+bool Recorder::keep_checkpoints(runtime::Context& context) {
+  const auto updates = db_->checkpoints();
+  if (!updates) return disk_failed(context, updates.error()), false;
+  const record::CheckpointKeeping keeping{options_.keep_every, options_.keep_recent, best_version_};
+  return wrote(context, db_->drop_checkpoints(record::superfluous_checkpoints(*updates, keeping)));
 }
 
 void Recorder::on_history(runtime::Context& context, const messages::HistoryRequested& request,
@@ -377,6 +390,7 @@ void Recorder::tell(runtime::Context& context, const Uncommitted& one) {
     double& best = best_step_time_s_[m.graph_sha256];
     if (m.valid[i] == 0 || (best != 0 && m.step_time_s[i] >= best)) continue;
     best = m.step_time_s[i];
+    best_version_ = m.policy_version;
     const auto all = messages::section_of(one.bulk.bytes(), one.placements);
     on_best_(messages::view_as<DeviceId>(*all).subspan(std::size_t{i} * m.num_ops, m.num_ops), m, i);
   }

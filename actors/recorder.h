@@ -27,6 +27,9 @@ struct RecorderOptions {
   /// [bytes] Of one message. Small, for the learner asks again after a second: on a slow line a large one
   /// would be sent many times before it has come once.
   std::uint64_t checkpoint_piece = messages::kParametersChunkBytes;
+  /// Checkpoints that are kept (record/checkpoint_keeping.h); what a learner made anew may ask for always is.
+  std::uint64_t keep_every = 0;
+  std::uint64_t keep_recent = 64;             ///< [updates]
   Nanos retry = std::chrono::seconds{1};      ///< Of a disk that refuses,
   Nanos patience = std::chrono::minutes{10};  ///< for so long; then the run ends.
 };
@@ -81,6 +84,7 @@ class Recorder final : public runtime::Actor {
                      const runtime::Incoming& incoming);
   void on_history(runtime::Context& context, const messages::HistoryRequested& request,
                   runtime::ActorId from);
+  bool keep_checkpoints(runtime::Context& context);
   void deliver_checkpoint(runtime::Context& context, const messages::HistoryRequested& request,
                           runtime::ActorId from);
   void replay_update(runtime::Context& context, const messages::HistoryRequested& request,
@@ -108,6 +112,7 @@ class Recorder final : public runtime::Actor {
   std::uint64_t learner_epoch_ = 0;                   ///< Older lives of the learner are fenced.
   std::map<std::uint64_t, std::uint64_t> unlearned_;  ///< Log number by episode.
   std::map<std::string, double> best_step_time_s_;    ///< By graph.
+  std::uint64_t best_version_ = 0;                    ///< Of the policy that drew the last one of these.
   std::vector<Uncommitted> uncommitted_;
   std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
   bool updates_came_ = false;                ///< Since the last commit.

@@ -43,8 +43,14 @@ Result<Unit> save_graph(const OpGraph& graph, const std::filesystem::path& path)
   if (name.ends_with(".json.zst"))
     return write_file(path, compress_zstd(as_bytes(write_emplace_json(graph))));
   if (name.ends_with(".epg") || name.ends_with(".msgpack"))
-    return write_file(path, as_bytes(write_emplace_msgpack(graph)));
+    return write_file(path, graph_msgpack(graph));
   return invalid(printable(name), "has no known ending", "use .json, .json.gz, .json.zst, .epg or .msgpack");
+}
+
+std::vector<std::byte> graph_msgpack(const OpGraph& graph) {
+  const auto packed = write_emplace_msgpack(graph);
+  const auto bytes = std::as_bytes(std::span{packed.data(), packed.size()});
+  return {bytes.begin(), bytes.end()};
 }
 
 std::string graph_sha256(const OpGraph& graph) {

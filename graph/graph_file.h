@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "graph/op_graph.h"
@@ -23,6 +24,9 @@ Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view w
 /// Writes by the name's ending: .json, .json.gz, .json.zst, .epg or .msgpack; complete or not at all.
 /// Errors: kInvalid for another ending, kIo.
 Result<Unit> save_graph(const OpGraph& graph, const std::filesystem::path& path);
+
+/// As .epg files hold it; parse_graph reads it back.
+std::vector<std::byte> graph_msgpack(const OpGraph& graph);
 
 /// What names a graph in placements, messages and runs: SHA-256 over the canonical MessagePack of its `ops`
 /// (sorted keys, defaults left out), so that every format of one graph agrees. 64 hex digits.

@@ -24,10 +24,13 @@ struct UpdateApplied {
   double entropy = 0;             ///< [nat] mean per choice.
   std::string parameters_sha256;  ///< After it.
   double learning_rate = 0;
-  double wall_s = 0;        ///< What the update took.
-  std::uint64_t epoch = 0;  ///< Of this life of the learner: only the newest one's updates count.
+  double wall_s = 0;           ///< What the update took.
+  std::uint64_t epoch = 0;     ///< Of this life of the learner: only the newest one's updates count.
+  double log_probability = 0;  ///< [nat] of a whole placement, mean.
+  double divergence = 0;       ///< [nat] KL of the drawing policy from this one, mean per choice.
   EMPLACE_FIELDS(update, policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss,
-                 entropy, parameters_sha256, learning_rate, wall_s, advantages, epoch)
+                 entropy, parameters_sha256, learning_rate, wall_s, advantages, epoch, log_probability,
+                 divergence)
 };
 
 /// learner -> samplers: newer parameters exist. They are fetched, never pushed.

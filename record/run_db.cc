@@ -1,34 +1,23 @@
 #include "record/run_db.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "record/packed.h"
 #include "record/run_db_state.h"
+#include "record/schema.h"
+#include "record/seal.h"
 
 namespace emplace::record {
 namespace {
-
-constexpr int kSchemaVersion = 3;
-
-constexpr const char* kSchema = R"sql(
-CREATE TABLE runs(schema_version INTEGER, software_version TEXT, host TEXT, graph TEXT, graph_sha256 TEXT, devices TEXT,
-  config TEXT, method TEXT, seed INTEGER, started_wall_ns INTEGER, num_ops INTEGER, num_devices INTEGER);
-CREATE TABLE actors(name TEXT, host TEXT, started_wall_ns INTEGER);
-CREATE TABLE episodes(seq INTEGER PRIMARY KEY, episode INTEGER NOT NULL UNIQUE, controller INTEGER, policy_version INTEGER,
-  count INTEGER, placements BLOB, actions BLOB, chain INTEGER NOT NULL, graph_sha256 TEXT, placement_id INTEGER);
-CREATE TABLE measurements(placement_id INTEGER PRIMARY KEY, episode INTEGER NOT NULL, number INTEGER, valid INTEGER, step_time_s REAL,
-  bytes_over INTEGER, bytes_moved INTEGER, peak_bytes TEXT, host TEXT, executor TEXT, executor_kind TEXT, attempt INTEGER,
-  synthetic_share REAL);
-CREATE INDEX measurements_by_time ON measurements(step_time_s) WHERE valid = 1;
-CREATE TABLE updates("update" INTEGER PRIMARY KEY, policy_version INTEGER, episodes TEXT, staleness_mean REAL, staleness_max INTEGER,
-  gradient_norm REAL, loss REAL, entropy REAL, learning_rate REAL, wall_s REAL, parameters_sha256 TEXT, advantages BLOB);
-CREATE TABLE checkpoints(policy_version INTEGER PRIMARY KEY, "update" INTEGER, sha256 TEXT, parameters BLOB, optimizer BLOB);
-)sql";
 
 /// SQLite's locks and shared memory do not hold on these.
 bool on_network(const std::filesystem::path& directory) {
@@ -74,15 +63,28 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
   return hash;
 }
 
+std::int64_t episode_bytes(std::span<const std::byte> placements, std::size_t count,
+                           std::span<const std::byte> actions, std::size_t devices) {
+  // Measured on runs of 100,000 episodes: keys, names and hashes of the rows, what SQLite keeps around them
+  // and leaves free, and an index entry per measurement.
+  constexpr std::size_t kEpisode = 230, kMeasurement = 120, kPeak = 12, kUpdateOfEpisode = 60;
+  const std::size_t bytes = pack_placements(placements, count).size() + compress_zstd(actions, 1).size() +
+                            kEpisode + kUpdateOfEpisode +
+                            count * (kMeasurement + kPeak * devices + sizeof(float));
+  return static_cast<std::int64_t>(bytes);
+}
+
 void RunDb::State::prepare(Durability durability) {
   db.exec("PRAGMA journal_mode=WAL");
   db.exec(durability == Durability::kDisk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   insert_episode =
-      std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?)");
+      std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?,?)");
   insert_measurement =
       std::make_unique<SQLite::Statement>(db, "INSERT INTO measurements VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
   insert_update =
-      std::make_unique<SQLite::Statement>(db, "INSERT INTO updates VALUES(?,?,?,?,?,?,?,?,?,?,?,?)");
+      std::make_unique<SQLite::Statement>(db, "INSERT INTO updates VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  insert_checkpoint =
+      std::make_unique<SQLite::Statement>(db, "INSERT OR REPLACE INTO checkpoints VALUES(?,?,?,?,?,?)");
   SQLite::Statement last{db, "SELECT seq, chain FROM episodes ORDER BY seq DESC LIMIT 1"};
   if (last.executeStep()) {
     last_seq = back(last.getColumn(0).getInt64());
@@ -93,7 +95,77 @@ void RunDb::State::prepare(Durability durability) {
 RunDb::RunDb(std::unique_ptr<State> state) : state_{std::move(state)} {}
 RunDb::~RunDb() = default;
 
-Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& directory, const RunFacts& facts) {
+FolderLock::FolderLock(const std::filesystem::path& directory, bool exclusive)
+    : fd_{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)} {
+  if (fd_ < 0 || ::flock(fd_, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return;
+  ::close(std::exchange(fd_, -1));
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+namespace {
+
+Error on_network_error(const std::filesystem::path& directory) {
+  return io(directory, "lies on a network file system, where a database is not safe; use a local --run-dir");
+}
+
+void insert_facts(SQLite::Database& db, const RunFacts& facts) {
+  SQLite::Statement insert{db, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"};
+  SealedRow row{insert};
+  row << std::int64_t{kSchemaVersion};
+  for (const std::string* text : {&facts.software_version, &facts.host, &facts.graph, &facts.graph_sha256,
+                                  &facts.devices_json, &facts.config_toml, &facts.method})
+    row << *text;
+  row << sql(facts.seed) << facts.started_wall_ns << std::int64_t{facts.num_ops}
+      << std::int64_t{facts.num_devices} << facts.run_id << facts.parent << facts.host_facts;
+  row.insert();
+}
+
+void insert_graphs(SQLite::Database& db, const std::vector<GraphRow>& graphs) {
+  SQLite::Statement insert{db, "INSERT INTO graphs VALUES(?,?,?,?,?,?,?,?,?,?)"};
+  for (const GraphRow& g : graphs) {
+    const Bytes content = compress_zstd(g.content);
+    SealedRow row{insert};
+    row << g.sha256 << g.name << g.file << std::int64_t{g.num_ops} << content << g.devices_toml << g.reserve
+        << g.lower_bound_s << g.bound;
+    row.insert();
+  }
+}
+
+void insert_baselines(SQLite::Database& db, const std::vector<BaselineRow>& baselines) {
+  SQLite::Statement insert{db, "INSERT INTO baselines VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)"};
+  for (const BaselineRow& b : baselines) {
+    const std::string peaks = joined(b.peak_bytes);
+    const Bytes placement = b.placement.empty() ? Bytes{} : pack_placements(b.placement, 1);
+    SealedRow row{insert};
+    row << b.graph_sha256 << b.method << std::int64_t{b.found} << std::int64_t{b.valid} << b.step_time_s
+        << b.bytes_over << b.bytes_moved << peaks << sql(b.evaluations) << b.wall_s << b.note << placement;
+    row.insert();
+  }
+}
+
+/// As SQLite takes it where options follow.
+std::string uri(const std::filesystem::path& file) {
+  std::string text = "file:";
+  for (const char c : std::filesystem::absolute(file).string()) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%' || c == '?' || c == '#') {
+      text += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& directory, const RunFacts& facts,
+                                             const std::vector<GraphRow>& graphs,
+                                             const std::vector<BaselineRow>& baselines) {
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
   if (failure || !std::filesystem::is_directory(directory))
@@ -103,26 +175,17 @@ Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& direct
     return invalid(printable(directory.string()), "holds a run already",
                    "go on with it by --resume, or choose another --run-dir");
   }
-  if (on_network(directory))
-    return io(directory,
-              "lies on a network file system, where a database is not safe; use a local --run-dir");
+  if (on_network(directory)) return on_network_error(directory);
   try {
-    auto state = std::make_unique<State>(directory, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    auto state =
+        std::make_unique<State>(directory, (directory / "run.db").string(),
+                                SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, FolderLock{directory, true});
     state->db.exec("PRAGMA journal_mode=WAL");
     SQLite::Transaction transaction{state->db};
-    state->db.exec(kSchema);
-    SQLite::Statement insert{state->db, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"};
-    insert.bind(1, kSchemaVersion);
-    int at = 2;
-    for (const std::string* text : {&facts.software_version, &facts.host, &facts.graph, &facts.graph_sha256,
-                                    &facts.devices_json, &facts.config_toml, &facts.method}) {
-      insert.bind(at++, *text);
-    }
-    insert.bind(at++, sql(facts.seed));
-    insert.bind(at++, facts.started_wall_ns);
-    insert.bind(at++, facts.num_ops);
-    insert.bind(at, facts.num_devices);
-    insert.exec();
+    make_schema(state->db);
+    insert_facts(state->db, facts);
+    insert_graphs(state->db, graphs);
+    insert_baselines(state->db, baselines);
     transaction.commit();
     state->prepare(Durability::kDisk);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
@@ -133,25 +196,52 @@ Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& direct
 
 Result<std::unique_ptr<RunDb>> RunDb::open(const std::filesystem::path& directory, bool writable,
                                            Durability durability) {
-  if (!std::filesystem::exists(directory / "run.db"))
-    return invalid(printable(directory.string()), "holds no run");
-  try {
-    auto state =
-        std::make_unique<State>(directory, writable ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY);
-    SQLite::Statement version{state->db, "SELECT schema_version FROM runs"};
-    if (!version.executeStep() || version.getColumn(0).getInt() != kSchemaVersion) {
-      return invalid(printable(directory.string()), "is a run of another version of emplace");
+  return open_as(directory, writable ? Access::kWrite : Access::kRead, durability);
+}
+
+Result<std::unique_ptr<RunDb>> RunDb::open_quiet(const std::filesystem::path& directory) {
+  return open_as(directory, Access::kQuiet, Durability::kDisk);
+}
+
+Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& directory, Access access,
+                                              Durability durability) {
+  const std::filesystem::path file = directory / "run.db";
+  if (!std::filesystem::exists(file)) return invalid(printable(directory.string()), "holds no run");
+  if (access == Access::kWrite && on_network(directory)) return on_network_error(directory);
+  FolderLock lock;
+  if (access != Access::kRead) {
+    lock = FolderLock{directory, access == Access::kWrite};
+    if (!lock.taken()) {
+      return invalid(
+          printable(directory.string()),
+          access == Access::kWrite ? "is in use by another process" : "is still being written",
+          access == Access::kWrite ? "wait until that has ended" : "end the run first, or wait for its end");
     }
-    if (writable) state->prepare(durability);
+  }
+  try {
+    // Where no log is left to be read, not even SQLite's own files beside it are made.
+    std::error_code none;
+    const auto wal = std::filesystem::file_size(directory / "run.db-wal", none);
+    const bool untouched = access == Access::kQuiet && (none || wal == 0);
+    auto state = std::make_unique<State>(
+        directory, untouched ? uri(file) + "?immutable=1" : file.string(),
+        access == Access::kWrite ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY | SQLite::OPEN_URI,
+        std::move(lock));
+    const auto version = schema_version(state->db, directory);
+    if (!version) return version.error();
+    if (auto whole = check_schema(state->db, *version, directory); !whole) return whole.error();
+    if (*version < kSchemaVersion) access == Access::kWrite ? migrate(state->db) : shadow(state->db);
+    if (access == Access::kWrite) state->prepare(durability);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
-    return invalid(printable(directory.string()), std::string{"run.db is damaged: "} + error.what());
+    return invalid(printable(directory.string()), "run.db is damaged: " + printable(error.what()));
   }
 }
 
 Result<Unit> RunDb::add_episode(const EpisodeRow& row, const std::vector<MeasurementRow>& measurements) {
   State& s = *state_;
-  const Bytes placements = compress_zstd(row.placements, 1), actions = compress_zstd(row.actions, 1);
+  const Bytes placements = pack_placements(row.placements, row.count),
+              actions = compress_zstd(row.actions, 1);
   const std::uint64_t chain = chain_link(s.chain, row, placements, actions, measurements);
   try {
     s.begin();
@@ -168,6 +258,7 @@ Result<Unit> RunDb::add_episode(const EpisodeRow& row, const std::vector<Measure
     e.bind(8, sql(chain));
     e.bind(9, row.graph_sha256);
     e.bind(10, sql(row.placement_id));
+    e.bind(11, row.wall_ns);
     e.exec();
     SQLite::Statement& m = *s.insert_measurement;
     for (const MeasurementRow& measured : measurements) {
@@ -205,41 +296,87 @@ Result<Unit> RunDb::add_episode(const EpisodeRow& row, const std::vector<Measure
   return Unit{};
 }
 
-Result<Unit> RunDb::add_update(const UpdateRow& row) {
+Result<Unit> RunDb::add_update(const UpdateRow& update) {
   return state_->guarded([&] {
     state_->begin();
-    SQLite::Statement& u = *state_->insert_update;
-    u.reset();
-    u.bind(1, sql(row.update));
-    u.bind(2, sql(row.policy_version));
-    u.bind(3, joined(row.episodes));
-    u.bind(4, row.staleness_mean);
-    u.bind(5, sql(row.staleness_max));
-    int at = 6;
-    for (const double number : {row.gradient_norm, row.loss, row.entropy, row.learning_rate, row.wall_s})
-      u.bind(at++, number);
-    u.bind(at++, row.parameters_sha256);
-    u.bindNoCopy(at, row.advantages.data(), static_cast<int>(row.advantages.size() * sizeof(float)));
-    u.exec();
+    const std::string episodes = joined(update.episodes);
+    const auto* const first = reinterpret_cast<const std::byte*>(update.advantages.data());
+    const Bytes advantages(first, first + update.advantages.size() * sizeof(float));
+    SealedRow row{*state_->insert_update};
+    row << sql(update.update) << sql(update.policy_version) << episodes << update.staleness_mean
+        << sql(update.staleness_max) << update.gradient_norm << update.loss << update.entropy
+        << update.learning_rate << update.wall_s << update.parameters_sha256 << advantages
+        << update.log_probability << update.divergence << update.wall_ns;
+    row.insert();
     ++state_->rows;
     return Unit{};
   });
 }
 
-Result<Unit> RunDb::add_checkpoint(const CheckpointRow& row) {
+Result<Unit> RunDb::add_checkpoint(const CheckpointRow& checkpoint) {
   return state_->guarded([&] {
     state_->begin();
-    const Bytes parameters = compress_zstd(row.parameters, 1), optimizer = compress_zstd(row.optimizer, 1);
-    SQLite::Statement c{state_->db, "INSERT OR REPLACE INTO checkpoints VALUES(?,?,?,?,?)"};
-    c.bind(1, sql(row.policy_version));
-    c.bind(2, sql(row.update));
-    c.bind(3, row.sha256);
-    c.bind(4, parameters.data(), static_cast<int>(parameters.size()));
-    c.bind(5, optimizer.data(), static_cast<int>(optimizer.size()));
-    c.exec();
+    const Bytes parameters = compress_zstd(checkpoint.parameters, 1),
+                optimizer = compress_zstd(checkpoint.optimizer, 1);
+    SealedRow row{*state_->insert_checkpoint};
+    row << sql(checkpoint.policy_version) << sql(checkpoint.update) << checkpoint.sha256 << parameters
+        << optimizer;
+    row.insert();
     ++state_->rows;
     return Unit{};
   });
+}
+
+Result<Unit> RunDb::drop_checkpoints(const std::vector<std::uint64_t>& updates) {
+  return state_->guarded([&] {
+    if (updates.empty()) return Unit{};
+    state_->begin();
+    SQLite::Statement drop{state_->db, "DELETE FROM checkpoints WHERE \"update\" = ?"};
+    for (const std::uint64_t update : updates) {
+      drop.reset();
+      drop.bind(1, sql(update));
+      state_->rows += static_cast<std::size_t>(drop.exec());
+    }
+    return Unit{};
+  });
+}
+
+Result<Unit> RunDb::add_remeasured(RemeasureSession& session, const std::vector<RemeasuredRow>& rows) {
+  auto added = state_->guarded([&] {
+    state_->begin();
+    SQLite::Statement last{state_->db, "SELECT COALESCE(MAX(session), 0) FROM remeasure_sessions"};
+    last.executeStep();
+    session.session = back(last.getColumn(0).getInt64()) + 1;
+    SQLite::Statement insert{state_->db, "INSERT INTO remeasure_sessions VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"};
+    insert.bind(1, sql(session.session));
+    insert.bind(2, session.executor_kind);
+    insert.bind(3, session.host);
+    insert.bind(4, session.started_wall_ns);
+    insert.bind(5, sql(session.count));
+    int at = 6;
+    for (const double number : {session.spearman, session.kendall, session.error_mean, session.error_median,
+                                session.error_p95, session.error_max})
+      insert.bind(at++, number);
+    insert.bind(at, sql(session.top5_overlap));
+    insert.exec();
+    SQLite::Statement one{state_->db, "INSERT INTO remeasured VALUES(?,?,?,?,?,?,?,?)"};
+    for (const RemeasuredRow& row : rows) {
+      one.reset();
+      one.bind(1, sql(session.session));
+      one.bind(2, sql(row.placement_id));
+      one.bind(3, row.graph_sha256);
+      one.bind(4, row.logged_s);
+      one.bind(5, row.valid ? 1 : 0);
+      one.bind(6, row.step_time_s);
+      one.bind(7, row.synthetic_share);
+      one.bind(8, row.error);
+      one.exec();
+    }
+    state_->rows += 1 + rows.size();
+    return Unit{};
+  });
+  if (!added) return added.error();
+  return commit();
 }
 
 Result<Unit> RunDb::add_actor(const std::string& name, const std::string& host, std::int64_t wall_ns) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,33 @@ struct RunFacts {
   std::uint64_t seed = 0;
   std::int64_t started_wall_ns = 0;
   std::uint32_t num_ops = 0, num_devices = 0;
+  std::string run_id;      ///< 16 hex digits, unlike those of any other run.
+  std::string parent;      ///< Where it came from, JSON (docs/run_database.md); empty: from nowhere.
+  std::string host_facts;  ///< Of the machine and the build, JSON.
+};
+
+/// A graph that the run is about, whole, so that the run can be looked at where its files are not.
+struct GraphRow {
+  std::string sha256, name, file;
+  std::uint32_t num_ops = 0;
+  Bytes content;             ///< As graph/graph_file.h writes it to MessagePack; kept compressed.
+  std::string devices_toml;  ///< The device file's text,
+  double reserve = 0;        ///< with this share of memory kept free.
+  double lower_bound_s = 0;
+  std::string bound;  ///< Which one.
+};
+
+/// What a method that nobody trained made of a graph, before the run began.
+struct BaselineRow {
+  std::string graph_sha256, method;
+  bool found = false, valid = false;
+  double step_time_s = 0;
+  std::int64_t bytes_over = 0, bytes_moved = 0;
+  std::vector<std::int64_t> peak_bytes;
+  std::uint64_t evaluations = 0;
+  double wall_s = 0;
+  std::string note;  ///< Why there is nothing.
+  Bytes placement;   ///< [ops] one byte each; empty if nothing was found.
 };
 
 /// One finished episode: `count` placements measured.
@@ -35,6 +63,7 @@ struct EpisodeRow {
   Bytes placements;                ///< [count, ops] one byte each; kept compressed.
   Bytes actions;                   ///< The policy's own form; kept compressed.
   std::uint64_t placement_id = 0;  ///< Of its first placement.
+  std::int64_t wall_ns = 0;        ///< When it was recorded; 0: not known.
 };
 
 /// One counted measurement.
@@ -58,7 +87,9 @@ struct UpdateRow {
   std::uint64_t staleness_max = 0;
   double gradient_norm = 0, loss = 0, entropy = 0, learning_rate = 0, wall_s = 0;
   std::string parameters_sha256;
-  std::vector<float> advantages;  ///< As used, one episode after the other.
+  std::vector<float> advantages;               ///< As used, one episode after the other.
+  double log_probability = 0, divergence = 0;  ///< As policy::LossParts has them.
+  std::int64_t wall_ns = 0;                    ///< When it was recorded; 0: not known.
 };
 
 /// An episode as the recorder tells it again: without its placements.
@@ -73,6 +104,30 @@ struct CheckpointRow {
   Bytes parameters, optimizer;
 };
 
+/// A placement of the log, measured once more by another executor.
+struct RemeasuredRow {
+  std::uint64_t placement_id = 0;
+  std::string graph_sha256;
+  double logged_s = 0;  ///< What the log has.
+  bool valid = false;
+  double step_time_s = 0;
+  double synthetic_share = 0;
+  std::string error;  ///< Why there is no measurement.
+};
+
+/// One `replay --re-measure`, and how well its times go with those of the log. Errors are |again / logged -
+/// 1|.
+struct RemeasureSession {
+  std::uint64_t session = 0;  ///< From 1.
+  std::string executor_kind, host;
+  std::int64_t started_wall_ns = 0;
+  std::uint64_t count = 0;           ///< Pairs: both fitted.
+  double spearman = 0, kendall = 0;  ///< Rank correlations, ties corrected; NaN where there are too few.
+  double error_mean = 0, error_median = 0, error_p95 = 0, error_max = 0;
+  std::uint64_t top5_overlap =
+      0;  ///< Of the five fastest in the log, how many are among the five fastest again.
+};
+
 struct Counters {
   std::uint64_t episodes = 0, measurements = 0, valid = 0, updates = 0, checkpoints = 0;
 };
@@ -82,6 +137,11 @@ struct BestRow {
   double step_time_s = 0;
   Bytes placement;  ///< [ops]
 };
+
+/// [B] What an episode of `count` placements [count, ops] takes in the database, its measurements and its
+/// share of an update included.
+std::int64_t episode_bytes(std::span<const std::byte> placements, std::size_t count,
+                           std::span<const std::byte> actions, std::size_t devices);
 
 /// What a commit waits for.
 enum class Durability : std::uint8_t {
@@ -94,11 +154,17 @@ class RunDb {
  public:
   /// Makes `directory` (0700) and the database in it. Errors: kInvalid if it holds a run already; kIo if it
   /// cannot be written or lies on a network file system.
-  static Result<std::unique_ptr<RunDb>> create(const std::filesystem::path& directory, const RunFacts& facts);
-  /// Opens an existing run, to go on (`writable`) or to read. Errors: kInvalid if there is none, or it is
-  /// damaged.
+  static Result<std::unique_ptr<RunDb>> create(const std::filesystem::path& directory, const RunFacts& facts,
+                                               const std::vector<GraphRow>& graphs = {},
+                                               const std::vector<BaselineRow>& baselines = {});
+  /// Opens an existing run, to go on (`writable`) or to read. One process at a time may write; an older
+  /// schema is brought up to date then. Who reads changes nothing. Errors: kInvalid if there is none, it is
+  /// damaged, newer than this program, or being written; kIo if it lies on a network file system.
   static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable,
                                              Durability durability = Durability::kDisk);
+  /// Opens a run to read while nobody writes it, and keeps it so: not a file changes. Errors: as open();
+  /// kInvalid if it is being written.
+  static Result<std::unique_ptr<RunDb>> open_quiet(const std::filesystem::path& directory);
   ~RunDb();
   RunDb(const RunDb&) = delete;
   RunDb& operator=(const RunDb&) = delete;
@@ -107,6 +173,10 @@ class RunDb {
   Result<Unit> add_episode(const EpisodeRow& episode, const std::vector<MeasurementRow>& measurements);
   Result<Unit> add_update(const UpdateRow& update);
   Result<Unit> add_checkpoint(const CheckpointRow& checkpoint);
+  /// Errors: as add_episode; on disk when it returns.
+  Result<Unit> add_remeasured(RemeasureSession& session, const std::vector<RemeasuredRow>& rows);
+  /// Those after these updates.
+  Result<Unit> drop_checkpoints(const std::vector<std::uint64_t>& updates);
   Result<Unit> add_actor(const std::string& name, const std::string& host, std::int64_t wall_ns);
   /// The same, unless it is there already.
   Result<Unit> note_actor(const std::string& name, const std::string& host, std::int64_t wall_ns);
@@ -115,7 +185,11 @@ class RunDb {
 
   Result<RunFacts> facts();
   Result<Counters> counters();
-  Result<std::vector<std::string>> graphs();  ///< Hashes of those that episodes are about.
+  Result<std::vector<std::string>> graphs();     ///< Hashes of those that episodes are about.
+  Result<std::vector<GraphRow>> graph_rows();    ///< In the order of the config; none in runs of schema 3.
+  Result<std::vector<BaselineRow>> baselines();  ///< As the table shows them; none in runs of schema 3.
+  Result<std::vector<RemeasureSession>> remeasure_sessions();
+  Result<std::vector<RemeasuredRow>> remeasured(std::uint64_t session);
   /// The fastest valid placement of a graph; of any where none is named.
   Result<std::optional<BestRow>> best(const std::string& graph_sha256 = "");
   /// Of the placement that came nearest to fitting; none if nothing was measured.
@@ -131,15 +205,20 @@ class RunDb {
   unlearned();  ///< Log number by episode that no update names.
   Result<std::vector<UpdateRow>> updates();
   Result<std::optional<UpdateRow>> update(std::uint64_t number);
-  Result<std::uint64_t> last_update();  ///< 0: none.
+  Result<std::uint64_t> last_update();               ///< 0: none.
+  Result<std::vector<std::uint64_t>> checkpoints();  ///< After which updates there are any; rising.
   /// The newest checkpoint after at most so many updates; the oldest if all are newer.
   Result<std::optional<CheckpointRow>> latest_checkpoint(
       std::uint64_t at_most = std::numeric_limits<std::int64_t>::max());
-  /// Follows the chain of row hashes. Errors: kInvalid, naming the first damaged row.
+  /// Holds everything against its hashes: the chain of episodes, each row's seal, SQLite's own structure.
+  /// Errors: kInvalid, naming the first damaged row.
   Result<Unit> verify();
 
  private:
   struct State;
+  enum class Access : std::uint8_t { kRead, kWrite, kQuiet };
+  static Result<std::unique_ptr<RunDb>> open_as(const std::filesystem::path& directory, Access access,
+                                                Durability durability);
   explicit RunDb(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
 
+#include "record/packed.h"
 #include "record/run_db_state.h"
+#include "record/seal.h"
 
 namespace emplace::record {
 namespace {
@@ -34,7 +37,15 @@ Bytes unpacked(const SQLite::Column& column, std::string_view what) {
 }
 
 constexpr const char* kEpisodeColumns =
-    "seq, episode, controller, policy_version, count, graph_sha256, placement_id, placements, actions";
+    "seq, episode, controller, policy_version, count, graph_sha256, placement_id, placements, actions, "
+    "wall_ns";
+
+/// The placements of an episode, or of a baseline.
+Bytes placements_of(const SQLite::Column& column) {
+  auto bytes = unpack_placements(blob(column), "placements");
+  if (!bytes) throw std::runtime_error{bytes.error().context};
+  return *std::move(bytes);
+}
 
 /// An episode without its blobs, which are the columns 7 and 8.
 EpisodeRow read_episode_head(SQLite::Statement& q) {
@@ -46,6 +57,7 @@ EpisodeRow read_episode_head(SQLite::Statement& q) {
   row.count = q.getColumn(4).getUInt();
   row.graph_sha256 = q.getColumn(5).getString();
   row.placement_id = back(q.getColumn(6).getInt64());
+  row.wall_ns = q.getColumn(9).getInt64();
   return row;
 }
 
@@ -108,7 +120,7 @@ std::vector<LogRow> read_log(SQLite::Database& db, SQLite::Statement& q, bool ac
 
 constexpr const char* kUpdateColumns =
     "\"update\", policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss, entropy, "
-    "learning_rate, wall_s, parameters_sha256, advantages";
+    "learning_rate, wall_s, parameters_sha256, advantages, log_probability, divergence, wall_ns";
 
 UpdateRow read_update(SQLite::Statement& q) {
   UpdateRow row;
@@ -121,7 +133,10 @@ UpdateRow read_update(SQLite::Statement& q) {
   for (double* number : {&row.gradient_norm, &row.loss, &row.entropy, &row.learning_rate, &row.wall_s})
     *number = q.getColumn(at++).getDouble();
   row.parameters_sha256 = q.getColumn(at++).getString();
-  const Bytes advantages = blob(q.getColumn(at));
+  const Bytes advantages = blob(q.getColumn(at++));
+  row.log_probability = q.getColumn(at++).getDouble();
+  row.divergence = q.getColumn(at++).getDouble();
+  row.wall_ns = q.getColumn(at).getInt64();
   row.advantages.resize(advantages.size() / sizeof(float));
   if (!row.advantages.empty())  // An empty vector may have no address to copy from.
     std::memcpy(row.advantages.data(), advantages.data(), row.advantages.size() * sizeof(float));
@@ -134,7 +149,7 @@ Result<RunFacts> RunDb::facts() {
   return state_->guarded([&] {
     SQLite::Statement q{state_->db,
                         "SELECT software_version, host, graph, graph_sha256, devices, config, method, seed, "
-                        "started_wall_ns, num_ops, num_devices FROM runs"};
+                        "started_wall_ns, num_ops, num_devices, run_id, parent, host_facts FROM runs"};
     q.executeStep();
     RunFacts f;
     int at = 0;
@@ -145,7 +160,8 @@ Result<RunFacts> RunDb::facts() {
     f.seed = back(q.getColumn(at++).getInt64());
     f.started_wall_ns = q.getColumn(at++).getInt64();
     f.num_ops = q.getColumn(at++).getUInt();
-    f.num_devices = q.getColumn(at).getUInt();
+    f.num_devices = q.getColumn(at++).getUInt();
+    for (std::string* text : {&f.run_id, &f.parent, &f.host_facts}) *text = q.getColumn(at++).getString();
     return f;
   });
 }
@@ -174,6 +190,111 @@ Result<std::vector<std::string>> RunDb::graphs() {
   });
 }
 
+Result<std::vector<GraphRow>> RunDb::graph_rows() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db,
+                        "SELECT sha256, name, file, num_ops, content, devices, reserve, lower_bound_s, bound "
+                        "FROM graphs ORDER BY rowid"};
+    std::vector<GraphRow> rows;
+    while (q.executeStep()) {
+      GraphRow& row = rows.emplace_back();
+      row.sha256 = q.getColumn(0).getString();
+      row.name = q.getColumn(1).getString();
+      row.file = q.getColumn(2).getString();
+      row.num_ops = q.getColumn(3).getUInt();
+      row.content = unpacked(q.getColumn(4), "graph");
+      row.devices_toml = q.getColumn(5).getString();
+      row.reserve = q.getColumn(6).getDouble();
+      row.lower_bound_s = q.getColumn(7).getDouble();
+      row.bound = q.getColumn(8).getString();
+    }
+    return rows;
+  });
+}
+
+Result<std::vector<BaselineRow>> RunDb::baselines() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db,
+                        "SELECT graph_sha256, method, found, valid, step_time_s, bytes_over, bytes_moved, "
+                        "peak_bytes, evaluations, wall_s, note, placement FROM baselines ORDER BY rowid"};
+    std::vector<BaselineRow> rows;
+    while (q.executeStep()) {
+      BaselineRow& row = rows.emplace_back();
+      row.graph_sha256 = q.getColumn(0).getString();
+      row.method = q.getColumn(1).getString();
+      row.found = q.getColumn(2).getInt() != 0;
+      row.valid = q.getColumn(3).getInt() != 0;
+      row.step_time_s = q.getColumn(4).getDouble();
+      row.bytes_over = q.getColumn(5).getInt64();
+      row.bytes_moved = q.getColumn(6).getInt64();
+      row.peak_bytes = split<std::int64_t>(q.getColumn(7).getString());
+      row.evaluations = back(q.getColumn(8).getInt64());
+      row.wall_s = q.getColumn(9).getDouble();
+      row.note = q.getColumn(10).getString();
+      if (q.getColumn(11).getBytes() > 0) row.placement = placements_of(q.getColumn(11));
+    }
+    return rows;
+  });
+}
+
+Result<std::vector<RemeasureSession>> RunDb::remeasure_sessions() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db,
+                        "SELECT session, executor_kind, host, started_wall_ns, count, spearman, kendall, "
+                        "error_mean, error_median, error_p95, error_max, top5_overlap FROM "
+                        "remeasure_sessions ORDER BY session"};
+    const auto number = [&](int column) {  // SQLite keeps NaN as NULL.
+      return q.getColumn(column).isNull() ? std::numeric_limits<double>::quiet_NaN()
+                                          : q.getColumn(column).getDouble();
+    };
+    std::vector<RemeasureSession> rows;
+    while (q.executeStep()) {
+      RemeasureSession& row = rows.emplace_back();
+      row.session = back(q.getColumn(0).getInt64());
+      row.executor_kind = q.getColumn(1).getString();
+      row.host = q.getColumn(2).getString();
+      row.started_wall_ns = q.getColumn(3).getInt64();
+      row.count = back(q.getColumn(4).getInt64());
+      int at = 5;
+      for (double* field :
+           {&row.spearman, &row.kendall, &row.error_mean, &row.error_median, &row.error_p95, &row.error_max})
+        *field = number(at++);
+      row.top5_overlap = back(q.getColumn(at).getInt64());
+    }
+    return rows;
+  });
+}
+
+Result<std::vector<RemeasuredRow>> RunDb::remeasured(std::uint64_t session) {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db,
+                        "SELECT placement_id, graph_sha256, logged_s, valid, step_time_s, synthetic_share, "
+                        "error FROM remeasured WHERE session = ? ORDER BY rowid"};
+    q.bind(1, sql(session));
+    std::vector<RemeasuredRow> rows;
+    while (q.executeStep()) {
+      RemeasuredRow& row = rows.emplace_back();
+      row.placement_id = back(q.getColumn(0).getInt64());
+      row.graph_sha256 = q.getColumn(1).getString();
+      row.logged_s = q.getColumn(2).getDouble();
+      row.valid = q.getColumn(3).getInt() != 0;
+      row.step_time_s = q.getColumn(4).getDouble();
+      row.synthetic_share = q.getColumn(5).getDouble();
+      row.error = q.getColumn(6).getString();
+    }
+    return rows;
+  });
+}
+
+Result<std::vector<std::uint64_t>> RunDb::checkpoints() {
+  return state_->guarded([&] {
+    SQLite::Statement q{state_->db, "SELECT \"update\" FROM checkpoints ORDER BY 1"};
+    std::vector<std::uint64_t> updates;
+    while (q.executeStep()) updates.push_back(back(q.getColumn(0).getInt64()));
+    return updates;
+  });
+}
+
 Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
   auto found = state_->guarded([&]() -> std::optional<BestRow> {
     SQLite::Statement q{state_->db,
@@ -187,7 +308,7 @@ Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
     row.placement_id = back(q.getColumn(0).getInt64());
     row.episode = back(q.getColumn(1).getInt64());
     row.step_time_s = q.getColumn(3).getDouble();
-    const Bytes all = unpacked(q.getColumn(4), "placements");
+    const Bytes all = placements_of(q.getColumn(4));
     const std::size_t count = q.getColumn(5).getUInt(), number = q.getColumn(2).getUInt();
     if (count == 0 || number >= count) return row;
     const std::size_t ops = all.size() / count;
@@ -216,7 +337,7 @@ Result<std::vector<EpisodeRow>> RunDb::episodes(std::uint64_t from_seq, std::siz
     std::vector<EpisodeRow> rows;
     while (q.executeStep()) {
       EpisodeRow row = read_episode_head(q);
-      row.placements = unpacked(q.getColumn(7), "placements");
+      row.placements = placements_of(q.getColumn(7));
       row.actions = unpacked(q.getColumn(8), "actions");
       rows.push_back(std::move(row));
     }
@@ -338,8 +459,47 @@ Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint(std::uint64_t at_m
   });
 }
 
+namespace {
+
+/// Every sealed row of a table against its seal. Rows of older schemas have none.
+Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const std::string& table) {
+  SQLite::Statement q{db, "SELECT * FROM " + table};
+  const int seal = q.getColumnCount() - 1;
+  for (std::uint64_t number = 1; q.executeStep(); ++number) {
+    if (q.getColumn(seal).isNull()) continue;
+    RowHash hash;
+    hash.add(q, seal);
+    if (hash.value() != q.getColumn(seal).getInt64())
+      return invalid(where, "the record is damaged in " + table + ", row " + std::to_string(number),
+                     "take a copy of the folder that is whole");
+  }
+  return Unit{};
+}
+
+/// Updates are numbered from 1 without gaps.
+Result<Unit> check_updates(SQLite::Database& db, const std::string& where) {
+  SQLite::Statement q{db, "SELECT COUNT(*), COALESCE(MAX(\"update\"), 0) FROM updates"};
+  q.executeStep();
+  if (q.getColumn(0).getInt64() == q.getColumn(1).getInt64()) return Unit{};
+  return invalid(where,
+                 "the record is damaged: " + q.getColumn(0).getString() + " updates, the last is number " +
+                     q.getColumn(1).getString(),
+                 "take a copy of the folder that is whole");
+}
+
+Result<Unit> check_structure(SQLite::Database& db, const std::string& where) {
+  SQLite::Statement q{db, "PRAGMA main.integrity_check(1)"};
+  if (q.executeStep() && q.getColumn(0).getString() == "ok") return Unit{};
+  return invalid(where, "is damaged: " + printable(q.getColumn(0).getString()),
+                 "take a copy of the folder that is whole");
+}
+
+}  // namespace
+
 Result<Unit> RunDb::verify() {
+  const std::string where = printable(state_->directory.string()) + ": run.db";
   auto followed = state_->guarded([&]() -> Result<Unit> {
+    if (auto whole = check_structure(state_->db, where); !whole) return whole;
     std::uint64_t chain = 0, expected_seq = 1;
     SQLite::Statement q{state_->db,
                         std::string{"SELECT "} + kEpisodeColumns + ", chain FROM episodes ORDER BY seq"};
@@ -347,9 +507,8 @@ Result<Unit> RunDb::verify() {
     while (q.executeStep()) {
       EpisodeRow row = read_episode_head(q);
       chain = chain_link(chain, row, blob(q.getColumn(7)), blob(q.getColumn(8)), measurements_of(row));
-      if (row.seq != expected_seq++ || chain != back(q.getColumn(9).getInt64())) {
-        return invalid(printable(state_->directory.string()) + ": run.db",
-                       "the record is damaged at episode number " + std::to_string(row.seq),
+      if (row.seq != expected_seq++ || chain != back(q.getColumn(10).getInt64())) {
+        return invalid(where, "the record is damaged at episode number " + std::to_string(row.seq),
                        "what came before it can be trusted");
       }
     }
@@ -359,13 +518,18 @@ Result<Unit> RunDb::verify() {
           std::string{reinterpret_cast<const char*>(head->data()), head->size()}.c_str(), nullptr, 10);
     }
     if (expected_seq - 1 < acknowledged) {
-      return invalid(printable(state_->directory.string()) + ": run.db",
-                     "the record is shortened: " + std::to_string(expected_seq - 1) + " episodes of " +
-                         std::to_string(acknowledged));
+      return invalid(where, "the record is shortened: " + std::to_string(expected_seq - 1) + " episodes of " +
+                                std::to_string(acknowledged));
     }
+    if (auto whole = check_updates(state_->db, where); !whole) return whole;
+    for (const char* table : {"runs", "graphs", "baselines", "updates", "checkpoints"})
+      if (auto whole = check_seals(state_->db, where, table); !whole) return whole;
     return Unit{};
   });
-  if (!followed) return followed.error();
+  if (!followed) {
+    return invalid(where, "is damaged: " + followed.error().context,
+                   "take a copy of the folder that is whole");
+  }
   return *followed;
 }
 

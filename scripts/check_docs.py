@@ -17,6 +17,7 @@ TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", re.M)
 TYPE = re.compile(r"^(?:class|struct) (\w+)", re.M)
 FAULT = re.compile(r'FaultFact\{Fault::\w+, "([a-z-]+)"')
 TABLE = re.compile(r"CREATE TABLE (\w+)\((.*?)\);", re.S)
+ADDED = re.compile(r'^ *\{"(\w+)", "([^"]+)"\}', re.M)
 IDENTIFIER = re.compile(r"[A-Z]\w*(?:\.\w+)?(?:…|\.?\*)?")
 
 
@@ -62,8 +63,9 @@ def check_guarantees(tree, files):
 
 def check_columns(tree):
     """The schema in the source against the tables of the document."""
-    schema = {table: [column.strip().split()[0].strip('"') for column in columns.split(",")]
-              for table, columns in TABLE.findall((tree / "record" / "run_db.cc").read_text())}
+    source, schema = (tree / "record" / "schema.cc").read_text(), {}
+    for table, columns in TABLE.findall(source) + ADDED.findall(source):
+        schema.setdefault(table, []).extend(column.strip().split()[0].strip('"') for column in columns.split(","))
     said = {}
     for number, cells in rows((tree / "docs" / "run_database.md").read_text()):
         if re.fullmatch(r"`\w+`", cells[0]):

@@ -176,6 +176,9 @@ void each_field(Config& c, Visit visit) {
         "What a commit waits for: \"disk\", or \"process\": a power cut then takes the last seconds.");
   visit("record", "checkpoint_every", c.record.checkpoint_every,
         "Updates between checkpoints; 0: only at the end.");
+  visit("record", "keep_every", c.record.keep_every,
+        "Checkpoints that are kept: the first, the last two, the best placement's, and one every so many "
+        "updates; 0: all.");
 }
 
 /// Reads one field if the file has it.

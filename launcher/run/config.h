@@ -93,7 +93,7 @@ struct RunConfig {
     Duration commit_every{0.005};
     std::uint32_t commit_rows = 256;
     std::string durability = "disk";
-    std::uint64_t checkpoint_every = 50;
+    std::uint64_t checkpoint_every = 50, keep_every = 500;
   } record;
 };
 

@@ -397,7 +397,9 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
                        : baselines->best_method + " " + format_seconds(baselines->best_step_time_s)));
     summary.baselines.push_back(*std::move(baselines));
   }
-  progress.note("run directory " + printable(directory.string()));
+  const auto size = predict_size(config, *summary.task);  // What it refuses, the head refuses by name.
+  progress.note("run directory " + printable(directory.string()) +
+                (size ? ", run.db " + size->text() : std::string{}));
   if (topology->endpoint.empty())
     progress.note(
         "nobody can look in by ps: the directory's path is too long for a socket, or others may read it");
@@ -407,7 +409,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     outcome.start = {config.run.starts[s], s == 0 ? directory : directory / ("from-" + config.run.starts[s]),
                      config.run.budget.seconds / static_cast<double>(config.run.starts.size()), resume};
     if (resume && !std::filesystem::exists(outcome.start.directory / "run.db")) outcome.start.resume = false;
-    if (auto prepared = prepare_start(config, *summary.task, outcome.start, summary.baselines.front(), clock);
+    if (auto prepared = prepare_start(config, *summary.task, outcome.start, summary.baselines, clock);
         !prepared)
       return prepared.error();
     const auto ended = run_start(outcome, *topology, baseline_s, progress, clock);

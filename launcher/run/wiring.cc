@@ -1,6 +1,5 @@
 #include "launcher/run/wiring.h"
 
-#include <glob.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "heuristics/methods.h"
 #include "launcher/build_info.h"
 #include "launcher/inputs.h"
+#include "launcher/run/host_facts.h"
 #include "launcher/run/placers.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
@@ -32,17 +32,6 @@ using actors::TaskPtr;
 using runtime::Home;
 
 Nanos nanos(double seconds) { return Nanos{static_cast<std::int64_t>(seconds * 1e9)}; }
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-/// Of this machine; 0: it does not say.
-std::uint64_t memory_bytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), each = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && each > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(each) : 0;
-}
 
 /// [10^9 B] Of the smallest GPU, or of the smallest device where there is none.
 double smallest_memory_gb(const DeviceSet& devices) {
@@ -94,40 +83,6 @@ Result<bool> has_learned(const std::filesystem::path& directory) {
   return checkpoint->has_value();
 }
 
-record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start,
-                           const Clock& clock) {
-  record::RunFacts facts;
-  facts.software_version = build_info().version;
-  facts.host = task.host;
-  const actors::TaskGraph& first = task.graphs.front();
-  facts.graph = first.graph.name();
-  facts.graph_sha256 = first.sha256;
-  facts.devices_json = first.devices.sha256();
-  facts.config_toml = to_toml(config, false);
-  facts.method = config.policy.method + " from " + start.name;
-  facts.seed = config.run.seed;
-  facts.started_wall_ns = clock.wall().count();
-  facts.num_ops = static_cast<std::uint32_t>(first.graph.num_ops());
-  facts.num_devices = static_cast<std::uint32_t>(first.devices.size());
-  return facts;
-}
-
-/// Who takes part from now on, for the `actors` table.
-Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
-                         const Clock& clock) {
-  auto db = record::RunDb::open(start.directory, true);
-  if (!db) return db.error();
-  std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
-  if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
-  for (std::uint32_t e = 0; e < config.executor.count && config.reward.source == "executors"; ++e)
-    names.push_back(actors::executor_name(e));
-  for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
-  for (const std::string& name : names) {
-    if (auto added = (*db)->add_actor(name, task.host, clock.wall().count()); !added) return added;
-  }
-  return (*db)->commit();
-}
-
 /// Keeps best.placement.json as good as the database.
 actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start,
                                  const Clock& clock) {
@@ -149,114 +104,6 @@ actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, c
 }
 
 }  // namespace
-
-Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
-  if (config.input.graphs.empty()) return std::vector<std::filesystem::path>{config.input.graph};
-  std::vector<std::filesystem::path> files;
-  for (const std::string& input : config.input.graphs) {
-    const bool folder = std::filesystem::is_directory(input);
-    const std::string pattern = folder ? input + "/*" : input;
-    glob_t found{};
-    const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
-    for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
-    ::globfree(&found);
-    if (failure != 0)
-      return invalid("input.graphs: " + printable(input), "holds no graph",
-                     "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
-  }
-  return files;
-}
-
-std::filesystem::path baseline_path(const std::filesystem::path& directory) {
-  return directory / "baseline.placement.json";
-}
-
-std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
-                                          const actors::TaskGraph& one) {
-  if (task.graphs.size() == 1) return directory / "best.placement.json";
-  return directory / "best" / (one.graph.name() + "-" + one.sha256.substr(0, 8) + ".placement.json");
-}
-
-Result<TaskPtr> load_task(const RunConfig& config) {
-  auto files = graph_files(config);
-  if (!files) return files.error();
-  auto task = std::make_shared<actors::Task>();
-  task->host = host_name();
-  for (const std::filesystem::path& file : *files) {
-    auto graph = load_graph(file);
-    if (!graph) return graph.error();
-    auto devices = load_devices(config.input.devices, config.input.reserve);
-    if (!devices) return devices.error();
-    auto constraints = Constraints::make(*graph, *devices);
-    if (!constraints) return constraints.error();
-    std::string sha256 = graph_sha256(*graph);
-    if (task->find(sha256) != nullptr)
-      return invalid(printable(file.string()), "is given twice", "name each graph once");
-    task->graphs.push_back(
-        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
-  }
-  return TaskPtr{std::move(task)};
-}
-
-Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock) {
-  Simulator simulator{task.graph, task.devices, simulator_options(config.executor.dispatch).value()};
-  const Problem problem{task.graph, task.devices, task.constraints, simulator.costs(), config.run.seed};
-  Baselines baselines;
-  baselines.bound = lower_bound(task.graph, task.devices, task.constraints, simulator.costs());
-  for (const std::string& name : config.compare.baselines) {
-    const auto method = find_method(name);
-    if (!method) return method.error();
-    const Nanos began = clock.now();
-    auto found = (*method)->find(problem, simulator);
-    record::TableRow row{name,
-                         found.ok(),
-                         {},
-                         0,
-                         std::chrono::duration<double>(clock.now() - began).count(),
-                         found ? "" : found.error().context};
-    if (found) {
-      row.measurement = found->measurement;
-      row.evaluations = found->evaluations;
-      if (found->measurement.valid &&
-          (baselines.best.empty() || found->measurement.step_time_s < baselines.best_step_time_s)) {
-        baselines.best = std::move(found->placement);
-        baselines.best_method = name;
-        baselines.best_step_time_s = found->measurement.step_time_s;
-      }
-    }
-    baselines.rows.push_back(std::move(row));
-  }
-  return baselines;
-}
-
-Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
-                           const Baselines& baselines, const Clock& clock) {
-  if (start.resume) {
-    auto db = record::RunDb::open(start.directory, false);
-    if (!db) return db.error();
-    if (auto verified = (*db)->verify(); !verified) return verified.error();
-  } else if (auto made = record::RunDb::create(start.directory, run_facts(config, task, start, clock));
-             !made) {
-    return made.error();
-  }
-  std::error_code ignored;
-  std::filesystem::create_directories(start.directory / "log", ignored);
-  if (task.graphs.size() > 1) std::filesystem::create_directories(start.directory / "best", ignored);
-  if (start.name == "best-baseline") {
-    if (baselines.best.empty())
-      return Error{Errc::kNoPlacement,
-                   "run.starts: no baseline fits this machine, so none can be started from"};
-    const actors::TaskGraph& first = task.graphs.front();
-    const auto row = std::find_if(baselines.rows.begin(), baselines.rows.end(),
-                                  [&](const auto& r) { return r.method == baselines.best_method; });
-    if (auto saved = save_placement(
-            baseline_path(start.directory), first.graph, first.devices, baselines.best, row->measurement,
-            {first.sha256, baselines.best_method, "sim", config.run.seed, format_wall(clock.wall())});
-        !saved)
-      return saved;
-  }
-  return note_actors(config, task, start, clock);
-}
 
 namespace {
 
@@ -366,6 +213,8 @@ class Wiring {
     options.commit_every = nanos(config_.record.commit_every.seconds);
     options.commit_rows = config_.record.commit_rows;
     options.learned = learns(config_);
+    options.keep_every = config_.record.keep_every;
+    options.keep_recent = std::max<std::uint64_t>(options.keep_recent, config_.run.lag + 2);
     const auto durability =
         config_.record.durability == "disk" ? record::Durability::kDisk : record::Durability::kProcess;
     const auto open = [directory = start_.directory, durability] {

@@ -6,8 +6,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <map>
+#include <span>
+#include <sstream>
+
+#include "base/hash.h"
+#include "base/rng.h"
 
 namespace emplace::record {
 namespace {
@@ -45,6 +53,63 @@ class RunDbTest : public ::testing::Test {
     for (std::uint64_t seq = 1; seq <= episodes; ++seq)
       ASSERT_TRUE(db.add_episode(episode(seq), measurements(seq, 1.0 / static_cast<double>(seq))).ok());
     ASSERT_TRUE(db.commit().ok());
+  }
+  /// A row and more in every table.
+  void make_whole_run() {
+    RunFacts facts;
+    facts.config_toml = "[run]\nseed = 7\n";
+    GraphRow graph{"graph", "g", "g.json", 100, Bytes(50, std::byte{9}), "[[device]]", 0.1, 0.25, "work"};
+    BaselineRow baseline{"graph", "expert", true, true, 0.75, 0,
+                         12,      {3, 4},   1,    0.01, "",   Bytes(100, std::byte{1})};
+    auto db = *RunDb::create(directory_, facts, {graph}, {baseline});
+    fill(*db, 3);
+    ASSERT_TRUE(
+        db->add_update({1, 1, {0}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abc", {1, 2}, -3, 0.5, 77}).ok());
+    ASSERT_TRUE(
+        db->add_update({2, 2, {1}, 0.5, 1, 2.0, -1.0, 0.7, 0.1, 0.01, "abd", {3, 4}, -3, 0.5, 78}).ok());
+    ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(8, std::byte{5}), {}}).ok());
+    ASSERT_TRUE(db->commit().ok());
+  }
+  /// In place, as damage does it; nobody waits for the disk.
+  static void overwrite(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+    std::ofstream out{file, std::ios::binary | std::ios::trunc};
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    ASSERT_TRUE(out.flush().good());
+  }
+  std::map<std::string, Bytes> files() const {
+    std::map<std::string, Bytes> all;
+    for (const auto& entry : std::filesystem::directory_iterator{directory_})
+      all[entry.path().filename().string()] = *read_file(entry.path());
+    return all;
+  }
+  /// A hash of everything that can be read; empty if any of it is refused.
+  std::string all_of(RunDb& db) const {
+    std::string all;
+    const auto facts = db.facts();
+    const auto graphs = db.graph_rows();
+    const auto baselines = db.baselines();
+    const auto episodes = db.episodes(1, 1000);
+    const auto measurements = db.measurements(1, 1000);
+    const auto updates = db.updates();
+    const auto checkpoint = db.latest_checkpoint();
+    const auto best = db.best();
+    if (!facts || !graphs || !baselines || !episodes || !measurements || !updates || !checkpoint || !best)
+      return "";
+    const auto add = [&](const auto&... fields) {
+      ((all += (std::ostringstream{} << fields << '|').str()), ...);
+    };
+    const auto bytes = [](const Bytes& b) {
+      return std::string{reinterpret_cast<const char*>(b.data()), b.size()};
+    };
+    add(facts->config_toml, facts->seed, facts->graph);
+    for (const auto& g : *graphs) add(g.sha256, g.name, g.devices_toml, bytes(g.content), g.lower_bound_s);
+    for (const auto& b : *baselines) add(b.method, b.step_time_s, b.valid, bytes(b.placement));
+    for (const auto& e : *episodes) add(e.seq, e.episode, e.count, bytes(e.placements), bytes(e.actions));
+    for (const auto& m : *measurements) add(m.placement_id, m.valid, m.step_time_s, m.executor);
+    for (const auto& u : *updates) add(u.update, u.loss, u.parameters_sha256, u.advantages.size());
+    if (*checkpoint) add((**checkpoint).sha256, bytes((**checkpoint).parameters));
+    if (*best) add((**best).placement_id, bytes((**best).placement));
+    return sha256_hex(std::as_bytes(std::span{all}));
   }
   void damage(const std::string& sql) {
     SQLite::Database db{(directory_ / "run.db").string(), SQLite::OPEN_READWRITE};
@@ -116,13 +181,20 @@ TEST_F(RunDbTest, DamageShows) {
                                        "UPDATE episodes SET policy_version = 9 WHERE seq = 2",
                                        "DELETE FROM episodes WHERE seq = 2",
                                        "DELETE FROM measurements WHERE placement_id = 4",
-                                       "DELETE FROM episodes WHERE seq = 3"};
+                                       "DELETE FROM episodes WHERE seq = 3",
+                                       "UPDATE runs SET config = 'another'",
+                                       "UPDATE graphs SET devices = 'others'",
+                                       "UPDATE graphs SET content = x'00'",
+                                       "UPDATE baselines SET step_time_s = 0.1",
+                                       "UPDATE updates SET advantages = x'00000000'",
+                                       "UPDATE updates SET episodes = '0 1' WHERE \"update\" = 1",
+                                       "DELETE FROM updates WHERE \"update\" = 1",
+                                       "UPDATE checkpoints SET parameters = x'00'",
+                                       "UPDATE checkpoints SET sha256 = 'abd'"};
   for (const std::string& harm : harms) {
     std::filesystem::remove_all(directory_);
-    {
-      auto db = *RunDb::create(directory_, {});
-      fill(*db, 3);
-    }
+    make_whole_run();
+    EXPECT_TRUE((*RunDb::open(directory_, false))->verify().ok());
     damage(harm);
     const auto verified = (*RunDb::open(directory_, false))->verify();
     EXPECT_FALSE(verified.ok()) << harm;
@@ -165,6 +237,214 @@ TEST_F(RunDbTest, ReadersSeeWhatIsCommittedWhileTheRunGoesOn) {
   EXPECT_EQ(reader->counters()->episodes, 1u);
   ASSERT_TRUE(db->commit().ok());
   EXPECT_EQ(reader->counters()->episodes, 2u);
+}
+
+TEST_F(RunDbTest, KeepsGraphsBaselinesAndWhatWasMeasuredAgain) {
+  make_whole_run();
+  auto db = *RunDb::open(directory_, true);
+  const auto graphs = db->graph_rows();
+  ASSERT_EQ(graphs->size(), 1u);
+  EXPECT_EQ(graphs->front().devices_toml, "[[device]]");
+  EXPECT_EQ(graphs->front().content, Bytes(50, std::byte{9}));
+  EXPECT_EQ(graphs->front().reserve, 0.1);
+  const auto baselines = db->baselines();
+  ASSERT_EQ(baselines->size(), 1u);
+  EXPECT_EQ(baselines->front().peak_bytes, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(baselines->front().placement, Bytes(100, std::byte{1}));
+  EXPECT_EQ(db->update(2)->value().divergence, 0.5);
+  EXPECT_EQ(db->update(2)->value().wall_ns, 78);
+  RemeasureSession session{0, "cpu", "here", 5, 2, 0.5, std::nan(""), 0.1, 0.1, 0.2, 0.3, 1};
+  ASSERT_TRUE(db->add_remeasured(
+                    session, {{4, "graph", 1.0, true, 1.5, 0.1, ""}, {5, "graph", 1.0, false, 0, 0, "no"}})
+                  .ok());
+  ASSERT_TRUE(db->add_remeasured(session, {}).ok());
+  EXPECT_EQ(session.session, 2u);
+  const auto sessions = db->remeasure_sessions();
+  ASSERT_EQ(sessions->size(), 2u);
+  EXPECT_EQ(sessions->front().spearman, 0.5);
+  EXPECT_TRUE(std::isnan(sessions->front().kendall));
+  const auto rows = db->remeasured(1);
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ(rows->at(0).step_time_s, 1.5);
+  EXPECT_EQ(rows->at(1).error, "no");
+}
+
+TEST_F(RunDbTest, OneWriterAtATimeAndReadersThatWantQuietWait) {
+  auto writer = *RunDb::create(directory_, {});
+  fill(*writer, 1);
+  const auto second = RunDb::open(directory_, true);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Errc::kInvalid);
+  const auto quiet = RunDb::open_quiet(directory_);
+  ASSERT_FALSE(quiet.ok());
+  EXPECT_NE(quiet.error().context.find("still being written"), std::string::npos) << quiet.error().context;
+  EXPECT_EQ((*RunDb::open(directory_, false))->counters()->episodes, 1u)
+      << "others may look while it goes on";
+  writer.reset();
+  auto reader = *RunDb::open_quiet(directory_);
+  auto another = *RunDb::open_quiet(directory_);
+  EXPECT_FALSE(RunDb::open(directory_, true).ok()) << "what is read stays as it is";
+  reader.reset();
+  another.reset();
+  EXPECT_TRUE(RunDb::open(directory_, true).ok());
+}
+
+TEST_F(RunDbTest, QuietReadersChangeNoFile) {
+  make_whole_run();
+  const auto before = files();
+  EXPECT_FALSE(before.contains("run.db-wal"));
+  {
+    auto reader = *RunDb::open_quiet(directory_);
+    EXPECT_NE(all_of(*reader), "");
+    EXPECT_TRUE(reader->verify().ok());
+  }
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(RunDbTest, ANewerSchemaIsRefusedAndNothingChanges) {
+  make_whole_run();
+  damage("UPDATE runs SET schema_version = 5");
+  const auto before = files();
+  for (const bool writable : {false, true}) {
+    const auto opened = RunDb::open(directory_, writable);
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().code, Errc::kInvalid);
+    EXPECT_NE(opened.error().context.find("schema 5"), std::string::npos) << opened.error().context;
+  }
+  const auto after = files();
+  EXPECT_EQ(after.at("run.db"), before.at("run.db"));
+}
+
+/// A run that schema 3 recorded: 12 episodes and updates of colocrl.
+class OldRun : public RunDbTest {
+ protected:
+  OldRun() {
+    std::filesystem::create_directories(directory_);
+    std::filesystem::copy(std::filesystem::path{EMPLACE_FIXTURES} / "runs" / "schema3", directory_);
+  }
+};
+
+TEST_F(OldRun, CanBeReadAndIsNotChanged) {
+  const auto before = files();
+  auto db = *RunDb::open_quiet(directory_);
+  EXPECT_TRUE(db->verify().ok()) << db->verify().error().context;
+  EXPECT_EQ(db->counters()->episodes, 12u);
+  EXPECT_EQ(db->updates()->size(), 12u);
+  EXPECT_EQ(db->update(12)->value().wall_ns, 0);
+  EXPECT_TRUE(db->graph_rows()->empty());
+  EXPECT_EQ(db->facts()->run_id, "");
+  EXPECT_EQ(db->best()->value().placement.size(), db->facts()->num_ops);
+  db.reset();
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(OldRun, IsBroughtUpToDateByWhoGoesOn) {
+  const std::string as_it_was = all_of(**RunDb::open_quiet(directory_));
+  {
+    auto db = *RunDb::open(directory_, true);
+    EXPECT_EQ(all_of(*db), as_it_was);
+    EpisodeRow row = episode(13);
+    auto measured = measurements(13);
+    row.placement_id = 1000;
+    for (auto& m : measured) m.placement_id += 1000 - 24;
+    ASSERT_TRUE(db->add_episode(row, measured).ok());
+    ASSERT_TRUE(db->add_update({13, 13, {12}, 0, 0, 0, 0, 0, 0, 0, "abc", {}, 0, 0, 1}).ok());
+    ASSERT_TRUE(db->commit().ok());
+  }
+  auto again = *RunDb::open_quiet(directory_);
+  EXPECT_TRUE(again->verify().ok()) << again->verify().error().context;
+  EXPECT_EQ(again->counters()->episodes, 13u);
+}
+
+// Every region of the file: header, table and index pages, what is free.
+TEST_F(RunDbTest, AFlippedByteIsRefusedOrMakesNoDifference) {
+  make_whole_run();
+  const std::string whole = all_of(**RunDb::open_quiet(directory_));
+  ASSERT_NE(whole, "");
+  const Bytes file = *read_file(directory_ / "run.db");
+  Rng rng{11, Purpose::kTest, 0};
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at < 120; ++at) places.push_back(at);  // The header, and the first page's.
+  for (int i = 0; i < 500; ++i) places.push_back(rng.below(static_cast<std::uint32_t>(file.size())));
+  int refused = 0;
+  for (const std::size_t at : places) {
+    Bytes flipped = file;
+    flipped[at] ^= static_cast<std::byte>(1u << rng.below(8));
+    overwrite(directory_ / "run.db", flipped);
+    const auto opened = RunDb::open_quiet(directory_);
+    const auto verified = opened ? (*opened)->verify() : Result<Unit>{opened.error()};
+    if (!verified) {
+      ++refused;
+      EXPECT_EQ(verified.error().code, Errc::kInvalid);
+      EXPECT_EQ(verified.error().context.find('\n'), std::string::npos);
+    } else {
+      EXPECT_EQ(all_of(**opened), whole) << "byte " << at;
+    }
+    EXPECT_EQ(*read_file(directory_ / "run.db"), flipped);
+  }
+  EXPECT_GT(refused, 50);
+}
+
+TEST_F(RunDbTest, ATruncatedFileIsRefused) {
+  make_whole_run();
+  const std::string whole = all_of(**RunDb::open_quiet(directory_));
+  const Bytes file = *read_file(directory_ / "run.db");
+  std::size_t refused = 0;
+  for (std::size_t size = 0; size < file.size(); size += 509) {
+    overwrite(directory_ / "run.db", std::span{file}.first(size));
+    const auto opened = RunDb::open_quiet(directory_);
+    if (opened.ok() && (*opened)->verify().ok()) {
+      EXPECT_EQ(all_of(**opened), whole) << size;  // The end of the last page was free.
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, file.size() / 509 * 3 / 4);
+}
+
+// What was acknowledged and still lies in SQLite's log: a byte of it lost loses the rest, which head.seq
+// tells.
+TEST_F(RunDbTest, AFlippedByteOfTheLogIsRefusedOrMakesNoDifference) {
+  make_whole_run();
+  std::string whole;
+  const std::filesystem::path copy = directory_.string() + "-copy";
+  {
+    auto db = *RunDb::open(directory_, true);
+    for (std::uint64_t seq = 4; seq <= 6; ++seq) {
+      ASSERT_TRUE(db->add_episode(episode(seq), measurements(seq)).ok());
+      ASSERT_TRUE(db->commit().ok());
+    }
+    whole = all_of(*db);
+    std::filesystem::remove_all(copy);
+    std::filesystem::copy(directory_, copy);  // As a power cut leaves it.
+  }
+  std::filesystem::remove_all(directory_);
+  std::filesystem::rename(copy, directory_);
+  std::filesystem::remove(directory_ / "run.db-shm");
+  const Bytes wal = *read_file(directory_ / "run.db-wal"), file = *read_file(directory_ / "run.db");
+  ASSERT_GT(wal.size(), 4096u);
+  Rng rng{12, Purpose::kTest, 0};
+  int refused = 0;
+  for (int i = 0; i < 200; ++i) {
+    Bytes flipped = wal;
+    const std::size_t at =
+        i < 60 ? static_cast<std::size_t>(i) : rng.below(static_cast<std::uint32_t>(wal.size()));
+    flipped[at] ^= static_cast<std::byte>(1u << rng.below(8));
+    overwrite(directory_ / "run.db-wal", flipped);
+    std::filesystem::remove(directory_ / "run.db-shm");
+    {
+      const auto opened = RunDb::open_quiet(directory_);
+      const auto verified = opened ? (*opened)->verify() : Result<Unit>{opened.error()};
+      if (!verified) {
+        ++refused;
+      } else {
+        EXPECT_EQ(all_of(**opened), whole) << "byte " << at;
+      }
+    }
+    EXPECT_EQ(*read_file(directory_ / "run.db"), file);
+    EXPECT_EQ(*read_file(directory_ / "run.db-wal"), flipped);
+  }
+  EXPECT_GT(refused, 60);
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+#include "launcher/run/host_facts.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <thread>
+
+#include "launcher/build_info.h"
+#include "launcher/json_object.h"
+#include "policy/nn/kernels.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// As the kernel names it; empty where it does not.
+std::string processor() {
+  std::ifstream info{"/proc/cpuinfo"};
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+std::uint64_t memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), each = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && each > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(each) : 0;
+}
+
+std::string host_facts() {
+  utsname kernel{};
+  const bool known = ::uname(&kernel) == 0;
+  JsonObject facts;
+  facts.add("processor", processor())
+      .add("cores", std::uint64_t{std::thread::hardware_concurrency()})
+      .add("memory_bytes", memory_bytes())
+      .add("kernel", known ? std::string{kernel.sysname} + " " + kernel.release : std::string{})
+      .add("build_type", build_info().build_type)
+      .add("compiler", build_info().compiler)
+      .add("kernels", policy::kernels().name);
+  return facts.text();
+}
+
+}  // namespace emplace::launcher

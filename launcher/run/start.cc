@@ -1,0 +1,251 @@
+#include "launcher/run/start.h"
+
+#include <glob.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/text/words.h"
+#include "base/units.h"
+#include "executor/simulator.h"
+#include "graph/graph_file.h"
+#include "heuristics/methods.h"
+#include "launcher/build_info.h"
+#include "launcher/inputs.h"
+#include "launcher/run/host_facts.h"
+#include "launcher/run/placers.h"
+#include "placement/device_file.h"
+#include "placement/placement_file.h"
+
+namespace emplace::launcher {
+namespace {
+
+using actors::TaskPtr;
+
+record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start,
+                           const Clock& clock) {
+  record::RunFacts facts;
+  facts.software_version = build_info().version;
+  facts.host = task.host;
+  const actors::TaskGraph& first = task.graphs.front();
+  facts.graph = first.graph.name();
+  facts.graph_sha256 = first.sha256;
+  facts.devices_json = first.devices.sha256();
+  facts.config_toml = to_toml(config, false);
+  facts.method = config.policy.method + " from " + start.name;
+  facts.seed = config.run.seed;
+  facts.started_wall_ns = clock.wall().count();
+  facts.num_ops = static_cast<std::uint32_t>(first.graph.num_ops());
+  facts.num_devices = static_cast<std::uint32_t>(first.devices.size());
+  facts.host_facts = host_facts();
+  const std::string unlike_others = facts.host + " " + std::to_string(::getpid()) + " " +
+                                    std::to_string(facts.started_wall_ns) + " " + start.directory.string();
+  facts.run_id = sha256_hex(std::as_bytes(std::span{unlike_others})).substr(0, 16);
+  return facts;
+}
+
+/// The graphs as they were read, with the devices that they are to be placed on.
+Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const actors::Task& task,
+                                                 std::span<const Baselines> baselines) {
+  const auto files = graph_files(config);
+  if (!files) return files.error();
+  const auto devices = read_file(config.input.devices);
+  if (!devices) return devices.error();
+  std::vector<record::GraphRow> rows;
+  for (std::size_t g = 0; g < task.graphs.size(); ++g) {
+    const actors::TaskGraph& one = task.graphs[g];
+    record::GraphRow& row = rows.emplace_back();
+    row.sha256 = one.sha256;
+    row.name = one.graph.name();
+    row.file = (*files)[g].string();
+    row.num_ops = static_cast<std::uint32_t>(one.graph.num_ops());
+    row.content = graph_msgpack(one.graph);
+    row.devices_toml.assign(reinterpret_cast<const char*>(devices->data()), devices->size());
+    row.reserve = config.input.reserve;
+    row.lower_bound_s = baselines[g].bound.seconds();
+    row.bound = baselines[g].bound.which();
+  }
+  return rows;
+}
+
+std::vector<record::BaselineRow> baseline_rows(const actors::Task& task,
+                                               std::span<const Baselines> baselines) {
+  std::vector<record::BaselineRow> rows;
+  for (std::size_t g = 0; g < task.graphs.size(); ++g) {
+    for (std::size_t m = 0; m < baselines[g].rows.size(); ++m) {
+      const record::TableRow& found = baselines[g].rows[m];
+      const Measurement& measured = found.measurement;
+      const auto placement = std::as_bytes(std::span{baselines[g].placements[m]});
+      rows.push_back({task.graphs[g].sha256, found.method, found.found, measured.valid, measured.step_time_s,
+                      measured.bytes_over, measured.bytes_moved, measured.peak_bytes, found.evaluations,
+                      found.wall_s, found.note, Bytes(placement.begin(), placement.end())});
+    }
+  }
+  return rows;
+}
+
+/// Who takes part from now on, for the `actors` table.
+Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
+                         const Clock& clock) {
+  auto db = record::RunDb::open(start.directory, true);
+  if (!db) return db.error();
+  std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
+  if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
+  for (std::uint32_t e = 0; e < config.executor.count && config.reward.source == "executors"; ++e)
+    names.push_back(actors::executor_name(e));
+  for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
+  for (const std::string& name : names) {
+    if (auto added = (*db)->add_actor(name, task.host, clock.wall().count()); !added) return added;
+  }
+  return (*db)->commit();
+}
+
+}  // namespace
+
+Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
+  if (config.input.graphs.empty()) return std::vector<std::filesystem::path>{config.input.graph};
+  std::vector<std::filesystem::path> files;
+  for (const std::string& input : config.input.graphs) {
+    const bool folder = std::filesystem::is_directory(input);
+    const std::string pattern = folder ? input + "/*" : input;
+    glob_t found{};
+    const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
+    for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+    ::globfree(&found);
+    if (failure != 0)
+      return invalid("input.graphs: " + printable(input), "holds no graph",
+                     "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
+  }
+  return files;
+}
+
+std::filesystem::path baseline_path(const std::filesystem::path& directory) {
+  return directory / "baseline.placement.json";
+}
+
+std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
+                                          const actors::TaskGraph& one) {
+  if (task.graphs.size() == 1) return directory / "best.placement.json";
+  return directory / "best" / (one.graph.name() + "-" + one.sha256.substr(0, 8) + ".placement.json");
+}
+
+Result<TaskPtr> load_task(const RunConfig& config) {
+  auto files = graph_files(config);
+  if (!files) return files.error();
+  auto task = std::make_shared<actors::Task>();
+  task->host = host_name();
+  for (const std::filesystem::path& file : *files) {
+    auto graph = load_graph(file);
+    if (!graph) return graph.error();
+    auto devices = load_devices(config.input.devices, config.input.reserve);
+    if (!devices) return devices.error();
+    auto constraints = Constraints::make(*graph, *devices);
+    if (!constraints) return constraints.error();
+    std::string sha256 = graph_sha256(*graph);
+    if (task->find(sha256) != nullptr)
+      return invalid(printable(file.string()), "is given twice", "name each graph once");
+    task->graphs.push_back(
+        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+  }
+  return TaskPtr{std::move(task)};
+}
+
+Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock) {
+  Simulator simulator{task.graph, task.devices, simulator_options(config.executor.dispatch).value()};
+  const Problem problem{task.graph, task.devices, task.constraints, simulator.costs(), config.run.seed};
+  Baselines baselines;
+  baselines.bound = lower_bound(task.graph, task.devices, task.constraints, simulator.costs());
+  for (const std::string& name : config.compare.baselines) {
+    const auto method = find_method(name);
+    if (!method) return method.error();
+    const Nanos began = clock.now();
+    auto found = (*method)->find(problem, simulator);
+    record::TableRow row{name,
+                         found.ok(),
+                         {},
+                         0,
+                         std::chrono::duration<double>(clock.now() - began).count(),
+                         found ? "" : found.error().context};
+    Placement& placement = baselines.placements.emplace_back();
+    if (found) {
+      placement = found->placement;
+      row.measurement = found->measurement;
+      row.evaluations = found->evaluations;
+      if (found->measurement.valid &&
+          (baselines.best.empty() || found->measurement.step_time_s < baselines.best_step_time_s)) {
+        baselines.best = placement;
+        baselines.best_method = name;
+        baselines.best_step_time_s = found->measurement.step_time_s;
+      }
+    }
+    baselines.rows.push_back(std::move(row));
+  }
+  return baselines;
+}
+
+std::string SizePrediction::text() const {
+  std::string text = "about " + format_bytes(per_episode) + " an episode of " + std::to_string(placements) +
+                     (placements == 1 ? " placement, " : " placements, ");
+  const std::uint64_t all = episodes.value_or(100'000);
+  text += format_bytes(per_episode * static_cast<std::int64_t>(all)) + " in " + std::to_string(all);
+  return text;
+}
+
+Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task& task) {
+  const auto placer = make_placer(config, task, {});
+  if (!placer) return placer.error();
+  const policy::Actions actions = (*placer)->sample(0, 0);
+  const auto drawn = (*placer)->expand(actions);
+  if (!drawn) return drawn.error();
+  Bytes placements;
+  for (const Placement& placement : *drawn) {
+    const auto bytes = std::as_bytes(std::span{placement});
+    placements.insert(placements.end(), bytes.begin(), bytes.end());
+  }
+  SizePrediction predicted;
+  predicted.placements = drawn->size();
+  const std::size_t devices = task.graphs.front().devices.size();
+  predicted.per_episode = record::episode_bytes(placements, drawn->size(), actions.bytes, devices);
+  const RunConfig::Run& r = config.run;
+  if (r.evaluations > 0) predicted.episodes = (r.evaluations + drawn->size() - 1) / drawn->size();
+  if (r.episodes > 0) predicted.episodes = std::min(r.episodes, predicted.episodes.value_or(r.episodes));
+  return predicted;
+}
+
+Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
+                           std::span<const Baselines> baselines, const Clock& clock) {
+  if (start.resume) {
+    auto db = record::RunDb::open(start.directory, false);
+    if (!db) return db.error();
+    if (auto verified = (*db)->verify(); !verified) return verified.error();
+  } else {
+    const auto graphs = graph_rows(config, task, baselines);
+    if (!graphs) return graphs.error();
+    const auto made = record::RunDb::create(start.directory, run_facts(config, task, start, clock), *graphs,
+                                            baseline_rows(task, baselines));
+    if (!made) return made.error();
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(start.directory / "log", ignored);
+  if (task.graphs.size() > 1) std::filesystem::create_directories(start.directory / "best", ignored);
+  if (start.name == "best-baseline") {
+    const Baselines& found = baselines.front();
+    if (found.best.empty())
+      return Error{Errc::kNoPlacement,
+                   "run.starts: no baseline fits this machine, so none can be started from"};
+    const actors::TaskGraph& first = task.graphs.front();
+    const auto row = std::find_if(found.rows.begin(), found.rows.end(),
+                                  [&](const auto& r) { return r.method == found.best_method; });
+    if (auto saved = save_placement(
+            baseline_path(start.directory), first.graph, first.devices, found.best, row->measurement,
+            {first.sha256, found.best_method, "sim", config.run.seed, format_wall(clock.wall())});
+        !saved)
+      return saved;
+  }
+  return note_actors(config, task, start, clock);
+}
+
+}  // namespace emplace::launcher

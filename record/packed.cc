@@ -1,0 +1,159 @@
+#include "record/packed.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+
+namespace emplace::record {
+namespace {
+
+constexpr std::array<std::byte, 3> kMagic{std::byte{'R'}, std::byte{'L'}, std::byte{'1'}};
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  ///< Of one episode's placements.
+/// Runs shorter than this on average are left to zstd.
+constexpr std::size_t kShortRun = 4;
+
+void put(Bytes& out, std::uint64_t number) {
+  for (; number >= 0x80; number >>= 7) out.push_back(static_cast<std::byte>(number | 0x80));
+  out.push_back(static_cast<std::byte>(number));
+}
+
+/// Where a run ends and the next one begins, in order: positions p with row[p - 1] != row[p].
+template <class Visit>
+void each_boundary(std::span<const std::byte> row, Visit visit) {
+  const std::byte* const data = row.data();
+  std::size_t at = 1;
+  for (; at + 8 <= row.size(); at += 8) {  // Eight neighbours at once.
+    std::uint64_t left = 0, right = 0;
+    std::memcpy(&left, data + at - 1, sizeof left);
+    std::memcpy(&right, data + at, sizeof right);
+    for (std::uint64_t differ = left ^ right; differ != 0;) {
+      const int byte = std::countr_zero(differ) / 8;
+      visit(at + static_cast<std::size_t>(byte));
+      differ &= byte == 7 ? 0 : ~std::uint64_t{0} << (8 * (byte + 1));
+    }
+  }
+  for (; at < row.size(); ++at)
+    if (data[at - 1] != data[at]) visit(at);
+}
+
+/// Adds a row's runs to `out`; false, and `out` as it was, if there are more than `most`.
+bool put_runs(std::span<const std::byte> row, std::byte kind, std::size_t most, Bytes& runs, Bytes& out) {
+  runs.clear();
+  std::size_t begin = 0, count = 0;
+  const auto end_run = [&](std::size_t end) {
+    runs.push_back(row[begin]);
+    put(runs, end - begin);
+    begin = end;
+    ++count;
+  };
+  each_boundary(row, [&](std::size_t end) {
+    if (count <= most) end_run(end);
+  });
+  if (!row.empty()) end_run(row.size());
+  if (count > most) return false;
+  out.push_back(kind);
+  put(out, count);
+  out.insert(out.end(), runs.begin(), runs.end());
+  return true;
+}
+
+/// What is left of packed bytes. Numbers that are not there end the reading.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_{bytes} {}
+  std::optional<std::byte> byte() {
+    if (at_ == bytes_.size()) return std::nullopt;
+    return bytes_[at_++];
+  }
+  std::optional<std::uint64_t> number() {
+    std::uint64_t number = 0;
+    for (int shift = 0; shift < 63; shift += 7) {
+      const auto next = byte();
+      if (!next) return std::nullopt;
+      number |= static_cast<std::uint64_t>(*next & std::byte{0x7F}) << shift;
+      if ((*next & std::byte{0x80}) == std::byte{0}) return number;
+    }
+    return std::nullopt;
+  }
+  bool ended() const { return at_ == bytes_.size(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+};
+
+/// One placement's runs into `row`. False: they are not those of a row of this size.
+bool read_runs(Reader& in, std::span<std::byte> row) {
+  const auto runs = in.number();
+  if (!runs) return false;
+  std::size_t at = 0;
+  for (std::uint64_t r = 0; r < *runs; ++r) {
+    const auto value = in.byte();
+    const auto length = value ? in.number() : std::nullopt;
+    if (!length || *length == 0 || *length > row.size() - at) return false;
+    std::fill_n(row.begin() + static_cast<std::ptrdiff_t>(at), *length, *value);
+    at += *length;
+  }
+  return at == row.size();
+}
+
+}  // namespace
+
+Bytes pack_placements(std::span<const std::byte> placements, std::size_t count) {
+  const std::size_t ops = count == 0 ? 0 : placements.size() / count;
+  Bytes out(kMagic.begin(), kMagic.end()), runs, differs(ops);
+  put(out, count);
+  put(out, ops);
+  Bytes apart;  // The row itself, where it is compared with its difference.
+  for (std::size_t p = 0; p < count; ++p) {
+    const auto row = placements.subspan(p * ops, ops);
+    const std::size_t most = ops / kShortRun + 1;
+    if (p > 0) {
+      std::transform(row.begin(), row.end(), row.begin() - static_cast<std::ptrdiff_t>(ops), differs.begin(),
+                     [](std::byte a, std::byte b) { return a ^ b; });
+      apart.clear();
+      const std::size_t before = out.size();
+      const bool fits = put_runs(differs, std::byte{1}, most, runs, out);
+      // Nothing shorter than a few runs is worth looking for.
+      if (fits && out.size() - before < 64) continue;
+      if (put_runs(row, std::byte{0}, most, runs, apart) && (!fits || apart.size() < out.size() - before)) {
+        out.resize(before);
+        out.insert(out.end(), apart.begin(), apart.end());
+      } else if (!fits) {
+        return compress_zstd(placements, 1);
+      }
+    } else if (!put_runs(row, std::byte{0}, most, runs, out)) {
+      return compress_zstd(placements, 1);
+    }
+  }
+  return out;
+}
+
+Result<Bytes> unpack_placements(Bytes packed, std::string_view what) {
+  if (packed.size() < kMagic.size() || !std::equal(kMagic.begin(), kMagic.end(), packed.begin()))
+    return decompress(std::move(packed), what);
+  const auto damaged = [&] { return invalid(std::string{what}, "is damaged"); };
+  Reader in{std::span{packed}.subspan(kMagic.size())};
+  const auto count = in.number(), ops = in.number();
+  // A placement takes two bytes and more.
+  if (!count || !ops || *count > packed.size() || (*count > 0 && *ops > kMostBytes / *count))
+    return damaged();
+  Bytes placements(*count * *ops);
+  for (std::uint64_t p = 0; p < *count; ++p) {
+    const auto row = std::span{placements}.subspan(p * *ops, *ops);
+    const auto kind = in.byte();
+    if (!kind || *kind > std::byte{1} || (*kind == std::byte{1} && p == 0) || !read_runs(in, row))
+      return damaged();
+    if (*kind == std::byte{1})
+      std::transform(row.begin(), row.end(), row.begin() - static_cast<std::ptrdiff_t>(*ops), row.begin(),
+                     [](std::byte a, std::byte b) { return a ^ b; });
+  }
+  if (!in.ended()) return damaged();
+  return placements;
+}
+
+}  // namespace emplace::record

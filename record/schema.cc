@@ -1,0 +1,139 @@
+#include "record/schema.h"
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <string>
+
+#include "base/text/words.h"
+
+namespace emplace::record {
+namespace {
+
+constexpr int kOldest = 3;
+
+constexpr const char* kTables3 = R"sql(
+CREATE TABLE runs(schema_version INTEGER, software_version TEXT, host TEXT, graph TEXT, graph_sha256 TEXT, devices TEXT,
+  config TEXT, method TEXT, seed INTEGER, started_wall_ns INTEGER, num_ops INTEGER, num_devices INTEGER);
+CREATE TABLE actors(name TEXT, host TEXT, started_wall_ns INTEGER);
+CREATE TABLE episodes(seq INTEGER PRIMARY KEY, episode INTEGER NOT NULL UNIQUE, controller INTEGER, policy_version INTEGER,
+  count INTEGER, placements BLOB, actions BLOB, chain INTEGER NOT NULL, graph_sha256 TEXT, placement_id INTEGER);
+CREATE TABLE measurements(placement_id INTEGER PRIMARY KEY, episode INTEGER NOT NULL, number INTEGER, valid INTEGER, step_time_s REAL,
+  bytes_over INTEGER, bytes_moved INTEGER, peak_bytes TEXT, host TEXT, executor TEXT, executor_kind TEXT, attempt INTEGER,
+  synthetic_share REAL);
+CREATE INDEX measurements_by_time ON measurements(step_time_s) WHERE valid = 1;
+CREATE TABLE updates("update" INTEGER PRIMARY KEY, policy_version INTEGER, episodes TEXT, staleness_mean REAL, staleness_max INTEGER,
+  gradient_norm REAL, loss REAL, entropy REAL, learning_rate REAL, wall_s REAL, parameters_sha256 TEXT, advantages BLOB);
+CREATE TABLE checkpoints(policy_version INTEGER PRIMARY KEY, "update" INTEGER, sha256 TEXT, parameters BLOB, optimizer BLOB);
+)sql";
+
+/// What version 4 has more, column by column, so that readers of version 3 can be shown it, too.
+struct NewColumns {
+  const char *table, *columns;
+};
+constexpr NewColumns kColumns4[]{
+    {"runs", "run_id TEXT,parent TEXT,host_facts TEXT,seal INTEGER"},
+    {"episodes", "wall_ns INTEGER"},
+    {"updates", "log_probability REAL,divergence REAL,wall_ns INTEGER,seal INTEGER"},
+    {"checkpoints", "seal INTEGER"},
+};
+constexpr const char* kTables4 = R"sql(
+CREATE TABLE graphs(sha256 TEXT, name TEXT, file TEXT, num_ops INTEGER, content BLOB, devices TEXT, reserve REAL,
+  lower_bound_s REAL, bound TEXT, seal INTEGER);
+CREATE TABLE baselines(graph_sha256 TEXT, method TEXT, found INTEGER, valid INTEGER, step_time_s REAL, bytes_over INTEGER,
+  bytes_moved INTEGER, peak_bytes TEXT, evaluations INTEGER, wall_s REAL, note TEXT, placement BLOB, seal INTEGER);
+CREATE TABLE remeasure_sessions(session INTEGER PRIMARY KEY, executor_kind TEXT, host TEXT, started_wall_ns INTEGER, count INTEGER,
+  spearman REAL, kendall REAL, error_mean REAL, error_median REAL, error_p95 REAL, error_max REAL, top5_overlap INTEGER);
+CREATE TABLE remeasured(session INTEGER, placement_id INTEGER, graph_sha256 TEXT, logged_s REAL, valid INTEGER, step_time_s REAL,
+  synthetic_share REAL, error TEXT);
+)sql";
+
+template <class Visit>
+void each_column(const NewColumns& added, Visit visit) {
+  const std::string columns{added.columns};
+  for (std::size_t begin = 0; begin < columns.size();) {
+    const std::size_t end = std::min(columns.find(',', begin), columns.size());
+    visit(columns.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+void add_version_4(SQLite::Database& db) {
+  for (const NewColumns& added : kColumns4) {
+    each_column(added, [&](const std::string& column) {
+      db.exec(std::string{"ALTER TABLE "} + added.table + " ADD COLUMN " + column);
+    });
+  }
+  db.exec(kTables4);
+}
+
+/// Its tables, each with the names and types of its columns, in order.
+std::map<std::string, std::string> tables_of(SQLite::Database& db) {
+  std::map<std::string, std::string> tables;
+  SQLite::Statement query{
+      db,
+      "SELECT t.name, c.name, c.type FROM main.sqlite_schema t, pragma_table_info(t.name, "
+      "'main') c WHERE t.type = 'table' ORDER BY t.name, c.cid"};
+  while (query.executeStep())
+    tables[query.getColumn(0).getString()] +=
+        query.getColumn(1).getString() + " " + query.getColumn(2).getString() + ",";
+  return tables;
+}
+
+}  // namespace
+
+void make_schema(SQLite::Database& db) {
+  db.exec(kTables3);
+  add_version_4(db);
+}
+
+Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& directory) {
+  const std::string where = printable(directory.string()) + ": run.db";
+  SQLite::Statement query{db, "SELECT schema_version FROM runs"};
+  if (!query.executeStep()) return invalid(where, "is damaged: it does not say what run it is of");
+  const int version = query.getColumn(0).getInt();
+  if (version > kSchemaVersion) {
+    return invalid(where,
+                   "has schema " + std::to_string(version) + ", and this program reads up to " +
+                       std::to_string(kSchemaVersion),
+                   "use the emplace that wrote it, or a newer one");
+  }
+  if (version < kOldest)
+    return invalid(where, "has schema " + std::to_string(version) + ", which is too old to be read");
+  return version;
+}
+
+Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesystem::path& directory) {
+  SQLite::Database fresh{":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
+  fresh.exec(kTables3);
+  if (version > 3) add_version_4(fresh);
+  const auto theirs = tables_of(db);
+  for (const auto& [table, columns] : tables_of(fresh)) {
+    const auto found = theirs.find(table);
+    if (found == theirs.end() || found->second != columns)
+      return invalid(printable(directory.string()) + ": run.db",
+                     "is damaged: its table " + table + " is not whole",
+                     "take a copy of the folder that is whole");
+  }
+  return Unit{};
+}
+
+void migrate(SQLite::Database& db) {
+  SQLite::Transaction all{db};
+  add_version_4(db);
+  db.exec("UPDATE runs SET schema_version = " + std::to_string(kSchemaVersion));
+  all.commit();
+}
+
+void shadow(SQLite::Database& db) {
+  for (const NewColumns& added : kColumns4) {
+    std::string more;
+    each_column(
+        added, [&](const std::string& column) { more += ", NULL AS " + column.substr(0, column.find(' ')); });
+    db.exec(std::string{"CREATE TEMP VIEW "} + added.table + " AS SELECT *" + more + " FROM main." +
+            added.table);
+  }
+  db.exec(std::regex_replace(kTables4, std::regex{"CREATE TABLE"}, "CREATE TEMP TABLE"));
+}
+
+}  // namespace emplace::record

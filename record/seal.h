@@ -1,0 +1,55 @@
+#pragma once
+/// A row's own hash, kept in its last column, so that a changed one shows.
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/file.h"
+
+namespace emplace::record {
+
+/// XXH3-64 over a row's values, chained: what is in a column, never how it is stored.
+class RowHash {
+ public:
+  void add(std::int64_t number) { mix('i', &number, sizeof number); }
+  void add(double number) { mix('f', &number, sizeof number); }
+  void add(const std::string& text) { mix('t', text.data(), text.size()); }
+  void add(const Bytes& bytes) { mix('b', bytes.data(), bytes.size()); }
+  /// The first `columns` of the row at hand.
+  void add(SQLite::Statement& row, int columns);
+  std::int64_t value() const { return static_cast<std::int64_t>(hash_); }
+
+ private:
+  void mix(char kind, const void* data, std::size_t size);
+  std::uint64_t hash_ = 0;
+};
+
+/// Binds the columns of a row from left to right, the seal last.
+class SealedRow {
+ public:
+  explicit SealedRow(SQLite::Statement& insert) : insert_{insert} { insert_.reset(); }
+  template <class Value>
+  SealedRow& operator<<(const Value& value) {
+    hash_.add(value);
+    bind(value);
+    return *this;
+  }
+  /// Values bound must still be there. Returns the rows inserted.
+  int insert() {
+    insert_.bind(++at_, hash_.value());
+    return insert_.exec();
+  }
+
+ private:
+  void bind(std::int64_t number) { insert_.bind(++at_, number); }
+  void bind(double number) { insert_.bind(++at_, number); }
+  void bind(const std::string& text) { insert_.bindNoCopy(++at_, text); }
+  void bind(const Bytes& bytes) { insert_.bindNoCopy(++at_, bytes.data(), static_cast<int>(bytes.size())); }
+  SQLite::Statement& insert_;
+  RowHash hash_;
+  int at_ = 0;
+};
+
+}  // namespace emplace::record
