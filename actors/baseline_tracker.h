@@ -2,37 +2,18 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
-#include <string>
-#include <tuple>
+#include <optional>
 
+#include "actors/scoring.h"
 #include "messages/episode_measured.h"
 #include "messages/log.h"
-#include "policy/objective/baseline.h"
-#include "policy/objective/outlier.h"
-#include "policy/objective/reward.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
 #include "runtime/core/follower.h"
 
 namespace emplace::actors {
 
-/// Whose placements share a baseline, on one graph.
-enum class BaselinePer : std::uint8_t {
-  kController,  ///< Each sampler's its own, as ColocRL has it.
-  kRun,         ///< All of a run, as Placeto's workers do.
-  kHost,        ///< Those that were measured on the same host: where hosts are not equally fast.
-};
-
-struct TrackerOptions {
-  policy::RewardOptions reward;
-  policy::BaselineOptions baseline;
-  BaselinePer per = BaselinePer::kController;
-  /// > 0: a valid placement whose cost is an outlier of its baseline's (policy::OutlierFilter) does not
-  /// count.
-  double outlier = 0;
-  /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
-  std::uint64_t valid_only_after = 500;
+struct TrackerOptions : ScoringOptions {
   std::size_t kept = 256;  ///< Scores kept to tell again: at least what samplers have on their way.
   bool ordered = false;    ///< Take episodes by number, not by arrival: results then do not depend on timing.
 };
@@ -56,22 +37,11 @@ class BaselineTracker final : public runtime::Actor {
   void score(runtime::Context& context, const messages::MeasurementCommitted& committed);
   void tell_again(runtime::Context& context, std::uint64_t from_seq);
 
-  /// Graph; then a controller or a host, whatever baselines are kept per.
-  using Key = std::tuple<std::string, std::uint32_t, std::string>;
-  struct Usual {
-    policy::Baseline baseline;
-    policy::OutlierFilter outliers;
-  };
-  Key key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
-
-  static void hold_against(Usual& usual, std::span<const std::uint32_t> numbers,
-                           messages::EpisodeScored& scored);
-
   const TrackerOptions options_;  // Constant after construction.
 
   // Owner loop only.
   runtime::LogFollower log_;
-  std::map<Key, Usual> usual_;
+  std::optional<Scoring> scoring_;
   std::map<std::uint64_t, messages::MeasurementCommitted> early_;  // Only if ordered.
   std::uint64_t next_episode_ = 0;
   std::map<std::uint64_t, messages::EpisodeScored> told_;  // By log number: the last few, to tell again.

@@ -42,10 +42,10 @@ Result<std::vector<policy::ScoredEpisode>> batch_of(const messages::UpdateReplay
 }  // namespace
 
 Learner::Learner(LearnerOptions options, PlacerFactory factory)
-    : options_{std::move(options)}, factory_{std::move(factory)}, adam_{options_.adam} {}
+    : options_{std::move(options)}, factory_{std::move(factory)} {}
 
 void Learner::on_start(runtime::Context& context) {
-  placer_ = factory_();
+  trainer_.emplace(options_.training, factory_());
   ask_history(context);
   context.after(kLook, [this, &context] { look(context); });
 }
@@ -99,7 +99,7 @@ void Learner::on_message(runtime::Context& context, const runtime::Incoming& inc
 void Learner::ask_history(runtime::Context& context) {
   asked_ = context.now();
   context.send(kRecorder, messages::HistoryRequested{phase_ == Phase::kCheckpoint, options_.versions,
-                                                     fetched_.size(), updates_, context.epoch()});
+                                                     fetched_.size(), updates(), context.epoch()});
 }
 
 void Learner::on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
@@ -117,16 +117,12 @@ void Learner::on_checkpoint(runtime::Context& context, const messages::Checkpoin
 }
 
 void Learner::load(runtime::Context& context, const messages::CheckpointDelivered& delivered) {
-  const auto middle = std::span{fetched_}.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
-                                                        delivered.parameters, fetched_.size()));
-  const Bytes parameters{std::span{fetched_}.begin(), middle}, optimizer{middle, std::span{fetched_}.end()};
-  auto loaded = placer_->parameters().load(parameters);
-  if (loaded && !optimizer.empty()) loaded = adam_.load(optimizer, placer_->parameters().size());
-  if (loaded && placer_->parameters().sha256() != delivered.sha256)
-    loaded = invalid("the checkpoint after update " + std::to_string(delivered.update), "is altered");
+  const auto bytes = std::span<const std::byte>{fetched_};
+  const auto middle = std::min<std::uint64_t>(delivered.parameters, bytes.size());
+  const auto loaded =
+      trainer_->load(bytes.first(middle), bytes.subspan(middle), delivered.sha256, delivered.update);
   if (!loaded) return context.stop_node("the checkpoint cannot be used: " + loaded.error().context);
   fetched_.clear();
-  updates_ = delivered.update;
   keep_snapshot();
   phase_ = Phase::kReplay;
   ask_history(context);
@@ -135,15 +131,14 @@ void Learner::load(runtime::Context& context, const messages::CheckpointDelivere
 /// Nothing was ever learned: from where the run is to start.
 void Learner::start_anew(runtime::Context& context) {
   if (!options_.parameters.empty()) {
-    if (const auto loaded = placer_->parameters().load(options_.parameters); !loaded)
+    if (const auto loaded = trainer_->placer().parameters().load(options_.parameters); !loaded)
       return context.stop_node("the checkpoint does not fit: " + loaded.error().context);
   } else if (!options_.imitation.placement.empty()) {
-    const auto imitated = policy::imitate(*placer_, options_.imitation);
+    const auto imitated = policy::imitate(trainer_->placer(), options_.imitation);
     if (!imitated) return context.stop_node(imitated.error().context);
     runtime::log(LogLevel::kInfo, context.name(),
                  "repeats the given placement with probability " + std::to_string(*imitated) + " per choice");
   }
-  updates_ = 0;
   keep_snapshot();
   send_first(context);
 }
@@ -157,7 +152,7 @@ void Learner::send_first(runtime::Context& context) {
 
 void Learner::on_replayed(runtime::Context& context, const messages::UpdateReplayed& replayed,
                           const runtime::Incoming& incoming) {
-  if (phase_ != Phase::kReplay || replayed.after != updates_) return;
+  if (phase_ != Phase::kReplay || replayed.after != updates()) return;
   if (replayed.update == 0) return begin_learning(context, replayed.unlearned_from);
   const auto batch = batch_of(replayed, incoming);
   if (!batch) return context.stop_node("the record cannot be learned again: " + batch.error().context);
@@ -165,16 +160,16 @@ void Learner::on_replayed(runtime::Context& context, const messages::UpdateRepla
   update(*batch, again);
   if (again.parameters_sha256 != replayed.parameters_sha256) {
     runtime::log(LogLevel::kWarning, context.name(),
-                 "update " + std::to_string(updates_) + " made again gives other bits than it gave then");
+                 "update " + std::to_string(updates()) + " made again gives other bits than it gave then");
   }
   ask_history(context);
 }
 
 void Learner::begin_learning(runtime::Context& context, std::uint64_t from_seq) {
   phase_ = Phase::kLearning;
-  next_episode_ = updates_ * options_.batch_episodes;  // If ordered.
-  if (updates_ > 0)
-    runtime::log(LogLevel::kInfo, context.name(), "goes on after update " + std::to_string(updates_));
+  next_episode_ = updates() * options_.batch_episodes;  // If ordered.
+  if (updates() > 0)
+    runtime::log(LogLevel::kInfo, context.name(), "goes on after update " + std::to_string(updates()));
   publish(context);
   follow(context, log_.start(from_seq, context.now()));
   context.send(kTracker, messages::ScoresRequested{from_seq});
@@ -231,7 +226,7 @@ void Learner::learn(runtime::Context& context) {
     const auto it = pending_.find(ready_.front());
     ready_.pop_front();
     Pending& pending = it->second;
-    const std::uint64_t staleness = updates_ - std::min(updates_, pending.scored.policy_version);
+    const std::uint64_t staleness = updates() - std::min(updates(), pending.scored.policy_version);
     applied.staleness_max = std::max(applied.staleness_max, staleness);
     applied.staleness_mean += static_cast<double>(staleness) / options_.batch_episodes;
     applied.episodes.push_back(it->first);
@@ -251,54 +246,43 @@ void Learner::learn(runtime::Context& context) {
   unrecorded_.push_back(applied);
   context.send(kRecorder, applied);
   for (const std::string& sampler : options_.samplers) context.send(sampler, applied);
-  if (options_.checkpoint_every > 0 && updates_ % options_.checkpoint_every == 0) checkpoint(context);
+  if (options_.checkpoint_every > 0 && updates() % options_.checkpoint_every == 0) checkpoint(context);
 }
 
-/// One update, the same whenever it is made from the same parameters and batch.
 void Learner::update(std::span<const policy::ScoredEpisode> batch, messages::UpdateApplied& applied) {
-  applied.learning_rate = options_.learning_rate.at(updates_);
-  placer_->begin_update(updates_);
-  policy::LossParts last;
-  for (std::uint32_t step = 0; step < options_.steps_per_update; ++step) {
-    placer_->parameters().clear_gradients();
-    const auto parts = placer_->accumulate_gradient(batch);
-    if (!parts) {  // Consumed without effect, so that nobody waits for it.
-      runtime::log(LogLevel::kError, kLearner, parts.error().context);
-      break;
-    }
-    applied.gradient_norm = adam_.step(placer_->parameters(), static_cast<float>(applied.learning_rate));
-    last = *parts;
-  }
-  placer_->end_update(last);
-  ++updates_;
-  applied.update = applied.policy_version = updates_;
-  applied.loss = last.loss;
-  applied.entropy = last.entropy;
-  applied.log_probability = last.log_probability;
-  applied.divergence = last.divergence;
+  const UpdateMade made = trainer_->update(batch);
+  if (!made.error.empty()) runtime::log(LogLevel::kError, kLearner, made.error);
+  applied.update = applied.policy_version = updates();
+  applied.learning_rate = made.learning_rate;
+  applied.gradient_norm = made.gradient_norm;
+  applied.loss = made.parts.loss;
+  applied.entropy = made.parts.entropy;
+  applied.log_probability = made.parts.log_probability;
+  applied.divergence = made.parts.divergence;
   keep_snapshot();
-  applied.parameters_sha256 = snapshots_.at(updates_).sha256;
+  applied.parameters_sha256 = snapshots_.at(updates()).sha256;
 }
 
 void Learner::keep_snapshot() {
-  const auto bytes = placer_->parameters().bytes();
-  snapshots_[updates_] = {messages::SharedBytes::copy(bytes), placer_->parameters().sha256(), hash64(bytes)};
+  const auto bytes = trainer_->placer().parameters().bytes();
+  snapshots_[updates()] = {messages::SharedBytes::copy(bytes), trainer_->placer().parameters().sha256(),
+                           hash64(bytes)};
   while (snapshots_.size() > options_.versions) snapshots_.erase(snapshots_.begin());
 }
 
 void Learner::publish(runtime::Context& context) {
-  const Snapshot& newest = snapshots_.at(updates_);
+  const Snapshot& newest = snapshots_.at(updates());
   for (const std::string& sampler : options_.samplers)
-    context.send(sampler, messages::ParametersPublished{updates_, newest.sha256, newest.floats.size()});
+    context.send(sampler, messages::ParametersPublished{updates(), newest.sha256, newest.floats.size()});
   std::erase_if(waiting_, [&](const auto& asked) { return answer(context, asked.first, asked.second); });
 }
 
 bool Learner::answer(runtime::Context& context, runtime::ActorId from,
                      const messages::ParametersRequested& request) {
   const bool newest = request.version == 0 && !request.exact;
-  const std::uint64_t wanted = newest ? updates_ : request.version;
+  const std::uint64_t wanted = newest ? updates() : request.version;
   const auto snapshot = snapshots_.find(wanted);
-  if (snapshot == snapshots_.end() && wanted > updates_) return false;
+  if (snapshot == snapshots_.end() && wanted > updates()) return false;
   // A version that has gone is answered by the newest: the asker starts again with that one.
   const auto& [version, parameters] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
   const std::uint64_t total = parameters.floats.size();
@@ -314,13 +298,14 @@ bool Learner::answer(runtime::Context& context, runtime::ActorId from,
 /// One at a time: while one is on its way, the next one will do.
 void Learner::checkpoint(runtime::Context& context) {
   if (departing_) return;
-  const std::span<const std::byte> parameters = placer_->parameters().bytes();
-  const Bytes optimizer = adam_.save();
+  const std::span<const std::byte> parameters = trainer_->placer().parameters().bytes();
+  const Bytes optimizer = trainer_->optimizer();
   Bytes all(parameters.begin(), parameters.end());
   all.insert(all.end(), optimizer.begin(), optimizer.end());
-  departing_ = {{updates_, updates_, snapshots_.at(updates_).sha256, {}, {}, context.epoch(), 0, all.size()},
-                parameters.size(),
-                messages::SharedBytes::adopt(std::move(all))};
+  departing_ = {
+      {updates(), updates(), snapshots_.at(updates()).sha256, {}, {}, context.epoch(), 0, all.size()},
+      parameters.size(),
+      messages::SharedBytes::adopt(std::move(all))};
   send_pieces(context);
 }
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "actors/task.h"
+#include "actors/trainer.h"
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
 #include "messages/log.h"
 #include "policy/imitation.h"
-#include "policy/optim/adam.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
 #include "runtime/core/follower.h"
@@ -21,10 +21,8 @@
 namespace emplace::actors {
 
 struct LearnerOptions {
-  std::uint32_t batch_episodes = 1;    ///< Episodes per update.
-  std::uint32_t steps_per_update = 1;  ///< Gradient steps on each batch; Spotlight takes 10.
-  policy::LearningRate learning_rate;
-  policy::AdamOptions adam;
+  std::uint32_t batch_episodes = 1;  ///< Episodes per update.
+  TrainerOptions training;
   std::uint64_t max_staleness = 64;  ///< [versions] older episodes are consumed without effect, and counted.
   std::uint64_t checkpoint_every = 50;  ///< Updates; also before the first and at the end.
   std::uint64_t checkpoint_piece = messages::kCheckpointPieceBytes;  ///< [bytes] of one message.
@@ -92,6 +90,7 @@ class Learner final : public runtime::Actor {
   void complete(runtime::Context& context, std::uint64_t episode);
   void learn(runtime::Context& context);
   void update(std::span<const policy::ScoredEpisode> batch, messages::UpdateApplied& applied);
+  std::uint64_t updates() const { return trainer_->updates(); }  ///< Also the version of the parameters.
   void keep_snapshot();
   void publish(runtime::Context& context);
   bool answer(runtime::Context& context, runtime::ActorId from, const messages::ParametersRequested& request);
@@ -102,13 +101,11 @@ class Learner final : public runtime::Actor {
   const PlacerFactory factory_;
 
   // Owner loop only.
-  std::unique_ptr<policy::Placer> placer_;
-  policy::Adam adam_;
+  std::optional<Trainer> trainer_;
   Phase phase_ = Phase::kCheckpoint;
   Bytes fetched_;                   // Of the checkpoint.
   std::uint64_t fetched_of_ = 0;    // Its update.
   Nanos asked_{0};                  // When the history was asked for last.
-  std::uint64_t updates_ = 0;       // Also the version of the parameters.
   std::uint64_t next_episode_ = 0;  // Only if ordered.
   std::uint64_t stale_ = 0;
   runtime::LogFollower log_;

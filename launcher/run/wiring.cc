@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "actors/baseline_tracker.h"
@@ -20,6 +19,7 @@
 #include "launcher/build_info.h"
 #include "launcher/inputs.h"
 #include "launcher/run/host_facts.h"
+#include "launcher/run/learning.h"
 #include "launcher/run/placers.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
@@ -32,44 +32,6 @@ using actors::TaskPtr;
 using runtime::Home;
 
 Nanos nanos(double seconds) { return Nanos{static_cast<std::int64_t>(seconds * 1e9)}; }
-
-/// [10^9 B] Of the smallest GPU, or of the smallest device where there is none.
-double smallest_memory_gb(const DeviceSet& devices) {
-  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-  for (const DeviceId device : fast_devices(devices))
-    smallest = std::min(smallest, devices[device].memory_bytes);
-  return static_cast<double>(smallest) * 1e-9;
-}
-
-policy::RewardOptions reward_options(const RunConfig& config, const DeviceSet& devices) {
-  const RunConfig::Reward& r = config.reward;
-  return {policy::parse_transform(r.transform).value(), r.failing_signal, r.graded_memory, r.penalty_base,
-          r.penalty_per_gb + r.penalty_per_memory / smallest_memory_gb(devices)};
-}
-
-actors::TrackerOptions tracker_options(const RunConfig& config, const DeviceSet& devices) {
-  const RunConfig::Reward& r = config.reward;
-  actors::TrackerOptions options;
-  options.reward = reward_options(config, devices);
-  options.per = r.baseline_per == "host"  ? actors::BaselinePer::kHost
-                : r.baseline_per == "run" ? actors::BaselinePer::kRun
-                                          : actors::BaselinePer::kController;
-  options.outlier = r.outlier;
-  options.valid_only_after = r.valid_only_after;
-  options.ordered = config.run.deterministic;
-  options.kept = std::size_t{4} * config.pipeline.controllers * config.pipeline.max_outstanding + 256;
-  options.baseline = {policy::parse_baseline(r.baseline).value(),
-                      r.returns == "final"          ? policy::Returns::kFinal
-                      : r.returns == "intermediate" ? policy::Returns::kIntermediate
-                                                    : policy::Returns::kPlacement,
-                      r.discount,
-                      r.baseline_decay,
-                      r.failing_signal,
-                      r.baseline_from_failing_signal,
-                      r.baseline_window,
-                      r.normalise};
-  return options;
-}
 
 /// Of placements in one message; what a frame carries.
 constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
@@ -133,8 +95,7 @@ class Wiring {
     const auto number = static_cast<std::uint32_t>(std::stoull(actor.substr(slash + 1)));
     if (role == "dispatcher") return spawn_dispatcher(node);
     if (role == "tracker")
-      return node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop,
-                                                 tracker_options(config_, task_->graphs.front().devices));
+      return node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, tracker_options());
     if (role == "recorder") return spawn_recorder(node);
     if (role == "learner") return spawn_learner(node);
     if (role == "executor") return spawn_executor(node, actor);
@@ -146,6 +107,13 @@ class Wiring {
       : config_{config}, task_{std::move(task)}, start_{start}, clock_{&clock} {
     for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c)
       samplers_.push_back(actors::sampler_name(c));
+  }
+
+  actors::TrackerOptions tracker_options() const {
+    actors::TrackerOptions options{scoring_options(config_, task_->graphs.front().devices)};
+    options.ordered = config_.run.deterministic;
+    options.kept = std::size_t{4} * config_.pipeline.controllers * config_.pipeline.max_outstanding + 256;
+    return options;
   }
 
   std::uint64_t window_bytes() const {
@@ -226,17 +194,9 @@ class Wiring {
   }
 
   Result<Unit> spawn_learner(runtime::Node& node) const {
-    const RunConfig::Policy& p = config_.policy;
     actors::LearnerOptions options;
     options.batch_episodes = config_.pipeline.batch_episodes;
-    options.steps_per_update = p.steps_per_update;
-    options.learning_rate = {static_cast<float>(p.learning_rate),
-                             static_cast<float>(p.learning_rate_decay),
-                             p.decay_every,
-                             p.decay_from,
-                             p.linear_over,
-                             static_cast<float>(p.learning_rate_end)};
-    options.adam.clip_norm = static_cast<float>(p.clip_norm);
+    options.training = trainer_options(config_);
     options.max_staleness = config_.pipeline.max_staleness;
     options.checkpoint_every = config_.record.checkpoint_every;
     options.ordered = config_.run.deterministic;
@@ -251,7 +211,7 @@ class Wiring {
       if (!warm) return warm.error();
       options.parameters = *std::move(warm);
     }
-    if (imitates(config_)) options.imitation = {baseline_, p.start_probability};
+    if (imitates(config_)) options.imitation = {baseline_, config_.policy.start_probability};
     return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
   }
 

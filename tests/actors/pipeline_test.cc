@@ -192,7 +192,7 @@ Outcome play(const Scenario& scenario) {
   learner.batch_episodes = 2;
   learner.checkpoint_piece = recorder.checkpoint_piece;
   learner.ordered = scenario.deterministic;
-  learner.learning_rate.start = 0.01f;
+  learner.training.learning_rate.start = 0.01f;
   learner.samplers = dispatcher.samplers;
   world.spawn<Learner>(kLearner, learner, placer);
   ExecutorOptions executor;

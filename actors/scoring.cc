@@ -1,0 +1,69 @@
+#include "actors/scoring.h"
+
+#include <vector>
+
+namespace emplace::actors {
+
+messages::EpisodeScored Scoring::score(const messages::MeasurementCommitted& committed) {
+  const messages::EpisodeMeasured& measured = committed.measured;
+  messages::EpisodeScored scored;
+  scored.seq = committed.seq;
+  scored.episode = measured.episode;
+  scored.controller = measured.controller;
+  scored.policy_version = measured.policy_version;
+  scored.graph_sha256 = measured.graph_sha256;
+  std::map<Key, std::vector<std::uint32_t>> placements;  // Of one key with each other.
+  for (std::uint32_t i = 0; i < measured.count; ++i) {
+    const bool valid = measured.valid[i] != 0;
+    const bool counts = valid || measured.policy_version < options_.valid_only_after;
+    scored.costs.push_back(
+        policy::placement_cost(options_.reward, valid, measured.step_time_s[i], measured.bytes_over[i]));
+    scored.valid.push_back(valid ? 1 : 0);
+    scored.counted.push_back(counts ? 1 : 0);
+    placements[key_of(measured, i)].push_back(i);
+  }
+  scored.advantages.resize(measured.count);
+  for (const auto& [key, numbers] : placements) {
+    Usual& usual = usual_
+                       .try_emplace(key, Usual{policy::Baseline{options_.baseline},
+                                               policy::OutlierFilter{options_.outlier}})
+                       .first->second;
+    hold_against(usual, numbers, scored);
+  }
+  // Of a self-critical episode the last placement is the baseline, and has no advantage.
+  if (options_.baseline.kind == policy::BaselineKind::kSelfCritic) scored.advantages.pop_back();
+  return scored;
+}
+
+Scoring::Key Scoring::key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const {
+  switch (options_.per) {
+    case BaselinePer::kController:
+      return {measured.graph_sha256, measured.controller, ""};
+    case BaselinePer::kHost:
+      return {measured.graph_sha256, 0, measured.hosts[measured.executor_of[placement]]};
+    case BaselinePer::kRun:
+      break;
+  }
+  return {measured.graph_sha256, 0, ""};
+}
+
+/// The advantages of these placements of an episode; `scored.baseline` becomes the mean over all of them.
+void Scoring::hold_against(Usual& usual, std::span<const std::uint32_t> numbers,
+                           messages::EpisodeScored& scored) {
+  std::vector<double> costs;
+  std::vector<std::uint8_t> counted;
+  for (const std::uint32_t i : numbers) {
+    // By the costs before this episode, so that the order within it says nothing.
+    if (scored.valid[i] != 0 && usual.outliers.is_outlier(scored.costs[i])) scored.counted[i] = 0;
+    costs.push_back(scored.costs[i]);
+    counted.push_back(scored.counted[i]);
+  }
+  for (const std::uint32_t i : numbers)
+    if (scored.valid[i] != 0) usual.outliers.learn(scored.costs[i]);
+  const std::vector<double> advantages = usual.baseline.advantages(costs, counted);
+  for (std::size_t i = 0; i < advantages.size(); ++i) scored.advantages[numbers[i]] = advantages[i];
+  const double share = static_cast<double>(numbers.size()) / static_cast<double>(scored.costs.size());
+  scored.baseline += share * usual.baseline.used();
+}
+
+}  // namespace emplace::actors

@@ -1,0 +1,40 @@
+#include "actors/trainer.h"
+
+#include <utility>
+
+namespace emplace::actors {
+
+Trainer::Trainer(TrainerOptions options, std::unique_ptr<policy::Placer> placer)
+    : options_{std::move(options)}, placer_{std::move(placer)}, adam_{options_.adam} {}
+
+Result<Unit> Trainer::load(std::span<const std::byte> parameters, std::span<const std::byte> optimizer,
+                           const std::string& sha256, std::uint64_t update) {
+  policy::ParameterStore& store = placer_->parameters();
+  auto loaded = store.load(parameters);
+  if (loaded && !optimizer.empty()) loaded = adam_.load(optimizer, store.size());
+  if (loaded && store.sha256() != sha256)
+    loaded = invalid("the checkpoint after update " + std::to_string(update), "is altered");
+  if (loaded) updates_ = update;
+  return loaded;
+}
+
+UpdateMade Trainer::update(std::span<const policy::ScoredEpisode> batch) {
+  UpdateMade made;
+  made.learning_rate = options_.learning_rate.at(updates_);
+  placer_->begin_update(updates_);
+  for (std::uint32_t step = 0; step < options_.steps_per_update; ++step) {
+    placer_->parameters().clear_gradients();
+    const auto parts = placer_->accumulate_gradient(batch);
+    if (!parts) {
+      made.error = parts.error().context;
+      break;
+    }
+    made.gradient_norm = adam_.step(placer_->parameters(), static_cast<float>(made.learning_rate));
+    made.parts = *parts;
+  }
+  placer_->end_update(made.parts);
+  ++updates_;
+  return made;
+}
+
+}  // namespace emplace::actors

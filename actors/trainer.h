@@ -1,0 +1,55 @@
+#pragma once
+/// How an update is made: the same for the learner that makes it first and for whoever makes it again.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "policy/optim/adam.h"
+#include "policy/placer.h"
+
+namespace emplace::actors {
+
+struct TrainerOptions {
+  std::uint32_t steps_per_update = 1;  ///< Gradient steps on each batch; Spotlight takes 10.
+  policy::LearningRate learning_rate;
+  policy::AdamOptions adam;
+};
+
+/// What one update was.
+struct UpdateMade {
+  policy::LossParts parts;  ///< Of its last step.
+  double gradient_norm = 0, learning_rate = 0;
+  std::string error;  ///< Why it had no effect; empty: it had.
+};
+
+/// A policy with its optimiser. Its parameters are a function of those it began with and of the batches, in
+/// order. Thread: one.
+class Trainer {
+ public:
+  Trainer(TrainerOptions options, std::unique_ptr<policy::Placer> placer);
+
+  /// Goes on after `update` updates. `optimizer` empty: as at the start. Errors (kInvalid): they do not fit
+  /// the policy, or are not those that `sha256` names.
+  Result<Unit> load(std::span<const std::byte> parameters, std::span<const std::byte> optimizer,
+                    const std::string& sha256, std::uint64_t update);
+  /// One more update. A batch that is not this policy's has no effect, but counts, so that nobody waits for
+  /// it.
+  UpdateMade update(std::span<const policy::ScoredEpisode> batch);
+
+  std::uint64_t updates() const { return updates_; }  ///< Also the version of the parameters.
+  policy::Placer& placer() { return *placer_; }
+  const policy::ParameterStore& parameters() const { return placer_->parameters(); }
+  Bytes optimizer() const { return adam_.save(); }
+
+ private:
+  const TrainerOptions options_;
+  std::unique_ptr<policy::Placer> placer_;
+  policy::Adam adam_;
+  std::uint64_t updates_ = 0;
+};
+
+}  // namespace emplace::actors
