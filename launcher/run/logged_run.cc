@@ -1,0 +1,95 @@
+#include "launcher/run/logged_run.h"
+
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "graph/graph_file.h"
+#include "launcher/run/placers.h"
+#include "placement/device_file.h"
+#include "placement/placement_file.h"
+#include "policy/imitation.h"
+
+namespace emplace::launcher {
+namespace {
+
+Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where) {
+  auto task = std::make_shared<actors::Task>();
+  for (const record::GraphRow& row : rows) {
+    const std::string here = where + ": graph " + printable(row.name);
+    auto graph = parse_graph(row.content, here);
+    if (!graph) return graph.error();
+    auto devices = parse_devices(row.devices_toml, where + ": devices", row.reserve);
+    if (!devices) return devices.error();
+    auto constraints = Constraints::make(*graph, *devices);
+    if (!constraints) return constraints.error();
+    std::string sha256 = graph_sha256(*graph);
+    if (sha256 != row.sha256)
+      return invalid(here, "is not the graph of the run", "take a copy that is whole");
+    task->graphs.push_back(
+        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+  }
+  return actors::TaskPtr{std::move(task)};
+}
+
+/// Of a run that does not keep its graphs: from the files that it was made from.
+Result<actors::TaskPtr> task_from_files(const LoggedRun& run, const std::string& where) {
+  auto task = load_task(run.config);
+  if (!task)
+    return invalid(where, "does not keep its graph, and its file cannot be read: " + task.error().context,
+                   "bring the file back");
+  if (const std::string& found = (*task)->graphs.front().sha256; found != run.facts.graph_sha256)
+    return invalid(where, "is about another graph than the one that its config names now",
+                   "bring back the file with sha256 " + run.facts.graph_sha256.substr(0, 16) + "…");
+  const std::string& devices = (*task)->graphs.front().devices.sha256();
+  if (devices != run.facts.devices_json)
+    return invalid(where, "is about other devices than those that its config names now",
+                   "bring back the device file of the run");
+  return task;
+}
+
+bool began_at_baseline(const record::RunFacts& facts) {
+  return facts.method.ends_with(" from best-baseline");
+}
+
+}  // namespace
+
+Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
+  LoggedRun run;
+  run.directory = directory;
+  auto db = record::RunDb::open_quiet(directory);
+  if (!db) return db.error();
+  run.db = *std::move(db);
+  if (auto whole = run.db->verify(); !whole) return whole.error();
+  auto facts = run.db->facts();
+  if (!facts) return facts.error();
+  run.facts = *std::move(facts);
+  const std::string where = printable(directory.string());
+  auto config = parse_config(run.facts.config_toml, where + ": config");
+  if (!config) return config.error();
+  run.config = *std::move(config);
+  const auto rows = run.db->graph_rows();
+  if (!rows) return rows.error();
+  auto task = rows->empty() ? task_from_files(run, where) : kept_task(*rows, where);
+  if (!task) return task.error();
+  run.task = *std::move(task);
+  if (began_at_baseline(run.facts)) {
+    const actors::TaskGraph& first = run.task->graphs.front();
+    auto baseline = load_placement(baseline_path(directory), first.graph, first.sha256, first.devices);
+    if (!baseline) return baseline.error();
+    run.baseline = *std::move(baseline);
+  }
+  return run;
+}
+
+Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
+  auto placer = make_placer(run.config, *run.task, run.baseline);
+  if (!placer) return placer;
+  if (!run.baseline.empty() && imitates(run.config) && run.config.run.policy.empty()) {
+    const auto imitated = policy::imitate(**placer, {run.baseline, run.config.policy.start_probability});
+    if (!imitated) return imitated.error();
+  }
+  return placer;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,34 @@
+#pragma once
+/// A run that is looked back at.
+
+#include <filesystem>
+#include <memory>
+
+#include "actors/task.h"
+#include "launcher/run/config.h"
+#include "launcher/run/start.h"
+#include "policy/placer.h"
+#include "record/run_db.h"
+
+namespace emplace::launcher {
+
+/// One start of a run, whole and quiet: nobody writes it while it is open.
+struct LoggedRun {
+  std::filesystem::path directory;
+  std::unique_ptr<record::RunDb> db;
+  record::RunFacts facts;
+  RunConfig config;
+  actors::TaskPtr task;  ///< Its graphs as the run had them.
+  Placement baseline;    ///< Where its policy began; empty for one from scratch.
+};
+
+/// Opens `directory` and holds everything in it against its hashes. Errors: kInvalid if it holds no run, is
+/// damaged, newer than this program or still being written; if its graphs are not kept with it (schema 3) and
+/// their files are gone or changed.
+Result<LoggedRun> open_logged_run(const std::filesystem::path& directory);
+
+/// Its policy as it was before the first update, but for what run.policy gave it. Errors: kInvalid: the
+/// config asks for what this program does not have.
+Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run);
+
+}  // namespace emplace::launcher
