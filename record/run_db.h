@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "record/agreement.h"
 
 namespace emplace::record {
 
@@ -115,17 +116,11 @@ struct RemeasuredRow {
   std::string error;  ///< Why there is no measurement.
 };
 
-/// One `replay --re-measure`, and how well its times go with those of the log. Errors are |again / logged -
-/// 1|.
-struct RemeasureSession {
+/// One `replay --re-measure`, and how well its times go with those of the log.
+struct RemeasureSession : Agreement {
   std::uint64_t session = 0;  ///< From 1.
   std::string executor_kind, host;
   std::int64_t started_wall_ns = 0;
-  std::uint64_t count = 0;           ///< Pairs: both fitted.
-  double spearman = 0, kendall = 0;  ///< Rank correlations, ties corrected; NaN where there are too few.
-  double error_mean = 0, error_median = 0, error_p95 = 0, error_max = 0;
-  std::uint64_t top5_overlap =
-      0;  ///< Of the five fastest in the log, how many are among the five fastest again.
 };
 
 struct Counters {

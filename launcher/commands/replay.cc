@@ -1,9 +1,13 @@
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/text/words.h"
@@ -11,6 +15,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"
 #include "launcher/json_object.h"
+#include "launcher/run/remeasure.h"
 #include "launcher/run/replay.h"
 #include "launcher/stop_signal.h"
 
@@ -29,6 +34,10 @@ class Replay final : public Command {
               "Hold parameters and advantages against the log's; exit 4 where they differ")
         .option("--from", from_, "Begin at this episode of the log (episodes.seq)")
         .option("--to", to_, "End before an update needs an episode after this one")
+        .option("--re-measure", remeasure_, "Measure the log's placements by this kind of executor instead")
+        .option("--count", count_, "Re-measured at most: the fastest fifth, and others from fast to slow")
+        .option("--devices,-d", devices_, "Re-measured on this device file instead of the run's")
+        .option("--dispatch", dispatch_, "Of a simulator: program or fifo")
         .option("--speed", speed_,
                 "As fast as then (1), twice as fast (2), …; without it as fast as it goes");
   }
@@ -36,11 +45,13 @@ class Replay final : public Command {
 
  private:
   Result<double> speed() const;
+  Result<ExitStatus> replay_updates(Console& console, LoggedRun& run) const;
+  Result<ExitStatus> measure_again(Console& console, LoggedRun& run) const;
   void print(Console& console, const ReplayReport& report) const;
 
-  std::string run_dir_, speed_;
+  std::string run_dir_, speed_, remeasure_, devices_, dispatch_ = "program";
   bool verify_ = false;
-  std::uint64_t from_ = 0, to_ = 0;
+  std::uint64_t from_ = 0, to_ = 0, count_ = 200;
 };
 
 /// A while, or until a signal comes.
@@ -60,17 +71,22 @@ Result<double> Replay::speed() const {
 }
 
 Result<ExitStatus> Replay::run(Console& console) {
-  const auto speed = this->speed();
-  if (!speed) return speed.error();
   if (to_ != 0 && to_ < from_) return invalid("--to", "lies before --from");
+  if (verify_ && !remeasure_.empty()) return invalid("--verify", "measures nothing", "leave one of both out");
   auto run = open_logged_run(run_dir_);
   if (!run) return run.error();
+  return remeasure_.empty() ? replay_updates(console, *run) : measure_again(console, *run);
+}
+
+Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) const {
+  const auto speed = this->speed();
+  if (!speed) return speed.error();
   const SystemClock clock;
   const StopSignal stop;
   LiveView view = console.live_view(clock);
   const Nanos began = clock.now();
   std::int64_t first_ns = 0;
-  const auto report = replay(*run, {from_, to_}, clock, [&](const ReplayedUpdate& now) {
+  const auto report = replay(run, {from_, to_}, clock, [&](const ReplayedUpdate& now) {
     if (*speed > 0 && now.wall_ns > 0) {
       if (first_ns == 0) first_ns = now.wall_ns;
       const Nanos due{static_cast<std::int64_t>(static_cast<double>(now.wall_ns - first_ns) / *speed)};
@@ -90,8 +106,90 @@ Result<ExitStatus> Replay::run(Console& console) {
   print(console, *report);
   if (!report->identical)
     return Error{Errc::kRunFailed, printable(run_dir_) + ": the replay differs from the run, which emplace " +
-                                       run->facts.software_version + " recorded on " +
-                                       printable(run->facts.host)};
+                                       run.facts.software_version + " recorded on " +
+                                       printable(run.facts.host)};
+  return ExitStatus::kDone;
+}
+
+std::string share(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", number * 100);
+  return std::isfinite(number) ? text.data() : "-";
+}
+std::string correlation(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4f", number);
+  return std::isfinite(number) ? text.data() : "-";
+}
+
+/// Those that are furthest from the log, the worst first; what could not be measured before all.
+std::vector<record::RemeasuredRow> worst_of(std::vector<record::RemeasuredRow> rows, std::size_t most) {
+  const auto apart = [](const record::RemeasuredRow& row) {
+    return row.valid ? std::abs(row.step_time_s / row.logged_s - 1) : INFINITY;
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const auto& a, const auto& b) { return apart(a) > apart(b); });
+  rows.resize(std::min(rows.size(), most));
+  return rows;
+}
+
+std::string remeasured_text(const Remeasured& r) {
+  const record::RemeasureSession& s = r.session;
+  std::string text = "measured    " + std::to_string(r.rows.size()) + " of " + std::to_string(r.distinct) +
+                     " placements by " + s.executor_kind + ", " + std::to_string(s.count) +
+                     " fit\nspearman    " + correlation(s.spearman) + "\nkendall     " +
+                     correlation(s.kendall) + "\nerror       mean " + share(s.error_mean) + ", median " +
+                     share(s.error_median) + ", 95 of 100 below " + share(s.error_p95) + ", largest " +
+                     share(s.error_max) + "\ntop 5       " + std::to_string(s.top5_overlap) +
+                     " of the log's five fastest are so again\n";
+  for (const record::RemeasuredRow& row : worst_of(r.rows, 5))
+    text += "worst       placement " + std::to_string(row.placement_id) + ": " +
+            format_seconds(row.logged_s) + " in the log, " +
+            (row.valid ? format_seconds(row.step_time_s) : printable(row.error, 80)) + "\n";
+  return text + "kept        as session " + std::to_string(s.session) + " of the run";
+}
+
+JsonObject remeasured_json(const Remeasured& r) {
+  const record::RemeasureSession& s = r.session;
+  JsonObject error, json;
+  error.add("mean", s.error_mean)
+      .add("median", s.error_median)
+      .add("p95", s.error_p95)
+      .add("max", s.error_max);
+  json.add("session", s.session).add("executor", s.executor_kind).add("host", s.host);
+  json.add("distinct", r.distinct).add("measured", std::uint64_t{r.rows.size()}).add("count", s.count);
+  json.add("spearman", s.spearman).add("kendall", s.kendall).add("error", std::move(error));
+  json.add("top5_overlap", s.top5_overlap);
+  std::vector<JsonObject> worst;
+  for (const record::RemeasuredRow& row : worst_of(r.rows, 5)) {
+    JsonObject& one = worst.emplace_back();
+    one.add("placement_id", row.placement_id).add("logged_s", row.logged_s);
+    row.valid ? one.add("step_time_s", row.step_time_s) : one.add_null("step_time_s");
+    if (!row.error.empty()) one.add("reason", row.error);
+  }
+  json.add("worst", std::move(worst));
+  return json;
+}
+
+Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const {
+  const SystemClock clock;
+  const StopSignal stop;
+  LiveView view = console.live_view(clock);
+  const std::int64_t started = clock.wall().count();
+  auto remeasured = remeasure(
+      run, {remeasure_, devices_, dispatch_, count_, from_, to_}, [&](std::uint64_t done, std::uint64_t of) {
+        const std::string line =
+            remeasure_ + ": " + std::to_string(done) + " of " + std::to_string(of) + " placements";
+        if (view.due()) view.show(std::array{line}, line);
+        return stop.received() == 0;
+      });
+  view.clear();
+  if (!remeasured) return remeasured.error();
+  if (stop.received() != 0) return stopped_by(stop.received());
+  remeasured->session.started_wall_ns = started;
+  run.db.reset();  // From here on it is written.
+  if (auto kept = keep_remeasured(run.directory, *remeasured); !kept) return kept.error();
+  console.print(console.json() ? remeasured_json(*remeasured).text() : remeasured_text(*remeasured));
   return ExitStatus::kDone;
 }
 

@@ -253,7 +253,7 @@ TEST_F(RunDbTest, KeepsGraphsBaselinesAndWhatWasMeasuredAgain) {
   EXPECT_EQ(baselines->front().placement, Bytes(100, std::byte{1}));
   EXPECT_EQ(db->update(2)->value().divergence, 0.5);
   EXPECT_EQ(db->update(2)->value().wall_ns, 78);
-  RemeasureSession session{0, "cpu", "here", 5, 2, 0.5, std::nan(""), 0.1, 0.1, 0.2, 0.3, 1};
+  RemeasureSession session{{2, 0.5, std::nan(""), 0.1, 0.1, 0.2, 0.3, 1}, 0, "cpu", "here", 5};
   ASSERT_TRUE(db->add_remeasured(
                     session, {{4, "graph", 1.0, true, 1.5, 0.1, ""}, {5, "graph", 1.0, false, 0, 0, "no"}})
                   .ok());
