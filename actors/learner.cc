@@ -131,7 +131,7 @@ void Learner::load(runtime::Context& context, const messages::CheckpointDelivere
 /// Nothing was ever learned: from where the run is to start.
 void Learner::start_anew(runtime::Context& context) {
   if (!options_.parameters.empty()) {
-    if (const auto loaded = trainer_->placer().parameters().load(options_.parameters); !loaded)
+    if (const auto loaded = trainer_->start_from(options_.parameters, options_.optimizer); !loaded)
       return context.stop_node("the checkpoint does not fit: " + loaded.error().context);
   } else if (!options_.imitation.placement.empty()) {
     const auto imitated = policy::imitate(trainer_->placer(), options_.imitation);

@@ -29,7 +29,8 @@ struct LearnerOptions {
   std::uint64_t versions = 16;        ///< Whose parameters are kept for samplers.
   bool ordered = false;               ///< Consume by episode number, not by arrival.
   std::vector<std::string> samplers;  ///< Told of each update.
-  Bytes parameters;  ///< Where a run that has learned nothing starts; empty: the policy's own.
+  Bytes parameters;  ///< Where a run that has learned nothing starts; empty: the policy's own,
+  Bytes optimizer;   ///< and its optimiser; empty: afresh.
   policy::ImitationOptions imitation;      ///< What a policy that starts anew repeats before it learns.
   Nanos resend = std::chrono::seconds{1};  ///< Of what nobody answered.
 };

@@ -9,12 +9,18 @@ Trainer::Trainer(TrainerOptions options, std::unique_ptr<policy::Placer> placer)
 
 Result<Unit> Trainer::load(std::span<const std::byte> parameters, std::span<const std::byte> optimizer,
                            const std::string& sha256, std::uint64_t update) {
+  auto loaded = start_from(parameters, optimizer);
+  if (loaded && placer_->parameters().sha256() != sha256)
+    loaded = invalid("the checkpoint after update " + std::to_string(update), "is altered");
+  if (loaded) updates_ = update;
+  return loaded;
+}
+
+Result<Unit> Trainer::start_from(std::span<const std::byte> parameters,
+                                 std::span<const std::byte> optimizer) {
   policy::ParameterStore& store = placer_->parameters();
   auto loaded = store.load(parameters);
   if (loaded && !optimizer.empty()) loaded = adam_.load(optimizer, store.size());
-  if (loaded && store.sha256() != sha256)
-    loaded = invalid("the checkpoint after update " + std::to_string(update), "is altered");
-  if (loaded) updates_ = update;
   return loaded;
 }
 

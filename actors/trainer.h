@@ -36,6 +36,8 @@ class Trainer {
   /// the policy, or are not those that `sha256` names.
   Result<Unit> load(std::span<const std::byte> parameters, std::span<const std::byte> optimizer,
                     const std::string& sha256, std::uint64_t update);
+  /// Begins there, before its first update. Errors (kInvalid): they do not fit the policy.
+  Result<Unit> start_from(std::span<const std::byte> parameters, std::span<const std::byte> optimizer);
   /// One more update. A batch that is not this policy's has no effect, but counts, so that nobody waits for
   /// it.
   UpdateMade update(std::span<const policy::ScoredEpisode> batch);

@@ -24,8 +24,10 @@ class Run final : public Command {
   Result<ExitStatus> run(Console& console) override {
     const auto request = given_.request(console);
     if (!request) return request.error();
-    if (given_.config.empty() && given_.cluster.empty() && !given_.resume)
-      return invalid("run", "needs a config", "name one, or go on with a run by --resume --run-dir DIR");
+    if (given_.config.empty() && given_.cluster.empty() && !given_.resume && given_.branch.empty())
+      return invalid(
+          "run", "needs a config",
+          "name one, or go on with a run by --resume --run-dir DIR, or begin one with --branch RUN");
     const auto status = launcher::run(*request);
     if (!status) return status.error();
     return static_cast<ExitStatus>(*status);

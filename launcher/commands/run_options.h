@@ -17,6 +17,7 @@ struct RunOptions {
   std::vector<std::string> settings;
   std::uint64_t episodes = 0;
   bool resume = false;
+  std::string branch;
 
   void declare(Options& options) {
     options
@@ -25,6 +26,9 @@ struct RunOptions {
             "KEY=VALUE over the config (policy.groups) or the cluster file (head.endpoint, node.NAME.count)")
         .option("--run-dir", run_dir, "Where the run is kept; without it as the files say, or runs/NAME-TIME")
         .flag("--resume", resume, "Go on with the run that is kept there")
+        .option(
+            "--branch", branch,
+            "Begin with a checkpoint of another run: RUN, RUN@UPDATE or RUN@best; without a CONFIG with its")
         .option("--budget", budget, "Wall time of the whole run, e.g. 60s")
         .option("--episodes", episodes, "End each start after so many episodes; 0: no limit");
   }
@@ -36,6 +40,8 @@ struct RunOptions {
     request.settings = settings;
     request.run_dir = run_dir;
     request.resume = resume;
+    request.branch = branch;
+    if (resume && !branch.empty()) return invalid("--branch", "begins a run, which --resume does not");
     if (!budget.empty()) {
       const auto seconds = parse_seconds(budget);
       if (!seconds) return invalid("--budget", seconds.error().context);

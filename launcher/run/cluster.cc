@@ -69,6 +69,9 @@ Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, 
   if (has_role(node, "recorder"))
     return invalid(where, "has the recorder, which writes the run directory of the launcher",
                    "leave it in the head, or in a local node");
+  if ((has_role(node, "executor") || has_role(node, "sampler")) && !config.executor.log.empty())
+    return invalid(where, "has samplers or executors, and executor.log lies beside the launcher",
+                   "leave them in the head");
   if (has_role(node, "learner") && !config.run.policy.empty())
     return invalid(where, "has the learner, and run.policy lies beside the launcher",
                    "leave the learner in the head, or in a local node");

@@ -32,8 +32,11 @@ void each_field(Config& c, Visit visit) {
         "Deterministic only: updates between drawing an episode and learning from it.");
   visit("run", "starts", c.run.starts,
         "Policies to learn, one after the other: \"scratch\", \"best-baseline\".");
-  visit("run", "policy", c.run.policy,
-        "Run directory whose newest checkpoint the policy starts from; empty: from random weights.");
+  visit(
+      "run", "policy", c.run.policy,
+      "Checkpoint that the policy starts from: a run directory (its newest), RUN@UPDATE or RUN@best; empty: "
+      "from random weights.");
+  visit("run", "optimizer", c.run.optimizer, "Take that checkpoint's optimiser along, as --branch does.");
   visit("input", "graph", c.input.graph, "Graph file.");
   visit("input", "graphs", c.input.graphs,
         "Several graph files, folders or patterns: one policy learns on all of them in turn (placeto).");
@@ -53,7 +56,7 @@ void each_field(Config& c, Visit visit) {
         "A lease that takes twice as long as this share of recent ones goes to an idle executor too; 0: "
         "never. With run.deterministic never.");
   visit("executor", "kind", c.executor.kind,
-        "\"sim\", or \"fake\": the simulator that takes `delay` per placement.");
+        "\"sim\"; \"fake\": the simulator that takes `delay` per placement; \"replay\": what `log` has.");
   visit("executor", "dispatch", c.executor.dispatch,
         "Which ready op a device runs first: \"program\" or \"fifo\".");
   visit("executor", "count", c.executor.count, "Executors.");
@@ -62,6 +65,10 @@ void each_field(Config& c, Visit visit) {
   visit("executor", "delay_spread", c.executor.delay_spread, "Fake only: longest over shortest time.");
   visit("executor", "counts", c.executor.counts,
         "Kinds of executors that get work; empty: the one of `kind`. Others may join, and are left alone.");
+  visit("executor", "log", c.executor.log,
+        "Replay only: the run whose log drives this one. Samplers propose its episodes, executors answer "
+        "with its "
+        "measurements; only how is learned may differ.");
   visit("policy", "method", c.policy.method,
         "Who places: \"hierarchical\", \"colocrl\", \"spotlight\", \"placeto\", an ablation, or \"random\".");
   visit("policy", "preset", c.policy.preset,
@@ -317,6 +324,17 @@ std::string to_toml(const RunConfig& config, bool documented) {
   return out;
 }
 
+std::vector<std::string> differing_keys(const RunConfig& a, const RunConfig& b) {
+  std::vector<std::string> theirs, differing;
+  each_field(
+      b, [&](const char*, const char*, const auto& field, const char*) { theirs.push_back(shown(field)); });
+  std::size_t at = 0;
+  each_field(a, [&](const char* section, const char* key, const auto& field, const char*) {
+    if (shown(field) != theirs[at++]) differing.push_back(std::string{section} + "." + key);
+  });
+  return differing;
+}
+
 Result<Unit> check_config(const RunConfig& c) {
   const auto one_of = [](const char* key, const std::string& value,
                          std::initializer_list<std::string_view> words) -> Result<Unit> {
@@ -350,7 +368,7 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("policy.threads", c.policy.threads, 1),
         at_least("policy.embedding", c.policy.embedding, 1),
         at_least("reward.baseline_window", c.reward.baseline_window, 1),
-        one_of("executor.kind", c.executor.kind, {"sim", "fake"}),
+        one_of("executor.kind", c.executor.kind, {"sim", "fake", "replay"}),
         one_of("record.durability", c.record.durability, {"disk", "process"}),
         one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}),
         one_of("reward.transform", c.reward.transform, {"id", "sqrt", "log"}),
@@ -407,8 +425,15 @@ Result<Unit> check_config(const RunConfig& c) {
     if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
   }
   for (const std::string& kind : c.executor.counts) {
-    if (auto checked = one_of("executor.counts", kind, {"sim", "fake"}); !checked) return checked;
+    if (auto checked = one_of("executor.counts", kind, {"sim", "fake", "replay"}); !checked) return checked;
   }
+  if ((c.executor.kind == "replay") != !c.executor.log.empty())
+    return invalid("executor.log",
+                   c.executor.log.empty() ? "is missing" : "is for executor.kind = 'replay' alone",
+                   c.executor.log.empty() ? "name the run whose log is to answer" : "leave it out");
+  if (c.executor.kind == "replay" && c.reward.baseline == "self-critic")
+    return invalid("reward.baseline", "= 'self-critic' asks for placements that no log has",
+                   "use moving-average with executor.kind = \"replay\"");
   if (c.run.starts.empty()) return invalid("run.starts", "is empty", "use [\"scratch\"]");
   if (c.run.budget.seconds <= 0 && c.run.episodes == 0 && c.run.evaluations == 0)
     return invalid("run.budget", "is 0 and so are run.episodes and run.evaluations",

@@ -29,6 +29,7 @@ struct RunConfig {
     std::uint32_t lag = 1;
     std::vector<std::string> starts = {"scratch"};
     std::string policy;
+    bool optimizer = false;
   } run;
   struct Input {
     std::string graph, devices;
@@ -47,6 +48,7 @@ struct RunConfig {
     Duration delay;
     double delay_spread = 1;
     std::vector<std::string> counts;
+    std::string log;
   } executor;
   struct Policy {
     std::string method = "hierarchical", preset = "paper", grouping = "scope";
@@ -118,6 +120,8 @@ Result<Unit> set_option(RunConfig& config, std::string_view assignment);
 /// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what
 /// each means.
 std::string to_toml(const RunConfig& config, bool documented);
+/// "section.key" of every value that is not the same in both.
+std::vector<std::string> differing_keys(const RunConfig& a, const RunConfig& b);
 /// Values that no run can have. Errors: kInvalid, naming the key.
 Result<Unit> check_config(const RunConfig& config);
 

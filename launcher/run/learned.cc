@@ -46,7 +46,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   if (request.policy.empty()) {
     config = method_defaults(request.method, "tuned");
   } else {
-    const auto db = record::RunDb::open(request.policy, false);
+    const auto db = record::RunDb::open(parse_checkpoint_name(request.policy).run, false);
     if (!db) return db.error();
     const auto facts = (*db)->facts();
     if (!facts) return facts.error();
@@ -75,9 +75,10 @@ Result<Learned> place_at_once(const RunConfig& config, std::uint64_t samples) {
   if (!task) return task.error();
   auto placer = make_placer(config, **task, {});
   if (!placer) return placer.error();
-  const auto parameters = load_policy(config, **placer);
-  if (!parameters) return parameters.error();
-  if (auto loaded = (*placer)->parameters().load(*parameters); !loaded) return loaded.error();
+  const auto policy = load_policy(config, **placer);
+  if (!policy) return policy.error();
+  if (auto loaded = (*placer)->parameters().load(policy->checkpoint.parameters); !loaded)
+    return loaded.error();
   const actors::TaskGraph& one = (*task)->graphs.front();
   Simulator simulator{one.graph, one.devices, simulator_options(config.executor.dispatch).value()};
   Learned learned;

@@ -1,5 +1,7 @@
 #include "launcher/run/placers.h"
 
+#include <algorithm>
+#include <charconv>
 #include <map>
 #include <string>
 #include <utility>
@@ -206,16 +208,64 @@ bool imitates(const RunConfig& config) {
   return learns(config) && config.policy.table_scale == 0 && config.policy.method != "hierarchical";
 }
 
-Result<Bytes> load_policy(const RunConfig& config, const Placer& placer) {
-  const std::string where = "run.policy: " + printable(config.run.policy);
-  auto db = record::RunDb::open(config.run.policy, false);
+CheckpointName parse_checkpoint_name(const std::string& text) {
+  const std::size_t at = text.rfind('@');
+  // A folder may have any name.
+  if (at == std::string::npos || std::filesystem::exists(text)) return {text, ""};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+namespace {
+
+/// After which update the checkpoint lies that is wanted. Errors: kInvalid, naming those that there are.
+Result<std::uint64_t> update_of(record::RunDb& db, const std::string& which, const std::string& where) {
+  const auto kept = db.checkpoints();
+  if (!kept) return kept.error();
+  if (kept->empty()) return invalid(where, "holds no checkpoint", "name a run that has learned something");
+  if (which.empty() || which == "last") return kept->back();
+  std::uint64_t wanted = 0;
+  if (which == "best") {
+    const auto best = db.best();
+    if (!best) return best.error();
+    if (!*best) return invalid(where, "has no placement that fitted, so none is the best", "name an update");
+    const auto episode = db.log_of((**best).episode, false);
+    if (!episode) return episode.error();
+    const auto after = std::upper_bound(kept->begin(), kept->end(), (**episode).episode.policy_version);
+    return after == kept->begin() ? kept->front() : *(after - 1);
+  }
+  const auto [end, failure] = std::from_chars(which.data(), which.data() + which.size(), wanted);
+  if (failure == std::errc{} && end == which.data() + which.size() &&
+      std::binary_search(kept->begin(), kept->end(), wanted))
+    return wanted;
+  std::string all;
+  for (const std::uint64_t update : *kept) all += (all.empty() ? "" : ", ") + std::to_string(update);
+  return invalid(where, "keeps no checkpoint '" + printable(which, 40) + "'",
+                 "there are best, last, and those after updates " + all);
+}
+
+}  // namespace
+
+Result<WarmStart> read_checkpoint(const std::string& text) {
+  const std::string where = printable(text);
+  const CheckpointName name = parse_checkpoint_name(text);
+  auto db = record::RunDb::open(name.run, false);
   if (!db) return db.error();
-  const auto facts = (*db)->facts();
-  auto checkpoint = (*db)->latest_checkpoint();
+  auto facts = (*db)->facts();
   if (!facts) return invalid(where, facts.error().context);
-  if (!checkpoint) return invalid(where, "its newest checkpoint is damaged: " + checkpoint.error().context);
+  const auto update = update_of(**db, name.which, printable(name.run.string()));
+  if (!update) return update.error();
+  auto checkpoint = (*db)->latest_checkpoint(*update);
+  if (!checkpoint) return invalid(where, "its checkpoint is damaged: " + checkpoint.error().context);
   if (!*checkpoint) return invalid(where, "holds no checkpoint", "name a run that has learned something");
-  const auto theirs = parse_config(facts->config_toml, where);
+  return WarmStart{*std::move(facts), *std::move(*checkpoint)};
+}
+
+Result<WarmStart> load_policy(const RunConfig& config, const Placer& placer) {
+  const std::string where = "run.policy: " + printable(config.run.policy);
+  auto warm = read_checkpoint(config.run.policy);
+  if (!warm) return Error{warm.error().code, "run.policy: " + warm.error().context};
+  const record::CheckpointRow& checkpoint = warm->checkpoint;
+  const auto theirs = parse_config(warm->facts.config_toml, where);
   if (!theirs) return theirs.error();
   if (theirs->policy.method != config.policy.method) {
     return invalid(where, "is a policy of " + theirs->policy.method + ", not of " + config.policy.method,
@@ -223,16 +273,15 @@ Result<Bytes> load_policy(const RunConfig& config, const Placer& placer) {
   }
   // A fresh store of the same shape tells whether the floats are those that were saved.
   policy::ParameterStore store = placer.parameters();
-  Bytes parameters = std::move((**checkpoint).parameters);
-  if (auto loaded = store.load(parameters); !loaded) {
+  if (auto loaded = store.load(checkpoint.parameters); !loaded) {
     return invalid(where,
-                   "is a policy for " + std::to_string(facts->num_devices) +
+                   "is a policy for " + std::to_string(warm->facts.num_devices) +
                        " devices, or of other sizes or another op vocabulary: " + loaded.error().context,
                    "train one for this machine and graph");
   }
-  if (store.sha256() != (**checkpoint).sha256)
-    return invalid(where, "its newest checkpoint is altered, or of another policy of the same size");
-  return parameters;
+  if (store.sha256() != checkpoint.sha256)
+    return invalid(where, "its checkpoint is altered, or of another policy of the same size");
+  return warm;
 }
 
 }  // namespace emplace::launcher

@@ -1,13 +1,16 @@
 #pragma once
 /// From a config to a policy: which placer, with which numbers, starting where.
 
+#include <filesystem>
 #include <memory>
+#include <string>
 
 #include "actors/task.h"
 #include "base/file.h"
 #include "launcher/run/config.h"
 #include "placement/placement.h"
 #include "policy/placer.h"
+#include "record/run_db.h"
 
 namespace emplace::launcher {
 
@@ -19,8 +22,23 @@ Result<std::unique_ptr<policy::Placer>> make_placer(const RunConfig& config, con
 /// True if a policy of this config that starts at a baseline learns to repeat it first; else it is made so.
 bool imitates(const RunConfig& config);
 
-/// The newest checkpoint of the run `config.run.policy`, held against `placer`: parameters as it loads them.
-/// Errors: kInvalid if there is none, it is altered, or it is of another method, device count or size.
-Result<Bytes> load_policy(const RunConfig& config, const policy::Placer& placer);
+/// A checkpoint by name: "RUN" (its newest), "RUN@50" (after that update), "RUN@best" (the policy nearest
+/// before the one that drew the best placement), "RUN@last".
+struct CheckpointName {
+  std::filesystem::path run;
+  std::string which;  ///< Empty: the newest.
+};
+CheckpointName parse_checkpoint_name(const std::string& text);
+
+/// What a policy can begin with.
+struct WarmStart {
+  record::RunFacts facts;  ///< Of the run that learned it.
+  record::CheckpointRow checkpoint;
+};
+/// Errors: kInvalid if there is no such run or checkpoint, or it is damaged.
+Result<WarmStart> read_checkpoint(const std::string& name);
+/// The checkpoint that `config.run.policy` names, held against `placer`. Errors: kInvalid if there is none,
+/// it is altered, or it is of another method, device count or size.
+Result<WarmStart> load_policy(const RunConfig& config, const policy::Placer& placer);
 
 }  // namespace emplace::launcher

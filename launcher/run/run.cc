@@ -18,6 +18,7 @@
 #include "launcher/run/kubernetes.h"
 #include "launcher/run/metrics.h"
 #include "launcher/run/operator.h"
+#include "launcher/run/placers.h"
 #include "launcher/run/supervised.h"
 #include "launcher/run/topology.h"
 #include "launcher/run/wiring.h"
@@ -101,16 +102,35 @@ class Progress {
   bool shown_ = false, open_ = false;
 };
 
+/// The config that a branch goes on with, of the run that it leaves.
+Result<RunConfig> config_of_branch(const RunRequest& request) {
+  const std::filesystem::path parent = parse_checkpoint_name(request.branch).run;
+  const auto db = record::RunDb::open_quiet(parent);
+  if (!db) return db.error();
+  if (auto whole = (*db)->verify(); !whole) return whole.error();
+  const auto facts = (*db)->facts();
+  if (!facts) return facts.error();
+  if (!request.config.empty()) return load_config(request.config, request.settings);
+  auto config = parse_config(facts->config_toml, printable(parent.string()) + ": config", request.settings);
+  if (config) config->run.dir.clear();  // It has its own.
+  return config;
+}
+
 Result<RunConfig> resolve(const RunRequest& request) {
-  auto config =
-      load_config(request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config,
-                  request.settings);
+  const std::filesystem::path file =
+      request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config;
+  auto config = request.branch.empty() ? load_config(file, request.settings) : config_of_branch(request);
   if (!config) return config;
   if (request.seed) config->run.seed = *request.seed;
   if (request.episodes) config->run.episodes = *request.episodes;
   if (request.budget_s) config->run.budget.seconds = *request.budget_s;
   if (auto checked = check_config(*config); !checked) return checked.error();
-  std::vector<std::string*> paths{&config->input.graph, &config->input.devices, &config->run.policy};
+  if (!request.branch.empty()) {
+    config->run.policy = request.branch;
+    config->run.optimizer = true;
+  }
+  std::vector<std::string*> paths{&config->input.graph, &config->input.devices, &config->run.policy,
+                                  &config->executor.log};
   for (std::string& graph : config->input.graphs) paths.push_back(&graph);
   for (std::string* path : paths) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
@@ -122,9 +142,10 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
                                        const Clock& clock) {
   if (!request.run_dir.empty()) return request.run_dir;
   if (!config.run.dir.empty()) return config.run.dir;
+  const std::string stem = request.config.empty() ? "branch" : request.config.stem().string();
   std::string time = format_wall(clock.wall());
   std::erase_if(time, [](char c) { return c == ':' || c == '-'; });
-  return std::filesystem::path{"runs"} / (request.config.stem().string() + "-" + time);
+  return std::filesystem::path{"runs"} / (stem + "-" + time);
 }
 
 /// What killed processes leave once all have ended: files half-written, the head's sockets.
@@ -338,6 +359,19 @@ Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
   return std::optional<Cluster>{*std::move(cluster)};
 }
 
+/// Where each start of a config is kept, and which of them there are already.
+std::vector<Start> starts_of(const RunConfig& config, const std::filesystem::path& directory, bool resume) {
+  std::vector<Start> starts;
+  for (const std::string& name : config.run.starts) {
+    Start& start = starts.emplace_back();
+    start.name = name;
+    start.directory = starts.size() == 1 ? directory : directory / ("from-" + name);
+    start.budget_s = config.run.budget.seconds / static_cast<double>(config.run.starts.size());
+    start.resume = resume && std::filesystem::exists(start.directory / "run.db");
+  }
+  return starts;
+}
+
 /// How far the nearest miss was over, for a run in which nothing fitted.
 std::string nearest_miss(const RunSummary& summary) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -366,6 +400,9 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     return invalid(printable(directory.string()), "holds a run already",
                    "go on with it by --resume, or choose another --run-dir");
   }
+  const std::vector<Start> starts = starts_of(config, directory, resume);
+  for (const Start& start : starts)
+    if (auto checked = check_start(config, *summary.task, start); !checked) return checked.error();
   std::error_code failure;
   const bool fresh =
       !std::filesystem::exists(directory, failure) || std::filesystem::is_empty(directory, failure);
@@ -404,11 +441,9 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     progress.note(
         "nobody can look in by ps: the directory's path is too long for a socket, or others may read it");
   const double baseline_s = summary.baselines.size() == 1 ? summary.baselines.front().best_step_time_s : 0;
-  for (std::size_t s = 0; s < config.run.starts.size() && summary.status == 0; ++s) {
+  for (std::size_t s = 0; s < starts.size() && summary.status == 0; ++s) {
     Outcome outcome;
-    outcome.start = {config.run.starts[s], s == 0 ? directory : directory / ("from-" + config.run.starts[s]),
-                     config.run.budget.seconds / static_cast<double>(config.run.starts.size()), resume};
-    if (resume && !std::filesystem::exists(outcome.start.directory / "run.db")) outcome.start.resume = false;
+    outcome.start = starts[s];
     if (auto prepared = prepare_start(config, *summary.task, outcome.start, summary.baselines, clock);
         !prepared)
       return prepared.error();

@@ -24,6 +24,8 @@ struct RunRequest {
   bool push = false;      ///< Bring the program to hosts reached by ssh.
   std::string run_dir;    ///< Empty: the config's, or runs/NAME-TIME.
   bool resume = false;
+  std::string branch;  ///< Checkpoint that it begins from, as launcher/run/placers.h names them; its run's
+                       ///< config where none is given.
   std::optional<double> budget_s;
   std::optional<std::uint64_t> episodes, seed;
   bool json = false, quiet = false;

@@ -15,7 +15,9 @@
 #include "heuristics/methods.h"
 #include "launcher/build_info.h"
 #include "launcher/inputs.h"
+#include "launcher/json_object.h"
 #include "launcher/run/host_facts.h"
+#include "launcher/run/log_driven.h"
 #include "launcher/run/placers.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
@@ -24,6 +26,18 @@ namespace emplace::launcher {
 namespace {
 
 using actors::TaskPtr;
+
+/// Where the policy began, as the run's `parent` tells it; empty: from nothing.
+Result<std::string> parent_of(const RunConfig& config) {
+  if (config.run.policy.empty()) return std::string{};
+  const auto warm = read_checkpoint(config.run.policy);
+  if (!warm) return Error{warm.error().code, "run.policy: " + warm.error().context};
+  JsonObject parent;
+  parent.add("kind", config.run.optimizer ? "branch" : "warm start").add("run_id", warm->facts.run_id);
+  parent.add("run_dir", parse_checkpoint_name(config.run.policy).run.string());
+  parent.add("update", warm->checkpoint.update).add("parameters_sha256", warm->checkpoint.sha256);
+  return parent.text();
+}
 
 record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start,
                            const Clock& clock) {
@@ -215,17 +229,67 @@ Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task&
   return predicted;
 }
 
+namespace {
+
+/// A record is of one way of learning; what changes it would make the rest of the run another run. Errors
+/// (kInvalid): the first thing that is not as it was.
+Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const record::RunFacts& facts,
+                     const Start& start) {
+  const std::string where = printable(start.directory.string());
+  const std::string cure = "leave it as it was, or begin a run of its own with --branch " + where;
+  const actors::TaskGraph& first = task.graphs.front();
+  if (first.sha256 != facts.graph_sha256)
+    return invalid(where, "is about another graph than " + printable(config.input.graph) + " is now", cure);
+  if (first.devices.sha256() != facts.devices_json)
+    return invalid(where, "is about other devices than " + printable(config.input.devices) + " has now",
+                   cure);
+  const auto recorded = parse_config(facts.config_toml, where + ": config");
+  if (!recorded) return recorded.error();
+  constexpr std::array<std::string_view, 4> kLearning{"run.", "pipeline.", "policy.", "reward."};
+  constexpr std::array<std::string_view, 8> kFree{"run.budget",
+                                                  "run.episodes",
+                                                  "run.evaluations",
+                                                  "run.dir",
+                                                  "pipeline.speculate",
+                                                  "pipeline.max_outstanding",
+                                                  "pipeline.placements_per_lease",
+                                                  "policy.threads"};
+  for (const std::string& key : differing_keys(*recorded, config)) {
+    const bool learning = std::any_of(kLearning.begin(), kLearning.end(),
+                                      [&](std::string_view section) { return key.starts_with(section); });
+    if (!learning || std::find(kFree.begin(), kFree.end(), key) != kFree.end()) continue;
+    return invalid(where, "was recorded with another " + key, cure);
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start) {
+  if (!config.executor.log.empty())
+    if (const auto log = open_driving_log(config, task); !log) return log.error();
+  if (!start.resume) {
+    if (const auto parent = parent_of(config); !parent) return parent.error();
+    return Unit{};
+  }
+  const auto db = record::RunDb::open_quiet(start.directory);
+  if (!db) return db.error();
+  if (auto whole = (*db)->verify(); !whole) return whole;
+  const auto facts = (*db)->facts();
+  if (!facts) return facts.error();
+  return goes_on(config, task, *facts, start);
+}
+
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
                            std::span<const Baselines> baselines, const Clock& clock) {
-  if (start.resume) {
-    auto db = record::RunDb::open(start.directory, false);
-    if (!db) return db.error();
-    if (auto verified = (*db)->verify(); !verified) return verified.error();
-  } else {
+  if (!start.resume) {
     const auto graphs = graph_rows(config, task, baselines);
     if (!graphs) return graphs.error();
-    const auto made = record::RunDb::create(start.directory, run_facts(config, task, start, clock), *graphs,
-                                            baseline_rows(task, baselines));
+    record::RunFacts facts = run_facts(config, task, start, clock);
+    auto parent = parent_of(config);
+    if (!parent) return parent.error();
+    facts.parent = *std::move(parent);
+    const auto made = record::RunDb::create(start.directory, facts, *graphs, baseline_rows(task, baselines));
     if (!made) return made.error();
   }
   std::error_code ignored;

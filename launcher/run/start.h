@@ -60,8 +60,12 @@ struct SizePrediction {
 };
 Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task& task);
 
+/// Before anything is written: that a start which is gone on with is whole, that nobody else writes it, and
+/// that it would learn as it did; that what a new one begins from is there. Errors: kInvalid, kIo.
+Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start);
+
 /// Before the first process of a start: makes its database (with the graphs, each one's devices and
-/// baselines), or checks the one that is gone on with; keeps what the start begins from. `baselines` by
+/// baselines) unless it is gone on with; keeps what the start begins from. `baselines` by
 /// graph. Errors: kInvalid, kIo; kNoPlacement if no baseline fits to start from.
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
                            std::span<const Baselines> baselines, const Clock& clock);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "actors/baseline_tracker.h"
@@ -20,6 +21,7 @@
 #include "launcher/inputs.h"
 #include "launcher/run/host_facts.h"
 #include "launcher/run/learning.h"
+#include "launcher/run/log_driven.h"
 #include "launcher/run/placers.h"
 #include "placement/device_file.h"
 #include "placement/placement_file.h"
@@ -85,6 +87,11 @@ class Wiring {
       if (!loaded) return loaded.error();
       wiring.baseline_ = *std::move(loaded);
     }
+    if (!config.executor.log.empty()) {
+      auto log = open_driving_log(config, *task);
+      if (!log) return log.error();
+      wiring.log_ = *std::move(log);
+    }
     return wiring;
   }
 
@@ -122,7 +129,8 @@ class Wiring {
         4 * std::uint64_t{config_.pipeline.placements_per_lease} * task_->most_ops());
   }
   bool measures_locally() const { return config_.reward.source == "local"; }
-  actors::ExecutorFactory simulators() const {
+  actors::ExecutorFactory executors() const {
+    if (log_) return [log = *log_](const actors::TaskGraph& of) { return make_replay_executor(log, of); };
     SimulatorOptions chosen = simulator_options(config_.executor.dispatch).value();
     chosen.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
     return [options = chosen](const actors::TaskGraph& of) {
@@ -133,6 +141,12 @@ class Wiring {
     return [config = config_, task = task_, baseline = baseline_] {
       return *make_placer(config, *task, baseline);
     };
+  }
+
+  /// What samplers draw with.
+  actors::PlacerFactory drawers() const {
+    if (!log_) return placers();
+    return [make = placers(), log = *log_] { return make_logged_placer(log, make()); };
   }
 
   /// Numbers that no policy can have are found here, by name, not on an actor's loop.
@@ -150,13 +164,16 @@ class Wiring {
   /// Where run.episodes or run.evaluations end a start, in episodes; 0: nowhere.
   Result<std::uint64_t> episode_limit() const {
     const RunConfig::Run& r = config_.run;
-    if (r.evaluations == 0) return r.episodes;
+    const auto within_log = [&](std::uint64_t limit) {
+      return !log_ ? limit : limit == 0 ? log_->episodes : std::min(limit, log_->episodes);
+    };
+    if (r.evaluations == 0) return within_log(r.episodes);
     const auto placer = checked_placer();
     if (!placer) return placer.error();
     const std::uint64_t each =
         (*placer)->placements_per_episode() + (config_.reward.baseline == "self-critic" ? 1 : 0);
     const std::uint64_t enough = (r.evaluations + each - 1) / each;
-    return r.episodes == 0 ? enough : std::min(enough, r.episodes);
+    return within_log(r.episodes == 0 ? enough : std::min(enough, r.episodes));
   }
 
   Result<Unit> spawn_dispatcher(runtime::Node& node) const {
@@ -207,9 +224,12 @@ class Wiring {
     if (!config_.run.policy.empty()) {
       const auto learned = has_learned(start_.directory);
       if (!learned) return learned.error();
-      auto warm = *learned ? Result<Bytes>{Bytes{}} : load_policy(config_, **placer);
-      if (!warm) return warm.error();
-      options.parameters = *std::move(warm);
+      if (!*learned) {
+        auto warm = load_policy(config_, **placer);
+        if (!warm) return warm.error();
+        options.parameters = std::move(warm->checkpoint.parameters);
+        if (config_.run.optimizer) options.optimizer = std::move(warm->checkpoint.optimizer);
+      }
     }
     if (imitates(config_)) options.imitation = {baseline_, config_.policy.start_probability};
     return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
@@ -226,8 +246,8 @@ class Wiring {
     options.version = build_info().version;
     options.cores = static_cast<std::uint32_t>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 0L));
     options.memory_bytes = memory_bytes();
-    if (!light_) return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options, simulators());
-    if (!measurer_) measurer_ = std::make_shared<actors::Measurer>(task_, options.kind, simulators());
+    if (!light_) return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options, executors());
+    if (!measurer_) measurer_ = std::make_shared<actors::Measurer>(task_, options.kind, executors());
     return node.spawn<actors::ExecutorActor>(name, Home::kIoLoop, task_, options, measurer_);
   }
 
@@ -242,11 +262,11 @@ class Wiring {
     options.episodes = *limit;
     options.batch = config_.run.deterministic ? config_.pipeline.batch_episodes : 0;
     options.lag = config_.run.lag;
-    options.redraws = config_.pipeline.redraws;
+    options.redraws = log_ ? 0 : config_.pipeline.redraws;
     options.self_critic = config_.reward.baseline == "self-critic";
     if (auto checked = checked_placer(); !checked) return checked.error();
-    return node.spawn<actors::Sampler>(samplers_[controller], Home::kOwnLoop, task_, options, placers(),
-                                       measures_locally() ? simulators() : actors::ExecutorFactory{});
+    return node.spawn<actors::Sampler>(samplers_[controller], Home::kOwnLoop, task_, options, drawers(),
+                                       measures_locally() ? executors() : actors::ExecutorFactory{});
   }
 
   RunConfig config_;
@@ -254,7 +274,8 @@ class Wiring {
   Start start_;
   const Clock* clock_;
   std::vector<std::string> samplers_;
-  Placement baseline_;  // Empty unless the start is one.
+  Placement baseline_;             // Empty unless the start is one.
+  std::optional<DrivingLog> log_;  // Of a run that is driven by one.
   /// In a process of nothing but fake executors, which wait more than they work, they share the I/O loop and
   /// what they measure with: thousands of threads and simulators would be all that they cost.
   bool light_ = false;
