@@ -87,11 +87,11 @@ Result<Unit> check_actions(record::RunDb& db, const RunConfig& config, const act
       "train from it by emplace replay --learn";
   if (!expanded)
     return invalid(where, "was drawn by a policy of another shape: " + expanded.error().context, cure);
-  if (expanded->size() != (**first).episode.count)
+  const std::size_t wanted = (*placer)->placements_per_episode();  // Of the largest graph.
+  if (expanded->size() != wanted && task.graphs.size() == 1)
     return invalid(where,
-                   "has " + std::to_string((**first).episode.count) +
-                       " placements in an episode, and this config would have " +
-                       std::to_string(expanded->size()),
+                   "has " + std::to_string(expanded->size()) +
+                       " placements in an episode, and this config would have " + std::to_string(wanted),
                    cure);
   return Unit{};
 }

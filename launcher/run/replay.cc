@@ -105,15 +105,17 @@ class Replay {
       : run_{run}, request_{request}, clock_{clock}, watcher_{watcher}, scored_{run} {}
 
   Result<ReplayReport> make() {
-    const Nanos began = clock_.now();
+    const Nanos read_from = clock_.now();
     if (auto read = scored_.read(); !read) return read.error();
+    const Nanos reading = clock_.now() - read_from;
     if (auto range = find_range(); !range) return range.error();
     if (last_ == 0) return std::move(report_);  // Nobody learned.
     if (auto begun = begin(); !begun) return begun.error();
+    const Nanos began = clock_.now();
     for (std::uint64_t u = trainer_->updates() + 1; u <= last_ && !report_.stopped; ++u)
       if (auto again = update(u); !again) return again.error();
     report_.parameters_sha256 = trainer_->parameters().sha256();
-    report_.wall_s = std::chrono::duration<double>(clock_.now() - began).count();
+    report_.wall_s = std::chrono::duration<double>(clock_.now() - began + reading).count();
     if (first_wall_ns_ > 0 && last_wall_ns_ > first_wall_ns_)
       report_.run_wall_s = static_cast<double>(last_wall_ns_ - first_wall_ns_) * 1e-9;
     return std::move(report_);

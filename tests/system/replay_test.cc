@@ -1,0 +1,310 @@
+// Goal: a run that is over can be made again to the same bits, measured again, branched off and gone on with;
+// what it cannot support is refused in one line, and nothing of it changes. Method: real runs of a small real
+// graph by the program, and the program again on what they left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "record/run_db.h"
+#include "tests/system/process.h"
+
+namespace emplace::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+std::vector<std::string> small_run(const std::string& directory, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{
+      "run",       shipped("configs/quickstart.toml"),
+      "--run-dir", directory,
+      "--quiet",   "--json",
+      "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
+      "--set",     "run.starts=[\"scratch\"]",
+      "--set",     "policy.groups=8",
+      "--set",     "policy.hidden=8",
+      "--set",     "record.checkpoint_every=10"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+json run_json(const std::vector<std::string>& arguments) {
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, 0) << done.err;
+  return json::parse(done.out, nullptr, false);
+}
+
+/// One line on standard error that says `what`; nothing else was said.
+void refused(const std::vector<std::string>& arguments, int status, const std::string& what) {
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, status) << done.err;
+  EXPECT_THAT(done.err, HasSubstr(what));
+  EXPECT_THAT(done.err, ::testing::StartsWith("error: "));
+  EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+}
+
+/// What is in a folder, with all that is beneath: a hash by file.
+std::map<std::string, std::string> contents(const std::string& directory) {
+  std::map<std::string, std::string> all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{directory})
+    if (entry.is_regular_file()) all[entry.path().string()] = sha256_hex(*read_file(entry.path()));
+  return all;
+}
+
+struct Recorded {
+  std::string name;
+  std::vector<std::string> settings;
+};
+
+class ReplayedRun : public ::testing::TestWithParam<Recorded> {};
+
+TEST_P(ReplayedRun, IsIdenticalToTheBit) {
+  const TemporaryFolder folder;
+  std::vector<std::string> settings;
+  for (const std::string& setting : GetParam().settings) settings.insert(settings.end(), {"--set", setting});
+  settings.insert(settings.end(), {"--episodes", "60"});
+  const json recorded = run_json(small_run(folder.at("run"), settings));
+  const auto before = contents(folder.at("run"));
+  const json replayed = run_json({"replay", folder.at("run"), "--verify", "--json"});
+  EXPECT_TRUE(replayed["identical"].get<bool>()) << replayed.dump(2);
+  EXPECT_EQ(replayed["updates"], recorded["updates"]);
+  EXPECT_EQ(replayed["parameters_sha256"], recorded["parameters_sha256"]);
+  EXPECT_GE(replayed["checkpoints"].get<int>(), 3);
+  EXPECT_EQ(contents(folder.at("run")), before) << "looking back changes nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, ReplayedRun,
+    ::testing::Values(
+        Recorded{"Hierarchical1", {"executor.count=1"}},
+        Recorded{"Hierarchical8",
+                 {"executor.count=8", "pipeline.max_outstanding=8", "pipeline.placements_per_lease=1"}},
+        Recorded{"FromTheBestBaseline", {"run.starts=[\"best-baseline\"]", "executor.count=3"}},
+        Recorded{"Deterministic", {"run.deterministic=true", "executor.count=3"}},
+        Recorded{"Colocrl8", {"policy.method=colocrl", "executor.count=8", "pipeline.batch_episodes=2"}},
+        Recorded{"Spotlight8", {"policy.method=spotlight", "policy.preset=tuned", "executor.count=8"}},
+        Recorded{"ImitatedBaseline",
+                 {"policy.method=colocrl", "policy.table_scale=0.0", "run.starts=[\"best-baseline\"]"}},
+        Recorded{"SelfCritic", {"policy.method=colocrl", "reward.baseline=self-critic"}},
+        Recorded{"SimplePlanner", {"policy.method=simple-planner", "executor.count=2"}},
+        Recorded{"Placeto8",
+                 {"policy.method=placeto", "policy.preset=tuned", "reward.returns=intermediate",
+                  "reward.baseline=step-mean", "policy.start_at_scopes=false", "executor.count=8"}}),
+    [](const auto& run) { return run.param.name; });
+
+TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "60", "--set", "run.deterministic=true"}));
+  const json replayed = run_json({"replay", folder.at("run"), "--from", "26", "--to", "45", "--json"});
+  EXPECT_TRUE(replayed["identical"].get<bool>());
+  EXPECT_GE(replayed["first_update"].get<int>(), 20);
+  EXPECT_LE(replayed["last_update"].get<int>(), 45);
+  EXPECT_LT(replayed["updates"].get<int>(), 30);
+  refused({"replay", folder.at("run"), "--from", "4000"}, 2,
+          "no update lies between episodes 4000 and the last");
+  refused({"replay", folder.at("run"), "--from", "9", "--to", "4"}, 2, "--to");
+}
+
+TEST(Replay, AnUpdateThatGivesOtherBitsIsFound) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "20"}));
+  {
+    auto db = *record::RunDb::open(folder.at("run"), true);
+    record::UpdateRow forged = **db->update(20);
+    forged.update = forged.policy_version = 21;
+    forged.episodes = {};
+    forged.advantages = {};
+    forged.parameters_sha256 = std::string(64, 'a');
+    ASSERT_TRUE(db->add_update(forged).ok());
+    ASSERT_TRUE(db->commit().ok());
+  }
+  const Finished done = run({"replay", folder.at("run"), "--verify", "--json"});
+  EXPECT_EQ(done.status, 4);
+  const json replayed = json::parse(done.out);
+  EXPECT_FALSE(replayed["identical"].get<bool>());
+  EXPECT_EQ(replayed["first_different_update"], 21);
+  EXPECT_THAT(done.err, HasSubstr("differs from the run"));
+}
+
+TEST(Replay, OfARunThatLearnedNothingSaysSo) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "8", "--set", "policy.method=random"}));
+  const json replayed = run_json({"replay", folder.at("run"), "--json"});
+  EXPECT_EQ(replayed["updates"], 0);
+  EXPECT_TRUE(replayed["identical"].get<bool>());
+}
+
+TEST(Replay, RefusesWhatIsNoRunOrNotWholeOrStillWritten) {
+  const TemporaryFolder folder;
+  refused({"replay", folder.at("nothing"), "--verify"}, 2, "holds no run");
+  run_json(small_run(folder.at("run"), {"--episodes", "20"}));
+  std::filesystem::copy(folder.at("run"), folder.at("cut"), std::filesystem::copy_options::recursive);
+  std::filesystem::resize_file(folder.at("cut") + "/run.db",
+                               std::filesystem::file_size(folder.at("cut") + "/run.db") / 2);
+  const auto cut = contents(folder.at("cut"));
+  for (const char* more : {"--verify", "--re-measure=sim"})
+    refused({"replay", folder.at("cut"), more}, 2, "run.db");
+  refused({"run", "--resume", "--run-dir", folder.at("cut"), "--quiet"}, 2, "run.db");
+  refused({"run", "--branch", folder.at("cut"), "--run-dir", folder.at("branch"), "--quiet"}, 2, "run.db");
+  EXPECT_EQ(contents(folder.at("cut")), cut);
+  EXPECT_FALSE(std::filesystem::exists(folder.at("branch")));
+
+  std::vector<std::string> long_run = small_run(folder.at("going"), {"--budget", "60s"});
+  std::erase(long_run, "--quiet");
+  Process going{long_run};
+  ASSERT_TRUE(going.wait_for_error_text("updates"));
+  refused({"replay", folder.at("going")}, 2, "still being written");
+  refused({"run", "--branch", folder.at("going"), "--run-dir", folder.at("branch"), "--quiet"}, 2,
+          "still being written");
+  going.send(SIGTERM);
+  EXPECT_EQ(going.finish().status, 143);
+  EXPECT_TRUE(run_json({"replay", folder.at("going"), "--json"})["identical"].get<bool>());
+}
+
+// Schema 3 kept no graphs.
+TEST(Replay, OfAnOlderRunNeedsItsGraphAndThenIsIdentical) {
+  const TemporaryFolder folder;
+  const std::string directory = folder.at("run");
+  std::filesystem::create_directories(directory);
+  std::filesystem::copy(shipped("tests/fixtures/runs/schema3"), directory);
+  const auto before = contents(directory);
+  refused({"replay", directory, "--verify"}, 2, "does not keep its graph");
+  // Its config names its files by relative paths.
+  const Process::Where beside{.prefix = {"env", "-C", folder.path().string()}};
+  std::filesystem::copy(shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), folder.path());
+  std::filesystem::copy(shipped("configs/devices/placeto-2gpu.toml"), folder.path());
+  const Finished done = run({"replay", directory, "--verify", "--json"}, beside);
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(json::parse(done.out)["updates"], 12);
+  EXPECT_EQ(contents(directory), before);
+}
+
+TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "40", "--set", "policy.method=random"}));
+  const json same = run_json({"replay", folder.at("run"), "--re-measure", "sim", "--count", "50", "--json"});
+  EXPECT_EQ(same["session"], 1);
+  EXPECT_EQ(same["count"], same["measured"]);
+  EXPECT_DOUBLE_EQ(same["spearman"].get<double>(), 1);
+  EXPECT_DOUBLE_EQ(same["kendall"].get<double>(), 1);
+  EXPECT_DOUBLE_EQ(same["error"]["max"].get<double>(), 0);
+  EXPECT_EQ(same["top5_overlap"], 5);
+  const json other = run_json({"replay", folder.at("run"), "--re-measure", "sim", "--devices",
+                               shipped("configs/devices/placeto-2gpu.toml"), "--json"});
+  EXPECT_EQ(other["session"], 2);
+  EXPECT_GT(other["error"]["mean"].get<double>(), 0);
+  EXPECT_FALSE(other["worst"].empty());
+  auto db = *record::RunDb::open(folder.at("run"), false);
+  const auto sessions = db->remeasure_sessions();
+  ASSERT_EQ(sessions->size(), 2u);
+  EXPECT_EQ(sessions->at(1).spearman, other["spearman"].get<double>());
+  EXPECT_EQ(db->remeasured(1)->size(), same["measured"].get<std::size_t>());
+  EXPECT_TRUE(db->verify().ok());
+  db.reset();
+  const auto before = contents(folder.at("run"));
+  refused({"replay", folder.at("run"), "--re-measure", "cpu"}, 2, "executor 'cpu'");
+  refused({"replay", folder.at("run"), "--re-measure", "abacus"}, 2, "executor 'abacus'");
+  refused({"replay", folder.at("run"), "--re-measure", "sim", "--devices",
+           shipped("configs/devices/hierarchical-8gpu.toml")},
+          2, "devices");
+  EXPECT_EQ(contents(folder.at("run")), before);
+}
+
+TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> how{"--episodes",      "40", "--set", "run.deterministic=true", "--set",
+                                     "executor.count=2"};
+  const json recorded = run_json(small_run(folder.at("run"), how));
+  std::vector<std::string> driven = how;
+  driven.insert(driven.end(), {"--set", "executor.kind=replay", "--set", "executor.log=" + folder.at("run")});
+  const json again = run_json(small_run(folder.at("again"), driven));
+  EXPECT_EQ(again["parameters_sha256"], recorded["parameters_sha256"]);
+  EXPECT_EQ(again["measurements"], recorded["measurements"]);
+  auto db = *record::RunDb::open(folder.at("again"), false);
+  EXPECT_EQ(db->measurements(1, 1)->front().executor_kind, "replay");
+  // Another learner, the same log: it ends where the log does.
+  driven[1] = "1000";
+  driven.insert(driven.end(), {"--set", "policy.learning_rate=0.02"});
+  const json other = run_json(small_run(folder.at("other"), driven));
+  EXPECT_EQ(other["episodes"], 40);
+  EXPECT_NE(other["parameters_sha256"], recorded["parameters_sha256"]);
+  EXPECT_EQ(other["best_step_time_s"], recorded["best_step_time_s"]);
+}
+
+TEST(LogDriven, RefusesALogThatCannotDriveIt) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  const auto driven = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--set", "executor.kind=replay", "--set", "executor.log=" + folder.at("run")});
+    return small_run(folder.at("new"), more);
+  };
+  refused(driven({"--set", "policy.groups=9"}), 2, "another shape");
+  refused(driven({"--set", "policy.method=colocrl"}), 2, "another shape");
+  refused(driven({"--set", "policy.placements=3"}), 2, "placements in an episode");
+  refused(driven({"--set", "input.devices=" + shipped("configs/devices/placeto-2gpu.toml")}), 2,
+          "other devices");
+  refused(driven({"--set", "reward.baseline=self-critic"}), 2, "self-critic");
+  refused(small_run(folder.at("new"), {"--set", "executor.kind=replay"}), 2, "executor.log");
+  refused(small_run(folder.at("new"), {"--set", "executor.log=" + folder.at("run")}), 2, "executor.log");
+  EXPECT_FALSE(std::filesystem::exists(folder.at("new")));
+}
+
+TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "40"}));
+  const auto before = contents(folder.at("run"));
+  const std::vector<std::string> branch{"run",       "--branch",          folder.at("run") + "@20",
+                                        "--run-dir", folder.at("branch"), "--episodes",
+                                        "15",        "--quiet",           "--json"};
+  run_json(branch);
+  EXPECT_EQ(contents(folder.at("run")), before);
+  auto db = *record::RunDb::open_quiet(folder.at("branch"));
+  auto parent = *record::RunDb::open_quiet(folder.at("run"));
+  const json lineage = json::parse(db->facts()->parent);
+  EXPECT_EQ(lineage["kind"], "branch");
+  EXPECT_EQ(lineage["run_id"], parent->facts()->run_id);
+  EXPECT_EQ(lineage["update"], 20);
+  const auto theirs = **parent->latest_checkpoint(20);
+  const auto first = **db->latest_checkpoint(0);
+  EXPECT_EQ(first.sha256, theirs.sha256);
+  EXPECT_EQ(first.optimizer, theirs.optimizer) << "its moments go along";
+  EXPECT_NE(db->facts()->run_id, parent->facts()->run_id);
+  db.reset();
+  EXPECT_TRUE(run_json({"replay", folder.at("branch"), "--json"})["identical"].get<bool>());
+  refused({"run", "--branch", folder.at("run") + "@21", "--run-dir", folder.at("none"), "--quiet"}, 2,
+          "those after updates 0, 10, 20, 30, 40");
+  refused({"run", "--branch", folder.at("run"), "--set", "policy.hidden=9", "--run-dir", folder.at("none"),
+           "--quiet"},
+          2, "other sizes");
+  EXPECT_FALSE(std::filesystem::exists(folder.at("none")));
+}
+
+TEST(Resume, RefusesToBecomeAnotherRun) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  const auto before = contents(folder.at("run"));
+  const auto resume = [&](const std::string& setting) {
+    return std::vector<std::string>{"run",     "--resume", "--run-dir", folder.at("run"),
+                                    "--quiet", "--set",    setting};
+  };
+  refused(resume("policy.learning_rate=0.5"), 2, "another policy.learning_rate");
+  refused(resume("reward.transform=id"), 2, "another reward.transform");
+  refused(resume("run.seed=9"), 2, "another run.seed");
+  refused(resume("input.devices=" + shipped("configs/devices/placeto-2gpu.toml")), 2, "other devices");
+  EXPECT_EQ(contents(folder.at("run")), before);
+  const json further = run_json({"run", "--resume", "--run-dir", folder.at("run"), "--quiet", "--json",
+                                 "--episodes", "30", "--set", "executor.count=1"});
+  EXPECT_EQ(further["episodes"], 30);
+  EXPECT_TRUE(run_json({"replay", folder.at("run"), "--json"})["identical"].get<bool>());
+}
+
+}  // namespace
+}  // namespace emplace::testing
