@@ -167,7 +167,11 @@ Bytes compress_gzip(std::span<const std::byte> bytes) {
 
 Bytes compress_zstd(std::span<const std::byte> bytes, int level) {
   Bytes out(ZSTD_compressBound(bytes.size()));
-  const std::size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
+  // A context is large and takes longer to make than a few kilobytes take to compress.
+  thread_local const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context{ZSTD_createCCtx(),
+                                                                                  &ZSTD_freeCCtx};
+  const std::size_t size =
+      ZSTD_compressCCtx(context.get(), out.data(), out.size(), bytes.data(), bytes.size(), level);
   EMPLACE_CHECK(ZSTD_isError(size) == 0, "ZSTD_compressBound was too small");
   out.resize(size);
   return out;

@@ -204,14 +204,18 @@ void Replay::print(Console& console, const ReplayReport& r) const {
                        : json.add_null("first_different_update");
     r.first_advantage_difference ? json.add("first_different_advantage", *r.first_advantage_difference)
                                  : json.add_null("first_different_advantage");
-    json.add("wall_s", r.wall_s).add("learned_wall_s", r.learned_wall_s).add("run_wall_s", r.run_wall_s);
+    json.add("wall_s", r.wall_s)
+        .add("update_s", r.update_s)
+        .add("learned_wall_s", r.learned_wall_s)
+        .add("run_wall_s", r.run_wall_s);
     return console.print(json.text());
   }
   if (r.updates == 0) return console.print("nothing was learned in this run: there is nothing to make again");
   std::string text = "updates     " + std::to_string(r.first_update) + " to " +
                      std::to_string(r.last_update) + ", of " + std::to_string(r.episodes) +
                      " episodes\nparameters  " + r.parameters_sha256 + "\ntook        " +
-                     format_seconds(r.wall_s) + ", the learner then " + format_seconds(r.learned_wall_s) +
+                     format_seconds(r.wall_s) + " (the updates alone " + format_seconds(r.update_s) +
+                     "), the learner then " + format_seconds(r.learned_wall_s) +
                      (r.run_wall_s > 0 ? ", the run " + format_seconds(r.run_wall_s) : "") + "\n";
   if (r.identical) {
     text += "identical   every advantage, the parameters after every update, " +

@@ -180,6 +180,7 @@ class Replay {
     const record::UpdateRow& row = **found;
     auto batch = batch_of(row);
     if (!batch) return batch.error();
+    const Nanos began = clock_.now();
     trainer_->update(*batch);
     const bool asked_for = number >= first_;
     if (asked_for) {
@@ -188,7 +189,8 @@ class Replay {
       report_.last_update = number;
       report_.learned_wall_s += row.wall_s;
     }
-    const std::string sha256 = trainer_->parameters().sha256();
+    const std::string sha256 = trainer_->parameters().sha256();  // Part of every update.
+    report_.update_s += std::chrono::duration<double>(clock_.now() - began).count();
     if (sha256 != row.parameters_sha256) differs(number, 0);
     if (auto compared = compare_checkpoint(number, sha256); !compared) return compared;
     last_wall_ns_ = row.wall_ns;

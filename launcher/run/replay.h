@@ -35,7 +35,8 @@ struct ReplayReport {
       first_difference;  ///< The update after which parameters were others; 0: at once.
   std::optional<std::uint64_t> first_advantage_difference;  ///< The episode.
   double largest_difference = 0;  ///< Of a parameter, at the checkpoints: |replayed - logged|.
-  double wall_s = 0;              ///< Of the updates made again, with reading them.
+  double wall_s = 0;              ///< Of the updates made again, with reading and scoring the log,
+  double update_s = 0;            ///< of which a learner without a log would have needed these.
   double learned_wall_s = 0;      ///< What they took then, in the learner alone.
   double run_wall_s = 0;  ///< From the first of their episodes on disk to the last update; 0: not known.
   bool stopped = false;   ///< By the watcher.
