@@ -199,6 +199,10 @@ Result<std::unique_ptr<RunDb>> RunDb::open(const std::filesystem::path& director
   return open_as(directory, writable ? Access::kWrite : Access::kRead, durability);
 }
 
+bool RunDb::is_being_written(const std::filesystem::path& directory) {
+  return std::filesystem::is_directory(directory) && !FolderLock{directory, false}.taken();
+}
+
 Result<std::unique_ptr<RunDb>> RunDb::open_quiet(const std::filesystem::path& directory) {
   return open_as(directory, Access::kQuiet, Durability::kDisk);
 }

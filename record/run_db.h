@@ -157,6 +157,8 @@ class RunDb {
   /// damaged, newer than this program, or being written; kIo if it lies on a network file system.
   static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable,
                                              Durability durability = Durability::kDisk);
+  /// True while some process has it open to write.
+  static bool is_being_written(const std::filesystem::path& directory);
   /// Opens a run to read while nobody writes it, and keeps it so: not a file changes. Errors: as open();
   /// kInvalid if it is being written.
   static Result<std::unique_ptr<RunDb>> open_quiet(const std::filesystem::path& directory);

@@ -1,6 +1,7 @@
 #include "launcher/run/start.h"
 
 #include <glob.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -272,7 +273,12 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
     if (const auto parent = parent_of(config); !parent) return parent.error();
     return Unit{};
   }
-  const auto db = record::RunDb::open_quiet(start.directory);
+  // The processes of a launcher that was killed a moment ago are about to end.
+  auto db = record::RunDb::open_quiet(start.directory);
+  for (int tries = 0; !db && tries < 150 && record::RunDb::is_being_written(start.directory); ++tries) {
+    ::poll(nullptr, 0, 20);
+    db = record::RunDb::open_quiet(start.directory);
+  }
   if (!db) return db.error();
   if (auto whole = (*db)->verify(); !whole) return whole;
   const auto facts = (*db)->facts();

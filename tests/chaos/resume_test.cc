@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -83,11 +84,17 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
     }
     process.send(SIGKILL);
     ASSERT_TRUE(process.finish().killed);
-    // Its head dies with it; until then the folder is its own.
-    ASSERT_TRUE(wait_until([&] { return record::RunDb::open_quiet(run.directory()).ok(); }, kDeadline));
+    // Its head dies with it; until then the folder is its own. From here on it is ours.
+    std::unique_ptr<record::RunDb> db;
+    ASSERT_TRUE(wait_until(
+        [&] {
+          auto opened = record::RunDb::open_quiet(run.directory());
+          if (opened) db = *std::move(opened);
+          return db != nullptr;
+        },
+        kDeadline));
     const std::uint64_t acknowledged = run.acknowledged();
     EXPECT_GE(acknowledged, most);
-    auto db = *record::RunDb::open_quiet(run.directory());
     const auto whole = db->verify();  // The chain, the seals, and PRAGMA integrity_check.
     EXPECT_TRUE(whole.ok()) << whole.error().context;
     const auto counters = db->counters();
