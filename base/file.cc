@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "base/text/words.h"
 
@@ -114,25 +115,57 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
   return bytes;
 }
 
-Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  const std::filesystem::path temporary = path.string() + ".part" + std::to_string(::getpid());
-  const auto fail = [&](std::string_view what, int code) {
-    ::unlink(temporary.c_str());
-    return io_error(path, what, code);
-  };
-  {
-    const File file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (file.get() < 0) return io_error(path, "cannot be written", errno);
-    for (std::size_t done = 0; done < bytes.size();) {
-      const ssize_t put = ::write(file.get(), bytes.data() + done, bytes.size() - done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return fail("cannot be written", errno);
-      done += static_cast<std::size_t>(put);
-    }
-    if (::fsync(file.get()) != 0) return fail("cannot be written", errno);
+NewFile::NewFile(std::filesystem::path path)
+    : path_{std::move(path)},
+      beside_{path_.string() + ".part" + std::to_string(::getpid())},
+      fd_{::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)} {
+  if (fd_ < 0) fail("cannot be written", errno);
+}
+
+NewFile::~NewFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(beside_.c_str());
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  constexpr std::size_t kTogether = 1 << 16;
+  if (error_) return;
+  size_ += bytes.size();
+  if (waiting_.size() + bytes.size() <= kTogether) {
+    waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
+    return;
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot be replaced", errno);
+  put(waiting_);
+  waiting_.clear();
+  put(bytes);
+}
+
+void NewFile::put(std::span<const std::byte> bytes) {
+  for (std::size_t done = 0; done < bytes.size() && !error_;) {
+    const ssize_t taken = ::write(fd_, bytes.data() + done, bytes.size() - done);
+    if (taken < 0 && errno != EINTR) fail("cannot be written", errno);
+    if (taken > 0) done += static_cast<std::size_t>(taken);
+  }
+}
+
+void NewFile::fail(std::string_view what, int code) {
+  if (!error_) error_ = io_error(path_, what, code);
+}
+
+Result<Unit> NewFile::commit() {
+  put(std::exchange(waiting_, {}));
+  if (!error_ && ::fsync(fd_) != 0) fail("cannot be written", errno);
+  if (!error_ && ::rename(beside_.c_str(), path_.c_str()) != 0) fail("cannot be replaced", errno);
+  if (error_) return *error_;
+  ::close(std::exchange(fd_, -1));
   return Unit{};
+}
+
+Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  NewFile file{path};
+  file.write(bytes);
+  return file.commit();
 }
 
 Result<Unit> write_file(const std::filesystem::path& path, std::string_view text) {

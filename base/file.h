@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,34 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit = s
 /// Writes beside the target, then renames over it. Errors: kIo; nothing half-written stays.
 Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Result<Unit> write_file(const std::filesystem::path& path, std::string_view text);
+
+/// A file that is written piece by piece and appears whole or not at all: it lies beside its place until
+/// commit(), and is gone if there is none. After a failure everything is ignored but commit(), which tells
+/// it. Thread: one.
+class NewFile {
+ public:
+  explicit NewFile(std::filesystem::path path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span{text.data(), text.size()})); }
+  std::uint64_t size() const { return size_; }  ///< Written so far [B].
+  /// Errors: kIo, of whatever was refused first.
+  Result<Unit> so_far() const { return error_ ? Result<Unit>{*error_} : Unit{}; }
+  Result<Unit> commit();  ///< Errors: the same.
+
+ private:
+  void put(std::span<const std::byte> bytes);
+  void fail(std::string_view what, int code);
+
+  const std::filesystem::path path_, beside_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+  Bytes waiting_;
+  std::optional<Error> error_;
+};
 
 /// gzip and zstd, recognised by their first bytes; anything else passes unchanged. `where` names the input in
 /// errors. Errors (kInvalid): truncated, damaged, or larger than `limit` bytes when unpacked.

@@ -1,5 +1,6 @@
 #include "placement/placement_file.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -11,6 +12,68 @@ namespace {
 
 using nlohmann::json;
 constexpr const char* kFormat = "emplace-placement";
+
+Result<json> read(const std::filesystem::path& path) {
+  const auto bytes = read_file(path);
+  if (!bytes) return bytes.error();
+  const std::string where = printable(path.filename().string());
+  const auto* first = reinterpret_cast<const char*>(bytes->data());
+  json document = json::parse(first, first + bytes->size(), nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded() || !document.is_object()) return invalid(where, "is not JSON");
+  if (document.value("format", json{}) != kFormat)
+    return invalid(where, "is not a placement", "its `format` must be \"emplace-placement\"");
+  if (document.value("version", json{}) != 1)
+    return invalid(where, "is a placement of another version", "this emplace reads version 1");
+  return document;
+}
+
+std::vector<std::string> listed_devices(const json& document) {
+  std::vector<std::string> names;
+  const auto list = document.find("devices");
+  if (list == document.end() || !list->is_array()) return names;
+  for (const json& name : *list)
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  return names;
+}
+
+/// Every op's device, found by name with `find`, a Result<DeviceId>(const std::string&).
+template <class Find>
+Result<Placement> resolve(const json& document, const std::string& where, const OpGraph& graph,
+                          const std::string& graph_sha256, Find find) {
+  const auto ops = document.find("ops");
+  if (ops == document.end() || !ops->is_object()) return invalid(where, "has no ops");
+  const json sha256 = document.value("graph_sha256", json{});
+  if (sha256 != graph_sha256) {
+    const json name = document.value("graph", json{});
+    return invalid(
+        where,
+        "is a placement for another graph" +
+            (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
+        "place this graph first: '" + printable(graph.name(), 60) + "'");
+  }
+  if (ops->size() != graph.num_ops())
+    return invalid(where, "places " + std::to_string(ops->size()) + " ops, the graph has " +
+                              std::to_string(graph.num_ops()));
+  Placement placement;
+  std::unordered_map<std::string, DeviceId> known;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const auto entry = ops->find(std::string{graph.name(OpId{i})});
+    if (entry == ops->end())
+      return invalid(where, "leaves out op '" + printable(graph.name(OpId{i}), 80) + "'");
+    if (!entry->is_string())
+      return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "' has no device name");
+    const std::string& name = entry->get_ref<const std::string&>();
+    auto device = known.find(name);
+    if (device == known.end()) {
+      const Result<DeviceId> found = find(name);
+      if (!found)
+        return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "': " + found.error().context);
+      device = known.emplace(name, *found).first;
+    }
+    placement.push_back(device->second);
+  }
+  return placement;
+}
 
 }  // namespace
 
@@ -41,49 +104,35 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
 
 Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
                                  const std::string& graph_sha256, const DeviceSet& devices) {
-  const auto bytes = read_file(path);
-  if (!bytes) return bytes.error();
-  const std::string where = printable(path.filename().string());
-  const auto* first = reinterpret_cast<const char*>(bytes->data());
-  const json document = json::parse(first, first + bytes->size(), nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded() || !document.is_object()) return invalid(where, "is not JSON");
-  if (document.value("format", json{}) != kFormat)
-    return invalid(where, "is not a placement", "its `format` must be \"emplace-placement\"");
-  if (document.value("version", json{}) != 1)
-    return invalid(where, "is a placement of another version", "this emplace reads version 1");
-  const auto ops = document.find("ops");
-  if (ops == document.end() || !ops->is_object()) return invalid(where, "has no ops");
-  const json sha256 = document.value("graph_sha256", json{});
-  if (sha256 != graph_sha256) {
-    const json name = document.value("graph", json{});
-    return invalid(
-        where,
-        "is a placement for another graph" +
-            (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
-        "place this graph first: '" + printable(graph.name(), 60) + "'");
-  }
-  if (ops->size() != graph.num_ops())
-    return invalid(where, "places " + std::to_string(ops->size()) + " ops, the graph has " +
-                              std::to_string(graph.num_ops()));
-  Placement placement;
-  std::unordered_map<std::string, DeviceId> known;
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    const auto entry = ops->find(std::string{graph.name(OpId{i})});
-    if (entry == ops->end())
-      return invalid(where, "leaves out op '" + printable(graph.name(OpId{i}), 80) + "'");
-    if (!entry->is_string())
-      return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "' has no device name");
-    const std::string& name = entry->get_ref<const std::string&>();
-    auto device = known.find(name);
-    if (device == known.end()) {
-      const auto found = devices.find(name);
-      if (!found)
-        return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "': " + found.error().context);
-      device = known.emplace(name, *found).first;
-    }
-    placement.push_back(device->second);
-  }
-  return placement;
+  const auto document = read(path);
+  if (!document) return document.error();
+  return resolve(*document, printable(path.filename().string()), graph, graph_sha256,
+                 [&](const std::string& name) { return devices.find(name); });
+}
+
+Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, const OpGraph& graph,
+                                            const std::string& graph_sha256) {
+  const auto document = read(path);
+  if (!document) return document.error();
+  NamedPlacement named;
+  named.devices = listed_devices(*document);
+  const auto find = [&](const std::string& name) -> Result<DeviceId> {
+    const auto at = std::find(named.devices.begin(), named.devices.end(), name);
+    const auto number = static_cast<std::size_t>(at - named.devices.begin());
+    if (number >= kMaxDevices) return invalid("", "is on one of more than 256 devices");
+    if (at == named.devices.end()) named.devices.push_back(name);
+    return static_cast<DeviceId>(number);
+  };
+  auto placement = resolve(*document, printable(path.filename().string()), graph, graph_sha256, find);
+  if (!placement) return placement.error();
+  named.placement = *std::move(placement);
+  return named;
+}
+
+Result<std::vector<std::string>> placement_devices(const std::filesystem::path& path) {
+  const auto document = read(path);
+  if (!document) return document.error();
+  return listed_devices(*document);
 }
 
 }  // namespace emplace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "graph/op_graph.h"
@@ -26,6 +27,19 @@ struct PlacementInfo {
 Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
                             std::span<const DeviceId> placement, const Measurement& measured,
                             const PlacementInfo& info);
+
+/// A placement on devices of which only the names are known.
+struct NamedPlacement {
+  std::vector<std::string> devices;  ///< As the file lists them, then what ops name besides.
+  Placement placement;               ///< Counts `devices`.
+};
+
+/// Errors: as load_placement, but for unknown devices; kInvalid for more than 256.
+Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, const OpGraph& graph,
+                                            const std::string& graph_sha256);
+
+/// The devices that a placement file lists. Errors: kIo; kInvalid if it is no placement.
+Result<std::vector<std::string>> placement_devices(const std::filesystem::path& path);
 
 /// Errors: kIo; kInvalid if it is no placement, of another graph (by hash), names an unknown device or op, or
 /// leaves one out.

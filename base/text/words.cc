@@ -64,20 +64,57 @@ std::string printable(std::string_view text, std::size_t max_length) {
   return out;
 }
 
+namespace {
+
+/// Of the code point that begins at `at`; 0 if none does.
+std::size_t utf8_length(std::string_view text, std::size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const std::size_t more = first < 0x80 ? 0 : first < 0xc2 ? 4 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+  if (first > 0xf4 || more == 4 || more >= text.size() - at) return 0;
+  for (std::size_t k = 1; k <= more; ++k) {
+    const auto next = static_cast<unsigned char>(text[at + k]);
+    const unsigned low = k > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = k > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (next < low || next > high) return 0;
+  }
+  return more + 1;
+}
+
+constexpr char32_t kNoCharacter = 0xfffd;
+
+}  // namespace
+
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const std::size_t more = first < 0x80 ? 0 : first < 0xc2 ? 4 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-    if (first > 0xf4 || more == 4 || more >= text.size() - i) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      const unsigned low = k > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-      const unsigned high = k > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-      if (next < low || next > high) return false;
-    }
-    i += more + 1;
+    const std::size_t length = utf8_length(text, i);
+    if (length == 0) return false;
+    i += length;
   }
   return true;
+}
+
+std::u32string code_points(std::string_view text) {
+  constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  std::u32string points;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text, i);
+    char32_t point = length == 0 ? kNoCharacter : static_cast<unsigned char>(text[i]) & kFirstBits[length];
+    for (std::size_t k = 1; k < length; ++k)
+      point = point << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3fu);
+    points += point;
+    i += std::max<std::size_t>(length, 1);
+  }
+  return points;
+}
+
+std::string mended_utf8(std::string_view text) {
+  std::string mended;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = text[i] == '\0' ? 0 : utf8_length(text, i);
+    mended += length == 0 ? "\xef\xbf\xbd" : text.substr(i, length);
+    i += std::max<std::size_t>(length, 1);
+  }
+  return mended;
 }
 
 }  // namespace emplace

@@ -21,4 +21,10 @@ std::string toml_text(std::string_view text);
 /// True if `text` is UTF-8: no overlong form, no surrogate, nothing beyond U+10FFFF.
 bool is_utf8(std::string_view text);
 
+/// The code points of a text; U+FFFD for every byte that belongs to none.
+std::u32string code_points(std::string_view text);
+
+/// As UTF-8, with U+FFFD for every byte that is none, and for NUL, which readers of text stop at.
+std::string mended_utf8(std::string_view text);
+
 }  // namespace emplace

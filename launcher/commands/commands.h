@@ -22,6 +22,7 @@ std::unique_ptr<Command> make_evaluate();
 std::unique_ptr<Command> make_bound();
 std::unique_ptr<Command> make_inspect();
 std::unique_ptr<Command> make_import();
+std::unique_ptr<Command> make_export();
 std::unique_ptr<Command> make_generate();
 std::unique_ptr<Command> make_replay();
 std::unique_ptr<Command> make_keygen();

@@ -1,0 +1,108 @@
+#include <array>
+
+#include "base/file.h"
+#include "record/export/csv_line.h"
+#include "record/export/run_formats.h"
+
+namespace emplace::record {
+namespace {
+
+constexpr std::array<std::string_view, 3> kTables{"measurements", "episodes", "updates"};
+
+/// "1 2 3"
+template <class T>
+std::string spaced(const std::vector<T>& numbers) {
+  std::string text;
+  for (const T number : numbers) text += (text.empty() ? "" : " ") + std::to_string(number);
+  return text;
+}
+
+class Csv final : public RunExporter {
+ public:
+  explicit Csv(RunExport what) : what_{std::move(what)}, file_{what_.output} {
+    for (const std::string_view column : columns()) line_.text(column);
+    if (what_.table == "measurements")
+      for (const std::string& device : what_.devices) line_.text("peak_bytes " + device);
+    file_.write(line_.take());
+  }
+
+  Wishes wishes() const override {
+    const bool updates = what_.table == "updates";
+    return {.episodes = !updates, .updates = updates};
+  }
+  Result<Unit> episode(const LogRow& row) override {
+    if (what_.table == "measurements") {
+      for (const MeasurementRow& m : row.measurements) measurement(row.episode, m);
+    } else {
+      summary(row);
+    }
+    return file_.so_far();
+  }
+  Result<Unit> update(const UpdateRow& u, std::span<const LogRow>) override {
+    line_.number(u.update).number(u.policy_version).text(spaced(u.episodes));
+    line_.number(u.staleness_mean).number(u.staleness_max).number(u.gradient_norm).number(u.loss);
+    line_.number(u.entropy).number(u.learning_rate).number(u.wall_s).text(u.parameters_sha256);
+    file_.write(line_.take());
+    return file_.so_far();
+  }
+  Result<std::filesystem::path> finish() override {
+    if (auto done = file_.commit(); !done) return done.error();
+    return what_.output;
+  }
+
+ private:
+  std::vector<std::string_view> columns() const {
+    if (what_.table == "updates")
+      return {"update",           "policy_version", "episodes", "staleness_mean", "staleness_max",
+              "gradient_norm",    "loss",           "entropy",  "learning_rate",  "wall_s",
+              "parameters_sha256"};
+    if (what_.table == "episodes")
+      return {"seq",   "episode",          "controller", "policy_version", "count",
+              "valid", "best_step_time_s", "graph",      "placement_id"};
+    return {"seq",           "episode",     "controller",      "policy_version", "number", "placement_id",
+            "valid",         "step_time_s", "bytes_over",      "bytes_moved",    "host",   "executor",
+            "executor_kind", "attempt",     "synthetic_share", "graph"};
+  }
+
+  void measurement(const EpisodeRow& e, const MeasurementRow& m) {
+    line_.number(e.seq).number(e.episode).number(e.controller).number(e.policy_version).number(m.number);
+    line_.number(m.placement_id).flag(m.valid);
+    m.valid ? line_.number(m.step_time_s) : line_.empty();
+    line_.number(m.bytes_over).number(m.bytes_moved);
+    line_.text(m.host).text(m.executor).text(m.executor_kind).number(m.attempt).number(m.synthetic_share);
+    line_.text(e.graph_sha256);
+    for (std::size_t d = 0; d < what_.devices.size(); ++d)
+      d < m.peak_bytes.size() ? line_.number(m.peak_bytes[d]) : line_.empty();
+    file_.write(line_.take());
+  }
+
+  void summary(const LogRow& row) {
+    const EpisodeRow& e = row.episode;
+    const MeasurementRow* best = nullptr;
+    std::size_t valid = 0;
+    for (const MeasurementRow& m : row.measurements) {
+      if (!m.valid) continue;
+      ++valid;
+      if (best == nullptr || m.step_time_s < best->step_time_s) best = &m;
+    }
+    line_.number(e.seq).number(e.episode).number(e.controller).number(e.policy_version).number(e.count);
+    line_.number(valid);
+    best != nullptr ? line_.number(best->step_time_s) : line_.empty();
+    line_.text(e.graph_sha256).number(e.placement_id);
+    file_.write(line_.take());
+  }
+
+  const RunExport what_;
+  NewFile file_;
+  CsvLine line_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RunExporter>> make_csv_exporter(RunExport what) {
+  if (what.table.empty()) what.table = kTables.front();
+  if (auto known = check_table(what.table, kTables); !known) return known.error();
+  return std::unique_ptr<RunExporter>{std::make_unique<Csv>(std::move(what))};
+}
+
+}  // namespace emplace::record

@@ -1,0 +1,132 @@
+#include "record/export/run_export.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text/words.h"
+#include "record/export/run_formats.h"
+
+namespace emplace::record {
+namespace {
+
+struct Format {
+  std::string_view name;
+  Result<std::unique_ptr<RunExporter>> (*make)(RunExport);
+};
+constexpr std::array<Format, 4> kFormats{{{"csv", make_csv_exporter},
+                                          {"jsonl", make_jsonl_exporter},
+                                          {"npz", make_npz_exporter},
+                                          {"tensorboard", make_tensorboard_exporter}}};
+constexpr auto kNames = [] {
+  std::array<std::string_view, kFormats.size()> names;
+  std::transform(kFormats.begin(), kFormats.end(), names.begin(), [](const Format& one) { return one.name; });
+  return names;
+}();
+
+std::string listed(std::span<const std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) text.append(text.empty() ? "" : ", ").append(name);
+  return text;
+}
+
+constexpr std::size_t kPageRows = 256, kPageBytes = std::size_t{32} << 20;
+
+/// The log with its placements, page after page.
+class Pages {
+ public:
+  Pages(RunDb& db, bool placements, std::size_t ops) : db_{db}, placements_{placements}, ops_{ops} {}
+
+  /// Empty at the end of the log.
+  Result<std::vector<LogRow>> next() {
+    auto rows = db_.log(from_, limit_, false);
+    if (!rows || rows->empty()) return rows;
+    if (placements_) {
+      auto episodes = db_.episodes(from_, rows->size());
+      if (!episodes) return episodes.error();
+      for (std::size_t k = 0; k < rows->size() && k < episodes->size(); ++k)
+        (*rows)[k].episode.placements = std::move((*episodes)[k].placements);
+      // Of few ops thousands of episodes fit in memory, of many ops a few.
+      const std::size_t bytes = std::max<std::size_t>(1, ops_ * rows->front().episode.count);
+      limit_ = std::clamp<std::size_t>(kPageBytes / bytes, 1, kPageRows);
+    }
+    from_ = rows->back().episode.seq + 1;
+    return rows;
+  }
+
+ private:
+  RunDb& db_;
+  const bool placements_;
+  const std::size_t ops_;
+  std::uint64_t from_ = 1;
+  std::size_t limit_ = placements_ ? 1 : kPageRows;
+};
+
+Result<Unit> export_episodes(RunDb& db, RunExporter& exporter, Exported& done) {
+  const auto facts = db.facts();
+  if (!facts) return facts.error();
+  Pages pages{db, exporter.wishes().placements, facts->num_ops};
+  for (;;) {
+    const auto page = pages.next();
+    if (!page) return page.error();
+    if (page->empty()) return Unit{};
+    for (const LogRow& row : *page) {
+      if (auto told = exporter.episode(row); !told) return told;
+      ++done.episodes;
+      done.measurements += row.measurements.size();
+    }
+  }
+}
+
+Result<Unit> export_updates(RunDb& db, RunExporter& exporter, Exported& done) {
+  const auto last = db.last_update();
+  if (!last) return last.error();
+  std::vector<LogRow> consumed;
+  for (std::uint64_t number = 1; number <= *last; ++number) {
+    const auto update = db.update(number);
+    if (!update) return update.error();
+    if (!*update) continue;
+    consumed.clear();
+    for (const std::uint64_t episode : (*update)->episodes) {
+      if (!exporter.wishes().consumed) break;
+      auto row = db.log_of(episode, false);
+      if (!row) return row.error();
+      if (*row) consumed.push_back(**std::move(row));
+    }
+    if (auto told = exporter.update(**update, consumed); !told) return told;
+    ++done.updates;
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+std::span<const std::string_view> run_formats() { return kNames; }
+
+Result<std::unique_ptr<RunExporter>> make_run_exporter(std::string_view format, RunExport what) {
+  const auto found =
+      std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& one) { return one.name == format; });
+  if (found == kFormats.end())
+    return invalid("--to '" + printable(format, 40) + "'", "is no format of a run",
+                   "there are " + listed(kNames));
+  return found->make(std::move(what));
+}
+
+Result<Unit> check_table(std::string_view table, std::span<const std::string_view> tables) {
+  if (std::find(tables.begin(), tables.end(), table) != tables.end()) return Unit{};
+  return invalid("--table '" + printable(table, 40) + "'", "is unknown",
+                 tables.empty() ? "only csv and jsonl have tables" : "there are " + listed(tables));
+}
+
+Result<Exported> export_run(RunDb& db, RunExporter& exporter) {
+  Exported done;
+  if (exporter.wishes().episodes)
+    if (auto told = export_episodes(db, exporter, done); !told) return told.error();
+  if (exporter.wishes().updates)
+    if (auto told = export_updates(db, exporter, done); !told) return told.error();
+  auto finished = exporter.finish();
+  if (!finished) return finished.error();
+  done.path = *std::move(finished);
+  return done;
+}
+
+}  // namespace emplace::record
