@@ -95,6 +95,7 @@ void ExecutorActor::begin_next(runtime::Context& context) {
   if (work_.empty()) return;
   measuring_ = true;
   started_ = context.now();
+  phase_.emplace(context.phase("measure"));
   if (options_.delay.count() == 0) return finish(context);
   context.after(pretended(context, work_.front()), [this, &context] { finish(context); });
 }
@@ -104,6 +105,7 @@ void ExecutorActor::finish(runtime::Context& context) {
   const Work work = std::move(work_.front());
   work_.pop_front();
   PlacementMeasured measured = measurer_->measure(work.lease, work.placements.bytes());
+  phase_.reset();
   measured.executor = context.name();
   measured.wall_s = std::chrono::duration<double>(context.now() - started_).count();
   busy_s_ += measured.wall_s;

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/measurer.h"
@@ -68,9 +69,10 @@ class ExecutorActor final : public runtime::Actor {
   std::uint64_t epoch_ = 0;  ///< Of this life at the dispatcher: a new one each time that it joins again.
   std::deque<Work> work_;    ///< The front one is being measured.
   bool measuring_ = false;
-  Withheld withheld_;       ///< Credit that is granted when the front one is measured.
-  bool left_ = false;       ///< Takes nothing any more.
-  std::uint64_t seen_ = 0;  ///< The highest lease epoch that came.
+  std::optional<runtime::Context::Phase> phase_;  // While it measures.
+  Withheld withheld_;                             ///< Credit that is granted when the front one is measured.
+  bool left_ = false;                             ///< Takes nothing any more.
+  std::uint64_t seen_ = 0;                        ///< The highest lease epoch that came.
   Nanos started_{0};
   double busy_s_ = 0;
 };

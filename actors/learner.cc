@@ -238,7 +238,10 @@ void Learner::learn(runtime::Context& context) {
     batch.push_back(std::move(episode));
     pending_.erase(it);
   }
-  update(batch, applied);
+  {
+    const auto updating = context.phase("update");
+    update(batch, applied);
+  }
   publish(context);
   applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
   applied.epoch = context.epoch();

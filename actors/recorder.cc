@@ -297,7 +297,10 @@ void Recorder::row_added(runtime::Context& context) {
 
 /// False: the disk refused.
 bool Recorder::commit(runtime::Context& context) {
-  if (!wrote(context, db_->commit())) return false;
+  {
+    const auto committing = context.phase("commit");
+    if (!wrote(context, db_->commit())) return false;
+  }
   committed_ = next_seq_ - 1;
   for (const Uncommitted& one : std::exchange(uncommitted_, {})) tell(context, one);
   acknowledge(context);

@@ -211,7 +211,10 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
                                  messages::SharedBytes bulk) {
   const Nanos began = context.now();
   const auto placements = messages::section_of(bulk.bytes(), proposal.placements);
-  messages::PlacementMeasured measured = measurer_.measure(proposal, *placements);
+  messages::PlacementMeasured measured = [&] {
+    const auto measuring = context.phase("measure");
+    return measurer_.measure(proposal, *placements);
+  }();
   if (!measured.error.empty()) {
     context.stop_node(std::string{context.name()} + " cannot measure: " + measured.error);
     return true;
@@ -329,7 +332,10 @@ Sampler::Draw Sampler::draw(std::uint64_t episode) const {
 
 void Sampler::propose(runtime::Context& context) {
   const std::uint64_t episode = next_episode();
-  Draw drawn = draw(episode);
+  Draw drawn = [&] {
+    const auto drawing = context.phase("draw");
+    return draw(episode);
+  }();
   Outstanding out{std::move(drawn.actions), {}, version_, context.now(), false};
   if (options_.self_critic) drawn.placements.push_back(out.critic.emplace(placer_->greedy()));
   if (!send(context, episode, out, drawn.placements)) {

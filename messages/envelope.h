@@ -28,7 +28,8 @@ struct Envelope {
   ActorId to = kNobody;
   std::uint64_t seq = 0;     ///< Per connection of two nodes, from 1: gaps show. 0 within a node.
   std::uint32_t ttl_ms = 0;  ///< Time left, never a wall time; 0: for ever.
-  std::uint64_t trace = 0;   ///< Follows a piece of work through the actors; 0: none.
+  std::uint64_t trace =
+      0;  ///< When it was sent, by its sender's monotonic clock [ns]; 0: the run is not traced.
 
   bool operator==(const Envelope&) const = default;
 };

@@ -1,75 +1,71 @@
 #include "record/trace.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cmath>
+#include <string>
 #include <vector>
+
+#include "record/trace_writer.h"
 
 namespace emplace::record {
 namespace {
 
-using nlohmann::json;
-constexpr int kOps = 0, kCopies = 1;
+constexpr std::size_t kOps = 0, kCopies = 1;
 
-json slice(std::string_view name, std::size_t device, int track, double start_s, double end_s) {
-  return {{"name", name}, {"ph", "X"},           {"pid", device},
-          {"tid", track}, {"ts", start_s * 1e6}, {"dur", (end_s - start_s) * 1e6}};
-}
+std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
+
+/// What is to be written at a time, by its place in the schedule.
+struct Event {
+  enum Kind : std::uint8_t { kOp, kCopy, kCopyLeaves, kCopyArrives };
+  std::int64_t at_ns;
+  Kind kind;
+  std::uint32_t number;
+};
 
 }  // namespace
 
-std::string chrome_trace(const OpGraph& graph, const DeviceSet& devices, const Schedule& schedule) {
-  std::vector<json> events;
-  for (const OpRun& run : schedule.ops) {
-    json event = slice(graph.name(run.op), index(run.device), kOps, run.start_s, run.end_s);
-    event["cat"] = phase_name(graph.phase(run.op));
-    event["args"] = {
-        {"type", graph.type_name(run.op)}, {"scope", graph.group_name(run.op)}, {"op", index(run.op)}};
-    events.push_back(std::move(event));
-  }
-  std::int64_t flow = 0;
-  for (const TransferRun& run : schedule.transfers) {
-    const OpId producer = graph.producer(run.tensor);
-    json event = slice(graph.name(producer), index(run.source), kCopies, run.start_s, run.end_s);
-    event["cat"] = "copy";
-    event["args"] = {{"bytes", run.bytes}, {"to", devices[run.target].name}};
-    events.push_back(std::move(event));
-    ++flow;
-    events.push_back({{"name", "copy"},
-                      {"cat", "copy"},
-                      {"ph", "s"},
-                      {"id", flow},
-                      {"pid", index(run.source)},
-                      {"tid", kCopies},
-                      {"ts", run.start_s * 1e6}});
-    events.push_back({{"name", "copy"},
-                      {"cat", "copy"},
-                      {"ph", "f"},
-                      {"bp", "e"},
-                      {"id", flow},
-                      {"pid", index(run.target)},
-                      {"tid", kOps},
-                      {"ts", run.end_s * 1e6}});
-  }
-  std::stable_sort(events.begin(), events.end(), [](const json& a, const json& b) {
-    return a["ts"].get<double>() < b["ts"].get<double>();
-  });
-  json all = json::array();
+Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
+                         const Schedule& schedule) {
+  TraceWriter writer{path};
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    all.push_back({{"name", "process_name"},
-                   {"ph", "M"},
-                   {"pid", d},
-                   {"args", {{"name", devices[static_cast<DeviceId>(d)].name}}}});
-    all.push_back(
-        {{"name", "thread_name"}, {"ph", "M"}, {"pid", d}, {"tid", kOps}, {"args", {{"name", "ops"}}}});
-    all.push_back({{"name", "thread_name"},
-                   {"ph", "M"},
-                   {"pid", d},
-                   {"tid", kCopies},
-                   {"args", {{"name", "copies out"}}}});
+    writer.name_process(d, devices[static_cast<DeviceId>(d)].name);
+    writer.name_track({d, kOps}, "ops");
+    writer.name_track({d, kCopies}, "copies out");
   }
-  for (json& event : events) all.push_back(std::move(event));
-  return json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(all)}}.dump(
-      -1, ' ', false, json::error_handler_t::replace);
+  std::vector<Event> events;
+  for (std::uint32_t k = 0; k < schedule.ops.size(); ++k)
+    events.push_back({ns(schedule.ops[k].start_s), Event::kOp, k});
+  for (std::uint32_t k = 0; k < schedule.transfers.size(); ++k) {
+    const TransferRun& run = schedule.transfers[k];
+    events.push_back({ns(run.start_s), Event::kCopy, k});
+    events.push_back({ns(run.start_s), Event::kCopyLeaves, k});
+    events.push_back({ns(run.end_s), Event::kCopyArrives, k});
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& a, const Event& b) { return a.at_ns < b.at_ns; });
+  for (const Event& event : events) {
+    if (event.kind == Event::kOp) {
+      const OpRun& run = schedule.ops[event.number];
+      writer.slice({index(run.device), kOps}, graph.name(run.op), phase_name(graph.phase(run.op)),
+                   event.at_ns, ns(run.end_s),
+                   "\"type\":" + json_text(graph.type_name(run.op)) + ",\"scope\":" +
+                       json_text(graph.group_name(run.op)) + ",\"op\":" + std::to_string(index(run.op)));
+      continue;
+    }
+    const TransferRun& run = schedule.transfers[event.number];
+    const std::uint64_t flow = event.number + 1;
+    if (event.kind == Event::kCopy) {
+      writer.slice(
+          {index(run.source), kCopies}, graph.name(graph.producer(run.tensor)), "copy", event.at_ns,
+          ns(run.end_s),
+          "\"bytes\":" + std::to_string(run.bytes) + ",\"to\":" + json_text(devices[run.target].name));
+    } else if (event.kind == Event::kCopyLeaves) {
+      writer.flow_begins({index(run.source), kCopies}, flow, event.at_ns);
+    } else {
+      writer.flow_ends({index(run.target), kOps}, flow, event.at_ns);
+    }
+  }
+  return writer.finish("\"graph\":" + json_text(graph.name()));
 }
 
 }  // namespace emplace::record

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -21,6 +22,30 @@ enum class TimerId : std::uint64_t {};
 class Context {
  public:
   virtual ~Context() = default;
+
+  /// Something that the actor is busy with, for the trace of the run, until it goes out of scope.
+  class [[nodiscard]] Phase {
+   public:
+    Phase(Phase&& other) noexcept
+        : context_{std::exchange(other.context_, nullptr)}, what_{other.what_}, began_{other.began_} {}
+    Phase& operator=(Phase&&) = delete;
+    ~Phase() {
+      if (context_ != nullptr) context_->phase_ended(what_, began_);
+    }
+
+   private:
+    friend class Context;
+    Phase(Context* context, std::string_view what, Nanos began)
+        : context_{context}, what_{what}, began_{began} {}
+    Context* context_;  // Null: nobody wants to know.
+    std::string_view what_;
+    Nanos began_;
+  };
+  /// `what`: at most 16 letters, a constant. An actor is in one phase at a time.
+  Phase phase(std::string_view what) {
+    const bool wanted = traced();
+    return {wanted ? this : nullptr, what, wanted ? now() : Nanos{0}};
+  }
 
   /// Sends a message; never blocks. `bulk` is the frame that the message's sections point into.
   /// False: refused (a full queue, or nobody of that name was known for too long); the sender keeps its work
@@ -61,6 +86,8 @@ class Context {
  protected:
   virtual bool post(ActorId to, std::uint16_t type, std::span<const std::byte> body,
                     messages::SharedBytes bulk) = 0;
+  virtual bool traced() const { return false; }
+  virtual void phase_ended(std::string_view /*what*/, Nanos /*began*/) {}
 
  private:
   messages::Bytes scratch_;

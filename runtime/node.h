@@ -57,6 +57,7 @@ struct NodeOptions {
   /// Small messages to one peer share frames of up to so much: four of 16 KiB with their heads.
   std::size_t batch_bytes = (64u << 10) + 1'024;
   int restarts_per_minute = 3;  ///< Of each actor that throws.
+  std::string trace;  ///< Folder for what its actors do and when (runtime/trace_ring.h); empty: not noted.
   KeyFiles keys;
   RoleRules rules;  ///< Needed where keys.allowed is.
   bool insecure =

@@ -1,6 +1,5 @@
 #include <string>
 
-#include "base/file.h"
 #include "base/text/words.h"
 #include "executor/simulator.h"
 #include "graph/graph_file.h"
@@ -22,7 +21,8 @@ class Evaluate final : public Command {
     options.operand("GRAPH", graph_, "Graph file").operand("PLACEMENT", placement_, "Placement file");
     options.required("--devices,-d", devices_, "Device file");
     options.option("--executor", executor_, "What measures it: sim");
-    options.option("--trace", trace_, "Writes when everything happened, for Perfetto or chrome://tracing");
+    options.option("--trace", trace_,
+                   "Writes when everything happened, for Perfetto or chrome://tracing: .json or .json.gz");
     options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
     options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
   }
@@ -53,8 +53,8 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   Schedule schedule;
   if (auto done = simulator.trace(*placement, measured, schedule); !done) return done.error();
   if (!trace_.empty()) {
-    const std::string trace = record::chrome_trace(inputs->graph, inputs->devices, schedule);
-    if (auto written = write_file(trace_, trace); !written) return written.error();
+    const auto written = record::write_trace(trace_, inputs->graph, inputs->devices, schedule);
+    if (!written) return written.error();
   }
   console.print(console.json() ? measured_json(measured, inputs->devices, simulator.kind()).text()
                                : measured_text(measured, inputs->devices));

@@ -9,6 +9,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/inputs.h"
 #include "launcher/json_object.h"
+#include "placement/device_file.h"
 #include "placement/placement_file.h"
 #include "record/export/placement_export.h"
 #include "record/export/run_export.h"
@@ -52,8 +53,12 @@ class Export final : public Command {
   bool placements_ = false;
 };
 
-/// As the placements that the run keeps have them; numbered where it keeps none.
-std::vector<std::string> devices_of(const fs::path& run, std::size_t count) {
+/// As the run has noted them; numbered where it has not.
+std::vector<std::string> devices_of(record::RunDb& db, const fs::path& run, std::size_t count) {
+  if (const auto graphs = db.graph_rows(); graphs && !graphs->empty()) {
+    const auto devices = parse_devices(graphs->front().devices_toml, "run.db");
+    if (devices && devices->size() == count) return device_names(*devices);
+  }
   for (const char* kept : {"best.placement.json", "baseline.placement.json"}) {
     const auto names = placement_devices(run / kept);
     if (names && names->size() == count) return *names;
@@ -75,7 +80,7 @@ Result<ExitStatus> Export::of_run(Console& console) {
   options.placements = placements_;
   auto facts = (*db)->facts();
   if (!facts) return facts.error();
-  options.devices = devices_of(what_, facts->num_devices);
+  options.devices = devices_of(**db, what_, facts->num_devices);
   options.facts = *std::move(facts);
   auto exporter = record::make_run_exporter(format_, std::move(options));
   if (!exporter) return exporter.error();

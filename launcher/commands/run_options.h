@@ -13,7 +13,7 @@ namespace emplace::launcher {
 
 /// As they were typed.
 struct RunOptions {
-  std::string config, cluster, run_dir, budget;
+  std::string config, cluster, run_dir, budget, trace;
   std::vector<std::string> settings;
   std::uint64_t episodes = 0;
   bool resume = false;
@@ -30,6 +30,7 @@ struct RunOptions {
             "--branch", branch,
             "Begin with a checkpoint of another run: RUN, RUN@UPDATE or RUN@best; without a CONFIG with its")
         .option("--budget", budget, "Wall time of the whole run, e.g. 60s")
+        .option("--trace", trace, "Writes what every actor did and when, for Perfetto: .json or .json.gz")
         .option("--episodes", episodes, "End each start after so many episodes; 0: no limit");
   }
   /// Errors (kInvalid): a budget that is none.
@@ -42,6 +43,7 @@ struct RunOptions {
     request.resume = resume;
     request.branch = branch;
     if (resume && !branch.empty()) return invalid("--branch", "begins a run, which --resume does not");
+    request.trace = trace;
     if (!budget.empty()) {
       const auto seconds = parse_seconds(budget);
       if (!seconds) return invalid("--budget", seconds.error().context);

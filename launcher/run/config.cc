@@ -186,6 +186,9 @@ void each_field(Config& c, Visit visit) {
   visit("record", "keep_every", c.record.keep_every,
         "Checkpoints that are kept: the first, the last two, the best placement's, and one every so many "
         "updates; 0: all.");
+  visit("record", "trace", c.record.trace,
+        "Note what every actor does and when; at the end RUN/trace.json.gz, for Perfetto (run --trace FILE "
+        "says where).");
 }
 
 /// Reads one field if the file has it.

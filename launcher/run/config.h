@@ -96,6 +96,7 @@ struct RunConfig {
     std::uint32_t commit_rows = 256;
     std::string durability = "disk";
     std::uint64_t checkpoint_every = 50, keep_every = 500;
+    bool trace = false;
   } record;
 };
 

@@ -11,6 +11,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/build_info.h"
+#include "launcher/run/actor_trace.h"
 #include "launcher/run/cluster.h"
 #include "launcher/run/manifest.h"
 #include "launcher/run/node_agent.h"
@@ -133,6 +134,7 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
   runtime::NodeOptions options = node_options(life.plan.name, life.plan.keys, life.plan.insecure);
   options.seed = life.config.run.seed;
   options.first_patience = life.first_patience;
+  if (life.config.record.trace) options.trace = trace_folder(life.start.directory).string();
   for (const std::string& endpoint : {life.endpoint, life.beside})
     if (head && !endpoint.empty()) options.listen.push_back(endpoint);
   if (!head) options.upstream = life.endpoint;
@@ -334,6 +336,7 @@ Result<Joined> join_run(const JoinRequest& request) {
     Life life{
         *std::move(plan), *std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
     life.first_patience = request.patience;
+    life.config.record.trace = false;  // Nobody would come for it.
     life.says_lines = request.for_launcher;
     life.on_joined = [&request, note] { request.note(note); };
     const auto ended = live(life, watch);

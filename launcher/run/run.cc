@@ -13,6 +13,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/inputs.h"
+#include "launcher/run/actor_trace.h"
 #include "launcher/run/cluster.h"
 #include "launcher/run/elsewhere.h"
 #include "launcher/run/kubernetes.h"
@@ -124,6 +125,7 @@ Result<RunConfig> resolve(const RunRequest& request) {
   if (request.seed) config->run.seed = *request.seed;
   if (request.episodes) config->run.episodes = *request.episodes;
   if (request.budget_s) config->run.budget.seconds = *request.budget_s;
+  if (!request.trace.empty()) config->record.trace = true;
   if (auto checked = check_config(*config); !checked) return checked.error();
   if (!request.branch.empty()) {
     config->run.policy = request.branch;
@@ -384,6 +386,28 @@ std::string nearest_miss(const RunSummary& summary) {
   return ", the nearest one was " + format_bytes(least) + " over";
 }
 
+/// Makes one file of what the processes of every start have noted; then theirs are gone. What goes wrong is
+/// said where the run itself `went_well`, and no more: nobody fails for a trace.
+void write_trace(const RunConfig& config, const std::filesystem::path& directory,
+                 const std::filesystem::path& path, bool quiet, bool went_well) {
+  std::vector<TraceSource> sources;
+  const std::vector<Start> starts = starts_of(config, directory, false);
+  for (const Start& start : starts)
+    sources.push_back({starts.size() == 1 ? "" : start.name, trace_folder(start.directory)});
+  const auto merged = merge_traces(sources, path);
+  if (!merged) {
+    if (went_well) std::fprintf(stderr, "warning: %s\n", merged.error().context.c_str());
+    return;
+  }
+  std::error_code ignored;
+  for (const TraceSource& source : sources) std::filesystem::remove_all(source.folder, ignored);
+  if (quiet || !went_well) return;
+  const std::string lost =
+      merged->overwritten == 0 ? "" : "; the oldest " + std::to_string(merged->overwritten) + " were let go";
+  std::fprintf(stderr, "trace %s: %llu slices%s\n", printable(path.string()).c_str(),
+               static_cast<unsigned long long>(merged->slices), lost.c_str());
+}
+
 }  // namespace
 
 Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet,
@@ -493,8 +517,12 @@ Result<int> run(const RunRequest& asked) {
   const auto config = resolve(request);
   if (!config) return config.error();
   const SystemClock clock;
-  const auto summary = perform(*config, choose_directory(request, *config, clock), request.resume,
-                               request.quiet, *cluster, request.push);
+  const std::filesystem::path directory = choose_directory(request, *config, clock);
+  const auto summary = perform(*config, directory, request.resume, request.quiet, *cluster, request.push);
+  if (config->record.trace)
+    write_trace(*config, directory,
+                request.trace.empty() ? directory / "trace.json.gz" : std::filesystem::path{request.trace},
+                request.quiet, summary.ok());
   if (!summary) return summary.error();
   if (request.json) {
     std::printf("%s\n", summary_json(*summary).dump().c_str());

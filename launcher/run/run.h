@@ -28,6 +28,7 @@ struct RunRequest {
                        ///< config where none is given.
   std::optional<double> budget_s;
   std::optional<std::uint64_t> episodes, seed;
+  std::string trace;  ///< File for what every actor did and when; empty: as the config says.
   bool json = false, quiet = false;
 };
 

@@ -42,6 +42,7 @@ class Csv final : public RunExporter {
     line_.number(u.update).number(u.policy_version).text(spaced(u.episodes));
     line_.number(u.staleness_mean).number(u.staleness_max).number(u.gradient_norm).number(u.loss);
     line_.number(u.entropy).number(u.learning_rate).number(u.wall_s).text(u.parameters_sha256);
+    line_.number(u.log_probability).number(u.divergence).number(u.wall_ns);
     file_.write(line_.take());
     return file_.so_far();
   }
@@ -53,15 +54,26 @@ class Csv final : public RunExporter {
  private:
   std::vector<std::string_view> columns() const {
     if (what_.table == "updates")
-      return {"update",           "policy_version", "episodes", "staleness_mean", "staleness_max",
-              "gradient_norm",    "loss",           "entropy",  "learning_rate",  "wall_s",
-              "parameters_sha256"};
+      return {"update",
+              "policy_version",
+              "episodes",
+              "staleness_mean",
+              "staleness_max",
+              "gradient_norm",
+              "loss",
+              "entropy",
+              "learning_rate",
+              "wall_s",
+              "parameters_sha256",
+              "log_probability",
+              "divergence",
+              "wall_ns"};
     if (what_.table == "episodes")
       return {"seq",   "episode",          "controller", "policy_version", "count",
-              "valid", "best_step_time_s", "graph",      "placement_id"};
+              "valid", "best_step_time_s", "graph",      "placement_id",   "wall_ns"};
     return {"seq",           "episode",     "controller",      "policy_version", "number", "placement_id",
             "valid",         "step_time_s", "bytes_over",      "bytes_moved",    "host",   "executor",
-            "executor_kind", "attempt",     "synthetic_share", "graph"};
+            "executor_kind", "attempt",     "synthetic_share", "graph",          "wall_ns"};
   }
 
   void measurement(const EpisodeRow& e, const MeasurementRow& m) {
@@ -70,7 +82,7 @@ class Csv final : public RunExporter {
     m.valid ? line_.number(m.step_time_s) : line_.empty();
     line_.number(m.bytes_over).number(m.bytes_moved);
     line_.text(m.host).text(m.executor).text(m.executor_kind).number(m.attempt).number(m.synthetic_share);
-    line_.text(e.graph_sha256);
+    line_.text(e.graph_sha256).number(e.wall_ns);
     for (std::size_t d = 0; d < what_.devices.size(); ++d)
       d < m.peak_bytes.size() ? line_.number(m.peak_bytes[d]) : line_.empty();
     file_.write(line_.take());
@@ -88,7 +100,7 @@ class Csv final : public RunExporter {
     line_.number(e.seq).number(e.episode).number(e.controller).number(e.policy_version).number(e.count);
     line_.number(valid);
     best != nullptr ? line_.number(best->step_time_s) : line_.empty();
-    line_.text(e.graph_sha256).number(e.placement_id);
+    line_.text(e.graph_sha256).number(e.placement_id).number(e.wall_ns);
     file_.write(line_.take());
   }
 

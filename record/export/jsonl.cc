@@ -40,6 +40,7 @@ class Jsonl final : public RunExporter {
                         {"controller", e.controller},
                         {"policy_version", e.policy_version},
                         {"graph", e.graph_sha256},
+                        {"wall_ns", e.wall_ns},
                         {"measurements", ordered_json::array()}};
     for (const MeasurementRow& m : row.measurements) object["measurements"].push_back(measurement_json(m));
     write(object);
@@ -57,7 +58,10 @@ class Jsonl final : public RunExporter {
            {"learning_rate", u.learning_rate},
            {"wall_s", u.wall_s},
            {"parameters_sha256", u.parameters_sha256},
-           {"advantages", u.advantages}});
+           {"advantages", u.advantages},
+           {"log_probability", u.log_probability},
+           {"divergence", u.divergence},
+           {"wall_ns", u.wall_ns}});
     return file_.so_far();
   }
   Result<std::filesystem::path> finish() override {

@@ -108,6 +108,7 @@ class Npz final : public RunExporter {
       executor_.add(number_of(executors_, m.executor));
       attempt_.add(m.attempt);
       graph_.add(number_of(graphs_, e.graph_sha256));
+      wall_ns_.add(e.wall_ns);
       if (!what_.placements) continue;
       if (auto added = add_placement(e, m.number); !added) return added;
     }
@@ -124,6 +125,9 @@ class Npz final : public RunExporter {
     entropy_.add(u.entropy);
     learning_rate_.add(u.learning_rate);
     wall_s_.add(u.wall_s);
+    log_probability_.add(u.log_probability);
+    divergence_.add(u.divergence);
+    update_wall_ns_.add(u.wall_ns);
     episode_count_.add(std::uint64_t{u.episodes.size()});
     episodes_.add(std::span<const std::uint64_t>{u.episodes});
     advantage_count_.add(std::uint64_t{u.advantages.size()});
@@ -136,13 +140,14 @@ class Npz final : public RunExporter {
     const auto add = [&](auto&... columns) { (columns.finish(file), ...); };
     peak_bytes_.set_width(what_.devices.size());
     add(seq_, episode_, controller_, policy_version_, number_, placement_id_, valid_, step_time_s_,
-        bytes_over_, bytes_moved_, peak_bytes_, executor_, attempt_, graph_);
+        bytes_over_, bytes_moved_, peak_bytes_, executor_, attempt_, graph_, wall_ns_);
     if (what_.placements) {
       placements_.set_width(ops_);
       add(placements_);
     }
     add(update_, update_policy_version_, staleness_mean_, staleness_max_, gradient_norm_, loss_, entropy_,
-        learning_rate_, wall_s_, episode_count_, episodes_, advantage_count_, advantages_);
+        learning_rate_, wall_s_, log_probability_, divergence_, update_wall_ns_, episode_count_, episodes_,
+        advantage_count_, advantages_);
     add_texts(file, "devices", folder_, what_.devices);
     add_texts(file, "executors", folder_, names_of(executors_));
     add_texts(file, "graphs", folder_, names_of(graphs_));
@@ -187,7 +192,7 @@ class Npz final : public RunExporter {
   Column<bool> valid_{"valid", folder_};
   Column<double> step_time_s_{"step_time_s", folder_};
   Column<std::int64_t> bytes_over_{"bytes_over", folder_}, bytes_moved_{"bytes_moved", folder_},
-      peak_bytes_{"peak_bytes", folder_};
+      peak_bytes_{"peak_bytes", folder_}, wall_ns_{"wall_ns", folder_};
   Column<std::uint32_t> executor_{"executor", folder_}, attempt_{"attempt", folder_},
       graph_{"graph", folder_};
   Column<std::byte> placements_{"placements", folder_};
@@ -198,7 +203,9 @@ class Npz final : public RunExporter {
   Column<std::uint64_t> staleness_max_{"updates_staleness_max", folder_};
   Column<double> gradient_norm_{"updates_gradient_norm", folder_}, loss_{"updates_loss", folder_},
       entropy_{"updates_entropy", folder_}, learning_rate_{"updates_learning_rate", folder_},
-      wall_s_{"updates_wall_s", folder_};
+      wall_s_{"updates_wall_s", folder_}, log_probability_{"updates_log_probability", folder_},
+      divergence_{"updates_divergence", folder_};
+  Column<std::int64_t> update_wall_ns_{"updates_wall_ns", folder_};
   Column<std::uint64_t> episode_count_{"updates_episode_count", folder_},
       episodes_{"updates_episodes", folder_}, advantage_count_{"updates_advantage_count", folder_};
   Column<float> advantages_{"updates_advantages", folder_};

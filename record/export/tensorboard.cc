@@ -75,14 +75,21 @@ class TensorBoard final : public RunExporter {
     for (const MeasurementRow& m : row.measurements)
       if (m.valid) best_s_ = std::min(best_s_, m.step_time_s);
     measurements_ += row.measurements.size();
-    begin(started_s_, measurements_);
+    const double wall_s = seconds(row.episode.wall_ns);
+    begin(wall_s, measurements_);
     if (std::isfinite(best_s_)) scalar("cost/step_time_best", best_s_);
+    if (wall_s - counted_at_s_ >= 1) {
+      scalar("throughput/placements_per_s",
+             static_cast<double>(measurements_ - counted_) / (wall_s - counted_at_s_));
+      counted_ = measurements_;
+      counted_at_s_ = wall_s;
+    }
     write();
     return file_.so_far();
   }
 
   Result<Unit> update(const UpdateRow& u, std::span<const LogRow> consumed) override {
-    begin(started_s_, u.update);
+    begin(seconds(u.wall_ns), u.update);
     double sum_s = 0;
     std::size_t valid = 0, all = 0;
     for (const LogRow& row : consumed) {
@@ -98,6 +105,7 @@ class TensorBoard final : public RunExporter {
     scalar("learner/loss", u.loss);
     scalar("learner/gradient_norm", u.gradient_norm);
     scalar("learner/entropy", u.entropy);
+    scalar("learner/divergence", u.divergence);
     scalar("learner/learning_rate", u.learning_rate);
     scalar("learner/staleness_mean", u.staleness_mean);
     scalar("learner/staleness_max", static_cast<double>(u.staleness_max));
@@ -112,6 +120,10 @@ class TensorBoard final : public RunExporter {
   }
 
  private:
+  /// Since 1970; what was not noted happened when the run began.
+  double seconds(std::int64_t wall_ns) const {
+    return wall_ns == 0 ? started_s_ : static_cast<double>(wall_ns) / 1e9;
+  }
   void begin(double wall_s, std::uint64_t step) {
     event_.Clear();
     event_.set_wall_time(wall_s);
@@ -131,6 +143,8 @@ class TensorBoard final : public RunExporter {
   const double started_s_;
   Event event_;
   std::uint64_t measurements_ = 0;
+  std::uint64_t counted_ = 0;  // Of them up to
+  double counted_at_s_ = started_s_;
   double best_s_ = std::numeric_limits<double>::infinity();
 };
 

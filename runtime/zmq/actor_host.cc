@@ -59,6 +59,13 @@ class ActorHost::HostContext final : public Context {
             messages::SharedBytes bulk) override {
     return host_->post(*resident_, to, type, body, bulk);
   }
+  bool traced() const override { return host_->ring_ != nullptr; }
+  void phase_ended(std::string_view what, Nanos began) override {
+    TraceRecord record{.begin_ns = began.count(), .end_ns = now().count(), .actor = resident_->id};
+    what.copy(record.name.data(), record.name.size());
+    record.kind = TraceKind::kPhase;
+    host_->ring_->add(record);
+  }
 
  private:
   ActorHost* host_;
@@ -81,6 +88,12 @@ void ActorHost::add(std::string name, ActorFactory factory, std::shared_ptr<Acto
   order_.push_back(id);
 }
 
+std::vector<std::string> ActorHost::names() const {
+  std::vector<std::string> names;
+  for (const ActorId id : order_) names.push_back(residents_.at(id)->name);
+  return names;
+}
+
 void ActorHost::for_each_actor(const std::function<void(Resident&)>& visit) {
   for (const ActorId id : std::vector<ActorId>{order_}) {  // A handler may retire actors.
     const auto found = residents_.find(id);
@@ -93,8 +106,9 @@ void ActorHost::start_all() {
 }
 
 void ActorHost::stop_all() {
-  for_each_actor(
-      [&](Resident& resident) { guarded(resident, [&] { resident.actor->on_stop(*resident.context); }); });
+  for_each_actor([&](Resident& resident) {
+    guarded(resident, {.kind = TraceKind::kStop}, [&] { resident.actor->on_stop(*resident.context); });
+  });
 }
 
 void ActorHost::directory(std::string_view actor, bool reachable) {
@@ -104,7 +118,7 @@ void ActorHost::directory(std::string_view actor, bool reachable) {
   for (const ActorId id : told) {
     const auto found = residents_.find(id);
     if (found == residents_.end() || !found->second->actor) continue;
-    guarded(*found->second,
+    guarded(*found->second, {.kind = TraceKind::kDirectory},
             [&] { found->second->actor->on_directory(*found->second->context, actor, reachable); });
     const auto after = residents_.find(id);  // The handler may have retired it.
     if (after != residents_.end() && after->second->actor && !after->second->actor->ignores_directory())
@@ -119,7 +133,7 @@ void ActorHost::watch(Resident& resident) {
 
 void ActorHost::start(Resident& resident) {
   resident.epoch = next_epoch(resident.epoch, clock_.now());
-  guarded(resident, [&] {
+  guarded(resident, {.kind = TraceKind::kStart}, [&] {
     resident.actor = resident.factory();
     watch(resident);
     resident.actor->on_start(*resident.context);
@@ -127,16 +141,26 @@ void ActorHost::start(Resident& resident) {
 }
 
 template <class Handler>
-void ActorHost::guarded(Resident& resident, Handler&& handler) {
+void ActorHost::guarded(Resident& resident, TraceRecord note, Handler&& handler) {
   if (failure_) return;
+  if (ring_) note.begin_ns = clock_.now().count();
+  const auto noted = [&] {
+    if (!ring_) return;
+    note.end_ns = clock_.now().count();
+    note.actor = resident.id;
+    ring_->add(note);
+  };
   const bool timed = options_.handler_limit > Nanos{0};
   if (timed) handler_began_.store(clock_.now().count(), std::memory_order_relaxed);
   try {
     handler();
     if (timed) handler_began_.store(0, std::memory_order_relaxed);
+    noted();
   } catch (const std::exception& failure) {
+    noted();
     return fail(resident, failure.what());
   } catch (...) {
+    noted();
     return fail(resident, "an exception of unknown type");
   }
   if (resident.leaving) retire(resident);
@@ -170,12 +194,16 @@ void ActorHost::deliver(const Incoming& incoming, bool queued) {
   Resident& resident = *residents_.at(incoming.envelope.to);
   if (queued && !messages::keeps_latest_only(incoming.envelope.type)) resident.telemetry->taken();
   resident.telemetry->handled();
-  guarded(resident, [&] { resident.actor->on_message(*resident.context, incoming); });
+  const messages::Envelope& envelope = incoming.envelope;
+  const TraceRecord note{
+      .from = envelope.from, .sent_ns = static_cast<std::int64_t>(envelope.trace), .type = envelope.type};
+  guarded(resident, note, [&] { resident.actor->on_message(*resident.context, incoming); });
 }
 
 bool ActorHost::post(const Resident& from, ActorId to, std::uint16_t type, std::span<const std::byte> body,
                      const messages::SharedBytes& bulk) {
-  const messages::Envelope envelope{.type = type, .from = from.id, .to = to};
+  const std::uint64_t sent = ring_ ? static_cast<std::uint64_t>(clock_.now().count()) : 0;
+  const messages::Envelope envelope{.type = type, .from = from.id, .to = to, .trace = sent};
   return has(to) ? enqueue(envelope, body, bulk) : uplink_(envelope, body, bulk);
 }
 
@@ -233,7 +261,7 @@ void ActorHost::fire(std::uint64_t timer) {
   if (found == callbacks_.end()) return;  // Cancelled.
   const Callback callback = std::move(found->second);
   callbacks_.erase(found);
-  guarded(*residents_.at(callback.owner), callback.run);
+  guarded(*residents_.at(callback.owner), {.kind = TraceKind::kTimer}, callback.run);
 }
 
 std::optional<Nanos> ActorHost::next_timer() const {

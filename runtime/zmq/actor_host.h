@@ -19,6 +19,7 @@
 #include "runtime/core/restart.h"
 #include "runtime/node.h"
 #include "runtime/telemetry.h"
+#include "runtime/trace_ring.h"
 #include "runtime/zmq/counters.h"
 
 namespace emplace::runtime {
@@ -34,6 +35,9 @@ class ActorHost {
   ~ActorHost();
 
   void add(std::string name, ActorFactory factory, std::shared_ptr<ActorTelemetry> telemetry);
+  /// From now on everything that its actors do is noted. Null: nothing is.
+  void trace_to(std::unique_ptr<TraceRing> ring) { ring_ = std::move(ring); }
+  std::vector<std::string> names() const;  ///< Of its actors, as they were added.
   void start_all();
   void stop_all();  ///< on_stop of every actor.
   void directory(std::string_view actor, bool reachable);
@@ -82,8 +86,9 @@ class ActorHost {
                const messages::SharedBytes& bulk);
   void start(Resident& resident);
   void watch(Resident& resident);
+  /// `note`: what the trace says of it, as far as it is known before.
   template <class Handler>
-  void guarded(Resident& resident, Handler&& handler);
+  void guarded(Resident& resident, TraceRecord note, Handler&& handler);
   void fail(Resident& resident, const char* what);
   void retire(Resident& resident);
   void fire(std::uint64_t timer);
@@ -106,6 +111,7 @@ class ActorHost {
   std::optional<std::string> stop_;
   std::optional<Error> failure_;
   std::atomic<std::int64_t> handler_began_{0};
+  std::unique_ptr<TraceRing> ring_;  // Null: nobody wants to know.
 };
 
 }  // namespace emplace::runtime

@@ -38,6 +38,8 @@ class OwnLoop {
   OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string name, ActorFactory factory,
           std::shared_ptr<ActorTelemetry> telemetry);
 
+  /// Before start(): what its actor does is noted.
+  void trace_to(std::unique_ptr<TraceRing> ring) { host_.trace_to(std::move(ring)); }
   /// Starts the thread. It keeps `self` alive.
   static void start(const std::shared_ptr<OwnLoop>& self);
   void join() { thread_.join(); }

@@ -14,6 +14,7 @@ namespace emplace::runtime {
 namespace {
 
 constexpr std::size_t kMaxParked = 4'096;
+constexpr std::size_t kLeastTraced = 4'096;  // Records of a loop, however many there are.
 constexpr std::chrono::milliseconds kLongestPoll{1'000};
 constexpr int kChecksPerBeat = 4;  // A silence is noticed a quarter of a heartbeat late at most.
 constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not say which peer has room again.
@@ -80,8 +81,25 @@ std::vector<ActorFacts> Switch::actors() const {
   return facts;
 }
 
+/// A ring for each loop. A run goes on without where the disk refuses.
+void Switch::trace() {
+  if (options_.trace.empty()) return;
+  const std::size_t records =
+      std::clamp(8 * TraceRing::kMostRecords / (1 + loops_.size()), kLeastTraced, TraceRing::kMostRecords);
+  const auto ring_of = [&](std::size_t number,
+                           const std::vector<std::string>& actors) -> std::unique_ptr<TraceRing> {
+    auto ring = TraceRing::make(options_.trace, options_.name, number, actors, records, shared_->clock);
+    if (ring) return *std::move(ring);
+    log(LogLevel::kWarning, options_.name, "is not traced: " + ring.error().context);
+    return nullptr;
+  };
+  host_.trace_to(ring_of(0, host_.names()));
+  for (std::size_t k = 0; k < loops_.size(); ++k) loops_[k]->trace_to(ring_of(k + 1, {loops_[k]->name()}));
+}
+
 Result<std::string> Switch::run() {
   now_ = head_heard_ = shared_->clock.now();
+  trace();
   for (const auto& loop : loops_) OwnLoop::start(loop);
   host_.start_all();
   while (phase_ != Phase::kDone) {

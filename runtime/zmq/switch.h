@@ -93,6 +93,7 @@ class Switch {
   bool say_hello(std::size_t plane);
   template <class M>
   bool say(zmq::socket_t& socket, std::string_view routing_id, const M& message);
+  void trace();
   std::vector<std::string> reachable_actors(const Peer* except) const;
 
   // Who may do what (admission.cc).

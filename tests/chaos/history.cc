@@ -106,7 +106,9 @@ std::vector<std::string> leftover_files(const std::filesystem::path& directory) 
                                               "log",
                                               "run.db",
                                               "run.db-shm",
-                                              "run.db-wal"};
+                                              "run.db-wal",
+                                              "trace",
+                                              "trace.json.gz"};
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator{directory}) {
     const std::string name = entry.path().filename().string();

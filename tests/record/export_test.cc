@@ -144,6 +144,7 @@ class ExportTest : public ::testing::Test {
     db_ = *RunDb::create(folder_.path() / "run", facts);
     for (std::uint64_t seq = 1; seq <= kEpisodes; ++seq) {
       EpisodeRow e{seq, seq + 10, 1, 3, 2, "graph", Bytes(6, std::byte{1}), {}, 2 * seq};
+      e.wall_ns = facts.started_wall_ns + static_cast<std::int64_t>(seq) * 100'000'000;  // Ten a second.
       e.placements[5] = static_cast<std::byte>(seq % 250);
       std::vector<MeasurementRow> rows(2);
       for (std::uint32_t i = 0; i < 2; ++i) {
@@ -227,7 +228,8 @@ TEST_F(ExportTest, CsvHasTablesOfEpisodesAndUpdatesToo) {
   ASSERT_TRUE(exported("csv", {.output = at("e"), .table = "episodes"}).ok());
   const Rows episodes = parse_csv(content(at("e")));
   ASSERT_EQ(episodes.size(), 1 + kEpisodes);
-  EXPECT_THAT(episodes[2], ElementsAre("2", "12", "1", "3", "2", "1", "0.6", "graph", "4"));
+  EXPECT_THAT(episodes[2],
+              ElementsAre("2", "12", "1", "3", "2", "1", "0.6", "graph", "4", "1700000000323456789"));
   ASSERT_TRUE(exported("csv", {.output = at("u"), .table = "updates"}).ok());
   const Rows updates = parse_csv(content(at("u")));
   ASSERT_EQ(updates.size(), 3u);
@@ -343,6 +345,14 @@ TEST_F(ExportTest, EventFilesAreFramedAsTensorBoardReadsThem) {
             "\x1a\x0d"
             "brain.Event:2");
   EXPECT_THAT(events[1], HasSubstr("cost/step_time_best"));
+  EXPECT_NEAR(little<double>(events[5], 1), 1'700'000'000.623, 0.01) << "when it was recorded";
+  // Once a second, of the second before: ten episodes of two.
+  const std::string rate = "throughput/placements_per_s";
+  EXPECT_EQ(std::count_if(events.begin(), events.end(),
+                          [&](const std::string& event) { return event.find(rate) != std::string::npos; }),
+            kEpisodes / 10);
+  ASSERT_NE(events[10].find(rate), std::string::npos);
+  EXPECT_NEAR(little<float>(events[10], events[10].find(rate) + rate.size() + 1), 20, 0.01);
   EXPECT_THAT(events.back(), HasSubstr("learner/loss"));
   // value: tag "learner/loss" (field 1), simple_value (field 2, 32 bits).
   const std::size_t loss = events.back().find("learner/loss") + std::strlen("learner/loss");
