@@ -126,6 +126,7 @@ void ExecutorActor::on_stop(runtime::Context& context) {
   for (const Work& work : work_) left.leases.push_back(work.lease.lease_epoch);
   work_.clear();
   left_ = true;
+  phase_.reset();
   context.send(kDispatcher, left);
 }
 

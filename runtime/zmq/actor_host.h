@@ -98,6 +98,8 @@ class ActorHost {
   const Clock& clock_;
   LiveCounters& counters_;
   Uplink uplink_;
+  std::unique_ptr<TraceRing>
+      ring_;  // Null: nobody wants to know. Outlives the actors, whose phases end with them.
   std::unordered_map<ActorId, std::unique_ptr<Resident>> residents_;
   std::vector<ActorId> order_;     // As they were added.
   std::vector<ActorId> watchers_;  // Those that may have a handler for on_directory.
@@ -111,7 +113,6 @@ class ActorHost {
   std::optional<std::string> stop_;
   std::optional<Error> failure_;
   std::atomic<std::int64_t> handler_began_{0};
-  std::unique_ptr<TraceRing> ring_;  // Null: nobody wants to know.
 };
 
 }  // namespace emplace::runtime

@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/file.h"
 #include "runtime/context.h"
@@ -101,11 +103,13 @@ class Relay final : public Actor {
   void on_message(Context& context, const Incoming&) override {
     { const auto busy = context.phase("thinking hard, and long"); }
     if (!next_.empty()) context.send(next_, Ping{});
+    held_.emplace(context.phase("to the end"));  // It ends with the actor, after everything else.
     context.stop_node("done");
   }
 
  private:
   const std::string next_;
+  std::optional<Context::Phase> held_;
 };
 
 TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
@@ -116,8 +120,10 @@ TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
   ASSERT_TRUE(node->spawn<Relay>("first", Home::kOwnLoop, std::string{"second"}).ok());
   ASSERT_TRUE(node->spawn<Relay>("second", Home::kIoLoop, std::string{}).ok());
   ASSERT_TRUE(node->run().ok());
+  node.reset();
   std::vector<TraceKind> second;
   std::int64_t sent = 0, began = 0, busy = 0;
+  bool held = false;
   std::string phase;
   std::size_t rings = 0;
   for (const auto& entry : std::filesystem::directory_iterator{options.trace}) {
@@ -135,8 +141,13 @@ TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
         began = record.begin_ns;
       }
       if (record.kind != TraceKind::kPhase) continue;
+      const std::string name{record.name.data(), ::strnlen(record.name.data(), record.name.size())};
+      if (name == "to the end") {
+        held = true;
+        continue;
+      }
       busy = record.begin_ns;
-      phase.assign(record.name.data(), record.name.size());
+      phase = name;
     }
   }
   EXPECT_EQ(rings, 2u);
@@ -144,6 +155,7 @@ TEST_F(TraceRingTest, ANodeNotesEveryMessageAndPhase) {
   EXPECT_THAT(second, Contains(TraceKind::kMessage));
   EXPECT_THAT(second, Contains(TraceKind::kStop));
   EXPECT_EQ(phase, "thinking hard, a") << "cut off at 16 letters";
+  EXPECT_TRUE(held);
   EXPECT_GT(sent, 0);
   EXPECT_LE(sent, began);
   EXPECT_LE(began, busy);
