@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "tests/chaos/cluster_run.h"
 #include "tests/chaos/fault_proxy.h"
@@ -258,6 +260,35 @@ TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
   EXPECT_GT(history.episodes, before);
   EXPECT_EQ(json::parse(resumed.out)["restarts"].size(), run.nodes().size()) << "the same processes";
   EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
+}
+
+TEST(Chaos, WhatAKilledProcessDidIsInTheTrace) {
+  const TemporaryFolder folder;
+  ClusterRun run{folder, "run", {.settings = {"record.trace=true"}}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_episodes(0, kDeadline, 5));
+  ASSERT_GE(run.kill_and_recover({"executor/0"}, kDeadline).count(), 0);
+  run.launcher().send(SIGTERM);
+  EXPECT_EQ(run.finish().status, 128 + SIGTERM);
+  expect_nothing_left(run);
+  const auto packed = read_file(std::filesystem::path{run.directory()} / "trace.json.gz");
+  ASSERT_TRUE(packed.ok());
+  const Bytes text = *decompress(*packed, "trace");
+  const auto* first = reinterpret_cast<const char*>(text.data());
+  const json trace = json::parse(first, first + text.size());
+  json track;  // Of the actor that was killed.
+  for (const json& event : trace["traceEvents"])
+    if (event["name"] == "thread_name" && event["args"]["name"] == "executor/0") track = event["tid"];
+  json process;
+  for (const json& event : trace["traceEvents"])
+    if (event["name"] == "process_name" && event["args"]["name"] == "executor/0") process = event["pid"];
+  std::string lives;  // An s for each start, an m for what was measured then.
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["pid"] != process || event["tid"] != track) continue;
+    if (event["name"] == "start") lives += 's';
+    if (event["name"] == "PlacementProposed" && !lives.ends_with('m')) lives += 'm';
+  }
+  EXPECT_EQ(lives, "smsm");
 }
 
 TEST(Chaos, ANodeThatDiesAgainAndAgainEndsTheRunAndItsFirstCauseIsNamed) {
