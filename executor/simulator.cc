@@ -95,6 +95,7 @@ struct Simulator::State {
   void finish_copy(std::uint32_t source);
   void start_copy(std::uint32_t source);
   void start_op(std::uint32_t d);
+  void note_memory();
   void make_ready(std::uint32_t op) {
     const std::uint32_t d = device_of(op);
     Lane& lane = lanes[d];
@@ -147,8 +148,9 @@ struct Simulator::State {
   std::int64_t bytes_moved = 0;
   const DeviceId* place = nullptr;
   Schedule* trace = nullptr;
-  std::vector<Lane> lanes;         // [devices]
-  std::vector<std::int64_t> ends;  // [devices, 2] when the running op and copy end [ns]
+  std::vector<std::int64_t> noted_bytes;  // [devices] Only with a trace: the levels noted last.
+  std::vector<Lane> lanes;                // [devices]
+  std::vector<std::int64_t> ends;         // [devices, 2] when the running op and copy end [ns]
   AwakeSet awake;
   std::vector<std::uint32_t> waits;       // [ops]
   std::vector<std::uint32_t> references;  // [buffers] readers and copies still to come at the owner's device
@@ -251,6 +253,16 @@ void Simulator::State::start_op(std::uint32_t d) {
   }
 }
 
+/// A round only takes: what is given back was given back before, so the highest level is the peak.
+void Simulator::State::note_memory() {
+  for (std::size_t d = 0; d < lanes.size(); ++d) {
+    if (lanes[d].used_bytes == noted_bytes[d]) continue;
+    noted_bytes[d] = lanes[d].used_bytes;
+    trace->memory.push_back(
+        {static_cast<DeviceId>(d), static_cast<double>(now_ns) * 1e-9, lanes[d].used_bytes});
+  }
+}
+
 void Simulator::State::sum_residents() {
   resident_bytes.assign(lanes.size(), 0);
   for (const OpId op : residents)
@@ -328,6 +340,7 @@ const Snapshot* Simulator::State::common_past() const {
 void Simulator::State::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
   place = placement.data();
   trace = schedule;
+  if (trace != nullptr) noted_bytes.assign(lanes.size(), 0);
   const auto num_devices = static_cast<std::uint32_t>(lanes.size());
   const bool incremental = options.incremental && schedule == nullptr;
   const Snapshot* past = incremental ? common_past() : nullptr;
@@ -348,6 +361,7 @@ void Simulator::State::run(std::span<const DeviceId> placement, Measurement& out
       const bool ready = options.dispatch == Dispatch::kProgram ? !lane.ready.empty() : !lane.fifo.empty();
       if (op_end(d) == kIdle && ready) start_op(d);
     });
+    if (trace != nullptr) note_memory();
     if (incremental && started >= next_snapshot && started / stride() <= snapshots.size()) {
       take_snapshot();
       next_snapshot = (started / stride() + 1) * stride();
@@ -409,6 +423,7 @@ Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement
 Result<Unit> Simulator::trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) {
   schedule.ops.clear();
   schedule.transfers.clear();
+  schedule.memory.clear();
   if (auto measured = measure(placement, out); !measured) return measured.error();
   state_->run(placement, out, &schedule);
   return Unit{};

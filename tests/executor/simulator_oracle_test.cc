@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "executor/lowering.h"
 #include "executor/simulator.h"
@@ -163,6 +164,28 @@ TEST(SimulatorOracle, AgreesWithThePlainSimulationOnRandomGraphs) {
       const Measurement plain = plain_simulation(graph, devices, placement);
       expect_equal(fast, plain);
     }
+  }
+}
+
+TEST(SimulatorOracle, TheMemoryOfATraceRisesToThePeaksAndNoHigher) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 2};
+    const OpGraph graph = testing::random_graph(rng, 8 + rng.below(80));
+    const DeviceSet devices = testing::sample_devices(1 + rng.below(3), rng.below(2) == 0, 40'000);
+    Simulator simulator{graph, devices, {seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo}};
+    Measurement m;
+    Schedule schedule;
+    ASSERT_TRUE(
+        simulator.trace(testing::random_placement(rng, graph.num_ops(), devices.size()), m, schedule).ok());
+    std::vector<std::int64_t> highest(devices.size(), 0);
+    double at_s = 0;
+    for (const MemoryLevel& level : schedule.memory) {
+      EXPECT_GE(level.at_s, std::exchange(at_s, level.at_s));
+      highest[index(level.device)] = std::max(highest[index(level.device)], level.bytes);
+    }
+    EXPECT_EQ(highest, m.peak_bytes);
+    EXPECT_LE(at_s, m.step_time_s);
   }
 }
 
