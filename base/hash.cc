@@ -1,6 +1,7 @@
 #include "base/hash.h"
 
 #include <sodium/crypto_hash_sha256.h>
+#include <sodium/utils.h>
 #include <xxhash.h>
 
 namespace emplace {
@@ -21,6 +22,14 @@ std::string to_hex(const Sha256Digest& digest) {
 }
 
 std::string sha256_hex(std::span<const std::byte> bytes) { return to_hex(sha256(bytes)); }
+
+std::string to_base64(std::span<const std::byte> bytes) {
+  std::string text(sodium_base64_ENCODED_LEN(bytes.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                    bytes.size(), sodium_base64_VARIANT_ORIGINAL);
+  text.pop_back();  // The end of a C string.
+  return text;
+}
 
 std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);

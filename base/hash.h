@@ -1,5 +1,6 @@
 #pragma once
-/// SHA-256 (libsodium) for what must be named by its content; XXH3 for what need only be told apart.
+/// Bytes as text. SHA-256 (libsodium) for what must be named by its content; XXH3 for what need only be told
+/// apart.
 
 #include <array>
 #include <cstddef>
@@ -14,6 +15,9 @@ using Sha256Digest = std::array<std::uint8_t, 32>;
 Sha256Digest sha256(std::span<const std::byte> bytes);
 std::string to_hex(const Sha256Digest& digest);  ///< 64 lower-case digits.
 std::string sha256_hex(std::span<const std::byte> bytes);
+
+/// As RFC 4648 has it, padded.
+std::string to_base64(std::span<const std::byte> bytes);
 
 /// XXH3 for tables in memory: fast, not for names.
 std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);

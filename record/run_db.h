@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "record/agreement.h"
+#include "record/learning_curve.h"
 
 namespace emplace::record {
 
@@ -138,6 +139,12 @@ struct BestRow {
 std::int64_t episode_bytes(std::span<const std::byte> placements, std::size_t count,
                            std::span<const std::byte> actions, std::size_t devices);
 
+/// Who measured how much.
+struct MeasurerRow {
+  std::string host, executor_kind;
+  std::uint64_t executors = 0, measurements = 0;
+};
+
 /// What a commit waits for.
 enum class Durability : std::uint8_t {
   kDisk,     ///< The disk: what was acknowledged survives a power cut.
@@ -191,6 +198,9 @@ class RunDb {
   Result<std::optional<BestRow>> best(const std::string& graph_sha256 = "");
   /// Of the placement that came nearest to fitting; none if nothing was measured.
   Result<std::optional<std::int64_t>> least_bytes_over();
+  /// Of one graph, in the order of their commits.
+  Result<std::vector<CurveSample>> samples(const std::string& graph_sha256);
+  Result<std::vector<MeasurerRow>> measurers();
   Result<std::vector<EpisodeRow>> episodes(std::uint64_t from_seq, std::size_t limit);
   Result<std::vector<MeasurementRow>> measurements(std::uint64_t from_episode_seq, std::size_t limit);
   /// Episodes in the order of their commits, with `actions` or without.

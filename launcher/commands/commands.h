@@ -16,6 +16,7 @@ std::unique_ptr<Command> make_up();
 std::unique_ptr<Command> make_join();
 std::unique_ptr<Command> make_ps();
 std::unique_ptr<Command> make_down();
+std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_evaluate();

@@ -1,13 +1,12 @@
 #include "launcher/run/kubernetes.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/run/roles.h"
@@ -33,14 +32,6 @@ std::string label(std::string text) {
   if (text.size() > 40) text.resize(40);
   while (text.ends_with('-')) text.pop_back();
   return text.empty() ? "run" : text;
-}
-
-std::string base64(std::span<const std::byte> bytes) {
-  std::string text(sodium_base64_ENCODED_LEN(bytes.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
-  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
-                    bytes.size(), sodium_base64_VARIANT_ORIGINAL);
-  text.pop_back();  // The end of a C string.
-  return text;
 }
 
 /// "500m", "2".
@@ -132,7 +123,7 @@ class Writer {
                 format_bytes(kMostConfigMap) + ")",
             "pack the graph (.json.zst), or start the head where the graph is and let executors join");
       const std::string key = "file-" + std::to_string(i);
-      binary[key] = base64(*read);
+      binary[key] = to_base64(*read);
       paths_.push_back({{"key", key}, {"path", file.path}});
     }
     json map{

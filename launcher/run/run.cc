@@ -20,6 +20,7 @@
 #include "launcher/run/metrics.h"
 #include "launcher/run/operator.h"
 #include "launcher/run/placers.h"
+#include "launcher/run/report.h"
 #include "launcher/run/supervised.h"
 #include "launcher/run/topology.h"
 #include "launcher/run/wiring.h"
@@ -524,6 +525,11 @@ Result<int> run(const RunRequest& asked) {
                 request.trace.empty() ? directory / "trace.json.gz" : std::filesystem::path{request.trace},
                 request.quiet, summary.ok());
   if (!summary) return summary.error();
+  // The run has its results by now: a page that cannot be written is no reason to fail.
+  const std::filesystem::path page = summary->directory / "report.html";
+  if (const auto written = write_report(summary->directory, page, clock); !written)
+    std::fprintf(stderr, "warning: %s: not written: %s\n", printable(page.string()).c_str(),
+                 written.error().context.c_str());
   if (request.json) {
     std::printf("%s\n", summary_json(*summary).dump().c_str());
   } else {

@@ -1,0 +1,90 @@
+#pragma once
+/// One page that explains a run. docs/report.md says what each part of it means.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/op_graph.h"
+#include "placement/device.h"
+#include "placement/measurement.h"
+#include "placement/placement.h"
+#include "placement/schedule.h"
+#include "record/learning_curve.h"
+#include "record/table.h"
+
+namespace emplace::record {
+
+/// One placement of a graph, simulated for the page.
+struct ReportStep {
+  std::string label;  ///< Its method.
+  Placement placement;
+  Measurement measured;
+  Schedule schedule;
+  CriticalChain chain;
+  double simulating_s = 0;  ///< What the simulation took.
+};
+
+/// A graph and a machine, for the pictures.
+struct ReportTask {
+  const OpGraph* graph = nullptr;  ///< Neither is owned; both outlive the rendering.
+  const DeviceSet* devices = nullptr;
+  ReportStep step;      ///< The best placement of the run, or the best baseline where the run has none.
+  ReportStep baseline;  ///< The best baseline; its placement is empty if there is none to compare with.
+};
+
+/// A placement measured once more on another executor.
+struct ReportRemeasured {
+  double predicted_s = 0, measured_s = 0;
+};
+struct ReportSession {
+  std::string executor;
+  std::vector<std::pair<std::string, std::string>> facts;  ///< "rank correlation", "0.97"
+  std::vector<ReportRemeasured> points;
+};
+
+struct ReportGraph {
+  std::string name, sha256;
+  std::uint64_t ops = 0, edges = 0;
+  std::vector<std::string> devices;   ///< Names.
+  std::vector<TableRow> baselines;    ///< In the order of the config.
+  std::vector<TableRow> learned;      ///< By start.
+  double lower_bound_s = 0;           ///< 0: not known.
+  std::string bound;                  ///< Which one it is: "critical path".
+  std::vector<LearningCurve> curves;  ///< By start.
+  std::string evaluate_command;       ///< Reproduces the step time of the best placement; may be empty.
+  std::vector<ReportTask> task;       ///< One, or none: its pictures are left out, and `note` says why.
+  std::string note;
+  std::vector<ReportSession> remeasured;
+};
+
+/// Everything a page says. A plain value but for the graphs that it points to.
+struct ReportData {
+  std::string run;        ///< What the run is called: its directory's name.
+  bool going_on = false;  ///< It had not ended when this was read.
+  std::string written;    ///< "2026-01-31T12:34:56Z"
+  std::vector<ReportGraph> graphs;
+  std::string run_command;                                      ///< Repeats the run.
+  std::vector<std::pair<std::string, std::string>> provenance;  ///< Name and value, as shown.
+  std::string config_toml;
+};
+
+/// What a graph's rows amount to, in words.
+struct ReportVerdict {
+  enum class Kind : std::uint8_t { kBetter, kNotBetter, kNoBaseline, kNothingFits, kNothingYet };
+  Kind kind = Kind::kNothingYet;
+  std::string best_method;  ///< Whose placement is to be used; empty: there is none.
+  double best_s = 0;
+  std::string baseline_method;  ///< The best baseline that fits; empty: none.
+  double baseline_s = 0;
+  std::string sentence;  ///< "431.4 ms per step: 29 % less than the best baseline, …"
+};
+ReportVerdict verdict_of(const ReportGraph& graph, bool going_on);
+
+/// One HTML page that loads nothing. No text of `data` can become markup or script; what is not UTF-8 is
+/// mended. Below 5 MB: of schedules with more ops and copies than a page holds, neighbours are merged, and
+/// the page says so. Pure; any thread.
+std::string render_report(const ReportData& data);
+
+}  // namespace emplace::record

@@ -1,0 +1,16 @@
+# Turns files into one C++ source: cmake -DOUTPUT=file.cc -DFILES="kName=path;kName=path" -P embed.cmake
+set(source "#include \"record/report/page.h\"\n\nnamespace emplace::record::page {\n")
+foreach(entry ${FILES})
+  string(REGEX MATCH "^([A-Za-z]+)=(.+)$" matched "${entry}")
+  set(name ${CMAKE_MATCH_1})
+  set(path ${CMAKE_MATCH_2})
+  file(READ ${path} hex HEX)
+  string(LENGTH "${hex}" digits)
+  math(EXPR bytes "${digits} / 2")
+  string(REGEX REPLACE "(................................................................)" "\\1\n" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+  string(APPEND source "namespace {\nconstexpr unsigned char ${name}Bytes[] = {\n${hex}0};\n}\n"
+    "const std::string_view ${name}{reinterpret_cast<const char*>(${name}Bytes), ${bytes}};\n")
+endforeach()
+string(APPEND source "}  // namespace emplace::record::page\n")
+file(WRITE ${OUTPUT} "${source}")

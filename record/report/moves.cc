@@ -1,0 +1,103 @@
+#include "record/report/moves.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "graph/grouping.h"
+
+namespace emplace::record {
+namespace {
+
+constexpr std::size_t kMostAlike = 6;  // 720 ways to name them.
+
+bool same_link(const Link& a, const Link& b) {
+  return a.bytes_per_s == b.bytes_per_s && a.latency_s == b.latency_s;
+}
+
+/// True if the two could change names and no simulated time would differ.
+bool alike(const DeviceSet& devices, const CostTable& costs, DeviceId a, DeviceId b) {
+  if (costs.row_of(a) != costs.row_of(b) || devices[a].memory_bytes != devices[b].memory_bytes ||
+      devices[a].host != devices[b].host || !same_link(devices.link(a, b), devices.link(b, a)))
+    return false;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto other = static_cast<DeviceId>(d);
+    if (other == a || other == b) continue;
+    if (!same_link(devices.link(a, other), devices.link(b, other)) ||
+        !same_link(devices.link(other, a), devices.link(other, b)))
+      return false;
+  }
+  return true;
+}
+
+/// [devices] The name each goes by, for which least time stands elsewhere.
+std::vector<DeviceId> best_names(const DeviceSet& devices, const CostTable& costs, const Placement& before,
+                                 const Placement& after, const std::vector<bool>& counts) {
+  const std::size_t n = devices.size();
+  std::vector<DeviceId> named(n);
+  for (std::size_t d = 0; d < n; ++d) named[d] = static_cast<DeviceId>(d);
+  std::vector<std::uint64_t> both(n * n, 0);  // [after, before] ops that are there, then here.
+  for (std::size_t op = 0; op < after.size(); ++op)
+    if (counts[op]) ++both[index(after[op]) * n + index(before[op])];
+  std::vector<bool> seen(n, false);
+  for (std::size_t d = 0; d < n; ++d) {
+    if (seen[d]) continue;
+    std::vector<DeviceId> kind;
+    for (std::size_t e = d; e < n; ++e)
+      if (!seen[e] && alike(devices, costs, static_cast<DeviceId>(d), static_cast<DeviceId>(e)))
+        seen[e] = true, kind.push_back(static_cast<DeviceId>(e));
+    if (kind.size() < 2 || kind.size() > kMostAlike) continue;
+    std::vector<DeviceId> names = kind;
+    std::uint64_t most = 0;
+    bool first = true;
+    do {
+      std::uint64_t stay = 0;
+      for (std::size_t k = 0; k < kind.size(); ++k) stay += both[index(kind[k]) * n + index(names[k])];
+      if (first || stay > most) {
+        most = stay;
+        for (std::size_t k = 0; k < kind.size(); ++k) named[index(kind[k])] = names[k];
+      }
+      first = false;
+    } while (std::next_permutation(names.begin(), names.end()));
+  }
+  return named;
+}
+
+}  // namespace
+
+Moves moves_between(const OpGraph& graph, const DeviceSet& devices, const CostTable& costs,
+                    const std::vector<std::string>& scopes, const std::vector<std::uint32_t>& scope_of_op,
+                    const Placement& before, const Placement& after) {
+  std::vector<std::string> folded;
+  for (const std::string& scope : scopes) folded.push_back(without_time_steps(scope));
+  std::vector<bool> counts(graph.num_ops());
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) counts[i] = !graph.is_view(OpId{i});
+  Moves result;
+  result.ops = static_cast<std::uint64_t>(std::count(counts.begin(), counts.end(), true));
+  result.named = best_names(devices, costs, before, after, counts);
+  std::map<std::tuple<std::string_view, DeviceId, DeviceId>, Move> moves;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const DeviceId from = before[i], to = result.named[index(after[i])];
+    if (from == to || !counts[i]) continue;
+    const std::string& scope = folded[scope_of_op[i]];
+    Move& move = moves[{scope, from, to}];
+    std::int64_t bytes = 0;
+    for (std::size_t k = 0; k < graph.num_outputs(OpId{i}); ++k)
+      bytes += graph.bytes(graph.output(OpId{i}, k));
+    for (Move* into : {&move, &result.total}) {
+      ++into->ops;
+      into->bytes += bytes;
+      into->time_from_ns += costs.ns(from, OpId{i});
+      into->time_to_ns += costs.ns(to, OpId{i});
+    }
+    move.scope = scope, move.from = from, move.to = to;
+  }
+  for (auto& [key, move] : moves) result.moves.push_back(std::move(move));
+  std::stable_sort(result.moves.begin(), result.moves.end(), [](const Move& a, const Move& b) {
+    return std::max(a.time_from_ns, a.time_to_ns) > std::max(b.time_from_ns, b.time_to_ns);
+  });
+  return result;
+}
+
+}  // namespace emplace::record
