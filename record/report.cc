@@ -28,9 +28,9 @@ constexpr std::size_t kMostConfig = 256 * 1024;  // [bytes]
 constexpr std::size_t kMostMoves = 20;
 constexpr std::size_t kMostPeaks = 6;  // Devices with a column of their own.
 
-/// What a page holds of all graphs together; halved until it fits.
+/// What a page holds of all graphs together; made less until it fits.
 struct PageBudget {
-  std::size_t blocks = 110'000, name_bytes = 1'600'000, scopes = 3'000, edges = 12'000,
+  std::size_t blocks = 200'000, name_bytes = 2'000'000, scopes = 3'000, edges = 12'000,
               memory_levels = 12'000;
 };
 
@@ -98,7 +98,16 @@ std::string formatted(const char* format, Values... values) {
   return text.data();
 }
 
-std::string percent(double share) { return formatted("%.0f %%", share * 100); }
+std::string percent(double share) {
+  return formatted(share != 0 && std::abs(share) < 0.00995 ? "%.1f %%" : "%.0f %%", share * 100);
+}
+
+/// As the command line has it, but for the sign of a micro.
+std::string seconds(double value) {
+  std::string text = format_seconds(value);
+  if (text.ends_with(" us")) text.replace(text.size() - 2, 1, "µ");
+  return text;
+}
 
 /// "13,581".
 std::string thousands(std::uint64_t number) {
@@ -162,7 +171,7 @@ std::string devices_used(const Measurement& measured, const std::vector<std::str
 std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   using Kind = ReportVerdict::Kind;
   if (verdict.best_method.empty()) return "";
-  std::string out = card(format_seconds(verdict.best_s), "step time, by " + shown(verdict.best_method, 60));
+  std::string out = card(seconds(verdict.best_s), "step time, by " + shown(verdict.best_method, 60));
   if (verdict.kind == Kind::kBetter)
     out += card("&minus;" + percent(1 - verdict.best_s / verdict.baseline_s),
                 "against " + shown(verdict.baseline_method, 60), "good");
@@ -174,7 +183,7 @@ std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   }
   if (graph.lower_bound_s > 0)
     out += card("+" + percent(verdict.best_s / graph.lower_bound_s - 1),
-                "above the proven bound, " + format_seconds(graph.lower_bound_s));
+                "above the proven bound, " + seconds(graph.lower_bound_s));
   if (!graph.task.empty()) {
     const ReportTask& task = graph.task.front();
     double tightest = 0;
@@ -228,7 +237,7 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
     cells += fits(*row) ? element("td",
                                   "<span class=\"bar\"><i style=\"width:" + formatted("%.1f", share * 100) +
                                       "%\"></i><b style=\"left:" + formatted("%.1f", bound * 100) +
-                                      "%\"></b></span>" + format_seconds(m.step_time_s),
+                                      "%\"></b></span>" + seconds(m.step_time_s),
                                   "class=\"wide\"")
                         : element("td", "does not fit", "class=\"wide misfit\"");
     cells += element("td", !fits(*row)               ? "+" + format_bytes(m.bytes_over) + " over"
@@ -242,10 +251,10 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
       cells += element("td", highest == m.peak_bytes.end() ? std::string{} : format_bytes(*highest));
     }
     cells += element("td", format_bytes(m.bytes_moved)) + element("td", thousands(row->evaluations)) +
-             element("td", format_seconds(row->wall_s));
+             element("td", seconds(row->wall_s));
     body += element("tr", cells, row == best ? "class=\"best\"" : "") + "\n";
   }
-  return "<div class=\"scroll\"><table class=\"methods\"><caption>Methods, by the order of the config; what "
+  return "<div class=\"scroll\"><table class=\"methods\"><caption>In the order of the config; what "
          "was learned "
          "comes last</caption><thead>" +
          element("tr", head) + "</thead>\n<tbody>" + body + "</tbody></table></div>\n";
@@ -259,13 +268,19 @@ std::string moves_section(const ReportGraph& graph, const Moves& moves) {
          percent(moves.ops == 0 ? 0 : static_cast<double>(moves.total.ops) / static_cast<double>(moves.ops)) +
          "; views not counted) stand on another device than in the best baseline, " +
          shown(task.baseline.label, 60) + ". Their outputs hold " + format_bytes(moves.total.bytes) +
-         "; they took " + format_seconds(static_cast<double>(moves.total.time_from_ns) * 1e-9) +
-         " there and take " + format_seconds(static_cast<double>(moves.total.time_to_ns) * 1e-9) + " here.";
+         "; they took " + seconds(static_cast<double>(moves.total.time_from_ns) * 1e-9) + " there and take " +
+         seconds(static_cast<double>(moves.total.time_to_ns) * 1e-9) + " here.";
+  std::string renamed;
   for (std::size_t d = 0; d < moves.named.size(); ++d) {
     if (moves.named[d] == static_cast<DeviceId>(d)) continue;
-    out += " Devices that are alike may change names: here " + name(static_cast<DeviceId>(d)) +
-           " counts as the baseline's " + name(moves.named[d]) + ".";
+    renamed +=
+        (renamed.empty() ? "" : ", ") + name(static_cast<DeviceId>(d)) + " as its " + name(moves.named[d]);
   }
+  if (!renamed.empty())
+    out +=
+        " Devices that are alike may change names without a difference, so that fewest ops move: in the "
+        "baseline's names, as below, " +
+        renamed + ".";
   out += "</p>\n";
   if (moves.moves.empty()) return out;
   std::string body;
@@ -275,8 +290,8 @@ std::string moves_section(const ReportGraph& graph, const Moves& moves) {
                                   "scope=\"row\"") +
                               element("td", name(move.from) + " &rarr; " + name(move.to)) +
                               element("td", thousands(move.ops)) + element("td", format_bytes(move.bytes)) +
-                              element("td", format_seconds(static_cast<double>(move.time_from_ns) * 1e-9)) +
-                              element("td", format_seconds(static_cast<double>(move.time_to_ns) * 1e-9))) +
+                              element("td", seconds(static_cast<double>(move.time_from_ns) * 1e-9)) +
+                              element("td", seconds(static_cast<double>(move.time_to_ns) * 1e-9))) +
             "\n";
   }
   const std::string shown_of =
@@ -526,17 +541,16 @@ ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
   verdict.kind = !better ? Kind::kNotBetter : baseline == nullptr ? Kind::kNoBaseline : Kind::kBetter;
   std::string& text = verdict.sentence;
   const std::string baseline_words =
-      printable(verdict.baseline_method, 60) + " (" + format_seconds(verdict.baseline_s) + ")";
+      printable(verdict.baseline_method, 60) + " (" + seconds(verdict.baseline_s) + ")";
   if (better) {
-    text = format_seconds(verdict.best_s) + " per step, by " + printable(best->method, 60);
+    text = seconds(verdict.best_s) + " per step, by " + printable(best->method, 60);
     text += baseline == nullptr ? ": no baseline fits"
                                 : ": " + percent(1 - verdict.best_s / verdict.baseline_s) +
                                       " less than the best baseline, " + baseline_words;
   } else {
     text = learned == nullptr
                ? "What was learned does not fit" + std::string{going_on ? " yet" : ""}
-               : "What was learned takes " + format_seconds(learned->measurement.step_time_s) +
-                     " per step and " +
+               : "What was learned takes " + seconds(learned->measurement.step_time_s) + " per step and " +
                      (learned->measurement.step_time_s > verdict.baseline_s ? "is slower than"
                                                                             : "is no faster than") +
                      " the best baseline";
@@ -544,7 +558,7 @@ ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
   }
   if (graph.lower_bound_s > 0)
     text += "; " + percent(verdict.best_s / graph.lower_bound_s - 1) + " above the proven bound (" +
-            format_seconds(graph.lower_bound_s) + (graph.bound.empty() ? "" : ", by " + graph.bound) + ")";
+            seconds(graph.lower_bound_s) + (graph.bound.empty() ? "" : ", by " + graph.bound) + ")";
   text += ". " + devices_used(best->measurement, graph.devices);
   return verdict;
 }
@@ -556,7 +570,7 @@ std::string render_report(const ReportData& data) {
     if (page.size() <= kMostBytes || budget.blocks < 1'000) return page;
     for (std::size_t* part :
          {&budget.blocks, &budget.name_bytes, &budget.scopes, &budget.edges, &budget.memory_levels})
-      *part /= 2;
+      *part = *part * 3 / 4;
   }
 }
 

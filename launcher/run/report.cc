@@ -396,11 +396,14 @@ class Reader {
     add("Host", printable(facts.host));
     add("emplace", "ran " + printable(facts.software_version) + "; this page by " + build_info().version);
     add("Run id", printable(facts.run_id));
-    const json machine = json::parse(facts.host_facts, nullptr, false);
+    json machine = json::parse(facts.host_facts, nullptr, false);
+    if (!machine.is_object()) machine = json::object();
     std::string told;
-    for (const auto& [name, value] : machine.is_object() ? machine.items() : json::object().items())
-      told += (told.empty() ? "" : "; ") + name + ": " +
-              (value.is_string() ? value.get<std::string>() : value.dump());
+    for (const auto& [name, value] : machine.items()) {
+      const bool text = value.is_string();
+      told += (told.empty() ? "" : "; ") + name + ": ";
+      told += text ? value.get_ref<const std::string&>() : value.dump();
+    }
     add("Machine and build", printable(told, 2'000));
     add("Made from", printable(facts.parent, 2'000));
     add("Method", printable(config_.policy.method) + ", preset " + printable(config_.policy.preset));

@@ -308,14 +308,16 @@
     const chain = step.chain;
     context.fillStyle = colours.chain;
     let lastX = -9;
-    for (let i = Math.max(0, above(chain.start, view.from) - 1); i < chain.lane.length && chain.start[i] < view.to; ++i) {
+    const begin = Math.max(0, above(chain.start, view.from) - 1);
+    const joined = above(chain.start, view.to) - begin < 400;  // With more, the lines between lanes would hide them.
+    for (let i = begin; i < chain.lane.length && chain.start[i] < view.to; ++i) {
       const lane = chain.lane[i];
       if (lane < 0) continue;
       const from = Math.max(kGutter, x(chain.start[i])), to = x(Math.min(view.to, chain.start[i] + chain.dur[i]));
       const y = tops[lane] + heights[lane] + 1.5;
       context.fillRect(from, y, Math.max(0.8, to - from), 2.5);
       const next = chain.lane[i + 1];
-      if (next === undefined || next < 0 || to - lastX < 2.5) continue;
+      if (!joined || next === undefined || next < 0 || to - lastX < 2.5) continue;
       lastX = to;
       const other = tops[next] + heights[next] + 1.5;
       context.globalAlpha = 0.55;
@@ -428,7 +430,9 @@
       const x = timeAxis(context, view, width, 0, height), right = Math.floor(width - kRight);
       graph.devices.forEach((device, d) => {
         const top = d * (kRow + kGap) + 6, bottom = top + kRow;
-        const highest = Math.max(device.memory, step.peak[d]) * 1.04 || 1;
+        // Where little of it is used, what is used is drawn, and the cap lies above the picture.
+        const roomy = step.peak[d] > 0 && step.peak[d] < device.memory * 0.3;
+        const highest = roomy ? step.peak[d] * 1.5 : Math.max(device.memory, step.peak[d]) * 1.04 || 1;
         const y = held => bottom - held / highest * kRow;
         context.fillStyle = colours.fainter;
         context.fillRect(kGutter, top, right - kGutter, kRow);
@@ -454,12 +458,18 @@
         context.stroke();
         const over = step.peak[d] > device.memory;
         context.strokeStyle = over ? colours.bad : colours.ink;
-        context.setLineDash([5, 4]);
-        context.beginPath();
-        context.moveTo(kGutter, y(device.memory));
-        context.lineTo(right, y(device.memory));
-        context.stroke();
-        context.setLineDash([]);
+        if (roomy) {
+          context.fillStyle = colours.soft;
+          context.textAlign = 'right';
+          context.fillText('↑ ' + bytes(device.memory) + ' lie above the picture', right - 6, top + 10);
+        } else {
+          context.setLineDash([5, 4]);
+          context.beginPath();
+          context.moveTo(kGutter, y(device.memory));
+          context.lineTo(right, y(device.memory));
+          context.stroke();
+          context.setLineDash([]);
+        }
         context.textAlign = 'right';
         context.fillStyle = colours.ink;
         context.fillText(fitted(context, device.name, kGutter - 14), kGutter - 8, top + kRow / 2 - 16);
@@ -603,7 +613,7 @@
         const [from, to] = chart.xAxisRange(), now = other.xAxisRange();
         if (from !== now[0] || to !== now[1]) other.updateOptions({dateWindow: [from, to]});
       } };
-      const perMs = v => v >= 1000 ? (v / 1000).toFixed(2) + ' s' : v >= 10 ? v.toFixed(0) + ' ms' : v >= 0.1 ? v.toFixed(2) + ' ms' : (v * 1000).toFixed(1) + ' µs';
+      const perMs = v => v === 0 ? '0' : v >= 1000 ? (v / 1000).toFixed(2) + ' s' : v >= 10 ? v.toFixed(0) + ' ms' : v >= 0.1 ? v.toFixed(2) + ' ms' : (v * 1000).toFixed(1) + ' µs';
       const main = new Dygraph(plot, list, {...common, labels, series, customBars: true, valueRange: range(list), underlayCallback: drawLines,
         axes: {y: {axisLabelFormatter: perMs, axisLabelWidth: 64}, x: {axisLabelFormatter: v => count(v)}},
         highlightCallback: (event, x, points, row) => look(x, row), zoomCallback: () => follow(main)});
@@ -651,7 +661,8 @@
       this.splittable = this.split;
       this.expanded = new Set();
       this.weigh();
-      this.expandHeaviest(24);
+      this.expandHeaviest(30);
+      if (this.boxes().boxes.length < 10) this.expandHeaviest(60);
     }
     /// Time and children of every scope and its parents.
     weigh() {
@@ -719,23 +730,19 @@
   }
   const kMostBoxes = 300;
   function layOut(boxes, edges, width) {
-    const columns = Math.max(3, Math.floor(width / 172));
-    const column = new Int32Array(boxes.length), into = boxes.map(() => []), near = boxes.map(() => []);
+    const columns = Math.max(3, Math.floor(width / 200));
+    const near = boxes.map(() => []);
     for (const edge of edges) {
-      if (edge.a.i < edge.b.i) into[edge.b.i].push(edge.a.i);
       near[edge.a.i].push([edge.b.i, edge.bytes]), near[edge.b.i].push([edge.a.i, edge.bytes]);
     }
-    let deepest = 0;
-    boxes.forEach((box, i) => { for (const a of into[i]) column[i] = Math.max(column[i], column[a] + 1); deepest = Math.max(deepest, column[i]); });
-    // A deep graph is folded into the width: what is level with the depth stays in order.
-    const scale = deepest >= columns ? columns / (deepest + 1) : 1;
-    boxes.forEach((box, i) => { box.column = Math.floor(column[i] * scale); });
+    // Scopes feed one another both ways, so there is no order by edges: columns are filled in the order of depth.
+    boxes.forEach((box, i) => { box.column = Math.floor(i * Math.min(columns, boxes.length) / boxes.length); });
     const used = Math.max(1, ...boxes.map(box => box.column + 1));
     const lists = Array.from({length: used}, () => []);
     for (const box of boxes) lists[box.column].push(box);
     const heaviest = Math.max(1, ...boxes.map(box => box.ns));
     for (const box of boxes) box.h = 34 + Math.round(46 * Math.sqrt(box.ns / heaviest));
-    const pitch = (width - 8) / used, boxWidth = Math.min(170, pitch - 44);
+    const pitch = (width - 8) / used, boxWidth = Math.min(158, pitch - 68);
     const place = () => {
       const tallest = Math.max(...lists.map(list => list.reduce((sum, box) => sum + box.h + 14, 0)));
       for (const list of lists) {

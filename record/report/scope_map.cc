@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -32,12 +33,15 @@ Grouping stretches(const OpGraph& graph) {
 
 Grouping scopes_of(const OpGraph& graph, std::size_t max_scopes) {
   constexpr std::size_t kDeepest = 12;
-  for (std::size_t depth = kDeepest; depth > 0; --depth) {
-    Grouping grouping = scope_groups(graph, {.depth = depth});
-    if (grouping.num_groups == 1 && graph.num_ops() > 1) return stretches(graph);
-    if (grouping.num_groups <= max_scopes) return grouping;
-  }
-  return stretches(graph);
+  const auto small_enough = [&](ScopeOptions options) {
+    Grouping grouping = scope_groups(graph, options);
+    return grouping.num_groups <= max_scopes ? std::optional{std::move(grouping)} : std::nullopt;
+  };
+  std::optional<Grouping> found = small_enough({.depth = kDeepest});
+  for (std::size_t depth = kDeepest; !found && depth > 0; --depth)
+    found = small_enough({.depth = depth, .share_time_steps = true});
+  if (!found || (found->num_groups == 1 && graph.num_ops() > 1)) return stretches(graph);
+  return *std::move(found);
 }
 
 /// The first op on `device`, in issue order, that reads the tensor itself or by a view.
@@ -74,7 +78,8 @@ ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num
 
   const std::vector<std::uint32_t> level = levels(graph);
   std::map<std::pair<std::uint32_t, Phase>, std::uint32_t> number;
-  std::vector<std::uint32_t> node_of(graph.num_ops()), placed;
+  std::vector<std::uint32_t> node_of(graph.num_ops()), kernels;
+  std::vector<double> kernel_level;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op{i};
     // State stands with what reads it, whatever its phase.
@@ -84,21 +89,24 @@ ScopeMap scope_map(const OpGraph& graph, const CostTable& costs, std::size_t num
       ScopeNode node{map.scope_of_op[i], graph.phase(op)};
       node.time_ns.resize(num_devices), node.ops_on.resize(num_devices);
       map.nodes.push_back(std::move(node));
-      placed.push_back(0);
+      kernels.push_back(0), kernel_level.push_back(0);
     }
     node_of[i] = it->second;
     ScopeNode& node = map.nodes[it->second];
     const DeviceId device = placement[i];
     ++node.ops;
     ++node.ops_on[index(device)];
-    if (!graph.is_state(op)) node.level += level[i], ++placed[it->second];
+    node.level += level[i];
+    if (!graph.is_state(op) && !graph.is_view(op))
+      ++kernels[it->second], kernel_level[it->second] += level[i];
     node.time_ns[index(device)] += costs.ns(device, op);
     if (!graph.is_state(op)) continue;
     for (std::size_t k = 0; k < graph.num_outputs(op); ++k)
       node.resident_bytes += graph.bytes(graph.output(op, k));
   }
   for (std::size_t n = 0; n < map.nodes.size(); ++n)
-    if (placed[n] > 0) map.nodes[n].level /= placed[n];
+    map.nodes[n].level =
+        kernels[n] > 0 ? kernel_level[n] / kernels[n] : map.nodes[n].level / map.nodes[n].ops;
 
   std::unordered_map<std::uint64_t, std::uint32_t> edge_of;
   const auto edge = [&](std::uint32_t from, std::uint32_t to) -> ScopeEdge& {

@@ -18,8 +18,9 @@ struct ScopeNode {
   std::uint32_t scope = 0;  ///< Of ScopeMap::scopes.
   Phase phase = Phase::kForward;
   std::uint32_t ops = 0;
-  double level = 0;  ///< Mean distance of its ops from a source, in edges; state only if it has no others.
-  std::int64_t resident_bytes = 0;    ///< Of state.
+  double level = 0;                 ///< Mean distance of its ops from a source, in edges; state and views do
+                                    ///< not count if there are others.
+  std::int64_t resident_bytes = 0;  ///< Of state.
   std::vector<std::int64_t> time_ns;  ///< [devices] Of its ops, where they are placed.
   std::vector<std::uint32_t> ops_on;  ///< [devices]
 };
