@@ -686,7 +686,7 @@
       for (;;) {
         const boxes = this.boxes().boxes;
         const next = [...new Set(boxes.map(box => box.path))].filter(path => this.canExpand(path)).sort((a, b) => this.weight.get(b) - this.weight.get(a))
-          .find(path => boxes.length + this.children.get(path).size * (this.split ? 2 : 1) <= most);
+          .find(path => this.children.get(path).size > 1 && boxes.length + this.children.get(path).size * (this.split ? 2 : 1) <= most);
         if (next === undefined) return;
         this.expanded.add(next);
       }
@@ -703,7 +703,7 @@
         const key = path + (own ? '/' : '') + ' ' + phase;
         let box = byKey.get(key);
         if (!box) {
-          box = {key, path: own ? path + '/' : path, phase, label: own ? list[depth - 1] + ' (itself)' : list[depth - 1], ops: 0, ns: 0, level: 0, state: 0,
+          box = {key, path: own ? path + '/' : path, phase, label: list.slice(Math.max(0, depth - 2), depth).join('/') + (own ? ' (itself)' : ''), ops: 0, ns: 0, level: 0, state: 0,
             onNs: new Float64Array(this.graph.devices.length), onOps: new Float64Array(this.graph.devices.length), inner: 0, name: own ? path : path};
           byKey.set(key, box);
         }
@@ -742,7 +742,7 @@
     for (const box of boxes) lists[box.column].push(box);
     const heaviest = Math.max(1, ...boxes.map(box => box.ns));
     for (const box of boxes) box.h = 34 + Math.round(46 * Math.sqrt(box.ns / heaviest));
-    const pitch = (width - 8) / used, boxWidth = Math.min(158, pitch - 68);
+    const pitch = (width - 8) / used, boxWidth = Math.min(158, pitch - 84);
     const place = () => {
       const tallest = Math.max(...lists.map(list => list.reduce((sum, box) => sum + box.h + 14, 0)));
       for (const list of lists) {
@@ -804,7 +804,7 @@
         const {a, b} = edge, onward = a.column < b.column;
         edge.x1 = a.x + a.w, edge.y1 = a.y + a.h / 2;
         edge.x2 = onward ? b.x : b.x + b.w, edge.y2 = b.y + b.h / 2;
-        const reach = onward ? Math.max(24, (edge.x2 - edge.x1) * 0.5) : 34;
+        const reach = onward ? Math.max(24, (edge.x2 - edge.x1) * 0.5) : 56;
         edge.c1 = edge.x1 + reach, edge.c2 = onward ? edge.x2 - reach : edge.x2 + reach;
         context.beginPath();
         context.moveTo(edge.x1, edge.y1);
@@ -821,7 +821,8 @@
       const taken = [];
       for (const edge of edges.slice(-14).reverse()) {
         if (edge.cut === 0) continue;
-        const text = bytes(edge.cut), half = context.measureText(text).width / 2 + 4;
+        context.font = kFont.replace('12px', '11px');
+        const text = bytes(edge.cut), half = context.measureText(text).width / 2 + 3;
         const spot = [0.5, 0.4, 0.6, 0.3, 0.7].map(s => edgePoint(edge, s)).find(([x, y]) => taken.every(([u, v, w]) => Math.abs(x - u) > half + w || Math.abs(y - v) > 16) &&
           boxes.every(box => x + half < box.x || x - half > box.x + box.w || y + 9 < box.y || y - 9 > box.y + box.h));
         if (!spot) continue;
@@ -853,7 +854,7 @@
         const w = box.w * part / sum;
         context.fillStyle = deviceColour(d);
         context.fillRect(x, box.y + box.h - depth, w, depth);
-        if (depth >= 14 && w > 46) {
+        if (depth >= 17 && w > 46) {
           context.fillStyle = inkOn(deviceColour(d));
           context.textAlign = 'center';
           context.fillText(fitted(context, deviceName(graph, d) + (part < sum ? ' ' + percent(part / sum) : ''), w - 6), x + w / 2, box.y + box.h - depth / 2);
@@ -862,18 +863,25 @@
       });
       context.restore();
       context.stroke();
+      const more = state.canExpand(box.path);
+      const y = box.y + Math.min(14, (box.h - depth) / 2 + 1), phase = state.split ? ['', 'back', 'update'][box.phase] : '';
+      context.font = kFont.replace('12px', '11px');
+      const room = phase ? context.measureText(phase).width + 8 : 0;
+      context.fillStyle = colours.soft;
+      context.textAlign = 'right';
+      context.fillText(phase, box.x + box.w - 6, y);
+      context.font = kFont;
       context.fillStyle = colours.ink;
       context.textAlign = 'left';
-      const more = state.canExpand(box.path);
-      context.fillText(fitted(context, (more ? '▸ ' : '') + box.label + (state.split && box.phase > 0 ? ' · ' + kPhases[box.phase] : ''), box.w - 12), box.x + 6, box.y + Math.min(14, (box.h - depth) / 2 + 1));
+      context.fillText(fitted(context, (more ? '▸ ' : '') + box.label, box.w - 12 - room), box.x + 6, y);
     }
     const about = box => [box.name + (state.split ? ' (' + kPhases[box.phase] + ')' : ''), count(box.ops) + ' ops, ' + time(box.ns) + (box.state > 0 ? ', ' + bytes(box.state) + ' of state' : ''),
       [...box.onOps].map((ops, d) => ops > 0 ? deviceName(graph, d) + ': ' + count(ops) + ' ops, ' + time(box.onNs[d]) : '').filter(Boolean).join('\n'),
       box.inner > 0 ? bytes(box.inner) + ' copied inside' : ''].filter(Boolean).join('\n');
     function tell() {
-      const total = state.map.edges.cut.reduce((a, b) => a + b, 0), cuts = edges.filter(edge => edge.cut > 0);
+      const total = state.map.edges.cut.reduce((a, b) => a + b, 0), inner = boxes.reduce((sum, box) => sum + box.inner, 0), cuts = edges.filter(edge => edge.cut > 0);
       sentence.textContent = 'Scopes from left to right by their distance from the inputs; a box is the taller the longer its ops take, and coloured by where they run. Solid lines carry data over links (' +
-        bytes(total) + ' a step), broken ones do not.';
+        bytes(total) + ' a step' + (inner > 0 ? ', ' + bytes(inner) + ' of it inside boxes' : '') + '), broken ones do not.';
       note.textContent = 'Click a scope marked ▸ to open it; keys: arrows, Enter, Backspace.' + (left > 0 ? ' The ' + count(left) + ' lightest boxes are not drawn.' : '');
       legend.replaceChildren(...graph.devices.map((device, d) => {
         const swatch = element('span', {class: 'swatch'});

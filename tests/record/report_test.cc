@@ -1,0 +1,298 @@
+// Goal: the page says what the run came to, holds what its pictures are drawn from, loads nothing, stays
+// below its size, and no name can become markup. Method: pages of small made-up runs, their data read back as
+// the page's script does; a plain scan for elements.
+#include "record/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "base/text/words.h"
+#include "executor/critical_chain.h"
+#include "executor/simulator.h"
+#include "record/report/moves.h"
+#include "record/report/scope_map.h"
+#include "tests/graph/large_graph.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::record {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Kind = ReportVerdict::Kind;
+
+constexpr std::int64_t kRoomy = 1 << 30;
+
+TableRow row(const std::string& method, double step_time_s, bool valid = true) {
+  TableRow made;
+  made.method = method, made.found = true;
+  made.measurement.valid = valid, made.measurement.step_time_s = step_time_s;
+  made.measurement.peak_bytes = {1 << 20, 2 << 20};
+  made.measurement.busy_s = {step_time_s, 0};
+  return made;
+}
+
+ReportGraph made_up_graph() {
+  ReportGraph graph;
+  graph.name = "g", graph.devices = {"gpu:0", "gpu:1"};
+  graph.baselines = {row("slow", 0.9), row("quick", 0.6), row("tight", 0.1, false)};
+  graph.learned = {row("learner", 0.45)};
+  graph.lower_bound_s = 0.3, graph.bound = "critical path";
+  graph.curves = {{"learner", learning_curve(std::vector<CurveSample>(7, {true, 0.45, 1}), 400)}};
+  return graph;
+}
+
+TEST(ReportVerdict, SaysByHowMuchTheBestBaselineIsBeaten) {
+  const ReportVerdict verdict = verdict_of(made_up_graph(), false);
+  EXPECT_EQ(verdict.kind, Kind::kBetter);
+  EXPECT_EQ(
+      verdict.sentence,
+      "450.0 ms per step, by learner: 25 % less than the best baseline, quick (600.0 ms); 50 % above the "
+      "proven bound (300.0 ms, by critical path). It uses 1 of 2 devices; nothing runs on gpu:1.");
+}
+
+TEST(ReportVerdict, RecommendsTheBaselineThatWasNotBeaten) {
+  ReportGraph graph = made_up_graph();
+  graph.learned = {row("learner", 0.7)};
+  const ReportVerdict verdict = verdict_of(graph, false);
+  EXPECT_EQ(verdict.kind, Kind::kNotBetter);
+  EXPECT_EQ(verdict.best_method, "quick");
+  EXPECT_THAT(verdict.sentence, HasSubstr("use the baseline's placement, quick"));
+}
+
+TEST(ReportVerdict, SaysWhenNothingFitsOrNothingIsKnownYet) {
+  ReportGraph graph = made_up_graph();
+  graph.baselines = {row("tight", 0.1, false)};
+  graph.learned = {row("learner", 0.1, false)};
+  EXPECT_EQ(verdict_of(graph, false).kind, Kind::kNothingFits);
+  EXPECT_EQ(verdict_of(graph, true).kind, Kind::kNothingYet);
+  graph.learned = {row("learner", 0.1)};
+  EXPECT_EQ(verdict_of(graph, false).kind, Kind::kNoBaseline);
+}
+
+/// A graph that was simulated on two placements, and what a page of it needs. Not to be moved.
+struct Drawn {
+  Drawn(OpGraph g, std::size_t gpus, std::uint64_t seed)
+      : graph{std::move(g)}, devices{testing::sample_devices(gpus, true, kRoomy)} {
+    Rng rng{seed, Purpose::kTest};
+    Simulator simulator{graph, devices};
+    const LoweredGraph lowered{graph};
+    ReportTask& task = data.graphs.emplace_back(made_up_graph()).task.emplace_back();
+    task.graph = &graph, task.devices = &devices;
+    for (ReportStep* step : {&task.step, &task.baseline}) {
+      step->placement = testing::random_placement(rng, graph.num_ops(), devices.size());
+      EXPECT_TRUE(simulator.trace(step->placement, step->measured, step->schedule).ok());
+      step->chain = critical_chain(lowered, step->placement, step->schedule);
+      step->label = step == &task.step ? "learner" : "quick";
+    }
+    data.run = "run";
+    data.graphs[0].devices.clear();
+    for (const Device& device : devices.devices()) data.graphs[0].devices.push_back(device.name);
+  }
+  Drawn(const Drawn&) = delete;
+  Drawn& operator=(const Drawn&) = delete;
+  const ReportStep& step() const { return data.graphs[0].task[0].step; }
+
+  OpGraph graph;
+  DeviceSet devices;
+  ReportData data;
+};
+
+json data_of(const std::string& page) {
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+/// How often each element is opened, in what is not a script.
+std::map<std::string, int> elements_of(const std::string& page) {
+  std::map<std::string, int> count;
+  for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+    if (at + 1 < page.size() && (std::isalpha(static_cast<unsigned char>(page[at + 1])) == 0)) continue;
+    const std::size_t end = page.find_first_of(" >\n", at);
+    const std::string name = page.substr(at + 1, end - at - 1);
+    ++count[name];
+    if (name == "script" || name == "style") at = page.find("</" + name, at);
+  }
+  return count;
+}
+
+TEST(Report, HoldsWhatItsPicturesAreDrawnFrom) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Drawn drawn{testing::random_graph(seed, 60), 2, seed};
+    const json step = data_of(render_report(drawn.data))["graphs"][0]["task"]["steps"][0];
+    EXPECT_EQ(step["end"], std::llround(drawn.step().measured.step_time_s * 1e9));
+    std::size_t ops = 0, copies = 0;
+    for (const json& lane : step["lanes"]) {
+      std::int64_t busy = 0, at = 0;
+      for (std::size_t i = 0; i < lane["dur"].size(); ++i) {
+        EXPECT_GE(lane["gap"][i].get<std::int64_t>(), 0) << "nothing overlaps in a lane";
+        at += lane["gap"][i].get<std::int64_t>() + lane["dur"][i].get<std::int64_t>();
+        busy += lane["dur"][i].get<std::int64_t>();
+      }
+      EXPECT_LE(at, step["end"].get<std::int64_t>());
+      (lane["copies"] ? copies : ops) += lane["dur"].size();
+      if (!lane["copies"]) {
+        EXPECT_EQ(busy, std::llround(drawn.step().measured.busy_s[lane["device"].get<std::size_t>()] * 1e9));
+      }
+    }
+    EXPECT_EQ(ops, drawn.step().schedule.ops.size());
+    EXPECT_EQ(copies, drawn.step().schedule.transfers.size());
+    for (std::size_t d = 0; d < drawn.devices.size(); ++d) {
+      std::int64_t held = 0, highest = 0;
+      for (const json& change : step["memory"][d]["bytes"])
+        highest = std::max(highest, held += change.get<std::int64_t>());
+      EXPECT_EQ(highest, drawn.step().measured.peak_bytes[d]);
+    }
+    std::int64_t chain = 0;
+    for (const json& part : step["chain"]["dur"]) chain += part.get<std::int64_t>();
+    EXPECT_EQ(chain, step["end"].get<std::int64_t>());
+  }
+}
+
+TEST(Report, StaysBelowFiveMegabytesWithMoreOpsThanItHolds) {
+  const Drawn drawn{testing::large_graph(140'000), 4, 1};
+  const std::string page = render_report(drawn.data);
+  EXPECT_LT(page.size(), 5'000'000u);
+  const json step = data_of(page)["graphs"][0]["task"]["steps"][0];
+  EXPECT_TRUE(step["merged"]);
+  std::uint64_t parts = 0;
+  for (const json& lane : step["lanes"])
+    for (const json& count : lane["count"]) parts += count.get<std::uint64_t>();
+  EXPECT_EQ(parts, drawn.step().schedule.ops.size() + drawn.step().schedule.transfers.size())
+      << "nobody is left out";
+  for (std::size_t d = 0; d < drawn.devices.size(); ++d) {
+    std::int64_t held = 0, highest = 0;
+    for (const json& change : step["memory"][d]["bytes"])
+      highest = std::max(highest, held += change.get<std::int64_t>());
+    EXPECT_EQ(highest, drawn.step().measured.peak_bytes[d]) << "no peak is lost";
+  }
+}
+
+TEST(Report, NoNameBecomesMarkup) {
+  const std::vector<std::string> hostile{"</script><img src=x onerror=alert(1)>",
+                                         "]]><svg onload=alert(1)>",
+                                         "\"'><b>",
+                                         "<!--<script>",
+                                         "a\nb\r\x01",
+                                         "\xE2\x80\xA8\xE2\x80\xA9",
+                                         "{{data}}{{script}}"};
+  const std::string broken = "\xFF\xC0</textarea><iframe>";
+  const auto page_of = [&](bool with_names) {
+    OpGraphBuilder builder;
+    const auto name = [&](std::size_t i) {
+      return with_names ? hostile[i % hostile.size()] : "plain" + std::to_string(i % hostile.size());
+    };
+    builder.set_name(name(0));
+    for (std::uint32_t i = 0; i < 21; ++i) {
+      OpSpec op;
+      op.name = name(i) + std::to_string(i), op.group = name(i) + "/" + name(i + 1), op.type = name(i + 2);
+      if (i > 0) op.inputs = {{i - 1, 0}};
+      op.outputs = {{DType::kF32, {16}}};
+      op.flops = 1'000'000;
+      builder.add(std::move(op));
+    }
+    Drawn drawn{*std::move(builder).build(), 2, 5};
+    ReportGraph& graph = drawn.data.graphs[0];
+    const std::string odd = with_names ? broken : "odd";
+    graph.name = graph.sha256 = name(0);
+    for (std::string& device : graph.devices) device = name(1) + odd;
+    graph.baselines.push_back({name(2), false, {}, 0, 0, name(3) + odd});
+    graph.learned[0].method = name(4), graph.curves[0].label = name(5) + odd;
+    graph.task[0].step.label = name(0) + odd;
+    graph.evaluate_command = name(0), graph.note = name(1), graph.bound = name(2);
+    graph.remeasured = {{name(0), {{name(1), name(2)}}, {{0.1, 0.2}}}};
+    drawn.data.run = name(0) + odd, drawn.data.run_command = name(1), drawn.data.going_on = true;
+    drawn.data.written = name(2), drawn.data.config_toml = name(0) + name(3) + odd;
+    drawn.data.provenance = {{name(0), name(1) + odd}};
+    return render_report(drawn.data);
+  };
+  const std::string page = page_of(true);
+  EXPECT_EQ(elements_of(page), elements_of(page_of(false))) << "no element was made of a name";
+  EXPECT_TRUE(is_utf8(page));
+  const json data = data_of(page);
+  EXPECT_EQ(data["graphs"].size(), 1u);
+  EXPECT_THAT(data.dump(), HasSubstr("onerror")) << "the names are there, as text";
+  const std::size_t at = page.find("id=\"data\">");
+  const std::string raw = page.substr(at, page.find("</script>", at) - at);
+  for (const char* end : {"<img", "<!--", "\xE2\x80\xA8"}) EXPECT_EQ(raw.find(end), std::string::npos);
+}
+
+TEST(Report, LoadsNothing) {
+  const Drawn drawn{testing::random_graph(3, 40), 2, 3};
+  const std::string page = render_report(drawn.data);
+  for (const char* loader : {" src=", " href=", "@import", "url(", "<link", "<iframe", "sourceMappingURL"})
+    EXPECT_EQ(page.find(loader), std::string::npos) << loader;
+  EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+  EXPECT_THAT(page, HasSubstr("Dan Vanderkam")) << "the licence of what is embedded";
+}
+
+TEST(Report, GoesWithoutPicturesWhereThereIsNoGraph) {
+  ReportData data;
+  data.graphs = {made_up_graph()};
+  data.graphs[0].note = "The schedule cannot be drawn: graph.json: cannot be read.";
+  const std::string page = render_report(data);
+  EXPECT_THAT(page, HasSubstr("cannot be drawn"));
+  EXPECT_THAT(page, Not(HasSubstr("data-chart=\"gantt\"")));
+}
+
+TEST(ScopeMap, AddsUpToTheGraphAndItsTraffic) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Drawn drawn{testing::random_graph(seed, 60), 2, seed};
+    const CostTable costs{drawn.graph, drawn.devices};
+    const ScopeMap map = scope_map(drawn.graph, costs, drawn.devices.size(), drawn.step().placement,
+                                   drawn.step().schedule, 1'000, 1'000);
+    std::size_t ops = 0;
+    std::vector<std::int64_t> time_ns(drawn.devices.size(), 0);
+    for (const ScopeNode& node : map.nodes) {
+      ops += node.ops;
+      for (std::size_t d = 0; d < time_ns.size(); ++d) time_ns[d] += node.time_ns[d];
+    }
+    EXPECT_EQ(ops, drawn.graph.num_ops());
+    for (std::size_t d = 0; d < time_ns.size(); ++d)
+      EXPECT_EQ(time_ns[d], std::llround(drawn.step().measured.busy_s[d] * 1e9));
+    std::int64_t cut = 0;
+    for (const ScopeEdge& edge : map.edges) cut += edge.cut_bytes;
+    EXPECT_EQ(cut, drawn.step().measured.bytes_moved);
+  }
+}
+
+TEST(ScopeMap, AGraphWithoutScopesIsCutIntoStretches) {
+  const OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}});
+  const DeviceSet devices = testing::sample_devices(1, false, kRoomy);
+  const ScopeMap map =
+      scope_map(graph, CostTable{graph, devices}, 1, Placement(3, DeviceId{0}), {}, 1'000, 1'000);
+  EXPECT_EQ(map.scopes, (std::vector<std::string>{"part 01/01", "part 01/02", "part 01/03"}));
+}
+
+TEST(Moves, CountWhatStandsElsewhere) {
+  const OpGraph graph = testing::sample_graph(
+      {{"a", {}, {100}, 5, 50}, {"b", {{0, 0}}, {200}, 7, 70}, {"c", {{1, 0}}, {300}, 9, 90}});
+  const DeviceSet devices = testing::sample_devices(2, true, kRoomy);  // cpu:0, gpu:0, gpu:1
+  const DeviceId cpu{0}, gpu0{1}, gpu1{2};
+  const CostTable costs{graph, devices};
+  const Moves moves = moves_between(graph, devices, costs, {"s/t01/x", "s/t02/x"}, {0, 1, 1},
+                                    {cpu, gpu0, gpu0}, {gpu0, gpu0, gpu0});
+  ASSERT_EQ(moves.moves.size(), 1u);
+  EXPECT_EQ(moves.moves[0].scope, "s/x");
+  EXPECT_EQ(moves.moves[0].from, cpu);
+  EXPECT_EQ(moves.moves[0].time_from_ns, 50'000);
+  EXPECT_EQ(moves.moves[0].time_to_ns, 5'000);
+  EXPECT_EQ(moves.total.bytes, 100);
+  const Moves swapped =
+      moves_between(graph, devices, costs, {"s"}, {0, 0, 0}, {gpu0, gpu1, gpu1}, {gpu1, gpu0, gpu0});
+  EXPECT_EQ(swapped.total.ops, 0u) << "two GPUs that are alike have changed names, nothing else";
+  EXPECT_EQ(swapped.named[index(gpu0)], gpu1);
+}
+
+}  // namespace
+}  // namespace emplace::record
