@@ -1001,8 +1001,8 @@
     navigator.clipboard?.writeText(button.previousElementSibling.textContent).then(() => { button.textContent = 'Copied'; }, () => {});
   });
   if (articles.length > 0) show(0);
-  requestAnimationFrame(() => {
-    root.dataset.ready = 'true';
-    root.dataset.loadMs = performance.now().toFixed(0);
-  });
+  // For whoever looks at the page by a program.
+  root.dataset.scheme = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
+  root.dataset.loadMs = performance.now().toFixed(0);
+  root.dataset.ready = 'true';
 })();

@@ -1,0 +1,169 @@
+// Goal: `emplace report` explains any run that there can be: finished, going on, on several graphs, one in
+// which nothing fits; and refuses what is no run in one line, with nothing written. Method: the built
+// program; the page's data is read as its script does. tests/system/report_page_test.py looks at it in a
+// browser.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace emplace::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+/// A run of the small convolutional graph.
+std::vector<std::string> small_run(const std::string& directory, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{
+      "run",       shipped("configs/quickstart.toml"),
+      "--run-dir", directory,
+      "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
+      "--set",     "policy.groups=8",
+      "--set",     "policy.hidden=8",
+      "--quiet"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream in{path};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+json data_of(const std::string& page) {
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  return json::parse(page.substr(begin, page.find("</script>", begin) - begin), nullptr, false);
+}
+
+json reported(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "report");
+  arguments.push_back("--json");
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(done.err, "");
+  return json::parse(done.out, nullptr, false);
+}
+
+TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
+  const TemporaryFolder folder;
+  const std::string directory = folder.at("run");
+  const Finished ran = run(small_run(directory, {"--episodes", "12", "--json"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const std::string first = text_of(directory + "/report.html");
+  ASSERT_FALSE(first.empty()) << "written at the end of the run";
+  const json told = reported({directory, "-o", folder.at("again.html")});
+  const std::string page = text_of(folder.at("again.html"));
+  EXPECT_EQ(told["bytes"], page.size());
+  EXPECT_FALSE(told["going_on"].get<bool>());
+  EXPECT_EQ(text_of(directory + "/report.html"), first) << "-o leaves the run's own page alone";
+  EXPECT_LT(page.size(), 5'000'000u);
+  EXPECT_THAT(page, HasSubstr("emplace run " + directory + "/config.toml")) << "how to repeat the run";
+
+  // What the page says reproduces the best step time does.
+  const std::size_t begin = page.find("<code>emplace ") + 14;
+  std::istringstream words{page.substr(begin, page.find("</code>", begin) - begin)};
+  std::vector<std::string> command{std::istream_iterator<std::string>{words}, {}};
+  command.push_back("--json");
+  const Finished again = run(command);
+  ASSERT_EQ(again.status, 0) << again.err;
+  const json measured = json::parse(again.out);
+  EXPECT_EQ((command[0] == "place" ? measured["measured"] : measured)["step_time_s"],
+            told["graphs"][0]["best_step_time_s"]);
+
+  const json summary = json::parse(ran.out);
+  const json graph = data_of(page)["graphs"][0];
+  ASSERT_EQ(graph["curves"].size(), 2u) << "both starts";
+  EXPECT_EQ(graph["curves"][0]["x"].back(), summary["starts"][0]["measurements"]);
+  EXPECT_TRUE(graph["curves"][0]["wall"].is_array());
+  EXPECT_EQ(graph["lines"].size(), summary["baseline_step_time_s"].size());
+  EXPECT_EQ(graph["task"]["steps"].size(), 2u) << "what was learned, and the best baseline";
+  double best = 1e9;
+  for (const json& start : summary["starts"]) best = std::min(best, start["best_step_time_s"].get<double>());
+  EXPECT_EQ(graph["task"]["steps"][0]["end"], std::llround(best * 1e9));
+  EXPECT_LE(told["graphs"][0]["best_step_time_s"].get<double>(), best);
+}
+
+TEST(ReportCommand, ARunIsExplainedWithoutTheFilesThatItWasMadeOf) {
+  const TemporaryFolder folder;
+  const std::string graph = folder.at("graph.json");
+  std::filesystem::copy_file(shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), graph);
+  ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "4", "--set", "input.graph=" + graph})).status, 0);
+  std::filesystem::remove(graph);
+  reported({folder.at("run")});
+  EXPECT_TRUE(data_of(text_of(folder.at("run") + "/report.html"))["graphs"][0]["task"].is_object());
+}
+
+TEST(ReportCommand, ARunThatGoesOnIsReportedAsItIs) {
+  const TemporaryFolder folder;
+  Process running{small_run(folder.at("run"), {"--budget", "60s", "--log-level", "info"})};
+  // Until its head has begun there is no run, or one that nobody writes.
+  json told;
+  while (!told.is_object() || !told["going_on"].get<bool>()) {
+    const Finished done = run({"report", folder.at("run"), "-o", folder.at("page.html"), "--json"});
+    if (done.status == 0) told = json::parse(done.out);
+  }
+  EXPECT_NE(text_of(folder.at("page.html")).find("had not ended"), std::string::npos);
+  running.send(SIGTERM);
+  EXPECT_EQ(running.finish().status, 143);
+  EXPECT_FALSE(reported({folder.at("run")})["going_on"].get<bool>());
+}
+
+TEST(ReportCommand, ARunInWhichNothingFitsIsExplainedToo) {
+  const TemporaryFolder folder;
+  const std::string tiny =
+      folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");
+  const Finished done = run(small_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "3",
+                                                         "--set", "run.starts=[\"scratch\"]"}));
+  EXPECT_EQ(done.status, 3) << done.err;
+  const std::string page = text_of(folder.at("run") + "/report.html");
+  EXPECT_THAT(page, HasSubstr("No placement that fits was found"));
+  EXPECT_EQ(data_of(page)["graphs"][0]["lines"].size(), 0u);
+}
+
+TEST(ReportCommand, SeveralGraphsShareOnePage) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run({"generate", "cifar10", "--count", "3", "-o", folder.at("family"), "--quiet"}).status, 0);
+  const Finished ran =
+      run({"run", shipped("configs/papers/placeto/family-cifar10.toml"), "--run-dir", folder.at("run"),
+           "--set", "input.graphs=[\"" + folder.at("family") + "/*\"]", "--episodes", "4", "--quiet"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const std::string page = text_of(folder.at("run") + "/report.html");
+  EXPECT_EQ(data_of(page)["graphs"].size(), 3u);
+  EXPECT_NE(page.find("choose-graph"), std::string::npos);
+}
+
+TEST(ReportCommand, RefusesWhatIsNoRunInOneLine) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::vector<std::string>& arguments, std::string_view with) {
+    const Finished done = run(arguments);
+    EXPECT_EQ(done.status, 2) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(with));
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    EXPECT_TRUE(done.err.starts_with("error: ")) << done.err;
+    EXPECT_EQ(done.out, "");
+  };
+  refused({"report"}, "RUN");
+  refused({"report", folder.at("nothing")}, "holds no run");
+  std::filesystem::create_directories(folder.at("broken"));
+  folder.file("broken/run.db", "this is no database");
+  refused({"report", folder.at("broken")}, "run.db");
+  EXPECT_FALSE(std::filesystem::exists(folder.at("broken/report.html")));
+  ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "2"})).status, 0);
+  refused({"report", folder.at("run"), "-o", folder.at("no/such/folder.html")}, "folder.html");
+}
+
+}  // namespace
+}  // namespace emplace::testing
