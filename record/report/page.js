@@ -519,7 +519,7 @@
     const curves = graph.curves.filter(curve => curve.x.length > 0);
     const timed = curves.every(curve => curve.wall);
     let byTime = false, whole = false;
-    const plot = element('div', {class: 'plot'}), low = element('div', {class: 'plot low'}), read = element('p', {class: 'read'});
+    const plot = element('div', {class: 'plot'}), low = element('div', {class: 'plot low'}), marks = element('div', {class: 'marks'}), read = element('p', {class: 'read'});
     const legend = element('ul', {class: 'legend'});
     const tools = element('div', {class: 'tools'});
     if (timed) {
@@ -529,7 +529,7 @@
     const all = element('input', {type: 'checkbox', onchange: () => { whole = all.checked; draw(); }});
     tools.append(element('label', {}, all, 'All step times'), element('span', {class: 'gap'}),
       element('button', {type: 'button', onclick: () => shown.forEach(chart => chart.resetZoom())}, 'Whole run'));
-    container.append(tools, plot, element('div', {class: 'plot-title'}, 'Share of the placements measured that fit'), low, legend, read);
+    container.append(tools, element('div', {class: 'with-marks'}, plot, marks), element('div', {class: 'plot-title'}, 'Share of the placements measured that fit'), low, legend, read);
     let shown = [];
     const colour = i => colours.devices[kStartColours[i % kStartColours.length]];
 
@@ -567,11 +567,10 @@
     function drawLines(context, area, chart) {
       const [bottom, top] = chart.yAxisRange(0);
       context.save();
-      context.font = kFont;
-      context.textBaseline = 'bottom';
       const lines = graph.lines.map(line => ({label: line.label, value: ms(line.ns), colour: colours.soft}));
       if (graph.bound !== null) lines.push({label: 'proven bound', value: ms(graph.bound), colour: colours.ink, dash: [2, 3]});
       let last = Infinity;
+      const labels = [];
       for (const line of lines.filter(one => one.value >= bottom && one.value <= top).sort((a, b) => a.value - b.value)) {
         const y = chart.toDomYCoord(line.value);
         context.strokeStyle = line.colour;
@@ -581,11 +580,14 @@
         context.stroke();
         const at = Math.min(y - 2, last - 14);
         last = at;
-        context.fillStyle = line.colour;
-        context.textAlign = 'right';
-        context.fillText(line.label + '  ' + time(line.value * 1e6), area.x + area.w - 4, at);
+        labels.push([line.label + '  ' + time(line.value * 1e6), at]);
       }
       context.restore();
+      marks.replaceChildren(...labels.map(([text, y]) => {
+        const mark = element('span', {class: 'line-label'}, text);
+        mark.style.top = (y - 14) + 'px';
+        return mark;
+      }));
     }
     function draw() {
       for (const chart of shown) chart.destroy();
