@@ -57,7 +57,7 @@ struct StartRecord {
   std::unique_ptr<record::RunDb> db;
   record::RunFacts facts;
   record::Counters counters;
-  std::vector<record::UpdateRow> updates;
+  std::string parameters_sha256;  // After the last update; empty: there was none.
   bool going_on = false;
   double wall_s = 0;  // Until its last measurement; 0: not known.
 };
@@ -74,13 +74,15 @@ Result<StartRecord> open_start(Start start) {
   opened.db = *std::move(db);
   auto facts = opened.db->facts();
   auto counters = opened.db->counters();
-  auto updates = opened.db->updates();
+  const auto last = opened.db->last_update();
   if (!facts) return facts.error();
   if (!counters) return counters.error();
-  if (!updates) return updates.error();
+  if (!last) return last.error();
+  const auto update = opened.db->update(*last);
+  if (!update) return update.error();
+  if (*update) opened.parameters_sha256 = (**update).parameters_sha256;
   opened.facts = *std::move(facts);
   opened.counters = *counters;
-  opened.updates = *std::move(updates);
   return opened;
 }
 
@@ -428,8 +430,8 @@ class Reader {
                 printable(row.executor_kind.empty() ? "executor" : row.executor_kind) + " on " +
                 printable(row.host.empty() ? "an unknown host" : row.host) + ": " +
                 std::to_string(row.measurements);
-      if (!start.updates.empty())
-        text += "; parameters sha256 " + printable(start.updates.back().parameters_sha256);
+      if (!start.parameters_sha256.empty())
+        text += "; parameters sha256 " + printable(start.parameters_sha256);
       add("Start: " + start.start.name, text);
     }
     add("Step times added up", format_seconds(simulated_s_));

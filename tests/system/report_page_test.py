@@ -54,6 +54,37 @@ def unrolled_graph(path, ops):
         json.dump({"format": "emplace-graph v1", "name": f"unrolled-{ops}", "source": "report_page_test.py", "meta": {}, "ops": made}, file)
 
 
+# Uses every control of a page once, as a person would, then says so.
+USE = """
+const wait = () => new Promise(done => setTimeout(done, 20));
+const at = (canvas, kind, x, y, more) => { const box = canvas.getBoundingClientRect();
+  canvas.dispatchEvent(new PointerEvent(kind, {bubbles: true, clientX: box.left + x, clientY: box.top + y, ...more})); };
+(async () => {
+  Element.prototype.setPointerCapture = () => {};
+  for (const details of document.querySelectorAll('details')) details.open = true;
+  for (const chart of document.querySelectorAll('.chart')) {
+    for (const button of chart.querySelectorAll('.tools button')) button.click();
+    for (const box of chart.querySelectorAll('input')) { box.click(); await wait(); box.click(); }
+    for (const canvas of chart.querySelectorAll('canvas')) {
+      for (const key of ['+', 'ArrowRight', 'ArrowLeft', '-', 'End', 'Home', 'Enter', 'Backspace', '0'])
+        canvas.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+      for (let x = 5; x < canvas.clientWidth; x += 40) for (let y = 5; y < canvas.clientHeight; y += 15) at(canvas, 'pointermove', x, y);
+      at(canvas, 'pointerdown', 300, 20), at(canvas, 'pointermove', 420, 20), at(canvas, 'pointerup', 420, 20);
+      await wait();
+      canvas.dispatchEvent(new MouseEvent('dblclick', {bubbles: true}));
+      for (let x = 20; x < canvas.clientWidth; x += 60) at(canvas, 'click', x, 40);
+      canvas.dispatchEvent(new WheelEvent('wheel', {bubbles: true, ctrlKey: true, deltaY: -1}));
+    }
+  }
+  dispatchEvent(new Event('resize'));
+  const choice = document.getElementById('choose-graph');
+  if (choice) { choice.value = '1'; choice.dispatchEvent(new Event('change')); }
+  await wait();
+  document.documentElement.dataset.used = 'true';
+})().catch(error => { document.documentElement.dataset.error = String(error.stack); });
+"""
+
+
 class ReportPage(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -91,6 +122,28 @@ class ReportPage(unittest.TestCase):
         graph = os.path.join(SOURCE, "tests", "fixtures", "graphs", "cifar10_cnn-bs128.json")
         page = self.run_on(graph, "--episodes", "30", "--set", "policy.groups=8", "--set", "policy.hidden=8")
         self.look(page, ["curve", "gantt", "memory", "graph"])
+        self.use(page)
+
+    def use(self, page):
+        """Only here without its policy on scripts: a script of ours is to run in it."""
+        used = os.path.join(self.folder.name, "used.html")
+        with open(page, encoding="utf-8") as file:
+            text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", file.read(), count=1)
+        with open(used, "w", encoding="utf-8") as file:
+            file.write(text.replace("</body>", f"<script>{USE}</script></body>"))
+        document, words = browse(used, "light", "--dump-dom", "--virtual-time-budget=20000")
+        root = re.search(r"<html[^>]*>", document).group(0)
+        self.assertNotIn("data-error", root)
+        self.assertIn('data-used="true"', root)
+        self.assertEqual([line for line in words.splitlines() if "CONSOLE" in line], [])
+
+    def test_several_graphs(self):
+        family = os.path.join(self.folder.name, "family")
+        emplace("generate", "cifar10", "--count", "3", "-o", family)
+        directory = os.path.join(self.folder.name, "run")
+        emplace("run", os.path.join(SOURCE, "configs", "papers", "placeto", "family-cifar10.toml"), "--run-dir", directory, "--episodes", "4",
+                "--set", f'input.graphs=["{family}/*"]')
+        self.use(os.path.join(directory, "report.html"))
 
     def test_84000_ops(self):
         graph = os.path.join(self.folder.name, "graph.json.gz")
