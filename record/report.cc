@@ -168,6 +168,12 @@ std::string devices_used(const Measurement& measured, const std::vector<std::str
          (idle.empty() ? "." : "; nothing runs on " + printable(idle) + ".");
 }
 
+/// Whose placement is to be used; null: there is none.
+const TableRow* best_row(const ReportGraph& graph, const ReportVerdict& verdict) {
+  if (verdict.best_method.empty()) return nullptr;
+  return fastest(verdict.kind == ReportVerdict::Kind::kNotBetter ? graph.baselines : graph.learned);
+}
+
 std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   using Kind = ReportVerdict::Kind;
   if (verdict.best_method.empty()) return "";
@@ -184,17 +190,18 @@ std::string cards(const ReportGraph& graph, const ReportVerdict& verdict) {
   if (graph.lower_bound_s > 0)
     out += card("+" + percent(verdict.best_s / graph.lower_bound_s - 1),
                 "above the proven bound, " + seconds(graph.lower_bound_s));
+  const Measurement& m = best_row(graph, verdict)->measurement;
   if (!graph.task.empty()) {
-    const ReportTask& task = graph.task.front();
+    const DeviceSet& devices = *graph.task.front().devices;
     double tightest = 0;
     std::size_t at = 0;
-    for (std::size_t d = 0; d < task.devices->size() && d < task.step.measured.peak_bytes.size(); ++d) {
-      const auto cap = static_cast<double>((*task.devices)[static_cast<DeviceId>(d)].memory_bytes);
-      const double share = cap > 0 ? static_cast<double>(task.step.measured.peak_bytes[d]) / cap : 0;
+    for (std::size_t d = 0; d < devices.size() && d < m.peak_bytes.size(); ++d) {
+      const auto cap = static_cast<double>(devices[static_cast<DeviceId>(d)].memory_bytes);
+      const double share = cap > 0 ? static_cast<double>(m.peak_bytes[d]) / cap : 0;
       if (share > tightest) tightest = share, at = d;
     }
     out += card(percent(tightest), "of the memory of " + shown(graph.devices[at], 40) + ", the fullest");
-    out += card(format_bytes(task.step.measured.bytes_moved), "moved between devices each step");
+    out += card(format_bytes(m.bytes_moved), "moved between devices each step");
   }
   out += card(thousands(measured_in(graph.curves)), "placements measured");
   return element("dl", out, "class=\"cards\"") + "\n";
@@ -218,9 +225,7 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
   head += "<th scope=\"col\">Moved</th><th scope=\"col\">Evaluations</th><th scope=\"col\">Time to find</th>";
   const std::string columns = std::to_string((each ? graph.devices.size() : 1) + 4);
   std::string body;
-  const TableRow* best = nullptr;
-  for (const TableRow* row : rows)
-    if (fits(*row) && row->method == verdict.best_method) best = best == nullptr ? row : best;
+  const TableRow* const best = best_row(graph, verdict);
   for (const TableRow* row : rows) {
     const Measurement& m = row->measurement;
     std::string cells =

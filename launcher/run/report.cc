@@ -287,10 +287,10 @@ class Reader {
     return Unit{};
   }
 
-  record::TableRow row_of(const StartRecord& start) const {
+  record::TableRow row_of(const StartRecord& start, const record::LearningCurve& curve) const {
     record::TableRow row;
     row.method = label_of(config_, start.start);
-    row.evaluations = start.counters.measurements;
+    row.evaluations = curve.points.empty() ? 0 : curve.points.back().measurements;
     row.wall_s = start.wall_s;
     row.note = "no placement fitted";
     return row;
@@ -304,8 +304,9 @@ class Reader {
     for (std::uint32_t d = 0; d < facts.num_devices; ++d)
       graph.devices.push_back("device " + std::to_string(d));
     if (auto added = add_curves(graph, 1); !added) return added.error();
-    for (StartRecord& start : starts_) {
-      record::TableRow row = row_of(start);
+    for (std::size_t s = 0; s < starts_.size(); ++s) {
+      const StartRecord& start = starts_[s];
+      record::TableRow row = row_of(start, graph.curves[s]);
       const auto best = start.db->best(graph.sha256);
       if (!best) return best.error();
       if (*best) row.found = row.measurement.valid = true, row.measurement.step_time_s = (*best)->step_time_s;
@@ -337,7 +338,7 @@ class Reader {
     double learned_s = 0;
     std::size_t from = 0;
     for (std::size_t s = 0; s < starts_.size(); ++s) {
-      record::TableRow row = row_of(starts_[s]);
+      record::TableRow row = row_of(starts_[s], graph.curves[s]);
       const auto best = starts_[s].db->best(one.sha256);
       if (!best) return best.error();
       if (*best) {

@@ -62,7 +62,7 @@
     const style = getComputedStyle(root);
     for (const name of ['ground', 'surface', 'ink', 'soft', 'faint', 'fainter', 'accent', 'good', 'bad', 'chain', 'cut', 'uncut'])
       colours[name] = style.getPropertyValue('--' + name).trim();
-    colours.devices = Array.from({length: 8}, (_, d) => style.getPropertyValue('--d' + d).trim());
+    colours.devices = Array.from({length: 12}, (_, d) => style.getPropertyValue('--d' + d).trim());
   }
   readColours();
   const deviceColour = device => colours.devices[device % colours.devices.length];
@@ -242,7 +242,7 @@
       const span = view.to - view.from;
       const unit = span >= 2e6 ? 1e6 : span >= 2e3 ? 1e3 : 1;
       const digits = Math.max(0, Math.min(4, 1 - Math.floor(Math.log10(span / unit / 8))));
-      context.fillText((t / unit).toFixed(digits) + (unit === 1e6 ? ' ms' : unit === 1e3 ? ' µs' : ' ns'), x(t), top + height + 11);
+      context.fillText((t / unit).toFixed(digits) + (unit === 1e6 ? ' ms' : unit === 1e3 ? ' µs' : ' ns'), Math.min(x(t), width - 24), top + height + 11);
     }
     return x;
   }
