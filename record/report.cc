@@ -153,8 +153,9 @@ std::string command_line(std::string_view what, std::string_view command) {
          "</code><button type=\"button\" data-copy>Copy</button></p>\n";
 }
 
-/// How many devices run something, and which do not.
+/// How many devices run something, and which do not; nothing if that is not known.
 std::string devices_used(const Measurement& measured, const std::vector<std::string>& names) {
+  if (measured.busy_s.empty()) return "";
   std::size_t used = 0;
   std::string idle;
   for (std::size_t d = 0; d < measured.busy_s.size() && d < names.size(); ++d) {
@@ -164,7 +165,7 @@ std::string devices_used(const Measurement& measured, const std::vector<std::str
       idle += (idle.empty() ? "" : ", ") + names[d];
     }
   }
-  return "It uses " + std::to_string(used) + " of " + plural(names.size(), "device") +
+  return " It uses " + std::to_string(used) + " of " + plural(names.size(), "device") +
          (idle.empty() ? "." : "; nothing runs on " + printable(idle) + ".");
 }
 
@@ -255,8 +256,8 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
       const auto highest = std::max_element(m.peak_bytes.begin(), m.peak_bytes.end());
       cells += element("td", highest == m.peak_bytes.end() ? std::string{} : format_bytes(*highest));
     }
-    cells += element("td", format_bytes(m.bytes_moved)) + element("td", thousands(row->evaluations)) +
-             element("td", seconds(row->wall_s));
+    cells += element("td", m.busy_s.empty() ? std::string{} : format_bytes(m.bytes_moved)) +
+             element("td", thousands(row->evaluations)) + element("td", seconds(row->wall_s));
     body += element("tr", cells, row == best ? "class=\"best\"" : "") + "\n";
   }
   return "<div class=\"scroll\"><table class=\"methods\"><caption>In the order of the config; what "
@@ -549,9 +550,10 @@ ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
       printable(verdict.baseline_method, 60) + " (" + seconds(verdict.baseline_s) + ")";
   if (better) {
     text = seconds(verdict.best_s) + " per step, by " + printable(best->method, 60);
-    text += baseline == nullptr ? ": no baseline fits"
-                                : ": " + percent(1 - verdict.best_s / verdict.baseline_s) +
-                                      " less than the best baseline, " + baseline_words;
+    text += baseline == nullptr && graph.baselines.empty() ? ": no baseline is known"
+            : baseline == nullptr                          ? ": no baseline fits"
+                                  : ": " + percent(1 - verdict.best_s / verdict.baseline_s) +
+                                        " less than the best baseline, " + baseline_words;
   } else {
     text = learned == nullptr
                ? "What was learned does not fit" + std::string{going_on ? " yet" : ""}
@@ -564,7 +566,7 @@ ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
   if (graph.lower_bound_s > 0)
     text += "; " + percent(verdict.best_s / graph.lower_bound_s - 1) + " above the proven bound (" +
             seconds(graph.lower_bound_s) + (graph.bound.empty() ? "" : ", by " + graph.bound) + ")";
-  text += ". " + devices_used(best->measurement, graph.devices);
+  text += "." + devices_used(best->measurement, graph.devices);
   return verdict;
 }
 

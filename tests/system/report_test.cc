@@ -106,6 +106,18 @@ TEST(ReportCommand, ARunIsExplainedWithoutTheFilesThatItWasMadeOf) {
   EXPECT_TRUE(data_of(text_of(folder.at("run") + "/report.html"))["graphs"][0]["task"].is_object());
 }
 
+TEST(ReportCommand, ARunOfAnOlderVersionIsExplainedAsFarAsItsFilesAreThere) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(shipped("tests/fixtures/runs/schema3"), folder.at("run"));
+  const json told = reported({folder.at("run")});
+  EXPECT_EQ(told["graphs"][0]["graph"], "cifar10_cnn-bs128");
+  const std::string page = text_of(folder.at("run") + "/report.html");
+  EXPECT_NE(page.find("no baseline is known"), std::string::npos)
+      << "its config names a graph that is not here";
+  EXPECT_NE(page.find("The schedule cannot be drawn"), std::string::npos);
+  EXPECT_FALSE(data_of(page)["graphs"][0]["curves"][0]["x"].empty());
+}
+
 TEST(ReportCommand, ARunThatGoesOnIsReportedAsItIs) {
   const TemporaryFolder folder;
   Process running{small_run(folder.at("run"), {"--budget", "60s", "--log-level", "info"})};
