@@ -527,13 +527,15 @@ Result<int> run(const RunRequest& asked) {
   if (!summary) return summary.error();
   // The run has its results by now: a page that cannot be written is no reason to fail.
   const std::filesystem::path page = summary->directory / "report.html";
-  if (const auto written = write_report(summary->directory, page, clock); !written)
+  const auto written = write_report(summary->directory, page, clock);
+  if (!written)
     std::fprintf(stderr, "warning: %s: not written: %s\n", printable(page.string()).c_str(),
                  written.error().context.c_str());
   if (request.json) {
     std::printf("%s\n", summary_json(*summary).dump().c_str());
   } else {
     print_summary(*summary);
+    if (written) std::printf("explained: %s\n", printable(page.string()).c_str());
   }
   const bool any =
       std::any_of(summary->outcomes.begin(), summary->outcomes.end(), [](const Outcome& outcome) {

@@ -96,6 +96,15 @@ TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
   EXPECT_LE(told["graphs"][0]["best_step_time_s"].get<double>(), best);
 }
 
+TEST(ReportCommand, ARunWhosePageCannotBeWrittenIsDoneAllTheSame) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.at("run") + "/report.html/in the way");
+  const Finished done = run(small_run(folder.at("run"), {"--episodes", "2"}));
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("warning: "));
+  EXPECT_THAT(done.err, HasSubstr("report.html: not written"));
+}
+
 TEST(ReportCommand, ARunIsExplainedWithoutTheFilesThatItWasMadeOf) {
   const TemporaryFolder folder;
   const std::string graph = folder.at("graph.json");
