@@ -103,6 +103,7 @@ std::vector<std::string> leftover_files(const std::filesystem::path& directory) 
                                               "config.toml",
                                               "head.seq",
                                               "metrics.prom",
+                                              "report.html",
                                               "log",
                                               "run.db",
                                               "run.db-shm",
