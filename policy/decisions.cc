@@ -62,6 +62,16 @@ Result<Decisions> read_decisions(std::span<const std::byte> bytes, const Decisio
   return decisions;
 }
 
+std::vector<float> even_behaviour(std::span<const std::uint8_t> devices, std::size_t num_devices,
+                                  std::span<const double> log_q) {
+  std::vector<float> behaviour(devices.size() * num_devices, -1e30f);
+  const std::size_t stages = log_q.empty() ? 0 : devices.size() / log_q.size();
+  for (std::size_t n = 0; n < devices.size(); ++n)
+    behaviour[n * num_devices + devices[n]] =
+        static_cast<float>(log_q[n / stages] / static_cast<double>(stages));
+  return behaviour;
+}
+
 std::vector<float> behaviour_of(const Matrix& log_p) { return {log_p.data(), log_p.data() + log_p.size()}; }
 
 }  // namespace emplace::policy

@@ -41,4 +41,10 @@ Result<Decisions> read_decisions(std::span<const std::byte> bytes, const Decisio
 /// log q as Decisions keeps it, from a decoder's log_p [D, k · T].
 std::vector<float> behaviour_of(const Matrix& log_p);
 
+/// log q as Decisions keeps it where no more is known than that of whole placements, `log_q` [k]: spread
+/// evenly over what was chosen, `devices` [k · T] of `num_devices`. Nothing is said of the other devices
+/// (-1e30): it serves where only a placement's total counts.   [IS-1]
+std::vector<float> even_behaviour(std::span<const std::uint8_t> devices, std::size_t num_devices,
+                                  std::span<const double> log_q);
+
 }  // namespace emplace::policy

@@ -1,5 +1,7 @@
 #include "policy/group_devices.h"
 
+#include <string>
+
 namespace emplace::policy {
 namespace {
 
@@ -23,6 +25,47 @@ std::vector<std::vector<bool>> allowed_of(const Constraints& constraints, std::s
   return allowed;
 }
 
+template <class Group>
+Result<std::vector<std::uint8_t>> devices_of(const ForeignPlacement& foreign,
+                                             std::span<const Group> group_of_op,
+                                             const std::vector<std::vector<bool>>& allowed,
+                                             std::size_t groups) {
+  const auto& [graph, devices, constraints, placement] = foreign;
+  if (auto obeyed = constraints.check(graph, devices, placement); !obeyed) return obeyed.error();
+  DeviceMask all;
+  for (std::size_t d = 0; d < devices.size(); ++d) all.set(d);
+  std::vector<DeviceMask> possible(groups, all);
+  for (std::size_t g = 0; g < allowed.size(); ++g) {
+    for (std::size_t d = 0; d < devices.size(); ++d) possible[g].set(d, allowed[g][d]);
+  }
+  std::vector<OpId> first(groups, kNoOp);
+  for (std::uint32_t op = 0; op < placement.size(); ++op) {
+    const Group group = group_of_op[op];
+    if (first[group] == kNoOp) first[group] = OpId{op};
+    const DeviceMask& may = constraints.allowed(constraints.class_of(OpId{op}));
+    const std::size_t here = index(placement[op]);
+    // What an op may not use is repaired to the lowest that it may.
+    DeviceMask leads_here = may._Find_first() == here ? ~may : DeviceMask{};
+    leads_here.set(here);
+    if ((possible[group] & leads_here).none()) {
+      const OpId other = first[group];
+      return invalid("group " + std::to_string(group),
+                     "is torn: '" + std::string{graph.name(other)} + "' is on " +
+                         std::string{devices[placement[index(other)]].name} + ", '" +
+                         std::string{graph.name(OpId{op})} + "' on " +
+                         std::string{devices[placement[op]].name});
+    }
+    possible[group] &= leads_here;
+  }
+  std::vector<std::uint8_t> chosen;
+  for (std::size_t g = 0; g < groups; ++g) {
+    if (first[g] == kNoOp)
+      return invalid("group " + std::to_string(g), "holds no op, so a placement does not say where it went");
+    chosen.push_back(static_cast<std::uint8_t>(possible[g]._Find_first()));
+  }
+  return chosen;
+}
+
 }  // namespace
 
 std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
@@ -35,6 +78,20 @@ std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constrai
                                                      std::span<const std::uint32_t> group_of_op,
                                                      std::size_t groups) {
   return allowed_of(constraints, num_devices, group_of_op, groups);
+}
+
+Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
+                                                   std::span<const std::uint16_t> group_of_op,
+                                                   const std::vector<std::vector<bool>>& allowed,
+                                                   std::size_t groups) {
+  return devices_of(foreign, group_of_op, allowed, groups);
+}
+
+Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
+                                                   std::span<const std::uint32_t> group_of_op,
+                                                   const std::vector<std::vector<bool>>& allowed,
+                                                   std::size_t groups) {
+  return devices_of(foreign, group_of_op, allowed, groups);
 }
 
 }  // namespace emplace::policy

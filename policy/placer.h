@@ -64,6 +64,19 @@ class Placer {
   virtual void begin_update(std::uint64_t /*update*/) {}
   /// After an update's last step: what its last gradient was made of, for what adapts itself (β).
   virtual void end_update(const LossParts& /*parts*/) {}
+  /// [placements] log of the probability [nat] with which the policy, as it is now and without noise, draws
+  /// each placement of the episode; of a sequence of steps one number, that of the whole sequence. Errors:
+  /// kInvalid if it cannot say, or the actions are not this policy's.
+  virtual Result<std::vector<double>> log_probabilities(const Actions& /*actions*/) const {
+    return invalid("policy", "cannot say how likely its placements are");
+  }
+  /// An episode of these placements of a graph (as graph_of() counts), as if it were this policy's own: drawn
+  /// by one that draws placement i with probability exp(log_q[i]). expand() gives them back; of a sequence of
+  /// steps as its last one. Errors: kInvalid, with the reason, where this policy cannot have drawn them.
+  virtual Result<Actions> actions_of(std::size_t /*graph*/, std::span<const Placement> /*placements*/,
+                                     std::span<const double> /*log_q*/) const {
+    return invalid("policy", "cannot take placements that others drew");
+  }
   /// Which of the graphs that this policy places an episode is about.
   virtual std::size_t graph_of(const Actions& /*actions*/) const { return 0; }
 

@@ -151,6 +151,7 @@ Result<std::unique_ptr<Placer>> make_simple_planner(const RunConfig& config, con
   o.entropy = static_cast<float>(p.entropy);
   o.entropy_end = static_cast<float>(p.entropy_end);
   o.entropy_over = p.entropy_over;
+  o.max_weight = static_cast<float>(p.max_weight);
   o.features = feature_options(config);
   return as_placer(
       policy::SimplePlanner::make(task.graph, task.devices, task.constraints, o, {}, config.run.seed));

@@ -107,6 +107,19 @@ std::vector<std::uint16_t> Grouper::likeliest(const ParameterStore& store) const
   return groups;
 }
 
+Matrix Grouper::log_p(const ParameterStore& store) const {
+  Matrix all(options_.groups, units_.numbers.cols());
+  for_each_block(store, [&](const Block& block) {
+    for (Eigen::Index u = 0; u < block.logits.cols(); ++u) {
+      const auto logits = block.logits.col(u).head(options_.groups);
+      const float peak = logits.maxCoeff();
+      const float log_total = peak + std::log((logits.array() - peak).exp().sum());
+      all.col(block.first + u) = logits.array() - log_total;
+    }
+  });
+  return all;
+}
+
 double Grouper::accumulate_gradient(ParameterStore& store, std::span<const std::vector<std::uint16_t>> groups,
                                     std::span<const float> weights, GrouperSeen* seen) const {
   const Eigen::Index embedded = options_.type_embedding, numbers = units_.numbers.rows();

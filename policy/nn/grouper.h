@@ -47,6 +47,8 @@ class Grouper {
   /// nearly normal noise of that deviation, keyed by four words of `noises` per unit.
   std::vector<std::uint16_t> draw(const ParameterStore& store, Rng& draws, float noise, Rng& noises) const;
   std::vector<std::uint16_t> likeliest(const ParameterStore& store) const;
+  /// [groups, units] log p of every group. For few groups: no blocks save its memory.
+  Matrix log_p(const ParameterStore& store) const;
 
   /// Adds Σ_e weights[e] · d log p(groups[e]) / d parameters; returns Σ_e weights[e] · log p(groups[e]).
   /// `groups` [e][units]. With `seen`, both less its entropy_weight times the entropy.

@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace emplace::policy {
+namespace {
+
+constexpr float kForbidden = -1e29f;  ///< log p of a forbidden device is below.
+
+}  // namespace
 
 Result<Unit> in_range(std::string_view key, double value, double low, double high) {
   if (value >= low && value <= high) return Unit{};
@@ -108,11 +113,29 @@ DecisionShape GroupPlacer::decision_shape() const {
   return {groups_, devices_, options_.objective.needs_behaviour()};
 }
 
+Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, const Decoded& decoded) const {
+  const Matrix& log_p = tape.value(decoded.log_p);
+  std::vector<double> totals(decoded.devices.size() / groups_, 0);
+  for (std::size_t n = 0; n < decoded.devices.size(); ++n) {
+    const float of_this = log_p(decoded.devices[n], static_cast<Eigen::Index>(n));
+    if (of_this <= kForbidden) return invalid("episode", "puts a group on a device that it may not use");
+    totals[n / groups_] += static_cast<double>(of_this);
+  }
+  return totals;
+}
+
+Decisions GroupPlacer::as_if_drawn(std::vector<std::uint8_t> devices, std::span<const double> log_q) const {
+  Decisions decisions{std::move(devices), {}};
+  if (options_.objective.needs_behaviour())
+    decisions.log_q = even_behaviour(decisions.devices, devices_, log_q);
+  return decisions;
+}
+
 Result<LossParts> GroupPlacer::seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,
                                               std::span<const float> advantages, float scale) const {
   const Matrix& log_p = tape.value(decoded.log_p);
   for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
-    if (log_p(chosen.devices[static_cast<std::size_t>(n)], n) <= -1e29f)
+    if (log_p(chosen.devices[static_cast<std::size_t>(n)], n) <= kForbidden)
       return invalid("episode", "puts a group on a device that it may not use");
   }
   std::vector<float> advantage;

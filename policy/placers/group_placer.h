@@ -62,6 +62,12 @@ class GroupPlacer {
   Decisions decisions(const Tape& tape, const Decoded& decoded) const;
   DecisionShape decision_shape() const;
 
+  /// [placements] log of the probability of what `decoded` was given to choose. Errors (kInvalid): a
+  /// forbidden device was chosen.
+  Result<std::vector<double>> log_probabilities(const Tape& tape, const Decoded& decoded) const;
+  /// `devices` [k · groups] as Decisions that a policy drew which draws placement i with exp(log_q[i]).
+  Decisions as_if_drawn(std::vector<std::uint8_t> devices, std::span<const double> log_q) const;
+
   /// Seeds the gradient of decoded.log_p with `scale` times that of the objective; what was chosen and its
   /// `advantages` [placements] say of what. Errors (kInvalid): a forbidden device was chosen.
   Result<LossParts> seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,

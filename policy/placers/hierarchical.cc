@@ -178,6 +178,33 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
   return parts;
 }
 
+Result<std::vector<double>> HierarchicalPlanner::log_probabilities(const Actions& actions) const {
+  const auto choice = decode_actions(actions);
+  if (!choice) return choice.error();
+  Tape tape{store_};
+  DecodeInput input;
+  input.samples = static_cast<Eigen::Index>(choice->placed.devices.size() / options_.groups);
+  input.chosen = &choice->placed.devices;
+  return placer_.log_probabilities(tape, place_groups(tape, choice->group_of_op, input));
+}
+
+Result<Actions> HierarchicalPlanner::actions_of(std::size_t /*graph*/, std::span<const Placement> placements,
+                                                std::span<const double> log_q) const {
+  if (start_.group_of_op.empty())
+    return invalid("policy", "draws its grouping anew in every episode, from nowhere in particular",
+                   "start it at one (policy.start_at_scopes)");
+  const auto allowed =
+      allowed_group_devices(constraints_, devices_.size(), std::span{start_.group_of_op}, options_.groups);
+  std::vector<std::uint8_t> devices;
+  for (const Placement& placement : placements) {
+    const auto by_group = devices_by_group({graph_, devices_, constraints_, placement},
+                                           std::span{start_.group_of_op}, allowed, options_.groups);
+    if (!by_group) return by_group.error();
+    devices.insert(devices.end(), by_group->begin(), by_group->end());
+  }
+  return encode_actions({start_.group_of_op, placer_.as_if_drawn(std::move(devices), log_q)});
+}
+
 Actions HierarchicalPlanner::encode_actions(const Choice& choice) {
   // [u32 ops][u16 groups …][decisions], little-endian.
   const auto ops = static_cast<std::uint32_t>(choice.group_of_op.size());

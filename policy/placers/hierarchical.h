@@ -70,6 +70,11 @@ class HierarchicalPlanner final : public Placer {
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void begin_update(std::uint64_t update) override { placer_.begin_update(update); }
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
+  /// Of the devices, given the episode's grouping: that a placement comes of any grouping is not known.
+  Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
+  /// With the grouping that the Grouper started at. Errors: kInvalid also if it started at none.
+  Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,
+                             std::span<const double> log_q) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 

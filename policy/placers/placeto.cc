@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "policy/group_devices.h"
 
 namespace emplace::policy {
 namespace {
@@ -387,6 +388,40 @@ Matrix PlacetoPlacer::log_probabilities(const Choice& choice) const {
     walk.take(choice.decisions.devices[t]);
   }
   return log_p;
+}
+
+Result<std::vector<double>> PlacetoPlacer::log_probabilities(const Actions& actions) const {
+  const auto choice = decode_actions(actions);
+  if (!choice) return choice.error();
+  const Matrix log_p = log_probabilities(*choice);
+  double total = 0;
+  for (std::size_t t = 0; t < choice->node.size(); ++t)
+    total += static_cast<double>(log_p(choice->decisions.devices[t], static_cast<Eigen::Index>(t)));
+  return std::vector<double>{total};
+}
+
+Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Placement> placements,
+                                          std::span<const double> log_q) const {
+  if (graph >= tasks_.size()) return invalid("placement", "is of a graph that is not there");
+  if (placements.size() != 1)
+    return invalid("placements", "cannot share an episode", "one sequence of steps leads to one placement");
+  if (options_.rounds_per_episode != 1)
+    return invalid("policy.passes", "must be 1 to learn from placements alone",
+                   "several rounds lead to one placement in many ways");
+  const Task& task = tasks_[graph];
+  const auto by_group =
+      devices_by_group({*task.view.graph, *task.view.devices, *task.view.constraints, placements.front()},
+                       std::span{task.view.grouping.group_of_op}, task.allowed, task.nodes.size());
+  if (!by_group) return by_group.error();
+  Choice choice;
+  choice.graph = static_cast<std::uint32_t>(graph);
+  choice.start = task.start;
+  choice.node.assign(task.nodes.order().begin(), task.nodes.order().end());
+  if (options_.traversal == Traversal::kReversed) std::reverse(choice.node.begin(), choice.node.end());
+  for (const std::uint16_t node : choice.node) choice.decisions.devices.push_back((*by_group)[node]);
+  if (options_.objective.needs_behaviour())
+    choice.decisions.log_q = even_behaviour(choice.decisions.devices, num_devices(), log_q);
+  return encode_actions(choice);
 }
 
 Actions PlacetoPlacer::encode_actions(const Choice& choice) {

@@ -98,6 +98,12 @@ class PlacetoPlacer final : public Placer {
   void begin_update(std::uint64_t update) override;
   void end_update(const LossParts& parts) override;
   std::size_t graph_of(const Actions& actions) const override;
+  /// One number: of all steps, given the start.
+  Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
+  /// One placement: the steps that lead to it from where constant starts start, in topological order unless
+  /// reversed. Errors: kInvalid also for several rounds, which lead to one placement in many ways.
+  Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,
+                             std::span<const double> log_q) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 

@@ -1,6 +1,7 @@
 #include "policy/placers/random_placer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace emplace::policy {
@@ -36,6 +37,30 @@ Result<std::vector<Placement>> RandomPlacer::expand(const Actions& actions) cons
     constraints_.repair(placements[p]);
   }
   return placements;
+}
+
+Result<std::vector<double>> RandomPlacer::log_probabilities(const Actions& actions) const {
+  const auto placements = expand(actions);
+  if (!placements) return placements.error();
+  std::vector<Placement> all_on;  // [devices] What comes of everything being put there.
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    all_on.emplace_back(grouping_.group_of_op.size(), static_cast<DeviceId>(d));
+    constraints_.repair(all_on.back());
+  }
+  std::vector<double> totals;
+  for (const Placement& placement : *placements) {
+    std::vector<DeviceMask> leads_here(grouping_.num_groups,
+                                       DeviceMask{}.set() >> (kMaxDevices - all_on.size()));
+    for (std::size_t d = 0; d < all_on.size(); ++d) {
+      for (std::size_t op = 0; op < placement.size(); ++op) {
+        if (all_on[d][op] != placement[op]) leads_here[grouping_.group_of_op[op]].reset(d);
+      }
+    }
+    double& total = totals.emplace_back(0);
+    for (const DeviceMask& mask : leads_here)
+      total += std::log(static_cast<double>(mask.count()) / static_cast<double>(devices_.size()));
+  }
+  return totals;
 }
 
 Placement RandomPlacer::greedy() const { return (*expand(sample(0, 0))).front(); }

@@ -18,6 +18,8 @@ class RandomPlacer final : public Placer {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
+  /// A device that a group may not use is repaired, so more than one draw may lead to a placement.
+  Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 

@@ -114,7 +114,9 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& grap
 SequencePlacer::SequencePlacer(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                                const Grouping& grouping, SequenceOptions options, const SequenceStart& start,
                                std::uint64_t seed)
-    : constraints_{constraints},
+    : graph_{graph},
+      devices_{devices},
+      constraints_{constraints},
       options_{options},
       seed_{seed},
       groups_{grouping.num_groups},
@@ -208,6 +210,28 @@ Result<LossParts> SequencePlacer::accumulate_imitation(const Placement& placemen
   const LossParts parts = placer_.seed_imitation(tape, place(tape, input));
   tape.backward();
   return parts;
+}
+
+Result<std::vector<double>> SequencePlacer::log_probabilities(const Actions& actions) const {
+  const auto decisions = decode_actions(actions);
+  if (!decisions) return decisions.error();
+  Tape tape{store_};
+  DecodeInput input;
+  input.samples = static_cast<Eigen::Index>(decisions->devices.size() / groups_);
+  input.chosen = &decisions->devices;
+  return placer_.log_probabilities(tape, place(tape, input));
+}
+
+Result<Actions> SequencePlacer::actions_of(std::size_t /*graph*/, std::span<const Placement> placements,
+                                           std::span<const double> log_q) const {
+  std::vector<std::uint8_t> devices;
+  for (const Placement& placement : placements) {
+    const auto by_group = devices_by_group({graph_, devices_, constraints_, placement},
+                                           std::span{group_of_op_}, allowed_, groups_);
+    if (!by_group) return by_group.error();
+    devices.insert(devices.end(), by_group->begin(), by_group->end());
+  }
+  return encode_actions(placer_.as_if_drawn(std::move(devices), log_q));
 }
 
 Result<Decisions> SequencePlacer::decode_actions(const Actions& actions) const {

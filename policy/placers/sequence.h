@@ -73,6 +73,10 @@ class SequencePlacer final : public Placer {
   /// All episodes' placements are decoded at once, over one encoding; the mean is over placements.
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
+  /// Of a placement's choices: where a group has ops without a device in common, others may lead to it too.
+  Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
+  Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,
+                             std::span<const double> log_q) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 
@@ -88,6 +92,8 @@ class SequencePlacer final : public Placer {
   Decoded place(Tape& tape, DecodeInput input) const;
   Var group_input(Tape& tape) const;  // [input rows, groups]
 
+  const OpGraph& graph_;
+  const DeviceSet& devices_;
   const Constraints& constraints_;
   const SequenceOptions options_;
   const std::uint64_t seed_;

@@ -25,6 +25,8 @@ struct SimplePlannerOptions {
   float entropy = 0;                  ///< Weight of the entropy bonus, summed over ops. It goes linearly
   float entropy_end = 0;              ///< to this
   std::uint64_t entropy_over = 0;     ///< over so many updates; 0: it stays.
+  /// > 0: REINFORCE weighs a placement by min(this, π/q), as ObjectiveOptions::max_weight does.   [IS-1]
+  float max_weight = 0;
   OpFeatureOptions features;
   float start_logit = 0;  ///< Constant logit of each op's device in the start placement, if there is one.
 };
@@ -47,15 +49,28 @@ class SimplePlanner final : public Placer {
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void begin_update(std::uint64_t update) override;
+  /// A device that an op may not use is repaired: what leads to a placement counts together.
+  Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
+  Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,
+                             std::span<const double> log_q) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 
  private:
   SimplePlanner(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                 SimplePlannerOptions options, const Placement& start, std::uint64_t seed);
+  /// What an episode's actions say.
+  struct Drawn {
+    std::vector<std::uint8_t> devices;  ///< [placements, units]
+    std::vector<double> log_q;          ///< [placements] of all choices; empty without max_weight.
+  };
   Placement spread(std::span<const std::uint8_t> device_of_unit) const;
-  Result<Decisions> decode_actions(const Actions& actions) const;
+  Result<Drawn> decode_actions(const Actions& actions) const;
+  Actions encode_actions(const Drawn& drawn) const;
+  /// [placements] log of the probability of these very choices.
+  std::vector<double> log_of_choices(std::span<const std::uint8_t> devices) const;
 
+  const OpGraph& graph_;
   const DeviceSet& devices_;
   const Constraints& constraints_;
   const SimplePlannerOptions options_;
