@@ -13,6 +13,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/replay_learn.h"
 #include "launcher/commands/results.h"
 #include "launcher/json_object.h"
 #include "launcher/run/remeasure.h"
@@ -26,12 +27,16 @@ class Replay final : public Command {
  public:
   std::string_view name() const override { return "replay"; }
   std::string_view summary() const override {
-    return "Learn a run's log once more: to the same parameters, bit for bit";
+    return "Learn a run's log once more: to the same parameters, bit for bit, or into another policy";
   }
   void declare(Options& options) override {
     options.operand("RUN", run_dir_, "Run directory; a further start of it is a folder in it")
         .flag("--verify", verify_,
               "Hold parameters and advantages against the log's; exit 4 where they differ")
+        .option("--learn", learn_.method, "Learn another policy from it: a method of emplace run")
+        .repeated("--set", learn_.settings, "With --learn: KEY=VALUE over that method's config")
+        .option("--passes", learn_.passes, "With --learn: how often the log is gone through")
+        .option("--run-dir", learn_dir_, "With --learn: where the policy is kept; else RUN/learned-METHOD")
         .option("--from", from_, "Begin at this episode of the log (episodes.seq)")
         .option("--to", to_, "End before an update needs an episode after this one")
         .option("--re-measure", remeasure_, "Measure the log's placements by this kind of executor instead")
@@ -52,6 +57,8 @@ class Replay final : public Command {
   std::string run_dir_, speed_, remeasure_, devices_, dispatch_ = "program";
   bool verify_ = false;
   std::uint64_t from_ = 0, to_ = 0, count_ = 200;
+  LearnFromLogRequest learn_;
+  std::string learn_dir_;
 };
 
 /// A while, or until a signal comes.
@@ -73,8 +80,16 @@ Result<double> Replay::speed() const {
 Result<ExitStatus> Replay::run(Console& console) {
   if (to_ != 0 && to_ < from_) return invalid("--to", "lies before --from");
   if (verify_ && !remeasure_.empty()) return invalid("--verify", "measures nothing", "leave one of both out");
+  if (!learn_.method.empty() && (verify_ || !remeasure_.empty()))
+    return invalid("--learn", "makes another policy", "leave --verify and --re-measure out");
   auto run = open_logged_run(run_dir_);
   if (!run) return run.error();
+  if (!learn_.method.empty()) {
+    learn_.from = from_;
+    learn_.to = to_;
+    learn_.directory = learn_dir_;
+    return learn_and_print(console, *run, learn_);
+  }
   return remeasure_.empty() ? replay_updates(console, *run) : measure_again(console, *run);
 }
 

@@ -24,19 +24,6 @@ namespace {
 using actors::TaskGraph;
 using policy::Placer;
 
-/// What a config groups a graph into: at most `groups` groups.
-Grouping grouping_of(const RunConfig& config, const TaskGraph& task) {
-  const CostTable costs{task.graph, task.devices};
-  const Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed};
-  const std::size_t wanted = config.policy.groups;
-  const std::string& rule = config.policy.grouping;
-  if (rule == "scope") return placement_groups(problem, wanted);
-  if (rule == "random") return random_groups(task.graph, wanted, config.run.seed);
-  const Grouping grouping =
-      rule == "prefix" ? scope_groups(task.graph, {.depth = 2}) : recursive_colocation_groups(task.graph);
-  return merge_small_groups(task.graph, grouping, sum_by_group(grouping, op_weights(problem)), wanted);
-}
-
 policy::OpFeatureOptions feature_options(const RunConfig& config) {
   const RunConfig::Policy& p = config.policy;
   return {p.vocabulary, p.feature_outputs, p.feature_dims, p.feature_neighbours, p.scaled_features};
@@ -187,6 +174,18 @@ Result<std::unique_ptr<Placer>> make_placeto(const RunConfig& config, const acto
 }
 
 }  // namespace
+
+Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task) {
+  const CostTable costs{task.graph, task.devices};
+  const Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed};
+  const std::size_t wanted = config.policy.groups;
+  const std::string& rule = config.policy.grouping;
+  if (rule == "scope") return placement_groups(problem, wanted);
+  if (rule == "random") return random_groups(task.graph, wanted, config.run.seed);
+  const Grouping grouping =
+      rule == "prefix" ? scope_groups(task.graph, {.depth = 2}) : recursive_colocation_groups(task.graph);
+  return merge_small_groups(task.graph, grouping, sum_by_group(grouping, op_weights(problem)), wanted);
+}
 
 Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actors::Task& task,
                                             const Placement& baseline) {

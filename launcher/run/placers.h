@@ -7,12 +7,16 @@
 
 #include "actors/task.h"
 #include "base/file.h"
+#include "graph/grouping.h"
 #include "launcher/run/config.h"
 #include "placement/placement.h"
 #include "policy/placer.h"
 #include "record/run_db.h"
 
 namespace emplace::launcher {
+
+/// What a config groups a graph into: at most policy.groups groups.
+Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task);
 
 /// The placer of a config, a function of config, task and `baseline` alone. `baseline` is where a policy
 /// started at a baseline begins; empty for one from scratch. Errors: kInvalid, naming the key.

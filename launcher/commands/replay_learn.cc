@@ -1,0 +1,83 @@
+#include "launcher/commands/replay_learn.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/commands/results.h"
+#include "launcher/json_object.h"
+#include "launcher/stop_signal.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+std::string rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+std::string json_of(const LearnReport& r) {
+  JsonObject json;
+  json.add("method", r.method).add("run_dir", r.directory.string());
+  json.add("episodes", r.episodes).add("placements", r.placements).add("learned", r.learned);
+  json.add("refused", r.refused);
+  r.first_refusal.empty() ? json.add_null("first_refusal") : json.add("first_refusal", r.first_refusal);
+  json.add("passes", r.passes).add("updates", r.updates);
+  json.add("mean_weight", r.mean_weight).add("effective_share", r.effective_share);
+  json.add("parameters_sha256", r.parameters_sha256);
+  json.add("step_time_s", r.likeliest_valid ? r.likeliest_step_time_s : kNone)
+      .add("valid", r.likeliest_valid);
+  json.add("log_best_step_time_s", r.log_best_s > 0 ? r.log_best_s : kNone);
+  json.add("log_mean_step_time_s", r.log_mean_s > 0 ? r.log_mean_s : kNone);
+  json.add("wall_s", r.wall_s);
+  return json.text();
+}
+
+std::string text_of(const LearnReport& r) {
+  std::string text = "learned     " + r.method + ": " + std::to_string(r.updates) + " updates of " +
+                     std::to_string(r.learned) + " placements";
+  if (r.passes > 1) text += ", " + std::to_string(r.passes) + " times";
+  text += ", in " + format_seconds(r.wall_s) + "\n";
+  if (r.refused > 0)
+    text += "refused     " + std::to_string(r.refused) + " of " + std::to_string(r.placements) +
+            " placements: " + r.first_refusal + "\n";
+  text += "weights     " + rounded(r.mean_weight) + " in the mean; as if " +
+          rounded(100 * r.effective_share) + " % of them were its own\n";
+  text += "likeliest   " + (r.likeliest_valid ? format_seconds(r.likeliest_step_time_s)
+                                              : format_bytes(r.likeliest_bytes_over) + " too large");
+  text += r.log_best_s > 0 ? "; in the log the best " + format_seconds(r.log_best_s) + ", the mean " +
+                                 format_seconds(r.log_mean_s)
+                           : "; in the log nothing fitted";
+  return text + "\nparameters  " + r.parameters_sha256 + "\npolicy      " + printable(r.directory.string());
+}
+
+}  // namespace
+
+Result<ExitStatus> learn_and_print(Console& console, LoggedRun& run, const LearnFromLogRequest& request) {
+  const SystemClock clock;
+  const StopSignal stop;
+  LiveView view = console.live_view(clock);
+  const auto report = learn_from_log(run, request, clock, [&](const LearnProgress& now) {
+    if (view.due()) {
+      std::string line = "episode " + std::to_string(now.seq) + " of " + std::to_string(now.last_seq);
+      if (now.passes > 1) line += ", pass " + std::to_string(now.pass) + " of " + std::to_string(now.passes);
+      line += ", " + std::to_string(now.updates) + " updates";
+      view.show(std::array{line}, line);
+    }
+    return stop.received() == 0;
+  });
+  view.clear();
+  if (!report) return report.error();
+  if (report->stopped) return stopped_by(stop.received());
+  console.print(console.json() ? json_of(*report) : text_of(*report));
+  return ExitStatus::kDone;
+}
+
+}  // namespace emplace::launcher
