@@ -26,7 +26,11 @@ Recorder::Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on
     : options_{options}, factory_{std::move(factory)}, on_best_{std::move(on_best)} {}
 
 void Recorder::on_start(runtime::Context& context) {
-  if (auto opened = open(); !opened) context.stop_node(opened.error().context);
+  const auto opened = open();
+  if (opened) return;
+  // Somebody who only reads it for a while, or a disk that comes back.
+  opened.error().code == Errc::kIo ? disk_failed(context, opened.error())
+                                   : context.stop_node(opened.error().context);
 }
 
 /// Everything that this actor knows is in the database.
@@ -54,12 +58,12 @@ Result<Unit> Recorder::open() {
     const auto row = db.log_of((**best).episode, false);
     if (!row) return row.error();
     if (*row) best_version_ = std::max(best_version_, (**row).episode.policy_version);
-    if (!*row || (**best).placement.empty()) continue;
+    const std::uint64_t number = *row ? (**best).placement_id - (**row).episode.placement_id : 0;
+    if (!*row || (**best).placement.empty() || number >= (**row).measurements.size()) continue;
     // The last life may have ended between its commit and its telling.
     EpisodeMeasured m = measured_of(**row);
     m.num_ops = static_cast<std::uint32_t>((**best).placement.size());
-    on_best_(messages::view_as<DeviceId>((**best).placement), m,
-             static_cast<std::uint32_t>((**best).placement_id - m.placement_id));
+    on_best_(messages::view_as<DeviceId>((**best).placement), m, static_cast<std::uint32_t>(number));
   }
   db_ = *std::move(opened);
   return Unit{};

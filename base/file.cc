@@ -91,6 +91,14 @@ Result<Bytes> unzstd(std::span<const std::byte> packed, std::string_view where, 
   return out;
 }
 
+/// What a link leads to; the path itself where it is none.
+std::filesystem::path target_of(const std::filesystem::path& path) {
+  std::error_code none;
+  if (!std::filesystem::is_symlink(path, none)) return path;
+  const auto target = std::filesystem::weakly_canonical(path, none);
+  return none ? path : target;
+}
+
 }  // namespace
 
 Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
@@ -115,10 +123,16 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
   return bytes;
 }
 
-NewFile::NewFile(std::filesystem::path path)
-    : path_{std::move(path)},
-      beside_{path_.string() + ".part" + std::to_string(::getpid())},
-      fd_{::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)} {
+NewFile::NewFile(const std::filesystem::path& path)
+    : path_{target_of(path)}, beside_{path_.string() + ".part" + std::to_string(::getpid())} {
+  std::error_code none;
+  const auto there = std::filesystem::status(path_, none);
+  if (std::filesystem::exists(there) && there.type() != std::filesystem::file_type::regular) {
+    error_ =
+        Error{Errc::kIo, shown(path) + ": is no regular file, and would be replaced by one; name another"};
+    return;
+  }
+  fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd_ < 0) fail("cannot be written", errno);
 }
 

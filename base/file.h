@@ -28,7 +28,8 @@ Result<Unit> write_file(const std::filesystem::path& path, std::string_view text
 /// it. Thread: one.
 class NewFile {
  public:
-  explicit NewFile(std::filesystem::path path);
+  /// Follows a link. What is there and no regular file (a folder, a pipe, a device) is refused by commit().
+  explicit NewFile(const std::filesystem::path& path);
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;

@@ -230,7 +230,15 @@ int run_command_line(int argc, const char* const* argv, const Commands& commands
   }
   if (*parsed == nullptr) return 0;
   Console console{(*parsed)->common, stdout, stderr};
-  const Result<ExitStatus> done = (*parsed)->command->run(console);
+  const Result<ExitStatus> done = [&]() -> Result<ExitStatus> {
+    try {
+      return (*parsed)->command->run(console);
+    } catch (
+        const std::exception& error) {  // Memory that is not there, a folder that may not be looked into.
+      return Error{Errc::kRunFailed,
+                   std::string{(*parsed)->command->name()} + ": " + printable(error.what())};
+    }
+  }();
   if (!done) {
     console.error(done.error().context);
     return static_cast<int>(exit_status(done.error().code));

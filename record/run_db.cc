@@ -23,8 +23,10 @@ namespace {
 bool on_network(const std::filesystem::path& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) != 0) return false;
-  constexpr std::array<unsigned long, 4> kNetwork{0x6969 /* NFS */, 0xff534d42 /* CIFS */,
-                                                  0xfe534d42 /* SMB2 */, 0x01021997 /* 9P */};
+  constexpr std::array<unsigned long, 9> kNetwork{
+      0x6969 /* NFS */,        0xff534d42 /* CIFS */, 0x517b /* SMB */,
+      0x0bd00bd0 /* Lustre */, 0x00c36400 /* Ceph */, 0x47504653 /* GPFS */,
+      0x5346414f /* AFS */,    0xfe534d42 /* SMB2 */, 0x01021997 /* 9P */};
   return std::find(kNetwork.begin(), kNetwork.end(), static_cast<unsigned long>(info.f_type)) !=
          kNetwork.end();
 }
@@ -199,27 +201,45 @@ Result<std::unique_ptr<RunDb>> RunDb::open(const std::filesystem::path& director
   return open_as(directory, writable ? Access::kWrite : Access::kRead, durability);
 }
 
+Result<Unit> RunDb::check_folder(const std::filesystem::path& directory) {
+  std::error_code none;
+  std::filesystem::path there = std::filesystem::absolute(directory, none);
+  while (!std::filesystem::exists(there, none) && there.has_relative_path()) there = there.parent_path();
+  if (on_network(there)) return on_network_error(directory);
+  return Unit{};
+}
+
 bool RunDb::is_being_written(const std::filesystem::path& directory) {
-  return std::filesystem::is_directory(directory) && !FolderLock{directory, false}.taken();
+  std::error_code none;
+  return std::filesystem::is_directory(directory, none) && !FolderLock{directory, false}.taken();
 }
 
 Result<std::unique_ptr<RunDb>> RunDb::open_quiet(const std::filesystem::path& directory) {
   return open_as(directory, Access::kQuiet, Durability::kDisk);
 }
 
+Result<std::unique_ptr<RunDb>> RunDb::open_to_look(const std::filesystem::path& directory) {
+  return is_being_written(directory) ? open(directory, false) : open_quiet(directory);
+}
+
 Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& directory, Access access,
                                               Durability durability) {
   const std::filesystem::path file = directory / "run.db";
-  if (!std::filesystem::exists(file)) return invalid(printable(directory.string()), "holds no run");
+  const std::string where = printable(directory.string());
+  std::error_code unreadable;
+  if (!std::filesystem::exists(file, unreadable))
+    return invalid(where, unreadable ? "cannot be read: " + unreadable.message() : "holds no run");
   if (access == Access::kWrite && on_network(directory)) return on_network_error(directory);
   FolderLock lock;
   if (access != Access::kRead) {
     lock = FolderLock{directory, access == Access::kWrite};
     if (!lock.taken()) {
-      return invalid(
-          printable(directory.string()),
-          access == Access::kWrite ? "is in use by another process" : "is still being written",
-          access == Access::kWrite ? "wait until that has ended" : "end the run first, or wait for its end");
+      if (access == Access::kQuiet)
+        return invalid(where, "is still being written", "end the run first, or wait for its end");
+      if (is_being_written(directory))
+        return invalid(where, "is being written by another process", "let that one end");
+      return Error{Errc::kIo,
+                   where + ": is being read by a process that wants it to stay as it is; wait for its end"};
     }
   }
   try {

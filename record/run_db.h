@@ -161,14 +161,20 @@ class RunDb {
                                                const std::vector<BaselineRow>& baselines = {});
   /// Opens an existing run, to go on (`writable`) or to read. One process at a time may write; an older
   /// schema is brought up to date then. Who reads changes nothing. Errors: kInvalid if there is none, it is
-  /// damaged, newer than this program, or being written; kIo if it lies on a network file system.
+  /// damaged, newer than this program, or being written; kIo if it lies on a network file system, or (to
+  /// write) while somebody reads it who wants quiet.
   static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable,
                                              Durability durability = Durability::kDisk);
+  /// Before anything is written: that a run may be kept there, or where its folder would be made. Errors: kIo
+  /// on a network file system.
+  static Result<Unit> check_folder(const std::filesystem::path& directory);
   /// True while some process has it open to write.
   static bool is_being_written(const std::filesystem::path& directory);
   /// Opens a run to read while nobody writes it, and keeps it so: not a file changes. Errors: as open();
   /// kInvalid if it is being written.
   static Result<std::unique_ptr<RunDb>> open_quiet(const std::filesystem::path& directory);
+  /// For who only looks: quietly where nobody writes, else as far as it has come. Errors: as open().
+  static Result<std::unique_ptr<RunDb>> open_to_look(const std::filesystem::path& directory);
   ~RunDb();
   RunDb(const RunDb&) = delete;
   RunDb& operator=(const RunDb&) = delete;

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/ids.h"
 #include "record/packed.h"
 #include "record/run_db_state.h"
 #include "record/seal.h"
@@ -161,6 +162,7 @@ Result<RunFacts> RunDb::facts() {
     f.started_wall_ns = q.getColumn(at++).getInt64();
     f.num_ops = q.getColumn(at++).getUInt();
     f.num_devices = q.getColumn(at++).getUInt();
+    if (f.num_devices > kMaxDevices) throw std::runtime_error{"the number of devices is damaged"};
     for (std::string* text : {&f.run_id, &f.parent, &f.host_facts}) *text = q.getColumn(at++).getString();
     return f;
   });
@@ -300,6 +302,7 @@ Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
     SQLite::Statement q{state_->db,
                         "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count "
                         "FROM measurements m JOIN episodes e ON e.episode = m.episode "
+                        "AND m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
                         "WHERE m.valid = 1 AND ?1 IN ('', e.graph_sha256) "
                         "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
     q.bind(1, graph_sha256);
@@ -478,9 +481,10 @@ Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const s
 
 /// Updates are numbered from 1 without gaps.
 Result<Unit> check_updates(SQLite::Database& db, const std::string& where) {
-  SQLite::Statement q{db, "SELECT COUNT(*), COALESCE(MAX(\"update\"), 0) FROM updates"};
+  SQLite::Statement q{
+      db, "SELECT COUNT(*), COALESCE(MAX(\"update\"), 0), COALESCE(MIN(\"update\"), 1) FROM updates"};
   q.executeStep();
-  if (q.getColumn(0).getInt64() == q.getColumn(1).getInt64()) return Unit{};
+  if (q.getColumn(0).getInt64() == q.getColumn(1).getInt64() && q.getColumn(2).getInt64() == 1) return Unit{};
   return invalid(where,
                  "the record is damaged: " + q.getColumn(0).getString() + " updates, the last is number " +
                      q.getColumn(1).getString(),
@@ -500,13 +504,15 @@ Result<Unit> RunDb::verify() {
   const std::string where = printable(state_->directory.string()) + ": run.db";
   auto followed = state_->guarded([&]() -> Result<Unit> {
     if (auto whole = check_structure(state_->db, where); !whole) return whole;
-    std::uint64_t chain = 0, expected_seq = 1;
+    std::uint64_t chain = 0, expected_seq = 1, measured = 0;
     SQLite::Statement q{state_->db,
                         std::string{"SELECT "} + kEpisodeColumns + ", chain FROM episodes ORDER BY seq"};
     MeasurementsOf measurements_of{state_->db};
     while (q.executeStep()) {
       EpisodeRow row = read_episode_head(q);
-      chain = chain_link(chain, row, blob(q.getColumn(7)), blob(q.getColumn(8)), measurements_of(row));
+      const std::vector<MeasurementRow> measurements = measurements_of(row);
+      measured += measurements.size();
+      chain = chain_link(chain, row, blob(q.getColumn(7)), blob(q.getColumn(8)), measurements);
       if (row.seq != expected_seq++ || chain != back(q.getColumn(10).getInt64())) {
         return invalid(where, "the record is damaged at episode number " + std::to_string(row.seq),
                        "what came before it can be trusted");
@@ -521,6 +527,11 @@ Result<Unit> RunDb::verify() {
       return invalid(where, "the record is shortened: " + std::to_string(expected_seq - 1) + " episodes of " +
                                 std::to_string(acknowledged));
     }
+    SQLite::Statement all{state_->db, "SELECT COUNT(*) FROM measurements"};
+    all.executeStep();
+    if (back(all.getColumn(0).getInt64()) != measured)
+      return invalid(where, "the record is damaged: it has measurements that are of no episode",
+                     "take a copy of the folder that is whole");
     if (auto whole = check_updates(state_->db, where); !whole) return whole;
     for (const char* table : {"runs", "graphs", "baselines", "updates", "checkpoints"})
       if (auto whole = check_seals(state_->db, where, table); !whole) return whole;

@@ -72,7 +72,7 @@ Result<ExitStatus> Export::of_run(Console& console) {
   if (!graph_.empty()) return needless("--graph", "a run");
   if (placements_ && format_ != "npz") return needless("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return without("-o", "-o FILE says where to write");
-  auto db = record::RunDb::open(what_, false);
+  auto db = record::RunDb::open_to_look(what_);
   if (!db) return db.error();
   record::RunExport options;
   options.output = output_.empty() ? fs::path{what_} / "tensorboard" : fs::path{output_};

@@ -23,6 +23,9 @@
 namespace emplace::launcher {
 namespace {
 
+/// Placements that are measured again unless it is said.
+constexpr std::uint64_t kCount = 200;
+
 class Replay final : public Command {
  public:
   std::string_view name() const override { return "replay"; }
@@ -49,6 +52,7 @@ class Replay final : public Command {
   Result<ExitStatus> run(Console& console) override;
 
  private:
+  Result<Unit> options_go_together() const;
   Result<double> speed() const;
   Result<ExitStatus> replay_updates(Console& console, LoggedRun& run) const;
   Result<ExitStatus> measure_again(Console& console, LoggedRun& run) const;
@@ -56,7 +60,7 @@ class Replay final : public Command {
 
   std::string run_dir_, speed_, remeasure_, devices_, dispatch_ = "program";
   bool verify_ = false;
-  std::uint64_t from_ = 0, to_ = 0, count_ = 200;
+  std::uint64_t from_ = 0, to_ = 0, count_ = kCount;
   LearnFromLogRequest learn_;
   std::string learn_dir_;
 };
@@ -67,11 +71,22 @@ void wait_for(Nanos while_, const StopSignal& stop) {
     ::poll(nullptr, 0, while_ < std::chrono::milliseconds{20} ? 1 : 20);
 }
 
+/// What only one kind of replay heeds is not taken by another in silence.
+Result<Unit> Replay::options_go_together() const {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+  if (from_ > kMost || to_ > kMost) return invalid("--from, --to", "are log numbers", "no log is so long");
+  const bool again = !remeasure_.empty();
+  if (again && !speed_.empty()) return invalid("--speed", "is of a replay", "leave it out with --re-measure");
+  if (!again && (!devices_.empty() || dispatch_ != "program" || count_ != kCount))
+    return invalid("--devices, --dispatch and --count", "go with --re-measure", "add it, or leave them out");
+  return Unit{};
+}
+
 Result<double> Replay::speed() const {
   if (speed_.empty()) return 0.0;
   char* end = nullptr;
   const double speed = std::strtod(speed_.c_str(), &end);
-  if (*end != '\0' || !std::isfinite(speed) || speed <= 0)
+  if (*end != '\0' || !std::isfinite(speed) || speed < 1e-3)
     return invalid("--speed " + printable(speed_), "is no speed",
                    "1 is as fast as the run was, 10 ten times");
   return speed;
@@ -79,6 +94,7 @@ Result<double> Replay::speed() const {
 
 Result<ExitStatus> Replay::run(Console& console) {
   if (to_ != 0 && to_ < from_) return invalid("--to", "lies before --from");
+  if (auto fit = options_go_together(); !fit) return fit.error();
   if (verify_ && !remeasure_.empty()) return invalid("--verify", "measures nothing", "leave one of both out");
   if (!learn_.method.empty() && (verify_ || !remeasure_.empty()))
     return invalid("--learn", "makes another policy", "leave --verify and --re-measure out");

@@ -474,9 +474,12 @@ class Learning {
     if (auto committed = (*db)->commit(); !committed) return committed;
     if (!report_.likeliest_valid) return Unit{};
     const actors::TaskGraph& first = run_.task->graphs.front();
+    const std::filesystem::path best = best_placement_path(report_.directory, *run_.task, first);
+    std::error_code ignored;
+    std::filesystem::create_directories(best.parent_path(), ignored);
     return save_placement(
-        best_placement_path(report_.directory, *run_.task, first), first.graph, first.devices, likeliest_,
-        measured_, {first.sha256, request_.method, "sim", config_.run.seed, format_wall(clock_.wall())});
+        best, first.graph, first.devices, likeliest_, measured_,
+        {first.sha256, request_.method, "sim", config_.run.seed, format_wall(clock_.wall())});
   }
 
   std::string where() const { return printable(run_.directory.string()); }

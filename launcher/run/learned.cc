@@ -46,7 +46,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   if (request.policy.empty()) {
     config = method_defaults(request.method, "tuned");
   } else {
-    const auto db = record::RunDb::open(parse_checkpoint_name(request.policy).run, false);
+    const auto db = record::RunDb::open_to_look(parse_checkpoint_name(request.policy).run);
     if (!db) return db.error();
     const auto facts = (*db)->facts();
     if (!facts) return facts.error();
@@ -128,7 +128,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (!row.found)
     return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config->policy.method +
                                          " found no placement that fits; give it a larger --budget"};
-  const auto db = record::RunDb::open(outcome.start.directory, false);
+  const auto db = record::RunDb::open_to_look(outcome.start.directory);
   if (!db) return db.error();
   const auto best = (*db)->best();
   if (!best) return best.error();

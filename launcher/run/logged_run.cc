@@ -13,25 +13,6 @@
 namespace emplace::launcher {
 namespace {
 
-Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where) {
-  auto task = std::make_shared<actors::Task>();
-  for (const record::GraphRow& row : rows) {
-    const std::string here = where + ": graph " + printable(row.name);
-    auto graph = parse_graph(row.content, here);
-    if (!graph) return graph.error();
-    auto devices = parse_devices(row.devices_toml, where + ": devices", row.reserve);
-    if (!devices) return devices.error();
-    auto constraints = Constraints::make(*graph, *devices);
-    if (!constraints) return constraints.error();
-    std::string sha256 = graph_sha256(*graph);
-    if (sha256 != row.sha256)
-      return invalid(here, "is not the graph of the run", "take a copy that is whole");
-    task->graphs.push_back(
-        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
-  }
-  return actors::TaskPtr{std::move(task)};
-}
-
 /// Of a run that does not keep its graphs: from the files that it was made from.
 Result<actors::TaskPtr> task_from_files(const LoggedRun& run, const std::string& where) {
   auto task = load_task(run.config);
@@ -53,6 +34,25 @@ bool began_at_baseline(const record::RunFacts& facts) {
 }
 
 }  // namespace
+
+Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where) {
+  auto task = std::make_shared<actors::Task>();
+  for (const record::GraphRow& row : rows) {
+    const std::string here = where + ": graph " + printable(row.name);
+    auto graph = parse_graph(row.content, here);
+    if (!graph) return graph.error();
+    auto devices = parse_devices(row.devices_toml, where + ": devices", row.reserve);
+    if (!devices) return devices.error();
+    auto constraints = Constraints::make(*graph, *devices);
+    if (!constraints) return constraints.error();
+    std::string sha256 = graph_sha256(*graph);
+    if (sha256 != row.sha256)
+      return invalid(here, "is not the graph of the run", "take a copy that is whole");
+    task->graphs.push_back(
+        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+  }
+  return actors::TaskPtr{std::move(task)};
+}
 
 Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   LoggedRun run;

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "actors/task.h"
 #include "launcher/run/config.h"
@@ -21,6 +23,9 @@ struct LoggedRun {
   actors::TaskPtr task;  ///< Its graphs as the run had them.
   Placement baseline;    ///< Where its policy began; empty for one from scratch.
 };
+
+/// The graphs that a run keeps, with their devices. `where` names it. Errors (kInvalid): they are damaged.
+Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where);
 
 /// Opens `directory` and holds everything in it against its hashes. Errors: kInvalid if it holds no run, is
 /// damaged, newer than this program or still being written; if its graphs are not kept with it (schema 3) and

@@ -248,7 +248,7 @@ Result<std::uint64_t> update_of(record::RunDb& db, const std::string& which, con
 Result<WarmStart> read_checkpoint(const std::string& text) {
   const std::string where = printable(text);
   const CheckpointName name = parse_checkpoint_name(text);
-  auto db = record::RunDb::open(name.run, false);
+  auto db = record::RunDb::open_to_look(name.run);
   if (!db) return db.error();
   auto facts = (*db)->facts();
   if (!facts) return invalid(where, facts.error().context);

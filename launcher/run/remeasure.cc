@@ -58,7 +58,7 @@ Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureR
 /// A fifth from the front, the others evenly over the rest.
 std::vector<Logged> chosen_of(const std::vector<Logged>& all, std::uint64_t count) {
   if (all.size() <= count) return all;
-  const std::uint64_t fastest = std::max<std::uint64_t>(count / 5, 1), others = count - fastest;
+  const std::uint64_t fastest = (count + 4) / 5, others = count - fastest;
   std::vector<Logged> chosen(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(fastest));
   const std::uint64_t rest = all.size() - fastest;
   for (std::uint64_t i = 1; i <= others; ++i) chosen.push_back(all[fastest + i * rest / others - 1]);
@@ -104,6 +104,7 @@ class Executors {
 
 Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
                              const RemeasureWatcher& watcher) {
+  if (request.count == 0) return invalid("--count", "is 0", "name how many placements are to be measured");
   Executors executors{run, request};
   // What cannot be measured is refused before the log is read.
   if (auto first = executors.of(run.task->graphs.front().sha256); !first) return first.error();

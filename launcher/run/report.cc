@@ -14,12 +14,13 @@
 #include "base/units.h"
 #include "executor/critical_chain.h"
 #include "executor/simulator.h"
-#include "graph/graph_file.h"
 #include "heuristics/method.h"
 #include "launcher/build_info.h"
 #include "launcher/inputs.h"
 #include "launcher/run/config.h"
-#include "placement/device_file.h"
+#include "launcher/run/logged_run.h"
+#include "launcher/run/start.h"
+#include "placement/placement_file.h"
 #include "record/run_db.h"
 
 namespace emplace::launcher {
@@ -96,10 +97,11 @@ Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& direct
   config = *std::move(parsed);
   first->start.name = config.run.starts.empty() ? "scratch" : config.run.starts.front();
   std::vector<StartRecord> starts;
+  std::error_code ignored;
   starts.push_back(*std::move(first));
   for (std::size_t s = 1; s < config.run.starts.size(); ++s) {
     Start start{config.run.starts[s], directory / ("from-" + config.run.starts[s]), 0, false};
-    if (!std::filesystem::exists(start.directory / "run.db")) continue;
+    if (!std::filesystem::exists(start.directory / "run.db", ignored)) continue;
     auto opened = open_start(std::move(start));
     if (!opened) return opened.error();
     starts.push_back(*std::move(opened));
@@ -155,10 +157,11 @@ class Reader {
     record::ReportData& data = report.data;
     data.run = std::filesystem::absolute(directory_).lexically_normal().filename().string();
     if (data.run.empty()) data.run = std::filesystem::absolute(directory_).parent_path().filename().string();
+    data_run_ = data.run;
     for (const StartRecord& start : starts_) data.going_on |= start.going_on;
     data.written = format_wall(clock_.wall());
     data.config_toml = starts_.front().facts.config_toml;
-    data.run_command = "emplace run " + quoted((directory_ / "config.toml").string());
+    data.run_command = run_command();
     std::string why;
     if (auto task = recorded_task()) {
       report.task = *std::move(task);
@@ -181,6 +184,29 @@ class Reader {
   }
 
  private:
+  /// What makes such a run again.
+  std::string run_command() const {
+    const json parent = json::parse(starts_.front().facts.parent, nullptr, false);
+    if (parent.is_object() && parent.contains("kind") && parent["kind"] == "learned" &&
+        parent.contains("run_dir") && parent["run_dir"].is_string())
+      return "emplace replay " + quoted(parent["run_dir"].get<std::string>()) + " --learn " +
+             quoted(config_.policy.method) + " --run-dir " + quoted(data_run_ + "-again");
+    return "emplace run " + quoted((directory_ / "config.toml").string()) +
+           (config_.run.dir.empty() ? "" : " --run-dir " + quoted(data_run_ + "-again"));
+  }
+  /// A policy from a log (`replay --learn`) measured nothing but its likeliest placement, which lies beside
+  /// it.
+  Result<std::optional<Placement>> likeliest(const StartRecord& start, const actors::Task& task,
+                                             const actors::TaskGraph& one) const {
+    std::error_code ignored;
+    const auto file = best_placement_path(start.start.directory, task, one);
+    if (start.counters.episodes > 0 || !std::filesystem::exists(file, ignored))
+      return std::optional<Placement>{};
+    auto placement = load_placement(file, one.graph, one.sha256, one.devices);
+    if (!placement) return placement.error();
+    return std::optional{*std::move(placement)};
+  }
+
   /// The graphs and devices that the run keeps; of runs of schema 3, those that its config names. Errors:
   /// they cannot be read, or are others by now.
   Result<actors::TaskPtr> recorded_task() {
@@ -198,24 +224,16 @@ class Reader {
       for (const std::filesystem::path& file : *files) graph_files_.push_back(file.string());
       return task;
     }
-    auto task = std::make_shared<actors::Task>();
-    task->host = first.facts.host;
+    auto task = kept_task(*rows, where);
+    if (!task) return task;
     for (record::GraphRow& row : *rows) {
-      auto graph = parse_graph(row.content, where);
-      if (!graph) return graph.error();
-      auto devices = parse_devices(row.devices_toml, where, row.reserve);
-      if (!devices) return devices.error();
-      auto constraints = Constraints::make(*graph, *devices);
-      if (!constraints) return constraints.error();
-      task->graphs.push_back(
-          {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(row.sha256)});
       graph_files_.push_back(std::move(row.file));
       bounds_.emplace_back(row.lower_bound_s, std::move(row.bound));
     }
     auto baselines = first.db->baselines();
     if (!baselines) return baselines.error();
     baselines_ = *std::move(baselines);
-    return actors::TaskPtr{std::move(task)};
+    return task;
   }
 
   /// What the methods found, measured once more; of runs of schema 3, found once more.
@@ -341,8 +359,10 @@ class Reader {
       record::TableRow row = row_of(starts_[s], graph.curves[s]);
       const auto best = starts_[s].db->best(one.sha256);
       if (!best) return best.error();
-      if (*best) {
-        Placement placement = placement_of((**best).placement);
+      auto alone = likeliest(starts_[s], task, one);
+      if (!alone) return alone.error();
+      if (*best || *alone) {
+        Placement placement = *best ? placement_of((**best).placement) : **std::move(alone);
         if (auto measured = simulator.measure(placement, row.measurement); !measured) return measured.error();
         row.found = true;
         if (row.measurement.valid && (learned.empty() || row.measurement.step_time_s < learned_s))
@@ -403,6 +423,7 @@ class Reader {
     if (!machine.is_object()) machine = json::object();
     std::string told;
     for (const auto& [name, value] : machine.items()) {
+      if (value.is_structured()) continue;  // None of ours; it may be as deep as it likes.
       const bool text = value.is_string();
       told += (told.empty() ? "" : "; ") + name + ": ";
       told += text ? value.get_ref<const std::string&>() : value.dump();
@@ -441,6 +462,7 @@ class Reader {
   }
 
   const std::filesystem::path directory_;
+  std::string data_run_;  // Its folder's name.
   const Clock& clock_;
   RunConfig config_;
   std::vector<StartRecord> starts_;

@@ -169,7 +169,7 @@ void remove_leftovers(const std::filesystem::path& directory, const Topology& to
 /// What was made for a run that could not begin, so that the next try finds the directory as this one did.
 void remove_unbegun(const std::filesystem::path& directory) {
   std::error_code ignored;
-  const auto db = record::RunDb::open(directory, false);
+  const auto db = record::RunDb::open_to_look(directory);
   const auto counters = db ? (*db)->counters() : Result<record::Counters>{record::Counters{}};
   if (!counters || counters->episodes > 0) return;
   for (const auto& entry : std::filesystem::directory_iterator{directory, ignored})
@@ -227,7 +227,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
 
 /// Reads what a start left, and measures its best placement once more.
 Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
-  auto db = record::RunDb::open(outcome.start.directory, false);
+  auto db = record::RunDb::open_to_look(outcome.start.directory);
   if (!db) return db.error();
   const auto counters = (*db)->counters();
   const auto updates = (*db)->updates();
@@ -379,7 +379,7 @@ std::vector<Start> starts_of(const RunConfig& config, const std::filesystem::pat
 std::string nearest_miss(const RunSummary& summary) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const Outcome& outcome : summary.outcomes) {
-    const auto db = record::RunDb::open(outcome.start.directory, false);
+    const auto db = record::RunDb::open_to_look(outcome.start.directory);
     const auto over = db ? (*db)->least_bytes_over() : Result<std::optional<std::int64_t>>{std::nullopt};
     if (over && *over) least = std::min(least, **over);
   }
@@ -520,7 +520,8 @@ Result<int> run(const RunRequest& asked) {
   const SystemClock clock;
   const std::filesystem::path directory = choose_directory(request, *config, clock);
   const auto summary = perform(*config, directory, request.resume, request.quiet, *cluster, request.push);
-  if (config->record.trace)
+  // A run that was refused has noted nothing, and what lies there is another's.
+  if (config->record.trace && (summary || summary.error().code == Errc::kRunFailed))
     write_trace(*config, directory,
                 request.trace.empty() ? directory / "trace.json.gz" : std::filesystem::path{request.trace},
                 request.quiet, summary.ok());

@@ -102,10 +102,21 @@ std::vector<record::BaselineRow> baseline_rows(const actors::Task& task,
   return rows;
 }
 
+/// The processes of a launcher that was killed a moment ago are about to end, and so is who makes a report.
+template <class Open>
+auto when_free(Open open) {
+  auto db = open();
+  for (int tries = 0; !db && tries < 150; ++tries) {
+    ::poll(nullptr, 0, 20);
+    db = open();
+  }
+  return db;
+}
+
 /// Who takes part from now on, for the `actors` table.
 Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
                          const Clock& clock) {
-  auto db = record::RunDb::open(start.directory, true);
+  auto db = when_free([&] { return record::RunDb::open(start.directory, true); });
   if (!db) return db.error();
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
   if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
@@ -235,10 +246,13 @@ namespace {
 /// A record is of one way of learning; what changes it would make the rest of the run another run. Errors
 /// (kInvalid): the first thing that is not as it was.
 Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const record::RunFacts& facts,
-                     const Start& start) {
+                     const std::vector<record::GraphRow>& graphs, const Start& start) {
   const std::string where = printable(start.directory.string());
   const std::string cure = "leave it as it was, or begin a run of its own with --branch " + where;
   const actors::TaskGraph& first = task.graphs.front();
+  for (std::size_t g = 0; g < graphs.size(); ++g)  // None in runs of schema 3.
+    if (graphs.size() != task.graphs.size() || graphs[g].sha256 != task.graphs[g].sha256)
+      return invalid(where, "is about other graphs than its config names now", cure);
   if (first.sha256 != facts.graph_sha256)
     return invalid(where, "is about another graph than " + printable(config.input.graph) + " is now", cure);
   if (first.devices.sha256() != facts.devices_json)
@@ -246,7 +260,8 @@ Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const re
                    cure);
   const auto recorded = parse_config(facts.config_toml, where + ": config");
   if (!recorded) return recorded.error();
-  constexpr std::array<std::string_view, 4> kLearning{"run.", "pipeline.", "policy.", "reward."};
+  constexpr std::array<std::string_view, 6> kLearning{"run.",    "pipeline.",         "policy.",
+                                                      "reward.", "executor.dispatch", "executor.log"};
   constexpr std::array<std::string_view, 8> kFree{"run.budget",
                                                   "run.episodes",
                                                   "run.evaluations",
@@ -267,23 +282,25 @@ Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const re
 }  // namespace
 
 Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start) {
+  if (auto may = record::RunDb::check_folder(start.directory); !may) return may;
   if (!config.executor.log.empty())
     if (const auto log = open_driving_log(config, task); !log) return log.error();
   if (!start.resume) {
     if (const auto parent = parent_of(config); !parent) return parent.error();
     return Unit{};
   }
-  // The processes of a launcher that was killed a moment ago are about to end.
-  auto db = record::RunDb::open_quiet(start.directory);
-  for (int tries = 0; !db && tries < 150 && record::RunDb::is_being_written(start.directory); ++tries) {
-    ::poll(nullptr, 0, 20);
-    db = record::RunDb::open_quiet(start.directory);
-  }
+  auto db = when_free([&] { return record::RunDb::open_quiet(start.directory); });
   if (!db) return db.error();
   if (auto whole = (*db)->verify(); !whole) return whole;
   const auto facts = (*db)->facts();
   if (!facts) return facts.error();
-  return goes_on(config, task, *facts, start);
+  const auto graphs = (*db)->graph_rows();
+  if (!graphs) return graphs.error();
+  if (auto same = goes_on(config, task, *facts, *graphs, start); !same) return same;
+  (*db).reset();
+  const auto writable = when_free([&] { return record::RunDb::open(start.directory, true); });
+  if (!writable) return writable.error();
+  return Unit{};
 }
 
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
@@ -301,7 +318,7 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
   std::error_code ignored;
   std::filesystem::create_directories(start.directory / "log", ignored);
   if (task.graphs.size() > 1) std::filesystem::create_directories(start.directory / "best", ignored);
-  if (start.name == "best-baseline") {
+  if (start.name == "best-baseline" && !start.resume) {  // Who goes on begins where it began.
     const Baselines& found = baselines.front();
     if (found.best.empty())
       return Error{Errc::kNoPlacement,

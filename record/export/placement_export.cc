@@ -76,8 +76,6 @@ constexpr std::array<std::string_view, kFormats.size()> kNames{kFormats[0].name,
 
 }  // namespace
 
-std::span<const std::string_view> placement_formats() { return kNames; }
-
 Result<std::string> export_placement(std::string_view format, const OpGraph& graph,
                                      const std::vector<std::string>& devices, const Placement& placement) {
   for (const Format& one : kFormats)

@@ -12,9 +12,6 @@
 
 namespace emplace::record {
 
-/// The formats, as they are called.
-std::span<const std::string_view> placement_formats();
-
 /// The content of the file, `devices` being the names that `placement` [ops] counts. All formats here are
 /// exact: no op is moved. Errors: kInvalid for a format that is none, naming those there are.
 Result<std::string> export_placement(std::string_view format, const OpGraph& graph,

@@ -100,8 +100,6 @@ Result<Unit> export_updates(RunDb& db, RunExporter& exporter, Exported& done) {
 
 }  // namespace
 
-std::span<const std::string_view> run_formats() { return kNames; }
-
 Result<std::unique_ptr<RunExporter>> make_run_exporter(std::string_view format, RunExport what) {
   const auto found =
       std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& one) { return one.name == format; });

@@ -44,8 +44,6 @@ class RunExporter {
   virtual Result<std::filesystem::path> finish() = 0;
 };
 
-/// The formats, as they are called.
-std::span<const std::string_view> run_formats();
 /// Errors: kInvalid for a format or table that is none, naming those there are; kIo.
 Result<std::unique_ptr<RunExporter>> make_run_exporter(std::string_view format, RunExport what);
 

@@ -175,22 +175,27 @@ TEST_F(RunDbTest, WhatWasNotCommittedIsNotThere) {
 }
 
 TEST_F(RunDbTest, DamageShows) {
-  const std::vector<std::string> harms{"UPDATE measurements SET step_time_s = 0.001 WHERE placement_id = 3",
-                                       "UPDATE measurements SET valid = 1 WHERE placement_id = 2",
-                                       "UPDATE episodes SET placements = x'00' WHERE seq = 2",
-                                       "UPDATE episodes SET policy_version = 9 WHERE seq = 2",
-                                       "DELETE FROM episodes WHERE seq = 2",
-                                       "DELETE FROM measurements WHERE placement_id = 4",
-                                       "DELETE FROM episodes WHERE seq = 3",
-                                       "UPDATE runs SET config = 'another'",
-                                       "UPDATE graphs SET devices = 'others'",
-                                       "UPDATE graphs SET content = x'00'",
-                                       "UPDATE baselines SET step_time_s = 0.1",
-                                       "UPDATE updates SET advantages = x'00000000'",
-                                       "UPDATE updates SET episodes = '0 1' WHERE \"update\" = 1",
-                                       "DELETE FROM updates WHERE \"update\" = 1",
-                                       "UPDATE checkpoints SET parameters = x'00'",
-                                       "UPDATE checkpoints SET sha256 = 'abd'"};
+  const std::vector<std::string> harms{
+      "UPDATE measurements SET step_time_s = 0.001 WHERE placement_id = 3",
+      "UPDATE measurements SET valid = 1 WHERE placement_id = 2",
+      "UPDATE episodes SET placements = x'00' WHERE seq = 2",
+      "UPDATE episodes SET policy_version = 9 WHERE seq = 2",
+      "DELETE FROM episodes WHERE seq = 2",
+      "DELETE FROM measurements WHERE placement_id = 4",
+      "DELETE FROM episodes WHERE seq = 3",
+      "UPDATE runs SET config = 'another'",
+      "UPDATE graphs SET devices = 'others'",
+      "UPDATE graphs SET content = x'00'",
+      "UPDATE baselines SET step_time_s = 0.1",
+      "UPDATE updates SET advantages = x'00000000'",
+      "UPDATE updates SET episodes = '0 1' WHERE \"update\" = 1",
+      "DELETE FROM updates WHERE \"update\" = 1",
+      "UPDATE checkpoints SET parameters = x'00'",
+      "UPDATE checkpoints SET sha256 = 'abd'",
+      "UPDATE updates SET \"update\" = 0, seal = NULL WHERE \"update\" = 1",
+      "INSERT INTO measurements SELECT 999999, episode, number, 1, 1e-6, bytes_over, "
+      "bytes_moved, peak_bytes, host, executor, executor_kind, attempt, synthetic_share "
+      "FROM measurements LIMIT 1"};
   for (const std::string& harm : harms) {
     std::filesystem::remove_all(directory_);
     make_whole_run();
@@ -299,6 +304,21 @@ TEST_F(RunDbTest, QuietReadersChangeNoFile) {
     EXPECT_TRUE(reader->verify().ok());
   }
   EXPECT_EQ(files(), before);
+}
+
+TEST_F(RunDbTest, AMeasurementOfNoEpisodeIsNotTheBest) {
+  make_whole_run();
+  damage(
+      "INSERT INTO measurements SELECT 999999, episode, number, 1, 1e-6, bytes_over, bytes_moved, "
+      "peak_bytes, host, "
+      "executor, executor_kind, attempt, synthetic_share FROM measurements LIMIT 1");
+  EXPECT_EQ((*RunDb::open(directory_, false))->best()->value().step_time_s, 1.0 / 3);
+}
+
+TEST_F(RunDbTest, ANumberOfDevicesThatNoMachineHasIsRefused) {
+  make_whole_run();
+  damage("UPDATE runs SET num_devices = 4000000000");
+  EXPECT_FALSE((*RunDb::open(directory_, false))->facts().ok());
 }
 
 TEST_F(RunDbTest, ANewerSchemaIsRefusedAndNothingChanges) {

@@ -145,4 +145,17 @@ std::string TemporaryFolder::file(std::string_view name, std::string_view conten
 
 std::string shipped(std::string_view path) { return EMPLACE_SOURCE_DIR "/" + std::string{path}; }
 
+pid_t head_of(const std::string& directory) {
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc"}) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in{entry.path() / "cmdline"};
+    std::string words{std::istreambuf_iterator<char>{in}, {}};
+    if (words.find(std::string{"node\0--config", 13}) != std::string::npos &&
+        words.find(directory) != std::string::npos)
+      return std::stoi(name);
+  }
+  return 0;
+}
+
 }  // namespace emplace::testing

@@ -50,6 +50,9 @@ class Process {
 /// Start to end.
 Finished run(const std::vector<std::string>& arguments, const Process::Where& where = {});
 
+/// The head's process id, from /proc: the child of `emplace run` on this directory; 0 if there is none (yet).
+pid_t head_of(const std::string& directory);
+
 /// A folder that is removed with the test.
 class TemporaryFolder {
  public:

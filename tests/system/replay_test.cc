@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "record/run_db.h"
@@ -57,6 +59,18 @@ std::map<std::string, std::string> contents(const std::string& directory) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator{directory})
     if (entry.is_regular_file()) all[entry.path().string()] = sha256_hex(*read_file(entry.path()));
   return all;
+}
+
+/// Reads a file again and again until it holds `text`; false if it does not come.
+bool wait_for_text(const std::string& file, std::string_view text) {
+  const SystemClock clock;
+  for (const Nanos began = clock.now(); clock.now() - began < std::chrono::seconds{30};) {
+    const auto bytes = read_file(file);
+    if (bytes && std::string_view{reinterpret_cast<const char*>(bytes->data()), bytes->size()}.find(text) !=
+                     std::string_view::npos)
+      return true;
+  }
+  return false;
 }
 
 struct Recorded {
@@ -218,6 +232,18 @@ TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
   EXPECT_EQ(contents(folder.at("run")), before);
 }
 
+TEST(Remeasure, TakesOnlyWhatItHeeds) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  const auto before = contents(folder.at("run"));
+  refused({"replay", folder.at("run"), "--re-measure", "sim", "--count", "0"}, 2, "--count");
+  refused({"replay", folder.at("run"), "--re-measure", "sim", "--speed", "2"}, 2, "--speed");
+  refused({"replay", folder.at("run"), "--verify", "--count", "5"}, 2, "--re-measure");
+  refused({"replay", folder.at("run"), "--from", "18446744073709551615"}, 2, "--from");
+  refused({"replay", folder.at("run"), "--speed", "1e-300"}, 2, "--speed");
+  EXPECT_EQ(contents(folder.at("run")), before);
+}
+
 TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
   const TemporaryFolder folder;
   const std::vector<std::string> how{"--episodes",      "40", "--set", "run.deterministic=true", "--set",
@@ -285,6 +311,63 @@ TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
            "--quiet"},
           2, "other sizes");
   EXPECT_FALSE(std::filesystem::exists(folder.at("none")));
+}
+
+// What a policy from the best baseline repeated is what it began with, whatever is compared later.
+TEST(Resume, KeepsTheBaselineThatItBeganAt) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "10", "--set", "run.starts=[\"best-baseline\"]"}));
+  run_json({"run", "--resume", "--run-dir", folder.at("run"), "--quiet", "--json", "--episodes", "20",
+            "--set", "compare.baselines=[\"single-cpu\"]"});
+  EXPECT_TRUE(run_json({"replay", folder.at("run"), "--json"})["identical"].get<bool>());
+}
+
+TEST(Resume, WhileSomebodyWantsItQuietItIsRefusedAndNothingChanges) {
+  const TemporaryFolder folder;
+  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  const auto before = contents(folder.at("run"));
+  auto reader = record::RunDb::open_quiet(folder.at("run"));
+  ASSERT_TRUE(reader.ok());
+  refused({"run", "--resume", "--run-dir", folder.at("run"), "--quiet", "--episodes", "20"}, 2, "being read");
+  EXPECT_EQ(contents(folder.at("run")), before);
+}
+
+// Its head finds the database in use when it comes back, and waits.
+TEST(Resume, AReaderDoesNotEndARunWhoseHeadWasKilled) {
+  const TemporaryFolder folder;
+  std::vector<std::string> long_run = small_run(folder.at("run"), {"--budget", "60s"});
+  std::erase(long_run, "--quiet");
+  Process going{long_run};
+  ASSERT_TRUE(going.wait_for_error_text("updates"));
+  const pid_t head = head_of(folder.at("run"));
+  ASSERT_GT(head, 0);
+  ASSERT_EQ(::kill(head, SIGKILL), 0);
+  // Between its death and the next head's first look the folder is nobody's.
+  std::unique_ptr<record::RunDb> reader;
+  for (int tries = 0; tries < 200'000 && reader == nullptr; ++tries)
+    if (auto opened = record::RunDb::open_quiet(folder.at("run"))) reader = *std::move(opened);
+  if (reader == nullptr) GTEST_SKIP() << "the next head was faster";
+  ASSERT_TRUE(wait_for_text(folder.at("run") + "/log/head", "being read"));
+  reader.reset();
+  ASSERT_TRUE(wait_for_text(folder.at("run") + "/log/head", "takes writes again"));
+  going.send(SIGTERM);
+  EXPECT_EQ(going.finish().status, 143);
+  EXPECT_TRUE(run_json({"replay", folder.at("run"), "--json"})["identical"].get<bool>());
+}
+
+TEST(Trace, OfARefusedRunLeavesThatOfTheRunningOne) {
+  const TemporaryFolder folder;
+  std::vector<std::string> long_run =
+      small_run(folder.at("run"), {"--budget", "60s", "--set", "record.trace=true"});
+  std::erase(long_run, "--quiet");
+  Process going{long_run};
+  ASSERT_TRUE(going.wait_for_error_text("updates"));
+  refused(small_run(folder.at("run"), {"--trace", folder.at("t.json.gz")}), 2, "holds a run already");
+  refused({"run", "--resume", "--run-dir", folder.at("run"), "--quiet"}, 2, "being written");
+  EXPECT_FALSE(std::filesystem::is_empty(folder.at("run") + "/trace"));
+  going.send(SIGTERM);
+  EXPECT_EQ(going.finish().status, 143);
+  EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/trace.json.gz"));
 }
 
 TEST(Resume, RefusesToBecomeAnotherRun) {

@@ -33,20 +33,6 @@ std::vector<std::string> small_run(const std::string& directory, std::vector<std
   return arguments;
 }
 
-/// The head's process id, from /proc: the child of `emplace run` on this directory; 0 if there is none (yet).
-pid_t head_of(const std::string& directory) {
-  for (const auto& entry : std::filesystem::directory_iterator{"/proc"}) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream in{entry.path() / "cmdline"};
-    std::string words{std::istreambuf_iterator<char>{in}, {}};
-    if (words.find(std::string{"node\0--config", 13}) != std::string::npos &&
-        words.find(directory) != std::string::npos)
-      return std::stoi(name);
-  }
-  return 0;
-}
-
 TEST(Run, LearnsAndLeavesItsResults) {
   const TemporaryFolder folder;
   const Finished done = run(small_run(folder.at("run"), {"--episodes", "40", "--json"}));
