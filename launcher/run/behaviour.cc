@@ -69,20 +69,9 @@ Result<Unit> Behaviour::update() {
   if (!found) return found.error();
   if (!*found) return invalid(where(*run_), "has no update " + std::to_string(number));
   const record::UpdateRow& row = **found;
-  const std::size_t undrawn = run_->config.reward.baseline == "self-critic" ? 1 : 0;
-  std::vector<policy::ScoredEpisode> batch;
-  std::span<const float> advantages = row.advantages;
-  for (const std::uint64_t episode : row.episodes) {
-    auto logged = run_->db->log_of(episode, true);
-    if (!logged) return logged.error();
-    const std::size_t count = *logged ? (**logged).episode.count - undrawn : 0;
-    if (!*logged || count > advantages.size())
-      return invalid(where(*run_), "update " + std::to_string(number) + " is not whole");
-    const auto own = advantages.first(count);
-    advantages = advantages.subspan(count);
-    batch.push_back({{std::move((**logged).episode.actions)}, {own.begin(), own.end()}});
-  }
-  trainer_->update(batch);
+  const auto batch = batch_of(*run_, row);
+  if (!batch) return batch.error();
+  trainer_->update(*batch);
   if (trainer_->parameters().sha256() != row.parameters_sha256) {
     return Error{Errc::kRunFailed,
                  where(*run_) + ": update " + std::to_string(number) +

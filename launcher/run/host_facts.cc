@@ -5,8 +5,10 @@
 
 #include <array>
 #include <fstream>
+#include <span>
 #include <thread>
 
+#include "base/hash.h"
 #include "launcher/build_info.h"
 #include "launcher/json_object.h"
 #include "policy/nn/kernels.h"
@@ -34,6 +36,12 @@ std::string host_name() {
 std::uint64_t memory_bytes() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), each = ::sysconf(_SC_PAGESIZE);
   return pages > 0 && each > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(each) : 0;
+}
+
+std::string new_run_id(const std::filesystem::path& directory, std::int64_t started_wall_ns) {
+  const std::string unlike_others = host_name() + " " + std::to_string(::getpid()) + " " +
+                                    std::to_string(started_wall_ns) + " " + directory.string();
+  return sha256_hex(std::as_bytes(std::span{unlike_others})).substr(0, 16);
 }
 
 std::string host_facts() {

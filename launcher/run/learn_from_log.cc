@@ -1,7 +1,5 @@
 #include "launcher/run/learn_from_log.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -11,7 +9,6 @@
 #include "actors/log_rows.h"
 #include "actors/scoring.h"
 #include "actors/trainer.h"
-#include "base/hash.h"
 #include "base/text/words.h"
 #include "executor/simulator.h"
 #include "launcher/build_info.h"
@@ -447,10 +444,7 @@ class Learning {
     facts.method = request_.method + " from a log";
     facts.seed = config_.run.seed;
     facts.started_wall_ns = clock_.wall().count();
-    const std::string unlike_others = facts.run_id + " " + facts.host + " " + std::to_string(::getpid()) +
-                                      " " + std::to_string(facts.started_wall_ns) + " " +
-                                      report_.directory.string();
-    facts.run_id = sha256_hex(std::as_bytes(std::span{unlike_others})).substr(0, 16);
+    facts.run_id = new_run_id(report_.directory, facts.started_wall_ns);
     JsonObject parent;
     parent.add("kind", "learned").add("run_id", run_.facts.run_id).add("run_dir", run_.directory.string());
     parent.add("from", first_seq_).add("to", last_seq_);

@@ -155,7 +155,10 @@ class LoggedPlacer final : public policy::Placer {
 
 }  // namespace
 
-Result<DrivingLog> open_driving_log(const RunConfig& config, const actors::Task& task) {
+namespace {
+
+/// The log, whole and fit to drive the run.
+Result<std::unique_ptr<record::RunDb>> fit_log(const RunConfig& config, const actors::Task& task) {
   const std::string where = "executor.log: " + printable(config.executor.log);
   auto db = record::RunDb::open_quiet(config.executor.log);
   if (!db) return Error{db.error().code, "executor.log: " + db.error().context};
@@ -166,9 +169,28 @@ Result<DrivingLog> open_driving_log(const RunConfig& config, const actors::Task&
   if (facts->graph_sha256 != first.sha256)
     return invalid(where, "is about another graph, " + printable(facts->graph),
                    "name that one in input.graph");
+  const auto graphs = (*db)->graph_rows();
+  if (!graphs) return graphs.error();
+  for (std::size_t g = 0; g < graphs->size(); ++g)  // None in runs of schema 3.
+    if (graphs->size() != task.graphs.size() || (*graphs)[g].sha256 != task.graphs[g].sha256)
+      return invalid(where, "is about other graphs", "name those in input.graphs");
   if (facts->devices_json != first.devices.sha256())
     return invalid(where, "is about other devices", "name those in input.devices");
   if (auto fits = check_actions(**db, config, task, where); !fits) return fits.error();
+  return db;
+}
+
+}  // namespace
+
+Result<Unit> check_driving_log(const RunConfig& config, const actors::Task& task) {
+  const auto db = fit_log(config, task);
+  if (!db) return db.error();
+  return Unit{};
+}
+
+Result<DrivingLog> open_driving_log(const RunConfig& config, const actors::Task& task) {
+  const auto db = fit_log(config, task);
+  if (!db) return db.error();
   DrivingLog log{config.executor.log, nullptr, 0};
   auto measurements = std::make_shared<LoggedMeasurements>();
   if (auto read = read_log(**db, *measurements, log.episodes); !read) return read.error();

@@ -21,9 +21,11 @@ struct DrivingLog {
   std::uint64_t episodes = 0;  ///< 0, 1, … without a gap.
 };
 
-/// Errors (kInvalid): no such log, a damaged one, one that is still being written; of another graph, other
-/// devices, another method, grouping or number of placements per episode: what the log cannot drive is
-/// refused by name.
+/// Before anything is written: that the log can drive the run. Errors (kInvalid): no such log, a damaged one,
+/// one that is still being written; of another graph, other devices, another method, grouping or number of
+/// placements per episode: what the log cannot drive is refused by name.
+Result<Unit> check_driving_log(const RunConfig& config, const actors::Task& task);
+/// The same, and what is in it.
 Result<DrivingLog> open_driving_log(const RunConfig& config, const actors::Task& task);
 
 /// Answers with what the log has of a placement; where it was measured several times, in their order. Of what

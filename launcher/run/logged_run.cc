@@ -1,5 +1,6 @@
 #include "launcher/run/logged_run.h"
 
+#include <span>
 #include <string>
 #include <utility>
 
@@ -90,6 +91,29 @@ Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
     if (!imitated) return imitated.error();
   }
   return placer;
+}
+
+Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update) {
+  const std::string where = printable(run.directory.string());
+  // The last placement of a self-critical episode is its baseline, and was not drawn.
+  const std::size_t undrawn = run.config.reward.baseline == "self-critic" ? 1 : 0;
+  std::vector<policy::ScoredEpisode> batch;
+  std::span<const float> advantages = update.advantages;
+  for (const std::uint64_t episode : update.episodes) {
+    auto logged = run.db->log_of(episode, true);
+    if (!logged) return logged.error();
+    if (!*logged)
+      return invalid(where, "update " + std::to_string(update.update) + " consumed episode " +
+                                std::to_string(episode) + ", which the log does not have");
+    const std::size_t count = (**logged).episode.count;
+    if (count < undrawn || count - undrawn > advantages.size())
+      return invalid(where,
+                     "update " + std::to_string(update.update) + " has fewer advantages than placements");
+    const auto own = advantages.first(count - undrawn);
+    advantages = advantages.subspan(own.size());
+    batch.push_back({{std::move((**logged).episode.actions)}, {own.begin(), own.end()}});
+  }
+  return batch;
 }
 
 }  // namespace emplace::launcher

@@ -36,4 +36,8 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory);
 /// config asks for what this program does not have.
 Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run);
 
+/// What an update of it consumed, in order: the actions and the advantages that were used. Errors (kInvalid):
+/// the log does not have an episode, or not as many advantages as the update had placements.
+Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update);
+
 }  // namespace emplace::launcher

@@ -105,6 +105,10 @@ class Replay {
       : run_{run}, request_{request}, clock_{clock}, watcher_{watcher}, scored_{run} {}
 
   Result<ReplayReport> make() {
+    if (run_.facts.method.ends_with(" from a log"))
+      return invalid(printable(run_.directory.string()),
+                     "was learned from the log of another run, which it names",
+                     "learn it again by replay --learn");
     const Nanos read_from = clock_.now();
     if (auto read = scored_.read(); !read) return read.error();
     const Nanos reading = clock_.now() - read_from;
@@ -178,8 +182,9 @@ class Replay {
     const auto found = run_.db->update(number);
     if (!found) return found.error();
     const record::UpdateRow& row = **found;
-    auto batch = batch_of(row);
+    const auto batch = batch_of(run_, row);
     if (!batch) return batch.error();
+    if (auto compared = compare_advantages(row, *batch); !compared) return compared;
     const Nanos began = clock_.now();
     trainer_->update(*batch);
     const bool asked_for = number >= first_;
@@ -198,36 +203,29 @@ class Replay {
     return Unit{};
   }
 
-  Result<std::vector<policy::ScoredEpisode>> batch_of(const record::UpdateRow& row) {
-    std::vector<policy::ScoredEpisode> batch;
-    std::span<const float> advantages = row.advantages;
-    for (const std::uint64_t episode : row.episodes) {
-      const Scored* const scored = scored_.find(episode);
-      const auto logged = run_.db->log_of(episode, true);
-      if (!logged) return logged.error();
-      if (scored == nullptr || !*logged) return missing(row.update, episode);
-      const std::size_t count = scored->advantages.size();
-      if (count > advantages.size())
-        return invalid(printable(run_.directory.string()),
-                       "update " + std::to_string(row.update) + " has fewer advantages than placements");
-      const auto own = advantages.first(count);
-      advantages = advantages.subspan(count);
-      const std::uint64_t version = row.update - 1;
+  /// Holds the advantages of an update against those that its episodes' measurements give.
+  Result<Unit> compare_advantages(const record::UpdateRow& row,
+                                  std::span<const policy::ScoredEpisode> batch) {
+    const std::uint64_t version = row.update - 1;
+    for (std::size_t e = 0; e < batch.size(); ++e) {
+      const Scored* const scored = scored_.find(row.episodes[e]);
+      if (scored == nullptr) return missing(row.update, row.episodes[e]);
+      const std::vector<float>& own = batch[e].advantages;
       const bool stale =
           version - std::min(version, scored->policy_version) > run_.config.pipeline.max_staleness;
-      for (std::size_t i = 0; i < count; ++i) {
-        const float expected = stale ? 0.0f : static_cast<float>(scored->advantages[i]);
-        if (same_bits(expected, own[i])) continue;
+      bool same = own.size() == scored->advantages.size();
+      for (std::size_t i = 0; same && i < own.size(); ++i)
+        same = same_bits(stale ? 0.0f : static_cast<float>(scored->advantages[i]), own[i]);
+      if (!same) {
         report_.identical = false;
-        if (!report_.first_advantage_difference) report_.first_advantage_difference = episode;
+        if (!report_.first_advantage_difference) report_.first_advantage_difference = row.episodes[e];
       }
       if (first_wall_ns_ == 0 || (scored->wall_ns > 0 && scored->wall_ns < first_wall_ns_))
         first_wall_ns_ = scored->wall_ns;
       if (scored->best_step_time_s > 0 && (best_s_ == 0 || scored->best_step_time_s < best_s_))
         best_s_ = scored->best_step_time_s;
-      batch.push_back({{(**logged).episode.actions}, {own.begin(), own.end()}});
     }
-    return batch;
+    return Unit{};
   }
 
   Result<Unit> compare_checkpoint(std::uint64_t number, const std::string& sha256) {

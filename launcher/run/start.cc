@@ -8,7 +8,6 @@
 #include <array>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/simulator.h"
@@ -56,9 +55,7 @@ record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, co
   facts.num_ops = static_cast<std::uint32_t>(first.graph.num_ops());
   facts.num_devices = static_cast<std::uint32_t>(first.devices.size());
   facts.host_facts = host_facts();
-  const std::string unlike_others = facts.host + " " + std::to_string(::getpid()) + " " +
-                                    std::to_string(facts.started_wall_ns) + " " + start.directory.string();
-  facts.run_id = sha256_hex(std::as_bytes(std::span{unlike_others})).substr(0, 16);
+  facts.run_id = new_run_id(start.directory, facts.started_wall_ns);
   return facts;
 }
 
@@ -284,7 +281,7 @@ Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const re
 Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start) {
   if (auto may = record::RunDb::check_folder(start.directory); !may) return may;
   if (!config.executor.log.empty())
-    if (const auto log = open_driving_log(config, task); !log) return log.error();
+    if (const auto log = check_driving_log(config, task); !log) return log;
   if (!start.resume) {
     if (const auto parent = parent_of(config); !parent) return parent.error();
     return Unit{};

@@ -48,6 +48,9 @@ TEST(ReplayLearn, AnotherPolicyLearnsFromTheLogAndPlaces) {
   EXPECT_EQ(answer["method"], "colocrl (zero-shot)");
   EXPECT_EQ(answer["measured"]["valid"], report["valid"]);
   EXPECT_EQ(answer["measured"]["step_time_s"], report["step_time_s"]);
+  const Finished verified = run({"replay", report["run_dir"].get<std::string>(), "--verify"});
+  EXPECT_EQ(verified.status, 2) << "its episodes are another run's";
+  EXPECT_NE(verified.err.find("log of another run"), std::string::npos) << verified.err;
   // The same bits elsewhere; and for people.
   const Finished again = with({"--run-dir", folder.at("again")});
   ASSERT_EQ(again.status, 0) << again.err;
