@@ -145,6 +145,17 @@ std::string TemporaryFolder::file(std::string_view name, std::string_view conten
 
 std::string shipped(std::string_view path) { return EMPLACE_SOURCE_DIR "/" + std::string{path}; }
 
+std::vector<std::string> small_run(const std::string& directory, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{
+      "run",       shipped("configs/quickstart.toml"),
+      "--run-dir", directory,
+      "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
+      "--set",     "policy.groups=8",
+      "--set",     "policy.hidden=8"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 pid_t head_of(const std::string& directory) {
   for (const auto& entry : std::filesystem::directory_iterator{"/proc"}) {
     const std::string name = entry.path().filename().string();

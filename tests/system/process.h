@@ -50,6 +50,9 @@ class Process {
 /// Start to end.
 Finished run(const std::vector<std::string>& arguments, const Process::Where& where = {});
 
+/// Arguments of a run of the small convolutional graph with the quickstart's settings: seconds, not minutes.
+std::vector<std::string> small_run(const std::string& directory, const std::vector<std::string>& more = {});
+
 /// The head's process id, from /proc: the child of `emplace run` on this directory; 0 if there is none (yet).
 pid_t head_of(const std::string& directory);
 

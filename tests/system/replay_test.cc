@@ -24,18 +24,10 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-std::vector<std::string> small_run(const std::string& directory, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{
-      "run",       shipped("configs/quickstart.toml"),
-      "--run-dir", directory,
-      "--quiet",   "--json",
-      "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
-      "--set",     "run.starts=[\"scratch\"]",
-      "--set",     "policy.groups=8",
-      "--set",     "policy.hidden=8",
-      "--set",     "record.checkpoint_every=10"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+std::vector<std::string> recorded_run(const std::string& directory, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"--quiet", "--json", "--set", "run.starts=[\"scratch\"]", "--set",
+                             "record.checkpoint_every=10"});
+  return small_run(directory, more);
 }
 
 json run_json(const std::vector<std::string>& arguments) {
@@ -85,7 +77,7 @@ TEST_P(ReplayedRun, IsIdenticalToTheBit) {
   std::vector<std::string> settings;
   for (const std::string& setting : GetParam().settings) settings.insert(settings.end(), {"--set", setting});
   settings.insert(settings.end(), {"--episodes", "60"});
-  const json recorded = run_json(small_run(folder.at("run"), settings));
+  const json recorded = run_json(recorded_run(folder.at("run"), settings));
   const auto before = contents(folder.at("run"));
   const json replayed = run_json({"replay", folder.at("run"), "--verify", "--json"});
   EXPECT_TRUE(replayed["identical"].get<bool>()) << replayed.dump(2);
@@ -116,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "60", "--set", "run.deterministic=true"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "60", "--set", "run.deterministic=true"}));
   const json replayed = run_json({"replay", folder.at("run"), "--from", "26", "--to", "45", "--json"});
   EXPECT_TRUE(replayed["identical"].get<bool>());
   EXPECT_GE(replayed["first_update"].get<int>(), 20);
@@ -129,7 +121,7 @@ TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
 
 TEST(Replay, AnUpdateThatGivesOtherBitsIsFound) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "20"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "20"}));
   {
     auto db = *record::RunDb::open(folder.at("run"), true);
     record::UpdateRow forged = **db->update(20);
@@ -150,7 +142,7 @@ TEST(Replay, AnUpdateThatGivesOtherBitsIsFound) {
 
 TEST(Replay, OfARunThatLearnedNothingSaysSo) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "8", "--set", "policy.method=random"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "8", "--set", "policy.method=random"}));
   const json replayed = run_json({"replay", folder.at("run"), "--json"});
   EXPECT_EQ(replayed["updates"], 0);
   EXPECT_TRUE(replayed["identical"].get<bool>());
@@ -159,7 +151,7 @@ TEST(Replay, OfARunThatLearnedNothingSaysSo) {
 TEST(Replay, RefusesWhatIsNoRunOrNotWholeOrStillWritten) {
   const TemporaryFolder folder;
   refused({"replay", folder.at("nothing"), "--verify"}, 2, "holds no run");
-  run_json(small_run(folder.at("run"), {"--episodes", "20"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "20"}));
   std::filesystem::copy(folder.at("run"), folder.at("cut"), std::filesystem::copy_options::recursive);
   std::filesystem::resize_file(folder.at("cut") + "/run.db",
                                std::filesystem::file_size(folder.at("cut") + "/run.db") / 2);
@@ -171,7 +163,7 @@ TEST(Replay, RefusesWhatIsNoRunOrNotWholeOrStillWritten) {
   EXPECT_EQ(contents(folder.at("cut")), cut);
   EXPECT_FALSE(std::filesystem::exists(folder.at("branch")));
 
-  std::vector<std::string> long_run = small_run(folder.at("going"), {"--budget", "60s"});
+  std::vector<std::string> long_run = recorded_run(folder.at("going"), {"--budget", "60s"});
   std::erase(long_run, "--quiet");
   Process going{long_run};
   ASSERT_TRUE(going.wait_for_error_text("updates"));
@@ -203,7 +195,7 @@ TEST(Replay, OfAnOlderRunNeedsItsGraphAndThenIsIdentical) {
 
 TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "40", "--set", "policy.method=random"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "40", "--set", "policy.method=random"}));
   const json same = run_json({"replay", folder.at("run"), "--re-measure", "sim", "--count", "50", "--json"});
   EXPECT_EQ(same["session"], 1);
   EXPECT_EQ(same["count"], same["measured"]);
@@ -234,7 +226,7 @@ TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
 
 TEST(Remeasure, TakesOnlyWhatItHeeds) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto before = contents(folder.at("run"));
   refused({"replay", folder.at("run"), "--re-measure", "sim", "--count", "0"}, 2, "--count");
   refused({"replay", folder.at("run"), "--re-measure", "sim", "--speed", "2"}, 2, "--speed");
@@ -248,10 +240,10 @@ TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
   const TemporaryFolder folder;
   const std::vector<std::string> how{"--episodes",      "40", "--set", "run.deterministic=true", "--set",
                                      "executor.count=2"};
-  const json recorded = run_json(small_run(folder.at("run"), how));
+  const json recorded = run_json(recorded_run(folder.at("run"), how));
   std::vector<std::string> driven = how;
   driven.insert(driven.end(), {"--set", "executor.kind=replay", "--set", "executor.log=" + folder.at("run")});
-  const json again = run_json(small_run(folder.at("again"), driven));
+  const json again = run_json(recorded_run(folder.at("again"), driven));
   EXPECT_EQ(again["parameters_sha256"], recorded["parameters_sha256"]);
   EXPECT_EQ(again["measurements"], recorded["measurements"]);
   auto db = *record::RunDb::open(folder.at("again"), false);
@@ -259,7 +251,7 @@ TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
   // Another learner, the same log: it ends where the log does.
   driven[1] = "1000";
   driven.insert(driven.end(), {"--set", "policy.learning_rate=0.02"});
-  const json other = run_json(small_run(folder.at("other"), driven));
+  const json other = run_json(recorded_run(folder.at("other"), driven));
   EXPECT_EQ(other["episodes"], 40);
   EXPECT_NE(other["parameters_sha256"], recorded["parameters_sha256"]);
   EXPECT_EQ(other["best_step_time_s"], recorded["best_step_time_s"]);
@@ -267,10 +259,10 @@ TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
 
 TEST(LogDriven, RefusesALogThatCannotDriveIt) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto driven = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--set", "executor.kind=replay", "--set", "executor.log=" + folder.at("run")});
-    return small_run(folder.at("new"), more);
+    return recorded_run(folder.at("new"), more);
   };
   refused(driven({"--set", "policy.groups=9"}), 2, "another shape");
   refused(driven({"--set", "policy.method=colocrl"}), 2, "another shape");
@@ -278,14 +270,14 @@ TEST(LogDriven, RefusesALogThatCannotDriveIt) {
   refused(driven({"--set", "input.devices=" + shipped("configs/devices/placeto-2gpu.toml")}), 2,
           "other devices");
   refused(driven({"--set", "reward.baseline=self-critic"}), 2, "self-critic");
-  refused(small_run(folder.at("new"), {"--set", "executor.kind=replay"}), 2, "executor.log");
-  refused(small_run(folder.at("new"), {"--set", "executor.log=" + folder.at("run")}), 2, "executor.log");
+  refused(recorded_run(folder.at("new"), {"--set", "executor.kind=replay"}), 2, "executor.log");
+  refused(recorded_run(folder.at("new"), {"--set", "executor.log=" + folder.at("run")}), 2, "executor.log");
   EXPECT_FALSE(std::filesystem::exists(folder.at("new")));
 }
 
 TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "40"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "40"}));
   const auto before = contents(folder.at("run"));
   const std::vector<std::string> branch{"run",       "--branch",          folder.at("run") + "@20",
                                         "--run-dir", folder.at("branch"), "--episodes",
@@ -316,7 +308,7 @@ TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
 // What a policy from the best baseline repeated is what it began with, whatever is compared later.
 TEST(Resume, KeepsTheBaselineThatItBeganAt) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "10", "--set", "run.starts=[\"best-baseline\"]"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "10", "--set", "run.starts=[\"best-baseline\"]"}));
   run_json({"run", "--resume", "--run-dir", folder.at("run"), "--quiet", "--json", "--episodes", "20",
             "--set", "compare.baselines=[\"single-cpu\"]"});
   EXPECT_TRUE(run_json({"replay", folder.at("run"), "--json"})["identical"].get<bool>());
@@ -324,7 +316,7 @@ TEST(Resume, KeepsTheBaselineThatItBeganAt) {
 
 TEST(Resume, WhileSomebodyWantsItQuietItIsRefusedAndNothingChanges) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto before = contents(folder.at("run"));
   auto reader = record::RunDb::open_quiet(folder.at("run"));
   ASSERT_TRUE(reader.ok());
@@ -335,7 +327,7 @@ TEST(Resume, WhileSomebodyWantsItQuietItIsRefusedAndNothingChanges) {
 // Its head finds the database in use when it comes back, and waits.
 TEST(Resume, AReaderDoesNotEndARunWhoseHeadWasKilled) {
   const TemporaryFolder folder;
-  std::vector<std::string> long_run = small_run(folder.at("run"), {"--budget", "60s"});
+  std::vector<std::string> long_run = recorded_run(folder.at("run"), {"--budget", "60s"});
   std::erase(long_run, "--quiet");
   Process going{long_run};
   ASSERT_TRUE(going.wait_for_error_text("updates"));
@@ -358,11 +350,11 @@ TEST(Resume, AReaderDoesNotEndARunWhoseHeadWasKilled) {
 TEST(Trace, OfARefusedRunLeavesThatOfTheRunningOne) {
   const TemporaryFolder folder;
   std::vector<std::string> long_run =
-      small_run(folder.at("run"), {"--budget", "60s", "--set", "record.trace=true"});
+      recorded_run(folder.at("run"), {"--budget", "60s", "--set", "record.trace=true"});
   std::erase(long_run, "--quiet");
   Process going{long_run};
   ASSERT_TRUE(going.wait_for_error_text("updates"));
-  refused(small_run(folder.at("run"), {"--trace", folder.at("t.json.gz")}), 2, "holds a run already");
+  refused(recorded_run(folder.at("run"), {"--trace", folder.at("t.json.gz")}), 2, "holds a run already");
   refused({"run", "--resume", "--run-dir", folder.at("run"), "--quiet"}, 2, "being written");
   EXPECT_FALSE(std::filesystem::is_empty(folder.at("run") + "/trace"));
   going.send(SIGTERM);
@@ -372,7 +364,7 @@ TEST(Trace, OfARefusedRunLeavesThatOfTheRunningOne) {
 
 TEST(Resume, RefusesToBecomeAnotherRun) {
   const TemporaryFolder folder;
-  run_json(small_run(folder.at("run"), {"--episodes", "10"}));
+  run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto before = contents(folder.at("run"));
   const auto resume = [&](const std::string& setting) {
     return std::vector<std::string>{"run",     "--resume", "--run-dir", folder.at("run"),

@@ -24,17 +24,9 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-/// A run of the small convolutional graph.
-std::vector<std::string> small_run(const std::string& directory, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{
-      "run",       shipped("configs/quickstart.toml"),
-      "--run-dir", directory,
-      "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
-      "--set",     "policy.groups=8",
-      "--set",     "policy.hidden=8",
-      "--quiet"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+std::vector<std::string> quiet_run(const std::string& directory, std::vector<std::string> more = {}) {
+  more.push_back("--quiet");
+  return small_run(directory, more);
 }
 
 std::string text_of(const std::string& path) {
@@ -60,7 +52,7 @@ json reported(std::vector<std::string> arguments) {
 TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
-  const Finished ran = run(small_run(directory, {"--episodes", "12", "--json"}));
+  const Finished ran = run(quiet_run(directory, {"--episodes", "12", "--json"}));
   ASSERT_EQ(ran.status, 0) << ran.err;
   const std::string first = text_of(directory + "/report.html");
   ASSERT_FALSE(first.empty()) << "written at the end of the run";
@@ -99,7 +91,7 @@ TEST(ReportCommand, ARunLeavesAPageThatReportWritesAgain) {
 TEST(ReportCommand, ARunWhosePageCannotBeWrittenIsDoneAllTheSame) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.at("run") + "/report.html/in the way");
-  const Finished done = run(small_run(folder.at("run"), {"--episodes", "2"}));
+  const Finished done = run(quiet_run(folder.at("run"), {"--episodes", "2"}));
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.err, HasSubstr("warning: "));
   EXPECT_THAT(done.err, HasSubstr("report.html: not written"));
@@ -109,7 +101,7 @@ TEST(ReportCommand, ARunIsExplainedWithoutTheFilesThatItWasMadeOf) {
   const TemporaryFolder folder;
   const std::string graph = folder.at("graph.json");
   std::filesystem::copy_file(shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), graph);
-  ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "4", "--set", "input.graph=" + graph})).status, 0);
+  ASSERT_EQ(run(quiet_run(folder.at("run"), {"--episodes", "4", "--set", "input.graph=" + graph})).status, 0);
   std::filesystem::remove(graph);
   reported({folder.at("run")});
   EXPECT_TRUE(data_of(text_of(folder.at("run") + "/report.html"))["graphs"][0]["task"].is_object());
@@ -129,7 +121,7 @@ TEST(ReportCommand, ARunOfAnOlderVersionIsExplainedAsFarAsItsFilesAreThere) {
 
 TEST(ReportCommand, ARunThatGoesOnIsReportedAsItIs) {
   const TemporaryFolder folder;
-  Process running{small_run(folder.at("run"), {"--budget", "60s", "--log-level", "info"})};
+  Process running{quiet_run(folder.at("run"), {"--budget", "60s", "--log-level", "info"})};
   // Until its head has begun there is no run, or one that nobody writes.
   json told;
   while (!told.is_object() || !told["going_on"].get<bool>()) {
@@ -146,7 +138,7 @@ TEST(ReportCommand, ARunInWhichNothingFitsIsExplainedToo) {
   const TemporaryFolder folder;
   const std::string tiny =
       folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");
-  const Finished done = run(small_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "3",
+  const Finished done = run(quiet_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "3",
                                                          "--set", "run.starts=[\"scratch\"]"}));
   EXPECT_EQ(done.status, 3) << done.err;
   const std::string page = text_of(folder.at("run") + "/report.html");
@@ -182,7 +174,7 @@ TEST(ReportCommand, RefusesWhatIsNoRunInOneLine) {
   folder.file("broken/run.db", "this is no database");
   refused({"report", folder.at("broken")}, "run.db");
   EXPECT_FALSE(std::filesystem::exists(folder.at("broken/report.html")));
-  ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "2"})).status, 0);
+  ASSERT_EQ(run(quiet_run(folder.at("run"), {"--episodes", "2"})).status, 0);
   refused({"report", folder.at("run"), "-o", folder.at("no/such/folder.html")}, "folder.html");
 }
 

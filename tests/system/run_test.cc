@@ -20,22 +20,14 @@ namespace {
 
 using nlohmann::json;
 
-/// A run of the small convolutional graph: seconds, not minutes.
-std::vector<std::string> small_run(const std::string& directory, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{
-      "run",       shipped("configs/quickstart.toml"),
-      "--run-dir", directory,
-      "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
-      "--set",     "run.starts=[\"scratch\"]",
-      "--set",     "policy.groups=8",
-      "--set",     "policy.hidden=8"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+std::vector<std::string> scratch_run(const std::string& directory, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"--set", "run.starts=[\"scratch\"]"});
+  return small_run(directory, more);
 }
 
 TEST(Run, LearnsAndLeavesItsResults) {
   const TemporaryFolder folder;
-  const Finished done = run(small_run(folder.at("run"), {"--episodes", "40", "--json"}));
+  const Finished done = run(scratch_run(folder.at("run"), {"--episodes", "40", "--json"}));
   ASSERT_EQ(done.status, 0) << done.err;
   const json summary = json::parse(done.out);
   EXPECT_GE(summary["episodes"].get<int>(), 40);
@@ -74,9 +66,9 @@ TEST(Run, RepeatsItselfBitForBitIfDeterministic) {
   std::string hashes[2];
   for (int i = 0; i < 2; ++i) {
     const Finished done =
-        run(small_run(folder.at("run" + std::to_string(i)),
-                      {"--episodes", "30", "--json", "--quiet", "--set", "run.deterministic=true", "--set",
-                       i == 0 ? "executor.count=1" : "executor.count=3"}));
+        run(scratch_run(folder.at("run" + std::to_string(i)),
+                        {"--episodes", "30", "--json", "--quiet", "--set", "run.deterministic=true", "--set",
+                         i == 0 ? "executor.count=1" : "executor.count=3"}));
     ASSERT_EQ(done.status, 0) << done.err;
     hashes[i] = json::parse(done.out)["parameters_sha256"].get<std::string>();
   }
@@ -85,7 +77,7 @@ TEST(Run, RepeatsItselfBitForBitIfDeterministic) {
 
 TEST(Run, AKilledHeadComesBackAndNothingCountsTwice) {
   const TemporaryFolder folder;
-  Process process{small_run(folder.at("run"), {"--budget", "6s", "--json"})};
+  Process process{scratch_run(folder.at("run"), {"--budget", "6s", "--json"})};
   ASSERT_TRUE(process.wait_for_error_text("updates"));
   const pid_t head = head_of(folder.at("run"));
   ASSERT_GT(head, 0);
@@ -109,9 +101,9 @@ TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
                                       "run.deterministic=true",
                                       "--set",
                                       "record.checkpoint_every=20"};
-  const Finished plain = run(small_run(folder.at("plain"), more));
+  const Finished plain = run(scratch_run(folder.at("plain"), more));
   ASSERT_EQ(plain.status, 0) << plain.err;
-  Process process{small_run(folder.at("killed"), more)};
+  Process process{scratch_run(folder.at("killed"), more)};
   ASSERT_TRUE(process.wait_for_error_text("updates"));
   const pid_t first = head_of(folder.at("killed"));
   ASSERT_EQ(::kill(first, SIGKILL), 0);
@@ -133,7 +125,7 @@ TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
 TEST(Run, SignalsEndItCleanlyWithResultsKept) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const TemporaryFolder folder;
-    Process process{small_run(folder.at("run"), {"--budget", "600s", "--json"})};
+    Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
     ASSERT_TRUE(process.wait_for_error_text("updates"));
     process.send(signal);
     const Finished done = process.finish();
@@ -157,18 +149,18 @@ TEST(Run, RefusesInOneLine) {
     EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
     EXPECT_TRUE(done.err.starts_with("error: ")) << done.err;
   };
-  refused(small_run(folder.at("a"), {"--set", "policy.grups=3"}), "did you mean 'groups'");
-  refused(small_run(folder.at("b"), {"--budget", "5"}), "--budget");
-  refused(small_run("/proc/nowhere/run", {"--quiet"}), "run directory");
+  refused(scratch_run(folder.at("a"), {"--set", "policy.grups=3"}), "did you mean 'groups'");
+  refused(scratch_run(folder.at("b"), {"--budget", "5"}), "--budget");
+  refused(scratch_run("/proc/nowhere/run", {"--quiet"}), "run directory");
   refused({"run", folder.at("missing.toml")}, "cannot be read");
   refused({"run"}, "config");
-  refused(small_run(folder.at("d"), {"--cluster", folder.at("none.toml")}), "none.toml");
-  refused(
-      small_run(folder.at("d"), {"--cluster", folder.file("c.toml", "[[node]]\nname = 'x'\nroles = ['x']")}),
-      "role 'x' is unknown");
+  refused(scratch_run(folder.at("d"), {"--cluster", folder.at("none.toml")}), "none.toml");
+  refused(scratch_run(folder.at("d"),
+                      {"--cluster", folder.file("c.toml", "[[node]]\nname = 'x'\nroles = ['x']")}),
+          "role 'x' is unknown");
   refused({"run", "--resume"}, "--run-dir");
-  ASSERT_EQ(run(small_run(folder.at("run"), {"--episodes", "2", "--quiet"})).status, 0);
-  refused(small_run(folder.at("run"), {"--episodes", "2", "--quiet"}), "--resume");
+  ASSERT_EQ(run(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"})).status, 0);
+  refused(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet"}), "--resume");
   EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "nothing half-written stays";
 }
 
@@ -177,7 +169,7 @@ TEST(Run, SaysWhenNothingFits) {
   const std::string tiny =
       folder.file("tiny.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\nmemory = \"1MB\"\n");
   const Finished done =
-      run(small_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "5", "--quiet"}));
+      run(scratch_run(folder.at("run"), {"--set", "input.devices=" + tiny, "--episodes", "5", "--quiet"}));
   EXPECT_EQ(done.status, 3) << done.err;
   EXPECT_NE(done.err.find("MiB over"), std::string::npos) << done.err;
   EXPECT_NE(done.err.find("more memory"), std::string::npos) << done.err;
