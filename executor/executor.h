@@ -21,4 +21,7 @@ class Executor {
   virtual Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) = 0;
 };
 
+/// Errors: kInvalid if the length is not the number of ops or a device is out of range.
+Result<Unit> check_devices(std::span<const DeviceId> placement, std::size_t ops, std::size_t devices);
+
 }  // namespace emplace

@@ -408,14 +408,8 @@ Simulator::~Simulator() = default;
 const CostTable& Simulator::costs() const { return state_->costs; }
 
 Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement& out) {
-  if (placement.size() != state_->graph.num_ops()) {
-    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " +
-                                    std::to_string(state_->graph.num_ops()));
-  }
-  for (const DeviceId device : placement) {
-    if (index(device) >= state_->devices.size())
-      return invalid("placement", "names a device that does not exist");
-  }
+  if (auto counts = check_devices(placement, state_->graph.num_ops(), state_->devices.size()); !counts)
+    return counts;
   state_->run(placement, out, nullptr);
   return Unit{};
 }

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
+#include "graph/formats/dnn_partitioning.h"
 #include "graph/formats/emplace_graph.h"
 #include "graph/formats/onnx.h"
 
@@ -22,6 +23,7 @@ std::size_t unpacked_limit(std::size_t packed) {
 Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view where) {
   if (bytes.empty()) return invalid(where, "is empty");
   if (looks_like_onnx(bytes) || where.ends_with(".onnx")) return parse_onnx(bytes, where);
+  if (looks_like_dnn_partitioning(bytes)) return parse_dnn_partitioning(bytes, where);
   return read_emplace_graph(bytes, where);
 }
 

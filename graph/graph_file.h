@@ -1,6 +1,6 @@
 #pragma once
 /// Graphs on disk: "emplace-graph v1" as JSON (.json, .json.gz, .json.zst) or MessagePack (.epg, .msgpack),
-/// and ONNX. docs/file_formats.md describes the keys.
+/// ONNX, and the workloads of dnn-partitioning. docs/file_formats.md describes the keys.
 
 #include <cstddef>
 #include <filesystem>

@@ -116,6 +116,20 @@ double estimate_us(const OpGraph& graph, OpId op, const Profile& profile) {
   return profile.launch_us + std::max(compute, memory);
 }
 
+std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile) {
+  const std::size_t measured = measured_class(graph, profile);
+  std::vector<double> us(graph.num_ops());
+  for (std::size_t i = 0; i < us.size(); ++i) {
+    const OpId op{static_cast<std::uint32_t>(i)};
+    const double known =
+        measured < graph.measured_classes().size() && !graph.is_view(op) && !graph.is_state(op)
+            ? graph.measured_us(op, measured)
+            : std::numeric_limits<double>::quiet_NaN();
+    us[i] = std::isnan(known) ? estimate_us(graph, op, profile) : known;
+  }
+  return us;
+}
+
 CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{graph.num_ops()} {
   // Devices of one profile share a row: profiles compare by what decides a time.
   std::vector<const Profile*> rows;
@@ -133,16 +147,8 @@ CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{
   }
   ns_.resize(rows.size() * num_ops_);
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::size_t measured = measured_class(graph, *rows[row]);
-    for (std::size_t i = 0; i < num_ops_; ++i) {
-      const OpId op{static_cast<std::uint32_t>(i)};
-      const double known =
-          measured < graph.measured_classes().size() && !graph.is_view(op) && !graph.is_state(op)
-              ? graph.measured_us(op, measured)
-              : std::numeric_limits<double>::quiet_NaN();
-      const double us = std::isnan(known) ? estimate_us(graph, op, *rows[row]) : known;
-      ns_[row * num_ops_ + i] = std::llround(us * 1e3);
-    }
+    const std::vector<double> us = exact_costs_us(graph, *rows[row]);
+    for (std::size_t i = 0; i < num_ops_; ++i) ns_[row * num_ops_ + i] = std::llround(us[i] * 1e3);
   }
 }
 

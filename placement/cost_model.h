@@ -20,6 +20,9 @@ std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_clas
 /// The roofline estimate [us]; 0 for state and views.
 double estimate_us(const OpGraph& graph, OpId op, const Profile& profile);
 
+/// [ops] Each op's time on a device of this profile [us]: measured where the graph knows, else estimated.
+std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile);
+
 /// Per device and op, rounded once to whole nanoseconds. Devices with one profile share a row. Immutable; any
 /// thread.
 class CostTable {

@@ -1,0 +1,50 @@
+#include "placement/partitioning_machine.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/formats/dnn_partitioning.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::int64_t kCpuMemory = std::int64_t{1} << 50;  // No limit: workloads do not say one.
+
+/// Every op has its measured times: the rates decide nothing.
+Profile profile(std::string name, std::string kind, std::int64_t memory_bytes) {
+  Profile profile{.name = std::move(name), .kind = std::move(kind), .memory_bytes = memory_bytes};
+  profile.peak_gflops = profile.matrix_peak_gflops = profile.bandwidth_gbs = 1;
+  profile.efficiency.fill(1);
+  return profile;
+}
+
+}  // namespace
+
+Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective) {
+  const nlohmann::json meta = nlohmann::json::parse(graph.meta_json(), nullptr, false);
+  if (!meta.is_object() || !meta.contains("partitioning")) return std::optional<DeviceSet>{};
+  const auto& machine = meta["partitioning"];
+  const auto whole = [&](const char* key) -> std::int64_t {
+    const auto it = machine.is_object() ? machine.find(key) : machine.end();
+    return it != machine.end() && it->is_number_integer() ? it->get<std::int64_t>() : -1;
+  };
+  const std::int64_t accelerators = whole("accelerators"), cpus = whole("cpus"),
+                     memory = whole("memory_bytes");
+  if (!machine.is_object() || accelerators < 0 || cpus < 0 || memory < 0 || accelerators > 255 || cpus > 255)
+    return invalid("meta.partitioning", "is not {accelerators, cpus, memory_bytes}",
+                   "import the workload again, or give --devices");
+  std::vector<Device> devices;
+  const Profile accelerator = profile("accelerator", "gpu", memory), core = profile("cpu", "cpu", kCpuMemory);
+  for (std::int64_t i = 0; i < accelerators; ++i)
+    devices.push_back({"accel:" + std::to_string(i), accelerator, memory, {}});
+  const std::int64_t shown = objective == Objective::kLatency ? 1 : cpus;
+  for (std::int64_t i = 0; i < shown; ++i)
+    devices.push_back({"cpu:" + std::to_string(i), core, kCpuMemory, {}});
+  auto set = DeviceSet::make(std::move(devices), Link{kPartitioningBytesPerUs * 1e6, 0});
+  if (!set) return set.error();
+  return std::optional<DeviceSet>{std::move(*set)};
+}
+
+}  // namespace emplace
