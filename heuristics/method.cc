@@ -6,6 +6,7 @@
 
 #include "base/text/words.h"
 #include "heuristics/anneal.h"
+#include "heuristics/local_search.h"
 #include "heuristics/methods.h"
 
 namespace emplace {
@@ -28,8 +29,9 @@ std::span<const Method* const> all_methods() {
 }
 
 std::span<const Method* const> search_methods() {
+  static const LocalSearch local_search;
   static const Anneal anneal;
-  static const std::array<const Method*, 1> methods{&anneal};
+  static const std::array<const Method*, 2> methods{&local_search, &anneal};
   return methods;
 }
 

@@ -2,29 +2,23 @@
 /// Placers that nobody trained: one interface, one file each, named as on the command line.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "executor/executor.h"
 #include "graph/op_graph.h"
 #include "placement/cost_model.h"
 #include "placement/device.h"
 #include "placement/measurement.h"
+#include "placement/objective.h"
 #include "placement/placement.h"
 
 namespace emplace {
-
-/// What is to be placed. References outlive every call.
-struct Problem {
-  const OpGraph& graph;
-  const DeviceSet& devices;
-  const Constraints& constraints;
-  const CostTable& costs;
-  std::uint64_t seed = 1;
-};
 
 /// A method's answer: its best valid placement, or the nearest to valid (fewest bytes over) if none fits.
 struct Found {
@@ -33,7 +27,31 @@ struct Found {
   std::uint64_t evaluations = 0;
 };
 
-/// Deterministic: the same problem gives the same placement. Thread: one call at a time.
+/// How long a search may go on, and where it begins. Nothing said: as long as it thinks fit, from its own
+/// starts.
+struct SearchLimits {
+  std::uint64_t evaluations = 0;  ///< At most; 0: no such limit.
+  const Clock* clock =
+      nullptr;  ///< With it, until `deadline`. Null: the same evaluations give the same placement.
+  Nanos deadline{};
+  std::span<const Found> starts;  ///< What was found before: used instead of asking the other methods again.
+  std::function<bool()> stopped;  ///< Asked often; true ends the search with what it has.
+  /// Told of each better placement that fits, and its seconds.
+  std::function<void(const Placement&, double)> better;
+};
+
+/// What is to be placed. References outlive every call.
+struct Problem {
+  const OpGraph& graph;
+  const DeviceSet& devices;
+  const Constraints& constraints;
+  const CostTable& costs;
+  std::uint64_t seed = 1;
+  Objective objective = Objective::kStepTime;
+  SearchLimits limits = {};
+};
+
+/// Deterministic, but for a deadline: the same problem gives the same placement. Thread: one call at a time.
 class Method {
  public:
   virtual ~Method() = default;

@@ -128,7 +128,7 @@ TEST(Anneal, BeatsEverySimpleMethodOnTheQuickstartWithAFifthOfItsBudget) {
   const std::string root = EMPLACE_SOURCE_DIR;
   World world{load_graph(root + "/configs/graphs/nmt-2layer-bs64.json.gz").value(),
               load_devices(root + "/configs/devices/quickstart.toml").value()};
-  EXPECT_GT(Anneal{}.budget(world.graph), 15'000u);
+  EXPECT_GT(Anneal{}.budget(world.problem()), 15'000u);
   const Found found = anneal(world, {.evaluations = 4000});
   ASSERT_TRUE(found.measurement.valid);
   // The best simple one is round-robin with 611 ms; the whole budget ends between 420 and 440.

@@ -1,0 +1,129 @@
+#include "heuristics/local_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "heuristics/anneal.h"
+#include "heuristics/search/level.h"
+#include "heuristics/search/search.h"
+#include "heuristics/search/walk.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::uint64_t kPerUnit = 30;  // Evaluations that build a window up again.
+constexpr Cooling kBuilding{0.003, 1e-5}, kDescent{0.001, 1e-5};
+constexpr double kAccept = 0.001;  // Temperature at which a worse window stays, at first.
+
+/// A range of places in the level's order.
+struct Window {
+  std::uint32_t begin, end;
+};
+
+class Rebuilding {
+ public:
+  Rebuilding(const Level& level, Search& search, MovingCost& cost, std::uint64_t stream)
+      : level_{level}, search_{search}, cuts_{cut_places(level)}, walker_{level, search, cost, stream} {}
+
+  Result<Unit> run(const Placement& start, const Slot& slot) {
+    const auto units = static_cast<std::uint32_t>(level_.size());
+    if (level_.movable.empty()) return Unit{};
+    if (auto started = walker_.start(start); !started) return started;
+    walker_.set_window(0, units);
+    if (auto walked = walker_.walk(Slot{search_, 2 * kPerUnit * units}, kDescent); !walked) return walked;
+    for (double progress = slot.progress(); progress < 1; progress = slot.progress()) {
+      if (auto done = round(kAccept * (1 - progress) + 1e-6); !done) return done;
+    }
+    return Unit{};
+  }
+
+ private:
+  std::uint32_t below(std::size_t bound) { return walker_.rng().below(static_cast<std::uint32_t>(bound)); }
+
+  Window pick() {
+    const auto units = static_cast<std::uint32_t>(level_.size());
+    if (cuts_.size() > 3 && below(4) != 0) {
+      const std::uint32_t first = below(cuts_.size() - 1);
+      const std::size_t length = 1 + (below(3) == 0 ? 1 : 0) + (below(4) == 0 ? 1 : 0);
+      const Window window{cuts_[first], cuts_[std::min(first + length, cuts_.size() - 1)]};
+      if (window.end - window.begin >= 3 || below(4) == 0) return window;
+    }
+    const std::uint32_t begin = below(units);
+    return {begin, std::min(units, begin + 2 + below(40))};
+  }
+
+  Result<Unit> round(double temperature) {
+    const Window window = pick();
+    const Standing before = walker_.standing();
+    before_.assign(walker_.devices().begin(), walker_.devices().end());
+    walker_.set_window(window.begin, window.end);
+    if (below(5) != 0) tear_down(window);
+    if (auto looked = walker_.look(); !looked) return looked;
+    const std::uint64_t evaluations = kPerUnit * (window.end - window.begin);
+    if (auto walked = walker_.walk(Slot{search_, evaluations}, kBuilding); !walked) return walked;
+    const double worse = walker_.standing().energy - before.energy;
+    if (worse <= 0 || walker_.rng().uniform_double() < std::exp(-worse / temperature)) return Unit{};
+    for (std::uint32_t at = window.begin; at < window.end; ++at)
+      walker_.move(level_.order[at], before_[level_.order[at]]);
+    walker_.settle();
+    return walker_.look();
+  }
+
+  /// Nearly all of it to one device: half the time the slowest to reach (the CPU), else any, or the
+  /// neighbour's.
+  void tear_down(Window window) {
+    const auto& devices = search_.problem().devices;
+    const std::uint32_t kind = below(4);
+    auto to = static_cast<DeviceId>(below(devices.size()));
+    if (kind < 2) {
+      const auto cpus = devices_of_kind(devices, "cpu");
+      if (!cpus.empty()) to = cpus[below(cpus.size())];
+    } else if (kind == 3 && window.begin > 0) {
+      to = walker_.device_of(level_.order[window.begin - 1]);
+    }
+    for (std::uint32_t at = window.begin; at < window.end; ++at)
+      if (below(20) != 0) walker_.move(level_.order[at], to);
+    walker_.settle();
+  }
+
+  const Level& level_;
+  Search& search_;
+  const std::vector<std::uint32_t> cuts_;
+  Walker walker_;
+  std::vector<DeviceId> before_;
+};
+
+/// Everything on the first CPU, where ops may go.
+Placement on_cpu(const Problem& problem, const Placement& otherwise) {
+  const auto cpus = devices_of_kind(problem.devices, "cpu");
+  if (cpus.empty()) return otherwise;
+  Placement placement(problem.graph.num_ops(), cpus.front());
+  problem.constraints.repair(placement);
+  return placement;
+}
+
+}  // namespace
+
+Result<Found> LocalSearch::find(const Problem& problem, Executor& executor) const {
+  Search search{problem, Anneal{{.evaluations = options_.evaluations}}.budget(problem)};
+  if (auto begun = begin_search(problem, executor, search); !begun) return begun.error();
+  const auto cost = make_moving_cost(problem, executor);
+  const bool split = problem.objective != Objective::kStepTime;
+  const Level level = split ? class_level(problem) : group_level(problem, 256);
+  const Placement first = search.best();
+  const double begin = search.spent();
+  constexpr int kBegins = 6;
+  const int begins = split ? kBegins : 1;
+  for (int k = 0; k < begins && search.spent() < 1; ++k) {
+    const double from = begin + (1 - begin) * k / begins, to = begin + (1 - begin) * (k + 1) / begins;
+    const Placement start = k == 0 ? first : k % 2 == 1 ? on_cpu(problem, first) : search.best();
+    Rebuilding rebuilding{level, search, *cost, options_.stream + static_cast<std::uint64_t>(k)};
+    if (auto done = rebuilding.run(start, Slot{search, from, to}); !done) return done.error();
+  }
+  return std::move(search).finish(executor);
+}
+
+}  // namespace emplace

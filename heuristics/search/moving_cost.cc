@@ -1,0 +1,135 @@
+#include "heuristics/search/moving_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "executor/latency_model.h"
+#include "executor/load_model.h"
+
+namespace emplace {
+namespace {
+
+constexpr double kLeast = 1e-12;
+
+/// Of what does not fit, as a share of the memory.
+double slope(std::int64_t bytes_over, std::int64_t memory_bytes) {
+  if (bytes_over <= 0) return 0;
+  return 0.05 +
+         2 * static_cast<double>(bytes_over) / static_cast<double>(std::max<std::int64_t>(1, memory_bytes));
+}
+
+/// Bytes over the caps of accelerators, and the smallest cap of them.
+struct Over {
+  std::int64_t bytes = 0, cap = 1;
+};
+Over over_caps(const SplitCosts& costs, std::span<const std::int64_t> held) {
+  Over over;
+  over.cap = std::int64_t{1} << 60;
+  for (std::size_t d = 0; d < held.size(); ++d) {
+    if (!costs.is_accelerator(d)) continue;
+    over.cap = std::min(over.cap, costs.memory_bytes(d));
+    over.bytes += std::max<std::int64_t>(0, held[d] - costs.memory_bytes(d));
+  }
+  return over;
+}
+
+class MeasuredCost final : public MovingCost {
+ public:
+  explicit MeasuredCost(Executor& executor) : executor_{executor} {}
+  void start(const Placement& placement) override { placement_ = placement; }
+  void move(std::uint32_t op, DeviceId to) override { placement_[op] = to; }
+  const Placement& placement() const override { return placement_; }
+  Result<Standing> standing() override {
+    if (auto measured = executor_.measure(placement_, measurement_); !measured) return measured.error();
+    return standing_of(measurement_);
+  }
+
+ private:
+  Executor& executor_;
+  Placement placement_;
+  Measurement measurement_;
+};
+
+class LoadCost final : public MovingCost {
+ public:
+  explicit LoadCost(const Problem& problem) : model_{problem.graph, problem.devices} {}
+  void start(const Placement& placement) override {
+    placement_ = placement;
+    model_.start(placement);
+  }
+  void move(std::uint32_t op, DeviceId to) override {
+    placement_[op] = to;
+    model_.move(op, to);
+  }
+  const Placement& placement() const override { return placement_; }
+  /// A little of all loads beside the highest: a walk sees when the others come down.
+  Result<Standing> standing() override {
+    constexpr double kOthers = 0.05;
+    double highest = 0, squares = 0;
+    for (const std::int64_t ps : model_.loads_ps()) {
+      const double load = static_cast<double>(ps) * 1e-12;
+      highest = std::max(highest, load);
+      squares += load * load;
+    }
+    const Over over = over_caps(model_.costs(), model_.held_bytes());
+    const double mean = std::sqrt(squares / static_cast<double>(model_.loads_ps().size()));
+    return Standing{std::log(std::max(highest + kOthers * mean, kLeast)) + slope(over.bytes, over.cap),
+                    highest, over.bytes, over.bytes == 0};
+  }
+
+ private:
+  LoadModel model_;
+  Placement placement_;
+};
+
+class LatencyCost final : public MovingCost {
+ public:
+  explicit LatencyCost(const Problem& problem) : model_{problem.graph, problem.devices} {}
+  void start(const Placement& placement) override {
+    placement_ = placement;
+    held_.assign(model_.costs().num_devices(), 0);
+    for (std::size_t op = 0; op < placement.size(); ++op)
+      held_[index(placement[op])] += model_.costs().bytes(op);
+  }
+  void move(std::uint32_t op, DeviceId to) override {
+    held_[index(placement_[op])] -= model_.costs().bytes(op);
+    held_[index(to)] += model_.costs().bytes(op);
+    placement_[op] = to;
+  }
+  const Placement& placement() const override { return placement_; }
+  Result<Standing> standing() override {
+    const LatencyModel::Value value = model_.value(placement_);
+    const Over over = over_caps(model_.costs(), held_);
+    const double seconds = static_cast<double>(value.latency_ps) * 1e-12;
+    return Standing{
+        std::log(std::max(seconds, kLeast)) + slope(over.bytes, over.cap) + (value.circle ? 1 : 0), seconds,
+        over.bytes, over.bytes == 0 && !value.circle};
+  }
+
+ private:
+  LatencyModel model_;
+  Placement placement_;
+  std::vector<std::int64_t> held_;
+};
+
+}  // namespace
+
+bool better(const Standing& a, const Standing& b) {
+  if (a.valid != b.valid) return a.valid;
+  if (!a.valid && a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
+  return a.seconds < b.seconds;
+}
+
+Standing standing_of(const Measurement& measured) {
+  const double over = measured.valid ? 0 : 0.2 + 0.5e-9 * static_cast<double>(measured.bytes_over);
+  return {std::log(std::max(measured.step_time_s, kLeast)) + over, measured.step_time_s, measured.bytes_over,
+          measured.valid};
+}
+
+std::unique_ptr<MovingCost> make_moving_cost(const Problem& problem, Executor& executor) {
+  if (problem.objective == Objective::kLatency) return std::make_unique<LatencyCost>(problem);
+  if (problem.objective == Objective::kStepTime) return std::make_unique<MeasuredCost>(executor);
+  return std::make_unique<LoadCost>(problem);
+}
+
+}  // namespace emplace

@@ -1,0 +1,72 @@
+#include "heuristics/search/search.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace emplace {
+
+Search::Search(const Problem& problem, std::uint64_t usual)
+    : problem_{problem},
+      budget_{problem.limits.evaluations > 0 ? problem.limits.evaluations : usual},
+      begun_{problem.limits.clock != nullptr ? problem.limits.clock->now() : Nanos{}},
+      timed_{problem.limits.clock != nullptr} {}
+
+double Search::spent() const {
+  const SearchLimits& limits = problem_.limits;
+  if (limits.stopped && limits.stopped()) return 1;
+  const double counted = static_cast<double>(best_.evaluations) / static_cast<double>(budget_);
+  if (!timed_) return std::min(1.0, counted);
+  const Nanos now = limits.clock->now();
+  if (now >= limits.deadline) return 1;
+  const double timed =
+      static_cast<double>((now - begun_).count()) / static_cast<double>((limits.deadline - begun_).count());
+  return std::min(1.0, limits.evaluations > 0 ? std::max(timed, counted) : timed);
+}
+
+void Search::take(const Found& found) {
+  const std::uint64_t evaluations = best_.evaluations + found.evaluations;
+  const Standing standing = standing_of(found.measurement);
+  if (!found_any() || better(standing, standing_)) {
+    best_ = found;
+    standing_ = standing;
+  }
+  best_.evaluations = evaluations;
+}
+
+Result<Standing> Search::look(MovingCost& cost) {
+  const auto standing = cost.standing();
+  ++best_.evaluations;
+  if (!standing) return standing;
+  if (!found_any() || better(*standing, standing_)) {
+    best_.placement = cost.placement();
+    standing_ = *standing;
+    if (problem_.limits.better && standing->valid) problem_.limits.better(best_.placement, standing->seconds);
+  }
+  return standing;
+}
+
+Result<Found> Search::finish(Executor& executor) && {
+  if (!found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  if (auto measured = executor.measure(best_.placement, best_.measurement); !measured)
+    return measured.error();
+  return std::move(best_);
+}
+
+Result<Unit> begin_search(const Problem& problem, Executor& executor, Search& search) {
+  for (const Found& start : problem.limits.starts) search.take(start);
+  if (!problem.limits.starts.empty()) return Unit{};
+  Problem simple = problem;
+  simple.limits = {};
+  for (const Method* method : all_methods()) {
+    auto found = method->find(simple, executor);
+    if (found) {
+      search.take(*found);
+    } else if (found.error().code != Errc::kNoPlacement) {
+      return found.error();
+    }
+  }
+  if (!search.found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  return Unit{};
+}
+
+}  // namespace emplace
