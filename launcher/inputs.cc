@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "base/units.h"
 #include "graph/graph_file.h"
 #include "placement/device_file.h"
+#include "placement/partitioning_machine.h"
 
 namespace emplace::launcher {
 namespace {
@@ -46,27 +48,42 @@ Result<DeviceSet> open_devices(const std::string& path, double reserve_share) {
   return load_devices(path, reserve_share);
 }
 
-Result<Inputs> open_inputs(const std::string& graph_path, const std::string& devices_path,
-                           const std::string& reserve) {
+void InputOptions::declare(Options& options) {
+  options.operand("GRAPH", graph, "Graph file");
+  options.option("--devices,-d", devices, "Device file; a workload of dnn-partitioning brings its own");
+  options.option("--objective", objective, "step-time, throughput, latency or max-load");
+  options.option("--reserve", reserve, "Memory kept free per device, as 10%");
+  options.option("--dispatch", dispatch, "Which ready op a device runs first: program or fifo");
+}
+
+Result<Inputs> open_inputs(const InputOptions& options) {
+  const auto judge = parse_judge(options.objective, options.dispatch);
+  if (!judge) return judge.error();
   double share = 0;
-  if (!reserve.empty()) {
-    const auto parsed = parse_share(reserve);
+  if (!options.reserve.empty()) {
+    const auto parsed = parse_share(options.reserve);
     if (!parsed) return invalid("--reserve", parsed.error().context);
     share = *parsed;
   }
-  auto devices = open_devices(devices_path, share);  // The quicker one first: its errors come at once.
-  if (!devices) return devices.error();
-  auto graph = open_graph(graph_path);
+  std::optional<DeviceSet> devices;
+  if (!options.devices.empty()) {  // The quicker one first: its errors come at once.
+    auto opened = open_devices(options.devices, share);
+    if (!opened) return opened.error();
+    devices = *std::move(opened);
+  }
+  auto graph = open_graph(options.graph);
   if (!graph) return graph.error();
+  const bool own = !devices;
+  if (own) {
+    auto brought = machine_of(*graph, judge->objective, share);
+    if (!brought) return invalid(printable(options.graph), brought.error().context);
+    if (!*brought)
+      return invalid("--devices", "is missing", "name a device file, as configs/devices/quickstart.toml");
+    devices = **std::move(brought);
+  }
   auto constraints = Constraints::make(*graph, *devices);
-  if (!constraints) return invalid(printable(graph_path), constraints.error().context);
-  return Inputs{std::move(*graph), std::move(*devices), std::move(*constraints)};
-}
-
-Result<SimulatorOptions> simulator_options(const std::string& dispatch) {
-  if (dispatch == "program") return SimulatorOptions{.dispatch = Dispatch::kProgram};
-  if (dispatch == "fifo") return SimulatorOptions{.dispatch = Dispatch::kFifo};
-  return invalid("--dispatch '" + printable(dispatch, 40) + "'", "is unknown", "use program or fifo");
+  if (!constraints) return invalid(printable(options.graph), constraints.error().context);
+  return Inputs{*std::move(graph), *std::move(devices), *std::move(constraints), *judge, own};
 }
 
 Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,

@@ -1,34 +1,46 @@
 #pragma once
 /// The files that most commands begin with.
 
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "executor/simulator.h"
 #include "graph/op_graph.h"
+#include "launcher/executors.h"
+#include "launcher/options.h"
 #include "placement/device.h"
+#include "placement/objective.h"
 #include "placement/placement.h"
 
 namespace emplace::launcher {
 
-/// A graph, a machine and the constraints between them.
+/// What commands that judge placements take: a graph, a machine, and how.
+struct InputOptions {
+  std::string graph, devices, reserve, objective = "step-time", dispatch = "program";
+
+  /// GRAPH, --devices, --objective, --reserve and --dispatch.
+  void declare(Options& options);
+};
+
+/// A graph, a machine, the constraints between them, and what a placement is judged by.
 struct Inputs {
   OpGraph graph;
   DeviceSet devices;
   Constraints constraints;
+  Judge judge;
+  bool own_machine = false;  ///< The graph brought its machine along: times are milliseconds in its file.
+
+  /// `seconds` as the graph's file counts: milliseconds for a workload, else seconds.
+  double in_file_unit(double seconds) const { return own_machine ? seconds * 1e3 : seconds; }
 };
 
 /// As graph/graph_file.h and placement/device_file.h have it; a file that is not there is answered with the
 /// nearest name beside it.
 Result<OpGraph> open_graph(const std::string& path);
 Result<DeviceSet> open_devices(const std::string& path, double reserve_share = 0);
-/// `reserve`: "10%", or empty. Errors: those of the two, and constraints that no device satisfies.
-Result<Inputs> open_inputs(const std::string& graph, const std::string& devices, const std::string& reserve);
-
-/// "program" or "fifo". Errors: kInvalid.
-Result<SimulatorOptions> simulator_options(const std::string& dispatch);
+/// Errors: those of the two; no machine where the graph brings none; constraints that no device satisfies.
+Result<Inputs> open_inputs(const InputOptions& options);
 
 /// A whole number from `low` to `high`. Errors: kInvalid, naming the option.
 Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,

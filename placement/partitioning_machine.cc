@@ -22,7 +22,7 @@ Profile profile(std::string name, std::string kind, std::int64_t memory_bytes) {
 
 }  // namespace
 
-Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective) {
+Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective, double reserve_share) {
   const nlohmann::json meta = nlohmann::json::parse(graph.meta_json(), nullptr, false);
   if (!meta.is_object() || !meta.contains("partitioning")) return std::optional<DeviceSet>{};
   const auto& machine = meta["partitioning"];
@@ -35,10 +35,11 @@ Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective obje
   if (!machine.is_object() || accelerators < 0 || cpus < 0 || memory < 0 || accelerators > 255 || cpus > 255)
     return invalid("meta.partitioning", "is not {accelerators, cpus, memory_bytes}",
                    "import the workload again, or give --devices");
+  const auto free = static_cast<std::int64_t>(static_cast<double>(memory) * (1 - reserve_share));
   std::vector<Device> devices;
   const Profile accelerator = profile("accelerator", "gpu", memory), core = profile("cpu", "cpu", kCpuMemory);
   for (std::int64_t i = 0; i < accelerators; ++i)
-    devices.push_back({"accel:" + std::to_string(i), accelerator, memory, {}});
+    devices.push_back({"accel:" + std::to_string(i), accelerator, free, {}});
   const std::int64_t shown = objective == Objective::kLatency ? 1 : cpus;
   for (std::int64_t i = 0; i < shown; ++i)
     devices.push_back({"cpu:" + std::to_string(i), core, kCpuMemory, {}});

@@ -6,12 +6,11 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "executor/simulator.h"
-#include "heuristics/anneal.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
-#include "placement/bound.h"
+#include "launcher/portfolio.h"
+#include "placement/cost_model.h"
 #include "record/table.h"
 
 namespace emplace::launcher {
@@ -24,11 +23,13 @@ class Compare final : public Command {
     return "The table of methods: step time, memory, traffic, gap to the lower bound";
   }
   void declare(Options& options) override {
-    options.operand("GRAPH", graph_, "Graph file").required("--devices,-d", devices_, "Device file");
-    options.option("--methods,-m", methods_, "Methods, separated by commas (default: all of them)");
-    options.option("--evaluations", evaluations_, "Placements that anneal measures; 0: what it thinks fit");
-    options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
-    options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
+    inputs_.declare(options);
+    options.option(
+        "--methods,-m", methods_,
+        "Methods, separated by commas (default: all heuristics; with --budget the searches and auto, too)");
+    options.option("--budget", budget_, "Time for each search and for auto, e.g. 30s");
+    options.option("--evaluations", evaluations_,
+                   "Placements that each search measures; 0: what it thinks fit");
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -36,19 +37,54 @@ class Compare final : public Command {
   JsonObject as_json(const Inputs& inputs, double bound_s, const std::vector<record::TableRow>& rows) const;
   static std::string verdict(const std::vector<record::TableRow>& rows);
 
-  std::string graph_, devices_, reserve_, dispatch_ = "program";
+  InputOptions inputs_;
+  std::string budget_;
   std::vector<std::string> methods_;
   std::uint64_t evaluations_ = 0;
 };
 
-Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names) {
-  const auto all = all_methods();
+/// `auto` beside the others: what `place` answers.
+class Auto final : public Method {
+ public:
+  Auto(const Judge& judge, const Clock& clock, double budget_s)
+      : judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
+  std::string_view name() const override { return "auto"; }
+  std::string_view summary() const override {
+    return "heuristics at once, then searches from the best of them";
+  }
+  Result<Found> find(const Problem& problem, Executor& executor) const override {
+    PortfolioOptions options;
+    options.budget_s = budget_s_;
+    options.threads = usable_cores();
+    options.stopped = problem.limits.stopped;
+    const auto all = all_methods();
+    auto answer = run_portfolio({all.begin(), all.end()}, problem, judge_, executor, clock_, options);
+    if (!answer) return answer.error();
+    answer->found.evaluations = answer->evaluations;
+    return std::move(answer->found);
+  }
+
+ private:
+  const Judge& judge_;
+  const Clock& clock_;
+  const double budget_s_;
+};
+
+/// Errors: kInvalid for a name that is none.
+Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
+                                              const Method& portfolio) {
   std::vector<const Method*> methods;
-  if (names.empty()) methods.assign(all.begin(), all.end());
   for (const std::string& name : names) {
-    const auto method = find_method(name);
+    const auto method = name == portfolio.name() ? Result<const Method*>{&portfolio} : find_method(name);
     if (!method) return method.error();
     methods.push_back(*method);
+  }
+  if (!names.empty()) return methods;
+  const auto all = all_methods(), searches = search_methods();
+  methods.assign(all.begin(), all.end());
+  if (budget) {
+    methods.insert(methods.end(), searches.begin(), searches.end());
+    methods.push_back(&portfolio);
   }
   return methods;
 }
@@ -93,6 +129,7 @@ JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
     } else {
       method.add_null("step_time_s").add("reason", row.note);
     }
+    if (valid) method.add("objective_value", inputs.in_file_unit(row.measurement.step_time_s));
     method.add("peak_memory_bytes", std::span<const std::int64_t>{row.measurement.peak_bytes});
     method.add("bytes_moved", row.measurement.bytes_moved)
         .add("evaluations", row.evaluations)
@@ -102,6 +139,7 @@ JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
   JsonObject json;
   json.add("graph", inputs.graph.name())
       .add("devices", std::span<const std::string>{device_names(inputs.devices)});
+  json.add("objective", objective_name(inputs.judge.objective));
   json.add("lower_bound_s", bound_s).add("methods", std::move(methods));
   return json;
 }
@@ -113,31 +151,41 @@ std::string Compare::verdict(const std::vector<record::TableRow>& rows) {
 }
 
 Result<ExitStatus> Compare::run(Console& console) {
-  auto methods = methods_of(methods_);
-  if (!methods) return methods.error();
-  const Anneal anneal{{.evaluations = evaluations_}};
-  for (const Method*& method : *methods) {
-    if (method->name() == anneal.name()) method = &anneal;
+  double seconds = 0;
+  if (!budget_.empty()) {
+    const auto parsed = parse_seconds(budget_);
+    if (!parsed) return invalid("--budget", parsed.error().context);
+    seconds = *parsed;
   }
-  const auto options = simulator_options(dispatch_);
-  if (!options) return options.error();
-  const auto inputs = open_inputs(graph_, devices_, reserve_);
-  if (!inputs) return inputs.error();
-
-  Simulator simulator{inputs->graph, inputs->devices, *options};
-  const Problem problem{inputs->graph, inputs->devices, inputs->constraints, simulator.costs(),
-                        console.seed()};
-  const double bound_s =
-      lower_bound(inputs->graph, inputs->devices, inputs->constraints, simulator.costs()).seconds();
   const SystemClock clock;
+  Judge judge;
+  const Auto portfolio{judge, clock, budget_.empty() ? 30 : seconds};
+  const auto methods = methods_of(methods_, !budget_.empty(), portfolio);
+  if (!methods) return methods.error();
+  const auto inputs = open_inputs(inputs_);
+  if (!inputs) return inputs.error();
+  judge = inputs->judge;
+
+  const auto model = make_model(inputs->graph, inputs->devices, judge);
+  const CostTable costs{inputs->graph, inputs->devices};
   const StopSignal stop;
   LiveView view = console.live_view(clock);
-  WatchedExecutor executor{simulator, view, stop};
+  WatchedExecutor executor{*model, view, stop};
+  Problem problem{inputs->graph, inputs->devices, inputs->constraints,
+                  costs,         console.seed(),  judge.objective};
+  problem.limits.evaluations = evaluations_;
+  problem.limits.stopped = [&] { return executor.stopped(); };
+  const double bound_s = proven_bound(inputs->graph, inputs->devices, inputs->constraints, judge).seconds;
   std::vector<record::TableRow> rows;
   for (const Method* method : *methods) {
     executor.begin(std::string{method->name()} + " (" + std::to_string(rows.size() + 1) + " of " +
                    std::to_string(methods->size()) + ")");
     console.debug(std::string{method->name()} + " starts");
+    if (seconds > 0) {
+      problem.limits.clock = &clock;
+      problem.limits.deadline =
+          clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
+    }
     auto row = run_method(*method, problem, executor, clock);
     if (stop.received() != 0) break;  // What is done is shown; the row that was cut short is not.
     if (!row) return row.error();
@@ -148,16 +196,17 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (console.json()) {
     console.print(as_json(*inputs, bound_s, rows).text());
   } else {
-    console.print(printable(inputs->graph.name()) + " on " + printable(file_name(devices_)) + "\n" +
+    console.print(printable(inputs->graph.name()) + " on " +
+                  (inputs->own_machine ? "its own machine" : printable(file_name(inputs_.devices))) + "\n" +
                   record::render_table(rows, bound_s, device_names(inputs->devices)) + verdict(rows));
   }
   if (stop.received() != 0) return stopped_by(stop.received());
   const record::TableRow* best = fastest(rows);
   if (best == nullptr)
-    return Error{
-        Errc::kNoPlacement,
-        printable(graph_) + ": no method found a placement that fits; allow more memory or more devices"};
-  const auto single = best_single_device(problem, simulator);
+    return Error{Errc::kNoPlacement,
+                 printable(inputs_.graph) +
+                     ": no method found a placement that fits; allow more memory or more devices"};
+  const auto single = best_single_device(problem, *model);
   if (!single) return single.error();
   if (const std::string slower = slower_than_single(best->measurement.step_time_s, *single, inputs->devices);
       !slower.empty()) {

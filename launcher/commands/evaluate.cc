@@ -18,18 +18,17 @@ class Evaluate final : public Command {
   std::string_view name() const override { return "evaluate"; }
   std::string_view summary() const override { return "Measures one placement"; }
   void declare(Options& options) override {
-    options.operand("GRAPH", graph_, "Graph file").operand("PLACEMENT", placement_, "Placement file");
-    options.required("--devices,-d", devices_, "Device file");
+    inputs_.declare(options);
+    options.operand("PLACEMENT", placement_, "Placement file");
     options.option("--executor", executor_, "What measures it: sim");
     options.option("--trace", trace_,
                    "Writes when everything happened, for Perfetto or chrome://tracing: .json or .json.gz");
-    options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
-    options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  std::string graph_, placement_, devices_, executor_ = "sim", trace_, reserve_, dispatch_ = "program";
+  InputOptions inputs_;
+  std::string placement_, executor_ = "sim", trace_;
 };
 
 Result<ExitStatus> Evaluate::run(Console& console) {
@@ -37,10 +36,11 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return Error{Errc::kUnsupported,
                  "--executor '" + printable(executor_, 40) + "': is not in this build; use sim"};
   }
-  const auto options = simulator_options(dispatch_);
-  if (!options) return options.error();
-  const auto inputs = open_inputs(graph_, devices_, reserve_);
+  const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
+  if (!trace_.empty() && inputs->judge.objective != Objective::kStepTime)
+    return invalid("--trace", "needs --objective step-time",
+                   "loads and latencies of splits have no schedule");
   const auto placement =
       load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
   if (!placement) return placement.error();
@@ -48,16 +48,19 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return invalid(printable(placement_), obeyed.error().context);
   }
 
-  Simulator simulator{inputs->graph, inputs->devices, *options};
   Measurement measured;
-  Schedule schedule;
-  if (auto done = simulator.trace(*placement, measured, schedule); !done) return done.error();
   if (!trace_.empty()) {
+    Schedule schedule;
+    Simulator simulator{inputs->graph, inputs->devices, inputs->judge.simulator};
+    if (auto done = simulator.trace(*placement, measured, schedule); !done) return done.error();
     const auto written = record::write_trace(trace_, inputs->graph, inputs->devices, schedule);
     if (!written) return written.error();
   }
-  console.print(console.json() ? measured_json(measured, inputs->devices, simulator.kind()).text()
-                               : measured_text(measured, inputs->devices));
+  const auto executor = make_executor(executor_, inputs->graph, inputs->devices, inputs->judge);
+  if (!executor) return executor.error();
+  if (auto done = (*executor)->measure(*placement, measured); !done) return done.error();
+  console.print(console.json() ? measured_json(measured, *inputs, (*executor)->kind()).text()
+                               : measured_text(measured, *inputs));
   if (!measured.valid)
     return Error{Errc::kOutOfMemory,
                  printable(placement_) + ": does not fit: " + misfit(measured, inputs->devices)};

@@ -120,7 +120,7 @@ class Inspect final : public Command {
       console.print(console.json() ? graph_json(*graph).text() : graph_text(*graph));
       return ExitStatus::kDone;
     }
-    const auto inputs = open_inputs(graph_, devices_, "");
+    const auto inputs = open_inputs({.graph = graph_, .devices = devices_});
     if (!inputs) return inputs.error();
     const CostTable costs{inputs->graph, inputs->devices};
     const auto peak = peak_alone_bytes(*inputs);

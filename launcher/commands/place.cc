@@ -1,90 +1,61 @@
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
-#include "executor/simulator.h"
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
+#include "launcher/portfolio.h"
 #include "launcher/run/config.h"
 #include "launcher/run/learned.h"
-#include "placement/bound.h"
+#include "placement/cost_model.h"
 #include "placement/placement_file.h"
 
 namespace emplace::launcher {
 namespace {
-
-/// The winner and what it took to find it.
-struct Answer {
-  Found found;
-  std::string method;
-  std::uint64_t evaluations = 0;  // Of all methods that were tried.
-  int status = 0;                 // 130 or 143 if a signal ended the search.
-};
 
 class Place final : public Command {
  public:
   std::string_view name() const override { return "place"; }
   std::string_view summary() const override { return "One graph in, one placement out"; }
   void declare(Options& options) override {
-    options.operand("GRAPH", graph_, "Graph file").required("--devices,-d", devices_, "Device file");
-    options.option("--method,-m", method_,
-                   "A method, learned or not, or auto: the best of those not learned");
-    options.option("--budget", budget_, "Time for a method that learns, e.g. 30s");
-    options.option("--policy", policy_,
-                   "Run directory whose policy places this graph, at once or with --budget");
+    inputs_.declare(options);
+    options.option(
+        "--method,-m", method_,
+        "A method, learned or not, or auto: heuristics at once, then searches from the best of them");
+    options.option("--budget", budget_, "Time for auto, a search or a method that learns, e.g. 60s");
+    options.option(
+        "--policy", policy_,
+        "Run directory whose policy places this graph, at once or with --budget; auto: begins with it");
     options.option("--samples", samples_,
                    "Episodes that --policy draws beside its likeliest placement, all measured; 0: none");
-    options.option("-o,--output", output_, "Placement file to write");
-    options.option("--reserve", reserve_, "Memory kept free per device, as 10%");
-    options.option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
+    options.option("--threads", threads_, "Searches side by side; 0: one per core");
+    options.option("-o,--output", output_, "Placement file to write: at any time the best so far");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  Result<Answer> answer(const Problem& problem, WatchedExecutor& executor, Console& console) const;
-  std::string graph_, devices_, method_ = "auto", output_, reserve_, dispatch_ = "program", budget_, policy_,
-                                samples_ = "0";
+  Result<ExitStatus> answered(const Inputs& inputs, const Problem& problem, Executor& executor,
+                              const Answer& answer, double wall_s, Console& console) const;
+  Result<Answer> search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
+                        const Clock& clock, Console& console) const;
+  Result<Answer> learn(double default_budget_s, const Console& console) const;
+  Result<Unit> save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
+                    const std::string& method, std::uint64_t seed, const Clock& clock) const;
+
+  InputOptions inputs_;
+  std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0";
 };
-
-Result<std::vector<const Method*>> methods_of(const std::string& name) {
-  const auto all = all_methods();
-  if (name == "auto") return std::vector<const Method*>{all.begin(), all.end()};
-  const auto method = find_method(name);
-  if (!method) return method.error();
-  return std::vector<const Method*>{*method};
-}
-
-/// Errors: kNoPlacement if no method has anything to say; kRunFailed if `stop` came.
-Result<Answer> best_of(const std::vector<const Method*>& methods, const Problem& problem,
-                       WatchedExecutor& executor, Console& console) {
-  std::optional<Answer> best;
-  std::uint64_t evaluations = 0;
-  std::string why;
-  for (const Method* method : methods) {
-    executor.begin(std::string{method->name()});
-    console.debug(std::string{method->name()} + " starts");
-    auto found = method->find(problem, executor);
-    if (!found && found.error().code != Errc::kNoPlacement) return found.error();
-    if (!found) {
-      why = std::string{method->name()} + ": " + found.error().context;
-      continue;
-    }
-    evaluations += found->evaluations;
-    if (!best || better(found->measurement, best->found.measurement))
-      best = Answer{std::move(*found), std::string{method->name()}};
-  }
-  if (!best) return Error{Errc::kNoPlacement, why};
-  best->evaluations = evaluations;
-  return std::move(*best);
-}
 
 /// True for a method that takes a run of its own; "random" is both, and is drawn without one.
 bool is_learned(const std::string& method) {
@@ -92,102 +63,187 @@ bool is_learned(const std::string& method) {
   return method != "random" && std::find(all.begin(), all.end(), method) != all.end();
 }
 
-Result<Answer> Place::answer(const Problem& problem, WatchedExecutor& executor, Console& console) const {
-  if (policy_.empty() && !is_learned(method_)) {
-    const auto methods = methods_of(method_);
-    if (!methods) return methods.error();
-    return best_of(*methods, problem, executor, console);
-  }
+Result<double> budget_s(const std::string& budget, double otherwise) {
+  if (budget.empty()) return otherwise;
+  const auto seconds = parse_seconds(budget);
+  if (!seconds) return invalid("--budget", seconds.error().context);
+  return *seconds;
+}
+
+Result<Answer> Place::learn(double default_budget_s, const Console& console) const {
   LearnRequest request;
   request.method = method_ == "auto" ? "" : method_;
-  request.graph = graph_;
-  request.devices = devices_;
-  request.dispatch = dispatch_;
+  request.graph = inputs_.graph;
+  request.devices = inputs_.devices;
+  request.objective = inputs_.objective;
+  request.dispatch = inputs_.dispatch;
   request.policy = policy_;
-  request.budget_s = policy_.empty() ? 30 : 0;
   request.seed = console.seed();
   request.quiet = !console.shows_progress();
   const auto samples = parse_whole("--samples", samples_, 0, 100'000);
   if (!samples) return samples.error();
   request.samples = *samples;
-  if (!reserve_.empty()) {
-    const auto reserve = parse_share(reserve_);
+  if (!inputs_.reserve.empty()) {
+    const auto reserve = parse_share(inputs_.reserve);
     if (!reserve) return reserve.error();
     request.reserve = *reserve;
   }
-  if (!budget_.empty()) {
-    const auto seconds = parse_seconds(budget_);
-    if (!seconds) return invalid("--budget", seconds.error().context);
-    request.budget_s = *seconds;
-  }
+  request.budget_s = default_budget_s;
   auto learned = place_by_learning(request);
   if (!learned) return learned.error();
   const std::uint64_t evaluations = learned->found.evaluations;
-  return Answer{std::move(learned->found), std::move(learned->method), evaluations, learned->status};
+  return Answer{std::move(learned->found), std::move(learned->method), evaluations, {}, learned->status};
+}
+
+Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
+                         const std::string& method, std::uint64_t seed, const Clock& clock) const {
+  const PlacementInfo info{.graph_sha256 = graph_sha256(inputs.graph),
+                           .method = method,
+                           .executor = "sim",
+                           .seed = seed,
+                           .created = format_wall(clock.wall())};
+  return save_placement(output_, inputs.graph, inputs.devices, placement, measured, info);
+}
+
+Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
+                             const Clock& clock, Console& console) const {
+  const auto seconds = budget_s(budget_, 30);
+  if (!seconds) return seconds.error();
+  const auto threads = parse_whole("--threads", threads_, 0, 256);
+  if (!threads) return threads.error();
+  PortfolioOptions options;
+  options.budget_s = *seconds;
+  options.threads = *threads == 0 ? usable_cores() : *threads;
+  options.stopped = [&] { return executor.stopped(); };
+  options.begins = [&](const std::string& method) {
+    executor.begin(method);
+    console.debug(method + " starts");
+  };
+  // The best so far is on disk, written at most once a second: a search finds hundreds in its first.
+  const auto writer = make_model(inputs.graph, inputs.devices, inputs.judge);
+  Nanos written = clock.now();
+  options.better = [&](const Finding& finding, const Placement& placement) {
+    if (output_.empty() || clock.now() - written < std::chrono::seconds{1}) return;
+    written = clock.now();
+    Measurement measured;
+    if (!writer->measure(placement, measured)) return;
+    if (auto saved = save(inputs, placement, measured, finding.method, console.seed(), clock); !saved)
+      console.warn(saved.error().context);
+  };
+
+  if (method_ == "auto") {
+    const auto all = all_methods();
+    Problem begun = problem;
+    std::vector<Found> starts;
+    if (!policy_.empty()) {
+      auto placed = learn(0, console);
+      if (!placed) return placed.error();
+      starts.push_back(std::move(placed->found));
+      begun.limits.starts = starts;
+    }
+    return run_portfolio({all.begin(), all.end()}, begun, inputs.judge, executor, clock, options);
+  }
+  const auto method = find_method(method_);
+  if (!method) return method.error();
+  const auto searches = search_methods();
+  Problem own = problem;
+  if (std::find(searches.begin(), searches.end(), *method) != searches.end()) {
+    if (!budget_.empty()) {
+      own.limits.clock = &clock;
+      own.limits.deadline =
+          clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(*seconds));
+    }
+    own.limits.stopped = options.stopped;
+    own.limits.better = [&](const Placement& placement, double value) {
+      executor.saw(value);
+      options.better(Finding{method_, value, 0}, placement);
+    };
+  }
+  options.begins(method_);
+  auto found = (*method)->find(own, executor);
+  if (!found) return found.error();
+  const std::uint64_t evaluations = found->evaluations;
+  return Answer{*std::move(found), method_, evaluations, {}, 0};
 }
 
 Result<ExitStatus> Place::run(Console& console) {
-  if (policy_.empty() && !is_learned(method_)) {
-    if (const auto methods = methods_of(method_); !methods) return methods.error();
+  const bool learned = is_learned(method_);
+  if (!learned && method_ != "auto") {
+    if (const auto method = find_method(method_); !method) return method.error();
   }
-  const auto options = simulator_options(dispatch_);
-  if (!options) return options.error();
-  const auto inputs = open_inputs(graph_, devices_, reserve_);
+  const auto seconds = budget_s(budget_, 0);
+  if (!seconds) return seconds.error();
+  const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
 
-  Simulator simulator{inputs->graph, inputs->devices, *options};
-  const Problem problem{inputs->graph, inputs->devices, inputs->constraints, simulator.costs(),
-                        console.seed()};
+  const CostTable costs{inputs->graph, inputs->devices};
+  Problem problem{inputs->graph, inputs->devices, inputs->constraints,
+                  costs,         console.seed(),  inputs->judge.objective};
+  const auto model = make_model(inputs->graph, inputs->devices, inputs->judge);
   const SystemClock clock;
   const StopSignal stop;
   LiveView view = console.live_view(clock);
-  WatchedExecutor executor{simulator, view, stop};
+  WatchedExecutor executor{*model, view, stop};
   const Nanos start = clock.now();
-  const auto answer = this->answer(problem, executor, console);
+  // A policy with a method of its own, or without a budget for searches, places by itself.
+  const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
+  auto answer = learned || by_policy ? learn(policy_.empty() && budget_.empty() ? 30 : *seconds, console)
+                                     : search(problem, *inputs, executor, clock, console);
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
   view.clear();
-  if (stop.received() != 0) return stopped_by(stop.received());
-  if (!answer) return answer.error();
-  if (answer->status != 0) return static_cast<ExitStatus>(answer->status);
+  if (!answer) return stop.received() != 0 ? Result<ExitStatus>{stopped_by(stop.received())} : answer.error();
+  if (answer->status == 0 && stop.received() != 0)
+    answer->status = static_cast<int>(stopped_by(stop.received()));
   const Measurement& measured = answer->found.measurement;
   if (!measured.valid) {
-    return Error{Errc::kNoPlacement, printable(graph_) +
+    return Error{Errc::kNoPlacement, printable(inputs_.graph) +
                                          ": no placement that fits was found; the nearest is " +
                                          answer->method + "'s, where " + misfit(measured, inputs->devices)};
   }
   if (!output_.empty()) {
-    const PlacementInfo info{.graph_sha256 = graph_sha256(inputs->graph),
-                             .method = answer->method,
-                             .executor = std::string{simulator.kind()},
-                             .seed = console.seed(),
-                             .created = format_wall(clock.wall())};
-    if (auto saved =
-            save_placement(output_, inputs->graph, inputs->devices, answer->found.placement, measured, info);
-        !saved)
-      return saved.error();
+    auto saved = save(*inputs, answer->found.placement, measured, answer->method, console.seed(), clock);
+    if (!saved) return saved.error();
   }
+  const auto shown = answered(*inputs, problem, *model, *answer, wall_s, console);
+  if (!shown || answer->status == 0) return shown;
+  return static_cast<ExitStatus>(answer->status);
+}
 
-  const double bound_s =
-      lower_bound(inputs->graph, inputs->devices, inputs->constraints, simulator.costs()).seconds();
-  const auto single = best_single_device(problem, simulator);
+/// What is printed.
+Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem, Executor& executor,
+                                   const Answer& answer, double wall_s, Console& console) const {
+  const Measurement& measured = answer.found.measurement;
+  const ProvenBound bound = proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge);
+  const auto single = best_single_device(problem, executor);
   if (!single) return single.error();
-  const std::string slower = slower_than_single(measured.step_time_s, *single, inputs->devices);
+  const std::string slower = slower_than_single(measured.step_time_s, *single, inputs.devices);
   if (console.json()) {
     JsonObject json;
-    json.add("measured", measured_json(measured, inputs->devices, simulator.kind()))
-        .add("method", answer->method);
+    json.add("measured", measured_json(measured, inputs, executor.kind())).add("method", answer.method);
     if (output_.empty()) {
       json.add_null("placement");
     } else {
       json.add("placement", output_);
     }
-    json.add("lower_bound_s", bound_s).add("evaluations", answer->evaluations).add("wall_s", wall_s);
+    json.add("objective", objective_name(inputs.judge.objective));
+    json.add("objective_value", inputs.in_file_unit(measured.step_time_s));
+    json.add("lower_bound_s", bound.seconds).add("bound", bound.which);
+    json.add("evaluations", answer.evaluations).add("wall_s", wall_s);
     json.add("slower_than_single_device", !slower.empty());
+    std::vector<JsonObject> findings;
+    for (const Finding& finding : answer.findings) {
+      JsonObject one;
+      one.add("method", finding.method).add("step_time_s", finding.seconds).add("at_s", finding.at_s);
+      findings.push_back(std::move(one));
+    }
+    json.add("findings", std::move(findings));
     console.print(json.text());
   } else {
-    console.print("method     " + answer->method + "\n" + measured_text(measured, inputs->devices) +
-                  "bound      " + format_seconds(bound_s) +
-                  (output_.empty() ? "" : "\nwritten    " + printable(output_)));
+    std::string text = "method     " + answer.method;
+    if (!answer.findings.empty()) text += ", after " + format_seconds(answer.findings.back().at_s);
+    text += "\n" + measured_text(measured, inputs) + "bound      " + format_seconds(bound.seconds) +
+            ", the " + std::string{bound.which};
+    console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));
   }
   if (!slower.empty()) console.warn("this placement is " + slower);
   if (output_.empty()) console.note("not written to a file; give one with -o placement.json");

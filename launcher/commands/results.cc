@@ -19,10 +19,12 @@ std::string misfit(const Measurement& measured, const DeviceSet& devices) {
     text += (text.empty() ? "" : ", ") + printable(device.name) + " needs " +
             format_bytes(measured.peak_bytes[d]) + " and has " + format_bytes(device.memory_bytes);
   }
+  if (!measured.valid && text.empty()) text = "pieces of its devices wait for one another in a circle";
   return text;
 }
 
-JsonObject measured_json(const Measurement& measured, const DeviceSet& devices, std::string_view executor) {
+JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor) {
+  const DeviceSet& devices = inputs.devices;
   JsonObject json;
   if (measured.valid) {
     json.add("step_time_s", measured.step_time_s);
@@ -37,11 +39,21 @@ JsonObject measured_json(const Measurement& measured, const DeviceSet& devices, 
   json.add("executor", executor);
   const std::array samples{measured.step_time_s};
   json.add("samples_s", std::span<const double>{samples.data(), measured.valid ? samples.size() : 0});
+  json.add("objective", objective_name(inputs.judge.objective));
+  if (measured.valid) {
+    json.add("objective_value", inputs.in_file_unit(measured.step_time_s));
+  } else {
+    json.add_null("objective_value");
+  }
   return json;
 }
 
-std::string measured_text(const Measurement& measured, const DeviceSet& devices) {
-  std::string text = measured.valid ? "step time  " + format_seconds(measured.step_time_s) + "\n"
+std::string measured_text(const Measurement& measured, const Inputs& inputs) {
+  const DeviceSet& devices = inputs.devices;
+  std::string what{inputs.judge.objective == Objective::kStepTime ? "step time"
+                                                                  : objective_name(inputs.judge.objective)};
+  what.resize(11, ' ');
+  std::string text = measured.valid ? what + format_seconds(measured.step_time_s) + "\n"
                                     : "does not fit: " + misfit(measured, devices) + "\n";
   text += "moved      " + format_bytes(measured.bytes_moved) + "\n";
   for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -80,19 +92,27 @@ std::string slower_than_single(double step_time_s, const std::optional<SingleBes
 void WatchedExecutor::begin(std::string what) {
   what_ = std::move(what);
   evaluations_ = 0;
-  best_s_ = 0;
 }
 
-Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
-  if (stop_.received() != 0) return Error{Errc::kRunFailed, "stopped by a signal"};
-  if (auto measured = executor_.measure(placement, out); !measured) return measured;
-  ++evaluations_;
-  if (out.valid && (best_s_ == 0 || out.step_time_s < best_s_)) best_s_ = out.step_time_s;
+void WatchedExecutor::saw(double seconds) {
+  if (best_s_ == 0 || seconds < best_s_) best_s_ = seconds;
+}
+
+bool WatchedExecutor::stopped() {
   if (view_.due()) {
-    const std::string line = what_ + ": " + std::to_string(evaluations_) + " evaluations" +
+    const std::string line = what_ +
+                             (evaluations_ > 0 ? ": " + std::to_string(evaluations_) + " evaluations" : "") +
                              (best_s_ > 0 ? ", best " + format_seconds(best_s_) : "");
     view_.show(std::array{line}, line);
   }
+  return stop_.received() != 0;
+}
+
+Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
+  if (stopped()) return Error{Errc::kRunFailed, "stopped by a signal"};
+  if (auto measured = executor_.measure(placement, out); !measured) return measured;
+  ++evaluations_;
+  if (out.valid) saw(out.step_time_s);
   return Unit{};
 }
 

@@ -8,6 +8,7 @@
 #include "heuristics/method.h"
 #include "launcher/command.h"
 #include "launcher/console.h"
+#include "launcher/inputs.h"
 #include "launcher/json_object.h"
 #include "launcher/stop_signal.h"
 #include "placement/device.h"
@@ -19,11 +20,11 @@ namespace emplace::launcher {
 std::string misfit(const Measurement& measured, const DeviceSet& devices);
 
 /// step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes, busy_s, bytes_moved, executor,
-/// samples_s.
-JsonObject measured_json(const Measurement& measured, const DeviceSet& devices, std::string_view executor);
+/// samples_s, objective, objective_value (in the unit of the graph's file; null if it does not fit).
+JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor);
 
-/// The same for people: step time, then a line per device.
-std::string measured_text(const Measurement& measured, const DeviceSet& devices);
+/// The same for people: the objective's value, then a line per device.
+std::string measured_text(const Measurement& measured, const Inputs& inputs);
 
 /// The fastest valid placement of everything on one device, if there is one.
 struct SingleBest {
@@ -42,6 +43,10 @@ class WatchedExecutor final : public Executor {
       : executor_{executor}, view_{view}, stop_{stop} {}
   /// What the view says it is doing: "random (3 of 6)".
   void begin(std::string what);
+  /// A placement that somebody else measured.
+  void saw(double seconds);
+  /// Shows what is due; true once a signal has arrived.
+  bool stopped();
   std::string_view kind() const override { return executor_.kind(); }
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
 
@@ -51,7 +56,7 @@ class WatchedExecutor final : public Executor {
   const StopSignal& stop_;
   std::string what_;
   std::uint64_t evaluations_ = 0;
-  double best_s_ = 0;  // 0: none fits yet.
+  double best_s_ = 0;  // Of all; 0: none fits yet.
 };
 
 /// The status of a process that a signal ended cleanly.

@@ -40,8 +40,11 @@ void each_field(Config& c, Visit visit) {
   visit("input", "graph", c.input.graph, "Graph file.");
   visit("input", "graphs", c.input.graphs,
         "Several graph files, folders or patterns: one policy learns on all of them in turn (placeto).");
-  visit("input", "devices", c.input.devices, "Device file.");
+  visit("input", "devices", c.input.devices,
+        "Device file; empty: the machine that a workload of dnn-partitioning brings along.");
   visit("input", "reserve", c.input.reserve, "Share of each device's memory to keep free.");
+  visit("objective", "kind", c.objective.kind,
+        "What a placement is judged by: \"step-time\", \"throughput\", \"latency\" or \"max-load\".");
   visit("pipeline", "controllers", c.pipeline.controllers, "Samplers, each with a baseline of its own.");
   visit("pipeline", "max_outstanding", c.pipeline.max_outstanding,
         "Episodes of a sampler on their way at once.");
@@ -373,6 +376,7 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("reward.baseline_window", c.reward.baseline_window, 1),
         one_of("executor.kind", c.executor.kind, {"sim", "fake", "replay"}),
         one_of("record.durability", c.record.durability, {"disk", "process"}),
+        one_of("objective.kind", c.objective.kind, {"step-time", "throughput", "latency", "max-load"}),
         one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}),
         one_of("reward.transform", c.reward.transform, {"id", "sqrt", "log"}),
         at_least("pipeline.controllers", c.pipeline.controllers, 1),
@@ -446,7 +450,6 @@ Result<Unit> check_config(const RunConfig& c) {
                    "a run that ends by the clock cannot repeat itself");
   if (c.input.graph.empty() == c.input.graphs.empty())
     return invalid("input.graph", c.input.graph.empty() ? "is missing" : "and input.graphs are both given");
-  if (c.input.devices.empty()) return invalid("input.devices", "is missing");
   return Unit{};
 }
 

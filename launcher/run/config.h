@@ -36,6 +36,9 @@ struct RunConfig {
     std::vector<std::string> graphs;
     double reserve = 0;
   } input;
+  struct Goal {
+    std::string kind = "step-time";
+  } objective;
   struct Pipeline {
     std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4,
                   redraws = 0;

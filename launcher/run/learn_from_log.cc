@@ -420,9 +420,9 @@ class Learning {
 
   Result<Unit> measure_likeliest() {
     const actors::TaskGraph& first = run_.task->graphs.front();
-    Simulator simulator{first.graph, first.devices, simulator_options(config_.executor.dispatch).value()};
+    const auto model = make_model(first.graph, first.devices, judge_of(config_));
     likeliest_ = trainer_->placer().greedy();
-    if (auto measured = simulator.measure(likeliest_, measured_); !measured) return measured;
+    if (auto measured = model->measure(likeliest_, measured_); !measured) return measured;
     report_.likeliest_valid = measured_.valid;
     report_.likeliest_step_time_s = measured_.step_time_s;
     report_.likeliest_bytes_over = measured_.bytes_over;

@@ -60,8 +60,9 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   }
   config->input = {};
   config->input.graph = std::filesystem::absolute(request.graph).string();
-  config->input.devices = std::filesystem::absolute(request.devices).string();
+  if (!request.devices.empty()) config->input.devices = std::filesystem::absolute(request.devices).string();
   config->input.reserve = request.reserve;
+  config->objective.kind = request.objective;
   config->executor.dispatch = request.dispatch;
   config->run = {};
   config->run.seed = request.seed;
@@ -80,13 +81,13 @@ Result<Learned> place_at_once(const RunConfig& config, std::uint64_t samples) {
   if (auto loaded = (*placer)->parameters().load(policy->checkpoint.parameters); !loaded)
     return loaded.error();
   const actors::TaskGraph& one = (*task)->graphs.front();
-  Simulator simulator{one.graph, one.devices, simulator_options(config.executor.dispatch).value()};
+  const auto model = make_model(one.graph, one.devices, judge_of(config));
   Learned learned;
   learned.method = config.policy.method + " (zero-shot)";
   Found& best = learned.found;
   const auto offer = [&](Placement placement) -> Result<Unit> {
     Measurement now;
-    if (auto measured = simulator.measure(placement, now); !measured) return measured;
+    if (auto measured = model->measure(placement, now); !measured) return measured;
     if (best.evaluations++ == 0 || better(now, best.measurement)) {
       best.placement = std::move(placement);
       best.measurement = std::move(now);

@@ -15,7 +15,7 @@ struct LearnRequest {
   std::string method;  ///< One of run_methods(), or empty: that of `policy`.
   std::filesystem::path graph, devices;
   double reserve = 0;  ///< Share of each device's memory to keep free.
-  std::string dispatch = "program";
+  std::string objective = "step-time", dispatch = "program";
   double budget_s = 0;  ///< 0 with a policy: it places at once, without learning more.
   std::string policy;   ///< Run directory to take the policy from; empty: learn one.
   std::uint64_t samples =

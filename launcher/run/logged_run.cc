@@ -8,6 +8,7 @@
 #include "graph/graph_file.h"
 #include "launcher/run/placers.h"
 #include "placement/device_file.h"
+#include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
 #include "policy/imitation.h"
 
@@ -30,19 +31,30 @@ Result<actors::TaskPtr> task_from_files(const LoggedRun& run, const std::string&
   return task;
 }
 
+/// Those that the run was given, or that its graph brought along.
+Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph, const std::string& where,
+                               Objective objective) {
+  if (!row.devices_toml.empty()) return parse_devices(row.devices_toml, where, row.reserve);
+  auto own = machine_of(graph, objective, row.reserve);
+  if (!own) return own.error();
+  if (!*own) return invalid(where, "are not in the record", "take a copy that is whole");
+  return **std::move(own);
+}
+
 bool began_at_baseline(const record::RunFacts& facts) {
   return facts.method.ends_with(" from best-baseline");
 }
 
 }  // namespace
 
-Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where) {
+Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
+                                  Objective objective) {
   auto task = std::make_shared<actors::Task>();
   for (const record::GraphRow& row : rows) {
     const std::string here = where + ": graph " + printable(row.name);
     auto graph = parse_graph(row.content, here);
     if (!graph) return graph.error();
-    auto devices = parse_devices(row.devices_toml, where + ": devices", row.reserve);
+    auto devices = kept_devices(row, *graph, where + ": devices", objective);
     if (!devices) return devices.error();
     auto constraints = Constraints::make(*graph, *devices);
     if (!constraints) return constraints.error();
@@ -71,7 +83,8 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   run.config = *std::move(config);
   const auto rows = run.db->graph_rows();
   if (!rows) return rows.error();
-  auto task = rows->empty() ? task_from_files(run, where) : kept_task(*rows, where);
+  auto task =
+      rows->empty() ? task_from_files(run, where) : kept_task(*rows, where, judge_of(run.config).objective);
   if (!task) return task.error();
   run.task = *std::move(task);
   if (began_at_baseline(run.facts)) {

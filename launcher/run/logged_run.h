@@ -25,7 +25,8 @@ struct LoggedRun {
 };
 
 /// The graphs that a run keeps, with their devices. `where` names it. Errors (kInvalid): they are damaged.
-Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where);
+Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
+                                  Objective objective);
 
 /// Opens `directory` and holds everything in it against its hashes. Errors: kInvalid if it holds no run, is
 /// damaged, newer than this program or still being written; if its graphs are not kept with it (schema 3) and

@@ -50,10 +50,12 @@ Result<Manifest> make_manifest(const RunConfig& config, const std::filesystem::p
       there.input.graphs.push_back(*path);
     }
   }
-  const std::filesystem::path devices = config.input.devices;
-  const auto path = add(devices, "files/" + devices.filename().string());
-  if (!path) return path.error();
-  there.input.devices = *path;
+  if (!config.input.devices.empty()) {
+    const std::filesystem::path devices = config.input.devices;
+    const auto path = add(devices, "files/" + devices.filename().string());
+    if (!path) return path.error();
+    there.input.devices = *path;
+  }
   if (start.name == "best-baseline") {
     const std::filesystem::path baseline = baseline_path(start.directory);
     if (const auto added = add(baseline, baseline.filename().string()); !added) return added.error();

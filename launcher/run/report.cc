@@ -42,7 +42,9 @@ std::string quoted(const std::string& word) {
 }
 
 std::string inputs_of(const RunConfig& config) {
-  std::string text = " --devices " + quoted(config.input.devices);
+  std::string text;
+  if (!config.input.devices.empty()) text += " --devices " + quoted(config.input.devices);
+  if (config.objective.kind != "step-time") text += " --objective " + config.objective.kind;
   if (config.input.reserve > 0) {
     std::array<char, 32> reserve{};
     std::snprintf(reserve.data(), reserve.size(), " --reserve %.9g", config.input.reserve);
@@ -224,7 +226,7 @@ class Reader {
       for (const std::filesystem::path& file : *files) graph_files_.push_back(file.string());
       return task;
     }
-    auto task = kept_task(*rows, where);
+    auto task = kept_task(*rows, where, judge_of(config_).objective);
     if (!task) return task;
     for (record::GraphRow& row : *rows) {
       graph_files_.push_back(std::move(row.file));
@@ -237,7 +239,7 @@ class Reader {
   }
 
   /// What the methods found, measured once more; of runs of schema 3, found once more.
-  Result<Baselines> baselines_of(const actors::TaskGraph& one, Simulator& simulator) {
+  Result<Baselines> baselines_of(const actors::TaskGraph& one, Executor& model) {
     if (bounds_.empty()) return find_baselines(one, config_, clock_);
     Baselines baselines;
     for (const record::BaselineRow& row : baselines_) {
@@ -247,7 +249,7 @@ class Reader {
       shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
       Placement& placement = baselines.placements.emplace_back(placement_of(row.placement));
       if (!row.found) continue;
-      if (auto measured = simulator.measure(placement, shown.measurement); !measured) return measured.error();
+      if (auto measured = model.measure(placement, shown.measurement); !measured) return measured.error();
       const Measurement& m = shown.measurement;
       if (!m.valid || (!baselines.best.empty() && m.step_time_s >= baselines.best_step_time_s)) continue;
       baselines.best = placement;
@@ -340,12 +342,14 @@ class Reader {
     graph.name = one.graph.name(), graph.sha256 = one.sha256;
     graph.ops = one.graph.num_ops(), graph.edges = one.graph.num_edges();
     graph.devices = device_names(one.devices);
-    Simulator simulator{one.graph, one.devices, simulator_options(config_.executor.dispatch).value()};
-    auto baselines = baselines_of(one, simulator);
+    // Rows are what the run was judged by; schedules are always the simulator's.
+    const auto model = make_model(one.graph, one.devices, judge_of(config_));
+    Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
+    auto baselines = baselines_of(one, *model);
     if (!baselines) return baselines.error();
     graph.baselines = std::move(baselines->rows);
     if (bounds_.empty()) {
-      graph.lower_bound_s = baselines->bound.seconds(), graph.bound = baselines->bound.which();
+      graph.lower_bound_s = baselines->bound.seconds, graph.bound = baselines->bound.which;
     } else {
       graph.lower_bound_s = bounds_[number].first, graph.bound = bounds_[number].second;
     }
@@ -363,7 +367,7 @@ class Reader {
       if (!alone) return alone.error();
       if (*best || *alone) {
         Placement placement = *best ? placement_of((**best).placement) : **std::move(alone);
-        if (auto measured = simulator.measure(placement, row.measurement); !measured) return measured.error();
+        if (auto measured = model->measure(placement, row.measurement); !measured) return measured.error();
         row.found = true;
         if (row.measurement.valid && (learned.empty() || row.measurement.step_time_s < learned_s))
           learned = std::move(placement), learned_s = row.measurement.step_time_s, from = s;

@@ -244,10 +244,10 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
     const auto best = (*db)->best(one.sha256);
     if (!best) return best.error();
     if (!*best) continue;
-    Simulator simulator{one.graph, one.devices, simulator_options(config.executor.dispatch).value()};
+    const auto model = make_model(one.graph, one.devices, judge_of(config));
     Placement placement;
     for (const std::byte device : (**best).placement) placement.push_back(static_cast<DeviceId>(device));
-    if (auto measured = simulator.measure(placement, row.measurement); !measured) return measured;
+    if (auto measured = model->measure(placement, row.measurement); !measured) return measured;
     row.found = true;
   }
   return Unit{};
@@ -285,7 +285,7 @@ json summary_json(const RunSummary& summary) {
   for (const Outcome& outcome : summary.outcomes) wall_s += outcome.wall_s;
   j["wall_s"] = wall_s;
   const auto of_graph = [](json& into, const Baselines& baselines) {
-    into["lower_bound_s"] = baselines.bound.seconds();
+    into["lower_bound_s"] = baselines.bound.seconds;
     into["baseline_step_time_s"] = json::object();
     for (const record::TableRow& row : baselines.rows) {
       into["baseline_step_time_s"][row.method] =
@@ -313,7 +313,7 @@ void print_summary(const RunSummary& summary) {
     for (const Outcome& outcome : summary.outcomes) rows.push_back(outcome.rows[g]);
     if (summary.task->graphs.size() > 1) std::printf("\n%s", printable(one.graph.name()).c_str());
     std::printf("\n%s",
-                record::render_table(rows, baselines.bound.seconds(), device_names(one.devices)).c_str());
+                record::render_table(rows, baselines.bound.seconds, device_names(one.devices)).c_str());
     for (const Outcome& outcome : summary.outcomes) {
       const record::TableRow& row = outcome.rows[g];
       if (row.found && baselines.best_step_time_s > 0 &&

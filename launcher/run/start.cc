@@ -19,7 +19,9 @@
 #include "launcher/run/host_facts.h"
 #include "launcher/run/log_driven.h"
 #include "launcher/run/placers.h"
+#include "placement/cost_model.h"
 #include "placement/device_file.h"
+#include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
 
 namespace emplace::launcher {
@@ -64,8 +66,12 @@ Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const 
                                                  std::span<const Baselines> baselines) {
   const auto files = graph_files(config);
   if (!files) return files.error();
-  const auto devices = read_file(config.input.devices);
-  if (!devices) return devices.error();
+  std::string devices_toml;  // Empty: the graph brought its machine along.
+  if (!config.input.devices.empty()) {
+    const auto devices = read_file(config.input.devices);
+    if (!devices) return devices.error();
+    devices_toml.assign(reinterpret_cast<const char*>(devices->data()), devices->size());
+  }
   std::vector<record::GraphRow> rows;
   for (std::size_t g = 0; g < task.graphs.size(); ++g) {
     const actors::TaskGraph& one = task.graphs[g];
@@ -75,10 +81,10 @@ Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const 
     row.file = (*files)[g].string();
     row.num_ops = static_cast<std::uint32_t>(one.graph.num_ops());
     row.content = graph_msgpack(one.graph);
-    row.devices_toml.assign(reinterpret_cast<const char*>(devices->data()), devices->size());
+    row.devices_toml = devices_toml;
     row.reserve = config.input.reserve;
-    row.lower_bound_s = baselines[g].bound.seconds();
-    row.bound = baselines[g].bound.which();
+    row.lower_bound_s = baselines[g].bound.seconds;
+    row.bound = baselines[g].bound.which;
   }
   return rows;
 }
@@ -155,6 +161,23 @@ std::filesystem::path best_placement_path(const std::filesystem::path& directory
   return directory / "best" / (one.graph.name() + "-" + one.sha256.substr(0, 8) + ".placement.json");
 }
 
+namespace {
+
+Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
+  if (!config.input.devices.empty()) return load_devices(config.input.devices, config.input.reserve);
+  auto own = machine_of(graph, judge_of(config).objective, config.input.reserve);
+  if (!own) return own.error();
+  if (!*own)
+    return invalid("input.devices", "is missing", "only workloads of dnn-partitioning bring a machine");
+  return **std::move(own);
+}
+
+}  // namespace
+
+Judge judge_of(const RunConfig& config) {
+  return parse_judge(config.objective.kind, config.executor.dispatch).value();
+}
+
 Result<TaskPtr> load_task(const RunConfig& config) {
   auto files = graph_files(config);
   if (!files) return files.error();
@@ -163,7 +186,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
   for (const std::filesystem::path& file : *files) {
     auto graph = load_graph(file);
     if (!graph) return graph.error();
-    auto devices = load_devices(config.input.devices, config.input.reserve);
+    auto devices = devices_for(*graph, config);
     if (!devices) return devices.error();
     auto constraints = Constraints::make(*graph, *devices);
     if (!constraints) return constraints.error();
@@ -177,15 +200,17 @@ Result<TaskPtr> load_task(const RunConfig& config) {
 }
 
 Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock) {
-  Simulator simulator{task.graph, task.devices, simulator_options(config.executor.dispatch).value()};
-  const Problem problem{task.graph, task.devices, task.constraints, simulator.costs(), config.run.seed};
+  const Judge judge = judge_of(config);
+  const auto model = make_model(task.graph, task.devices, judge);
+  const CostTable costs{task.graph, task.devices};
+  const Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
   Baselines baselines;
-  baselines.bound = lower_bound(task.graph, task.devices, task.constraints, simulator.costs());
+  baselines.bound = proven_bound(task.graph, task.devices, task.constraints, judge);
   for (const std::string& name : config.compare.baselines) {
     const auto method = find_method(name);
     if (!method) return method.error();
     const Nanos began = clock.now();
-    auto found = (*method)->find(problem, simulator);
+    auto found = (*method)->find(problem, *model);
     record::TableRow row{name,
                          found.ok(),
                          {},
@@ -257,8 +282,8 @@ Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const re
                    cure);
   const auto recorded = parse_config(facts.config_toml, where + ": config");
   if (!recorded) return recorded.error();
-  constexpr std::array<std::string_view, 6> kLearning{"run.",    "pipeline.",         "policy.",
-                                                      "reward.", "executor.dispatch", "executor.log"};
+  constexpr std::array<std::string_view, 7> kLearning{
+      "run.", "pipeline.", "policy.", "reward.", "executor.dispatch", "executor.log", "objective."};
   constexpr std::array<std::string_view, 8> kFree{"run.budget",
                                                   "run.episodes",
                                                   "run.evaluations",

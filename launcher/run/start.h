@@ -10,8 +10,8 @@
 
 #include "actors/task.h"
 #include "base/clock.h"
+#include "launcher/executors.h"
 #include "launcher/run/config.h"
-#include "placement/bound.h"
 #include "record/run_db.h"
 #include "record/table.h"
 
@@ -23,6 +23,8 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config);
 
 /// Loads the graphs and their devices. Errors: as their readers; kInvalid for a graph given twice.
 Result<actors::TaskPtr> load_task(const RunConfig& config);
+/// What the run's placements are judged by. @pre check_config.
+Judge judge_of(const RunConfig& config);
 
 /// What the learned placement is held against.
 struct Baselines {
@@ -31,7 +33,7 @@ struct Baselines {
   Placement best;                      ///< The fastest valid one; empty if none fits.
   std::string best_method;
   double best_step_time_s = 0;  ///< 0: none fits.
-  LowerBound bound;
+  ProvenBound bound;
 };
 Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock);
 

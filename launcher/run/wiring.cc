@@ -131,11 +131,9 @@ class Wiring {
   bool measures_locally() const { return config_.reward.source == "local"; }
   actors::ExecutorFactory executors() const {
     if (log_) return [log = *log_](const actors::TaskGraph& of) { return make_replay_executor(log, of); };
-    SimulatorOptions chosen = simulator_options(config_.executor.dispatch).value();
-    chosen.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
-    return [options = chosen](const actors::TaskGraph& of) {
-      return std::make_unique<Simulator>(of.graph, of.devices, options);
-    };
+    Judge judge = judge_of(config_);
+    judge.simulator.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
+    return [judge](const actors::TaskGraph& of) { return make_model(of.graph, of.devices, judge); };
   }
   actors::PlacerFactory placers() const {
     return [config = config_, task = task_, baseline = baseline_] {

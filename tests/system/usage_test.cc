@@ -63,7 +63,7 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
       {{"comapre"}, "unknown command 'comapre'; did you mean 'compare'?"},
       {{"--json", "compare", kGraph, "-d", kDevices}, "'--json' stands before the command; write it after"},
       {{"compare", kGraph, "--devcies", kDevices}, "unknown option '--devcies'; did you mean '--devices'?"},
-      {{"compare", kGraph}, "emplace compare: --devices is required; 'emplace compare --help' shows how"},
+      {{"compare", kGraph}, "--devices: is missing; name a device file"},
       {{"compare", kGraph, "-d"}, "emplace compare: --devices"},
       {{"inspect"}, "emplace inspect: GRAPH is required"},
       {{"inspect", kGraph, "more"}, "unexpected argument 'more'"},
