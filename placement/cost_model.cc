@@ -60,6 +60,7 @@ OpClass class_of_type(std::string_view type) {
       {"Gather", OpClass::kGather},
       {"GatherElements", OpClass::kGather},
       // TensorFlow
+      // Its Sum and Mean reduce; ONNX has the names for additions of several tensors.
       {"BatchMatMul", OpClass::kMatmul},
       {"BiasAddGrad", OpClass::kReduce},
       {"Conv2D", OpClass::kConv},
