@@ -17,9 +17,8 @@ struct ModelFacts {
   std::string_view name;     ///< As on the command line.
   std::string_view summary;  ///< One line.
   std::int64_t batch;
-  std::optional<std::int64_t>
-      layers;  ///< LSTM layers (of encoder and decoder); normal cells per stack (nasnet).
-  std::optional<std::int64_t> steps;  ///< Unrolled length.
+  std::optional<std::int64_t> layers;  ///< LSTM layers; nasnet: normal cells per stack.
+  std::optional<std::int64_t> steps;   ///< Unrolled length.
 };
 std::span<const ModelFacts> all_models();
 /// Null if there is none of that name.
@@ -32,8 +31,8 @@ struct ModelSizes {
 };
 
 /// "nmt-8layer-40step-bs64-tensorflow": a pure function of its arguments. `meta` has model, sizes,
-/// granularity, kind ("training" or "forward") and optimizer. Errors (kInvalid): an option that does not
-/// apply to the model, or out of range. Any thread.
+/// granularity, kind ("training" or "forward") and optimizer.
+/// Errors (kInvalid): an option that does not apply to the model, or is out of range. Any thread.
 Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& sizes, Recording recording);
 
 }  // namespace emplace::models

@@ -39,8 +39,8 @@ class LstmCell {
   Tensor weight_ih_{}, weight_hh_{}, bias_ih_{}, bias_hh_{};  // not joined_
 };
 
-/// Sum over the steps of the mean cross entropy.   logits [steps] of [batch, vocabulary];  labels [batch,
-/// steps]
+/// Sum over the steps of the mean cross entropy.
+///   logits  [steps] of [batch, vocabulary];   labels  [batch, steps]
 Tensor sequence_loss(TrainingTape& tape, const std::vector<Tensor>& logits, Tensor labels);
 
 /// Ends a sequence model: the training step of its loss, or the forward pass to its logits.

@@ -2,30 +2,26 @@
 /// A step as TensorFlow 1 builds its training graph: every op that `tf.gradients` and an optimizer add to it.
 ///
 /// What appears, and as what:
-///   variables     a state op (`Parameter`, attribute op = VariableV2), and `Identity` NAME/read that ops
-///   read constants     a state op (`Constant`, attribute op = Const) for each axis, shape or number an op is
-///   given layers        MatMul and BiasAdd; Conv2D (DepthwiseConv2dNative) and BiasAdd; FusedBatchNorm with,
-///   for the
-///                 moving mean and variance, Sub, Mul and AssignSub; dropout from RandomUniform
-///   LSTM cells    BasicLSTMCell: ConcatV2, MatMul, BiasAdd, Split, the forget bias's Add, gates, products
-///   sequences     unrolled; Unpack and Pack at their ends; beyond a sentence's end GreaterEqual and Select,
-///   as
-///                 dynamic_rnn has them; zero states of Shape, StridedSlice, Pack and Fill
-///   binary ops    backward: Shape of both operands, BroadcastGradientArgs, and per operand Sum and Reshape
-///   concatenation backward: FloorMod, ShapeN, ConcatOffset and a Slice per part
-///   means         backward: Reshape, Tile, and the count by Prod, Maximum, FloorDiv, Cast, RealDiv
-///   joined paths  AddN of all gradients that meet
-///   several gradients of one op   an Identity each (tuple/control_dependency)
-///   lookups       GatherV2; the gradient stays sparse (Reshape of values and indices), is made unique
-///   (Unique,
-///                 UnsortedSegmentSum) and applied to the rows alone (ScatterSub, SparseApply…; Adam's
-///                 own sequence of dense and scattered steps)
-///   updates       ApplyGradientDescent, ApplyMomentum, ApplyRMSProp or ApplyAdam per variable, beside its
-///   slots
+/// - variables: a state op (`Parameter`, attribute op = VariableV2), and an `Identity` NAME/read for readers
+/// - constants: a state op (`Constant`, attribute op = Const) per axis, shape or number that an op is given
+/// - layers: MatMul and BiasAdd; Conv2D or DepthwiseConv2dNative; FusedBatchNorm, with Sub, Mul and
+///   AssignSub for the moving mean and variance; dropout from RandomUniform
+/// - LSTM cells (BasicLSTMCell): ConcatV2, MatMul, BiasAdd, Split, the forget bias's Add, gates, products
+/// - sequences: unrolled, Unpack and Pack at their ends; beyond a sentence's end GreaterEqual and Select, as
+///   dynamic_rnn has them; zero states of Shape, StridedSlice, Pack and Fill
+/// - gradients of binary ops: Shape of both operands, BroadcastGradientArgs, and per operand Sum and Reshape
+/// - of concatenations: FloorMod, ShapeN, ConcatOffset and a Slice per part
+/// - of means: Reshape, Tile, and the count by Prod, Maximum, FloorDiv, Cast, RealDiv
+/// - where gradients meet: one AddN of all
+/// - where an op has several gradients: an Identity each (tuple/control_dependency)
+/// - lookups: GatherV2, whose gradient stays sparse (values and indices), is made unique (Unique,
+///   UnsortedSegmentSum) and applied to the rows alone (ScatterSub, SparseApply…; Adam has its own sequence)
+/// - updates: ApplyGradientDescent, ApplyMomentum, ApplyRMSProp or ApplyAdam per variable, beside its slots
+///
 /// What does not: initialisers, savers, summaries and input queues, which no step runs, and NoOp, which only
 /// orders. A Shape stands where its tensor is made, for that is when TensorFlow runs it. Sum over no
 /// dimension, Reshape, Identity, ExpandDims and Squeeze move no data and are views. Images are [B, C, H, W]
-/// and weights [out, in, …], as on the other tape; names are scopes: "decoder/t07/l0/dec.0/MatMul",
+/// and weights [out, in, …], as on the other tape. Names are scopes: "decoder/t07/l0/dec.0/MatMul",
 /// "gradients/…", "train/update_…".
 
 #include <array>

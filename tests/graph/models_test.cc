@@ -1,6 +1,5 @@
-// Goal: the papers' models are the traced steps where torch traced them, and well-formed TensorFlow graphs of
-// the papers' size otherwise. Method: fingerprints of the traces, recorded once; then what must hold op by
-// op.
+// Goal: the papers' models are the traced steps where torch traced them, op for op, and what their options
+// say. Method: fingerprints of the traces, recorded once; small models in every form.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Goal: models in TensorFlow's granularity are well-formed training graphs of the papers' size, and hold
-// nothing for its own sake. Method: what must hold op by op, on small models; counts of the papers on whole
+// nothing for its own sake. Method: what must hold op by op on small models, the papers' counts on whole
 // ones.
 
 #include "graph/models/tensorflow_tape.h"
@@ -16,7 +16,7 @@
 namespace emplace::models {
 namespace {
 
-// Paper: Hierarchical 2018, section 4.1: 28,044, 46,600 and 83,712 ops; RNNLM 9,021.
+// Paper: Hierarchical 2018, section 3: 28,044, 46,600 and 83,712 ops; RNNLM 9,021.
 TEST(TensorFlowModels, AreAsLargeAsThePapersGraphs) {
   const auto ops = [](std::string_view model, ModelSizes sizes) {
     return static_cast<double>(made(model, sizes, kTensorFlowStep).num_ops());

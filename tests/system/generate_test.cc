@@ -182,9 +182,8 @@ TEST(Generate, MakesGraphsOfEitherGranularityThatCanBePlaced) {
   }
 }
 
-// Their NMT with 8 layers has 83,712 ops and does not fit on one 12 GB GPU; their experts' placement on eight
-// does.
-//                                                              Paper: Hierarchical 2018, sections 4.1 and 4.3
+// The NMT of 8 layers has 83,712 ops; it does not fit on one 12 GB GPU, but on eight as experts placed it.
+//                                                              Paper: Hierarchical 2018, section 3, table 1
 TEST(Generate, MakesNmtOfEightLayersAsLargeAsThePapers) {
   const TemporaryFolder folder;
   const ordered_json made = json_of({"generate", "nmt", "--layers", "8", "--training", "--granularity",
