@@ -59,6 +59,32 @@ OpClass class_of_type(std::string_view type) {
       {"aten::select_backward", OpClass::kGather},
       {"Gather", OpClass::kGather},
       {"GatherElements", OpClass::kGather},
+      // TensorFlow
+      // Its Sum and Mean reduce; ONNX has the names for additions of several tensors.
+      {"BatchMatMul", OpClass::kMatmul},
+      {"BiasAddGrad", OpClass::kReduce},
+      {"Conv2D", OpClass::kConv},
+      {"Conv2DBackpropFilter", OpClass::kConv},
+      {"Conv2DBackpropInput", OpClass::kConv},
+      {"DepthwiseConv2dNative", OpClass::kConvGrouped},
+      {"DepthwiseConv2dNativeBackpropFilter", OpClass::kConvGrouped},
+      {"DepthwiseConv2dNativeBackpropInput", OpClass::kConvGrouped},
+      {"FusedBatchNorm", OpClass::kNorm},
+      {"FusedBatchNormGrad", OpClass::kNorm},
+      {"GatherV2", OpClass::kGather},
+      {"Mean", OpClass::kReduce},
+      {"ScatterAdd", OpClass::kGather},
+      {"ScatterSub", OpClass::kGather},
+      {"Shape", OpClass::kGather},
+      {"ShapeN", OpClass::kGather},
+      {"Size", OpClass::kGather},
+      {"Slice", OpClass::kGather},
+      {"SparseApplyMomentum", OpClass::kGather},
+      {"SparseApplyRMSProp", OpClass::kGather},
+      {"SparseSoftmaxCrossEntropyWithLogits", OpClass::kReduce},
+      {"StridedSlice", OpClass::kGather},
+      {"Sum", OpClass::kReduce},
+      {"ZerosLike", OpClass::kGather},
   };
   const auto it = kClasses.find(type);
   return it == kClasses.end() ? OpClass::kElementwise : it->second;

@@ -1,22 +1,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/models/layers.h"
+#include "graph/models/modules.h"
 #include "graph/models/networks.h"
 
 namespace emplace::models {
 namespace {
 
-using Scope = TrainingTape::Scope;
-
-struct ConvShape {
-  std::int64_t in, out, kernel = 1, stride = 1, groups = 1;
-};
-
-/// Builds modules where they are used: each makes its parameters and runs, so that a name is a place.
-/// Parameters are called after the scope: "cells.9/ops.7/pw1" owns "cells.9.ops.7.pw1.weight".
-class Builder {
+class CellNet : private Modules {
  public:
-  Builder(TrainingTape& tape, const CellNetOptions& options) : tape_{tape}, options_{options} {}
+  CellNet(TrainingTape& tape, const CellNetOptions& options) : Modules{tape}, options_{options} {}
 
   Tensor run(Tensor image) {
     Tensor previous{}, before{};
@@ -39,49 +33,10 @@ class Builder {
       for (std::int64_t i = 0; i < options_.repeats; ++i) add_cell(channels, false);
     }
     const Tensor features = tape_.global_mean(tape_.relu(previous));
-    const Level head{*this, "fc"};
-    const Tensor weight = tape_.parameter(name("weight"), {options_.classes, channels_of(features)});
-    return tape_.linear(features, weight, tape_.parameter(name("bias"), {options_.classes}));
+    return linear("fc", features, options_.classes);
   }
 
  private:
-  /// A scope level and the module path that goes with it.
-  class Level {
-   public:
-    Level(Builder& builder, const std::string& level)
-        : builder_{builder}, length_{builder.path_.size()}, scope_{builder.tape_, level} {
-      builder_.path_ += level + ".";
-    }
-    ~Level() { builder_.path_.resize(length_); }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-
-   private:
-    Builder& builder_;
-    const std::size_t length_;
-    const Scope scope_;
-  };
-
-  std::string name(std::string_view field) const { return path_ + std::string{field}; }
-  std::int64_t channels_of(Tensor x) const { return tape_.shape(x)[1]; }
-
-  Tensor conv(const std::string& module, Tensor x, ConvShape shape) {
-    const Level level{*this, module};
-    const Tensor weight =
-        tape_.parameter(name("weight"), {shape.out, shape.in / shape.groups, shape.kernel, shape.kernel});
-    return tape_.conv2d(x, weight,
-                        {.stride = shape.stride, .padding = shape.kernel / 2, .groups = shape.groups});
-  }
-
-  Tensor norm(const std::string& module, Tensor x) {
-    const Level level{*this, module};
-    const Shape channels{channels_of(x)};
-    const Tensor weight = tape_.parameter(name("weight"), channels);
-    const Tensor bias = tape_.parameter(name("bias"), channels);
-    const Tensor mean = tape_.buffer(name("running_mean"), channels);
-    return tape_.batch_norm(x, weight, bias, mean, tape_.buffer(name("running_var"), channels));
-  }
-
   Tensor relu_conv_norm(Tensor x, std::int64_t channels) {
     return norm("bn", conv("conv", tape_.relu(x), {channels_of(x), channels}));
   }
@@ -155,9 +110,7 @@ class Builder {
     return tape_.cat(ends);
   }
 
-  TrainingTape& tape_;
   const CellNetOptions& options_;
-  std::string path_;
 };
 
 Result<Unit> check(const CellNetOptions& options) {
@@ -179,14 +132,10 @@ Result<Unit> check(const CellNetOptions& options) {
 
 Result<OpGraph> cell_net_graph(const CellNetOptions& options, Identity identity) {
   if (auto checked = check(options); !checked) return checked.error();
-  TrainingTape tape{options.optimizer};
-  const Tensor image = tape.input("image", DType::kF32, {options.batch, 3, 32, 32});
-  const Tensor label = tape.input("label", DType::kI64, {options.batch});
-  const Tensor logits = Builder{tape, options}.run(image);
-  const Scope at_loss{tape, "loss"};
-  const Tensor loss = tape.cross_entropy(logits, label);
-  return tape.finish(loss, std::move(identity.name), std::move(identity.source),
-                     std::move(identity.meta_json));
+  const auto tape = make_tape(options.recording, options.optimizer);
+  const Tensor image = tape->input("image", DType::kF32, {options.batch, 3, 32, 32});
+  const Tensor logits = CellNet{*tape, options}.run(image);
+  return classifier(*tape, logits, {}, std::move(identity));
 }
 
 }  // namespace emplace::models

@@ -81,7 +81,8 @@ Result<Unit> check(const CellRnnOptions& options) {
 
 Result<OpGraph> cell_rnn_graph(const CellRnnOptions& options, Identity identity) {
   if (auto checked = check(options); !checked) return checked.error();
-  TrainingTape tape{options.optimizer};
+  const auto made = make_tape({}, options.optimizer);
+  TrainingTape& tape = *made;
   const Tensor table = tape.parameter("embed.weight", {options.vocabulary, options.hidden});
   std::vector<Cell> cells;
   for (std::int64_t i = 0; i < options.layers; ++i)
@@ -106,9 +107,7 @@ Result<OpGraph> cell_rnn_graph(const CellRnnOptions& options, Identity identity)
     const Scope at_softmax{tape, "proj"};
     logits.push_back(tape.linear(x, project, project_bias));
   }
-  const Tensor loss = sequence_loss(tape, logits, target);
-  return tape.finish(loss, std::move(identity.name), std::move(identity.source),
-                     std::move(identity.meta_json));
+  return sequence_model(tape, logits, target, std::move(identity));
 }
 
 }  // namespace emplace::models

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "graph/models/networks.h"
 #include "graph/models/training_tape.h"
 
 namespace emplace::models {
@@ -17,7 +19,9 @@ struct LstmState {
   Tensor h, c;  ///< [batch, hidden]
 };
 
-/// [i f g o] = W_hh h + b_hh + W_ih x + b_ih;   c' = σ(f) c + σ(i) tanh(g);   h' = σ(o) tanh(c')
+/// c' = σ(f) c + σ(i) tanh(g);   h' = σ(o) tanh(c')
+///   torch:        [i f g o] = W_hh h + b_hh + W_ih x + b_ih
+///   TensorFlow:   [i g f o] = W [x h] + b, and 1 is added to f (BasicLSTMCell)
 class LstmCell {
  public:
   LstmCell(TrainingTape& tape, std::string name, std::int64_t inputs, std::int64_t hidden);
@@ -26,13 +30,25 @@ class LstmCell {
   LstmState step(TrainingTape& tape, Tensor x, LstmState before) const;
 
  private:
+  Tensor gates(TrainingTape& tape, Tensor x, Tensor h) const;  // [batch, 4 hidden]
+
   std::string name_;
   std::int64_t hidden_;
-  Tensor weight_ih_, weight_hh_, bias_ih_, bias_hh_;
+  const bool joined_;                                         // One product for both inputs.
+  Tensor weight_{}, bias_{};                                  // joined_
+  Tensor weight_ih_{}, weight_hh_{}, bias_ih_{}, bias_hh_{};  // not joined_
 };
 
-/// Sum over the steps of the mean cross entropy.   logits [steps] of [batch, vocabulary];  labels [batch,
-/// steps]
+/// Sum over the steps of the mean cross entropy.
+///   logits  [steps] of [batch, vocabulary];   labels  [batch, steps]
 Tensor sequence_loss(TrainingTape& tape, const std::vector<Tensor>& logits, Tensor labels);
+
+/// Ends a sequence model: the training step of its loss, or the forward pass to its logits.
+Result<OpGraph> sequence_model(TrainingTape& tape, const std::vector<Tensor>& logits, Tensor labels,
+                               Identity identity);
+/// Ends an image classifier: the training step of its cross entropy (an auxiliary head's counts 0.4), or the
+/// forward pass to its logits.
+Result<OpGraph> classifier(TrainingTape& tape, Tensor logits, std::optional<Tensor> auxiliary,
+                           Identity identity);
 
 }  // namespace emplace::models

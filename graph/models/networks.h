@@ -1,5 +1,6 @@
 #pragma once
-/// The network kinds that the graph families are drawn from, as training steps: forward, backward and update.
+/// The networks that can be recorded, as training steps (forward, backward and update) or as the forward pass
+/// alone. Every function here is a pure function of its options. Errors (kInvalid) for a size out of range.
 
 #include <array>
 #include <cstdint>
@@ -29,9 +30,10 @@ struct NmtOptions {
   std::int64_t batch = 64;
   std::int64_t vocabulary = 32000;
   Optimizer optimizer = Optimizer::kAdam;
+  Recording recording = {};
 };
-/// With layers = 2 and the defaults this is nmt-2layer-bs64 op for op (tests/graph).
-/// Errors: kInvalid for a size below its least value.
+/// With layers = 2 and the defaults this is nmt-2layer-bs64 op for op (tests/graph). In TensorFlow's
+/// granularity sentences have lengths, as dynamic_rnn takes them: beyond its end a sentence's states stay.
 Result<OpGraph> nmt_graph(const NmtOptions& options, Identity identity);
 
 /// One node of a recurrent cell as neural architecture search finds them: node k > 0 reads node `input` < k;
@@ -54,7 +56,7 @@ struct CellRnnOptions {
   std::int64_t vocabulary = 10000;
   Optimizer optimizer = Optimizer::kSgd;
 };
-/// Errors: kInvalid for a size below its least value or a node that reads one that is not before it.
+/// Errors: also for a node that reads one that is not before it.
 Result<OpGraph> cell_rnn_graph(const CellRnnOptions& options, Identity identity);
 
 /// What an edge of a convolutional cell does.
@@ -76,8 +78,51 @@ struct CellNetOptions {
   std::int64_t batch = 32;
   std::int64_t classes = 10;
   Optimizer optimizer = Optimizer::kMomentum;
+  Recording recording = {};
 };
-/// Errors: kInvalid for a size below its least value or a block that reads a state that is not before it.
+/// Errors: also for a block that reads a state that is not before it.
 Result<OpGraph> cell_net_graph(const CellNetOptions& options, Identity identity);
+
+/// NASNet-A for 32x32 images: 96 stem channels, 32 filters; momentum.       Paper: NASNet 2018, figure 4
+struct NasnetOptions {
+  std::int64_t repeats = 6;  ///< Normal cells per stack, 1 … 99.
+  std::int64_t batch = 32;
+  Recording recording = {};
+};
+Result<OpGraph> nasnet_a_graph(const NasnetOptions& options, Identity identity);
+
+/// Two convolutions and three full layers on 32x32 images, as in TensorFlow's tutorial; SGD.
+struct Cifar10CnnOptions {
+  std::int64_t batch = 128;
+  Recording recording = {};
+};
+Result<OpGraph> cifar10_cnn_graph(const Cifar10CnnOptions& options, Identity identity);
+
+/// ResNet-152: bottlenecks in stages of 3, 8, 36 and 3; 224x224 images, 1000 classes; momentum.
+///                                                                  Paper: He et al. 2016, table 1
+struct Resnet152Options {
+  std::int64_t batch = 128;
+  Recording recording = {};
+};
+Result<OpGraph> resnet152_graph(const Resnet152Options& options, Identity identity);
+
+/// Inception-v3: 299x299 images, 1000 classes; RMSProp. Trains with its auxiliary head, except with a batch
+/// of 1, which that head's batch norm cannot normalise.                Paper: Szegedy et al. 2016
+struct InceptionV3Options {
+  std::int64_t batch = 32;
+  Recording recording = {};
+};
+Result<OpGraph> inception_v3_graph(const InceptionV3Options& options, Identity identity);
+
+/// A language model of stacked LSTM cells, unrolled; SGD.           Paper: Jozefowicz et al. 2016
+struct RnnlmOptions {
+  std::int64_t layers = 2;  ///< 1 … 99.
+  std::int64_t steps = 40;  ///< 1 … 99.
+  std::int64_t hidden = 2048;
+  std::int64_t batch = 64;
+  std::int64_t vocabulary = 10000;
+  Recording recording = {};
+};
+Result<OpGraph> rnnlm_graph(const RnnlmOptions& options, Identity identity);
 
 }  // namespace emplace::models

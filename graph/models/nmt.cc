@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "graph/models/layers.h"
@@ -36,39 +36,62 @@ struct Network {
   Tensor key{}, query{}, score{}, combine{}, combine_bias{}, project{}, project_bias{};
 };
 
+/// A step of a cell over sentences of several lengths: beyond a sentence's end its states stay, and the
+/// output is zero.
+struct Step {
+  LstmState state;
+  Tensor output;
+};
+Step masked_step(TrainingTape& tape, const LstmCell& cell, Tensor x, LstmState before, Tensor zero,
+                 std::optional<Tensor> over) {
+  const LstmState made = cell.step(tape, x, before);
+  if (!over) return {made, made.h};
+  const Tensor h = tape.select(*over, before.h, made.h), c = tape.select(*over, before.c, made.c);
+  return {{h, c}, tape.select(*over, zero, made.h)};
+}
+
 /// One direction of the first encoder layer; `reversed` walks from the last step.
 std::vector<Tensor> run_direction(TrainingTape& tape, const LstmCell& cell, const std::vector<Tensor>& xs,
-                                  std::string_view layer, std::int64_t batch, bool reversed) {
+                                  Tensor lengths, std::string_view layer, std::int64_t batch, bool reversed) {
   std::vector<Tensor> out(xs.size());
-  LstmState state = cell.zero_state(tape, xs.front(), batch);
+  const LstmState zero = cell.zero_state(tape, xs.front(), batch);
+  LstmState state = zero;
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const std::size_t t = reversed ? xs.size() - 1 - i : i;
     const Scope at_layer{tape, layer}, at_step{tape, time_step(t)};
-    state = cell.step(tape, xs[t], state);
-    out[t] = state.h;
+    const auto over = tape.beyond_end(lengths, static_cast<std::int64_t>(t));
+    const Step step = masked_step(tape, cell, xs[t], state, zero.h, over);
+    state = step.state;
+    out[t] = step.output;
   }
   return out;
 }
 
 /// The encoder's outputs, one per step [batch, hidden].
-std::vector<Tensor> encode(TrainingTape& tape, const Network& net, const NmtOptions& o, Tensor tokens) {
+std::vector<Tensor> encode(TrainingTape& tape, const Network& net, const NmtOptions& o, Tensor tokens,
+                           Tensor lengths) {
   std::vector<Tensor> xs = tape.unbind([&] {
     const Scope scope{tape, "src_embed"};
     return tape.embedding(net.source_table, tokens);
   }());
   const Scope scope{tape, "encoder"};
-  const std::vector<Tensor> forward = run_direction(tape, net.encoder_forward, xs, "l0fw", o.batch, false);
-  const std::vector<Tensor> backward = run_direction(tape, net.encoder_backward, xs, "l0bw", o.batch, true);
+  const std::vector<Tensor> forward =
+      run_direction(tape, net.encoder_forward, xs, lengths, "l0fw", o.batch, false);
+  const std::vector<Tensor> backward =
+      run_direction(tape, net.encoder_backward, xs, lengths, "l0bw", o.batch, true);
   for (std::size_t t = 0; t < xs.size(); ++t) {
     const Scope at_layer{tape, "l0"}, at_step{tape, time_step(t)};
     xs[t] = tape.cat({forward[t], backward[t]});
   }
   for (std::size_t i = 0; i < net.encoder.size(); ++i) {
-    LstmState state = net.encoder[i].zero_state(tape, xs.front(), o.batch);
+    const LstmState zero = net.encoder[i].zero_state(tape, xs.front(), o.batch);
+    LstmState state = zero;
     for (std::size_t t = 0; t < xs.size(); ++t) {
       const Scope at_layer{tape, "l" + std::to_string(i + 1)}, at_step{tape, time_step(t)};
-      state = net.encoder[i].step(tape, xs[t], state);
-      xs[t] = i >= 1 ? tape.add(state.h, xs[t]) : state.h;
+      const auto over = tape.beyond_end(lengths, static_cast<std::int64_t>(t));
+      const Step step = masked_step(tape, net.encoder[i], xs[t], state, zero.h, over);
+      state = step.state;
+      xs[t] = i >= 1 ? tape.add(step.output, xs[t]) : step.output;
     }
   }
   return xs;
@@ -96,7 +119,7 @@ Attended attend(TrainingTape& tape, const Network& net, Tensor x, Tensor keys, T
 
 /// The logits of every step.
 std::vector<Tensor> decode(TrainingTape& tape, const Network& net, const NmtOptions& o, Tensor tokens,
-                           const std::vector<Tensor>& encoded) {
+                           Tensor lengths, const std::vector<Tensor>& encoded) {
   Tensor memory{}, keys{};
   {
     const Scope scope{tape, "encoder"};
@@ -110,16 +133,19 @@ std::vector<Tensor> decode(TrainingTape& tape, const Network& net, const NmtOpti
   }());
   std::vector<LstmState> state;
   for (const LstmCell& cell : net.decoder) state.push_back(cell.zero_state(tape, encoded.front(), o.batch));
+  const std::vector<LstmState> zero = state;
   Tensor context = tape.new_zeros(encoded.front(), {o.batch, o.hidden});
   std::vector<Tensor> logits;
   const Scope scope{tape, "decoder"};
   for (std::size_t t = 0; t < ys.size(); ++t) {
     const Scope at_step{tape, time_step(t)};
+    const auto over = tape.beyond_end(lengths, static_cast<std::int64_t>(t));
     Tensor x = tape.cat({ys[t], context});
     for (std::size_t i = 0; i < net.decoder.size(); ++i) {
       const Scope at_layer{tape, "l" + std::to_string(i)};
-      state[i] = net.decoder[i].step(tape, x, state[i]);
-      x = i >= 2 ? tape.add(state[i].h, x) : state[i].h;
+      const Step step = masked_step(tape, net.decoder[i], x, state[i], zero[i].h, over);
+      state[i] = step.state;
+      x = i >= 2 ? tape.add(step.output, x) : step.output;
     }
     const Attended attended = attend(tape, net, x, keys, memory);
     context = attended.context;
@@ -139,17 +165,18 @@ Result<OpGraph> nmt_graph(const NmtOptions& options, Identity identity) {
     return invalid("nmt", "its sizes are out of range",
                    "use an even hidden size, 1 to 99 layers and steps, a batch of at least 1");
   }
-  TrainingTape tape{options.optimizer};
+  const auto owned = make_tape(options.recording, options.optimizer);
+  TrainingTape& tape = *owned;
   const Network net{tape, options};
   const auto tokens = [&](const char* name) {
     return tape.input(name, DType::kI64, {options.batch, options.steps});
   };
   const Tensor source = tokens("source"), target_in = tokens("target_in"), target_out = tokens("target_out");
-  const std::vector<Tensor> encoded = encode(tape, net, options, source);
-  const std::vector<Tensor> logits = decode(tape, net, options, target_in, encoded);
-  const Tensor loss = sequence_loss(tape, logits, target_out);
-  return tape.finish(loss, std::move(identity.name), std::move(identity.source),
-                     std::move(identity.meta_json));
+  const Tensor source_length = tape.input("source_length", DType::kI32, {options.batch});
+  const Tensor target_length = tape.input("target_length", DType::kI32, {options.batch});
+  const std::vector<Tensor> encoded = encode(tape, net, options, source, source_length);
+  const std::vector<Tensor> logits = decode(tape, net, options, target_in, target_length, encoded);
+  return sequence_model(tape, logits, target_out, std::move(identity));
 }
 
 }  // namespace emplace::models

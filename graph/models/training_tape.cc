@@ -9,8 +9,6 @@
 namespace emplace::models {
 namespace {
 
-constexpr std::string_view kAten = "aten::";
-
 std::string json_of(const std::map<std::string_view, std::string>& attrs) {
   std::string text = "{";
   for (const auto& [key, value] : attrs) {
@@ -34,10 +32,31 @@ std::string_view optimizer_name(Optimizer optimizer) {
       return "sgd";
     case Optimizer::kMomentum:
       return "momentum";
+    case Optimizer::kRmsProp:
+      return "rmsprop";
     case Optimizer::kAdam:
       return "adam";
   }
   return "sgd";
+}
+
+std::string_view granularity_name(Granularity granularity) {
+  return granularity == Granularity::kAten ? "aten" : "tensorflow";
+}
+
+Shape convolved(const Shape& in, const Shape& weight, const ConvOptions& options) {
+  EMPLACE_CHECK(in[1] == weight[1] * options.groups, "channels agree");
+  const auto extent = [&](std::size_t dim, std::int64_t padding) {
+    return (in[dim] + 2 * padding - weight[dim]) / options.stride + 1;
+  };
+  return {in[0], weight[0], extent(2, options.padding), extent(3, options.width_padding())};
+}
+
+Shape pooled(const Shape& in, const PoolOptions& options) {
+  const auto extent = [&](std::int64_t size) {
+    return (size + 2 * options.padding - options.kernel) / options.stride + 1;
+  };
+  return {in[0], in[1], extent(in[2]), extent(in[3])};
 }
 
 TrainingTape::Scope::Scope(TrainingTape& tape, std::string_view level)
@@ -53,7 +72,6 @@ const Shape& TrainingTape::shape(Tensor tensor) const {
 // ---- Recording ----
 
 Tensor TrainingTape::record(Recorded op) {
-  op.gradients.resize(op.spec.outputs.size());
   ops_.push_back(std::move(op));
   return {static_cast<std::uint32_t>(ops_.size() - 1), 0};
 }
@@ -72,9 +90,8 @@ Tensor TrainingTape::state(Rank rank, std::string_view type, const std::string& 
 
 Tensor TrainingTape::emit(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
                           Work work) {
-  const std::string bare{type.substr(kAten.size())};
   OpSpec spec;
-  spec.name = bare + "_" + std::to_string(++count_of_type_[bare]);
+  spec.name = op_name(type);
   spec.type = type;
   spec.inputs = std::move(inputs);
   spec.outputs = std::move(outputs);
@@ -107,19 +124,28 @@ void TrainingTape::flow(Tensor out, const std::vector<Tensor>& inputs, Backward 
 
 void TrainingTape::accumulate(Tensor target, Tensor gradient) {
   if (!flows(target)) return;
-  const std::optional<Tensor> before = ops_[target.op].gradients[target.output];
-  const Tensor sum =
-      before ? emit("aten::add", {*before, gradient}, shape(target), {.flops = elements(shape(target))})
-             : gradient;
-  ops_[target.op].gradients[target.output] = sum;
+  auto& by_output = ops_[target.op].gradients;
+  by_output.resize(std::max<std::size_t>(by_output.size(), target.output + 1));
+  by_output[target.output].push_back(gradient);
+  if (sums_as_they_come()) (void)this->gradient(target);
+}
+
+std::optional<Tensor> TrainingTape::gradient(Tensor target) {
+  const auto& by_output = ops_[target.op].gradients;
+  if (by_output.size() <= target.output || by_output[target.output].empty()) return std::nullopt;
+  if (by_output[target.output].size() == 1) return by_output[target.output].front();
+  const std::vector<Tensor> parts = by_output[target.output];  // Recording moves what it refers to.
+  const Tensor whole = sum(target, parts);
+  ops_[target.op].gradients[target.output] = {whole};
+  return whole;
 }
 
 // ---- State ----
 
 Tensor TrainingTape::parameter(const std::string& name, Shape shape) {
   const Tensor made = state(Rank::kParameter, "Parameter", name, DType::kF32, std::move(shape));
-  ops_[made.op].differentiable = true;
-  parameters_.push_back(made);
+  ops_[made.op].differentiable = training_;
+  parameters_.push_back({made, made});
   return made;
 }
 
@@ -131,8 +157,15 @@ Tensor TrainingTape::input(const std::string& name, DType dtype, Shape shape) {
   return state(Rank::kInput, "Input", name, dtype, std::move(shape));
 }
 
-Tensor TrainingTape::new_zeros(Tensor like, Shape shape) {
-  return emit("aten::new_zeros", {like}, std::move(shape));
+Tensor TrainingTape::slot(const Variable& variable, const std::string& name) {
+  const OpSpec& owner = ops_[variable.state.op].spec;
+  const Tensor made = state(Rank::kOptimizerState, "OptimizerState", owner.name + "/" + name, DType::kF32,
+                            shape(variable.state));
+  OpSpec& spec = ops_[made.op].spec;
+  spec.group = ops_[variable.state.op].spec.group;
+  spec.phase = Phase::kUpdate;
+  spec.colocate = OpId{variable.state.op};
+  return made;
 }
 
 // ---- Backward and update ----
@@ -140,73 +173,41 @@ Tensor TrainingTape::new_zeros(Tensor like, Shape shape) {
 void TrainingTape::run_backward(Tensor loss) {
   phase_ = Phase::kBackward;
   scope_ = "loss";
-  ops_[loss.op].gradients[loss.output] = emit("aten::ones_like", {loss}, Shape{});
+  accumulate(loss, seed(loss));
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    const Gradients gradients = ops_[node->op].gradients;
-    if (std::none_of(gradients.begin(), gradients.end(), [](const auto& g) { return g.has_value(); }))
-      continue;
     scope_ = node->scope;
-    node->backward(gradients);
-  }
-}
-
-void TrainingTape::update(Tensor parameter, Tensor gradient) {
-  const std::string name = ops_[parameter.op].spec.name;
-  const Shape whole = shape(parameter);
-  const std::int64_t n = elements(whole);
-  const auto kept = [&](int k) {
-    const Tensor made =
-        state(Rank::kOptimizerState, "OptimizerState", name + "/opt" + std::to_string(k), DType::kF32, whole);
-    ops_[made.op].spec.group = ops_[parameter.op].spec.group;
-    ops_[made.op].spec.phase = Phase::kUpdate;
-    ops_[made.op].spec.colocate = OpId{parameter.op};
-    return made;
-  };
-  scope_ = name;
-  const auto step = [&](std::string_view type, std::vector<Tensor> inputs, std::int64_t flops_each,
-                        Attributes attrs = {}) {
-    const Tensor made =
-        emit(type, std::move(inputs), whole, {.attrs = std::move(attrs), .flops = n * flops_each});
-    ops_[made.op].spec.colocate = OpId{parameter.op};
-    return made;
-  };
-  switch (optimizer_) {
-    case Optimizer::kSgd:
-      step("aten::add", {parameter, gradient}, 2, {{"alpha", "-0.1"}});
-      break;
-    case Optimizer::kMomentum: {
-      const Tensor decayed = step("aten::mul", {kept(0)}, 1);
-      const Tensor velocity = step("aten::add", {decayed, gradient}, 1);
-      step("aten::add", {parameter, velocity}, 2, {{"alpha", "-0.1"}});
-      break;
+    Gradients gradients(ops_[node->op].spec.outputs.size());
+    bool any = false;
+    for (std::uint32_t k = 0; k < gradients.size(); ++k) {
+      gradients[k] = gradient({node->op, k});
+      any = any || gradients[k].has_value();
     }
-    case Optimizer::kAdam: {
-      const Tensor first = kept(0), second = kept(1);
-      const Tensor mean_decayed = step("aten::mul", {first}, 1);
-      const Tensor mean = step("aten::add", {mean_decayed, gradient}, 2, {{"alpha", "0.1"}});
-      const Tensor square_decayed = step("aten::mul", {second}, 1);
-      const Tensor square = step("aten::addcmul", {square_decayed, gradient, gradient}, 3);
-      const Tensor root = step("aten::sqrt", {square}, 2);
-      const Tensor corrected = step("aten::div", {root}, 1);
-      const Tensor denominator = step("aten::add", {corrected}, 1);
-      step("aten::addcdiv", {parameter, mean, denominator}, 3);
-      break;
-    }
+    if (any) node->backward(gradients);
   }
 }
 
 Result<OpGraph> TrainingTape::finish(Tensor loss, std::string name, std::string source,
                                      std::string meta_json) {
-  EMPLACE_CHECK(phase_ == Phase::kForward, "a tape is finished once");
+  EMPLACE_CHECK(training_ && phase_ == Phase::kForward, "a training tape is finished once");
   run_backward(loss);
   phase_ = Phase::kUpdate;
-  for (const Tensor parameter : parameters_) {
-    if (const auto gradient = ops_[parameter.op].gradients[0]) update(parameter, *gradient);
-  }
+  const std::vector<Variable> parameters = parameters_;  // A dialect may add its own.
+  for (const Variable& parameter : parameters) update(parameter);
+  updates_done();
+  return built({loss}, std::move(name), std::move(source), std::move(meta_json));
+}
 
+Result<OpGraph> TrainingTape::finish_forward(const std::vector<Tensor>& outputs, std::string name,
+                                             std::string source, std::string meta_json) {
+  EMPLACE_CHECK(!training_, "a training tape has a loss");
+  return built(outputs, std::move(name), std::move(source), std::move(meta_json));
+}
+
+Result<OpGraph> TrainingTape::built(const std::vector<Tensor>& results, std::string name, std::string source,
+                                    std::string meta_json) {
   // Needed is what an update or the loss reads, however far back.
   std::vector<bool> needed(ops_.size(), false);
-  needed[loss.op] = true;
+  for (const Tensor result : results) needed[result.op] = true;
   for (std::size_t i = ops_.size(); i-- > 0;) {
     if (ops_[i].spec.phase == Phase::kUpdate) needed[i] = true;
     if (!needed[i]) continue;

@@ -1,11 +1,12 @@
 #pragma once
-/// Records one training step of a network as a graph: forward ops as the network calls them, then the
-/// backward pass and the optimizer's update, with the op types, shapes and costs that torch's tracer has for
-/// them.
+/// Records one step of a network as a graph: forward ops as the network calls them, then, for training, the
+/// backward pass and the optimizer's update. A network is written once, against TrainingTape; in which ops it
+/// appears is its dialect's: graph/models/aten_tape.h or graph/models/tensorflow_tape.h.
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,26 +25,46 @@ TensorSpec f32(Shape shape);
 /// Output `output` of the op recorded as number `op`. Meaningful on its own tape only.
 using Tensor = EdgeSpec;
 
-/// Ops per parameter in the update: 1, 3 and 8; tensors of state beside it: 0, 1 and 2.
-enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdam };
+/// Tensors of state beside each parameter: 0, 1, 2 and 2.
+enum class Optimizer : std::uint8_t { kSgd, kMomentum, kRmsProp, kAdam };
 std::string_view optimizer_name(Optimizer optimizer);
+
+/// Into which ops a network is split.
+enum class Granularity : std::uint8_t {
+  kAten,        ///< As torch's tracer records a step.
+  kTensorFlow,  ///< As TensorFlow 1 builds a training graph.
+};
+std::string_view granularity_name(Granularity granularity);
+
+/// How a network is recorded.
+struct Recording {
+  Granularity granularity = Granularity::kAten;
+  bool training = true;  ///< False: the forward pass alone, as for inference: no loss, no labels, no dropout.
+};
 
 struct ConvOptions {
   std::int64_t stride = 1, padding = 0, groups = 1;
+  std::int64_t padding_width = -1;  ///< -1: as along the height.
+  std::int64_t width_padding() const { return padding_width < 0 ? padding : padding_width; }
 };
 struct PoolOptions {
   std::int64_t kernel = 3, stride = 1, padding = 1;
 };
+/// Shape of the result [B, C', H', W'].   in [B, C, H, W];  weight [C', C / groups, h, w]
+Shape convolved(const Shape& in, const Shape& weight, const ConvOptions& options);
+Shape pooled(const Shape& in, const PoolOptions& options);
 
-/// Reverse-mode differentiation of what was recorded, in torch's order: the latest op first, gradients that
-/// meet summed by a chain of `aten::add`. Shapes are the caller's promise (EMPLACE_CHECK): networks are code,
-/// their options are checked before they get here. Flops as in docs/file_formats.md: a multiply-add is two.
-/// Float32 throughout, except inputs. Thread: one.
+/// Reverse-mode differentiation of what was recorded: the latest op first. Shapes are the caller's promise
+/// (EMPLACE_CHECK): networks are code, their options are checked before they get here. Flops as in
+/// docs/file_formats.md: a multiply-add is two. Float32 throughout, except indices. Thread: one.
 class TrainingTape {
  public:
-  explicit TrainingTape(Optimizer optimizer) : optimizer_{optimizer} {}
+  virtual ~TrainingTape() = default;
   TrainingTape(const TrainingTape&) = delete;
   TrainingTape& operator=(const TrainingTape&) = delete;
+
+  virtual Granularity granularity() const = 0;
+  bool training() const { return training_; }
 
   /// A level of the scope while it lives: "decoder", then "t07", then "attention".
   class Scope {
@@ -61,55 +82,72 @@ class TrainingTape {
   const Shape& shape(Tensor tensor) const;
 
   // State. A parameter "cells.9.fc.weight" belongs to the module "cells.9.fc".
-  Tensor parameter(const std::string& name, Shape shape);
-  Tensor buffer(const std::string& name, Shape shape);
+  virtual Tensor parameter(const std::string& name, Shape shape);
+  virtual Tensor buffer(const std::string& name, Shape shape);
   Tensor input(const std::string& name, DType dtype, Shape shape);
   /// Zeros made in the step, on the device of `like`.
-  Tensor new_zeros(Tensor like, Shape shape);
+  virtual Tensor new_zeros(Tensor like, Shape shape) = 0;
 
   // Elementwise; `add` broadcasts its second operand over dimension 1 if that is 1 there.
-  Tensor add(Tensor a, Tensor b);
-  Tensor sub(Tensor a, Tensor b);
-  Tensor mul(Tensor a, Tensor b);
-  Tensor divide(Tensor a);  ///< By a constant.
-  Tensor sigmoid(Tensor x);
-  Tensor tanh(Tensor x);
-  Tensor relu(Tensor x);
+  virtual Tensor add(Tensor a, Tensor b) = 0;
+  virtual Tensor sub(Tensor a, Tensor b) = 0;
+  virtual Tensor mul(Tensor a, Tensor b) = 0;
+  virtual Tensor add_constant(Tensor a) = 0;
+  virtual Tensor scale(Tensor a) = 0;   ///< By a constant.
+  virtual Tensor divide(Tensor a) = 0;  ///< By a constant.
+  virtual Tensor sigmoid(Tensor x) = 0;
+  virtual Tensor tanh(Tensor x) = 0;
+  virtual Tensor relu(Tensor x) = 0;
+  /// x as it is without training.
+  virtual Tensor dropout(Tensor x) = 0;
 
   // Products. Weights are stored [out, in].
-  Tensor linear(Tensor x, Tensor weight, Tensor bias);  ///< [B, in] → [B, out]: aten::t and aten::addmm.
-  Tensor linear(Tensor x, Tensor weight);               ///< [B, in] or [B, n, in], without bias.
-  Tensor bmm(Tensor a, Tensor b);                       ///< [B, m, k] [B, k, n] → [B, m, n].
+  virtual Tensor linear(Tensor x, Tensor weight, Tensor bias) = 0;  ///< [B, in] → [B, out].
+  virtual Tensor linear(Tensor x, Tensor weight) = 0;               ///< [B, in] or [B, n, in], without bias.
+  virtual Tensor bmm(Tensor a, Tensor b) = 0;                       ///< [B, m, k] [B, k, n] → [B, m, n].
 
   // Shapes.
-  Tensor cat(const std::vector<Tensor>& parts);             ///< Along dimension 1.
-  Tensor stack(const std::vector<Tensor>& parts);           ///< [B, …] each → [B, parts, …].
-  std::vector<Tensor> unbind(Tensor x);                     ///< Along dimension 1; every part must be read.
-  std::vector<Tensor> split(Tensor x, std::int64_t parts);  ///< Along dimension 1; every part must be read.
-  Tensor unsqueeze(Tensor x, std::int64_t dim);
-  Tensor squeeze(Tensor x, std::int64_t dim);
+  virtual Tensor cat(const std::vector<Tensor>& parts) = 0;    ///< Along dimension 1.
+  virtual Tensor stack(const std::vector<Tensor>& parts) = 0;  ///< [B, …] each → [B, parts, …].
+  virtual std::vector<Tensor> unbind(Tensor x) = 0;  ///< Along dimension 1; every part must be read.
+  virtual std::vector<Tensor> split(Tensor x, std::int64_t parts) = 0;  ///< The same, into equal parts.
+  virtual Tensor unsqueeze(Tensor x, std::int64_t dim) = 0;
+  virtual Tensor squeeze(Tensor x, std::int64_t dim) = 0;
+  virtual Tensor flatten(Tensor x) = 0;  ///< [B, …] → [B, all the others].
+
+  // Sequences of several lengths in one batch, where the dialect knows them (TensorFlow); else `now`.
+  /// True [B] where step `t` lies beyond the end of the row's sequence.   lengths [B]
+  virtual std::optional<Tensor> beyond_end(Tensor lengths, std::int64_t t) = 0;
+  /// Row by row: `kept` where `mask` is true, else `now`.
+  virtual Tensor select(Tensor mask, Tensor kept, Tensor now) = 0;
 
   // Images [B, C, H, W].
-  Tensor conv2d(Tensor x, Tensor weight, ConvOptions options);
-  Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var);
-  Tensor avg_pool2d(Tensor x, PoolOptions options);
-  Tensor max_pool2d(Tensor x, PoolOptions options);
-  Tensor shifted(Tensor x);      ///< One pixel up and left, zeros behind: pad and slices.
-  Tensor global_mean(Tensor x);  ///< → [B, C].
+  virtual Tensor conv2d(Tensor x, Tensor weight, ConvOptions options) = 0;
+  virtual Tensor conv2d(Tensor x, Tensor weight, Tensor bias, ConvOptions options) = 0;
+  virtual Tensor batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor running_mean,
+                            Tensor running_var) = 0;
+  virtual Tensor avg_pool2d(Tensor x, PoolOptions options) = 0;
+  virtual Tensor max_pool2d(Tensor x, PoolOptions options) = 0;
+  virtual Tensor shifted(Tensor x) = 0;      ///< One pixel up and left, zeros behind: pad and slices.
+  virtual Tensor global_mean(Tensor x) = 0;  ///< → [B, C].
+  virtual Tensor pool_all(Tensor x) = 0;     ///< The same, → [B, C, 1, 1].
 
   // Lookup and loss.
-  Tensor embedding(Tensor table, Tensor indices);
-  Tensor softmax(Tensor x);                            ///< Along dimension 1.
-  Tensor cross_entropy(Tensor logits, Tensor labels);  ///< [B, classes], [B] → a scalar.
+  virtual Tensor embedding(Tensor table, Tensor indices) = 0;
+  virtual Tensor softmax(Tensor x) = 0;                            ///< Along dimension 1.
+  virtual Tensor cross_entropy(Tensor logits, Tensor labels) = 0;  ///< [B, classes], [B] → a scalar.
 
   /// Differentiates `loss`, adds the update of every parameter that it depends on, drops what nothing needs,
   /// and numbers ops as a traced step has them: parameters, buffers, optimizer state, inputs, then issue
   /// order.
-  /// @pre once, and nothing is recorded after it. Errors: those of OpGraphBuilder::build.
+  /// @pre training; once, and nothing is recorded after it. Errors: those of OpGraphBuilder::build.
   Result<OpGraph> finish(Tensor loss, std::string name, std::string source, std::string meta_json);
+  /// The forward pass that `outputs` need. @pre not training; otherwise as finish.
+  Result<OpGraph> finish_forward(const std::vector<Tensor>& outputs, std::string name, std::string source,
+                                 std::string meta_json);
 
- private:
-  enum class Rank : std::uint8_t { kParameter, kBuffer, kOptimizerState, kInput, kCompute };
+ protected:
+  enum class Rank : std::uint8_t { kParameter, kBuffer, kOptimizerState, kInput, kConstant, kCompute };
   using Gradients = std::vector<std::optional<Tensor>>;  // One per output; empty where nothing flows.
   using Backward = std::function<void(const Gradients&)>;
   using Attributes = std::map<std::string_view, std::string>;  // Values are JSON.
@@ -118,12 +156,7 @@ class TrainingTape {
     OpSpec spec;
     Rank rank = Rank::kCompute;
     bool differentiable = false;
-    Gradients gradients;
-  };
-  struct Node {
-    std::uint32_t op;
-    std::string scope;
-    Backward backward;
+    std::vector<std::vector<Tensor>> gradients = {};  // Per output, those not yet summed.
   };
   struct Work {
     Attributes attrs = {};
@@ -131,9 +164,25 @@ class TrainingTape {
     bool view = false;
     std::int64_t conv_groups = 1;
   };
+  /// State that an optimizer may change. `read` is what the network computes with.
+  struct Variable {
+    Tensor state, read;
+  };
+
+  TrainingTape(Optimizer optimizer, bool training) : optimizer_{optimizer}, training_{training} {}
+
+  // What a dialect adds.
+  virtual std::string op_name(std::string_view type) = 0;  ///< A name that no op has yet.
+  virtual Tensor seed(Tensor loss) = 0;                    ///< The gradient of the loss by itself.
+  virtual Tensor sum(Tensor target, const std::vector<Tensor>& gradients) = 0;
+  virtual bool sums_as_they_come() const = 0;
+  virtual void update(const Variable& variable) = 0;
+  virtual void updates_done() {}
 
   Tensor record(Recorded op);
   Tensor state(Rank rank, std::string_view type, const std::string& name, DType dtype, Shape shape);
+  /// State of the optimizer, beside the variable.
+  Tensor slot(const Variable& variable, const std::string& name);
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs, Work work);
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, Shape output, Work work);
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, Shape output);
@@ -142,24 +191,30 @@ class TrainingTape {
   void flow(Tensor out, const std::vector<Tensor>& inputs, Backward backward);
   bool flows(Tensor tensor) const { return ops_[tensor.op].differentiable; }
   void accumulate(Tensor target, Tensor gradient);
-
-  Tensor transposed(Tensor matrix);  // aten::t, and its gradient.
-  Tensor mm(Tensor x, Tensor weight_t);
-  Tensor addmm(Tensor bias, Tensor x, Tensor weight_t);
-  Tensor reshaped(std::string_view type, Tensor x, Shape shape);
-  Tensor pointwise(std::string_view type, Tensor x, std::int64_t flops_each, std::string_view backward_type,
-                   std::int64_t backward_flops_each);
-  Tensor sliced(Tensor x, std::int64_t dim, std::int64_t start);
-  void run_backward(Tensor loss);
-  void update(Tensor parameter, Tensor gradient);
+  /// The sum of what has come; none if nothing has.
+  std::optional<Tensor> gradient(Tensor target);
 
   const Optimizer optimizer_;
+  const bool training_;
   std::vector<Recorded> ops_;
-  std::vector<Node> nodes_;
-  std::vector<Tensor> parameters_;
+  std::vector<Variable> parameters_;
   std::string scope_;
   Phase phase_ = Phase::kForward;
-  std::unordered_map<std::string, std::uint64_t> count_of_type_;
+
+ private:
+  struct Node {
+    std::uint32_t op;
+    std::string scope;
+    Backward backward;
+  };
+  void run_backward(Tensor loss);
+  Result<OpGraph> built(const std::vector<Tensor>& results, std::string name, std::string source,
+                        std::string meta_json);
+
+  std::vector<Node> nodes_;
 };
+
+/// An empty tape of the dialect.
+std::unique_ptr<TrainingTape> make_tape(Recording recording, Optimizer optimizer);
 
 }  // namespace emplace::models

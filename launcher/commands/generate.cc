@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "graph/graph_file.h"
+#include "graph/models/catalogue.h"
 #include "graph/models/families.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"
@@ -32,26 +33,38 @@ class Generate final : public Command {
  public:
   std::string_view name() const override { return "generate"; }
   std::string_view summary() const override {
-    return "Draws graphs of a family: cifar10, ptb or nmt, as Placeto learns to place them";
+    return "Makes a paper's model as a graph, or draws graphs of a family (cifar10, ptb, nmt)";
   }
   void declare(Options& options) override {
-    options.operand("FAMILY", family_, "cifar10, ptb or nmt; --seed names which of its kind")
+    options
+        .operand(
+            "MODEL", name_,
+            "inception-v3, resnet-152, rnnlm, nmt, nasnet or cifar10-cnn; with --index or --count a family")
         .required("-o,--output", output_, "Graph file, or with --count the folder to make");
-    options.option("--index", index_, "One graph of the family, from 0")
+    options.option("--layers", layers_, "rnnlm, nmt: LSTM layers; nasnet: normal cells per stack")
+        .option("--batch", batch_, "Samples per step")
+        .option("--steps", steps_, "rnnlm, nmt: unrolled length")
+        .flag("--training", training_, "Backward pass and update too, not the forward pass alone")
+        .option("--granularity", granularity_,
+                "aten (as torch traces a step) or tensorflow (as TensorFlow 1 builds a graph); default aten");
+    options.option("--index", index_, "Family: one of its graphs, from 0; --seed names which of its kind")
         .option("--count", count_,
-                "That many, three quarters as train-NN, the others as test-NN (paper: 32)");
+                "Family: that many, three quarters as train-NN, the others as test-NN (paper: 32)");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
+  Result<ExitStatus> model(Console& console) const;
+  Result<ExitStatus> family(Console& console) const;
   Result<ExitStatus> one(Console& console, Family family, std::uint32_t index) const;
   Result<ExitStatus> many(Console& console, Family family, std::uint32_t count) const;
 
-  std::string family_, output_, index_, count_;
+  std::string name_, output_, index_, count_, layers_, batch_, steps_, granularity_;
+  bool training_ = false;
 };
 
-/// What both forms say about a graph.
-JsonObject facts_of(const OpGraph& graph, Family family, const std::string& path) {
+/// What all forms say about a graph.
+JsonObject facts_of(const OpGraph& graph, const std::string& path) {
   std::int64_t flops = 0, state_bytes = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     flops += graph.flops(OpId{i});
@@ -61,19 +74,90 @@ JsonObject facts_of(const OpGraph& graph, Family family, const std::string& path
   json.add("graph", graph.name()).add("output", path).add("graph_sha256", graph_sha256(graph));
   json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
   json.add("flops", flops).add("state_bytes", state_bytes);
-  json.add("scopes", std::uint64_t{graph.num_groups() - 1})
-      .add("groups", std::uint64_t{models::facts(family).groups});
+  json.add("scopes", std::uint64_t{graph.num_groups() - 1});
+  return json;
+}
+JsonObject facts_of(const OpGraph& graph, Family family, const std::string& path) {
+  JsonObject json = facts_of(graph, path);
+  json.add("groups", std::uint64_t{models::facts(family).groups});
   return json;
 }
 
+std::string summary_of(const OpGraph& graph, const std::string& path) {
+  return printable(path) + ": " + graph.name() + ", " + std::to_string(graph.num_ops()) + " ops, " +
+         std::to_string(graph.num_edges()) + " edges";
+}
+
 Result<ExitStatus> Generate::run(Console& console) {
-  const auto family = models::find_family(family_);
-  if (!family) return family.error();
-  if (index_.empty() == count_.empty()) {
-    return invalid(
-        "emplace generate",
-        index_.empty() ? "neither --index nor --count is given" : "--index and --count exclude each other",
-        "--index 0 writes one graph, --count 32 a whole family");
+  if (!index_.empty() || !count_.empty()) return family(console);
+  if (models::find_model(name_) != nullptr) return model(console);
+  if (models::find_family(name_).ok()) {
+    return invalid("emplace generate", "neither --index nor --count is given",
+                   "--index 0 writes one graph of the family, --count 32 a whole family");
+  }
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const models::ModelFacts& known : models::all_models()) {
+    names.push_back(known.name);
+    list.append(list.empty() ? "models: " : ", ").append(known.name);
+  }
+  for (const models::FamilyFacts& known : models::all_families()) names.push_back(known.name);
+  const std::string_view near = nearest_word(name_, names);
+  return invalid("model '" + printable(name_, 60) + "'", "is unknown",
+                 near.empty() ? list : "did you mean '" + std::string{near} + "'?");
+}
+
+Result<ExitStatus> Generate::model(Console& console) const {
+  const models::ModelFacts& model = *models::find_model(name_);
+  models::ModelSizes sizes;
+  struct Asked {
+    const char* option;
+    const std::string& text;
+    std::optional<std::int64_t>& value;
+    std::int64_t high;
+  };
+  for (const Asked& asked : {Asked{"--layers", layers_, sizes.layers, models::kMaxLayers},
+                             Asked{"--batch", batch_, sizes.batch, models::kMaxBatch},
+                             Asked{"--steps", steps_, sizes.steps, models::kMaxSteps}}) {
+    if (asked.text.empty()) continue;
+    const auto value = parse_whole(asked.option, asked.text, 1, static_cast<std::uint32_t>(asked.high));
+    if (!value) return value.error();
+    asked.value = *value;
+  }
+  models::Recording recording{.granularity = models::Granularity::kAten, .training = training_};
+  if (granularity_ == "tensorflow") {
+    recording.granularity = models::Granularity::kTensorFlow;
+  } else if (!granularity_.empty() && granularity_ != "aten") {
+    return invalid("--granularity '" + printable(granularity_, 60) + "'", "is unknown",
+                   "use aten or tensorflow");
+  }
+  const auto graph = models::model_graph(model, sizes, recording);
+  if (!graph) return graph.error();
+  if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
+  console.print(console.json() ? facts_of(*graph, output_).text() : summary_of(*graph, output_));
+  return ExitStatus::kDone;
+}
+
+Result<ExitStatus> Generate::family(Console& console) const {
+  const auto family = models::find_family(name_);
+  if (!family) {
+    if (models::find_model(name_) == nullptr) return family.error();
+    return invalid(index_.empty() ? "--count" : "--index",
+                   "is for families, and " + printable(name_) + " is a model", "leave it out");
+  }
+  if (!index_.empty() && !count_.empty()) {
+    return invalid("emplace generate", "--index and --count exclude each other",
+                   "--index 0 writes one graph, --count 32 a whole family");
+  }
+  const std::array<std::pair<const char*, bool>, 5> of_models{{{"--layers", !layers_.empty()},
+                                                               {"--batch", !batch_.empty()},
+                                                               {"--steps", !steps_.empty()},
+                                                               {"--training", training_},
+                                                               {"--granularity", !granularity_.empty()}}};
+  for (const auto& [option, given] : of_models) {
+    if (!given) continue;
+    return invalid(option, "is for models; a family's sizes are drawn, and it is for training",
+                   "leave it out, or --index and --count");
   }
   if (!index_.empty()) {
     const auto index = parse_whole("--index", index_, 0, kMaxIndex);
@@ -92,8 +176,7 @@ Result<ExitStatus> Generate::one(Console& console, Family family, std::uint32_t 
   if (console.json()) {
     console.print(facts_of(*graph, family, output_).text());
   } else {
-    console.print(printable(output_) + ": " + graph->name() + ", " + std::to_string(graph->num_ops()) +
-                  " ops, " + std::to_string(graph->num_edges()) + " edges");
+    console.print(summary_of(*graph, output_));
   }
   return ExitStatus::kDone;
 }
@@ -199,7 +282,7 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
   if (auto done = folder->commit(names); !done) return done.error();
   if (console.json()) {
     JsonObject json;
-    json.add("family", family_).add("seed", std::uint64_t{console.seed()}).add("output", output_);
+    json.add("family", name_).add("seed", std::uint64_t{console.seed()}).add("output", output_);
     json.add("train", std::uint64_t{split.train.size()}).add("test", std::uint64_t{split.test.size()});
     json.add("graphs", std::move(members));
     console.print(json.text());

@@ -17,8 +17,8 @@
 
 #include "graph/graph_file.h"
 #include "graph/grouping.h"
+#include "graph/models/aten_tape.h"
 #include "graph/models/networks.h"
-#include "graph/models/training_tape.h"
 #include "graph/order.h"
 
 namespace emplace::models {
@@ -68,19 +68,7 @@ TEST(RecordedNetworks, NmtIsTheTracedStepOpForOp) {
 }
 
 TEST(RecordedNetworks, NasnetHasTheTracedCounts) {
-  using enum CellOp;
-  CellNetOptions options;  // NASNet-A, figure 4 of its paper; its trace is 7,541 ops of 97.1 GFLOP.
-  options.normal = {{{0, 0}, {kSepConv3, kIdentity}},
-                    {{1, 0}, {kSepConv3, kSepConv5}},
-                    {{0, 1}, {kAvgPool3, kIdentity}},
-                    {{1, 1}, {kAvgPool3, kAvgPool3}},
-                    {{1, 1}, {kSepConv5, kSepConv3}}};
-  options.reduction = {{{0, 1}, {kSepConv5, kSepConv7}},
-                       {{0, 1}, {kMaxPool3, kSepConv7}},
-                       {{0, 1}, {kAvgPool3, kSepConv5}},
-                       {{0, 2}, {kMaxPool3, kSepConv3}},
-                       {{2, 3}, {kAvgPool3, kIdentity}}};
-  const auto made = cell_net_graph(options, {.name = "nasnet"});
+  const auto made = nasnet_a_graph({}, {.name = "nasnet"});  // Its trace is 7,541 ops of 97.1 GFLOP.
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(made->num_ops(), 7541u);
   EXPECT_EQ(made->num_edges(), 11472u);
@@ -98,7 +86,7 @@ TEST(RecordedNetworks, RefuseOptionsThatMakeNoNetwork) {
 }
 
 TEST(RecordedNetworks, DropWhatNothingNeeds) {
-  TrainingTape tape{Optimizer::kSgd};
+  AtenTape tape{Optimizer::kSgd};
   const Tensor x = tape.input("x", DType::kF32, {2, 3});
   const Tensor used = tape.parameter("used.weight", {4, 3}), unused = tape.parameter("unused.weight", {4, 3});
   const Tensor label = tape.input("label", DType::kI64, {2});

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "graph/graph_file.h"
+#include "graph/models/catalogue.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {
@@ -46,6 +48,46 @@ TEST(CostModel, EqualsTheReferenceToOnePartInABillion) {
     ++compared;
   }
   EXPECT_GT(compared, 90u);
+}
+
+// TensorFlow's ops of a model do the same work in each class as torch's; biases, which addmm has in it,
+// apart.
+TEST(CostModel, TensorFlowTypesAreOfTheClassesOfTheirAtenForms) {
+  for (const char* model : {"nasnet", "resnet-152", "cifar10-cnn", "nmt"}) {
+    std::array<std::array<double, kNumOpClasses>, 2> flops{};
+    for (const auto granularity : {models::Granularity::kAten, models::Granularity::kTensorFlow}) {
+      models::ModelSizes sizes{.batch = 4};
+      if (std::string{model} == "nmt") sizes.steps = 4;
+      const auto graph = models::model_graph(*models::find_model(model), sizes, {.granularity = granularity});
+      ASSERT_TRUE(graph.ok()) << graph.error().context;
+      for (std::uint32_t i = 0; i < graph->num_ops(); ++i) {
+        const auto op_class = static_cast<std::size_t>(classify(*graph, OpId{i}));
+        flops[static_cast<std::size_t>(granularity)][op_class] += static_cast<double>(graph->flops(OpId{i}));
+      }
+    }
+    // The cell's joined product differentiates the zero state of the first of four steps too.
+    const double share = std::string{model} == "nmt" ? 0.02 : 0.003;
+    for (const OpClass op_class : {OpClass::kMatmul, OpClass::kConv, OpClass::kConvGrouped, OpClass::kNorm}) {
+      const auto k = static_cast<std::size_t>(op_class);
+      EXPECT_NEAR(flops[1][k], flops[0][k], share * flops[0][k]) << model << " " << op_class_name(op_class);
+    }
+  }
+}
+
+// What an op does not read costs nothing: a shape, a row, a slice of something large.
+TEST(CostModel, TensorFlowOpsThatTouchPartOfATensorPayForThePart) {
+  const auto graph = models::model_graph(*models::find_model("nmt"), {.batch = 4, .steps = 3},
+                                         {.granularity = models::Granularity::kTensorFlow});
+  ASSERT_TRUE(graph.ok());
+  const Profile profile = *find_profile("k40");
+  std::size_t seen = 0;
+  for (std::uint32_t i = 0; i < graph->num_ops(); ++i) {
+    const std::string_view type = graph->type_name(OpId{i});
+    if (type != "Shape" && type != "ShapeN" && type != "GatherV2" && type != "StridedSlice") continue;
+    ++seen;
+    EXPECT_LT(estimate_us(*graph, OpId{i}, profile), profile.launch_us + 1) << graph->name(OpId{i});
+  }
+  EXPECT_GT(seen, 100u);
 }
 
 TEST(CostModel, MeasuredTimesWinAndAcceleratorsAreGpus) {

@@ -1,5 +1,6 @@
-// Goal: `emplace generate` writes whole families or nothing, and what it writes every other command reads.
-// Method: the built program as a process, its files opened by the program again.
+// Goal: `emplace generate` makes the papers' models as large and as dear as they were, and writes whole
+// families or nothing, and what it writes every other command reads. Method: the built program as a process,
+// its files opened by the program again.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +8,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -40,6 +43,11 @@ std::set<std::string> names_in(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator{folder})
     names.insert(entry.path().filename().string());
   return names;
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{file}, {}};
 }
 
 TEST(Generate, WritesAFamilySplitInTwoThatOtherCommandsRead) {
@@ -118,12 +126,110 @@ TEST(Generate, ASignalEndsItCleanlyAndLeavesNothing) {
   }
 }
 
+// The numbers are those of the traced graphs (shared/graphs/README.md, "Counts": K40 ms and peak GB).
+TEST(Generate, MakesThePapersModelsAtTheCostOfTheirTraces) {
+  const TemporaryFolder folder;
+  struct Trace {
+    std::vector<std::string> model;
+    int ops;
+    double gflop, k40_ms, peak_gb;
+  };
+  const std::vector<Trace> traces{{{"cifar10-cnn"}, 91, 24.1, 16, 0.12},
+                                  {{"resnet-152"}, 3691, 8879.3, 5877, 23.30},
+                                  {{"inception-v3"}, 3866, 1105.1, 754, 3.52},
+                                  {{"inception-v3", "--batch", "1"}, 3745, 34.8, 52, 0.44},
+                                  {{"rnnlm"}, 4613, 1345.7, 768, 1.35},
+                                  {{"nmt"}, 13581, 1122.5, 791, 3.27},
+                                  {{"nmt", "--layers", "4"}, 21889, 1638.2, 1147, 4.06},
+                                  {{"nasnet"}, 7541, 97.1, 202, 2.27}};
+  for (const Trace& trace : traces) {
+    std::vector<std::string> command{"generate"};
+    command.insert(command.end(), trace.model.begin(), trace.model.end());
+    command.insert(command.end(), {"--training", "-o", folder.at("g.epg")});
+    const ordered_json made = json_of(command);
+    EXPECT_EQ(made["ops"], trace.ops);
+    EXPECT_NEAR(made["flops"].get<double>() / 1e9, trace.gflop, 0.05) << made["graph"];
+    const ordered_json seen = json_of(
+        {"inspect", folder.at("g.epg"), "--devices", shipped("configs/devices/hierarchical-2gpu.toml")});
+    const auto& gpu = seen["devices"][1];
+    EXPECT_NEAR(gpu["all_ops_s"].get<double>() * 1e3, trace.k40_ms, 0.5) << made["graph"];
+    EXPECT_NEAR(gpu["all_ops_peak_bytes"].get<double>() / 1e9, trace.peak_gb, 0.005) << made["graph"];
+  }
+}
+
+TEST(Generate, MakesGraphsOfEitherGranularityThatCanBePlaced) {
+  const TemporaryFolder folder;
+  for (const char* model : {"inception-v3", "resnet-152", "rnnlm", "nmt", "nasnet", "cifar10-cnn"}) {
+    for (const char* granularity : {"aten", "tensorflow"}) {
+      for (const bool training : {false, true}) {
+        std::vector<std::string> command{"generate",  model, "--granularity",
+                                         granularity, "-o",  folder.at("g.epg")};
+        for (const char* word : {"--batch", "4"}) command.push_back(word);
+        if (std::string{model} == "nmt" || std::string{model} == "rnnlm")
+          for (const char* word : {"--steps", "4", "--layers", "3"}) command.push_back(word);
+        if (training) command.push_back("--training");
+        const ordered_json made = json_of(command);
+        const ordered_json table = json_of({"compare", folder.at("g.epg"), "--devices",
+                                            shipped("configs/devices/hierarchical-2gpu.toml"), "-m",
+                                            "single-gpu,contiguous,expert"});
+        ASSERT_EQ(table["methods"].size(), 3u) << made["graph"];
+        for (const auto& row : table["methods"]) {
+          EXPECT_TRUE(row["valid"].get<bool>()) << made["graph"] << " " << row["method"];
+          EXPECT_GE(row["step_time_s"].get<double>(), table["lower_bound_s"].get<double>());
+        }
+      }
+    }
+  }
+}
+
+// The NMT of 8 layers has 83,712 ops; it does not fit on one 12 GB GPU, but on eight as experts placed it.
+//                                                              Paper: Hierarchical 2018, section 3, table 1
+TEST(Generate, MakesNmtOfEightLayersAsLargeAsThePapers) {
+  const TemporaryFolder folder;
+  const ordered_json made = json_of({"generate", "nmt", "--layers", "8", "--training", "--granularity",
+                                     "tensorflow", "-o", folder.at("nmt.epg")});
+  EXPECT_GE(made["ops"], 80'000);
+  EXPECT_LE(made["ops"], 87'000);
+  const ordered_json table =
+      json_of({"compare", folder.at("nmt.epg"), "--devices",
+               shipped("configs/devices/hierarchical-8gpu.toml"), "-m", "single-gpu,expert"});
+  EXPECT_FALSE(table["methods"][0]["valid"].get<bool>());
+  EXPECT_TRUE(table["methods"][1]["valid"].get<bool>());
+}
+
+TEST(Generate, TheSameOptionsMakeTheSameBytes) {
+  const TemporaryFolder folder;
+  for (const char* granularity : {"aten", "tensorflow"}) {
+    for (const char* name : {"a.json.gz", "b.json.gz"}) {
+      (void)json_of({"generate", "nmt", "--steps", "3", "--training", "--granularity", granularity, "--seed",
+                     name[0] == 'a' ? "1" : "2", "-o", folder.at(name)});
+    }
+    EXPECT_GT(content_of(folder.at("a.json.gz")).size(), 10'000u);
+    EXPECT_EQ(content_of(folder.at("a.json.gz")), content_of(folder.at("b.json.gz")));
+  }
+}
+
 TEST(Generate, AnswersBadInputInOneLineAndLeavesNothing) {
   const TemporaryFolder folder;
   const std::string out = folder.at("out.json.gz"), nowhere = folder.at("no/such/folder");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"cifar", "--index", "0", "-o", out}, "family 'cifar': is unknown; did you mean 'cifar10'?"},
-      {{"nmt", "-o", out}, "neither --index nor --count is given; --index 0 writes one graph"},
+      {{"ptb", "-o", out}, "neither --index nor --count is given; --index 0 writes one graph"},
+      {{"nmts", "-o", out}, "model 'nmts': is unknown; did you mean 'nmt'?"},
+      {{"vgg", "-o", out}, "models: inception-v3, resnet-152, rnnlm, nmt, nasnet, cifar10-cnn"},
+      {{"nmt", "--layers", "0", "-o", out}, "--layers '0': is out of range; use a whole number from 1 to 32"},
+      {{"nmt", "--steps", "100", "-o", out},
+       "--steps '100': is out of range; use a whole number from 1 to 99"},
+      {{"nmt", "--batch", "x", "-o", out}, "--batch 'x': is out of range"},
+      {{"resnet-152", "--steps", "4", "-o", out}, "--steps: does not apply to resnet-152; it takes --batch"},
+      {{"nasnet", "--steps", "4", "-o", out},
+       "--steps: does not apply to nasnet; it takes --batch, --layers"},
+      {{"inception-v3", "--layers", "4", "-o", out}, "--layers: does not apply to inception-v3"},
+      {{"nmt", "--granularity", "onnx", "-o", out},
+       "--granularity 'onnx': is unknown; use aten or tensorflow"},
+      {{"rnnlm", "--index", "0", "-o", out}, "--index: is for families, and rnnlm is a model; leave it out"},
+      {{"nmt", "--index", "0", "--layers", "2", "-o", out}, "--layers: is for models"},
+      {{"nmt", "--index", "0", "--training", "-o", out}, "--training: is for models"},
       {{"nmt", "--index", "0", "--count", "32", "-o", out}, "exclude each other"},
       {{"nmt", "--index", "-1", "-o", out}, "--index '-1': is out of range; use a whole number from 0"},
       {{"nmt", "--index", "1e3", "-o", out}, "--index '1e3': is out of range"},

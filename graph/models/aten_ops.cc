@@ -1,0 +1,287 @@
+// Elementwise ops, products and shapes as torch's tracer has them.
+#include <utility>
+
+#include "base/check.h"
+#include "graph/models/aten_tape.h"
+
+namespace emplace::models {
+namespace {
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+// ---- Elementwise ----
+
+Tensor AtenTape::add(Tensor a, Tensor b) {
+  const Tensor out = emit("aten::add", {a, b}, shape(a), {.flops = elements(shape(a))});
+  const bool broadcast = shape(a) != shape(b);
+  flow(out, {a, b}, [this, a, b, broadcast](const Gradients& dy) {
+    Tensor to_b = *dy[0];
+    if (broadcast && flows(b)) {
+      to_b = emit("aten::sum", {to_b}, shape(b),
+                  {.attrs = {{"dim", "[1]"}, {"keepdim", "true"}}, .flops = elements(shape(a))});
+    }
+    accumulate(a, *dy[0]);
+    accumulate(b, to_b);
+  });
+  return out;
+}
+
+Tensor AtenTape::sub(Tensor a, Tensor b) {
+  const Tensor out = emit("aten::sub", {a, b}, shape(a), {.flops = elements(shape(a))});
+  flow(out, {a, b}, [this, a, b](const Gradients& dy) {
+    accumulate(a, *dy[0]);
+    if (flows(b)) accumulate(b, emit("aten::neg", {*dy[0]}, shape(b), {.flops = elements(shape(b))}));
+  });
+  return out;
+}
+
+Tensor AtenTape::mul(Tensor a, Tensor b) {
+  const Tensor out = emit("aten::mul", {a, b}, shape(a), {.flops = elements(shape(a))});
+  flow(out, {a, b}, [this, a, b](const Gradients& dy) {
+    const auto times = [&](Tensor other) {
+      return emit("aten::mul", {*dy[0], other}, shape(other), {.flops = elements(shape(other))});
+    };
+    std::optional<Tensor> to_b;
+    if (flows(b)) to_b = times(a);
+    if (flows(a)) accumulate(a, times(b));
+    if (to_b) accumulate(b, *to_b);
+  });
+  return out;
+}
+
+Tensor AtenTape::by_constant(std::string_view type, Tensor x) {
+  const Tensor out = emit(type, {x}, shape(x), {.flops = elements(shape(x))});
+  flow(out, {x}, [this, type, x](const Gradients& dy) {
+    accumulate(x, emit(type, {*dy[0]}, shape(x), {.flops = elements(shape(x))}));
+  });
+  return out;
+}
+Tensor AtenTape::divide(Tensor a) { return by_constant("aten::div", a); }
+Tensor AtenTape::scale(Tensor a) { return by_constant("aten::mul", a); }
+
+Tensor AtenTape::add_constant(Tensor a) {
+  const Tensor out = emit("aten::add", {a}, shape(a), {.flops = elements(shape(a))});
+  flow(out, {a}, [this, a](const Gradients& dy) { accumulate(a, *dy[0]); });
+  return out;
+}
+
+Tensor AtenTape::dropout(Tensor x) {
+  if (!training()) return x;
+  const std::int64_t n = elements(shape(x));
+  const Tensor like = emit("aten::empty_like", {x}, shape(x));
+  const Tensor drawn = emit("aten::bernoulli", {like}, shape(x), {.flops = 3 * n});
+  return mul(x, emit("aten::div", {drawn}, shape(x), {.flops = n}));
+}
+
+Tensor AtenTape::pointwise(std::string_view type, Tensor x, std::int64_t flops_each,
+                           std::string_view backward_type, std::int64_t backward_flops_each) {
+  const std::int64_t n = elements(shape(x));
+  const Tensor out = emit(type, {x}, shape(x), {.flops = n * flops_each});
+  flow(out, {x}, [this, x, out, backward_type, n, backward_flops_each](const Gradients& dy) {
+    accumulate(x, emit(backward_type, {*dy[0], out}, shape(x), {.flops = n * backward_flops_each}));
+  });
+  return out;
+}
+
+Tensor AtenTape::sigmoid(Tensor x) { return pointwise("aten::sigmoid", x, 4, "aten::sigmoid_backward", 3); }
+Tensor AtenTape::tanh(Tensor x) { return pointwise("aten::tanh", x, 5, "aten::tanh_backward", 3); }
+Tensor AtenTape::relu(Tensor x) { return pointwise("aten::relu", x, 1, "aten::threshold_backward", 1); }
+
+// ---- Products ----
+
+Tensor AtenTape::transposed(Tensor matrix) {
+  const Shape flipped{shape(matrix)[1], shape(matrix)[0]};
+  const Tensor out = view("aten::t", matrix, flipped);
+  flow(out, {matrix},
+       [this, matrix](const Gradients& dy) { accumulate(matrix, view("aten::t", *dy[0], shape(matrix))); });
+  return out;
+}
+
+Tensor AtenTape::reshaped(std::string_view type, Tensor x, Shape wanted) {
+  const Tensor out = view(type, x, std::move(wanted));
+  flow(out, {x},
+       [this, x](const Gradients& dy) { accumulate(x, view("aten::_reshape_alias", *dy[0], shape(x))); });
+  return out;
+}
+
+/// [B, in] [in, out] → [B, out]. torch computes the gradient of a transposed operand transposed.
+Tensor AtenTape::mm(Tensor x, Tensor weight_t) {
+  const std::int64_t rows = shape(x)[0], in = shape(x)[1], cols = shape(weight_t)[1];
+  EMPLACE_CHECK(in == shape(weight_t)[0], "inner dimensions agree");
+  const std::int64_t flops = 2 * rows * in * cols;
+  const Tensor out = emit("aten::mm", {x, weight_t}, Shape{rows, cols}, {.flops = flops});
+  flow(out, {x, weight_t}, [=, this](const Gradients& dy) {
+    std::optional<Tensor> to_weight;
+    if (flows(weight_t)) {
+      const Tensor dy_t = view("aten::t", *dy[0], {cols, rows});
+      const Tensor product = emit("aten::mm", {dy_t, x}, Shape{cols, in}, {.flops = flops});
+      to_weight = view("aten::t", product, {in, cols});
+    }
+    if (flows(x)) {
+      const Tensor weight = view("aten::t", weight_t, {cols, in});
+      accumulate(x, emit("aten::mm", {*dy[0], weight}, Shape{rows, in}, {.flops = flops}));
+    }
+    if (to_weight) accumulate(weight_t, *to_weight);
+  });
+  return out;
+}
+
+Tensor AtenTape::addmm(Tensor bias, Tensor x, Tensor weight_t) {
+  const std::int64_t rows = shape(x)[0], in = shape(x)[1], cols = shape(weight_t)[1];
+  EMPLACE_CHECK(in == shape(weight_t)[0] && cols == shape(bias)[0], "inner dimensions agree");
+  const std::int64_t flops = 2 * rows * in * cols;
+  const Tensor out =
+      emit("aten::addmm", {bias, x, weight_t}, Shape{rows, cols}, {.flops = flops + rows * cols});
+  flow(out, {bias, x, weight_t}, [=, this](const Gradients& dy) {
+    std::optional<Tensor> to_x;
+    if (flows(x)) {
+      const Tensor weight = view("aten::t", weight_t, {cols, in});
+      to_x = emit("aten::mm", {*dy[0], weight}, Shape{rows, in}, {.flops = flops});
+    }
+    const Tensor dy_t = view("aten::t", *dy[0], {cols, rows});
+    const Tensor product = emit("aten::mm", {dy_t, x}, Shape{cols, in}, {.flops = flops});
+    const Tensor to_weight = view("aten::t", product, {in, cols});
+    const Tensor sum = emit("aten::sum", {*dy[0]}, Shape{1, cols},
+                            {.attrs = {{"dim", "[0]"}, {"keepdim", "true"}}, .flops = rows * cols});
+    accumulate(bias, view("aten::view", sum, {cols}));
+    if (to_x) accumulate(x, *to_x);
+    accumulate(weight_t, to_weight);
+  });
+  return out;
+}
+
+Tensor AtenTape::linear(Tensor x, Tensor weight, Tensor bias) {
+  const Tensor weight_t = transposed(weight);
+  return addmm(bias, x, weight_t);
+}
+
+Tensor AtenTape::linear(Tensor x, Tensor weight) {
+  const Tensor weight_t = transposed(weight);
+  if (shape(x).size() == 2) return mm(x, weight_t);
+  const Shape whole = shape(x);
+  const Tensor rows = reshaped("aten::_reshape_alias", x, {whole[0] * whole[1], whole[2]});
+  return reshaped("aten::_unsafe_view", mm(rows, weight_t), {whole[0], whole[1], shape(weight_t)[1]});
+}
+
+Tensor AtenTape::bmm(Tensor a, Tensor b) {
+  const std::int64_t batch = shape(a)[0], m = shape(a)[1], k = shape(a)[2], n = shape(b)[2];
+  EMPLACE_CHECK(batch == shape(b)[0] && k == shape(b)[1], "inner dimensions agree");
+  const std::int64_t flops = 2 * batch * m * k * n;
+  const Tensor out = emit("aten::bmm", {a, b}, Shape{batch, m, n}, {.flops = flops});
+  flow(out, {a, b}, [=, this](const Gradients& dy) {
+    const Attributes dims{{"dim0", "1"}, {"dim1", "2"}};
+    std::optional<Tensor> to_a, to_b;
+    if (flows(b)) {
+      const Tensor a_t = view("aten::transpose", a, {batch, k, m}, dims);
+      to_b = emit("aten::bmm", {a_t, *dy[0]}, Shape{batch, k, n}, {.flops = flops});
+    }
+    if (flows(a)) {
+      const Tensor b_t = view("aten::transpose", b, {batch, n, k}, dims);
+      to_a = emit("aten::bmm", {*dy[0], b_t}, Shape{batch, m, k}, {.flops = flops});
+    }
+    if (to_a) accumulate(a, *to_a);
+    if (to_b) accumulate(b, *to_b);
+  });
+  return out;
+}
+
+// ---- Shapes ----
+
+Tensor AtenTape::cat(const std::vector<Tensor>& parts) {
+  Shape whole = shape(parts.front());
+  whole[1] = 0;
+  for (const Tensor part : parts) whole[1] += shape(part)[1];
+  const Tensor out = emit("aten::cat", parts, whole, {.attrs = {{"dim", "1"}}});
+  flow(out, parts, [this, parts](const Gradients& dy) {
+    std::vector<std::pair<Tensor, Tensor>> slices;
+    std::int64_t start = 0;
+    for (const Tensor part : parts) {
+      const std::int64_t end = start + shape(part)[1];
+      if (flows(part)) {
+        const Attributes attrs{{"dim", "1"}, {"start", number(start)}, {"end", number(end)}};
+        slices.emplace_back(part, view("aten::slice", *dy[0], shape(part), attrs));
+      }
+      start = end;
+    }
+    for (const auto& [part, slice] : slices) accumulate(part, slice);
+  });
+  return out;
+}
+
+Tensor AtenTape::stack(const std::vector<Tensor>& parts) {
+  Shape whole = shape(parts.front());
+  whole.insert(whole.begin() + 1, static_cast<std::int64_t>(parts.size()));
+  const Tensor out = emit("aten::stack", parts, whole, {.attrs = {{"dim", "1"}}});
+  flow(out, parts, [this, parts](const Gradients& dy) {
+    std::vector<Tensor> selected;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      const Attributes attrs{{"dim", "1"}, {"index", std::to_string(k)}};
+      selected.push_back(view("aten::select", *dy[0], shape(parts[k]), attrs));
+    }
+    for (std::size_t k = 0; k < parts.size(); ++k) accumulate(parts[k], selected[k]);
+  });
+  return out;
+}
+
+std::vector<Tensor> AtenTape::unbind(Tensor x) {
+  const Shape whole = shape(x);
+  Shape part = whole;
+  part.erase(part.begin() + 1);
+  const DType dtype = ops_[x.op].spec.outputs[x.output].dtype;
+  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(whole[1]), {.dtype = dtype, .shape = part});
+  const Tensor out = emit("aten::unbind", {x}, outputs, {.attrs = {{"dim", "1"}}, .view = true});
+  flow(out, {x}, [this, x, whole](const Gradients& dy) {
+    std::vector<Tensor> parts;
+    for (const auto& gradient : dy) parts.push_back(gradient.value());
+    accumulate(x, emit("aten::stack", parts, whole, {.attrs = {{"dim", "1"}}}));
+  });
+  std::vector<Tensor> parts;
+  for (std::uint32_t k = 0; k < outputs.size(); ++k) parts.push_back({out.op, k});
+  return parts;
+}
+
+std::vector<Tensor> AtenTape::split(Tensor x, std::int64_t parts) {
+  const Shape whole = shape(x);
+  EMPLACE_CHECK(whole[1] % parts == 0, "parts are equal");
+  Shape part = whole;
+  part[1] /= parts;
+  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(parts), f32(part));
+  const Tensor out = emit("aten::unsafe_split", {x}, outputs, {.attrs = {{"dim", "1"}}});
+  flow(out, {x}, [this, x, whole](const Gradients& dy) {
+    std::vector<Tensor> gradients;
+    for (const auto& gradient : dy) gradients.push_back(gradient.value());
+    accumulate(x, emit("aten::cat", gradients, whole, {.attrs = {{"dim", "1"}}}));
+  });
+  std::vector<Tensor> all;
+  for (std::uint32_t k = 0; k < outputs.size(); ++k) all.push_back({out.op, k});
+  return all;
+}
+
+Tensor AtenTape::unsqueeze(Tensor x, std::int64_t dim) {
+  Shape wider = shape(x);
+  wider.insert(wider.begin() + dim, 1);
+  const Tensor out = view("aten::unsqueeze", x, wider, {{"dim", number(dim)}});
+  flow(out, {x}, [this, x, dim](const Gradients& dy) {
+    accumulate(x, view("aten::squeeze", *dy[0], shape(x), {{"dim", number(dim)}}));
+  });
+  return out;
+}
+
+Tensor AtenTape::squeeze(Tensor x, std::int64_t dim) {
+  Shape narrower = shape(x);
+  narrower.erase(narrower.begin() + dim);
+  const Tensor out = view("aten::squeeze", x, narrower, {{"dim", number(dim)}});
+  flow(out, {x}, [this, x, dim](const Gradients& dy) {
+    accumulate(x, view("aten::unsqueeze", *dy[0], shape(x), {{"dim", number(dim)}}));
+  });
+  return out;
+}
+
+Tensor AtenTape::flatten(Tensor x) {
+  const std::int64_t rows = shape(x)[0];
+  return reshaped("aten::_reshape_alias", x, {rows, elements(shape(x)) / rows});
+}
+
+}  // namespace emplace::models

@@ -1,0 +1,113 @@
+#include "graph/models/catalogue.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "graph/models/networks.h"
+
+namespace emplace::models {
+namespace {
+
+constexpr std::array<ModelFacts, 6> kModels{{
+    {"inception-v3", "image classifier of factorised convolutions, 299x299", 32, {}, {}},
+    {"resnet-152", "image classifier of 50 bottlenecks, 224x224", 128, {}, {}},
+    {"rnnlm", "language model of stacked LSTM cells, unrolled", 64, 2, 40},
+    {"nmt", "encoder-decoder of LSTM layers with attention, unrolled", 64, 2, 40},
+    {"nasnet", "NASNet-A on CIFAR-10", 32, 6, {}},
+    {"cifar10-cnn", "two convolutions and three full layers on CIFAR-10", 128, {}, {}},
+}};
+
+/// What the options of a model are, for the line that refuses one.
+std::string options_of(const ModelFacts& model) {
+  std::string text = "it takes --batch";
+  if (model.layers) text += ", --layers";
+  if (model.steps) text += ", --steps";
+  return text;
+}
+
+/// A size as asked for, or the model's own; 0 where it has none.
+Result<std::int64_t> size_of(const char* option, const ModelFacts& model, std::optional<std::int64_t> asked,
+                             std::optional<std::int64_t> own, std::int64_t high) {
+  if (!asked) return own.value_or(0);
+  if (!own) {
+    return invalid(option, "does not apply to " + std::string{model.name}, options_of(model));
+  }
+  if (*asked < 1 || *asked > high) {
+    return invalid(std::string{option} + " '" + std::to_string(*asked) + "'", "is out of range",
+                   "use a whole number from 1 to " + std::to_string(high));
+  }
+  return *asked;
+}
+
+struct Sizes {
+  std::int64_t layers, batch, steps;
+};
+
+Result<OpGraph> recorded(std::string_view model, const Sizes& s, Recording recording, Identity who) {
+  if (model == "inception-v3")
+    return inception_v3_graph({.batch = s.batch, .recording = recording}, std::move(who));
+  if (model == "resnet-152")
+    return resnet152_graph({.batch = s.batch, .recording = recording}, std::move(who));
+  if (model == "rnnlm") {
+    return rnnlm_graph({.layers = s.layers, .steps = s.steps, .batch = s.batch, .recording = recording},
+                       std::move(who));
+  }
+  if (model == "nmt") {
+    return nmt_graph({.layers = s.layers, .steps = s.steps, .batch = s.batch, .recording = recording},
+                     std::move(who));
+  }
+  if (model == "nasnet") {
+    return nasnet_a_graph({.repeats = s.layers, .batch = s.batch, .recording = recording}, std::move(who));
+  }
+  return cifar10_cnn_graph({.batch = s.batch, .recording = recording}, std::move(who));
+}
+
+std::string_view optimizer_of(std::string_view model) {
+  if (model == "inception-v3") return optimizer_name(Optimizer::kRmsProp);
+  if (model == "nmt") return optimizer_name(Optimizer::kAdam);
+  if (model == "resnet-152" || model == "nasnet") return optimizer_name(Optimizer::kMomentum);
+  return optimizer_name(Optimizer::kSgd);
+}
+
+}  // namespace
+
+std::span<const ModelFacts> all_models() { return kModels; }
+
+const ModelFacts* find_model(std::string_view name) {
+  const auto found = std::find_if(kModels.begin(), kModels.end(),
+                                  [&](const ModelFacts& model) { return model.name == name; });
+  return found == kModels.end() ? nullptr : &*found;
+}
+
+Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Recording recording) {
+  const auto layers = size_of("--layers", model, asked.layers, model.layers, kMaxLayers);
+  if (!layers) return layers.error();
+  const auto batch = size_of("--batch", model, asked.batch, model.batch, kMaxBatch);
+  if (!batch) return batch.error();
+  const auto steps = size_of("--steps", model, asked.steps, model.steps, kMaxSteps);
+  if (!steps) return steps.error();
+
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  const std::string_view granularity = granularity_name(recording.granularity);
+  Identity who;
+  who.name = std::string{model.name};
+  if (model.layers) who.name += "-" + number(*layers) + "layer";
+  if (model.steps) who.name += "-" + number(*steps) + "step";
+  who.name += "-bs" + number(*batch);
+  if (!recording.training) who.name += "-forward";
+  if (recording.granularity != Granularity::kAten) who.name.append("-").append(granularity);
+  who.source = "emplace generate " + std::string{model.name};
+  who.meta_json = R"({"batch":)" + number(*batch) + R"(,"granularity":")" + std::string{granularity} +
+                  R"(","kind":")" + (recording.training ? "training" : "forward") + "\"";
+  if (model.layers) who.meta_json += R"(,"layers":)" + number(*layers);
+  who.meta_json += R"(,"model":")" + std::string{model.name} + "\"";
+  if (recording.training) who.meta_json += R"(,"optimizer":")" + std::string{optimizer_of(model.name)} + "\"";
+  who.meta_json += R"(,"precision":"f32")";
+  if (model.steps) who.meta_json += R"(,"steps":)" + number(*steps);
+  who.meta_json += "}";
+  return recorded(model.name, {*layers, *batch, *steps}, recording, std::move(who));
+}
+
+}  // namespace emplace::models

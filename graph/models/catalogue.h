@@ -1,0 +1,38 @@
+#pragma once
+/// The papers' models by name, each sized by options: what `emplace generate MODEL` makes.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "graph/models/training_tape.h"
+#include "graph/op_graph.h"
+
+namespace emplace::models {
+
+/// A model and the sizes it has unless told otherwise; empty where the option does not apply.
+struct ModelFacts {
+  std::string_view name;     ///< As on the command line.
+  std::string_view summary;  ///< One line.
+  std::int64_t batch;
+  std::optional<std::int64_t> layers;  ///< LSTM layers; nasnet: normal cells per stack.
+  std::optional<std::int64_t> steps;   ///< Unrolled length.
+};
+std::span<const ModelFacts> all_models();
+/// Null if there is none of that name.
+const ModelFacts* find_model(std::string_view name);
+
+inline constexpr std::int64_t kMaxBatch = 65'536, kMaxLayers = 32, kMaxSteps = 99;
+
+struct ModelSizes {
+  std::optional<std::int64_t> layers, batch, steps;  ///< Empty: the model's own.
+};
+
+/// "nmt-8layer-40step-bs64-tensorflow": a pure function of its arguments. `meta` has model, sizes,
+/// granularity, kind ("training" or "forward") and optimizer.
+/// Errors (kInvalid): an option that does not apply to the model, or is out of range. Any thread.
+Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& sizes, Recording recording);
+
+}  // namespace emplace::models

@@ -1,0 +1,311 @@
+// Elementwise ops, products, shapes and sequences as TensorFlow has them.
+#include <utility>
+
+#include "base/check.h"
+#include "graph/models/tensorflow_tape.h"
+
+namespace emplace::models {
+namespace {
+
+TensorSpec i32(Shape shape) { return {.dtype = DType::kI32, .shape = std::move(shape)}; }
+
+}  // namespace
+
+// ---- Elementwise ----
+
+/// The result has the shape of `a`; `b` may be broadcast to it.
+Tensor TensorFlowTape::binary(std::string_view type, Tensor a, Tensor b, BinaryGradient to_a,
+                              BinaryGradient to_b) {
+  const Shape whole = shape(a);
+  const Tensor out = emit(type, {a, b}, whole, {.flops = elements(whole)});
+  if (!flows(a) && !flows(b)) return out;
+  const Tensor a_dims = dims_of(a), b_dims = dims_of(b);
+  const bool broadcast = elements(shape(b)) != elements(whole);
+  flow(out, {a, b}, [=, this](const Gradients& dy) {
+    const auto dimensions = static_cast<std::int64_t>(whole.size());
+    const Tensor axes =
+        emit("BroadcastGradientArgs", {a_dims, b_dims}, {i32({0}), i32({broadcast ? dimensions : 0})}, {});
+    std::vector<std::pair<Tensor, Tensor>> gradients;
+    if (flows(a)) gradients.emplace_back(a, reduced(to_a(*dy[0]), a, {axes.op, 0}, a_dims));
+    if (flows(b)) gradients.emplace_back(b, reduced(to_b(*dy[0]), b, {axes.op, 1}, b_dims));
+    pass(gradients);
+  });
+  return out;
+}
+
+Tensor TensorFlowTape::add(Tensor a, Tensor b) {
+  const auto same = [](Tensor dy) { return dy; };
+  return binary("Add", a, b, same, same);
+}
+
+Tensor TensorFlowTape::sub(Tensor a, Tensor b) {
+  return binary(
+      "Sub", a, b, [](Tensor dy) { return dy; },
+      [this](Tensor dy) { return emit("Neg", {dy}, shape(dy), {.flops = elements(shape(dy))}); });
+}
+
+Tensor TensorFlowTape::mul(Tensor a, Tensor b) {
+  const auto times = [this](Tensor other) {
+    return [this, other](Tensor dy) {
+      return emit("Mul", {dy, other}, shape(dy), {.flops = elements(shape(dy))});
+    };
+  };
+  return binary("Mul", a, b, times(b), times(a));
+}
+
+Tensor TensorFlowTape::add_constant(Tensor a) { return add(a, constant(DType::kF32, {})); }
+Tensor TensorFlowTape::scale(Tensor a) { return mul(a, constant(DType::kF32, {})); }
+
+Tensor TensorFlowTape::divide(Tensor a) {
+  const Tensor by = constant(DType::kF32, {});
+  const auto divided = [this, by](Tensor dy) {
+    return emit("RealDiv", {dy, by}, shape(dy), {.flops = elements(shape(dy))});
+  };
+  return binary("RealDiv", a, by, divided, divided);  // Nothing flows to the constant.
+}
+
+Tensor TensorFlowTape::pointwise(std::string_view type, Tensor x, std::int64_t flops_each,
+                                 std::int64_t backward_flops_each) {
+  const std::int64_t n = elements(shape(x));
+  const Tensor out = emit(type, {x}, shape(x), {.flops = n * flops_each});
+  flow(out, {x}, [=, this](const Gradients& dy) {
+    const std::string gradient_type = std::string{type} + "Grad";
+    accumulate(x, emit(gradient_type, {out, *dy[0]}, shape(x), {.flops = n * backward_flops_each}));
+  });
+  return out;
+}
+Tensor TensorFlowTape::sigmoid(Tensor x) { return pointwise("Sigmoid", x, 4, 3); }
+Tensor TensorFlowTape::tanh(Tensor x) { return pointwise("Tanh", x, 5, 3); }
+Tensor TensorFlowTape::relu(Tensor x) { return pointwise("Relu", x, 1, 1); }
+
+/// tf.nn.dropout: x / keep, times floor(keep + a number drawn from [0, 1)).
+Tensor TensorFlowTape::dropout(Tensor x) {
+  if (!training()) return x;
+  const Shape whole = shape(x);
+  const std::int64_t n = elements(whole);
+  const auto number = [this] { return constant(DType::kF32, {}); };
+  const Tensor dims = emit("Shape", {x}, {i32({static_cast<std::int64_t>(whole.size())})}, {});
+  const Tensor drawn = emit("RandomUniform", {dims}, whole, {.flops = 3 * n});
+  const Tensor low = number(), range = emit("Sub", {number(), low}, Shape{}, {.flops = 1});
+  const Tensor stretched = emit("Mul", {drawn, range}, whole, {.flops = n});
+  const Tensor uniform = emit("Add", {stretched, low}, whole, {.flops = n});
+  const Tensor above = emit("Add", {number(), uniform}, whole, {.flops = n});
+  const Tensor mask = emit("Floor", {above}, whole, {.flops = n});
+  return mul(divide(x), mask);
+}
+
+// ---- Products ----
+
+Tensor TensorFlowTape::matmul(Tensor x, Tensor weight) {
+  const std::int64_t rows = shape(x)[0], in = shape(x)[1], out_size = shape(weight)[0];
+  EMPLACE_CHECK(in == shape(weight)[1], "inner dimensions agree");
+  const std::int64_t flops = 2 * rows * in * out_size;
+  const Tensor out = emit("MatMul", {x, weight}, Shape{rows, out_size},
+                          {.attrs = {{"transpose_b", "true"}}, .flops = flops});
+  flow(out, {x, weight}, [=, this](const Gradients& dy) {
+    std::vector<std::pair<Tensor, Tensor>> gradients;
+    if (flows(x)) gradients.emplace_back(x, emit("MatMul", {*dy[0], weight}, shape(x), {.flops = flops}));
+    if (flows(weight)) {
+      const Work work{.attrs = {{"transpose_a", "true"}}, .flops = flops};
+      gradients.emplace_back(weight, emit("MatMul", {*dy[0], x}, shape(weight), work));
+    }
+    pass(gradients);
+  });
+  return out;
+}
+
+Tensor TensorFlowTape::bias_add(Tensor x, Tensor bias) {
+  const std::int64_t n = elements(shape(x));
+  const Tensor out = emit("BiasAdd", {x, bias}, shape(x), {.flops = n});
+  flow(out, {x, bias}, [=, this](const Gradients& dy) {
+    const Tensor to_bias = emit("BiasAddGrad", {*dy[0]}, shape(bias), {.flops = n});
+    pass({{x, *dy[0]}, {bias, to_bias}});
+  });
+  return out;
+}
+
+Tensor TensorFlowTape::linear(Tensor x, Tensor weight, Tensor bias) {
+  return bias_add(matmul(x, weight), bias);
+}
+
+Tensor TensorFlowTape::linear(Tensor x, Tensor weight) {
+  if (shape(x).size() == 2) return matmul(x, weight);
+  const Shape whole = shape(x);
+  const Tensor rows = reshaped(x, {whole[0] * whole[1], whole[2]});
+  return reshaped(matmul(rows, weight), {whole[0], whole[1], shape(weight)[0]});
+}
+
+Tensor TensorFlowTape::bmm(Tensor a, Tensor b) {
+  const std::int64_t batch = shape(a)[0], m = shape(a)[1], k = shape(a)[2], n = shape(b)[2];
+  EMPLACE_CHECK(batch == shape(b)[0] && k == shape(b)[1], "inner dimensions agree");
+  const std::int64_t flops = 2 * batch * m * k * n;
+  const Tensor out = emit("BatchMatMul", {a, b}, Shape{batch, m, n}, {.flops = flops});
+  flow(out, {a, b}, [=, this](const Gradients& dy) {
+    const auto product = [&](Tensor x, Tensor y, const char* adjoint, Tensor like) {
+      return emit("BatchMatMul", {x, y}, shape(like), {.attrs = {{adjoint, "true"}}, .flops = flops});
+    };
+    std::vector<std::pair<Tensor, Tensor>> gradients;
+    if (flows(a)) gradients.emplace_back(a, product(*dy[0], b, "adj_y", a));
+    if (flows(b)) gradients.emplace_back(b, product(a, *dy[0], "adj_x", b));
+    pass(gradients);
+  });
+  return out;
+}
+
+// ---- Shapes ----
+
+Tensor TensorFlowTape::reshaped(Tensor x, Shape wanted) {
+  const Tensor dims = constant(DType::kI32, {static_cast<std::int64_t>(wanted.size())});
+  const Tensor out = view_of("Reshape", {x, dims}, std::move(wanted));
+  if (!flows(x)) return out;
+  const Tensor before = dims_of(x);
+  flow(out, {x}, [=, this](const Gradients& dy) { accumulate(x, reshape_back(*dy[0], before, x)); });
+  return out;
+}
+
+Tensor TensorFlowTape::flatten(Tensor x) {
+  const std::int64_t rows = shape(x)[0];
+  return reshaped(x, {rows, elements(shape(x)) / rows});
+}
+
+Tensor TensorFlowTape::unsqueeze(Tensor x, std::int64_t dim) {
+  Shape wider = shape(x);
+  wider.insert(wider.begin() + dim, 1);
+  const Tensor out = view_of("ExpandDims", {x, constant(DType::kI32, {})}, std::move(wider));
+  if (!flows(x)) return out;
+  const Tensor before = dims_of(x);
+  flow(out, {x}, [=, this](const Gradients& dy) { accumulate(x, reshape_back(*dy[0], before, x)); });
+  return out;
+}
+
+Tensor TensorFlowTape::squeeze(Tensor x, std::int64_t dim) {
+  Shape narrower = shape(x);
+  narrower.erase(narrower.begin() + dim);
+  const Tensor out = view_of("Squeeze", {x}, std::move(narrower));
+  if (!flows(x)) return out;
+  const Tensor before = dims_of(x);
+  flow(out, {x}, [=, this](const Gradients& dy) { accumulate(x, reshape_back(*dy[0], before, x)); });
+  return out;
+}
+
+Tensor TensorFlowTape::cat(const std::vector<Tensor>& parts) {
+  Shape whole = shape(parts.front());
+  whole[1] = 0;
+  bool any = false;
+  for (const Tensor part : parts) {
+    whole[1] += shape(part)[1];
+    any = any || flows(part);
+  }
+  const Tensor axis = constant(DType::kI32, {});
+  std::vector<Tensor> inputs = parts;
+  inputs.push_back(axis);
+  const Tensor out = emit("ConcatV2", inputs, whole, Work{});
+  if (!any) return out;
+  const Tensor dims = dims_of_all(parts);
+  flow(out, parts, [=, this](const Gradients& dy) {
+    const Tensor at = emit("FloorMod", {axis, constant(DType::kI32, {})}, {i32({})}, {});
+    std::vector<Tensor> asked{at};
+    std::vector<TensorSpec> offsets;
+    for (std::uint32_t k = 0; k < parts.size(); ++k) {
+      asked.push_back({dims.op, k});
+      offsets.push_back(i32({static_cast<std::int64_t>(whole.size())}));
+    }
+    const Tensor begin = emit("ConcatOffset", asked, offsets, {});
+    std::vector<std::pair<Tensor, Tensor>> gradients;
+    for (std::uint32_t k = 0; k < parts.size(); ++k) {
+      if (!flows(parts[k])) continue;
+      const Tensor slice = emit("Slice", {*dy[0], {begin.op, k}, {dims.op, k}}, shape(parts[k]), Work{});
+      gradients.emplace_back(parts[k], slice);
+    }
+    pass(gradients);
+  });
+  return out;
+}
+
+Tensor TensorFlowTape::stack(const std::vector<Tensor>& parts) {
+  Shape whole = shape(parts.front());
+  whole.insert(whole.begin() + 1, static_cast<std::int64_t>(parts.size()));
+  const Tensor out = emit("Pack", parts, whole, {.attrs = {{"axis", "1"}}});
+  flow(out, parts, [this, parts](const Gradients& dy) {
+    const std::vector<TensorSpec> outputs(parts.size(), f32(shape(parts.front())));
+    const Tensor back = emit("Unpack", {*dy[0]}, outputs, {.attrs = {{"axis", "1"}}});
+    std::vector<std::pair<Tensor, Tensor>> gradients;
+    for (std::uint32_t k = 0; k < parts.size(); ++k) gradients.emplace_back(parts[k], Tensor{back.op, k});
+    pass(gradients);
+  });
+  return out;
+}
+
+std::vector<Tensor> TensorFlowTape::unbind(Tensor x) {
+  const Shape whole = shape(x);
+  Shape part = whole;
+  part.erase(part.begin() + 1);
+  const DType dtype = ops_[x.op].spec.outputs[x.output].dtype;
+  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(whole[1]), {.dtype = dtype, .shape = part});
+  const Tensor out = emit("Unpack", {x}, outputs, {.attrs = {{"axis", "1"}}});
+  flow(out, {x}, [this, x, whole](const Gradients& dy) {
+    std::vector<Tensor> parts;
+    for (const auto& gradient : dy) parts.push_back(gradient.value());
+    accumulate(x, emit("Pack", parts, whole, {.attrs = {{"axis", "1"}}}));
+  });
+  std::vector<Tensor> parts;
+  for (std::uint32_t k = 0; k < outputs.size(); ++k) parts.push_back({out.op, k});
+  return parts;
+}
+
+std::vector<Tensor> TensorFlowTape::split(Tensor x, std::int64_t parts) {
+  const Shape whole = shape(x);
+  EMPLACE_CHECK(whole[1] % parts == 0, "parts are equal");
+  Shape part = whole;
+  part[1] /= parts;
+  const std::vector<TensorSpec> outputs(static_cast<std::size_t>(parts), f32(part));
+  const Tensor axis = constant(DType::kI32, {});
+  const Tensor out = emit("Split", {axis, x}, outputs, {});
+  flow(out, {x}, [=, this](const Gradients& dy) {
+    std::vector<Tensor> gradients;
+    for (const auto& gradient : dy) gradients.push_back(gradient.value());
+    gradients.push_back(axis);
+    accumulate(x, emit("ConcatV2", gradients, whole, Work{}));
+  });
+  std::vector<Tensor> all;
+  for (std::uint32_t k = 0; k < outputs.size(); ++k) all.push_back({out.op, k});
+  return all;
+}
+
+/// One entry along the first dimension, or what lies beyond a corner: begin, end and strides are constants.
+Tensor TensorFlowTape::strided_slice(Tensor x, Shape output, DType dtype) {
+  const Shape corner{static_cast<std::int64_t>(shape(x).size())};
+  std::vector<Tensor> inputs{x};
+  for (int k = 0; k < 3; ++k) inputs.push_back(constant(DType::kI32, corner));
+  return emit("StridedSlice", std::move(inputs), {{.dtype = dtype, .shape = std::move(output)}}, {});
+}
+
+// ---- Sequences ----
+
+Tensor TensorFlowTape::new_zeros(Tensor like, Shape shape) {
+  const Tensor dims = emit("Shape", {like}, {i32({static_cast<std::int64_t>(this->shape(like).size())})}, {});
+  const Tensor batch = strided_slice(dims, {}, DType::kI32);
+  const Tensor size =
+      emit("Pack", {batch, constant(DType::kI32, {})}, {i32({static_cast<std::int64_t>(shape.size())})}, {});
+  return emit("Fill", {size, constant(DType::kF32, {})}, std::move(shape));
+}
+
+std::optional<Tensor> TensorFlowTape::beyond_end(Tensor lengths, std::int64_t) {
+  const Tensor time = constant(DType::kI32, {});
+  const TensorSpec mask{.dtype = DType::kBool, .shape = shape(lengths)};
+  return emit("GreaterEqual", {time, lengths}, {mask}, {});
+}
+
+Tensor TensorFlowTape::select(Tensor mask, Tensor kept, Tensor now) {
+  const Tensor out = emit("Select", {mask, kept, now}, shape(now), Work{});
+  flow(out, {kept, now}, [=, this](const Gradients& dy) {
+    const Tensor zeros = emit("ZerosLike", {kept}, shape(now));
+    std::vector<std::pair<Tensor, Tensor>> gradients;
+    if (flows(kept)) gradients.emplace_back(kept, emit("Select", {mask, *dy[0], zeros}, shape(now), Work{}));
+    if (flows(now)) gradients.emplace_back(now, emit("Select", {mask, zeros, *dy[0]}, shape(now), Work{}));
+    pass(gradients);
+  });
+  return out;
+}
+
+}  // namespace emplace::models

@@ -1,0 +1,217 @@
+// Goal: the papers' models are the traced steps where torch traced them, op for op, and what their options
+// say. Method: fingerprints of the traces, recorded once; small models in every form.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "graph/graph_file.h"
+#include "graph/models/catalogue.h"
+#include "tests/graph/model_samples.h"
+
+namespace emplace::models {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// All that decides cost and place: types, inputs, output types and shapes, work, state, phases, colocation.
+std::string fingerprint(const OpGraph& graph) {
+  std::string text;
+  for (const OpId op : ops_of(graph)) {
+    text.append(graph.type_name(op)).append("/").append(phase_name(graph.phase(op)));
+    text += (graph.is_view(op) ? "/view " : " ") + std::to_string(graph.flops(op)) + " " +
+            std::to_string(graph.param_bytes(op)) + " " + std::to_string(graph.conv_groups(op));
+    for (const TensorId input : graph.inputs(op)) text += " <" + std::to_string(index(input));
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+      text.append(" >").append(dtype_name(graph.dtype(graph.output(op, k))));
+      for (const std::int64_t size : graph.shape(graph.output(op, k))) text += "," + std::to_string(size);
+    }
+    if (graph.colocated_with(op) != kNoOp) text += " @" + std::to_string(index(graph.colocated_with(op)));
+    text += "\n";
+  }
+  return sha256_hex(std::as_bytes(std::span{text})).substr(0, 16);
+}
+
+// ---- As torch traces them ----
+
+/// One file of shared/graphs/training, and what `fingerprint` and `totals_of` say of it.
+struct Trace {
+  const char* file;
+  const char* model;
+  ModelSizes sizes;
+  std::size_t ops, edges;
+  std::int64_t flops, parameter_bytes;
+  const char* fingerprint;
+};
+const std::vector<Trace>& traces() {
+  static const std::vector<Trace> kTraces{
+      {"cifar10_cnn-bs128.json", "cifar10-cnn", {}, 91, 138, 24'071'166'100, 7'026'728, "129b8ab6b7d6f677"},
+      {"resnet152-bs128.json",
+       "resnet-152",
+       {},
+       3691,
+       5656,
+       8'879'283'851'552,
+       240'771'232,
+       "90e9ce7987663885"},
+      {"inception_v3-bs32.json",
+       "inception-v3",
+       {},
+       3866,
+       5710,
+       1'105'129'768'755,
+       108'645'056,
+       "d29631f69b1a4653"},
+      {"inception_v3-bs1.json",
+       "inception-v3",
+       {.batch = 1},
+       3745,
+       5537,
+       34'798'738'409,
+       95'338'272,
+       "8fffd5ee3e6c4852"},
+      {"rnnlm-bs64.json", "rnnlm", {}, 4613, 7753, 1'345'739'017'143, 432'446'528, "6f43ba03a1e5a222"},
+      {"nmt-2layer-bs64.json.gz",
+       "nmt",
+       {},
+       13581,
+       21951,
+       1'122'458'870'567,
+       552'866'816,
+       "e07f5a8cbc930b9a"},
+      {"nmt-4layer-bs64.json.gz",
+       "nmt",
+       {.layers = 4},
+       21889,
+       35859,
+       1'638'231'286'567,
+       687'215'616,
+       "33ee59620a1fa001"},
+      {"nasnet_a_cifar-bs32.json.gz",
+       "nasnet",
+       {},
+       7541,
+       11472,
+       97'108'209'352,
+       12'246'952,
+       "9f1efe5855fd4a80"},
+  };
+  return kTraces;
+}
+
+TEST(TracedModels, AreTheTracesOpForOp) {
+  for (const Trace& trace : traces()) {
+    const OpGraph graph = made(trace.model, trace.sizes, kTraced);
+    EXPECT_EQ(graph.num_ops(), trace.ops) << trace.file;
+    EXPECT_EQ(graph.num_edges(), trace.edges) << trace.file;
+    EXPECT_EQ(totals_of(graph).flops, trace.flops) << trace.file;
+    EXPECT_EQ(totals_of(graph).parameter_bytes, trace.parameter_bytes) << trace.file;
+    EXPECT_EQ(fingerprint(graph), trace.fingerprint) << trace.file;
+  }
+}
+
+// What is recorded above, against the files: those that are shipped, and all where EMPLACE_GRAPHS_DIR has
+// them.
+TEST(TracedModels, AreRecordedFromTheFiles) {
+  std::vector<std::string> folders{EMPLACE_SOURCE_DIR "/tests/fixtures/graphs/",
+                                   EMPLACE_SOURCE_DIR "/configs/graphs/"};
+  if (const char* root = std::getenv("EMPLACE_GRAPHS_DIR"); root != nullptr)
+    folders.push_back(std::string{root} + "/training/");
+  std::size_t found = 0;
+  for (const Trace& trace : traces()) {
+    for (const std::string& folder : folders) {
+      if (!std::filesystem::exists(folder + trace.file)) continue;
+      const auto graph = load_graph(folder + trace.file);
+      ASSERT_TRUE(graph.ok()) << graph.error().context;
+      EXPECT_EQ(graph->num_edges(), trace.edges) << trace.file;
+      EXPECT_EQ(totals_of(*graph).flops, trace.flops) << trace.file;
+      EXPECT_EQ(totals_of(*graph).parameter_bytes, trace.parameter_bytes) << trace.file;
+      EXPECT_EQ(fingerprint(*graph), trace.fingerprint) << trace.file;
+      ++found;
+    }
+  }
+  EXPECT_GE(found, 2u);
+}
+
+TEST(TracedModels, GrowWithTheirOptions) {
+  const Totals small = totals_of(made("nmt", {.layers = 2, .batch = 8, .steps = 4}, kTraced));
+  const Totals wide = totals_of(made("nmt", {.layers = 2, .batch = 16, .steps = 4}, kTraced));
+  const Totals deep = totals_of(made("nmt", {.layers = 3, .batch = 8, .steps = 4}, kTraced));
+  const Totals large = totals_of(made("nmt", {.layers = 2, .batch = 8, .steps = 8}, kTraced));
+  EXPECT_EQ(wide.parameter_bytes, small.parameter_bytes);
+  EXPECT_EQ(large.parameter_bytes, small.parameter_bytes);
+  // One more LSTM layer in encoder and decoder, 1024 wide.
+  EXPECT_EQ(deep.parameter_bytes - small.parameter_bytes, 2 * (2 * 4096 * 1024 + 2 * 4096) * 4);
+  EXPECT_GT(wide.flops, small.flops);
+  EXPECT_GT(large.flops, small.flops);
+  EXPECT_GT(made("nasnet", {.layers = 7}, kTraced).num_ops(), 7541u);
+}
+
+// ---- Both ----
+
+TEST(Models, WithoutTrainingAreTheForwardPassAlone) {
+  for (const auto& [model, sizes] : small_models()) {
+    for (const Granularity granularity : {Granularity::kAten, Granularity::kTensorFlow}) {
+      const OpGraph graph = made(model, sizes, {.granularity = granularity, .training = false});
+      const OpGraph whole = made(model, sizes, {.granularity = granularity, .training = true});
+      EXPECT_LT(graph.num_ops() * 2, whole.num_ops()) << graph.name();
+      EXPECT_THAT(std::string{graph.meta_json()}, HasSubstr(R"("kind":"forward")"));
+      for (const OpId op : ops_of(graph)) {
+        EXPECT_EQ(graph.phase(op), Phase::kForward) << graph.name(op);
+        EXPECT_NE(graph.type_name(op), "OptimizerState");
+        EXPECT_NE(graph.type_name(op), "aten::bernoulli");
+        EXPECT_NE(graph.type_name(op), "RandomUniform");
+        EXPECT_NE(graph.name(op), "label");
+        if (graph.type_name(op) != "Shape") continue;
+        const OpId reader = graph.consumers(graph.output(op, 0))[0];
+        EXPECT_EQ(graph.type_name(reader), "StridedSlice") << "a zero state's batch";
+      }
+    }
+  }
+}
+
+TEST(Models, AreTheSameAgainAndSurviveAFile) {
+  std::set<std::string> hashes;
+  for (const auto& [model, sizes] : small_models()) {
+    for (const Granularity granularity : {Granularity::kAten, Granularity::kTensorFlow}) {
+      const Recording recording{.granularity = granularity, .training = true};
+      const OpGraph graph = made(model, sizes, recording);
+      const std::string sha = graph_sha256(graph), file = ::testing::TempDir() + "model.json.gz";
+      EXPECT_EQ(graph_sha256(made(model, sizes, recording)), sha);
+      ASSERT_TRUE(save_graph(graph, file).ok());
+      const auto loaded = load_graph(file);
+      ASSERT_TRUE(loaded.ok()) << loaded.error().context;
+      EXPECT_EQ(graph_sha256(*loaded), sha) << graph.name();
+      hashes.insert(sha);
+    }
+  }
+  EXPECT_EQ(hashes.size(), 12u);
+}
+
+TEST(Models, RefuseWhatDoesNotApply) {
+  const auto refusal = [](std::string_view model, const ModelSizes& sizes) {
+    const auto graph = model_graph(*find_model(model), sizes, kTraced);
+    return graph.ok() ? std::string{} : graph.error().context;
+  };
+  EXPECT_EQ(refusal("cifar10-cnn", {.steps = 3}), "--steps: does not apply to cifar10-cnn; it takes --batch");
+  EXPECT_THAT(refusal("resnet-152", {.layers = 50}), HasSubstr("--layers: does not apply to resnet-152"));
+  EXPECT_THAT(refusal("nmt", {.layers = 33}), HasSubstr("from 1 to 32"));
+  EXPECT_THAT(refusal("nmt", {.batch = 0}), HasSubstr("--batch '0': is out of range"));
+  EXPECT_THAT(refusal("rnnlm", {.steps = 100}), HasSubstr("from 1 to 99"));
+  EXPECT_EQ(find_model("resnet"), nullptr);
+  for (const ModelFacts& model : all_models()) EXPECT_EQ(find_model(model.name)->name, model.name);
+}
+
+}  // namespace
+}  // namespace emplace::models
