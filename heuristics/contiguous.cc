@@ -1,13 +1,25 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <string>
 
+#include "base/rng.h"
+#include "executor/split_costs.h"
+#include "graph/grouping.h"
 #include "heuristics/methods.h"
+#include "heuristics/split/block_graph.h"
+#include "heuristics/split/chain_split.h"
+#include "heuristics/split/ideal_split.h"
 
 namespace emplace {
 namespace {
 
+constexpr std::uint64_t kChainStream = std::uint64_t{1}
+                                       << 40;  // Of random numbers: apart from other methods.
+constexpr std::size_t kMostChainBlocks = 1500, kMostIdealBlocks = 4000;
+constexpr std::uint32_t kLinearOrders = 24;
 constexpr int kOffsets = 19;  // Prime: no offset falls on a cut of 2, 4 or 8 equal pieces but the first.
 
 std::vector<std::uint32_t> issue_order(const OpGraph& graph) {
@@ -82,7 +94,89 @@ std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& 
 
 }  // namespace
 
+namespace {
+
+/// Chains of pieces, from many orders of the blocks.
+Result<Found> low_latency(const Problem& problem, Executor& executor) {
+  constexpr double kBudget = 4e8;  // Cells of all tables: about a second.
+  const SplitCosts costs{problem.graph, problem.devices};
+  const auto machine = split_machine(problem, costs);
+  if (!machine) return machine.error();
+  const auto classes = problem.constraints.classes();
+  BlockGraph graph =
+      make_blocks(problem, costs, *machine, {classes.begin(), classes.end()}, BlockEdges::kAll);
+  if (graph.size() > kMostChainBlocks) {
+    const Grouping groups = placement_groups(problem, kMostChainBlocks);
+    graph = make_blocks(problem, costs, *machine, groups.group_of_op, BlockEdges::kAll);
+  }
+  const double blocks = static_cast<double>(graph.size());
+  const double cells = blocks * blocks * static_cast<double>(machine->accelerators.size() + 10);
+  Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};
+  Best best{problem, executor};
+  const auto orders = static_cast<std::size_t>(std::clamp(kBudget / cells, 3.0, 60.0));
+  for (Placement& placement : chain_splits(graph, *machine, problem, rng, orders))
+    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+  return std::move(best).take();
+}
+
+/// The exact optimum over co-location classes; where these have too many ideals, over ever larger groups.
+Result<Found> least_load(const Problem& problem, Executor& executor) {
+  const SplitCosts costs{problem.graph, problem.devices};
+  const auto machine = split_machine(problem, costs);
+  if (!machine) return machine.error();
+  const auto classes = problem.constraints.classes();
+  std::vector<std::uint32_t> group_of_op{classes.begin(), classes.end()};
+  IdealLimits limits;
+  limits.stopped = problem.limits.stopped;
+  std::string note = "exact, over co-location classes", why;
+  for (std::size_t wanted :
+       {std::size_t{0}, std::size_t{256}, std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
+    if (wanted > 0) {
+      if (wanted >= problem.constraints.num_classes()) continue;
+      const Grouping groups = placement_groups(problem, wanted);
+      group_of_op = groups.group_of_op;
+      note = "exact over " + std::to_string(groups.num_groups) + " groups of ops; single ops have " + why;
+    }
+    const BlockGraph graph = make_blocks(problem, costs, *machine, group_of_op, BlockEdges::kForward);
+    if (graph.size() > kMostIdealBlocks) {
+      why = "too many order ideals (" + std::to_string(graph.size()) + " blocks)";
+      continue;
+    }
+    Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};
+    std::int64_t upper = std::numeric_limits<std::int64_t>::max();
+    for (std::uint32_t k = 0; k < kLinearOrders; ++k)
+      upper = std::min(upper, best_linear_load_ps(graph, random_order(graph, rng, 8 - k % 3),
+                                                  machine->accelerators.size(), machine->memory_bytes));
+    const auto split = best_ideal_split(graph, machine->accelerators.size(), machine->cpus.size(),
+                                        machine->memory_bytes, upper, limits);
+    if (!split) {
+      if (split.error().code != Errc::kUnsupported) return split.error();
+      why = split.error().context;
+      continue;
+    }
+    Placement placement(problem.graph.num_ops());
+    for (std::size_t b = 0; b < graph.size(); ++b) {
+      const std::size_t device = split->device_of_block[b];
+      const bool accelerator = device < machine->accelerators.size();
+      for (const std::uint32_t op : graph.ops[b])
+        placement[op] = accelerator ? machine->accelerators[device]
+                                    : machine->cpus[device - machine->accelerators.size()];
+    }
+    Best best{problem, executor};
+    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+    auto found = std::move(best).take();
+    if (found) found->note = note;
+    return found;
+  }
+  return Error{Errc::kNoPlacement,
+               "an exact contiguous split is out of reach: " + why + "; ask for local-search or anneal"};
+}
+
+}  // namespace
+
 Result<Found> Contiguous::find(const Problem& problem, Executor& executor) const {
+  if (problem.objective == Objective::kLatency) return low_latency(problem, executor);
+  if (problem.objective != Objective::kStepTime) return least_load(problem, executor);
   const std::vector<std::uint32_t> issue = issue_order(problem.graph);
   const std::array orders{issue, scope_order(problem.graph, issue)};
   const std::vector<double> time = op_weights(problem);

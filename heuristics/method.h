@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Found {
   Placement placement;      ///< [ops], obeys the constraints.
   Measurement measurement;  ///< Of that placement.
   std::uint64_t evaluations = 0;
+  std::string note;  ///< What must be known of it: whether it is exact, for instance. Mostly empty.
 };
 
 /// How long a search may go on, and where it begins. Nothing said: as long as it thinks fit, from its own

@@ -133,7 +133,11 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (!db) return db.error();
   const auto best = (*db)->best();
   if (!best) return best.error();
-  Learned learned{{{}, row.measurement, row.evaluations}, config->policy.method, summary->status};
+  Learned learned;
+  learned.found.measurement = row.measurement;
+  learned.found.evaluations = row.evaluations;
+  learned.method = config->policy.method;
+  learned.status = summary->status;
   for (const std::byte device : (**best).placement)
     learned.found.placement.push_back(static_cast<DeviceId>(device));
   return learned;
