@@ -59,9 +59,68 @@ OpClass class_of_type(std::string_view type) {
       {"aten::select_backward", OpClass::kGather},
       {"Gather", OpClass::kGather},
       {"GatherElements", OpClass::kGather},
+      // TensorFlow's, but for the names that ONNX has too.
+      {"BatchMatMul", OpClass::kMatmul},
+      {"BatchMatMulV2", OpClass::kMatmul},
+      {"BatchMatMulV3", OpClass::kMatmul},
+      {"SparseMatMul", OpClass::kMatmul},
+      {"Einsum", OpClass::kMatmul},
+      {"LSTMBlockCell", OpClass::kMatmul},
+      {"GRUBlockCell", OpClass::kMatmul},
+      {"CudnnRNN", OpClass::kMatmul},
+      {"CudnnRNNV2", OpClass::kMatmul},
+      {"CudnnRNNV3", OpClass::kMatmul},
+      {"CudnnRNNBackprop", OpClass::kMatmul},
+      {"CudnnRNNBackpropV2", OpClass::kMatmul},
+      {"CudnnRNNBackpropV3", OpClass::kMatmul},
+      {"Conv2D", OpClass::kConv},
+      {"Conv2DBackpropInput", OpClass::kConv},
+      {"Conv2DBackpropFilter", OpClass::kConv},
+      {"Conv3D", OpClass::kConv},
+      {"Conv3DBackpropInputV2", OpClass::kConv},
+      {"Conv3DBackpropFilterV2", OpClass::kConv},
+      {"DepthwiseConv2dNative", OpClass::kConvGrouped},
+      {"DepthwiseConv2dNativeBackpropInput", OpClass::kConvGrouped},
+      {"DepthwiseConv2dNativeBackpropFilter", OpClass::kConvGrouped},
+      {"FusedBatchNorm", OpClass::kNorm},
+      {"FusedBatchNormV2", OpClass::kNorm},
+      {"FusedBatchNormV3", OpClass::kNorm},
+      {"FusedBatchNormGrad", OpClass::kNorm},
+      {"FusedBatchNormGradV2", OpClass::kNorm},
+      {"FusedBatchNormGradV3", OpClass::kNorm},
+      {"LRNGrad", OpClass::kNorm},
+      {"Prod", OpClass::kReduce},
+      {"All", OpClass::kReduce},
+      {"Any", OpClass::kReduce},
+      {"ArgMax", OpClass::kReduce},
+      {"ArgMin", OpClass::kReduce},
+      {"BiasAddGrad", OpClass::kReduce},
+      {"L2Loss", OpClass::kReduce},
+      {"SoftmaxCrossEntropyWithLogits", OpClass::kReduce},
+      {"SparseSoftmaxCrossEntropyWithLogits", OpClass::kReduce},
+      {"GatherV2", OpClass::kGather},
+      {"GatherNd", OpClass::kGather},
+      {"ResourceGather", OpClass::kGather},
+      {"Slice", OpClass::kGather},
+      {"StridedSlice", OpClass::kGather},
+      {"DynamicStitch", OpClass::kGather},
+      {"UnsortedSegmentSum", OpClass::kGather},
+      {"ScatterAdd", OpClass::kGather},
+      {"ScatterSub", OpClass::kGather},
+      {"ScatterUpdate", OpClass::kGather},
+      {"ResourceScatterAdd", OpClass::kGather},
   };
   const auto it = kClasses.find(type);
   return it == kClasses.end() ? OpClass::kElementwise : it->second;
+}
+
+/// TensorFlow's reductions bear the names of ONNX's element-wise ops of many inputs; what comes out tells.
+bool is_reduction(const OpGraph& graph, OpId op) {
+  const std::string_view type = graph.type_name(op);
+  if (type != "Sum" && type != "Mean" && type != "Max" && type != "Min") return false;
+  const auto inputs = graph.inputs(op);
+  return !inputs.empty() && graph.num_outputs(op) > 0 &&
+         graph.bytes(graph.first_output(op)) < graph.bytes(inputs[0]);
 }
 
 /// A grouped convolution with few input channels per group runs far below a dense one.
@@ -90,6 +149,7 @@ std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
 OpClass classify(const OpGraph& graph, OpId op) {
   if (graph.is_state(op)) return OpClass::kState;
   if (graph.is_view(op)) return OpClass::kView;
+  if (is_reduction(graph, op)) return OpClass::kReduce;
   const OpClass by_type = class_of_type(graph.type_name(op));
   return by_type == OpClass::kConv && is_thin_grouped(graph, op) ? OpClass::kConvGrouped : by_type;
 }

@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 
 #include "base/text/words.h"
@@ -16,12 +17,21 @@ class Import final : public Command {
     return "Reads a graph of any known format and writes it as emplace-graph";
   }
   void declare(Options& options) override {
-    options.operand("FILE", file_, "ONNX or emplace-graph, recognised by its content");
+    options.operand("FILE", file_, ("A graph: " + format_names()).c_str());
+    options.option("--from", from_, "What it is; recognised by its content if not said");
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto graph = open_graph(file_);
+    std::optional<GraphFormat> format;
+    if (!from_.empty()) {
+      const auto named = parse_format(from_);
+      if (!named) return invalid("--from", named.error().context);
+      format = *named;
+    }
+    const auto graph = format ? load_graph(file_, format) : open_graph(file_);
     if (!graph) return graph.error();
+    for (const std::string& note : graph_notes(*graph))
+      console.note(printable(file_) + ": " + printable(note));
     if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
     if (console.json()) {
       JsonObject json;
@@ -37,7 +47,7 @@ class Import final : public Command {
   }
 
  private:
-  std::string file_, output_;
+  std::string file_, from_, output_;
 };
 
 }  // namespace
