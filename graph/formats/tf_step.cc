@@ -14,6 +14,8 @@
 namespace emplace::tf {
 namespace {
 
+constexpr int kMostAttributes = 256;  // They are looked through one by one, for every reader.
+
 bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
@@ -64,6 +66,8 @@ class Reader {
     for (std::uint32_t i = 0; i < n_; ++i) {
       if (node(i).name().empty()) return invalid(where_, "node number " + std::to_string(i) + " has no name");
       if (node(i).op().empty()) return fail(i, "has no type (op)");
+      if (node(i).attr_size() > kMostAttributes)
+        return fail(i, "has more than " + std::to_string(kMostAttributes) + " attributes");
       if (!number_.try_emplace(node(i).name(), i).second)
         return fail(i, "appears twice", "names must be unique");
       if (is_call(node(i).op()) || functions.contains(node(i).op()))
@@ -117,11 +121,11 @@ class Reader {
     for (std::uint32_t i = 0; i < n_; ++i) {
       missing[i] = static_cast<std::uint32_t>(step_.inputs[i].size());
       for (const Edge& edge : step_.inputs[i]) readers_[edge.node].push_back(i);
-      if (missing[i] == 0) order_.push_back(i);
+      if (missing[i] == 0) step_.order.push_back(i);
     }
-    for (std::size_t k = 0; k < order_.size(); ++k)
-      for (const std::uint32_t reader : readers_[order_[k]])
-        if (--missing[reader] == 0) order_.push_back(reader);
+    for (std::size_t k = 0; k < step_.order.size(); ++k)
+      for (const std::uint32_t reader : readers_[step_.order[k]])
+        if (--missing[reader] == 0) step_.order.push_back(reader);
   }
 
   /// A loop's nodes are those behind its Enter nodes, as far as its Exit nodes. Loops in a loop belong to it.
@@ -134,7 +138,7 @@ class Reader {
     std::unordered_map<std::string_view, std::uint32_t> by_name;
     step_.frame.assign(n_, 0);
     step_.frames = {""};
-    for (const std::uint32_t i : order_) {
+    for (const std::uint32_t i : step_.order) {
       std::uint32_t around = 0;
       for (const Edge& edge : step_.inputs[i]) {
         const bool exit = is_one_of(node(edge.node).op(), {"Exit", "RefExit"});
@@ -241,7 +245,7 @@ class Reader {
   /// What reads a gradient is no earlier than it, and what an update wrote is part of the update.
   void find_phases() {
     step_.phase.assign(n_, Phase::kForward);
-    for (const std::uint32_t i : order_) {
+    for (const std::uint32_t i : step_.order) {
       if (role_of(node(i).op()) != Role::kWork || step_.one_off[i]) continue;
       const auto& inputs = step_.inputs[i];
       const bool waits_only =
@@ -260,7 +264,6 @@ class Reader {
   const std::uint32_t n_;
   std::unordered_map<std::string_view, std::uint32_t> number_;
   std::vector<std::vector<std::uint32_t>> readers_;  // One entry per edge.
-  std::vector<std::uint32_t> order_;
   Step step_;
 };
 

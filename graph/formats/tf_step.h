@@ -24,6 +24,7 @@ struct Edge {
 /// A plain value, by node number.
 struct Step {
   std::vector<std::vector<Edge>> inputs;  ///< As the file lists them, without back edges.
+  std::vector<std::uint32_t> order;       ///< Producers first; without nodes of cycles and behind them.
   std::vector<bool> one_off;  ///< Initialises, saves or restores: runs before or between steps, not in one.
   std::vector<Phase> phase;
   std::vector<std::uint32_t> leader;  ///< The lowest node that must share the device; itself if it is free.
@@ -33,8 +34,8 @@ struct Step {
   std::size_t back_edges = 0;       ///< That were cut.
 };
 
-/// Errors (kInvalid): a node without name or type, two of one name, an input that dangles or is malformed, a
-/// call of a function.
+/// Errors (kInvalid): a node without name or type, or with more than 256 attributes, two of one name, an
+/// input that dangles or is malformed, a call of a function.
 Result<Step> step_of(const GraphDef& graph, std::string_view where);
 
 /// "'a/b'", harmless on a terminal.

@@ -1,5 +1,6 @@
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/text/words.h"
 #include "graph/graph_file.h"
@@ -30,13 +31,14 @@ class Import final : public Command {
     }
     const auto graph = format ? load_graph(file_, format) : open_graph(file_);
     if (!graph) return graph.error();
-    for (const std::string& note : graph_notes(*graph))
-      console.note(printable(file_) + ": " + printable(note));
+    const std::vector<std::string> notes = graph_notes(*graph);
+    for (const std::string& note : notes) console.note(printable(file_) + ": " + printable(note));
     if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
     if (console.json()) {
       JsonObject json;
       json.add("graph", graph->name()).add("output", output_).add("graph_sha256", graph_sha256(*graph));
       json.add("ops", std::uint64_t{graph->num_ops()}).add("edges", std::uint64_t{graph->num_edges()});
+      json.add("notes", std::span<const std::string>{notes});
       console.print(json.text());
     } else {
       console.print(printable(output_) + ": " + printable(graph->name()) + ", " +

@@ -327,6 +327,24 @@ TEST(TfGraphdef, LoopsWithinLoopsBelongToTheOuterOne) {
   EXPECT_EQ(meta["loops"], json::parse(R"([{"frame":"outer","ops":10}])"));
 }
 
+TEST(TfGraphdef, DiamondsOfViewsStaySmallHoweverManyThereAre) {
+  std::vector<Node> nodes{{"x", "Placeholder", {}, {"4"}}, {"n0", "Relu", {"x"}, {"4"}}};
+  for (int i = 1; i <= 64; ++i) {  // Each doubles what the one before it waits for.
+    const std::string last = "n" + std::to_string(i - 1), here = std::to_string(i);
+    nodes.push_back({"a" + here, "NoOp", {"^" + last}});
+    nodes.push_back({"b" + here, "NoOp", {"^" + last}});
+    nodes.push_back({"n" + here, "NoOp", {"^a" + here, "^b" + here}});
+  }
+  const OpGraph graph = graph_of(nodes);
+  std::vector<double> waits(graph.num_ops(), 0);  // As the simulator copies them.
+  for (const OpId op : graph.topological_order()) {
+    if (!graph.is_view(op)) continue;
+    for (const TensorId input : graph.inputs(op)) waits[index(op)] += 1 + waits[index(graph.producer(input))];
+    EXPECT_LE(waits[index(op)], 1'000) << graph.name(op);
+  }
+  EXPECT_TRUE(graph.is_view(find(graph, "n1")));
+}
+
 TEST(TfGraphdef, AFrozenGraphsConstantsAreItsWeights) {
   const std::string weight =
       " attr { key: \"dtype\" value { type: DT_FLOAT } } attr { key: \"value\" value { tensor { dtype: "
@@ -348,6 +366,10 @@ TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
   EXPECT_THAT(error_of(text_of({x, {"a", "Relu", {"x:y"}, {"4"}}})), HasSubstr("malformed input 'x:y'"));
   EXPECT_THAT(error_of(text_of({x, {"a", "Relu", {"x:99999999999"}, {"4"}}})), HasSubstr("malformed input"));
   EXPECT_THAT(error_of(text_of({x, x})), AllOf(HasSubstr("'x'"), HasSubstr("twice")));
+  std::string attributes;
+  for (int i = 0; i < 257; ++i) attributes += " attr { key: \"k" + std::to_string(i) + "\" value { i: 1 } }";
+  EXPECT_THAT(error_of(text_of({{"x", "Relu", {}, {"4"}, attributes}})),
+              HasSubstr("more than 256 attributes"));
   EXPECT_THAT(error_of(text_of({{"", "Relu"}})), HasSubstr("node number 0 has no name"));
   EXPECT_THAT(error_of(text_of({{"a", ""}})), HasSubstr("has no type"));
   EXPECT_THAT(error_of(text_of({x, {"a", "Relu", {"x"}}, {"b", "Relu", {"a"}, {"4"}}})),
