@@ -18,14 +18,14 @@ bool looks_like_tf_graphdef(std::span<const std::byte> bytes);
 /// Reads a GraphDef in either form. `where` names the input in errors. Any thread.
 ///
 /// Op k is node k; its type is TensorFlow's, but for variables, constants and placeholders, which become
-/// state (`attrs.tf_type` keeps their own). Shapes are those of `_output_shapes` or, of state, of the node's
-/// own attributes. A control input reads an output of zero bytes. What a node runs once only, for
-/// initialisers and savers, is marked `one_off`: it takes no time and moves nothing. The back edges of while
-/// loops are cut, so that one iteration is placed, and a loop's ops share a device. meta holds the counts,
-/// and `notes` for people.
+/// state (`attrs.tf_type` keeps their own). Shapes are those of `_output_shapes`, of state those of its own
+/// attributes, and else what follows from the inputs (tf_shapes.h). A control input reads an output of zero
+/// bytes. What a node runs once only, for initialisers and savers, is marked `one_off`: it takes no time and
+/// moves nothing. The back edges of while loops are cut, so that one iteration is placed, and a loop's ops
+/// share a device. meta holds the counts, and `notes` for people.
 ///
 /// Errors (kInvalid, one line): no GraphDef, text with its line; a node without name or type, or two of one
-/// name; an input that dangles; a call of a function; an output that is read and has no shape in the file;
+/// name; an input that dangles; a call of a function; an output that is read and whose shape is not known;
 /// those of OpGraphBuilder (a cycle that is no while loop among them).
 Result<OpGraph> parse_tf_graphdef(std::span<const std::byte> bytes, std::string_view where);
 

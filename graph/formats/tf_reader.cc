@@ -8,6 +8,7 @@
 
 #include "base/text/words.h"
 #include "graph/formats/tf_ops.h"
+#include "graph/formats/tf_shapes.h"
 #include "graph/formats/tf_step.h"
 
 namespace emplace::tf {
@@ -49,11 +50,8 @@ class Reader {
 
   Result<OpGraph> read() {
     find_kinds();
-    for (std::uint32_t i = 0; i < n_; ++i) {
-      auto outputs = outputs_of(i);
-      if (!outputs) return outputs.error();
-      outputs_.push_back(*std::move(outputs));
-    }
+    for (std::uint32_t i = 0; i < n_; ++i) outputs_.push_back(outputs_of(i));
+    infer_outputs();
     if (auto done = find_dependencies(); !done) return done.error();
     find_views();
     builder_.reserve(n_);
@@ -114,7 +112,7 @@ class Reader {
     return tensor;
   }
 
-  Result<std::vector<TensorSpec>> outputs_of(std::uint32_t i) {
+  std::vector<TensorSpec> outputs_of(std::uint32_t i) {
     std::vector<TensorSpec> outputs;
     if (step_.one_off[i]) return outputs;
     const AttrValue* listed = find(node(i), "_output_shapes");
@@ -137,6 +135,37 @@ class Reader {
     return outputs;
   }
 
+  /// Where the file has no list, the outputs are what their inputs make them, as far as that is known.
+  void infer_outputs() {
+    std::size_t left = 16 * std::size_t{n_} + 1'000;  // No file may make more of itself than it is.
+    std::vector<Value> values(n_);
+    for (const std::uint32_t i : step_.order) {
+      if (step_.one_off[i]) continue;
+      if (role(i) == Role::kConstant) values[i] = constant_value(node(i));
+      if (role(i) != Role::kWork || find(node(i), "_output_shapes") != nullptr) continue;
+      std::vector<Shape> shapes;
+      std::vector<Value> known;
+      bool complete = true;
+      for (const Edge& edge : step_.inputs[i]) {
+        if (!carries_data(i, edge)) continue;
+        complete = complete && edge.output < outputs_[edge.node].size();
+        if (!complete) break;
+        shapes.push_back(outputs_[edge.node][edge.output].shape);
+        known.push_back(edge.output == 0 ? values[edge.node] : Value{});
+      }
+      if (!complete || shapes.empty()) continue;
+      auto inferred = infer_shapes(node(i), shapes, known);
+      if (!inferred || inferred->shapes.size() > left) continue;
+      left -= inferred->shapes.size();
+      for (Shape& shape : inferred->shapes) {
+        const auto dtype = output_dtype(node(i), outputs_[i].size());
+        outputs_[i].push_back(dtype ? TensorSpec{*dtype, std::move(shape)} : TensorSpec{DType::kU8, {0}});
+      }
+      values[i] = std::move(inferred->value);
+      ++inferred_;
+    }
+  }
+
   bool carries_data(std::uint32_t reader, const Edge& edge) const {
     return !edge.control && !step_.one_off[reader] && !step_.one_off[edge.node];
   }
@@ -153,11 +182,12 @@ class Reader {
         if (is_dependency(i, edge)) waited_for_[edge.node] = true;
         if (!carries_data(i, edge) || role(i) != Role::kWork || edge.output < outputs_[edge.node].size())
           continue;
-        if (find(node(edge.node), "_output_shapes") == nullptr)
-          return fail(
-              edge.node,
-              "has no shape in the file (_output_shapes), and " + in_quotes(node(i).name()) + " reads it",
-              "write the graph with add_shapes=True");
+        if (outputs_[edge.node].empty() && find(node(edge.node), "_output_shapes") == nullptr)
+          return fail(edge.node,
+                      "has no shape in the file (_output_shapes), none follows from its inputs (" +
+                          printable(node(edge.node).op(), 60) + "), and " + in_quotes(node(i).name()) +
+                          " reads it",
+                      "write the graph with add_shapes=True");
         return fail(i, "reads output " + std::to_string(edge.output) + " of " +
                            in_quotes(node(edge.node).name()) + ", which has " +
                            std::to_string(outputs_[edge.node].size()));
@@ -297,6 +327,7 @@ class Reader {
                 {"loops", std::move(loops)},
                 {"back_edges_cut", step_.back_edges},
                 {"one_off_ops", one_offs},
+                {"inferred_shapes", inferred_},
                 {"unknown_dims", unknown_dims_},
                 {"unknown_shapes", unknown_shapes_},
                 {"notes", std::move(notes)}}
@@ -313,7 +344,7 @@ class Reader {
   std::vector<const char*> kind_;  // State types of variables and placeholders.
   const char* large_constant_ = "Parameter";
   bool trains_ = false;
-  std::size_t unknown_dims_ = 0, unknown_shapes_ = 0;
+  std::size_t unknown_dims_ = 0, unknown_shapes_ = 0, inferred_ = 0;
 };
 
 }  // namespace

@@ -102,7 +102,7 @@ def graphs():
     shutil.copy(TREE / "tests/fixtures/graphs/alexnet.onnx", CORPUS / "foreign_graph" / "alexnet")
     layers = (TREE / "tests/fixtures/third_party/pipedream/alexnet.txt").read_text().splitlines(keepends=True)
     put("foreign_graph", "pipedream", "".join(line for line in layers if re.search(r"node(1|2|3)\b(?!.*node4)", line)))
-    put("foreign_graph", "tf-graphdef", tensorflow())  # Its text form, tf-graphdef-text, lies beside it by hand.
+    put("foreign_graph", "tf-graphdef", tensorflow())  # Its text forms lie beside it by hand.
 
 
 def field(number, data):

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "graph/formats/tf_shapes.h"
 #include "graph/graph_file.h"
 
 namespace emplace {
@@ -357,6 +358,161 @@ TEST(TfGraphdef, AFrozenGraphsConstantsAreItsWeights) {
   EXPECT_THAT(graph_notes(graph), ElementsAre(HasSubstr("unknown dimensions: 2")));
 }
 
+std::string whole_numbers(const std::vector<int>& values, bool scalar = false) {
+  std::string text =
+      " attr { key: \"dtype\" value { type: DT_INT32 } } attr { key: \"value\" value { tensor { dtype: "
+      "DT_INT32 "
+      "tensor_shape {" +
+      (scalar ? std::string{} : " dim { size: " + std::to_string(values.size()) + " }") + " }";
+  for (const int value : values) text += " int_val: " + std::to_string(value);
+  return text + " } } }";
+}
+std::string whole_list(const char* key, const std::vector<int>& values) {
+  std::string text = " attr { key: \"" + std::string{key} + "\" value { list {";
+  for (const int value : values) text += " i: " + std::to_string(value);
+  return text + " } } }";
+}
+std::string word(const char* key, const char* value) {
+  return " attr { key: \"" + std::string{key} + "\" value { s: \"" + value + "\" } }";
+}
+std::vector<std::int64_t> shape(const OpGraph& graph, std::string_view name, std::size_t output = 0) {
+  const auto dims = graph.shape(graph.output(find(graph, name), output));
+  return {dims.begin(), dims.end()};
+}
+
+TEST(TfGraphdef, AFrozenGraphsShapesFollowFromItsInputs) {
+  const std::string input = " attr { key: \"shape\" value { " + shape_text("-1,9,9,3") + " } }";
+  const auto tensor = [&](const std::string& dims) {
+    return " attr { key: \"dtype\" value { type: DT_FLOAT } } attr { key: \"value\" value { tensor { dtype: "
+           "DT_FLOAT tensor_" +
+           shape_text(dims) + " } } }";
+  };
+  const OpGraph graph = graph_of(
+      {{"x", "Placeholder", {}, {}, input},
+       {"filter", "Const", {}, {}, tensor("3,3,3,16")},
+       {"conv", "Conv2D", {"x", "filter"}, {}, whole_list("strides", {1, 2, 2, 1}) + word("padding", "SAME")},
+       {"scale", "Const", {}, {}, tensor("16")},
+       {"norm", "FusedBatchNormV3", {"conv", "scale", "scale", "scale", "scale"}},
+       {"relu", "Relu6", {"norm"}},
+       {"deep", "Const", {}, {}, tensor("2,2,16,2")},
+       {"depthwise",
+        "DepthwiseConv2dNative",
+        {"relu", "deep"},
+        {},
+        whole_list("strides", {1, 1, 1, 1}) + word("padding", "VALID")},
+       {"pool",
+        "MaxPool",
+        {"depthwise"},
+        {},
+        whole_list("ksize", {1, 2, 2, 1}) + whole_list("strides", {1, 2, 2, 1}) + word("padding", "VALID")},
+       {"axis", "Const", {}, {}, whole_numbers({3}, true)},
+       {"concat", "ConcatV2", {"pool", "pool", "axis"}},
+       {"shape", "Shape", {"concat"}},
+       {"zero", "Const", {}, {}, whole_numbers({0})},
+       {"one", "Const", {}, {}, whole_numbers({1})},
+       {"batch",
+        "StridedSlice",
+        {"shape", "zero", "one", "one"},
+        {},
+        " attr { key: \"shrink_axis_mask\" value { i: 1 } }"},
+       {"rest", "Const", {}, {}, whole_numbers({-1}, true)},
+       {"pack", "Pack", {"batch", "rest"}},
+       {"flat", "Reshape", {"concat", "pack"}},
+       {"w", "Const", {}, {}, tensor("256,10")},
+       {"logits", "MatMul", {"flat", "w"}},
+       {"axes", "Const", {}, {}, whole_numbers({1, 2})},
+       {"mean", "Mean", {"pool", "axes"}, {}, " attr { key: \"keep_dims\" value { b: true } }"},
+       {"squeeze", "Squeeze", {"mean"}},
+       {"y", "Softmax", {"logits"}}});
+  EXPECT_THAT(shape(graph, "conv"), ElementsAre(1, 5, 5, 16));
+  EXPECT_THAT(shape(graph, "norm", 1), ElementsAre(16));
+  EXPECT_THAT(shape(graph, "depthwise"), ElementsAre(1, 4, 4, 32));
+  EXPECT_THAT(shape(graph, "pool"), ElementsAre(1, 2, 2, 32));
+  EXPECT_THAT(shape(graph, "concat"), ElementsAre(1, 2, 2, 64));
+  EXPECT_THAT(shape(graph, "flat"), ElementsAre(1, 256));
+  EXPECT_THAT(shape(graph, "y"), ElementsAre(1, 10));
+  EXPECT_THAT(shape(graph, "mean"), ElementsAre(1, 1, 1, 32));
+  EXPECT_THAT(shape(graph, "squeeze"), ElementsAre(32));
+  EXPECT_EQ(graph.flops(find(graph, "logits")), 2 * 256 * 10);
+  EXPECT_EQ(json::parse(graph.meta_json())["inferred_shapes"], 14);
+}
+
+TEST(TfGraphdef, ShapesThatDoNotFitTogetherAreNotInvented) {
+  const Node x{"x", "Placeholder", {}, {"4,6"}}, last{"z", "Relu", {"y"}};
+  const auto no_shape = [&](Node node, const std::string& more) {
+    Node constant{"c", "Const", {}, {}, more};
+    EXPECT_THAT(error_of(text_of({x, constant, node, last})),
+                AllOf(HasSubstr("'y': has no shape"), HasSubstr("(" + node.op + ")")));
+  };
+  no_shape({"y", "Reshape", {"x", "c"}}, whole_numbers({5, -1}));
+  no_shape({"y", "Reshape", {"x", "c"}}, whole_numbers({-1, -1}));
+  no_shape({"y", "MatMul", {"x", "x"}}, whole_numbers({1}));
+  no_shape({"y", "Mean", {"x", "c"}}, whole_numbers({2}));
+  no_shape({"y", "ConcatV2", {"x", "x", "c"}}, whole_numbers({7}, true));
+  no_shape({"y", "Transpose", {"x", "c"}}, whole_numbers({0, 9}));
+  no_shape({"y", "Pad", {"x", "c"}}, whole_numbers({-2'000'000, 0, 0, 0}));
+  no_shape({"y", "Conv2D", {"x", "x"}}, whole_numbers({1}));
+  no_shape({"y", "Add", {"x", "c"}}, whole_numbers({1, 2, 3, 4, 5}));
+  no_shape({"y", "Conv2D", {"x"}}, whole_numbers({1}));
+}
+
+/// Every shape that the rules give for a published graph is the one that TensorFlow wrote.
+TEST_F(Impala, InferredShapesAreThoseOfTheFile) {
+  const auto text = read_graph_file(kImpala).value();
+  tf::GraphDef proto;
+  google::protobuf::TextFormat::Parser parser;
+  Silence silence;
+  parser.RecordErrorsTo(&silence);
+  parser.AllowUnknownField(true);
+  ASSERT_TRUE(parser.ParseFromString({reinterpret_cast<const char*>(text.data()), text.size()}, &proto));
+  std::map<std::string, const tf::NodeDef*> nodes;
+  for (const auto& node : proto.node()) nodes[node.name()] = &node;
+  const auto shape_of = [](const tf::NodeDef& node, std::size_t output) -> std::optional<tf::Shape> {
+    const tf::AttrValue* list = tf::find(node, "_output_shapes");
+    if (list == nullptr || output >= static_cast<std::size_t>(list->list().shape_size())) return std::nullopt;
+    tf::Shape shape;
+    if (list->list().shape(static_cast<int>(output)).unknown_rank()) return std::nullopt;
+    for (const auto& dim : list->list().shape(static_cast<int>(output)).dim()) {
+      if (dim.size() < 0) return std::nullopt;
+      shape.push_back(dim.size());
+    }
+    return shape;
+  };
+  std::map<std::string, int> agreed;
+  for (const auto& node : proto.node()) {
+    std::vector<tf::Shape> inputs;
+    std::vector<tf::Value> values;
+    bool known = true;
+    for (const std::string& input : node.input()) {
+      if (input.starts_with('^')) continue;
+      const std::size_t colon = input.find(':');
+      const tf::NodeDef& producer = *nodes.at(input.substr(0, colon));
+      const auto shape =
+          shape_of(producer, colon == std::string::npos ? 0 : std::stoul(input.substr(colon + 1)));
+      known = known && shape.has_value();
+      if (!known) break;
+      inputs.push_back(*shape);
+      values.push_back(tf::constant_value(producer));
+    }
+    if (!known || inputs.empty()) continue;
+    const auto inferred = tf::infer_shapes(node, inputs, values);
+    if (!inferred) continue;
+    for (std::size_t k = 0; k < inferred->shapes.size(); ++k) {
+      const auto declared = shape_of(node, k);
+      if (!declared) continue;
+      EXPECT_EQ(inferred->shapes[k], *declared) << node.name() << " (" << node.op() << ") output " << k;
+      ++agreed[node.op()];
+    }
+  }
+  int total = 0;
+  for (const auto& [type, count] : agreed) total += count;
+  EXPECT_GT(total, 700);
+  EXPECT_GE(agreed.size(), 30u);
+  for (const char* type : {"MatMul", "Conv2D", "MaxPool", "Reshape", "ConcatV2", "Sum", "Pack", "Unpack",
+                           "Transpose", "BiasAdd"})
+    EXPECT_GT(agreed[type], 0) << type;
+}
+
 TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
   const Node x{"x", "Placeholder", {}, {"4"}};
   EXPECT_THAT(error_of(text_of({x, {"a", "Relu", {"ghost"}, {"4"}}})),
@@ -372,7 +528,7 @@ TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
               HasSubstr("more than 256 attributes"));
   EXPECT_THAT(error_of(text_of({{"", "Relu"}})), HasSubstr("node number 0 has no name"));
   EXPECT_THAT(error_of(text_of({{"a", ""}})), HasSubstr("has no type"));
-  EXPECT_THAT(error_of(text_of({x, {"a", "Relu", {"x"}}, {"b", "Relu", {"a"}, {"4"}}})),
+  EXPECT_THAT(error_of(text_of({x, {"a", "Frobnicate", {"x"}}, {"b", "Relu", {"a"}, {"4"}}})),
               AllOf(HasSubstr("'a'"), HasSubstr("no shape"), HasSubstr("add_shapes=True")));
   EXPECT_THAT(error_of(text_of({x, {"a", "Add", {"x", "b"}, {"4"}}, {"b", "Relu", {"a"}, {"4"}}})),
               AllOf(HasSubstr("cycle of 2 ops"), HasSubstr("'a'"), HasSubstr("'b'")));
