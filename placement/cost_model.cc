@@ -59,35 +59,74 @@ OpClass class_of_type(std::string_view type) {
       {"aten::select_backward", OpClass::kGather},
       {"Gather", OpClass::kGather},
       {"GatherElements", OpClass::kGather},
-      // TensorFlow
-      // Its Sum and Mean reduce; ONNX has the names for additions of several tensors.
+      // TensorFlow's, but for the names that ONNX has too.
+      {"All", OpClass::kReduce},
+      {"Any", OpClass::kReduce},
+      {"ArgMax", OpClass::kReduce},
+      {"ArgMin", OpClass::kReduce},
       {"BatchMatMul", OpClass::kMatmul},
+      {"BatchMatMulV2", OpClass::kMatmul},
+      {"BatchMatMulV3", OpClass::kMatmul},
       {"BiasAddGrad", OpClass::kReduce},
       {"Conv2D", OpClass::kConv},
       {"Conv2DBackpropFilter", OpClass::kConv},
       {"Conv2DBackpropInput", OpClass::kConv},
+      {"Conv3D", OpClass::kConv},
+      {"Conv3DBackpropFilterV2", OpClass::kConv},
+      {"Conv3DBackpropInputV2", OpClass::kConv},
+      {"CudnnRNN", OpClass::kMatmul},
+      {"CudnnRNNBackprop", OpClass::kMatmul},
+      {"CudnnRNNBackpropV2", OpClass::kMatmul},
+      {"CudnnRNNBackpropV3", OpClass::kMatmul},
+      {"CudnnRNNV2", OpClass::kMatmul},
+      {"CudnnRNNV3", OpClass::kMatmul},
       {"DepthwiseConv2dNative", OpClass::kConvGrouped},
       {"DepthwiseConv2dNativeBackpropFilter", OpClass::kConvGrouped},
       {"DepthwiseConv2dNativeBackpropInput", OpClass::kConvGrouped},
+      {"DynamicStitch", OpClass::kGather},
+      {"Einsum", OpClass::kMatmul},
       {"FusedBatchNorm", OpClass::kNorm},
       {"FusedBatchNormGrad", OpClass::kNorm},
+      {"FusedBatchNormGradV2", OpClass::kNorm},
+      {"FusedBatchNormGradV3", OpClass::kNorm},
+      {"FusedBatchNormV2", OpClass::kNorm},
+      {"FusedBatchNormV3", OpClass::kNorm},
+      {"GRUBlockCell", OpClass::kMatmul},
+      {"GatherNd", OpClass::kGather},
       {"GatherV2", OpClass::kGather},
-      {"Mean", OpClass::kReduce},
+      {"L2Loss", OpClass::kReduce},
+      {"LRNGrad", OpClass::kNorm},
+      {"LSTMBlockCell", OpClass::kMatmul},
+      {"Prod", OpClass::kReduce},
+      {"ResourceGather", OpClass::kGather},
+      {"ResourceScatterAdd", OpClass::kGather},
       {"ScatterAdd", OpClass::kGather},
       {"ScatterSub", OpClass::kGather},
+      {"ScatterUpdate", OpClass::kGather},
       {"Shape", OpClass::kGather},
       {"ShapeN", OpClass::kGather},
       {"Size", OpClass::kGather},
       {"Slice", OpClass::kGather},
+      {"SoftmaxCrossEntropyWithLogits", OpClass::kReduce},
       {"SparseApplyMomentum", OpClass::kGather},
       {"SparseApplyRMSProp", OpClass::kGather},
+      {"SparseMatMul", OpClass::kMatmul},
       {"SparseSoftmaxCrossEntropyWithLogits", OpClass::kReduce},
       {"StridedSlice", OpClass::kGather},
-      {"Sum", OpClass::kReduce},
+      {"UnsortedSegmentSum", OpClass::kGather},
       {"ZerosLike", OpClass::kGather},
   };
   const auto it = kClasses.find(type);
   return it == kClasses.end() ? OpClass::kElementwise : it->second;
+}
+
+/// TensorFlow's reductions bear the names of ONNX's element-wise ops of many inputs; what comes out tells.
+bool is_reduction(const OpGraph& graph, OpId op) {
+  const std::string_view type = graph.type_name(op);
+  if (type != "Sum" && type != "Mean" && type != "Max" && type != "Min") return false;
+  const auto inputs = graph.inputs(op);
+  return !inputs.empty() && graph.num_outputs(op) > 0 &&
+         graph.bytes(graph.first_output(op)) < graph.bytes(inputs[0]);
 }
 
 /// A grouped convolution with few input channels per group runs far below a dense one.
@@ -116,6 +155,7 @@ std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
 OpClass classify(const OpGraph& graph, OpId op) {
   if (graph.is_state(op)) return OpClass::kState;
   if (graph.is_view(op)) return OpClass::kView;
+  if (is_reduction(graph, op)) return OpClass::kReduce;
   const OpClass by_type = class_of_type(graph.type_name(op));
   return by_type == OpClass::kConv && is_thin_grouped(graph, op) ? OpClass::kConvGrouped : by_type;
 }

@@ -116,10 +116,14 @@ Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, c
   if (!document) return document.error();
   NamedPlacement named;
   named.devices = listed_devices(*document);
+  const bool listed = !named.devices.empty();
   const auto find = [&](const std::string& name) -> Result<DeviceId> {
     const auto at = std::find(named.devices.begin(), named.devices.end(), name);
     const auto number = static_cast<std::size_t>(at - named.devices.begin());
     if (number >= kMaxDevices) return invalid("", "is on one of more than 256 devices");
+    if (listed && number == named.devices.size())
+      return invalid("",
+                     "its device '" + printable(name, 60) + "' is not in the placement's list of devices");
     if (at == named.devices.end()) named.devices.push_back(name);
     return static_cast<DeviceId>(number);
   };

@@ -30,11 +30,12 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
 
 /// A placement on devices of which only the names are known.
 struct NamedPlacement {
-  std::vector<std::string> devices;  ///< As the file lists them, then what ops name besides.
+  std::vector<std::string> devices;  ///< As the file lists them, or without a list as ops name them.
   Placement placement;               ///< Counts `devices`.
 };
 
-/// Errors: as load_placement, but for unknown devices; kInvalid for more than 256.
+/// Errors: as load_placement, where unknown devices are those that the file's own list lacks; kInvalid for
+/// more than 256.
 Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, const OpGraph& graph,
                                             const std::string& graph_sha256);
 

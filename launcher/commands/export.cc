@@ -1,12 +1,18 @@
+#include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text/words.h"
+#include "base/units.h"
+#include "executor/simulator.h"
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/results.h"
 #include "launcher/inputs.h"
 #include "launcher/json_object.h"
 #include "placement/device_file.h"
@@ -19,6 +25,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A placement as it was given, and the machine if it was given too.
+struct PlacementFile {
+  OpGraph graph;
+  std::vector<std::string> devices;
+  Placement placement;
+  std::optional<DeviceSet> machine;
+  std::string sha256;  ///< Of the graph.
+};
+
 class Export final : public Command {
  public:
   std::string_view name() const override { return "export"; }
@@ -27,9 +42,15 @@ class Export final : public Command {
   }
   void declare(Options& options) override {
     options.operand("WHAT", what_, "Placement file, or run directory")
-        .required("--to", format_, "A placement: csv or dot; a run: csv, jsonl, npz or tensorboard")
+        .required("--to", format_,
+                  "A placement: onnx, accelerate, tensorflow, openvino, dot or csv; a run: csv, jsonl, npz "
+                  "or tensorboard")
         .option("-o,--output", output_, "File to write; tensorboard: a folder, RUN/tensorboard if not said")
-        .option("--graph,-g", graph_, "Graph that the placement is of")
+        .option("--graph,-g", graph_, "Graph that the placement is of; for onnx the .onnx file itself")
+        .option("--devices,-d", devices_,
+                "Of a placement: its device file, to tell what a lossy export costs")
+        .option("--applied", applied_,
+                "Of a placement: writes the placement that the export stands for; needs --devices")
         .option("--table", table_,
                 "Of a run: measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl)")
         .flag("--placements", placements_, "Of a run, npz: every placement too, a byte per op");
@@ -42,6 +63,10 @@ class Export final : public Command {
  private:
   Result<ExitStatus> of_run(Console& console);
   Result<ExitStatus> of_placement(Console& console);
+  /// Errors: those of the files; a placement that breaks a constraint of the graph, if the machine is known.
+  Result<PlacementFile> open_placement() const;
+  Result<Unit> write_applied(const PlacementFile& file, const Placement& applied, const Measurement& measured,
+                             std::uint64_t seed) const;
   Error without(std::string_view option, std::string_view cure) const {
     return invalid("emplace export", std::string{option} + " is not given", cure);
   }
@@ -49,7 +74,7 @@ class Export final : public Command {
     return invalid(option, "is not for " + std::string{what});
   }
 
-  std::string what_, format_, output_, graph_, table_;
+  std::string what_, format_, output_, graph_, devices_, applied_, table_;
   bool placements_ = false;
 };
 
@@ -70,6 +95,8 @@ std::vector<std::string> devices_of(record::RunDb& db, const fs::path& run, std:
 
 Result<ExitStatus> Export::of_run(Console& console) {
   if (!graph_.empty()) return needless("--graph", "a run");
+  if (!devices_.empty()) return needless("--devices", "a run");
+  if (!applied_.empty()) return needless("--applied", "a run");
   if (placements_ && format_ != "npz") return needless("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return without("-o", "-o FILE says where to write");
   auto db = record::RunDb::open_to_look(what_);
@@ -88,7 +115,7 @@ Result<ExitStatus> Export::of_run(Console& console) {
   if (!done) return done.error();
   if (console.json()) {
     JsonObject json;
-    json.add("run", what_).add("to", format_).add("output", done->path.string()).add("fidelity", "exact");
+    json.add("run", what_).add("format", format_).add("output", done->path.string()).add("exact", true);
     json.add("episodes", done->episodes)
         .add("measurements", done->measurements)
         .add("updates", done->updates);
@@ -106,27 +133,122 @@ Result<ExitStatus> Export::of_run(Console& console) {
   return ExitStatus::kDone;
 }
 
+/// What the placement costs, and what the export stands for.
+struct Costs {
+  Measurement before, after;
+};
+
+/// "exact, 91 ops on 3 devices" or what was moved and what that costs.
+std::string said(const PlacementFile& file, const record::ExportedPlacement& made,
+                 const std::optional<Costs>& costs) {
+  const auto step = [](const Measurement& measured) {
+    return measured.valid ? format_seconds(measured.step_time_s) : std::string{"does not fit"};
+  };
+  std::string text = made.moved_ops == 0 ? "exact, " : "lossy, ";
+  if (made.moved_ops > 0) text += std::to_string(made.moved_ops) + " of ";
+  text += std::to_string(file.graph.num_ops()) + " ops" + (made.moved_ops > 0 ? " moved" : "") + " on " +
+          std::to_string(file.devices.size()) + " devices";
+  if (!costs) return text + (made.moved_ops > 0 ? "; --devices tells what that costs" : "");
+  if (made.moved_ops == 0) return text + ", step time " + step(costs->before);
+  text += ", step time " + step(costs->before) + " -> " + step(costs->after);
+  if (costs->before.valid && costs->after.valid) {
+    char change[32];
+    std::snprintf(change, sizeof change, " (%+.1f %%)",
+                  100 * (costs->after.step_time_s / costs->before.step_time_s - 1));
+    text += change;
+  }
+  return text;
+}
+
+void add_step(JsonObject& json, std::string_view key, const Measurement* measured) {
+  if (measured != nullptr && measured->valid) {
+    json.add(key, measured->step_time_s);
+  } else {
+    json.add_null(key);
+  }
+}
+
+Result<PlacementFile> Export::open_placement() const {
+  auto graph = open_graph(graph_);
+  if (!graph) return graph.error();
+  PlacementFile file{*std::move(graph), {}, {}, {}, {}};
+  file.sha256 = graph_sha256(file.graph);
+  if (devices_.empty()) {
+    auto named = load_named_placement(what_, file.graph, file.sha256);
+    if (!named) return named.error();
+    file.devices = std::move(named->devices);
+    file.placement = std::move(named->placement);
+    return file;
+  }
+  auto devices = open_devices(devices_);
+  if (!devices) return devices.error();
+  file.machine = *std::move(devices);
+  auto placement = load_placement(what_, file.graph, file.sha256, *file.machine);
+  if (!placement) return placement.error();
+  const auto constraints = Constraints::make(file.graph, *file.machine);
+  if (!constraints) return invalid(printable(graph_), constraints.error().context);
+  if (auto obeyed = constraints->check(file.graph, *file.machine, *placement); !obeyed)
+    return invalid(printable(what_), obeyed.error().context);
+  file.devices = device_names(*file.machine);
+  file.placement = *std::move(placement);
+  return file;
+}
+
+/// As `place` writes it, so that other commands read it.
+Result<Unit> Export::write_applied(const PlacementFile& file, const Placement& applied,
+                                   const Measurement& measured, std::uint64_t seed) const {
+  const PlacementInfo info{.graph_sha256 = file.sha256,
+                           .method = "export " + format_,
+                           .executor = "sim",
+                           .seed = seed,
+                           .created = format_wall(SystemClock{}.wall())};
+  return save_placement(applied_, file.graph, *file.machine, applied, measured, info);
+}
+
 Result<ExitStatus> Export::of_placement(Console& console) {
   if (!table_.empty()) return needless("--table", "a placement");
   if (placements_) return needless("--placements", "a placement");
   if (graph_.empty()) return without("--graph", "a placement needs its graph; for a run give its directory");
   if (output_.empty()) return without("-o", "-o FILE says where to write");
-  const auto graph = open_graph(graph_);
-  if (!graph) return graph.error();
-  const auto named = load_named_placement(what_, *graph, graph_sha256(*graph));
-  if (!named) return named.error();
-  const auto text = record::export_placement(format_, *graph, named->devices, named->placement);
-  if (!text) return text.error();
-  if (auto written = write_file(output_, *text); !written) return written.error();
+  if (!applied_.empty() && devices_.empty()) return without("--devices", "--applied measures what it writes");
+  const auto file = open_placement();
+  if (!file) return file.error();
+  const auto graph_file = format_ == "onnx" ? read_graph_file(graph_) : Result<Bytes>{Bytes{}};
+  if (!graph_file) return graph_file.error();
+  const auto made = record::export_placement(format_, {.graph = file->graph,
+                                                       .devices = file->devices,
+                                                       .placement = file->placement,
+                                                       .machine = file->machine ? &*file->machine : nullptr,
+                                                       .graph_file = *graph_file,
+                                                       .output = output_});
+  if (!made) return made.error();
+  std::optional<Costs> costs;
+  if (file->machine) {
+    Simulator simulator{file->graph, *file->machine};
+    costs.emplace();
+    if (auto done = simulator.measure(file->placement, costs->before); !done) return done.error();
+    if (auto done = simulator.measure(made->applied, costs->after); !done) return done.error();
+  }
+  if (auto written = write_file(output_, made->content); !written) return written.error();
+  if (!applied_.empty()) {
+    const auto written = write_applied(*file, made->applied, costs->after, console.seed());
+    if (!written) return written.error();
+  }
   if (console.json()) {
     JsonObject json;
-    json.add("placement", what_).add("to", format_).add("output", output_).add("fidelity", "exact");
-    json.add("ops", std::uint64_t{graph->num_ops()}).add("ops_moved", std::uint64_t{0});
+    json.add("placement", what_)
+        .add("format", format_)
+        .add("output", output_)
+        .add("exact", made->moved_ops == 0);
+    json.add("ops", std::uint64_t{file->graph.num_ops()}).add("moved_ops", std::uint64_t{made->moved_ops});
+    add_step(json, "step_time_s", costs ? &costs->before : nullptr);
+    add_step(json, "applied_step_time_s", costs ? &costs->after : nullptr);
     console.print(json.text());
   } else {
-    console.print(printable(output_) + ": exact, " + std::to_string(graph->num_ops()) + " ops on " +
-                  std::to_string(named->devices.size()) + " devices");
+    console.print(printable(output_) + ": " + said(*file, *made, costs));
   }
+  if (costs && costs->before.valid && !costs->after.valid)
+    console.warn("what was written does not fit: " + misfit(costs->after, *file->machine));
   return ExitStatus::kDone;
 }
 

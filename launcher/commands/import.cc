@@ -1,4 +1,6 @@
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/text/words.h"
 #include "graph/graph_file.h"
@@ -16,17 +18,27 @@ class Import final : public Command {
     return "Reads a graph of any known format and writes it as emplace-graph";
   }
   void declare(Options& options) override {
-    options.operand("FILE", file_, "ONNX or emplace-graph, recognised by its content");
+    options.operand("FILE", file_, ("A graph: " + format_names()).c_str());
+    options.option("--from", from_, "What it is; recognised by its content if not said");
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto graph = open_graph(file_);
+    std::optional<GraphFormat> format;
+    if (!from_.empty()) {
+      const auto named = parse_format(from_);
+      if (!named) return invalid("--from", named.error().context);
+      format = *named;
+    }
+    const auto graph = format ? load_graph(file_, format) : open_graph(file_);
     if (!graph) return graph.error();
+    const std::vector<std::string> notes = graph_notes(*graph);
+    for (const std::string& note : notes) console.note(printable(file_) + ": " + printable(note));
     if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
     if (console.json()) {
       JsonObject json;
       json.add("graph", graph->name()).add("output", output_).add("graph_sha256", graph_sha256(*graph));
       json.add("ops", std::uint64_t{graph->num_ops()}).add("edges", std::uint64_t{graph->num_edges()});
+      json.add("notes", std::span<const std::string>{notes});
       console.print(json.text());
     } else {
       console.print(printable(output_) + ": " + printable(graph->name()) + ", " +
@@ -37,7 +49,7 @@ class Import final : public Command {
   }
 
  private:
-  std::string file_, output_;
+  std::string file_, from_, output_;
 };
 
 }  // namespace

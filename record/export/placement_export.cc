@@ -7,11 +7,12 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "record/export/csv_line.h"
+#include "record/export/placement_formats.h"
 
 namespace emplace::record {
 namespace {
 
-std::string to_csv(const OpGraph& graph, const std::vector<std::string>& devices,
+std::string csv_of(const OpGraph& graph, const std::vector<std::string>& devices,
                    const Placement& placement) {
   CsvLine line;
   for (const char* column : {"op", "device", "id", "type", "scope"}) line.text(column);
@@ -43,7 +44,7 @@ std::string colour_of(std::size_t device, std::size_t devices) {
 }
 
 /// Ops as boxes in the colour of their device; an edge between two devices is red and says its bytes.
-std::string to_dot(const OpGraph& graph, const std::vector<std::string>& devices,
+std::string dot_of(const OpGraph& graph, const std::vector<std::string>& devices,
                    const Placement& placement) {
   std::string all = "digraph " + dot_text(graph.name()) + " {\n  node [shape=box, style=filled];\n";
   for (std::size_t d = 0; d < devices.size(); ++d)
@@ -69,18 +70,41 @@ std::string to_dot(const OpGraph& graph, const std::vector<std::string>& devices
 
 struct Format {
   std::string_view name;
-  std::string (*text)(const OpGraph&, const std::vector<std::string>&, const Placement&);
+  Result<ExportedPlacement> (*make)(const PlacementExport&);
 };
-constexpr std::array<Format, 2> kFormats{{{"csv", to_csv}, {"dot", to_dot}}};
-constexpr std::array<std::string_view, kFormats.size()> kNames{kFormats[0].name, kFormats[1].name};
+constexpr std::array<Format, 6> kFormats{{{"onnx", placement_onnx},
+                                          {"accelerate", placement_accelerate},
+                                          {"tensorflow", placement_tensorflow},
+                                          {"openvino", placement_openvino},
+                                          {"dot", placement_dot},
+                                          {"csv", placement_csv}}};
 
 }  // namespace
 
-Result<std::string> export_placement(std::string_view format, const OpGraph& graph,
-                                     const std::vector<std::string>& devices, const Placement& placement) {
-  for (const Format& one : kFormats)
-    if (one.name == format) return one.text(graph, devices, placement);
-  return invalid("--to '" + printable(format, 40) + "'", "is no format of a placement", "there are csv, dot");
+Result<ExportedPlacement> placement_csv(const PlacementExport& what) {
+  return exported(what, csv_of(what.graph, what.devices, what.placement), what.placement);
+}
+
+Result<ExportedPlacement> placement_dot(const PlacementExport& what) {
+  return exported(what, dot_of(what.graph, what.devices, what.placement), what.placement);
+}
+
+std::string placement_formats() {
+  std::string names;
+  for (const Format& one : kFormats) names.append(names.empty() ? "" : ", ").append(one.name);
+  return names;
+}
+
+Result<ExportedPlacement> export_placement(std::string_view format, const PlacementExport& what) {
+  std::vector<std::string_view> names;
+  for (const Format& one : kFormats) {
+    if (one.name == format) return one.make(what);
+    names.push_back(one.name);
+  }
+  const std::string_view near = nearest_word(format, names);
+  return invalid("--to '" + printable(format, 40) + "'", "is no format of a placement",
+                 "there are " + placement_formats() +
+                     (near.empty() ? std::string{} : "; did you mean '" + std::string{near} + "'?"));
 }
 
 }  // namespace emplace::record

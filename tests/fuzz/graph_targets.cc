@@ -1,5 +1,4 @@
 #include "graph/formats/emplace_graph.h"
-#include "graph/formats/onnx.h"
 #include "graph/graph_file.h"
 #include "tests/fuzz/targets.h"
 
@@ -28,6 +27,6 @@ void check_graph(const Result<OpGraph>& graph) {
 
 void graph_json(Input bytes) { check_graph(read_emplace_graph(bytes, "input.json")); }
 void graph_msgpack(Input bytes) { check_graph(read_emplace_graph(bytes, "input.epg")); }
-void onnx(Input bytes) { check_graph(parse_onnx(bytes, "input.onnx")); }
+void foreign_graph(Input bytes) { check_graph(parse_graph(bytes, "input")); }
 
 }  // namespace emplace::fuzz

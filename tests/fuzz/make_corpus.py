@@ -99,7 +99,36 @@ def graphs():
     put("graph_json", "empty", '{"format": "emplace-graph v1", "ops": []}')
     put("graph_msgpack", "cifar10-8-ops", msgpack(whole))
     put("graph_msgpack", "all-keys", msgpack(small))
-    shutil.copy(TREE / "tests/fixtures/graphs/alexnet.onnx", CORPUS / "onnx" / "alexnet")
+    shutil.copy(TREE / "tests/fixtures/graphs/alexnet.onnx", CORPUS / "foreign_graph" / "alexnet")
+    layers = (TREE / "tests/fixtures/third_party/pipedream/alexnet.txt").read_text().splitlines(keepends=True)
+    put("foreign_graph", "pipedream", "".join(line for line in layers if re.search(r"node(1|2|3)\b(?!.*node4)", line)))
+    put("foreign_graph", "tf-graphdef", tensorflow())  # Its text forms lie beside it by hand.
+
+
+def field(number, data):
+    """Of a protobuf message: bytes with their length, or a small number."""
+    if isinstance(data, int):
+        return bytes([number << 3, data])
+    data = data.encode() if isinstance(data, str) else data
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def tensorflow():
+    """A variable that is read in a loop and trained, in protobuf's binary form."""
+    def attr(key, value):
+        return field(5, field(1, key) + field(2, value))
+
+    def node(name, op, *inputs, more=b""):
+        shapes = attr("_output_shapes", field(1, field(7, field(2, field(1, 4)))))
+        return field(1, field(1, name) + field(2, op) + b"".join(field(3, one) for one in inputs) + shapes + more)
+
+    loop = attr("frame_name", field(2, "f"))
+    return (node("w", "VariableV2", more=attr("shape", field(7, field(2, field(1, 4)))) + attr("dtype", field(6, 1))) +
+            node("w/Assign", "Assign", "w", "c") + node("c", "Const") + node("e", "Enter", "w", more=loop) +
+            node("m", "Merge", "e", "n") + node("b", "MatMul", "m", "m:0", "^e") + node("n", "NextIteration", "b") +
+            node("x", "Exit", "m") + node("gradients/b_grad/Mul", "Mul", "x", "c") +
+            node("t", "ApplyMomentum", "w", "v", "gradients/b_grad/Mul", more=attr("_class", field(1, field(2, "loc:@w")))) +
+            node("v", "VarHandleOp", more=attr("shape", field(7, field(2, field(1, 4))))))
 
 
 def texts():
@@ -132,7 +161,7 @@ def database(path):
     source.close()
 
 
-(CORPUS / "onnx").mkdir(parents=True, exist_ok=True)
+(CORPUS / "foreign_graph").mkdir(parents=True, exist_ok=True)
 wire()
 switch()
 graphs()

@@ -16,11 +16,11 @@ void switch_input(
     Input);  ///< What a peer with a key may send to a running node, while another asks and is answered.
 void graph_json(Input);     ///< emplace-graph v1, as text.
 void graph_msgpack(Input);  ///< The same in MessagePack.
-void onnx(Input);
-void devices(Input);    ///< A device file.
-void config(Input);     ///< A run's config; an allow-list; a key file.
-void placement(Input);  ///< A placement file.
-void run_db(Input);     ///< run.db, read as replay and results read it.
+void foreign_graph(Input);  ///< ONNX, TensorFlow, PipeDream: whatever graph it looks like.
+void devices(Input);        ///< A device file.
+void config(Input);         ///< A run's config; an allow-list; a key file.
+void placement(Input);      ///< A placement file.
+void run_db(Input);         ///< run.db, read as replay and results read it.
 
 struct Target {
   std::string_view name;
@@ -33,7 +33,7 @@ inline constexpr Target kTargets[] = {{"frame", &frame, 2'000},
                                       {"switch_input", &switch_input, 50},
                                       {"graph_json", &graph_json, 500},
                                       {"graph_msgpack", &graph_msgpack, 500},
-                                      {"onnx", &onnx, 100},
+                                      {"foreign_graph", &foreign_graph, 2'000},
                                       {"devices", &devices, 300},
                                       {"config", &config, 200},
                                       {"placement", &placement, 200},

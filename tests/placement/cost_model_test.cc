@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -88,6 +89,35 @@ TEST(CostModel, TensorFlowOpsThatTouchPartOfATensorPayForThePart) {
     EXPECT_LT(estimate_us(*graph, OpId{i}, profile), profile.launch_us + 1) << graph->name(OpId{i});
   }
   EXPECT_GT(seen, 100u);
+}
+
+TEST(CostModel, TensorFlowsTypesHaveTheClassesOfTheirWork) {
+  const OpGraph graph =
+      load_graph(std::filesystem::path{EMPLACE_FIXTURES} / "third_party/tf-graphdef/impala_learner.pbtxt.gz")
+          .value();
+  std::map<std::string, OpClass, std::less<>> classes;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (!graph.is_view(OpId{i})) classes.emplace(graph.type_name(OpId{i}), classify(graph, OpId{i}));
+  for (const char* type : {"MatMul", "LSTMBlockCell"}) EXPECT_EQ(classes.at(type), OpClass::kMatmul) << type;
+  for (const char* type : {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"})
+    EXPECT_EQ(classes.at(type), OpClass::kConv) << type;
+  for (const char* type : {"Softmax", "BiasAddGrad", "SparseSoftmaxCrossEntropyWithLogits"})
+    EXPECT_EQ(classes.at(type), OpClass::kReduce) << type;
+  for (const char* type : {"Mul", "LSTMBlockCellGrad", "ApplyRMSProp", "MaxPool"})
+    EXPECT_EQ(classes.at(type), OpClass::kElementwise) << type;
+}
+
+TEST(CostModel, ReductionsAreToldFromElementWiseOpsOfTheSameName) {
+  OpGraphBuilder builder;
+  builder.add({.name = "x", .type = "Input", .outputs = {{DType::kF32, {8, 8}}}});
+  builder.add({.name = "axis", .type = "Constant", .outputs = {{DType::kI32, {}}}});
+  builder.add(
+      {.name = "tensorflow", .type = "Sum", .inputs = {{0, 0}, {1, 0}}, .outputs = {{DType::kF32, {8}}}});
+  builder.add(
+      {.name = "onnx", .type = "Sum", .inputs = {{0, 0}, {0, 0}}, .outputs = {{DType::kF32, {8, 8}}}});
+  const OpGraph graph = std::move(builder).build().value();
+  EXPECT_EQ(classify(graph, OpId{2}), OpClass::kReduce);
+  EXPECT_EQ(classify(graph, OpId{3}), OpClass::kElementwise);
 }
 
 TEST(CostModel, MeasuredTimesWinAndAcceleratorsAreGpus) {

@@ -1,0 +1,190 @@
+#include <tf_graphdef.pb.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "graph/formats/tf_ops.h"
+
+namespace emplace::tf {
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 60;
+
+/// Products and sums that stop at 2^60: sizes are checked elsewhere, here nothing may overflow.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
+}
+std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kMost, a + b); }
+
+std::int64_t elements(std::span<const std::int64_t> shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t dim : shape) n = times(n, std::max<std::int64_t>(dim, 0));
+  return n;
+}
+
+bool flag(const NodeDef& node, std::string_view name) {
+  const AttrValue* value = find(node, name);
+  return value != nullptr && value->b();
+}
+
+std::int64_t window(const NodeDef& node) {
+  std::int64_t area = 1;
+  if (const AttrValue* size = find(node, "ksize"))
+    for (const std::int64_t side : size->list().i()) area = times(area, std::max<std::int64_t>(side, 0));
+  return area;
+}
+
+/// Operations per element of the first output.
+const std::unordered_map<std::string_view, std::int64_t>& per_output() {
+  static const std::unordered_map<std::string_view, std::int64_t> table{{"Add", 1},
+                                                                        {"AddV2", 1},
+                                                                        {"Sub", 1},
+                                                                        {"Mul", 1},
+                                                                        {"RealDiv", 1},
+                                                                        {"Div", 1},
+                                                                        {"DivNoNan", 2},
+                                                                        {"Neg", 1},
+                                                                        {"Abs", 1},
+                                                                        {"Sign", 1},
+                                                                        {"Square", 1},
+                                                                        {"SquaredDifference", 2},
+                                                                        {"Maximum", 1},
+                                                                        {"Minimum", 1},
+                                                                        {"Relu", 1},
+                                                                        {"Relu6", 2},
+                                                                        {"LeakyRelu", 1},
+                                                                        {"ReluGrad", 1},
+                                                                        {"Relu6Grad", 2},
+                                                                        {"BiasAdd", 1},
+                                                                        {"BiasAddV1", 1},
+                                                                        {"Floor", 1},
+                                                                        {"Ceil", 1},
+                                                                        {"Round", 1},
+                                                                        {"Exp", 4},
+                                                                        {"Log", 4},
+                                                                        {"Log1p", 4},
+                                                                        {"Sqrt", 2},
+                                                                        {"Rsqrt", 2},
+                                                                        {"Reciprocal", 1},
+                                                                        {"Inv", 1},
+                                                                        {"Pow", 4},
+                                                                        {"Sin", 4},
+                                                                        {"Cos", 4},
+                                                                        {"Erf", 8},
+                                                                        {"Sigmoid", 4},
+                                                                        {"Tanh", 5},
+                                                                        {"SigmoidGrad", 3},
+                                                                        {"TanhGrad", 3},
+                                                                        {"SqrtGrad", 2},
+                                                                        {"RsqrtGrad", 3},
+                                                                        {"Elu", 4},
+                                                                        {"EluGrad", 3},
+                                                                        {"Selu", 4},
+                                                                        {"SeluGrad", 3},
+                                                                        {"Softplus", 5},
+                                                                        {"SoftplusGrad", 5},
+                                                                        {"Softsign", 2},
+                                                                        {"SoftsignGrad", 3},
+                                                                        {"Softmax", 5},
+                                                                        {"LogSoftmax", 5},
+                                                                        {"RandomUniform", 3},
+                                                                        {"TruncatedNormal", 3},
+                                                                        {"RandomStandardNormal", 3},
+                                                                        {"Cumsum", 1}};
+  return table;
+}
+
+/// Per element of the first input; the optimisers' is the variable.
+const std::unordered_map<std::string_view, std::int64_t>& per_input() {
+  static const std::unordered_map<std::string_view, std::int64_t> table{
+      {"Sum", 1},
+      {"Mean", 1},
+      {"Prod", 1},
+      {"Max", 1},
+      {"Min", 1},
+      {"BiasAddGrad", 1},
+      {"L2Loss", 2},
+      {"FusedBatchNorm", 8},
+      {"FusedBatchNormV2", 8},
+      {"FusedBatchNormV3", 8},
+      {"FusedBatchNormGrad", 16},
+      {"FusedBatchNormGradV2", 16},
+      {"FusedBatchNormGradV3", 16},
+      {"SoftmaxCrossEntropyWithLogits", 8},
+      {"SparseSoftmaxCrossEntropyWithLogits", 8},
+      {"ApplyGradientDescent", 2},
+      {"ResourceApplyGradientDescent", 2},
+      {"ApplyMomentum", 4},
+      {"ResourceApplyMomentum", 4},
+      {"ResourceApplyKerasMomentum", 4},
+      {"ApplyAdagrad", 5},
+      {"ResourceApplyAdagrad", 5},
+      {"ApplyRMSProp", 10},
+      {"ResourceApplyRMSProp", 10},
+      {"ApplyCenteredRMSProp", 14},
+      {"ResourceApplyCenteredRMSProp", 14},
+      {"ApplyAdam", 12},
+      {"ResourceApplyAdam", 12},
+      {"AssignAdd", 1},
+      {"AssignSub", 1},
+      {"AssignAddVariableOp", 1},
+      {"AssignSubVariableOp", 1}};
+  return table;
+}
+
+}  // namespace
+
+std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span<const Shape> outputs,
+                   bool floating) {
+  const std::string_view type = node.op();
+  static const Shape kNone;
+  const auto input = [&](std::size_t k) -> const Shape& { return k < inputs.size() ? inputs[k] : kNone; };
+  const std::int64_t n = outputs.empty() ? 0 : elements(outputs[0]);
+  const auto read = [&](std::size_t k) { return k < inputs.size() ? elements(inputs[k]) : 0; };
+  /// Of a filter [space…, in, out]: multiplications for one element of the convolution's result.
+  const auto per_result = [](const Shape& filter) {
+    return filter.size() < 3 ? 0 : elements(std::span{filter}.first(filter.size() - 1));
+  };
+  if (type == "MatMul" || type == "SparseMatMul") {
+    if (input(0).size() != 2) return 0;
+    return times(2, times(n, input(0)[flag(node, "transpose_a") ? 0 : 1]));
+  }
+  if (type.starts_with("BatchMatMul")) {
+    const Shape& a = input(0);
+    if (a.size() < 2) return 0;
+    return times(2, times(n, flag(node, "adj_x") ? a[a.size() - 2] : a.back()));
+  }
+  if (type == "Conv2D" || type == "Conv3D") return times(2, times(n, per_result(input(1))));
+  if (type.starts_with("Conv2DBackpropInput") || type.starts_with("Conv3DBackpropInput"))
+    return times(2, times(read(2), per_result(input(1))));
+  if (type.starts_with("Conv2DBackpropFilter") || type.starts_with("Conv3DBackpropFilter"))
+    return outputs.empty() ? 0 : times(2, times(read(2), per_result(outputs[0])));
+  if (type.starts_with("DepthwiseConv2dNative")) {  // Filters are [height, width, in, multiplier].
+    const bool of_filter = type.ends_with("BackpropFilter");
+    const Shape& filter = of_filter && !outputs.empty() ? outputs[0] : input(1);
+    if (filter.size() != 4) return 0;
+    return times(2, times(type == "DepthwiseConv2dNative" ? n : read(2), times(filter[0], filter[1])));
+  }
+  if (type == "LSTMBlockCell" || type == "GRUBlockCell") {  // x, state…, weights of all gates at once.
+    const std::size_t weights = type == "LSTMBlockCell" ? 3 : 2;
+    if (input(0).size() != 2) return 0;
+    std::int64_t products = read(weights);
+    if (type == "GRUBlockCell") products = plus(products, read(weights + 1));
+    return plus(times(2, times(input(0)[0], products)), times(34, n));
+  }
+  if (type == "LSTMBlockCellGrad" || type == "GRUBlockCellGrad") return times(40, n);
+  if (is_optimizer(type) && per_input().find(type) == per_input().end()) return times(8, read(0));
+  if (!floating) return 0;
+  if (const auto it = per_output().find(type); it != per_output().end()) return times(n, it->second);
+  if (const auto it = per_input().find(type); it != per_input().end()) return times(read(0), it->second);
+  if (type == "AddN" || type == "AccumulateNV2")
+    return times(n, std::max<std::int64_t>(1, static_cast<std::int64_t>(inputs.size()) - 1));
+  if (type == "MaxPool" || type == "AvgPool") return times(n, window(node));
+  if (type == "MaxPoolGrad") return times(read(2), window(node));
+  if (type == "AvgPoolGrad") return times(read(1), window(node));
+  if (type == "LRN" || type == "LRNGrad") return times(n, 10);
+  return 0;
+}
+
+}  // namespace emplace::tf

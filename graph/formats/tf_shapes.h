@@ -1,0 +1,30 @@
+#pragma once
+/// Shapes that a GraphDef does not tell: frozen graphs, which are written without `_output_shapes`.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/formats/tf_ops.h"
+
+namespace emplace::tf {
+
+/// Contents of a small tensor of whole numbers, where they are known before the step runs.
+using Value = std::optional<std::vector<std::int64_t>>;
+
+/// Of a constant; nothing if it is none of whole numbers, or has more than 64.
+Value constant_value(const NodeDef& node);
+
+struct Inferred {
+  std::vector<Shape> shapes;  ///< By output.
+  Value value;                ///< Of the first.
+};
+
+/// For the ops that inference graphs are made of; nothing for others, and where shapes or attributes do not
+/// fit together.
+///   inputs, values   by data input
+/// Results have at most 16 dimensions of at most 2^40, and at most 64 outputs. Pure; any thread.
+std::optional<Inferred> infer_shapes(const NodeDef& node, std::span<const Shape> inputs,
+                                     std::span<const Value> values);
+
+}  // namespace emplace::tf

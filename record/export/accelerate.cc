@@ -1,0 +1,277 @@
+// A device map of Hugging Face's accelerate: modules of a PyTorch model on devices, the longest name
+// deciding.
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "placement/cost_model.h"
+#include "record/export/placement_formats.h"
+
+namespace emplace::record {
+namespace {
+
+using nlohmann::json;
+
+/// "layer1/0/conv1" → "layer1.0.conv1". PyTorch's ONNX exporter repeats a list's name at its members,
+/// "layer1/layer1.0/conv1": once is enough.
+std::string module_name(std::string_view scope) {
+  std::string name;
+  std::size_t last = 0;  // Where the last part begins.
+  for (std::size_t begin = 0; begin <= scope.size();) {
+    const std::size_t end = std::min(scope.find('/', begin), scope.size());
+    const std::string_view part = scope.substr(begin, end - begin);
+    if (name.size() > last && part.starts_with(name.substr(last) + ".")) {
+      name.resize(last);
+    } else if (!name.empty()) {
+      name += '.';
+      last = name.size();
+    }
+    name += part;
+    begin = end + 1;
+  }
+  return name;
+}
+
+/// The modules as a tree; a parent comes before its children.
+class Modules {
+ public:
+  std::size_t add(const std::string& name) {
+    if (name.empty()) return 0;
+    const auto [it, fresh] = by_name_.try_emplace(name, 0);
+    if (!fresh) return it->second;
+    const std::size_t dot = name.rfind('.');
+    const std::size_t parent = add_parents(name, dot);
+    it->second = nodes_.size();
+    push(parent, dot == std::string::npos ? name : name.substr(dot + 1));
+    return it->second;
+  }
+  std::size_t size() const { return nodes_.size(); }
+  bool has_parts(std::size_t module) const { return nodes_[module].has_parts; }
+  std::size_t parent(std::size_t module) const { return nodes_[module].parent; }
+  void place(std::size_t module, DeviceId device) { nodes_[module].device = device; }
+
+  /// The fewest entries that say the same: a module all of whose parts agree stands for them.
+  std::vector<std::pair<std::string, DeviceId>> entries() const {
+    std::vector<std::optional<DeviceId>> all(nodes_.size());  // The one device of a module and its parts.
+    std::vector<bool> mixed(nodes_.size(), false);
+    for (std::size_t m = nodes_.size(); m-- > 0;) {
+      if (nodes_[m].device && !mixed[m]) {
+        if (all[m] && *all[m] != *nodes_[m].device) mixed[m] = true;
+        all[m] = nodes_[m].device;
+      }
+      if (m == 0) break;
+      const std::size_t parent = nodes_[m].parent;
+      if (mixed[m] || (all[m] && all[parent] && *all[m] != *all[parent])) mixed[parent] = true;
+      if (all[m] && !all[parent]) all[parent] = all[m];
+    }
+    std::vector<std::pair<std::string, DeviceId>> entries;
+    std::vector<std::optional<DeviceId>> said(nodes_.size());  // By the nearest entry at or above.
+    for (std::size_t m = 0; m < nodes_.size(); ++m) {
+      if (m > 0) said[m] = said[nodes_[m].parent];
+      const auto device = mixed[m] ? nodes_[m].device : all[m];
+      if (!device || (said[m] && *said[m] == *device)) continue;
+      said[m] = device;
+      entries.emplace_back(name(m), *device);
+    }
+    return entries;
+  }
+
+ private:
+  struct Node {
+    std::size_t parent = 0;
+    std::string last;  ///< Part of the name.
+    std::optional<DeviceId> device;
+    bool has_parts = false;
+  };
+
+  void push(std::size_t parent, std::string last) {
+    nodes_[parent].has_parts = true;
+    nodes_.push_back({parent, std::move(last), std::nullopt});
+  }
+
+  /// Adds what is above, outermost first, without recursion: names may be deep.
+  std::size_t add_parents(const std::string& name, std::size_t dot) {
+    if (dot == std::string::npos) return 0;
+    std::size_t parent = 0;
+    for (std::size_t begin = 0; begin <= dot;) {
+      const std::size_t end = std::min(name.find('.', begin), dot);
+      const auto [it, fresh] = by_name_.try_emplace(name.substr(0, end), nodes_.size());
+      if (fresh) push(parent, name.substr(begin, end - begin));
+      parent = it->second;
+      begin = end + 1;
+    }
+    return parent;
+  }
+  std::string name(std::size_t module) const {
+    std::vector<std::string_view> parts;
+    for (; module != 0; module = nodes_[module].parent) parts.push_back(nodes_[module].last);
+    std::string text;
+    for (std::size_t i = parts.size(); i-- > 0;)
+      text.append(i + 1 == parts.size() ? "" : ".").append(parts[i]);
+    return text;
+  }
+
+  std::map<std::string, std::size_t> by_name_;
+  std::vector<Node> nodes_{{0, "", std::nullopt}};  // [0] is the model.
+};
+
+class DeviceMap {
+ public:
+  DeviceMap(const PlacementExport& what, const std::vector<FrameworkDevice>& devices,
+            const std::vector<DeviceId>& stands_for)
+      : what_{what}, graph_{what.graph}, devices_{devices} {
+    for (const DeviceId device : what.placement) applied_.push_back(stands_for[index(device)]);
+  }
+
+  ExportedPlacement make() {
+    find_modules();
+    keep_whole();
+    vote();
+    follow();
+    json object = json::object();
+    for (const auto& [name, device] : modules_.entries()) {
+      const FrameworkDevice& word = devices_[index(device)];
+      object[name] = word.gpu ? json(word.number) : json("cpu");
+    }
+    std::string text = object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+    return exported(what_, std::move(text), std::move(applied_));
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  /// Whom the op must follow (a weight's update its weight); itself if it is free.
+  OpId leader(OpId op) const {
+    while (graph_.colocated_with(op) != kNoOp) op = graph_.colocated_with(op);
+    return op;
+  }
+
+  /// An op's module is its scope, or its leader's; a weight's without one, and an input's, is that of the
+  /// first op that reads it.
+  void find_modules() {
+    const std::size_t n = graph_.num_ops();
+    module_.assign(n, kNone);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const OpId op{i};
+      if (leader(op) == op && !graph_.group_name(op).empty() && graph_.type_name(op) != "Input")
+        module_[i] = modules_.add(module_name(graph_.group_name(op)));
+    }
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const OpId op{i};
+      if (module_[i] != kNone || !graph_.is_state(op)) continue;
+      for (std::size_t k = 0; k < graph_.num_outputs(op) && module_[i] == kNone; ++k)
+        for (const OpId reader : graph_.consumers(graph_.output(op, k)))
+          if (module_[i] == kNone) module_[i] = module_[index(reader)];
+    }
+    for (std::uint32_t i = 0; i < n; ++i) module_[i] = module_[index(leader(OpId{i}))];
+    // A graph without any scope is one module: the model.
+    if (modules_.size() == 1) std::fill(module_.begin(), module_.end(), 0);
+  }
+
+  /// What a module's own code joins (a residual addition) must come from one device, or PyTorch stops: such a
+  /// module is not split, which is what accelerate calls no_split_module_classes. Other code of a module with
+  /// parts runs where its input is.
+  void keep_whole() {
+    std::vector<bool> joins(modules_.size(), false);
+    const auto is_own_code = [&](OpId op) {
+      const std::size_t module = module_[index(op)];
+      return module != kNone && module != 0 && modules_.has_parts(module) && !graph_.is_state(op);
+    };
+    for (const OpId op : graph_.topological_order()) {
+      if (!is_own_code(op) || graph_.phase(op) != Phase::kForward) continue;
+      OpId first = kNoOp;
+      for (const TensorId input : graph_.inputs(op)) {
+        const OpId producer = graph_.producer(input);
+        if (graph_.is_state(producer) && graph_.type_name(producer) != "Input") continue;
+        if (first != kNoOp && first != producer) joins[module_[index(op)]] = true;
+        first = producer;
+      }
+    }
+    std::vector<std::size_t> whole(modules_.size());  // The outermost that is not split, or itself.
+    for (std::size_t m = 0; m < modules_.size(); ++m) {
+      whole[m] = m;
+      if (m == 0) continue;
+      const std::size_t above = whole[modules_.parent(m)];
+      if (joins[above]) whole[m] = above;
+    }
+    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
+      if (module_[i] == kNone) continue;
+      const bool follows = is_own_code(OpId{i}) && !joins[whole[module_[i]]];
+      module_[i] = follows ? kNone : whole[module_[i]];
+    }
+  }
+
+  /// A module is where most of its time is; without times, most of its work and traffic.
+  void vote() {
+    std::optional<CostTable> costs;
+    if (what_.machine != nullptr) costs.emplace(graph_, *what_.machine);
+    std::map<std::pair<std::size_t, DeviceId>, double> votes;
+    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
+      if (module_[i] == kNone) continue;
+      const OpId op{i};
+      double weight = 1;  // So that what takes no time counts where nothing does.
+      if (costs) {
+        weight += static_cast<double>(costs->ns(what_.placement[i], op));
+      } else {
+        weight += static_cast<double>(graph_.flops(op)) +
+                  static_cast<double>(memory_traffic_bytes(graph_, op, classify(graph_, op)));
+      }
+      votes[{module_[i], applied_[i]}] += weight;
+    }
+    std::vector<double> most(modules_.size(), 0);
+    chosen_.resize(modules_.size());
+    for (const auto& [key, weight] : votes) {
+      if (weight <= most[key.first]) continue;
+      most[key.first] = weight;
+      chosen_[key.first] = key.second;
+    }
+    for (std::size_t m = 0; m < modules_.size(); ++m)
+      if (most[m] > 0) modules_.place(m, chosen_[m]);
+  }
+
+  /// Ops run with their module; what has none runs where its first input is, as PyTorch's functions do. What
+  /// must share a device with another (a weight's update) goes with it.
+  void follow() {
+    std::vector<bool> known(graph_.num_ops(), false);
+    for (const OpId op : graph_.topological_order()) {
+      const std::size_t i = index(op);
+      if (module_[i] != kNone) {
+        applied_[i] = chosen_[module_[i]];
+        known[i] = true;
+      }
+    }
+    for (const OpId op : graph_.topological_order()) {
+      if (known[index(op)]) continue;
+      for (const TensorId input : graph_.inputs(op)) {
+        const std::size_t from = index(graph_.producer(input));
+        if (!known[from]) continue;
+        applied_[index(op)] = applied_[from];
+        known[index(op)] = true;
+        break;
+      }
+    }
+    for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) applied_[i] = applied_[index(leader(OpId{i}))];
+  }
+
+  const PlacementExport& what_;
+  const OpGraph& graph_;
+  const std::vector<FrameworkDevice>& devices_;
+  Modules modules_;
+  std::vector<std::size_t> module_;  // [ops]
+  std::vector<DeviceId> chosen_;     // [modules]
+  Placement applied_;
+};
+
+}  // namespace
+
+Result<ExportedPlacement> placement_accelerate(const PlacementExport& what) {
+  const auto devices = framework_devices(what);
+  if (!devices) return devices.error();
+  const auto stands_for = one_cpu(what, *devices, "accelerate");
+  if (!stands_for) return stands_for.error();
+  return DeviceMap{what, *devices, *stands_for}.make();
+}
+
+}  // namespace emplace::record

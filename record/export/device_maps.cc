@@ -1,0 +1,66 @@
+// Op by op: what TensorFlow and OpenVINO take.
+
+#include <nlohmann/json.hpp>
+
+#include "base/text/words.h"
+#include "record/export/placement_formats.h"
+
+namespace emplace::record {
+namespace {
+
+using nlohmann::json;
+
+/// "/job:localhost/replica:0/task:0/device:GPU:0"; of several hosts each is a task of the job "worker".
+std::string tensorflow_name(const FrameworkDevice& device, bool one_host) {
+  return std::string{one_host ? "/job:localhost" : "/job:worker"} +
+         "/replica:0/task:" + std::to_string(device.host) + "/device:" + (device.gpu ? "GPU:" : "CPU:") +
+         std::to_string(device.number);
+}
+
+std::string text_of(const json& object) {
+  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
+  const auto devices = framework_devices(what);
+  if (!devices) return devices.error();
+  bool one_host = true;
+  for (const FrameworkDevice& device : *devices) one_host = one_host && device.host == 0;
+  std::vector<std::string> names;
+  for (const FrameworkDevice& device : *devices) names.push_back(tensorflow_name(device, one_host));
+  if (!what.output.ends_with(".txt")) {
+    json object = json::object();
+    for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i)
+      object[std::string{what.graph.name(OpId{i})}] = names[index(what.placement[i])];
+    return exported(what, text_of(object), what.placement);
+  }
+  std::string list;
+  for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
+    const std::string_view name = what.graph.name(OpId{i});
+    if (name.find_first_of("\t\n\r") != std::string_view::npos)
+      return invalid("op '" + printable(name, 80) + "'",
+                     "has a tab or a line end in its name, which a list cannot hold", "let -o end in .json");
+    list.append(name).append("\t").append(names[index(what.placement[i])]).append("\n");
+  }
+  return exported(what, std::move(list), what.placement);
+}
+
+Result<ExportedPlacement> placement_openvino(const PlacementExport& what) {
+  const auto devices = framework_devices(what);
+  if (!devices) return devices.error();
+  const auto stands_for = one_cpu(what, *devices, "openvino");
+  if (!stands_for) return stands_for.error();
+  json object = json::object();
+  Placement applied;
+  for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
+    applied.push_back((*stands_for)[index(what.placement[i])]);
+    const FrameworkDevice& device = (*devices)[index(applied.back())];
+    object[std::string{what.graph.name(OpId{i})}] =
+        device.gpu ? "GPU." + std::to_string(device.number) : "CPU";
+  }
+  return exported(what, text_of(object), std::move(applied));
+}
+
+}  // namespace emplace::record

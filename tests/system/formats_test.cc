@@ -1,0 +1,203 @@
+// Goal: graphs of other tools come in, placements for other tools go out, and what cannot is one line with
+// exit status 2. Method: the built program as a process, its files and its JSON read as a script would.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::Finished;
+using ::testing::HasSubstr;
+using testing::run;
+using testing::shipped;
+using testing::TemporaryFolder;
+
+const std::string kImpala = shipped("tests/fixtures/third_party/tf-graphdef/impala_learner.pbtxt.gz");
+const std::string kAlexnet = shipped("tests/fixtures/third_party/pipedream/alexnet.txt");
+const std::string kSqueezenet = shipped("tests/fixtures/graphs/light_squeezenet.onnx");
+const std::string kResnet = shipped("tests/fixtures/graphs/resnet50-bs32.json.gz");
+const std::string kDevices = shipped("configs/devices/quickstart.toml");
+
+ordered_json read_json(const std::string& path) {
+  std::ifstream file{path};
+  return ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
+std::vector<std::string> keys(const ordered_json& object) {
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+/// The one line of a command that must fail as bad input.
+std::string refused(const std::vector<std::string>& arguments) {
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, 2) << done.out << done.err;
+  EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  EXPECT_THAT(done.err, ::testing::StartsWith("error: "));
+  return done.err;
+}
+
+TEST(Import, EveryFormatIsRecognisedAndSaysWhatItSettled) {
+  const TemporaryFolder folder;
+  for (const auto& [file, ops] : {std::pair{kImpala, 2124}, {kAlexnet, 46}, {kSqueezenet, 119}}) {
+    const Finished done = run({"import", file, "-o", folder.at("g.json.gz"), "--json"});
+    ASSERT_EQ(done.status, 0) << done.err;
+    EXPECT_EQ(ordered_json::parse(done.out)["ops"], ops) << file;
+    EXPECT_EQ(done.err.find("while loops: 2") != std::string::npos, file == kImpala) << done.err;
+    const Finished again = run({"import", folder.at("g.json.gz"), "-o", folder.at("h.epg"), "--json"});
+    EXPECT_EQ(ordered_json::parse(again.out)["graph_sha256"], ordered_json::parse(done.out)["graph_sha256"]);
+  }
+}
+
+TEST(Import, FromOverridesWhatTheFileLooksLike) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(run({"import", kAlexnet, "--from", "pipedream", "-o", folder.at("g.json")}).status, 0);
+  EXPECT_THAT(refused({"import", kAlexnet, "--from", "onnx", "-o", folder.at("h.json")}),
+              HasSubstr("not an ONNX model"));
+  EXPECT_THAT(refused({"import", kAlexnet, "--from", "pipedraem", "-o", folder.at("h.json")}),
+              AllOf(HasSubstr("'pipedraem'"), HasSubstr("did you mean 'pipedream'?")));
+  EXPECT_THAT(refused({"import", folder.at("none"), "--from", "onnx", "-o", folder.at("h.json")}),
+              HasSubstr("none"));
+  EXPECT_FALSE(std::filesystem::exists(folder.at("h.json")));
+}
+
+class Export : public ::testing::Test {
+ protected:
+  /// Places `graph` at random and returns the file.
+  std::string placed(const std::string& graph) const {
+    const Finished done =
+        run({"place", graph, "-d", kDevices, "--method", "random", "-o", folder_.at("p.json"), "--quiet"});
+    EXPECT_EQ(done.status, 0) << done.err;
+    return folder_.at("p.json");
+  }
+  ordered_json exported(const std::string& placement, const std::string& graph, const std::string& format,
+                        const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments{"export", placement,          "-g",    graph, "--to", format,
+                                       "-o",     folder_.at(format), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished done = run(arguments);
+    EXPECT_EQ(done.status, 0) << done.err;
+    return ordered_json::parse(done.out, nullptr, false);
+  }
+  const TemporaryFolder folder_;
+};
+
+TEST_F(Export, EveryFormatSaysWhetherItIsExact) {
+  const std::string placement = placed(kSqueezenet);
+  for (const std::string format : {"onnx", "tensorflow", "openvino", "dot", "csv"}) {
+    const ordered_json said = exported(placement, kSqueezenet, format, {"-d", kDevices});
+    EXPECT_THAT(keys(said), ElementsAre("placement", "format", "output", "exact", "ops", "moved_ops",
+                                        "step_time_s", "applied_step_time_s"));
+    EXPECT_EQ(said["exact"], true) << format;
+    EXPECT_EQ(said["moved_ops"], 0);
+    EXPECT_GT(said["step_time_s"].get<double>(), 0);
+    EXPECT_EQ(said["step_time_s"], said["applied_step_time_s"]);
+    EXPECT_GT(std::filesystem::file_size(folder_.at(format)), 1000u);
+  }
+  EXPECT_TRUE(exported(placement, kSqueezenet, "csv")["step_time_s"].is_null());
+  // The placement of the model written back is the placement of the model.
+  const Finished back = run({"import", folder_.at("onnx"), "-o", folder_.at("back.epg"), "--json"});
+  EXPECT_EQ(ordered_json::parse(back.out)["graph_sha256"], read_json(placement)["graph_sha256"]);
+}
+
+TEST_F(Export, WhatALossyOneStandsForIsMeasuredAndWritten) {
+  const std::string graph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
+  std::ofstream{folder_.at("big.toml")}
+      << "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\n[[device]]\nname = \"gpu:0\"\n"
+         "profile = \"k40\"\n[[link]]\nbetween = [\"*\", \"*\"]\nprofile = \"pcie3_x16\"\n";
+  const std::string devices = folder_.at("big.toml");
+  // Every op of a module on a device of its own: no device map can say that.
+  ordered_json placement = read_json(placed(graph));
+  placement["devices"] = {"cpu:0", "gpu:0"};
+  bool odd = false;
+  std::ifstream file{graph};
+  const ordered_json ops = ordered_json::parse(file)["ops"];
+  for (const auto& op : ops) placement["ops"][op["name"].get<std::string>()] = "gpu:0";
+  for (const auto& op : ops)
+    if (!op.contains("colocate") && op["phase"] == "forward" && (odd = !odd))
+      placement["ops"][op["name"].get<std::string>()] = "cpu:0";
+  for (const auto& op : ops)
+    if (op.contains("colocate"))
+      placement["ops"][op["name"].get<std::string>()] =
+          placement["ops"][ops[op["colocate"].get<std::size_t>()]["name"].get<std::string>()];
+  std::ofstream{folder_.at("odd.json")} << placement.dump();
+  const ordered_json said = exported(folder_.at("odd.json"), graph, "accelerate",
+                                     {"-d", devices, "--applied", folder_.at("applied.json")});
+  EXPECT_EQ(said["exact"], false);
+  const ordered_json applied = read_json(folder_.at("applied.json"));
+  int differ = 0;
+  for (const auto& item : applied["ops"].items())
+    differ += item.value() != placement["ops"][item.key()] ? 1 : 0;
+  EXPECT_GT(differ, 0);
+  EXPECT_EQ(said["moved_ops"], differ);
+  for (const auto& [which, key] :
+       {std::pair{"odd.json", "step_time_s"}, {"applied.json", "applied_step_time_s"}}) {
+    const Finished measured = run({"evaluate", graph, folder_.at(which), "-d", devices, "--json"});
+    ASSERT_EQ(measured.status, 0) << measured.err;
+    EXPECT_EQ(ordered_json::parse(measured.out)["step_time_s"], said[key]) << which;
+  }
+  const Finished text = run({"export", folder_.at("odd.json"), "-g", graph, "--to", "accelerate", "-o",
+                             folder_.at("m"), "-d", devices});
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("lossy, " + std::to_string(differ) + " of 91 ops moved"), HasSubstr(" -> ")));
+}
+
+TEST_F(Export, APlacementThatCannotBeExportedIsOneLine) {
+  const std::string placement = placed(kSqueezenet);
+  const ordered_json whole = read_json(placement);
+  const auto export_of = [&](const ordered_json& changed, const std::string& graph = kSqueezenet,
+                             const std::vector<std::string>& more = {}) {
+    std::ofstream{folder_.at("changed.json")} << changed.dump();
+    std::vector<std::string> arguments{"export", folder_.at("changed.json"), "-g", graph, "--to", "csv",
+                                       "-o",     folder_.at("out")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return refused(arguments);
+  };
+  const std::string first = whole["ops"].begin().key();
+  ordered_json changed = whole;
+  changed["ops"].erase(first);
+  EXPECT_THAT(export_of(changed), HasSubstr("places 118 ops, the graph has 119"));
+  changed["ops"]["no such op"] = "cpu:0";
+  EXPECT_THAT(export_of(changed), HasSubstr("leaves out op '" + first + "'"));
+  changed = whole;
+  changed["ops"][first] = "tpu:7";
+  EXPECT_THAT(export_of(changed), AllOf(HasSubstr("'tpu:7'"), HasSubstr(first)));
+  EXPECT_THAT(export_of(changed, kSqueezenet, {"-d", kDevices}),
+              AllOf(HasSubstr("'tpu:7'"), HasSubstr(first)));
+  changed["ops"][first] = 3;
+  EXPECT_THAT(export_of(changed), HasSubstr("has no device name"));
+  EXPECT_THAT(export_of(whole, kAlexnet), HasSubstr("placement for another graph"));
+  EXPECT_THAT(export_of({{"format", "other"}}), HasSubstr("is not a placement"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.at("out")));
+}
+
+TEST_F(Export, OptionsThatDoNotFitAreOneLine) {
+  const std::string placement = placed(kSqueezenet);
+  const auto with = [&](const std::string& format, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"export", placement, "--to", format, "-o", folder_.at("out")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return refused(arguments);
+  };
+  EXPECT_THAT(with("csv", {}), HasSubstr("--graph is not given"));
+  EXPECT_THAT(with("opnvino", {"-g", kSqueezenet}), HasSubstr("did you mean 'openvino'?"));
+  EXPECT_THAT(with("accelerate", {"-g", kSqueezenet, "--applied", folder_.at("a")}),
+              HasSubstr("--devices is not given"));
+  EXPECT_EQ(run({"import", kSqueezenet, "-o", folder_.at("g.json")}).status, 0);
+  EXPECT_THAT(with("onnx", {"-g", folder_.at("g.json")}),
+              AllOf(HasSubstr("--to onnx"), HasSubstr(".onnx file")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.at("out")));
+}
+
+}  // namespace
+}  // namespace emplace
