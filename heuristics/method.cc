@@ -6,7 +6,9 @@
 
 #include "base/text/words.h"
 #include "heuristics/anneal.h"
+#include "heuristics/list_methods.h"
 #include "heuristics/methods.h"
+#include "heuristics/partition_methods.h"
 
 namespace emplace {
 
@@ -20,10 +22,18 @@ std::span<const Method* const> all_methods() {
   static const SingleDevice single_cpu{"cpu"}, single_gpu{"gpu"};
   static const RandomGroups random;
   static const RoundRobin round_robin;
-  static const Contiguous contiguous;
   static const Expert expert;
-  static const std::array<const Method*, 6> methods{&single_cpu,  &single_gpu, &random,
-                                                    &round_robin, &contiguous, &expert};
+  static const Contiguous contiguous;
+  static const Scotch scotch;
+  static const MinCut mincut;
+  static const Metis metis;
+  static const MTopo m_topo;
+  static const MEtf m_etf;
+  static const MSct m_sct;
+  static const Heft heft;
+  static const std::array<const Method*, 13> methods{&single_cpu, &single_gpu, &random, &round_robin, &expert,
+                                                     &contiguous, &scotch,     &mincut, &metis,       &m_topo,
+                                                     &m_etf,      &m_sct,      &heft};
   return methods;
 }
 

@@ -1,0 +1,252 @@
+#include "heuristics/list_schedule.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace emplace {
+namespace {
+
+constexpr std::int64_t kNever = -1;
+
+std::vector<std::uint32_t> as_numbers(const std::vector<DeviceId>& devices, const DeviceMask& allowed) {
+  std::vector<std::uint32_t> numbers;
+  for (const DeviceId device : devices) {
+    if (allowed.test(index(device))) numbers.push_back(static_cast<std::uint32_t>(index(device)));
+  }
+  return numbers;
+}
+
+}  // namespace
+
+ListTask::ListTask(const Problem& problem_in) : problem{problem_in}, lowered{problem_in.graph} {
+  const std::size_t devices = problem.devices.size();
+  for (std::size_t s = 0; s < devices; ++s) {
+    for (std::size_t t = 0; t < devices; ++t) {
+      const Link& link = problem.devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
+      latency_ns.push_back(link.latency_s * 1e9 + 0.5);
+      ns_per_byte.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
+    }
+  }
+  best_ns.assign(problem.graph.num_ops(), 0);
+  for (std::uint32_t i = 0; i < best_ns.size(); ++i) {
+    const DeviceMask& allowed = problem.constraints.allowed(problem.constraints.class_of(OpId{i}));
+    std::int64_t best = -1;
+    for (std::size_t d = 0; d < devices; ++d) {
+      if (!allowed.test(d)) continue;
+      const std::int64_t ns = problem.costs.ns(static_cast<DeviceId>(d), OpId{i});
+      best = best < 0 ? ns : std::min(best, ns);
+    }
+    best_ns[i] = std::max<std::int64_t>(0, best);
+    state_bytes += lowered.resident_bytes(OpId{i});
+  }
+}
+
+PartialSchedule::PartialSchedule(const ListTask& task, const PlacingUnits& units, const ListLimits& limits)
+    : task_{task},
+      units_{units},
+      limits_{limits},
+      num_devices_{task.problem.devices.size()},
+      device_of_unit_(units.allowed.size(), -1),
+      end_ns_(task.lowered.num_ops(), kNever),
+      arrival_ns_(task.lowered.num_buffers() * num_devices_, kNever),
+      readers_left_(task.lowered.num_buffers(), 0),
+      references_(task.lowered.num_buffers(), 0),
+      free_ns_(num_devices_, 0),
+      copy_free_ns_(num_devices_, 0),
+      used_bytes_(num_devices_, 0),
+      state_used_(num_devices_, 0) {
+  for (std::uint32_t b = 0; b < readers_left_.size(); ++b) {
+    readers_left_[b] = static_cast<std::uint32_t>(task.lowered.readers(BufferId{b}).size());
+    references_[index(task.lowered.base(BufferId{b}))] += readers_left_[b];
+  }
+  double memory = 0;
+  for (const DeviceId device : limits.devices)
+    memory += static_cast<double>(task.problem.devices[device].memory_bytes);
+  for (std::size_t d = 0; d < num_devices_; ++d) {
+    const auto own = static_cast<double>(task.problem.devices[static_cast<DeviceId>(d)].memory_bytes);
+    limit_bytes_.push_back(static_cast<std::int64_t>(own * (1 - limits.reserve)));
+    const double share = static_cast<double>(task.state_bytes) * own / std::max(1.0, memory);
+    state_limit_.push_back(
+        limits.state_slack == 0
+            ? limit_bytes_.back()
+            : std::min(limit_bytes_.back(), static_cast<std::int64_t>(share * limits.state_slack)));
+  }
+}
+
+void PartialSchedule::candidates(OpId op, std::vector<std::uint32_t>& out) const {
+  const std::uint32_t unit = units_.unit_of_op[index(op)];
+  if (device_of_unit_[unit] >= 0) {
+    out.assign(1, static_cast<std::uint32_t>(device_of_unit_[unit]));
+    return;
+  }
+  out = as_numbers(limits_.devices, units_.allowed[unit]);
+  if (out.empty()) out = as_numbers(limits_.refuge, units_.allowed[unit]);
+  if (out.empty()) out = as_numbers(all_devices(task_.problem.devices), units_.allowed[unit]);
+}
+
+std::size_t PartialSchedule::home(BufferId buffer, std::size_t reader_device) const {
+  const std::int32_t device = device_of_unit_[units_.unit_of_op[index(task_.lowered.owner(buffer))]];
+  return device >= 0 ? static_cast<std::size_t>(device) : reader_device;
+}
+
+std::int64_t PartialSchedule::data_ready_ns(OpId op, std::size_t device) const {
+  std::int64_t ready = 0;
+  for (const BufferId buffer : task_.lowered.reads(op)) {
+    const std::int64_t made = std::max<std::int64_t>(0, end_ns_[index(task_.lowered.owner(buffer))]);
+    const std::size_t from = home(buffer, device);
+    if (from == device) {
+      ready = std::max(ready, made);
+    } else if (const std::int64_t there = arrival(buffer)[device]; there >= 0) {
+      ready = std::max(ready, there);
+    } else {
+      ready = std::max(ready, std::max(made, copy_free_ns_[from]) +
+                                  task_.transfer_ns(from, device, task_.lowered.bytes(buffer)));
+    }
+  }
+  return ready;
+}
+
+std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device) {
+  std::int64_t need = task_.lowered.output_bytes(op), state = 0;
+  touched_.clear();
+  const auto touch = [&](std::uint32_t unit) {
+    if (device_of_unit_[unit] >= 0 || units_.state_bytes[unit] == 0) return;
+    if (std::find(touched_.begin(), touched_.end(), unit) != touched_.end()) return;
+    touched_.push_back(unit);
+    state += units_.state_bytes[unit];
+  };
+  touch(units_.unit_of_op[index(op)]);
+  for (const BufferId buffer : task_.lowered.reads(op)) {
+    const std::uint32_t unit = units_.unit_of_op[index(task_.lowered.owner(buffer))];
+    if (device_of_unit_[unit] < 0 && units_.allowed[unit].test(device)) {
+      touch(unit);
+    } else if (home(buffer, device) != device && arrival(buffer)[device] < 0) {
+      need += task_.lowered.bytes(buffer);
+    }
+  }
+  const std::int64_t over = used_bytes_[device] + need + state - limit_bytes_[device];
+  return state == 0 ? over : std::max(over, state_used_[device] + state - state_limit_[device]);
+}
+
+std::size_t PartialSchedule::refuge_for(OpId op, const std::vector<std::uint32_t>& candidates) {
+  tight_ = true;
+  const DeviceMask& allowed = units_.allowed[units_.unit_of_op[index(op)]];
+  if (device_of_unit_[units_.unit_of_op[index(op)]] < 0) {
+    for (const DeviceId device : limits_.refuge) {
+      if (allowed.test(index(device)) && bytes_over(op, index(device)) <= 0) return index(device);
+    }
+  }
+  return *std::min_element(candidates.begin(), candidates.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return bytes_over(op, a) < bytes_over(op, b);
+  });
+}
+
+void PartialSchedule::settle(std::uint32_t unit, std::size_t device) {
+  if (device_of_unit_[unit] >= 0) return;
+  if (!units_.allowed[unit].test(device)) {
+    device = 0;
+    while (!units_.allowed[unit].test(device)) ++device;
+  }
+  device_of_unit_[unit] = static_cast<std::int32_t>(device);
+  take(device, units_.state_bytes[unit]);
+  state_used_[device] += units_.state_bytes[unit];
+}
+
+std::int64_t PartialSchedule::order_copies(OpId op, std::size_t device) {
+  const LoweredGraph& lowered = task_.lowered;
+  settle(units_.unit_of_op[index(op)], device);
+  std::int64_t ready = 0;
+  for (const BufferId buffer : lowered.reads(op)) {
+    const OpId owner = lowered.owner(buffer);
+    settle(units_.unit_of_op[index(owner)], device);
+    const std::size_t from = home(buffer, device);
+    std::int64_t there = std::max<std::int64_t>(0, end_ns_[index(owner)]);
+    if (from != device) {
+      std::int64_t& arrives = arrival(buffer)[device];
+      if (arrives < 0) {
+        arrives =
+            std::max(there, copy_free_ns_[from]) + task_.transfer_ns(from, device, lowered.bytes(buffer));
+        copy_free_ns_[from] = arrives;
+        take(device, lowered.bytes(buffer));
+      }
+      there = arrives;
+    }
+    ready = std::max(ready, there);
+  }
+  return ready;
+}
+
+void PartialSchedule::place(OpId op, std::size_t device, std::int64_t start_ns) {
+  const LoweredGraph& lowered = task_.lowered;
+  end_ns_[index(op)] = start_ns + task_.problem.costs.ns(static_cast<DeviceId>(device), op);
+  free_ns_[device] = std::max(free_ns_[device], end_ns_[index(op)]);
+  take(device, lowered.output_bytes(op) - lowered.unread_bytes(op));
+  for (const BufferId buffer : lowered.reads(op)) {
+    if (--readers_left_[index(buffer)] == 0) {
+      for (std::size_t d = 0; d < num_devices_; ++d)
+        if (arrival(buffer)[d] >= 0) take(d, -lowered.bytes(buffer));
+    }
+    const BufferId base = lowered.base(buffer);
+    if (--references_[index(base)] == 0) take(home(base, device), -lowered.held_bytes(base));
+  }
+}
+
+Placement PartialSchedule::placement() && {
+  const OpGraph& graph = task_.problem.graph;
+  const auto roomiest = [&](std::uint32_t unit) {
+    std::vector<std::uint32_t> open = as_numbers(limits_.devices, units_.allowed[unit]);
+    if (open.empty()) open = as_numbers(all_devices(task_.problem.devices), units_.allowed[unit]);
+    return *std::max_element(open.begin(), open.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return limit_bytes_[a] - used_bytes_[a] < limit_bytes_[b] - used_bytes_[b];
+    });
+  };
+  Placement placement(graph.num_ops());
+  for (const OpId op : graph.topological_order()) {
+    const std::uint32_t unit = units_.unit_of_op[index(op)];
+    if (device_of_unit_[unit] < 0) {
+      std::size_t device = num_devices_;
+      if (graph.is_view(op) && !graph.inputs(op).empty())
+        device = index(placement[index(graph.producer(graph.inputs(op)[0]))]);
+      settle(unit, device < num_devices_ && units_.allowed[unit].test(device) ? device : roomiest(unit));
+    }
+    placement[index(op)] = static_cast<DeviceId>(device_of_unit_[unit]);
+  }
+  return placement;
+}
+
+Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister) {
+  struct Attempt {
+    double reserve, state_slack;
+  };
+  constexpr Attempt kAttempts[] = {{0, 0}, {0.05, 1.5}, {0.10, 1.3}, {0.20, 1.2}, {0.30, 1.1}, {0.40, 1.03}};
+  const Problem& problem = task.problem;
+  const std::vector<DeviceId> fast = fast_devices(problem.devices), all = all_devices(problem.devices);
+  std::vector<DeviceId> slow;
+  for (const DeviceId device : all)
+    if (std::find(fast.begin(), fast.end(), device) == fast.end()) slow.push_back(device);
+  const PlacingUnits by_class = class_units(problem, task.lowered),
+                     by_scope = group_units(problem, task.lowered, scope_groups(problem.graph));
+  Best best{problem, executor};
+  for (const PlacingUnits* units : {&by_class, &by_scope}) {
+    bool tight = false;
+    const auto attempt = [&](ListLimits limits) {
+      PartialSchedule schedule{task, *units, limits};
+      lister(schedule);
+      tight = schedule.was_tight();
+      return best.offer(std::move(schedule).placement());
+    };
+    for (const Attempt& each : kAttempts) {
+      if (auto offered = attempt({fast, {}, each.reserve, each.state_slack}); !offered)
+        return offered.error();
+      if (!tight) break;
+      if (slow.empty()) continue;
+      if (auto offered = attempt({fast, slow, each.reserve, each.state_slack}); !offered)
+        return offered.error();
+    }
+    if (slow.empty()) continue;
+    if (auto offered = attempt({all, {}, 0, 0}); !offered) return offered.error();
+  }
+  return std::move(best).take();
+}
+
+}  // namespace emplace

@@ -1,0 +1,117 @@
+#pragma once
+/// What list schedulers have in common: a schedule that grows op by op, with the machine's queues, links and
+/// memory as the simulator has them (docs/heuristics.md, "Memory").
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "executor/lowering.h"
+#include "heuristics/method.h"
+#include "heuristics/placing_units.h"
+
+namespace emplace {
+
+/// Constant over all schedules of one problem.
+struct ListTask {
+  explicit ListTask(const Problem& problem_in);
+  std::int64_t transfer_ns(std::size_t source, std::size_t target, std::int64_t bytes) const {
+    const std::size_t pair = source * problem.devices.size() + target;
+    return static_cast<std::int64_t>(latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair]);
+  }
+
+  const Problem& problem;
+  LoweredGraph lowered;
+  std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices]
+  std::vector<std::int64_t> best_ns;            ///< [ops] on the fastest device that the op may use
+  std::int64_t state_bytes = 0;                 ///< Of the whole graph.
+};
+
+/// Where ops may go, and how much memory must be left over. One attempt.
+struct ListLimits {
+  std::vector<DeviceId> devices;  ///< Those that are scheduled on.
+  std::vector<DeviceId> refuge;   ///< Taken only by what fits none of `devices`; may be empty.
+  double reserve = 0;             ///< Share of each device's memory that stays free, in [0, 1).
+  /// State on a device is at most this times its share (by memory) of all state; 0: as much as fits.
+  double state_slack = 0;
+};
+
+/// A schedule of the ops placed so far.
+///
+/// Memory: state is charged to a device, the whole unit at once, when the first op of the unit, or the first
+/// reader of its state, is placed there; a result from the placing of its op until its last reader is placed;
+/// a copy from the placing of the first reader on its device until the last reader anywhere is placed.
+/// Thread: one.
+class PartialSchedule {
+ public:
+  PartialSchedule(const ListTask& task, const PlacingUnits& units, const ListLimits& limits);
+
+  const ListTask& task() const { return task_; }
+  const PlacingUnits& units() const { return units_; }
+  const ListLimits& limits() const { return limits_; }
+
+  /// The devices that are open to the op: its unit's if that has one, else the allowed ones of
+  /// `limits().devices`, else of `refuge`, else any allowed one.
+  void candidates(OpId op, std::vector<std::uint32_t>& out) const;
+  /// The unit's device if it has one, else -1.
+  std::int32_t device_of(std::uint32_t unit) const { return device_of_unit_[unit]; }
+  bool is_placed(OpId op) const { return end_ns_[index(op)] >= 0; }
+  /// When everything that the op reads is on the device, if its copies were ordered now [ns].
+  std::int64_t data_ready_ns(OpId op, std::size_t device) const;
+  /// When the device has ended what was placed on it [ns].
+  std::int64_t free_ns(std::size_t device) const { return free_ns_[device]; }
+  std::int64_t end_ns(OpId op) const { return end_ns_[index(op)]; }
+
+  /// Bytes over the limits if the op were placed there now; <= 0: it fits.
+  std::int64_t bytes_over(OpId op, std::size_t device);
+  /// For what fits no candidate: a refuge with room, else the device that it overflows least. Notes that
+  /// memory decided.
+  std::size_t refuge_for(OpId op, const std::vector<std::uint32_t>& candidates);
+  /// Memory had a say: a candidate was refused.
+  bool was_tight() const { return tight_; }
+  void note_refusal() { tight_ = true; }
+
+  /// Orders the copies that the op needs there; returns when the last one arrives (or its data is made) [ns].
+  /// State that has no device yet comes along. @pre every op that it reads from is placed.
+  std::int64_t order_copies(OpId op, std::size_t device);
+  /// After order_copies: the op begins at `start_ns`, takes its memory and gives back what it read for the
+  /// last time.
+  void place(OpId op, std::size_t device, std::int64_t start_ns);
+
+  /// Every op's device: state that nobody read goes where most memory is left, views to what they view.
+  Placement placement() &&;
+
+ private:
+  void take(std::size_t device, std::int64_t bytes) { used_bytes_[device] += bytes; }
+  void settle(std::uint32_t unit, std::size_t device);
+  std::int64_t* arrival(BufferId buffer) { return &arrival_ns_[index(buffer) * num_devices_]; }
+  const std::int64_t* arrival(BufferId buffer) const { return &arrival_ns_[index(buffer) * num_devices_]; }
+  /// Where the buffer is; the reader's device for state that has none yet.
+  std::size_t home(BufferId buffer, std::size_t reader_device) const;
+
+  const ListTask& task_;
+  const PlacingUnits& units_;
+  const ListLimits& limits_;
+  const std::size_t num_devices_;
+  bool tight_ = false;
+  std::vector<std::int32_t> device_of_unit_;
+  std::vector<std::int64_t> end_ns_;                   // [ops] -1: not placed
+  std::vector<std::int64_t> arrival_ns_;               // [buffers, devices] of a copy; -1: none
+  std::vector<std::uint32_t> readers_left_;            // [buffers]
+  std::vector<std::uint32_t> references_;              // [buffers] of whole tensors: readers of its parts too
+  std::vector<std::int64_t> free_ns_, copy_free_ns_;   // [devices]
+  std::vector<std::int64_t> used_bytes_, state_used_;  // [devices]
+  std::vector<std::int64_t> limit_bytes_, state_limit_;  // [devices]
+  std::vector<std::uint32_t> touched_;                   // Units, while bytes are counted.
+};
+
+/// Fills a schedule: what makes one list scheduler differ from another.
+using Lister = std::function<void(PartialSchedule&)>;
+
+/// Runs `lister` over classes and over scopes (a layer's backward ops then follow its forward ops), with and
+/// without the CPU, and, as long as memory decides, over reserves of 0, 5, 10, 20, 30 and 40 % with ever less
+/// slack in the balance of state; offers every schedule. Errors: the executor's.
+Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister);
+
+}  // namespace emplace

@@ -1,0 +1,27 @@
+#pragma once
+/// What is placed as a whole: co-location classes, or larger sets that keep them whole.
+
+#include <cstdint>
+#include <vector>
+
+#include "executor/lowering.h"
+#include "graph/grouping.h"
+#include "heuristics/method.h"
+
+namespace emplace {
+
+/// A plain value.
+struct PlacingUnits {
+  std::size_t size() const { return allowed.size(); }
+
+  std::vector<std::uint32_t> unit_of_op;  ///< [ops]
+  std::vector<DeviceMask> allowed;        ///< [units] devices that all members may use; never empty
+  std::vector<std::int64_t> state_bytes;  ///< [units] resident for the whole step
+};
+
+/// Each class a unit.
+PlacingUnits class_units(const Problem& problem, const LoweredGraph& lowered);
+/// Each group a unit, as far as the constraints of its classes agree; the others stay classes.
+PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, const Grouping& groups);
+
+}  // namespace emplace
