@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "heuristics/idle_gaps.h"
 #include "heuristics/list_methods.h"
 
 namespace emplace {
@@ -55,51 +56,10 @@ std::vector<OpId> by_rank(const ListTask& task) {
   return order;
 }
 
-/// When a device is idle before its last op, by time. Gaps that no op fits into are forgotten.
-class Gaps {
- public:
-  explicit Gaps(std::int64_t shortest_ns) : shortest_ns_{std::max<std::int64_t>(1, shortest_ns)} {}
-
-  /// The first moment from `ready_ns` on at which `cost_ns` fits.
-  std::int64_t start(std::int64_t ready_ns, std::int64_t cost_ns) const {
-    for (auto gap = first_after(ready_ns); gap != gaps_.end(); ++gap) {
-      const std::int64_t begin = std::max(gap->begin, ready_ns);
-      if (begin + cost_ns <= gap->end) return begin;
-    }
-    return std::max(ready_ns, end_);
-  }
-  void fill(std::int64_t begin, std::int64_t end) {
-    if (begin >= end_) {
-      if (begin - end_ >= shortest_ns_) gaps_.push_back({end_, begin});
-      end_ = end;
-      return;
-    }
-    const auto at = gaps_.begin() + (first_after(begin) - gaps_.cbegin());
-    if (at == gaps_.end()) return;  // An op of no length between two others.
-    const Gap whole = *at;
-    const auto rest = gaps_.erase(at);
-    const Gap before{whole.begin, begin}, after{end, whole.end};
-    const auto second = after.end - after.begin >= shortest_ns_ ? gaps_.insert(rest, after) : rest;
-    if (before.end - before.begin >= shortest_ns_) gaps_.insert(second, before);
-  }
-
- private:
-  struct Gap {
-    std::int64_t begin, end;
-  };
-  std::vector<Gap>::const_iterator first_after(std::int64_t ns) const {
-    return std::partition_point(gaps_.begin(), gaps_.end(), [&](const Gap& gap) { return gap.end <= ns; });
-  }
-
-  const std::int64_t shortest_ns_;
-  std::vector<Gap> gaps_;
-  std::int64_t end_ = 0;
-};
-
 void list_by_rank(PartialSchedule& schedule, const std::vector<OpId>& order) {
   const ListTask& task = schedule.task();
   const CostTable& costs = task.problem.costs;
-  std::vector<Gaps> gaps;
+  std::vector<IdleGaps> gaps;
   for (std::size_t d = 0; d < task.problem.devices.size(); ++d) {
     std::int64_t shortest = INT64_MAX;
     for (const OpId op : order) {
@@ -113,21 +73,19 @@ void list_by_rank(PartialSchedule& schedule, const std::vector<OpId>& order) {
     schedule.candidates(op, open);
     std::size_t best = gaps.size();
     std::int64_t best_end = 0;
-    const auto weigh = [&](std::size_t d) {
+    const auto weigh = [&](std::size_t d, bool whatever_fits) {
       const std::int64_t cost = costs.ns(static_cast<DeviceId>(d), op);
-      const std::int64_t end = gaps[d].start(schedule.data_ready_ns(op, d), cost) + cost;
-      if (best < gaps.size() && end >= best_end) return;
-      best = d;
-      best_end = end;
-    };
-    for (const std::uint32_t d : open) {
-      if (schedule.bytes_over(op, d) <= 0) {
-        weigh(d);
-      } else {
+      const std::int64_t start = gaps[d].start(schedule.data_ready_ns(op, d), cost);
+      if (!whatever_fits && schedule.bytes_over(op, d, start) > 0) {
         schedule.note_refusal();
+        return;
       }
-    }
-    if (best == gaps.size()) weigh(schedule.refuge_for(op, open));
+      if (best < gaps.size() && start + cost >= best_end) return;
+      best = d;
+      best_end = start + cost;
+    };
+    for (const std::uint32_t d : open) weigh(d, false);
+    if (best == gaps.size()) weigh(schedule.refuge_for(op, open), true);
     // Copies may come later together than each alone.
     const std::int64_t cost = costs.ns(static_cast<DeviceId>(best), op);
     const std::int64_t start = gaps[best].start(schedule.order_copies(op, best), cost);

@@ -7,6 +7,8 @@ namespace emplace {
 namespace {
 
 constexpr std::int64_t kNever = -1;
+constexpr std::int64_t kShortestCopyGap = 5'000;  // [ns] Half of PCIe's latency.
+constexpr std::size_t kGapsLookedAt = 8;
 
 std::vector<std::uint32_t> as_numbers(const std::vector<DeviceId>& devices, const DeviceMask& allowed) {
   std::vector<std::uint32_t> numbers;
@@ -49,11 +51,12 @@ PartialSchedule::PartialSchedule(const ListTask& task, const PlacingUnits& units
       device_of_unit_(units.allowed.size(), -1),
       end_ns_(task.lowered.num_ops(), kNever),
       arrival_ns_(task.lowered.num_buffers() * num_devices_, kNever),
+      last_use_ns_(task.lowered.num_buffers() * num_devices_, 0),
       readers_left_(task.lowered.num_buffers(), 0),
       references_(task.lowered.num_buffers(), 0),
       free_ns_(num_devices_, 0),
-      copy_free_ns_(num_devices_, 0),
-      used_bytes_(num_devices_, 0),
+      engines_(num_devices_, IdleGaps{kShortestCopyGap, kGapsLookedAt}),
+      memory_{num_devices_, task.lowered.kernels().size()},
       state_used_(num_devices_, 0) {
   for (std::uint32_t b = 0; b < readers_left_.size(); ++b) {
     readers_left_[b] = static_cast<std::uint32_t>(task.lowered.readers(BufferId{b}).size());
@@ -99,15 +102,16 @@ std::int64_t PartialSchedule::data_ready_ns(OpId op, std::size_t device) const {
     } else if (const std::int64_t there = arrival(buffer)[device]; there >= 0) {
       ready = std::max(ready, there);
     } else {
-      ready = std::max(ready, std::max(made, copy_free_ns_[from]) +
-                                  task_.transfer_ns(from, device, task_.lowered.bytes(buffer)));
+      const std::int64_t takes = task_.transfer_ns(from, device, task_.lowered.bytes(buffer));
+      ready = std::max(ready, engines_[from].start(made, takes) + takes);
     }
   }
   return ready;
 }
 
-std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device) {
-  std::int64_t need = task_.lowered.output_bytes(op), state = 0;
+std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device, std::int64_t start_ns,
+                                         bool with_reserve) {
+  std::int64_t need = task_.lowered.output_bytes(op), state = 0, before = 0;
   touched_.clear();
   const auto touch = [&](std::uint32_t unit) {
     if (device_of_unit_[unit] >= 0 || units_.state_bytes[unit] == 0) return;
@@ -121,23 +125,45 @@ std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device) {
     if (device_of_unit_[unit] < 0 && units_.allowed[unit].test(device)) {
       touch(unit);
     } else if (home(buffer, device) != device && arrival(buffer)[device] < 0) {
-      need += task_.lowered.bytes(buffer);
+      const std::size_t from = home(buffer, device);
+      const std::int64_t made = std::max<std::int64_t>(0, end_ns_[index(task_.lowered.owner(buffer))]);
+      const std::int64_t bytes = task_.lowered.bytes(buffer);
+      before = std::max(
+          before,
+          memory_.peak_since(device, engines_[from].start(made, task_.transfer_ns(from, device, bytes))) +
+              bytes);
+      need += bytes;
     }
   }
-  const std::int64_t over = used_bytes_[device] + need + state - limit_bytes_[device];
+  if (state > 0) before = std::max(before, memory_.peak_since(device, 0) + state);
+  const std::int64_t used = std::max(before, memory_.level(device, start_ns) + need + state);
+  if (!with_reserve) return used - task_.problem.devices[static_cast<DeviceId>(device)].memory_bytes;
+  const std::int64_t over = used - limit_bytes_[device];
   return state == 0 ? over : std::max(over, state_used_[device] + state - state_limit_[device]);
 }
 
 std::size_t PartialSchedule::refuge_for(OpId op, const std::vector<std::uint32_t>& candidates) {
   tight_ = true;
-  const DeviceMask& allowed = units_.allowed[units_.unit_of_op[index(op)]];
-  if (device_of_unit_[units_.unit_of_op[index(op)]] < 0) {
+  const auto start = [&](std::size_t d) { return std::max(free_ns_[d], data_ready_ns(op, d)); };
+  std::size_t best = num_devices_;
+  std::int64_t best_ns = 0;
+  for (const std::uint32_t d : candidates) {
+    const std::int64_t begin = start(d);
+    if (!limits_.refuge.empty() || bytes_over(op, d, begin, /*with_reserve=*/false) > 0) continue;
+    if (best < num_devices_ && begin >= best_ns) continue;
+    best = d;
+    best_ns = begin;
+  }
+  if (best < num_devices_) return best;
+  const std::uint32_t unit = units_.unit_of_op[index(op)];
+  if (device_of_unit_[unit] < 0) {
     for (const DeviceId device : limits_.refuge) {
-      if (allowed.test(index(device)) && bytes_over(op, index(device)) <= 0) return index(device);
+      const std::size_t d = index(device);
+      if (units_.allowed[unit].test(d) && bytes_over(op, d, start(d)) <= 0) return d;
     }
   }
   return *std::min_element(candidates.begin(), candidates.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return bytes_over(op, a) < bytes_over(op, b);
+    return bytes_over(op, a, start(a), false) < bytes_over(op, b, start(b), false);
   });
 }
 
@@ -148,7 +174,7 @@ void PartialSchedule::settle(std::uint32_t unit, std::size_t device) {
     while (!units_.allowed[unit].test(device)) ++device;
   }
   device_of_unit_[unit] = static_cast<std::int32_t>(device);
-  take(device, units_.state_bytes[unit]);
+  memory_.take(device, units_.state_bytes[unit], 0);
   state_used_[device] += units_.state_bytes[unit];
 }
 
@@ -164,10 +190,12 @@ std::int64_t PartialSchedule::order_copies(OpId op, std::size_t device) {
     if (from != device) {
       std::int64_t& arrives = arrival(buffer)[device];
       if (arrives < 0) {
-        arrives =
-            std::max(there, copy_free_ns_[from]) + task_.transfer_ns(from, device, lowered.bytes(buffer));
-        copy_free_ns_[from] = arrives;
-        take(device, lowered.bytes(buffer));
+        const std::int64_t takes = task_.transfer_ns(from, device, lowered.bytes(buffer));
+        const std::int64_t begin = engines_[from].start(there, takes);
+        arrives = begin + takes;
+        engines_[from].fill(begin, arrives);
+        memory_.take(device, lowered.bytes(buffer), begin);
+        use(buffer, from, arrives);
       }
       there = arrives;
     }
@@ -180,14 +208,22 @@ void PartialSchedule::place(OpId op, std::size_t device, std::int64_t start_ns) 
   const LoweredGraph& lowered = task_.lowered;
   end_ns_[index(op)] = start_ns + task_.problem.costs.ns(static_cast<DeviceId>(device), op);
   free_ns_[device] = std::max(free_ns_[device], end_ns_[index(op)]);
-  take(device, lowered.output_bytes(op) - lowered.unread_bytes(op));
+  memory_.tick(start_ns);
+  memory_.take(device, lowered.output_bytes(op), start_ns);
+  memory_.give_back(device, lowered.unread_bytes(op), end_ns_[index(op)]);
   for (const BufferId buffer : lowered.reads(op)) {
-    if (--readers_left_[index(buffer)] == 0) {
-      for (std::size_t d = 0; d < num_devices_; ++d)
-        if (arrival(buffer)[d] >= 0) take(d, -lowered.bytes(buffer));
-    }
     const BufferId base = lowered.base(buffer);
-    if (--references_[index(base)] == 0) take(home(base, device), -lowered.held_bytes(base));
+    const std::size_t from = home(base, device);
+    use(buffer, device, end_ns_[index(op)]);
+    use(base, from, last_use_ns_[index(buffer) * num_devices_ + from]);
+    if (--readers_left_[index(buffer)] == 0) {
+      for (std::size_t d = 0; d < num_devices_; ++d) {
+        if (arrival(buffer)[d] >= 0)
+          memory_.give_back(d, lowered.bytes(buffer), last_use_ns_[index(buffer) * num_devices_ + d]);
+      }
+    }
+    if (--references_[index(base)] == 0)
+      memory_.give_back(from, lowered.held_bytes(base), last_use_ns_[index(base) * num_devices_ + from]);
   }
 }
 
@@ -197,7 +233,7 @@ Placement PartialSchedule::placement() && {
     std::vector<std::uint32_t> open = as_numbers(limits_.devices, units_.allowed[unit]);
     if (open.empty()) open = as_numbers(all_devices(task_.problem.devices), units_.allowed[unit]);
     return *std::max_element(open.begin(), open.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return limit_bytes_[a] - used_bytes_[a] < limit_bytes_[b] - used_bytes_[b];
+      return limit_bytes_[a] - memory_.peak_since(a, 0) < limit_bytes_[b] - memory_.peak_since(b, 0);
     });
   };
   Placement placement(graph.num_ops());
@@ -238,7 +274,7 @@ Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const
     for (const Attempt& each : kAttempts) {
       if (auto offered = attempt({fast, {}, each.reserve, each.state_slack}); !offered)
         return offered.error();
-      if (!tight) break;
+      if (!tight && best.last_fits()) break;
       if (slow.empty()) continue;
       if (auto offered = attempt({fast, slow, each.reserve, each.state_slack}); !offered)
         return offered.error();

@@ -2,12 +2,16 @@
 /// What list schedulers have in common: a schedule that grows op by op, with the machine's queues, links and
 /// memory as the simulator has them (docs/heuristics.md, "Memory").
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <queue>
 #include <span>
 #include <vector>
 
 #include "executor/lowering.h"
+#include "heuristics/idle_gaps.h"
+#include "heuristics/memory_history.h"
 #include "heuristics/method.h"
 #include "heuristics/placing_units.h"
 
@@ -39,10 +43,12 @@ struct ListLimits {
 
 /// A schedule of the ops placed so far.
 ///
-/// Memory: state is charged to a device, the whole unit at once, when the first op of the unit, or the first
-/// reader of its state, is placed there; a result from the placing of its op until its last reader is placed;
-/// a copy from the placing of the first reader on its device until the last reader anywhere is placed.
-/// Thread: one.
+/// Memory: state is charged to a device, the whole unit at once and for the whole step, when the first op of
+/// the unit, or the first reader of its state, is placed there. A result lives from the beginning of its op,
+/// a copy from the moment at which its tensor is made and the engine free: that is in the past if its reader
+/// is placed late, and the past must have room for it too. When the last reader has been placed it is known
+/// when they end: the result with its last local reader or outgoing copy, each copy with its last reader
+/// there. Thread: one.
 class PartialSchedule {
  public:
   PartialSchedule(const ListTask& task, const PlacingUnits& units, const ListLimits& limits);
@@ -63,10 +69,12 @@ class PartialSchedule {
   std::int64_t free_ns(std::size_t device) const { return free_ns_[device]; }
   std::int64_t end_ns(OpId op) const { return end_ns_[index(op)]; }
 
-  /// Bytes over the limits if the op were placed there now; <= 0: it fits.
-  std::int64_t bytes_over(OpId op, std::size_t device);
-  /// For what fits no candidate: a refuge with room, else the device that it overflows least. Notes that
-  /// memory decided.
+  /// Bytes over the limits if the op began there at `start_ns`; <= 0: it fits. Without the reserve and the
+  /// slack: over the device's memory. What was given back by then is forgotten, so ask in order of time.
+  std::int64_t bytes_over(OpId op, std::size_t device, std::int64_t start_ns, bool with_reserve = true);
+  /// For what no candidate has room for: a refuge with room; without refuges the candidate with memory left,
+  /// reserve included, where its data is first; else the one that it overflows least. Notes that memory
+  /// decided.
   std::size_t refuge_for(OpId op, const std::vector<std::uint32_t>& candidates);
   /// Memory had a say: a candidate was refused.
   bool was_tight() const { return tight_; }
@@ -83,7 +91,10 @@ class PartialSchedule {
   Placement placement() &&;
 
  private:
-  void take(std::size_t device, std::int64_t bytes) { used_bytes_[device] += bytes; }
+  void use(BufferId buffer, std::size_t device, std::int64_t until_ns) {
+    std::int64_t& last = last_use_ns_[index(buffer) * num_devices_ + device];
+    last = std::max(last, until_ns);
+  }
   void settle(std::uint32_t unit, std::size_t device);
   std::int64_t* arrival(BufferId buffer) { return &arrival_ns_[index(buffer) * num_devices_]; }
   const std::int64_t* arrival(BufferId buffer) const { return &arrival_ns_[index(buffer) * num_devices_]; }
@@ -96,12 +107,15 @@ class PartialSchedule {
   const std::size_t num_devices_;
   bool tight_ = false;
   std::vector<std::int32_t> device_of_unit_;
-  std::vector<std::int64_t> end_ns_;                   // [ops] -1: not placed
-  std::vector<std::int64_t> arrival_ns_;               // [buffers, devices] of a copy; -1: none
-  std::vector<std::uint32_t> readers_left_;            // [buffers]
-  std::vector<std::uint32_t> references_;              // [buffers] of whole tensors: readers of its parts too
-  std::vector<std::int64_t> free_ns_, copy_free_ns_;   // [devices]
-  std::vector<std::int64_t> used_bytes_, state_used_;  // [devices]
+  std::vector<std::int64_t> end_ns_;         // [ops] -1: not placed
+  std::vector<std::int64_t> arrival_ns_;     // [buffers, devices] of a copy; -1: none
+  std::vector<std::int64_t> last_use_ns_;    // [buffers, devices] so far
+  std::vector<std::uint32_t> readers_left_;  // [buffers]
+  std::vector<std::uint32_t> references_;    // [buffers] of whole tensors: readers of its parts too
+  std::vector<std::int64_t> free_ns_;        // [devices]
+  std::vector<IdleGaps> engines_;            // [devices] outgoing copies
+  MemoryHistory memory_;
+  std::vector<std::int64_t> state_used_;                 // [devices]
   std::vector<std::int64_t> limit_bytes_, state_limit_;  // [devices]
   std::vector<std::uint32_t> touched_;                   // Units, while bytes are counted.
 };

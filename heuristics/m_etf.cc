@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "heuristics/list_methods.h"
 
 namespace emplace {
@@ -31,7 +32,7 @@ class EarliestStart {
         lines_(schedule.task().problem.devices.size()),
         waits_(lowered_.num_ops(), 0),
         lines_left_(lowered_.num_ops(), 0),
-        refused_(schedule.units().size()) {
+        undecided_(schedule.units().size()) {
     for (const OpId op : lowered_.kernels())
       for (const BufferId buffer : lowered_.reads(op))
         if (!lowered_.is_resident(buffer)) ++waits_[index(op)];
@@ -41,20 +42,17 @@ class EarliestStart {
 
   void run() {
     for (std::size_t left = lowered_.kernels().size(); left > 0;) {
-      const auto [device, op] = earliest();
+      const auto [device, op, start] = earliest();
       Line& line = lines_[device];
       if (op == line.held_for) {
         line.held_for = kNoOp;  // Its entry stays behind, and is stale once it is placed.
-        if (schedule_.bytes_over(op, device) > 0) continue;
+        if (schedule_.bytes_over(op, device, start) > 0) continue;
         place(op, device);
       } else {
         (line.waiting.empty() ? line.arriving : line.waiting).pop();
-        if (schedule_.bytes_over(op, device) > 0) {
+        if (schedule_.bytes_over(op, device, start) > 0) {
           schedule_.note_refusal();
-          if (--lines_left_[index(op)] > 0) {
-            refused_[unit_of(op)].push_back(op);
-            continue;
-          }
+          if (schedule_.device_of(unit_of(op)) < 0 && --lines_left_[index(op)] > 0) continue;
           schedule_.candidates(op, open_);
           place(op, schedule_.refuge_for(op, open_));
         } else {
@@ -74,14 +72,16 @@ class EarliestStart {
   }
   void queue(OpId op) {
     schedule_.candidates(op, open_);
+    if (schedule_.device_of(unit_of(op)) < 0) undecided_[unit_of(op)].push_back(op);
     lines_left_[index(op)] = static_cast<std::uint32_t>(open_.size());
     for (const std::uint32_t d : open_)
       lines_[d].arriving.push({schedule_.data_ready_ns(op, d), static_cast<std::uint32_t>(index(op))});
   }
   std::uint32_t unit_of(OpId op) const { return schedule_.units().unit_of_op[index(op)]; }
-  /// A unit that has its device now may hold ops which that device refused: they have no other choice left.
-  void queue_refused(std::uint32_t unit) {
-    const auto ops = std::exchange(refused_[unit], {});
+  /// A unit that has its device now: its ready ops stand in that device's line alone, even if they did not
+  /// before or it had refused them.
+  void requeue(std::uint32_t unit) {
+    const auto ops = std::exchange(undecided_[unit], {});
     for (const OpId op : ops)
       if (!schedule_.is_placed(op)) queue(op);
   }
@@ -125,8 +125,13 @@ class EarliestStart {
   }
 
   /// The device whose next op can start first, and that op. @pre some op is ready.
-  std::pair<std::size_t, OpId> earliest() {
-    std::pair<std::size_t, OpId> best{lines_.size(), kNoOp};
+  struct Next {
+    std::size_t device = 0;
+    OpId op = kNoOp;
+    std::int64_t start_ns = 0;
+  };
+  Next earliest() {
+    Next best;
     std::int64_t best_ns = 0;
     for (std::size_t d = 0; d < lines_.size(); ++d) {
       if (!refresh(d)) continue;
@@ -137,19 +142,20 @@ class EarliestStart {
         op = line.held_for;
         start = std::max(schedule_.free_ns(d), schedule_.data_ready_ns(op, d));
       }
-      start += loss_ns(op, d);
-      if (best.second != kNoOp && start >= best_ns) continue;
-      best = {d, op};
-      best_ns = start;
+      const std::int64_t counted = start + loss_ns(op, d);
+      if (best.op != kNoOp && counted >= best_ns) continue;
+      best = {d, op, start};
+      best_ns = counted;
     }
+    EMPLACE_CHECK(best.op != kNoOp, "ops are left and none is ready");
     return best;
   }
 
   void place(OpId op, std::size_t device) {
     const std::int64_t ready = schedule_.order_copies(op, device);
     schedule_.place(op, device, std::max(schedule_.free_ns(device), ready));
-    queue_refused(unit_of(op));
-    for (const BufferId read : lowered_.reads(op)) queue_refused(unit_of(lowered_.owner(read)));
+    requeue(unit_of(op));
+    for (const BufferId read : lowered_.reads(op)) requeue(unit_of(lowered_.owner(read)));
     Line& line = lines_[device];
     line.held_for = favourite_.empty() ? kNoOp : favourite_[index(op)];
     if (line.held_for != kNoOp) {
@@ -168,10 +174,10 @@ class EarliestStart {
   PartialSchedule& schedule_;
   const LoweredGraph& lowered_;
   const std::span<const OpId> favourite_;
-  std::vector<Line> lines_;                 // [devices]
-  std::vector<std::uint32_t> waits_;        // [ops] buffers still to be made
-  std::vector<std::uint32_t> lines_left_;   // [ops] lines that have not refused it
-  std::vector<std::vector<OpId>> refused_;  // [units] by one line, still open to others
+  std::vector<Line> lines_;                   // [devices]
+  std::vector<std::uint32_t> waits_;          // [ops] buffers still to be made
+  std::vector<std::uint32_t> lines_left_;     // [ops] lines that have not refused it
+  std::vector<std::vector<OpId>> undecided_;  // [units] ready ops of units without a device
   std::vector<std::uint32_t> open_;
 };
 

@@ -19,7 +19,11 @@ void fill_in_turn(PartialSchedule& schedule) {
     schedule.candidates(op, open);
     std::size_t device = open.front();
     if (open.size() > 1) {
-      while (current + 1 < devices.size() && schedule.bytes_over(op, index(devices[current])) > 0) ++current;
+      const auto full = [&](std::size_t d) {
+        const std::int64_t start = std::max(schedule.free_ns(d), schedule.data_ready_ns(op, d));
+        return schedule.bytes_over(op, d, start) > 0;
+      };
+      while (current + 1 < devices.size() && full(index(devices[current]))) ++current;
       const auto own = static_cast<std::uint32_t>(index(devices[current]));
       if (std::find(open.begin(), open.end(), own) != open.end()) device = own;
     }

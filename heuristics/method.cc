@@ -63,6 +63,7 @@ Result<Unit> Best::offer(Placement placement) {
   Measurement measurement;
   if (auto measured = executor_.measure(placement, measurement); !measured) return measured.error();
   ++found_.evaluations;
+  last_fits_ = measurement.valid;
   if (!found_.placement.empty() && !better(measurement, found_.measurement)) return Unit{};
   found_.placement = std::move(placement);
   found_.measurement = std::move(measurement);

@@ -60,6 +60,8 @@ class Best {
   Best(const Problem& problem, Executor& executor) : problem_{problem}, executor_{executor} {}
   /// Repairs, measures and remembers it if it is better.
   Result<Unit> offer(Placement placement);
+  /// Whether what was offered last fits, best or not.
+  bool last_fits() const { return last_fits_; }
   /// Errors: kNoPlacement if nothing was offered.
   Result<Found> take() &&;
 
@@ -67,6 +69,7 @@ class Best {
   const Problem& problem_;
   Executor& executor_;
   Found found_;
+  bool last_fits_ = false;
 };
 
 /// Devices of a kind ("gpu", "cpu"), in order.
