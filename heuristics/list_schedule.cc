@@ -62,6 +62,7 @@ PartialSchedule::PartialSchedule(const ListTask& task, const PlacingUnits& units
     readers_left_[b] = static_cast<std::uint32_t>(task.lowered.readers(BufferId{b}).size());
     references_[index(task.lowered.base(BufferId{b}))] += readers_left_[b];
   }
+  if (!units.live_bytes.empty()) committed_.assign(num_devices_ * PlacingUnits::kMoments, 0);
   double memory = 0;
   for (const DeviceId device : limits.devices)
     memory += static_cast<double>(task.problem.devices[device].memory_bytes);
@@ -114,7 +115,8 @@ std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device, std::int64
   std::int64_t need = task_.lowered.output_bytes(op), state = 0, before = 0;
   touched_.clear();
   const auto touch = [&](std::uint32_t unit) {
-    if (device_of_unit_[unit] >= 0 || units_.state_bytes[unit] == 0) return;
+    if (device_of_unit_[unit] >= 0) return;
+    if (units_.state_bytes[unit] == 0 && committed_.empty()) return;
     if (std::find(touched_.begin(), touched_.end(), unit) != touched_.end()) return;
     touched_.push_back(unit);
     state += units_.state_bytes[unit];
@@ -138,7 +140,16 @@ std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device, std::int64
   if (state > 0) before = std::max(before, memory_.peak_since(device, 0) + state);
   const std::int64_t used = std::max(before, memory_.level(device, start_ns) + need + state);
   if (!with_reserve) return used - task_.problem.devices[static_cast<DeviceId>(device)].memory_bytes;
-  const std::int64_t over = used - limit_bytes_[device];
+  std::int64_t over = used - limit_bytes_[device];
+  if (!committed_.empty() && !touched_.empty()) {
+    std::int64_t most = 0;
+    for (std::size_t m = 0; m < PlacingUnits::kMoments; ++m) {
+      std::int64_t live = committed_[device * PlacingUnits::kMoments + m];
+      for (const std::uint32_t unit : touched_) live += units_.live_bytes[unit * PlacingUnits::kMoments + m];
+      most = std::max(most, live);
+    }
+    over = std::max(over, most - limit_bytes_[device]);
+  }
   return state == 0 ? over : std::max(over, state_used_[device] + state - state_limit_[device]);
 }
 
@@ -176,6 +187,9 @@ void PartialSchedule::settle(std::uint32_t unit, std::size_t device) {
   device_of_unit_[unit] = static_cast<std::int32_t>(device);
   memory_.take(device, units_.state_bytes[unit], 0);
   state_used_[device] += units_.state_bytes[unit];
+  if (committed_.empty()) return;
+  for (std::size_t m = 0; m < PlacingUnits::kMoments; ++m)
+    committed_[device * PlacingUnits::kMoments + m] += units_.live_bytes[unit * PlacingUnits::kMoments + m];
 }
 
 std::int64_t PartialSchedule::order_copies(OpId op, std::size_t device) {
@@ -251,6 +265,7 @@ Placement PartialSchedule::placement() && {
 }
 
 Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister) {
+  constexpr int kFitsWanted = 3;  // Without the CPU; more reserve than that has only cost time.
   struct Attempt {
     double reserve, state_slack;
   };
@@ -260,22 +275,30 @@ Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const
   std::vector<DeviceId> slow;
   for (const DeviceId device : all)
     if (std::find(fast.begin(), fast.end(), device) == fast.end()) slow.push_back(device);
-  const PlacingUnits by_class = class_units(problem, task.lowered),
-                     by_scope = group_units(problem, task.lowered, scope_groups(problem.graph));
+  std::vector<PlacingUnits> granularities{class_units(problem, task.lowered)};
+  for (const bool share_time_steps : {false, true}) {
+    PlacingUnits units = group_units(problem, task.lowered,
+                                     scope_groups(problem.graph, {.share_time_steps = share_time_steps}));
+    if (units.size() == granularities.back().size()) continue;
+    find_live_bytes(units, task.lowered);
+    granularities.push_back(std::move(units));
+  }
   Best best{problem, executor};
-  for (const PlacingUnits* units : {&by_class, &by_scope}) {
+  for (const PlacingUnits& units : granularities) {
     bool tight = false;
     const auto attempt = [&](ListLimits limits) {
-      PartialSchedule schedule{task, *units, limits};
+      PartialSchedule schedule{task, units, limits};
       lister(schedule);
       tight = schedule.was_tight();
       return best.offer(std::move(schedule).placement());
     };
+    int fitted = 0;
     for (const Attempt& each : kAttempts) {
       if (auto offered = attempt({fast, {}, each.reserve, each.state_slack}); !offered)
         return offered.error();
-      if (!tight && best.last_fits()) break;
-      if (slow.empty()) continue;
+      fitted += best.last_fits() ? 1 : 0;
+      if ((best.last_fits() && !tight) || fitted == kFitsWanted) break;
+      if (slow.empty() || best.last_fits()) continue;
       if (auto offered = attempt({fast, slow, each.reserve, each.state_slack}); !offered)
         return offered.error();
     }

@@ -48,7 +48,8 @@ struct ListLimits {
 /// a copy from the moment at which its tensor is made and the engine free: that is in the past if its reader
 /// is placed late, and the past must have room for it too. When the last reader has been placed it is known
 /// when they end: the result with its last local reader or outgoing copy, each copy with its last reader
-/// there. Thread: one.
+/// there. Where units know what they will hold (PlacingUnits::live_bytes), a device takes one only if it can
+/// hold all that it has taken at every moment to come. Thread: one.
 class PartialSchedule {
  public:
   PartialSchedule(const ListTask& task, const PlacingUnits& units, const ListLimits& limits);
@@ -117,15 +118,17 @@ class PartialSchedule {
   MemoryHistory memory_;
   std::vector<std::int64_t> state_used_;                 // [devices]
   std::vector<std::int64_t> limit_bytes_, state_limit_;  // [devices]
-  std::vector<std::uint32_t> touched_;                   // Units, while bytes are counted.
+  std::vector<std::int64_t> committed_;  // [devices, moments] live bytes of the units that a device has taken
+  std::vector<std::uint32_t> touched_;   // Units, while bytes are counted.
 };
 
 /// Fills a schedule: what makes one list scheduler differ from another.
 using Lister = std::function<void(PartialSchedule&)>;
 
-/// Runs `lister` over classes and over scopes (a layer's backward ops then follow its forward ops), with and
-/// without the CPU, and, as long as memory decides, over reserves of 0, 5, 10, 20, 30 and 40 % with ever less
-/// slack in the balance of state; offers every schedule. Errors: the executor's.
+/// Runs `lister` over classes, over scopes (a layer's backward ops then follow its forward ops) and over
+/// scopes of all time steps together, with and without the CPU, and, as long as memory decides, over reserves
+/// of 0, 5, 10, 20, 30 and 40 % with ever less slack in the balance of state; offers every schedule. Errors:
+/// the executor's.
 Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister);
 
 }  // namespace emplace

@@ -1,5 +1,7 @@
 #include "heuristics/placing_units.h"
 
+#include <algorithm>
+
 namespace emplace {
 
 PlacingUnits class_units(const Problem& problem, const LoweredGraph& lowered) {
@@ -40,6 +42,35 @@ PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, co
     units.state_bytes[units.unit_of_op.back()] += lowered.resident_bytes(OpId{i});
   }
   return units;
+}
+
+void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered) {
+  constexpr std::size_t kMoments = PlacingUnits::kMoments;
+  const std::span<const OpId> kernels = lowered.kernels();
+  std::vector<std::size_t> place(lowered.num_ops(), 0);
+  for (std::size_t k = 0; k < kernels.size(); ++k) place[index(kernels[k])] = k;
+  std::vector<std::size_t> last(lowered.num_buffers(), 0);
+  for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
+    std::size_t& end = last[index(lowered.base(BufferId{b}))];
+    for (const OpId reader : lowered.readers(BufferId{b})) end = std::max(end, place[index(reader)]);
+  }
+  units.live_bytes.assign(units.size() * kMoments, 0);
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    std::fill_n(units.live_bytes.begin() + static_cast<std::ptrdiff_t>(unit * kMoments), kMoments,
+                units.state_bytes[unit]);
+  // Moment m is after m + 1 of kMoments + 1 equal parts of the kernels.
+  for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
+    const BufferId buffer{b};
+    const std::int64_t bytes = lowered.held_bytes(buffer);
+    if (bytes == 0 || lowered.is_resident(buffer) || lowered.base(buffer) != buffer) continue;
+    const std::size_t begin = place[index(lowered.owner(buffer))];
+    std::int64_t* live = &units.live_bytes[units.unit_of_op[index(lowered.owner(buffer))] * kMoments];
+    for (std::size_t m = begin * (kMoments + 1) / kernels.size(); m < kMoments; ++m) {
+      const std::size_t at = (m + 1) * kernels.size() / (kMoments + 1);
+      if (at > last[b]) break;
+      if (at >= begin) live[m] += bytes;
+    }
+  }
 }
 
 }  // namespace emplace

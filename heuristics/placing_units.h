@@ -17,7 +17,15 @@ struct PlacingUnits {
   std::vector<std::uint32_t> unit_of_op;  ///< [ops]
   std::vector<DeviceMask> allowed;        ///< [units] devices that all members may use; never empty
   std::vector<std::int64_t> state_bytes;  ///< [units] resident for the whole step
+  /// [units, kMoments] state and results of the unit that live at so many moments of a step in issue order;
+  /// empty: not known.
+  std::vector<std::int64_t> live_bytes;
+
+  static constexpr std::size_t kMoments = 64;
 };
+
+/// Fills `live_bytes`: what a device is in for that takes the unit.
+void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered);
 
 /// Each class a unit.
 PlacingUnits class_units(const Problem& problem, const LoweredGraph& lowered);
