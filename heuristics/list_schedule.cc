@@ -275,16 +275,8 @@ Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const
   std::vector<DeviceId> slow;
   for (const DeviceId device : all)
     if (std::find(fast.begin(), fast.end(), device) == fast.end()) slow.push_back(device);
-  std::vector<PlacingUnits> granularities{class_units(problem, task.lowered)};
-  for (const bool share_time_steps : {false, true}) {
-    PlacingUnits units = group_units(problem, task.lowered,
-                                     scope_groups(problem.graph, {.share_time_steps = share_time_steps}));
-    if (units.size() == granularities.back().size()) continue;
-    find_live_bytes(units, task.lowered);
-    granularities.push_back(std::move(units));
-  }
   Best best{problem, executor};
-  for (const PlacingUnits& units : granularities) {
+  for (const PlacingUnits& units : placing_granularities(problem, task.lowered)) {
     bool tight = false;
     const auto attempt = [&](ListLimits limits) {
       PartialSchedule schedule{task, units, limits};

@@ -56,8 +56,6 @@ std::int64_t live_bytes(const ListTask& task) {
 
 Result<Found> MTopo::find(const Problem& problem, Executor& executor) const {
   const ListTask task{problem};
-  const PlacingUnits by_class = class_units(problem, task.lowered);
-  const PlacingUnits by_scope = group_units(problem, task.lowered, scope_groups(problem.graph));
   const auto live = static_cast<double>(live_bytes(task));
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
   if (machines.front().size() < problem.devices.size()) {
@@ -68,7 +66,7 @@ Result<Found> MTopo::find(const Problem& problem, Executor& executor) const {
         machines[1].push_back(device);
   }
   Best best{problem, executor};
-  for (const PlacingUnits* units : {&by_class, &by_scope}) {
+  for (const PlacingUnits& units : placing_granularities(problem, task.lowered)) {
     for (const auto& devices : machines) {
       double least = 0;
       for (const DeviceId device : devices) {
@@ -79,7 +77,7 @@ Result<Found> MTopo::find(const Problem& problem, Executor& executor) const {
       for (const double share :
            {0.7 * even, 0.85 * even, even, 1.15 * even, 1.3 * even, 0.6, 0.8, 0.9, 1.0}) {
         const ListLimits limits{devices, {}, /*reserve=*/1 - std::clamp(share, 0.0, 1.0), 0};
-        PartialSchedule schedule{task, *units, limits};
+        PartialSchedule schedule{task, units, limits};
         fill_in_turn(schedule);
         if (auto offered = best.offer(std::move(schedule).placement()); !offered) return offered.error();
       }

@@ -75,9 +75,6 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
 
 Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
   const LoweredGraph lowered{problem.graph};
-  const PlacingUnits classes = class_units(problem, lowered);
-  const PlacingUnits scopes = group_units(problem, lowered, scope_groups(problem.graph));
-  const PartitionGraph by_class{problem, lowered, classes}, by_scope{problem, lowered, scopes};
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
   if (machines.front().size() < problem.devices.size()) machines.push_back(all_devices(problem.devices));
   struct Cut {
@@ -88,16 +85,17 @@ Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
                            {true, false, 0.20},  {false, true, 0.05},  {false, true, 0.25},
                            {true, true, 0.05},   {true, true, 0.25}};
   Best best{problem, executor};
-  for (const PartitionGraph* graph : {&by_scope, &by_class}) {
+  for (const PlacingUnits& units : placing_granularities(problem, lowered)) {
+    const PartitionGraph graph{problem, lowered, units};
     PartitionTask task;
-    task.first.assign(graph->first().begin(), graph->first().end());
-    task.neighbours.assign(graph->neighbours().begin(), graph->neighbours().end());
-    task.edge_weight = scaled(graph->edge_ns(), kEdgeTotal);
+    task.first.assign(graph.first().begin(), graph.first().end());
+    task.neighbours.assign(graph.neighbours().begin(), graph.neighbours().end());
+    task.edge_weight = scaled(graph.edge_ns(), kEdgeTotal);
     for (const auto& machine : machines) {
       // A vertex above a part's share leaves METIS with empty halves: it counts as one share.
       const double most = 1.0 / static_cast<double>(machine.size());
-      const auto work = scaled(graph->work_ns(), kWeightTotal, most);
-      const auto bytes = scaled(graph->bytes(), kWeightTotal, most);
+      const auto work = scaled(graph.work_ns(), kWeightTotal, most);
+      const auto bytes = scaled(graph.bytes(), kWeightTotal, most);
       for (const Cut& each : kCuts) {
         task.weight = {work};
         task.share = {shares_by_speed(problem, machine)};
@@ -109,7 +107,7 @@ Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
         if (!parts) return parts.error();
         std::vector<DeviceId> device_of;
         for (const std::int32_t part : *parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
-        if (auto offered = best.offer(graph->placement(std::move(device_of), machine)); !offered)
+        if (auto offered = best.offer(graph.placement(std::move(device_of), machine)); !offered)
           return offered.error();
       }
     }

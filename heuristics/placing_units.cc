@@ -73,4 +73,16 @@ void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered) {
   }
 }
 
+std::vector<PlacingUnits> placing_granularities(const Problem& problem, const LoweredGraph& lowered) {
+  std::vector<PlacingUnits> all{class_units(problem, lowered)};
+  for (const bool share_time_steps : {false, true}) {
+    PlacingUnits units =
+        group_units(problem, lowered, scope_groups(problem.graph, {.share_time_steps = share_time_steps}));
+    if (units.size() == all.back().size()) continue;
+    find_live_bytes(units, lowered);
+    all.push_back(std::move(units));
+  }
+  return all;
+}
+
 }  // namespace emplace

@@ -32,4 +32,8 @@ PlacingUnits class_units(const Problem& problem, const LoweredGraph& lowered);
 /// Each group a unit, as far as the constraints of its classes agree; the others stay classes.
 PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, const Grouping& groups);
 
+/// Classes, scopes, and scopes of all time steps together, as far as they differ; the last two know their
+/// live bytes.
+std::vector<PlacingUnits> placing_granularities(const Problem& problem, const LoweredGraph& lowered);
+
 }  // namespace emplace

@@ -60,19 +60,20 @@ class Cutter {
   Cutter(const Problem& problem, Executor& executor)
       : problem_{problem},
         lowered_{problem.graph},
-        classes_{class_units(problem, lowered_)},
-        scopes_{group_units(problem, lowered_, scope_groups(problem.graph))},
-        by_class_{problem, lowered_, classes_},
-        by_scope_{problem, lowered_, scopes_},
-        best_{problem, executor} {}
+        units_{placing_granularities(problem, lowered_)},
+        best_{problem, executor} {
+    for (const PlacingUnits& units : units_) graphs_.emplace_back(problem, lowered_, units);
+  }
+
+  /// Classes first, coarser ones after them.
+  std::span<const PartitionGraph> graphs() const { return graphs_; }
 
   struct Cut {
-    bool scopes, with_bytes, edges_by_time;
+    bool with_bytes, edges_by_time;
     double imbalance;
     int flags = SCOTCH_STRATDEFAULT;
   };
-  Result<Unit> offer(const std::vector<DeviceId>& machine, const Cut& cut) {
-    const PartitionGraph& graph = cut.scopes ? by_scope_ : by_class_;
+  Result<Unit> offer(const PartitionGraph& graph, const std::vector<DeviceId>& machine, const Cut& cut) {
     PartitionTask task = task_of(graph, cut.edges_by_time ? graph.edge_ns() : graph.edge_bytes(),
                                  weight_of(graph, cut.with_bytes), shares_by_speed(problem_, machine));
     auto parts = scotch_parts(task, {cut.flags, cut.imbalance, problem_.seed});
@@ -86,8 +87,8 @@ class Cutter {
  private:
   const Problem& problem_;
   const LoweredGraph lowered_;
-  const PlacingUnits classes_, scopes_;
-  const PartitionGraph by_class_, by_scope_;
+  const std::vector<PlacingUnits> units_;
+  std::vector<PartitionGraph> graphs_;
   Best best_;
 };
 
@@ -134,10 +135,10 @@ Result<Found> Scotch::find(const Problem& problem, Executor& executor) const {
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
   if (machines.front().size() < problem.devices.size()) machines.push_back(all_devices(problem.devices));
   for (const auto& machine : machines) {
-    for (const bool scopes : {true, false}) {
+    for (const PartitionGraph& graph : cutter.graphs()) {
       for (const bool with_bytes : {false, true}) {
         for (const double imbalance : {0.02, 0.20}) {
-          if (auto offered = cutter.offer(machine, {scopes, with_bytes, /*edges_by_time=*/true, imbalance});
+          if (auto offered = cutter.offer(graph, machine, {with_bytes, /*edges_by_time=*/true, imbalance});
               !offered)
             return offered.error();
         }
@@ -152,10 +153,10 @@ Result<Found> MinCut::find(const Problem& problem, Executor& executor) const {
   const std::vector<DeviceId> fast = fast_devices(problem.devices), all = all_devices(problem.devices);
   for (const auto* machine : {&fast, &all}) {
     if (machine == &all && all.size() == fast.size()) break;
-    for (const bool scopes : {true, false}) {
+    for (const PartitionGraph& graph : cutter.graphs()) {
       for (const double imbalance : {0.10, 0.30, 0.50}) {
-        const Cutter::Cut cut{scopes, /*with_bytes=*/false, /*edges_by_time=*/false, imbalance};
-        if (auto offered = cutter.offer(*machine, cut); !offered) return offered.error();
+        const Cutter::Cut cut{/*with_bytes=*/false, /*edges_by_time=*/false, imbalance};
+        if (auto offered = cutter.offer(graph, *machine, cut); !offered) return offered.error();
       }
     }
   }
