@@ -9,6 +9,7 @@
 #include "heuristics/list_methods.h"
 #include "heuristics/methods.h"
 #include "heuristics/partition_methods.h"
+#include "heuristics/towers.h"
 
 namespace emplace {
 
@@ -43,9 +44,16 @@ std::span<const Method* const> search_methods() {
   return methods;
 }
 
+std::span<const Method* const> transforming_methods() {
+  static const TowersSync sync;
+  static const TowersAsync async;
+  static const std::array<const Method*, 2> methods{&sync, &async};
+  return methods;
+}
+
 Result<const Method*> find_method(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const auto& methods : {all_methods(), search_methods()}) {
+  for (const auto& methods : {all_methods(), search_methods(), transforming_methods()}) {
     for (const Method* method : methods) {
       if (method->name() == name) return method;
       names.push_back(method->name());

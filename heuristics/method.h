@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,9 +29,10 @@ struct Problem {
 
 /// A method's answer: its best valid placement, or the nearest to valid (fewest bytes over) if none fits.
 struct Found {
-  Placement placement;      ///< [ops], obeys the constraints.
+  Placement placement;      ///< [ops], obeys the constraints; empty if the method transforms the graph.
   Measurement measurement;  ///< Of that placement.
   std::uint64_t evaluations = 0;
+  std::vector<std::string> notes;  ///< What must be said with it; usually nothing.
 };
 
 /// Deterministic: the same problem gives the same placement. Thread: one call at a time.
@@ -39,6 +41,9 @@ class Method {
   virtual ~Method() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;  ///< One line for --help and the reports.
+  /// True: what it measures is another graph that does the same work, so there is no placement of this one to
+  /// apply; a row of a table, never an answer.
+  virtual bool transforms_graph() const { return false; }
   /// Errors: kNoPlacement if the method cannot say anything here (no GPU for `single-gpu`); kRunFailed of the
   /// executor.
   virtual Result<Found> find(const Problem& problem, Executor& executor) const = 0;
@@ -48,7 +53,9 @@ class Method {
 std::span<const Method* const> all_methods();
 /// Those that take as long as they are given: asked for by name only.
 std::span<const Method* const> search_methods();
-/// Any of both. Errors (kInvalid): unknown, with the nearest name.
+/// Those that transform the graph: rows to compare with.
+std::span<const Method* const> transforming_methods();
+/// Any of all. Errors (kInvalid): unknown, with the nearest name.
 Result<const Method*> find_method(std::string_view name);
 
 /// Valid before not; then the faster one; among those that do not fit the one with fewer bytes over.
