@@ -25,7 +25,7 @@ struct ListTask {
     return static_cast<std::int64_t>(latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair]);
   }
 
-  const Problem& problem;
+  const Problem problem;
   LoweredGraph lowered;
   std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices]
   std::vector<std::int64_t> best_ns;            ///< [ops] on the fastest device that the op may use

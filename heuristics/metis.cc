@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -15,8 +16,9 @@ namespace {
 
 constexpr double kEdgeTotal = 1e9, kWeightTotal = 5e8;
 
-/// METIS draws from the C library's random numbers, and takes SIGABRT and SIGTERM for its own while it works:
-/// one call at a time, SIGTERM waits until it has ended, and the handlers are put back as they were.
+/// METIS draws from the C library's random numbers, takes SIGABRT and SIGTERM for its own while it works, and
+/// prints to standard output when a part stays empty: one call at a time, SIGTERM waits until it has ended, the
+/// handlers are put back as they were, and what it prints goes nowhere.
 class Alone {
  public:
   Alone() : lock_{mutex()} {
@@ -24,8 +26,11 @@ class Alone {
     ::sigaddset(&mask_, SIGTERM);
     ::pthread_sigmask(SIG_BLOCK, &mask_, &before_);
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &handlers_[i]);
+    if (nowhere_ != nullptr) stdout = nowhere_;
   }
   ~Alone() {
+    stdout = output_;
+    if (nowhere_ != nullptr) std::fclose(nowhere_);
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &handlers_[i], nullptr);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -39,6 +44,8 @@ class Alone {
     return one;
   }
   std::lock_guard<std::mutex> lock_;
+  std::FILE* const output_ = stdout;
+  std::FILE* const nowhere_ = std::fopen("/dev/null", "w");
   sigset_t mask_{}, before_{};
   std::array<struct sigaction, kSignals.size()> handlers_{};
 };

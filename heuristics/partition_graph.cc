@@ -133,12 +133,18 @@ Placement PartitionGraph::placement(std::vector<DeviceId> device_of,
 }
 
 std::vector<std::int32_t> scaled(std::span<const double> values, double total, double most) {
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  // A cut-off value makes the sum smaller, and with it the cut: down to where both agree.
+  double sum = std::accumulate(values.begin(), values.end(), 0.0), cut = sum;
+  for (int round = 0; round < 100 && most < 1 && cut > most * sum; ++round) {
+    cut = most * sum;
+    sum = 0;
+    for (const double value : values) sum += std::min(value, cut);
+  }
   const double factor = sum > 0 ? total / sum : 0;
   std::vector<std::int32_t> out;
   out.reserve(values.size());
   for (const double value : values)
-    out.push_back(static_cast<std::int32_t>(std::clamp(std::round(value * factor), 1.0, total * most)));
+    out.push_back(static_cast<std::int32_t>(std::max(1.0, std::round(std::min(value, cut) * factor))));
   return out;
 }
 
