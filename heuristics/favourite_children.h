@@ -13,7 +13,7 @@ namespace emplace {
 struct FavouriteOptions {
   /// Ops of one linear programme. Larger graphs are cut into so many ops in issue order; an edge from one
   /// piece into another makes nobody a favourite.
-  std::size_t window = 500;
+  std::size_t window = 250;
 };
 
 /// Solves, with Clp, over the kernels i and the edges (i, j) among them:

@@ -17,8 +17,8 @@ namespace {
 constexpr double kEdgeTotal = 1e9, kWeightTotal = 5e8;
 
 /// METIS draws from the C library's random numbers, takes SIGABRT and SIGTERM for its own while it works, and
-/// prints to standard output when a part stays empty: one call at a time, SIGTERM waits until it has ended, the
-/// handlers are put back as they were, and what it prints goes nowhere.
+/// prints to standard output when a part stays empty: one call at a time, SIGTERM waits until it has ended,
+/// the handlers are put back as they were, and what it prints goes nowhere.
 class Alone {
  public:
   Alone() : lock_{mutex()} {
@@ -72,6 +72,7 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
   settings[METIS_OPTION_NUMBERING] = 0;
   std::vector<std::int32_t> out(vertices, 0);
   const Alone alone;
+  const PartitionerTime timed;
   const int status = (options.recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway)(
       &n, &constraints, task.first.data(), task.neighbours.data(), weight.data(), nullptr,
       task.edge_weight.data(), &wanted, share.data(), balance.data(), settings.data(), &cut, out.data());

@@ -64,4 +64,19 @@ struct MetisOptions {
 /// [vertices] parts. Deterministic. Errors: kRunFailed if METIS refuses.
 Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions options);
 
+/// Time that this process has spent inside Scotch and METIS so far [ns]: what a benchmark takes off to see
+/// ours. Any thread.
+std::int64_t partitioner_ns();
+/// Adds its lifetime to it.
+class PartitionerTime {
+ public:
+  PartitionerTime();
+  ~PartitionerTime();
+  PartitionerTime(const PartitionerTime&) = delete;
+  PartitionerTime& operator=(const PartitionerTime&) = delete;
+
+ private:
+  const std::int64_t start_ns_;
+};
+
 }  // namespace emplace

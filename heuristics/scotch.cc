@@ -3,6 +3,8 @@
 #include <scotch.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -99,6 +101,7 @@ Result<std::vector<std::int32_t>> scotch_parts(PartitionTask& task, ScotchOption
   const std::size_t parts = task.share.front().size(), vertices = task.weight.front().size();
   if (parts == 1) return std::vector<std::int32_t>(vertices, 0);
   if (vertices < 2 * parts) return deal_out(task);
+  const PartitionerTime timed;
   // A context has random numbers of its own: nobody else's draws, and no lock.
   Owned<SCOTCH_Context> context{&SCOTCH_contextExit};
   Owned<SCOTCH_Graph> graph{&SCOTCH_graphExit}, bound{&SCOTCH_graphExit};
@@ -129,6 +132,22 @@ Result<std::vector<std::int32_t>> scotch_parts(PartitionTask& task, ScotchOption
   if (SCOTCH_graphMap(bound.get(), machine.get(), strategy.get(), out.data()) != 0) return refused("mapping");
   return out;
 }
+
+namespace {
+
+std::atomic<std::int64_t> g_partitioner_ns{0};
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+std::int64_t partitioner_ns() { return g_partitioner_ns; }
+PartitionerTime::PartitionerTime() : start_ns_{now_ns()} {}
+PartitionerTime::~PartitionerTime() { g_partitioner_ns += now_ns() - start_ns_; }
 
 Result<Found> Scotch::find(const Problem& problem, Executor& executor) const {
   Cutter cutter{problem, executor};
