@@ -139,8 +139,9 @@ std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device, std::int64
   }
   if (state > 0) before = std::max(before, memory_.peak_since(device, 0) + state);
   const std::int64_t used = std::max(before, memory_.level(device, start_ns) + need + state);
-  if (!with_reserve) return used - task_.problem.devices[static_cast<DeviceId>(device)].memory_bytes;
-  std::int64_t over = used - limit_bytes_[device];
+  const std::int64_t limit =
+      with_reserve ? limit_bytes_[device] : task_.problem.devices[static_cast<DeviceId>(device)].memory_bytes;
+  std::int64_t over = used - limit;
   if (!committed_.empty() && !touched_.empty()) {
     std::int64_t most = 0;
     for (std::size_t m = 0; m < PlacingUnits::kMoments; ++m) {
@@ -148,9 +149,10 @@ std::int64_t PartialSchedule::bytes_over(OpId op, std::size_t device, std::int64
       for (const std::uint32_t unit : touched_) live += units_.live_bytes[unit * PlacingUnits::kMoments + m];
       most = std::max(most, live);
     }
-    over = std::max(over, most - limit_bytes_[device]);
+    over = std::max(over, most - limit);
   }
-  return state == 0 ? over : std::max(over, state_used_[device] + state - state_limit_[device]);
+  return state == 0 || !with_reserve ? over
+                                     : std::max(over, state_used_[device] + state - state_limit_[device]);
 }
 
 std::size_t PartialSchedule::refuge_for(OpId op, const std::vector<std::uint32_t>& candidates) {
