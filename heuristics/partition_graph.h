@@ -50,8 +50,8 @@ struct PartitionTask {
   std::vector<std::vector<double>> share;  ///< [constraints, parts], each row adds up to 1
 };
 
-/// `values` times a factor, rounded, at least 1, so that they add up to about `total`; none is more than `most`
-/// of the sum: larger ones are cut off there.
+/// `values` times a factor, rounded, at least 1, so that they add up to about `total`; none is more than
+/// `most` of the sum: larger ones are cut off there.
 std::vector<std::int32_t> scaled(std::span<const double> values, double total, double most = 1);
 /// How much of the work, and of the memory, each device of a machine should take; both add up to 1.
 std::vector<double> shares_by_speed(const Problem& problem, const std::vector<DeviceId>& machine);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "heuristics/partition_methods.h"
 
 namespace emplace {
@@ -137,11 +137,7 @@ namespace {
 
 std::atomic<std::int64_t> g_partitioner_ns{0};
 
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+std::int64_t now_ns() { return SystemClock{}.now().count(); }
 
 }  // namespace
 
