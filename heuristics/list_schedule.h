@@ -127,8 +127,8 @@ using Lister = std::function<void(PartialSchedule&)>;
 
 /// Runs `lister` over classes, over scopes (a layer's backward ops then follow its forward ops) and over
 /// scopes of all time steps together, with and without the CPU, and, as long as memory decides, over reserves
-/// of 0, 5, 10, 20, 30 and 40 % with ever less slack in the balance of state; offers every schedule. Errors:
-/// the executor's.
+/// of 0, 5, 10, 20, 30 and 40 % with ever less slack in the balance of state (on large problems 0, 10 and 30
+/// %); offers every schedule. Errors: the executor's.
 Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister);
 
 }  // namespace emplace

@@ -51,7 +51,7 @@ std::span<const Method* const> transforming_methods() {
   return methods;
 }
 
-Result<const Method*> find_method(std::string_view name) {
+Result<const Method*> find_compared_method(std::string_view name) {
   std::vector<std::string_view> names;
   for (const auto& methods : {all_methods(), search_methods(), transforming_methods()}) {
     for (const Method* method : methods) {
@@ -64,6 +64,15 @@ Result<const Method*> find_method(std::string_view name) {
   for (const std::string_view known : names) all.append(all.empty() ? "methods: " : ", ").append(known);
   return invalid("method '" + printable(name, 60) + "'", "is unknown",
                  near.empty() ? all : "did you mean '" + std::string{near} + "'?");
+}
+
+Result<const Method*> find_method(std::string_view name) {
+  auto method = find_compared_method(name);
+  if (method && (*method)->transforms_graph()) {
+    return invalid("method '" + std::string{name} + "'", "measures another graph and places nothing",
+                   "see it in the table of compare");
+  }
+  return method;
 }
 
 Result<Unit> Best::offer(Placement placement) {

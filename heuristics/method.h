@@ -55,8 +55,10 @@ std::span<const Method* const> all_methods();
 std::span<const Method* const> search_methods();
 /// Those that transform the graph: rows to compare with.
 std::span<const Method* const> transforming_methods();
-/// Any of all. Errors (kInvalid): unknown, with the nearest name.
+/// Any that places. Errors (kInvalid): unknown, with the nearest name; one that transforms the graph.
 Result<const Method*> find_method(std::string_view name);
+/// Any of all, for a table. Errors (kInvalid): unknown, with the nearest name.
+Result<const Method*> find_compared_method(std::string_view name);
 
 /// Valid before not; then the faster one; among those that do not fit the one with fewer bytes over.
 bool better(const Measurement& a, const Measurement& b);

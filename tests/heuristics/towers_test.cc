@@ -104,7 +104,10 @@ TEST(Towers, AreNeverTakenForAPlacement) {
   for (const Method* method : transforming_methods()) {
     EXPECT_TRUE(method->transforms_graph());
     EXPECT_TRUE(world.run(*method)->placement.empty());
-    EXPECT_EQ(*find_method(method->name()), method);
+    EXPECT_EQ(*find_compared_method(method->name()), method);
+    EXPECT_EQ(find_method(method->name()).error().context,
+              "method '" + std::string{method->name()} +
+                  "': measures another graph and places nothing; see it in the table of compare");
     for (const Method* other : all_methods()) EXPECT_NE(other->name(), method->name());
   }
   for (const Method* method : all_methods()) EXPECT_FALSE(method->transforms_graph());
