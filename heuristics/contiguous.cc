@@ -165,7 +165,7 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
     Best best{problem, executor};
     if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
     auto found = std::move(best).take();
-    if (found) found->note = note;
+    if (found) found->notes.push_back(note);
     return found;
   }
   return Error{Errc::kNoPlacement,

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "heuristics/methods.h"
@@ -8,35 +11,54 @@
 namespace emplace {
 namespace {
 
-/// The recurrent layer that a scope names: a level "l1", "l0fw" or "l0bw".
-std::optional<std::size_t> recurrent_layer(std::string_view scope) {
-  while (!scope.empty()) {
-    const std::size_t slash = std::min(scope.find('/'), scope.size());
-    std::string_view level = scope.substr(0, slash);
-    scope.remove_prefix(std::min(slash + 1, scope.size()));
-    if (level.size() < 2 || level[0] != 'l' || std::isdigit(static_cast<unsigned char>(level[1])) == 0)
-      continue;
-    std::size_t layer = 0, at = 1;
-    for (; at < level.size() && std::isdigit(static_cast<unsigned char>(level[at])) != 0; ++at) {
-      layer = layer * 10 + static_cast<std::size_t>(level[at] - '0');
+bool is_number(std::string_view word) {
+  return !word.empty() &&
+         std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// The words of a scope, its time steps left out: "cells.3/ops.0" → cells 3 ops 0.
+std::vector<std::string> words_of(std::string_view scope) {
+  std::vector<std::string> words{""};
+  for (const char c : without_time_steps(scope)) {
+    if (c == '/' || c == '.') {
+      if (!words.back().empty()) words.emplace_back();
+    } else {
+      words.back() += c;
     }
-    const std::string_view rest = level.substr(at);
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+/// The recurrent layer that a scope names: a level "l1", "l0fw" or "l0bw"; in a time step also a last word
+/// that is a number, as "t07/cells.1".
+std::optional<std::size_t> recurrent_layer(std::string_view scope) {
+  const std::vector<std::string> words = words_of(scope);
+  for (const std::string& word : words) {
+    if (word.size() < 2 || word[0] != 'l' || std::isdigit(static_cast<unsigned char>(word[1])) == 0) continue;
+    std::size_t layer = 0, at = 1;
+    for (; at < word.size() && std::isdigit(static_cast<unsigned char>(word[at])) != 0 && layer < 1000; ++at)
+      layer = layer * 10 + static_cast<std::size_t>(word[at] - '0');
+    const std::string_view rest = std::string_view{word}.substr(at);
     if (layer < 1000 && (rest.empty() || rest == "fw" || rest == "bw")) return layer;
   }
+  const bool in_time_step = without_time_steps(scope) != scope;
+  if (in_time_step && words.size() > 1 && is_number(words.back()) && words.back().size() < 4)
+    return static_cast<std::size_t>(std::stoul(words.back()));
   return std::nullopt;
 }
 
-/// GPU number of each scope group of a recurrent net; empty if the graph has no recurrent layers.
-std::vector<std::size_t> by_recurrent_layer(const OpGraph& graph, const Grouping& scopes, std::size_t gpus) {
+/// Recurrent layer of each scope group, glue with its first reader; empty if the graph has none.
+std::vector<std::size_t> recurrent_layers(const OpGraph& graph, const Grouping& scopes) {
   constexpr std::size_t kOpen = SIZE_MAX;
-  std::vector<std::size_t> gpu(scopes.num_groups, kOpen);
-  std::size_t last_layer = 0;
+  std::vector<std::size_t> layer(scopes.num_groups, kOpen);
+  std::size_t last = 0;
   bool recurrent = false;
   for (std::size_t g = 0; g < scopes.num_groups; ++g) {
-    const auto layer = recurrent_layer(scopes.labels[g]);
-    if (!layer) continue;
-    gpu[g] = *layer % gpus;
-    last_layer = std::max(last_layer, *layer);
+    const auto named = recurrent_layer(scopes.labels[g]);
+    if (!named) continue;
+    layer[g] = *named;
+    last = std::max(last, *named);
     recurrent = true;
   }
   if (!recurrent) return {};
@@ -44,37 +66,152 @@ std::vector<std::size_t> by_recurrent_layer(const OpGraph& graph, const Grouping
     const std::string& label = scopes.labels[g];
     const bool top = label.find("attention") != std::string::npos ||
                      label.find("softmax") != std::string::npos || label.find("loss") != std::string::npos;
-    if (gpu[g] == kOpen && top) gpu[g] = last_layer % gpus;
+    if (layer[g] == kOpen && top) layer[g] = last;
   }
   // What is left (embeddings, glue) goes with its first reader; walking backwards, that one is settled.
   const auto order = graph.topological_order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    std::size_t& own = gpu[scopes.group_of_op[index(*it)]];
+    std::size_t& own = layer[scopes.group_of_op[index(*it)]];
     for (std::size_t k = 0; k < graph.num_outputs(*it) && own == kOpen; ++k) {
       for (const OpId reader : graph.consumers(graph.output(*it, k))) {
-        if (gpu[scopes.group_of_op[index(reader)]] == kOpen) continue;
-        own = gpu[scopes.group_of_op[index(reader)]];
+        if (layer[scopes.group_of_op[index(reader)]] == kOpen) continue;
+        own = layer[scopes.group_of_op[index(reader)]];
         break;
       }
     }
   }
-  for (std::size_t& g : gpu) g = g == kOpen ? last_layer % gpus : g;
+  for (std::size_t& l : layer) l = l == kOpen ? last : l;
+  return layer;
+}
+
+/// A network as a row of blocks, some of which have parallel branches.
+struct Blocks {
+  std::vector<std::size_t> block_of_scope;
+  std::vector<std::string> branch_of_scope;  ///< Empty: the block's trunk.
+  std::vector<double> cost;                  ///< [blocks]
+};
+
+/// "Mixed_5b.branch5x5_1.conv" is branch5x5 of Mixed_5b, "cells.3.ops.0.dw1" ops.0 of cells.3,
+/// "layer.7.att.q" the trunk of layer.7, "conv1" a block of its own.
+Blocks blocks_of(const Grouping& scopes, const std::vector<double>& scope_cost) {
+  Blocks blocks;
+  std::map<std::string, std::size_t> numbers;
+  for (std::size_t g = 0; g < scopes.num_groups; ++g) {
+    const std::vector<std::string> words = words_of(scopes.labels[g]);
+    std::string name = words.empty() ? std::string{} : words[0];
+    std::size_t at = std::min<std::size_t>(1, words.size());
+    if (words.size() > 1 && is_number(words[1])) name += "." + words[at++];
+    std::string branch;
+    if (at < words.size() && words[at].rfind("branch", 0) == 0) {
+      branch = words[at];
+      const std::size_t step = branch.find_last_of('_');
+      if (step != std::string::npos && step + 1 < branch.size() &&
+          std::isdigit(static_cast<unsigned char>(branch[step + 1])) != 0)
+        branch.resize(step);
+    } else if (at + 1 < words.size() && words[at] == "ops" && is_number(words[at + 1])) {
+      branch = words[at] + "." + words[at + 1];
+    }
+    const auto [it, fresh] = numbers.try_emplace(name, blocks.cost.size());
+    if (fresh) blocks.cost.push_back(0);
+    blocks.cost[it->second] += scope_cost[g];
+    blocks.block_of_scope.push_back(it->second);
+    blocks.branch_of_scope.push_back(std::move(branch));
+  }
+  return blocks;
+}
+
+/// State and results of each op [B]: what a GPU fills up with.
+std::vector<double> op_bytes(const OpGraph& graph) {
+  std::vector<double> bytes(graph.num_ops(), 0);
+  for (std::uint32_t i = 0; i < bytes.size(); ++i) {
+    const OpId op{i};
+    bytes[i] = static_cast<double>(graph.param_bytes(op));
+    for (std::size_t k = 0; k < graph.num_outputs(op) && !graph.is_view(op) && !graph.is_state(op); ++k)
+      bytes[i] += static_cast<double>(graph.bytes(graph.output(op, k)));
+  }
+  return bytes;
+}
+
+/// Contiguous blocks, the same share of `cost` on each of so many GPUs: [blocks].
+std::vector<std::size_t> cut_evenly(const std::vector<double>& cost, std::size_t gpus) {
+  const double total = std::max(1e-300, std::accumulate(cost.begin(), cost.end(), 0.0));
+  double before = 0;
+  std::vector<std::size_t> gpu;
+  for (const double c : cost) {
+    const double middle = (before + c / 2) / total;
+    gpu.push_back(std::min(gpus - 1, static_cast<std::size_t>(middle * static_cast<double>(gpus))));
+    before += c;
+  }
   return gpu;
 }
 
-/// Scopes in order of first appearance, cut into blocks of equal cost.
-std::vector<std::size_t> by_blocks(const Grouping& scopes, const std::vector<double>& cost,
-                                   std::size_t gpus) {
-  const std::vector<double> weight = sum_by_group(scopes, cost);
-  double total = 0, before = 0;
-  for (const double w : weight) total += w;
+/// Each block's branches, the costliest first, to the GPU that has least of the block; trunks stay at home:
+/// [scopes].
+std::vector<std::size_t> spread_branches(const Blocks& blocks, const std::vector<double>& scope_cost,
+                                         const std::vector<std::size_t>& home, std::size_t gpus) {
+  std::vector<std::map<std::string, double>> branches(blocks.cost.size());
+  for (std::size_t g = 0; g < scope_cost.size(); ++g) {
+    if (!blocks.branch_of_scope[g].empty())
+      branches[blocks.block_of_scope[g]][blocks.branch_of_scope[g]] += scope_cost[g];
+  }
+  std::vector<std::map<std::string, std::size_t>> gpu_of(branches.size());
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    std::vector<std::pair<std::string, double>> by_cost(branches[b].begin(), branches[b].end());
+    std::stable_sort(by_cost.begin(), by_cost.end(),
+                     [](const auto& x, const auto& y) { return x.second > y.second; });
+    std::vector<double> load(gpus, 0);
+    for (const auto& [name, cost] : by_cost) {
+      std::size_t least = home[b];
+      for (std::size_t d = 0; d < gpus; ++d)
+        if (load[d] < load[least]) least = d;
+      load[least] += cost;
+      gpu_of[b][name] = least;
+    }
+  }
   std::vector<std::size_t> gpu;
-  for (const double w : weight) {
-    const double middle = (before + w / 2) / std::max(total, 1.0);
-    gpu.push_back(std::min(gpus - 1, static_cast<std::size_t>(middle * static_cast<double>(gpus))));
-    before += w;
+  for (std::size_t g = 0; g < scope_cost.size(); ++g) {
+    const std::size_t block = blocks.block_of_scope[g];
+    const std::string& branch = blocks.branch_of_scope[g];
+    gpu.push_back(branch.empty() ? home[block] : gpu_of[block].at(branch));
   }
   return gpu;
+}
+
+/// GPU of each scope, one entry per way in which an expert would do it.
+std::vector<std::vector<std::size_t>> plans(const Problem& problem, const Grouping& scopes,
+                                            std::size_t gpus) {
+  std::vector<std::vector<std::size_t>> all;
+  const std::vector<std::size_t> layer = recurrent_layers(problem.graph, scopes);
+  if (!layer.empty()) {
+    const std::size_t layers = *std::max_element(layer.begin(), layer.end()) + 1;
+    std::vector<std::size_t> dealt, blocks;
+    for (const std::size_t l : layer) {
+      dealt.push_back(l % gpus);
+      blocks.push_back(layers < gpus ? l : l * gpus / layers);
+    }
+    all = {dealt, blocks};
+    return all;
+  }
+  const std::vector<double> scope_cost = sum_by_group(scopes, op_weights(problem));
+  const Blocks blocks = blocks_of(scopes, scope_cost);
+  const auto expand = [&](const std::vector<std::size_t>& gpu_of_block) {
+    std::vector<std::size_t> gpu;
+    for (const std::size_t block : blocks.block_of_scope) gpu.push_back(gpu_of_block[block]);
+    return gpu;
+  };
+  const std::vector<std::size_t> one(blocks.cost.size(), 0), by_cost = cut_evenly(blocks.cost, gpus);
+  all.push_back(expand(cut_evenly(std::vector<double>(blocks.cost.size(), 1.0), gpus)));
+  all.push_back(expand(by_cost));
+  all.push_back(cut_evenly(scope_cost, gpus));
+  all.push_back(cut_evenly(sum_by_group(scopes, op_bytes(problem.graph)), gpus));
+  all.push_back(expand(one));
+  const bool branched = std::any_of(blocks.branch_of_scope.begin(), blocks.branch_of_scope.end(),
+                                    [](const std::string& branch) { return !branch.empty(); });
+  if (branched) {
+    all.push_back(spread_branches(blocks, scope_cost, one, gpus));
+    all.push_back(spread_branches(blocks, scope_cost, by_cost, gpus));
+  }
+  return all;
 }
 
 }  // namespace
@@ -82,12 +219,12 @@ std::vector<std::size_t> by_blocks(const Grouping& scopes, const std::vector<dou
 Result<Found> Expert::find(const Problem& problem, Executor& executor) const {
   const std::vector<DeviceId> devices = fast_devices(problem.devices);
   const Grouping scopes = scope_groups(problem.graph);
-  std::vector<std::size_t> gpu = by_recurrent_layer(problem.graph, scopes, devices.size());
-  if (gpu.empty()) gpu = by_blocks(scopes, op_weights(problem), devices.size());
-  Placement placement;
-  for (const std::uint32_t group : scopes.group_of_op) placement.push_back(devices[gpu[group]]);
   Best best{problem, executor};
-  if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+  for (const std::vector<std::size_t>& gpu : plans(problem, scopes, devices.size())) {
+    Placement placement;
+    for (const std::uint32_t group : scopes.group_of_op) placement.push_back(devices[gpu[group]]);
+    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+  }
   return std::move(best).take();
 }
 

@@ -6,8 +6,11 @@
 
 #include "base/text/words.h"
 #include "heuristics/anneal.h"
+#include "heuristics/list_methods.h"
 #include "heuristics/local_search.h"
 #include "heuristics/methods.h"
+#include "heuristics/partition_methods.h"
+#include "heuristics/towers.h"
 
 namespace emplace {
 
@@ -21,10 +24,18 @@ std::span<const Method* const> all_methods() {
   static const SingleDevice single_cpu{"cpu"}, single_gpu{"gpu"};
   static const RandomGroups random;
   static const RoundRobin round_robin;
-  static const Contiguous contiguous;
   static const Expert expert;
-  static const std::array<const Method*, 6> methods{&single_cpu,  &single_gpu, &random,
-                                                    &round_robin, &contiguous, &expert};
+  static const Contiguous contiguous;
+  static const Scotch scotch;
+  static const MinCut mincut;
+  static const Metis metis;
+  static const MTopo m_topo;
+  static const MEtf m_etf;
+  static const MSct m_sct;
+  static const Heft heft;
+  static const std::array<const Method*, 13> methods{&single_cpu, &single_gpu, &random, &round_robin, &expert,
+                                                     &contiguous, &scotch,     &mincut, &metis,       &m_topo,
+                                                     &m_etf,      &m_sct,      &heft};
   return methods;
 }
 
@@ -35,9 +46,16 @@ std::span<const Method* const> search_methods() {
   return methods;
 }
 
-Result<const Method*> find_method(std::string_view name) {
+std::span<const Method* const> transforming_methods() {
+  static const TowersSync sync;
+  static const TowersAsync async;
+  static const std::array<const Method*, 2> methods{&sync, &async};
+  return methods;
+}
+
+Result<const Method*> find_compared_method(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const auto& methods : {all_methods(), search_methods()}) {
+  for (const auto& methods : {all_methods(), search_methods(), transforming_methods()}) {
     for (const Method* method : methods) {
       if (method->name() == name) return method;
       names.push_back(method->name());
@@ -50,11 +68,21 @@ Result<const Method*> find_method(std::string_view name) {
                  near.empty() ? all : "did you mean '" + std::string{near} + "'?");
 }
 
+Result<const Method*> find_method(std::string_view name) {
+  auto method = find_compared_method(name);
+  if (method && (*method)->transforms_graph()) {
+    return invalid("method '" + std::string{name} + "'", "measures another graph and places nothing",
+                   "see it in the table of compare");
+  }
+  return method;
+}
+
 Result<Unit> Best::offer(Placement placement) {
   problem_.constraints.repair(placement);
   Measurement measurement;
   if (auto measured = executor_.measure(placement, measurement); !measured) return measured.error();
   ++found_.evaluations;
+  last_fits_ = measurement.valid;
   if (!found_.placement.empty() && !better(measurement, found_.measurement)) return Unit{};
   found_.placement = std::move(placement);
   found_.measurement = std::move(measurement);

@@ -23,10 +23,10 @@ namespace emplace {
 
 /// A method's answer: its best valid placement, or the nearest to valid (fewest bytes over) if none fits.
 struct Found {
-  Placement placement;      ///< [ops], obeys the constraints.
+  Placement placement;      ///< [ops], obeys the constraints; empty if the method transforms the graph.
   Measurement measurement;  ///< Of that placement.
   std::uint64_t evaluations = 0;
-  std::string note;  ///< What must be known of it: whether it is exact, for instance. Mostly empty.
+  std::vector<std::string> notes;  ///< What must be said with it, as whether it is exact; usually nothing.
 };
 
 /// How long a search may go on, and where it begins. Nothing said: as long as it thinks fit, from its own
@@ -59,6 +59,9 @@ class Method {
   virtual ~Method() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;  ///< One line for --help and the reports.
+  /// True: what it measures is another graph that does the same work, so there is no placement of this one to
+  /// apply; a row of a table, never an answer.
+  virtual bool transforms_graph() const { return false; }
   /// Errors: kNoPlacement if the method cannot say anything here (no GPU for `single-gpu`); kRunFailed of the
   /// executor.
   virtual Result<Found> find(const Problem& problem, Executor& executor) const = 0;
@@ -68,8 +71,12 @@ class Method {
 std::span<const Method* const> all_methods();
 /// Those that take as long as they are given: asked for by name only.
 std::span<const Method* const> search_methods();
-/// Any of both. Errors (kInvalid): unknown, with the nearest name.
+/// Those that transform the graph: rows to compare with.
+std::span<const Method* const> transforming_methods();
+/// Any that places. Errors (kInvalid): unknown, with the nearest name; one that transforms the graph.
 Result<const Method*> find_method(std::string_view name);
+/// Any of all, for a table. Errors (kInvalid): unknown, with the nearest name.
+Result<const Method*> find_compared_method(std::string_view name);
 
 /// Valid before not; then the faster one; among those that do not fit the one with fewer bytes over.
 bool better(const Measurement& a, const Measurement& b);
@@ -80,6 +87,8 @@ class Best {
   Best(const Problem& problem, Executor& executor) : problem_{problem}, executor_{executor} {}
   /// Repairs, measures and remembers it if it is better.
   Result<Unit> offer(Placement placement);
+  /// Whether what was offered last fits, best or not.
+  bool last_fits() const { return last_fits_; }
   /// Errors: kNoPlacement if nothing was offered.
   Result<Found> take() &&;
 
@@ -87,6 +96,7 @@ class Best {
   const Problem& problem_;
   Executor& executor_;
   Found found_;
+  bool last_fits_ = false;
 };
 
 /// Devices of a kind ("gpu", "cpu"), in order.

@@ -52,10 +52,12 @@ class Contiguous final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `expert`: the hand-made placements of the papers, by layer scope. Recurrent nets: LSTM layer i on GPU i
-/// mod k, attention and softmax with the last layer, embeddings with their readers. Others: equal blocks of
-/// layers.
-///                                                            Paper: ColocRL 2017, section 4.2  [COL-EXPERT]
+/// `expert`: the hand-made placements of the papers, by layer scope; of several ways the best measured.
+/// Recurrent nets: LSTM layer i on GPU i mod k, or neighbouring layers together; attention and softmax with
+/// the last layer, embeddings with their readers. Others (cells, blocks of a residual net or a transformer):
+/// all on one GPU, as is usual; equal blocks by number, by cost, by bytes; and the branches of an Inception
+/// module or a NASNet cell spread over the GPUs.
+///                        Papers: ColocRL 2017, section 4.2  [COL-EXPERT]; Hierarchical 2018, section 3
 class Expert final : public Method {
  public:
   std::string_view name() const override { return "expert"; }

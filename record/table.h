@@ -16,7 +16,8 @@ struct TableRow {
   Measurement measurement;
   std::uint64_t evaluations = 0;
   double wall_s = 0;
-  std::string note;
+  std::string note;               ///< Why it does not fit, or what must be said with it.
+  bool transforms_graph = false;  ///< Of another graph that does the same work: never the best.
 };
 
 /// Rows in the order given, the fastest valid one marked; gap is (step time / bound − 1). Lines end in '\n';

@@ -71,17 +71,18 @@ class Auto final : public Method {
 };
 
 /// Errors: kInvalid for a name that is none.
-Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
+Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget, bool step_time,
                                               const Method& portfolio) {
   std::vector<const Method*> methods;
   for (const std::string& name : names) {
-    const auto method = name == portfolio.name() ? Result<const Method*>{&portfolio} : find_method(name);
+    const auto method = name == portfolio.name() ? Result<const Method*>{&portfolio} : find_compared_method(name);
     if (!method) return method.error();
     methods.push_back(*method);
   }
   if (!names.empty()) return methods;
   const auto all = all_methods(), searches = search_methods();
   methods.assign(all.begin(), all.end());
+  if (step_time) methods.insert(methods.end(), transforming_methods().begin(), transforming_methods().end());
   if (budget) {
     methods.insert(methods.end(), searches.begin(), searches.end());
     methods.push_back(&portfolio);
@@ -92,7 +93,7 @@ Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& na
 const record::TableRow* fastest(const std::vector<record::TableRow>& rows) {
   const record::TableRow* best = nullptr;
   for (const record::TableRow& row : rows) {
-    if (!row.found || !row.measurement.valid) continue;
+    if (!row.found || !row.measurement.valid || row.transforms_graph) continue;
     if (best == nullptr || row.measurement.step_time_s < best->measurement.step_time_s) best = &row;
   }
   return best;
@@ -113,7 +114,9 @@ Result<record::TableRow> run_method(const Method& method, const Problem& problem
   row.found = true;
   row.measurement = std::move(found->measurement);
   row.evaluations = found->evaluations;
+  row.transforms_graph = method.transforms_graph();
   row.note = misfit(row.measurement, problem.devices);
+  for (const std::string& note : found->notes) row.note += (row.note.empty() ? "" : "; ") + note;
   return row;
 }
 
@@ -129,6 +132,8 @@ JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
     } else {
       method.add_null("step_time_s").add("reason", row.note);
     }
+    if (valid && !row.note.empty()) method.add("note", row.note);
+    if (row.transforms_graph) method.add("transforms_graph", true);
     if (valid) method.add("objective_value", inputs.in_file_unit(row.measurement.step_time_s));
     method.add("peak_memory_bytes", std::span<const std::int64_t>{row.measurement.peak_bytes});
     method.add("bytes_moved", row.measurement.bytes_moved)
@@ -160,7 +165,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   const SystemClock clock;
   Judge judge;
   const Auto portfolio{judge, clock, budget_.empty() ? 30 : seconds};
-  const auto methods = methods_of(methods_, !budget_.empty(), portfolio);
+  const auto methods = methods_of(methods_, !budget_.empty(), inputs_.objective == "step-time", portfolio);
   if (!methods) return methods.error();
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();

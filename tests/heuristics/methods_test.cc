@@ -190,12 +190,55 @@ TEST(Expert, PutsRecurrentLayersOnTheirGpusAndTheTopWithTheLast) {
   EXPECT_EQ(found.placement, (Placement{g0, g0, g1, g0, g1, g1}));
 }
 
-TEST(Expert, CutsOtherNetworksIntoEqualBlocksOfLayers) {
-  World world{scoped_graph({{"conv1", {}}, {"conv2", {{0, 0}}}, {"conv3", {{1, 0}}}, {"conv4", {{2, 0}}}}),
+/// A chain of scopes, each of which holds 100 bytes for the whole step.
+OpGraph heavy_chain(const std::vector<std::string>& scopes) {
+  OpGraphBuilder builder;
+  for (std::uint32_t i = 0; i < scopes.size(); ++i) {
+    OpSpec op;
+    op.name = "op" + std::to_string(i);
+    op.type = "Work";
+    op.group = scopes[i];
+    op.param_bytes = 100;
+    if (i > 0) op.inputs = {{i - 1, 0}};
+    op.outputs = {{DType::kF32, {1}}};
+    op.measured_us = {{"gpu", 10.0}, {"cpu", 100.0}};
+    builder.add(std::move(op));
+  }
+  return std::move(builder).build().value();
+}
+
+TEST(Expert, CutsOtherNetworksIntoEqualBlocksOfLayersWhereOneGpuCannotHoldThem) {
+  const std::vector<std::string> scopes{"layer1.0.conv1", "layer1.0.conv2", "layer2.0.conv1",
+                                        "layer2.0.conv2"};
+  World tight{heavy_chain(scopes), sample_devices(2, true, 250)};
+  const DeviceId g0 = tight.devices.find("gpu:0").value(), g1 = tight.devices.find("gpu:1").value();
+  EXPECT_EQ(tight.run(named("expert")).value().placement, (Placement{g0, g0, g1, g1}));
+  World roomy{heavy_chain(scopes), sample_devices(2, true, kPlenty)};
+  EXPECT_EQ(roomy.run(named("expert")).value().placement, Placement(4, g0));  // A chain gains nothing.
+}
+
+TEST(Expert, SpreadsTheBranchesOfAModule) {
+  World world{scoped_graph({{"stem", {}},
+                            {"Mixed_5b.branch1x1.conv", {{0, 0}}},
+                            {"Mixed_5b.branch3x3_1.conv", {{0, 0}}},
+                            {"Mixed_5b.branch3x3_2.conv", {{2, 0}}},
+                            {"Mixed_5b.branch_pool.conv", {{0, 0}}},
+                            {"fc", {{1, 0}, {3, 0}, {4, 0}}}}),
               sample_devices(2, true, kPlenty)};
   const Found found = world.run(named("expert")).value();
+  EXPECT_EQ(found.placement[2], found.placement[3]);  // Two steps of one branch.
+  EXPECT_NE(found.placement[2], found.placement[1]);
+  EXPECT_NE(found.placement[2], found.placement[4]);
+}
+
+TEST(Expert, KnowsTheLayersOfUnrolledCellsByTheirNumber) {
+  World world{scoped_graph({{"t00/cells.0", {}},
+                            {"t00/cells.1", {{0, 0}}},
+                            {"t01/cells.0", {{0, 0}}},
+                            {"t01/cells.1", {{1, 0}, {2, 0}}}}),
+              sample_devices(2, true, kPlenty)};
   const DeviceId g0 = world.devices.find("gpu:0").value(), g1 = world.devices.find("gpu:1").value();
-  EXPECT_EQ(found.placement, (Placement{g0, g0, g1, g1}));
+  EXPECT_EQ(world.run(named("expert")).value().placement, (Placement{g0, g1, g0, g1}));
 }
 
 }  // namespace

@@ -49,8 +49,11 @@ TEST_F(QuickstartTable, OneProcessorTakesAllTheWorkAndOneGpuCannotHoldIt) {
 }
 
 TEST_F(QuickstartTable, EveryBaselineOfManyDevicesFitsAndIsNearItsFigureOrBetter) {
-  const std::map<std::string, double> at_most{
-      {"random", 1.20}, {"round-robin", 1.15}, {"contiguous", 0.80}, {"expert", 0.62}};
+  // The partitioners' and list schedulers' figures there are METIS 559, HEFT 1764 and m-ETF 1194.
+  const std::map<std::string, double> at_most{{"random", 1.20}, {"round-robin", 1.15}, {"contiguous", 0.80},
+                                              {"expert", 0.62}, {"scotch", 0.50},      {"mincut", 0.50},
+                                              {"metis", 0.52},  {"m-topo", 0.60},      {"m-etf", 0.55},
+                                              {"m-sct", 0.60},  {"heft", 0.70}};
   for (const auto& [method, limit_s] : at_most) {
     EXPECT_TRUE(of(method).valid) << method;
     EXPECT_LT(of(method).step_time_s, limit_s) << method;

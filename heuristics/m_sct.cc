@@ -1,0 +1,17 @@
+#include <utility>
+#include <vector>
+
+#include "heuristics/favourite_children.h"
+#include "heuristics/list_methods.h"
+
+namespace emplace {
+
+Result<Found> MSct::find(const Problem& problem, Executor& executor) const {
+  const ListTask task{problem};
+  const auto favourite = favourite_children(task);
+  if (!favourite) return favourite.error();
+  return best_over_reserves(task, executor,
+                            [&](PartialSchedule& schedule) { list_by_earliest_start(schedule, *favourite); });
+}
+
+}  // namespace emplace

@@ -1,0 +1,88 @@
+#include "heuristics/placing_units.h"
+
+#include <algorithm>
+
+namespace emplace {
+
+PlacingUnits class_units(const Problem& problem, const LoweredGraph& lowered) {
+  PlacingUnits units;
+  const auto classes = problem.constraints.classes();
+  units.unit_of_op.assign(classes.begin(), classes.end());
+  for (std::uint32_t c = 0; c < problem.constraints.num_classes(); ++c)
+    units.allowed.push_back(problem.constraints.allowed(c));
+  units.state_bytes.assign(units.allowed.size(), 0);
+  for (std::uint32_t i = 0; i < classes.size(); ++i)
+    units.state_bytes[classes[i]] += lowered.resident_bytes(OpId{i});
+  return units;
+}
+
+PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, const Grouping& groups) {
+  const Constraints& constraints = problem.constraints;
+  std::vector<DeviceMask> common(groups.num_groups, DeviceMask{}.set());
+  for (std::uint32_t i = 0; i < groups.group_of_op.size(); ++i)
+    common[groups.group_of_op[i]] &= constraints.allowed(constraints.class_of(OpId{i}));
+  // A class goes where its lowest op goes, whatever the groups say.
+  std::vector<std::uint32_t> unit_of_class(constraints.num_classes());
+  std::vector<std::int64_t> unit_of_group(groups.num_groups, -1);
+  PlacingUnits units;
+  const auto leaders = class_leaders(constraints);
+  for (std::uint32_t c = 0; c < leaders.size(); ++c) {
+    const std::uint32_t group = groups.group_of_op[index(leaders[c])];
+    const bool agreed = common[group].any();
+    if (!agreed || unit_of_group[group] < 0) {
+      unit_of_group[group] = static_cast<std::int64_t>(units.allowed.size());
+      units.allowed.push_back(agreed ? common[group] : constraints.allowed(c));
+    }
+    unit_of_class[c] = static_cast<std::uint32_t>(unit_of_group[group]);
+    units.allowed[unit_of_class[c]] &= constraints.allowed(c);
+  }
+  units.state_bytes.assign(units.allowed.size(), 0);
+  for (std::uint32_t i = 0; i < groups.group_of_op.size(); ++i) {
+    units.unit_of_op.push_back(unit_of_class[constraints.class_of(OpId{i})]);
+    units.state_bytes[units.unit_of_op.back()] += lowered.resident_bytes(OpId{i});
+  }
+  return units;
+}
+
+void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered) {
+  constexpr std::size_t kMoments = PlacingUnits::kMoments;
+  const std::span<const OpId> kernels = lowered.kernels();
+  std::vector<std::size_t> place(lowered.num_ops(), 0);
+  for (std::size_t k = 0; k < kernels.size(); ++k) place[index(kernels[k])] = k;
+  std::vector<std::size_t> last(lowered.num_buffers(), 0);
+  for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
+    std::size_t& end = last[index(lowered.base(BufferId{b}))];
+    for (const OpId reader : lowered.readers(BufferId{b})) end = std::max(end, place[index(reader)]);
+  }
+  units.live_bytes.assign(units.size() * kMoments, 0);
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    std::fill_n(units.live_bytes.begin() + static_cast<std::ptrdiff_t>(unit * kMoments), kMoments,
+                units.state_bytes[unit]);
+  // Moment m is after m + 1 of kMoments + 1 equal parts of the kernels.
+  for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
+    const BufferId buffer{b};
+    const std::int64_t bytes = lowered.held_bytes(buffer);
+    if (bytes == 0 || lowered.is_resident(buffer) || lowered.base(buffer) != buffer) continue;
+    const std::size_t begin = place[index(lowered.owner(buffer))];
+    std::int64_t* live = &units.live_bytes[units.unit_of_op[index(lowered.owner(buffer))] * kMoments];
+    for (std::size_t m = begin * (kMoments + 1) / kernels.size(); m < kMoments; ++m) {
+      const std::size_t at = (m + 1) * kernels.size() / (kMoments + 1);
+      if (at > last[b]) break;
+      if (at >= begin) live[m] += bytes;
+    }
+  }
+}
+
+std::vector<PlacingUnits> placing_granularities(const Problem& problem, const LoweredGraph& lowered) {
+  std::vector<PlacingUnits> all{class_units(problem, lowered)};
+  for (const bool share_time_steps : {false, true}) {
+    PlacingUnits units =
+        group_units(problem, lowered, scope_groups(problem.graph, {.share_time_steps = share_time_steps}));
+    if (units.size() == all.back().size()) continue;
+    find_live_bytes(units, lowered);
+    all.push_back(std::move(units));
+  }
+  return all;
+}
+
+}  // namespace emplace
