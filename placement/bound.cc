@@ -10,6 +10,7 @@
 #include "placement/device_kinds.h"
 #include "placement/feasibility.h"
 #include "placement/route_bound.h"
+#include "placement/window_bound.h"
 #include "placement/work_bound.h"
 
 namespace emplace {

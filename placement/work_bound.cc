@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <queue>
-#include <utility>
 
 namespace emplace {
 namespace {
@@ -138,47 +136,6 @@ WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const
     for (double& w : weight) w /= sum;
   }
   return out;
-}
-
-double window_bound(const Dataflow& flow, const Constraints& constraints, const DeviceKinds& kinds,
-                    const CostTable& costs, const Routes& routes, std::span<const double> price) {
-  struct Job {
-    double release, tail, work;
-  };
-  std::vector<Job> jobs;
-  const std::size_t size = kinds.size();
-  for (std::uint32_t i = 0; i < flow.graph().num_ops(); ++i) {
-    const OpId op{i};
-    if (!flow.is_kernel(op)) continue;
-    Job job{kInfinite, kInfinite, kInfinite};
-    for (std::size_t k = 0; k < size; ++k) {
-      if (!kinds.allowed[constraints.class_of(op)][k]) continue;
-      job.release = std::min(job.release, static_cast<double>(routes.head_ns[i * size + k]));
-      job.tail = std::min(job.tail, static_cast<double>(routes.tail_ns[i * size + k]));
-      job.work = std::min(job.work, price[k] * static_cast<double>(costs.ns(kinds.example[k], op)));
-    }
-    if (job.work > 0) jobs.push_back(job);
-  }
-  // One machine that works off the priced work, longest tail first, never idle while there is work: its end
-  // is the largest over sets of ops of least head + work + least tail.
-  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.release < b.release; });
-  std::priority_queue<std::pair<double, double>> waiting;  // Tail, work left.
-  double now = 0, worst = 0;
-  for (std::size_t next = 0; next < jobs.size() || !waiting.empty();) {
-    if (waiting.empty()) now = std::max(now, jobs[next].release);
-    for (; next < jobs.size() && jobs[next].release <= now; ++next)
-      waiting.emplace(jobs[next].tail, jobs[next].work);
-    const auto [tail, left] = waiting.top();
-    waiting.pop();
-    const double until = next < jobs.size() ? std::min(now + left, jobs[next].release) : now + left;
-    if (until < now + left) {
-      waiting.emplace(tail, left - (until - now));
-    } else {
-      worst = std::max(worst, until + tail);
-    }
-    now = until;
-  }
-  return worst * (1 - 1e-9);
 }
 
 }  // namespace emplace

@@ -9,7 +9,6 @@
 #include "placement/device_kinds.h"
 #include "placement/feasibility.h"
 #include "placement/placement.h"
-#include "placement/route_bound.h"
 
 namespace emplace {
 
@@ -22,10 +21,5 @@ struct WorkBound {
 /// Linear relaxations by their duals: any prices are valid, the best found are kept.
 WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
                      const CostTable& costs, std::span<const ClassMemory> memory);
-
-/// What must lie between the earliest start and the latest end of some ops: their least head + work + least
-/// tail, for the worst such set of ops. [ns]
-double window_bound(const Dataflow& flow, const Constraints& constraints, const DeviceKinds& kinds,
-                    const CostTable& costs, const Routes& routes, std::span<const double> price);
 
 }  // namespace emplace
