@@ -1,11 +1,7 @@
 #include "placement/applied_rules.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <map>
-#include <memory>
-#include <unordered_set>
 
 #include "base/text/words.h"
 
@@ -14,99 +10,9 @@ namespace {
 
 std::string quoted(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
 
-/// One pattern of a rule; an empty one matches everything.
-class Pattern {
- public:
-  explicit Pattern(const std::string& text) {
-    if (!text.empty()) compiled_ = std::make_unique<RE2>(text, RE2::Quiet);
-  }
-  bool matches(std::string_view text) const {
-    return compiled_ == nullptr || RE2::PartialMatch(re2::StringPiece{text.data(), text.size()}, *compiled_);
-  }
-
- private:
-  std::unique_ptr<RE2> compiled_;
-};
-
-/// [ops] Types, scopes and phases are few and are looked at once each.
-std::vector<bool> matches_of(const OpGraph& graph, const Rule& rule) {
-  const Pattern name{rule.name}, type{rule.type}, scope{rule.scope}, phase{rule.phase};
-  std::vector<bool> types, scopes, matched(graph.num_ops());
-  for (std::size_t t = 0; t < graph.num_types(); ++t)
-    types.push_back(type.matches(graph.type_name(static_cast<TypeId>(t))));
-  for (std::uint32_t g = 0; g < graph.num_groups(); ++g) scopes.push_back(scope.matches(graph.group_name(g)));
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
-    const OpId op{i};
-    matched[i] = types[index(graph.type(op))] && scopes[graph.group(op)] &&
-                 phase.matches(phase_name(graph.phase(op))) && name.matches(graph.name(op));
-  }
-  return matched;
-}
-
-/// What a pattern says literally: 'encoder/.*' → "encoder/".
-std::string literal(const std::string& pattern) {
-  std::string text;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == '\\' && i + 1 < pattern.size()) {
-      if (std::string_view{"dwsbDWSBAz"}.find(pattern[++i]) == std::string_view::npos) text += pattern[i];
-    } else if (std::string_view{"^$.*+?()[]{}|"}.find(pattern[i]) == std::string_view::npos) {
-      text += pattern[i];
-    }
-  }
-  return text;
-}
-
-/// "; the nearest name is 'encoder/'": of the words and of what they begin with, up to a separator.
-std::string nearest(const std::string& pattern, const std::vector<std::string_view>& words) {
-  std::vector<std::string_view> candidates;
-  std::unordered_set<std::string_view> seen;
-  const auto add = [&](std::string_view word) {
-    if (!word.empty() && seen.insert(word).second) candidates.push_back(word);
-  };
-  for (const std::string_view word : words) {
-    add(word);
-    for (std::size_t i = 1; i < word.size(); ++i) {
-      if (word[i] != '/' && word[i] != '.' && word[i] != ':' && word[i] != '#') continue;
-      add(word.substr(0, i));
-      add(word.substr(0, i + 1));
-    }
-  }
-  const std::string_view near = nearest_word(literal(pattern), candidates);
-  if (!near.empty()) return "the nearest is '" + printable(near, 60) + "'";
-  return candidates.empty() ? "" : "there is for instance '" + printable(candidates.front(), 60) + "'";
-}
-
 Error matches_nothing(const OpGraph& graph, const Rule& rule) {
-  std::vector<std::string_view> words;
-  std::string what, cure;
-  const auto look_at = [&](std::string_view key, const std::string& pattern, auto&& collect) {
-    if (pattern.empty()) return;
-    what += (what.empty() ? "" : ", ") + std::string{key} + " = '" + printable(pattern, 60) + "'";
-    words.clear();
-    collect();
-    // Of several patterns the one that is wrong by itself is the one to mend.
-    const Pattern alone{pattern};
-    if (cure.empty() &&
-        std::none_of(words.begin(), words.end(), [&](std::string_view word) { return alone.matches(word); }))
-      cure = nearest(pattern, words);
-  };
-  look_at("name", rule.name, [&] {
-    for (std::uint32_t i = 0; i < graph.num_ops(); ++i) words.push_back(graph.name(OpId{i}));
-  });
-  look_at("type", rule.type, [&] {
-    for (std::size_t t = 0; t < graph.num_types(); ++t)
-      words.push_back(graph.type_name(static_cast<TypeId>(t)));
-  });
-  look_at("scope", rule.scope, [&] {
-    for (std::uint32_t g = 0; g < graph.num_groups(); ++g) words.push_back(graph.group_name(g));
-  });
-  look_at("phase", rule.phase, [&] {
-    for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate})
-      words.push_back(phase_name(phase));
-  });
-  if (cure.empty()) cure = "each pattern matches some op, but no op matches all";
-  return invalid(rule.where, "the rule for " + what + " matches no op",
-                 cure + "; optional = true permits it");
+  return invalid(rule.where, "the rule for " + rule.match.text() + " matches no op",
+                 nearest_to(graph, rule.match) + "; optional = true permits it");
 }
 
 /// The devices that a pin or an allow names.
@@ -173,7 +79,7 @@ class Resolver {
   Result<AppliedRules> run() {
     const std::size_t n = graph_.num_ops();
     for (const Rule& rule : out_.rules) {
-      matches_.push_back(matches_of(graph_, rule));
+      matches_.push_back(ops_matching(graph_, rule.match));
       const auto count =
           static_cast<std::size_t>(std::count(matches_.back().begin(), matches_.back().end(), true));
       if (count == 0 && !rule.optional) return matches_nothing(graph_, rule);

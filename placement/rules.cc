@@ -1,7 +1,5 @@
 #include "placement/rules.h"
 
-#include <re2/re2.h>
-
 #include <optional>
 #include <utility>
 
@@ -15,8 +13,7 @@ std::string pattern(TomlTable& match, std::string_view key) {
   const auto text = match.text(key);
   if (!text) return {};
   if (text->empty()) match.fail(key, "is empty and would match everything", "write \".\" if that is meant");
-  const RE2 compiled{*text, RE2::Quiet};
-  if (!compiled.ok()) match.fail(key, "is no regular expression: " + printable(compiled.error(), 80), "");
+  if (const auto checked = check_expression(*text); !checked) match.fail(key, checked.error().context);
   return *text;
 }
 
@@ -26,11 +23,11 @@ void read_match(TomlTable& table, Rule& rule) {
     table.fail("", "a rule needs to say which ops it is for", "write match = { name = \"^encoder/\" }");
     return;
   }
-  rule.name = pattern(*match, "name");
-  rule.type = pattern(*match, "type");
-  rule.scope = pattern(*match, "scope");
-  rule.phase = pattern(*match, "phase");
-  if (rule.name.empty() && rule.type.empty() && rule.scope.empty() && rule.phase.empty())
+  rule.match.name = pattern(*match, "name");
+  rule.match.type = pattern(*match, "type");
+  rule.match.scope = pattern(*match, "scope");
+  rule.match.phase = pattern(*match, "phase");
+  if (rule.match.empty())
     table.fail("match", "has no pattern", "give at least one of name, type, scope and phase");
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "placement/op_pattern.h"
 
 namespace emplace {
 
@@ -19,10 +20,10 @@ enum class RuleKind : std::uint8_t {
   kColocateWith,  ///< Each shares the device of the op it belongs to.
 };
 
-/// One [[rule]]. Patterns are RE2, searched for as grep does; an empty one matches everything.
+/// One [[rule]].
 struct Rule {
-  std::string where;                     ///< "rules.toml:7"
-  std::string name, type, scope, phase;  ///< All that are given must match.
+  std::string where;  ///< "rules.toml:7"
+  OpPattern match;
   RuleKind kind = RuleKind::kPin;
   std::vector<std::string> devices;  ///< Of kPin one name, of kAllow names and prefixes.
   std::string label;                 ///< Of kColocate; of kColocateWith "forward" or "input".

@@ -72,12 +72,16 @@ Constraints random_constraints(Rng& rng, const OpGraph& graph, const DeviceSet& 
   if (rng.below(3) == 0) {
     const std::string op =
         "^op" + std::to_string(rng.below(static_cast<std::uint32_t>(graph.num_ops()))) + "$";
-    rules.rules.push_back({.where = "test", .name = op, .kind = RuleKind::kPin, .devices = {"d:0"}});
+    rules.rules.push_back(
+        {.where = "test", .match = {.name = op}, .kind = RuleKind::kPin, .devices = {"d:0"}});
   }
   if (rng.below(3) == 0) {
     const std::string two = "^op[" + std::to_string(rng.below(4)) + std::to_string(4 + rng.below(4)) + "]$";
-    rules.rules.push_back(
-        {.where = "test", .name = two, .kind = RuleKind::kColocate, .label = "x", .optional = true});
+    rules.rules.push_back({.where = "test",
+                           .match = {.name = two},
+                           .kind = RuleKind::kColocate,
+                           .label = "x",
+                           .optional = true});
   }
   return Constraints::make(graph, devices, apply_rules(graph, devices, rules).value()).value();
 }

@@ -98,8 +98,8 @@ optional = true
   const Rule& pin = rules->rules[0];
   EXPECT_EQ(pin.where, "mine.toml:2");
   EXPECT_EQ(pin.described(), "mine.toml:2 (pin = \"gpu:1\")");
-  EXPECT_EQ(pin.name, "^encoder/");
-  EXPECT_EQ(pin.type, "MatMul");
+  EXPECT_EQ(pin.match.name, "^encoder/");
+  EXPECT_EQ(pin.match.type, "MatMul");
   EXPECT_FALSE(pin.optional);
   const Rule& allow = rules->rules[1];
   EXPECT_EQ(allow.kind, RuleKind::kAllow);
