@@ -214,7 +214,23 @@ TEST(Results, DoctorAndVersionAreOneObject) {
   EXPECT_GT(doctor["findings"].size(), 5u);
   for (const auto& finding : doctor["findings"])
     EXPECT_EQ(finding["ok"].get<bool>(), finding["cure"].get<std::string>().empty());
-  EXPECT_EQ(json_of({"version"})["version"], doctor["version"]);
+  std::map<std::string, std::string> value;
+  for (const auto& finding : doctor["findings"]) value[finding["what"]] = finding["value"];
+  for (const char* what :
+       {"ZeroMQ",     "SQLite",    "libsodium",     "Zstandard",     "zlib",       "xxHash",
+        "RE2",        "Protobuf",  "ONNX",          "scotch",        "metis",      "clp",
+        "onednn",     "cuda",      "NVIDIA driver", "GPUs",          "processors", "memory",
+        "open files", "processes", "disk here",     "other machines"})
+    EXPECT_FALSE(value[what].empty()) << what;
+  EXPECT_THAT(value["ZeroMQ"], HasSubstr("CURVE"));
+  EXPECT_THAT(value["Zstandard"], ::testing::StartsWith("libzstd.so.1."));
+  const ordered_json version = json_of({"version"});
+  EXPECT_EQ(version["version"], doctor["version"]);
+  for (const char* part : {"scotch", "metis", "clp", "onednn", "cuda"}) {
+    const auto& parts = version["parts"];
+    EXPECT_EQ(value[part] == "not built in", std::find(parts.begin(), parts.end(), part) == parts.end())
+        << part;
+  }
 }
 
 }  // namespace
