@@ -6,6 +6,12 @@
 #include <unordered_map>
 
 namespace emplace {
+namespace {
+
+constexpr std::int64_t kEnough = std::int64_t{1}
+                                 << 54;  // 256 of it can be added; no graph has as much state.
+
+}  // namespace
 
 DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>& choices,
                          const CostTable& costs) {
@@ -22,16 +28,16 @@ DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>
     const auto device = static_cast<DeviceId>(d);
     std::size_t k = 0;
     for (; k < kinds.size(); ++k) {
-      if (costs.row_of(kinds.example[k]) == costs.row_of(device) &&
-          kinds.memory_bytes[k] == devices[device].memory_bytes && in[index(kinds.example[k])] == in[d])
+      if (costs.row_of(kinds.example[k]) == costs.row_of(device) && in[index(kinds.example[k])] == in[d])
         break;
     }
     if (k == kinds.size()) {
       kinds.example.push_back(device);
       kinds.count.push_back(0);
-      kinds.memory_bytes.push_back(devices[device].memory_bytes);
+      kinds.memory_bytes.push_back(0);
     }
     ++kinds.count[k];
+    kinds.memory_bytes[k] += std::min(devices[device].memory_bytes, kEnough);
     kind_of[d] = k;
   }
   const std::size_t size = kinds.size();

@@ -1,5 +1,5 @@
 #pragma once
-/// Devices that a bound need not tell apart: alike in cost, memory and in who may use them.
+/// Devices that a bound need not tell apart: alike in cost and in who may use them.
 
 #include <cstdint>
 #include <vector>
@@ -13,7 +13,7 @@ namespace emplace {
 struct DeviceKinds {
   std::vector<DeviceId> example;           ///< [kinds]
   std::vector<std::int64_t> count;         ///< [kinds] devices of it
-  std::vector<std::int64_t> memory_bytes;  ///< [kinds] of one device
+  std::vector<std::int64_t> memory_bytes;  ///< [kinds] of all its devices together
   std::vector<std::vector<bool>> allowed;  ///< [classes, kinds]
   std::vector<double> latency_ns,
       ns_per_byte;  ///< [kinds, kinds] least over pairs of devices; infinite if none

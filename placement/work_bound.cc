@@ -37,7 +37,8 @@ Loads loads_of(const OpGraph& graph, const Constraints& constraints, const Devic
 /// The dual at given prices, and what the cheapest choices use of each kind.
 struct Dual {
   double value = 0;
-  std::vector<double> time_ns, state;  // [kinds], of one device of it
+  std::vector<double> time_ns;  // [kinds] of one of its devices
+  std::vector<double> state;    // [kinds] of all of them
 };
 
 Dual evaluate(const Loads& loads, const DeviceKinds& kinds, const std::vector<double>& price,
@@ -55,12 +56,11 @@ Dual evaluate(const Loads& loads, const DeviceKinds& kinds, const std::vector<do
     }
     magnitude += least;
     dual.time_ns[cheapest] += time[cheapest] / static_cast<double>(kinds.count[cheapest]);
-    dual.state[cheapest] += loads.state[c] / static_cast<double>(kinds.count[cheapest]);
+    dual.state[cheapest] += loads.state[c];
   }
   dual.value = magnitude;
   for (std::size_t k = 0; k < loads.kinds; ++k) {
-    const double paid =
-        rent[k] * static_cast<double>(kinds.memory_bytes[k]) * static_cast<double>(kinds.count[k]);
+    const double paid = rent[k] * static_cast<double>(kinds.memory_bytes[k]);
     dual.value -= paid;
     magnitude += paid;
   }
@@ -112,8 +112,8 @@ WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const
     for (std::size_t k = 0; k < size; ++k) {
       const double devices = static_cast<double>(kinds.count[k]);
       price[k] = weight[k] / devices / of_time;
-      rent[k] = weight[size + k] / of_time * target_ns /
-                (devices * std::max(1.0, static_cast<double>(kinds.memory_bytes[k])));
+      rent[k] =
+          weight[size + k] / of_time * target_ns / std::max(1.0, static_cast<double>(kinds.memory_bytes[k]));
     }
     normalise(price, kinds);
     const Dual dual = evaluate(loads, kinds, price, rent);
