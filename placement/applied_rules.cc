@@ -39,14 +39,16 @@ Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
   return mask;
 }
 
+/// What a rule matches.
+struct Matches {
+  std::vector<bool> of;   // [ops]
+  std::vector<OpId> ops;  // The same as a list.
+};
+
 /// True if `inner` matches only ops that `outer` matches, and fewer.
-bool is_exception(const std::vector<bool>& inner, const std::vector<bool>& outer) {
-  bool fewer = false;
-  for (std::size_t i = 0; i < inner.size(); ++i) {
-    if (inner[i] && !outer[i]) return false;
-    fewer = fewer || inner[i] != outer[i];
-  }
-  return fewer;
+bool is_exception(const Matches& inner, const Matches& outer) {
+  return inner.ops.size() < outer.ops.size() &&
+         std::all_of(inner.ops.begin(), inner.ops.end(), [&](OpId op) { return bool{outer.of[index(op)]}; });
 }
 
 /// [ops] The op that each goes with: the first that it reads of the forward pass (or at all, with
@@ -79,11 +81,12 @@ class Resolver {
   Result<AppliedRules> run() {
     const std::size_t n = graph_.num_ops();
     for (const Rule& rule : out_.rules) {
-      matches_.push_back(ops_matching(graph_, rule.match));
-      const auto count =
-          static_cast<std::size_t>(std::count(matches_.back().begin(), matches_.back().end(), true));
-      if (count == 0 && !rule.optional) return matches_nothing(graph_, rule);
-      out_.matched.push_back(count);
+      Matches matches{ops_matching(graph_, rule.match), {}};
+      for (std::uint32_t i = 0; i < n; ++i)
+        if (matches.of[i]) matches.ops.push_back(OpId{i});
+      if (matches.ops.empty() && !rule.optional) return matches_nothing(graph_, rule);
+      out_.matched.push_back(matches.ops.size());
+      matches_.push_back(std::move(matches));
       const auto mask = devices_of(devices_, rule);
       if (!mask) return mask.error();
       masks_.push_back(*mask);
@@ -105,8 +108,7 @@ class Resolver {
 
   Result<Unit> choose_devices() {
     const std::size_t count = out_.rules.size();
-    std::vector<std::vector<std::size_t>> exceptions(
-        count);  // Earlier rules that replace this one on their ops.
+    std::vector<std::vector<std::size_t>> exceptions(count);  // Earlier ones, which hold alone on their ops.
     for (std::size_t later = 0; later < count; ++later) {
       for (std::size_t earlier = 0; earlier < later; ++earlier)
         if (places(earlier) && places(later) && is_exception(matches_[earlier], matches_[later]))
@@ -116,9 +118,11 @@ class Resolver {
     for (std::uint32_t op = 0; op < graph_.num_ops(); ++op) {
       holding.clear();
       for (std::size_t r = 0; r < count; ++r) {
-        const bool replaced = std::any_of(exceptions[r].begin(), exceptions[r].end(),
-                                          [&](std::size_t earlier) { return bool{matches_[earlier][op]}; });
-        if (places(r) && matches_[r][op] && !replaced) holding.push_back(r);
+        if (!places(r) || !matches_[r].of[op]) continue;
+        const bool replaced =
+            std::any_of(exceptions[r].begin(), exceptions[r].end(),
+                        [&](std::size_t earlier) { return bool{matches_[earlier].of[op]}; });
+        if (!replaced) holding.push_back(r);
       }
       for (const std::size_t r : holding) {
         out_.devices[op] &= masks_[r];
@@ -157,11 +161,10 @@ class Resolver {
         of = rule.label == "input" ? &input : &forward;
         if (of->empty()) *of = companions(graph_, rule.label == "input");
       }
-      for (std::uint32_t i = 0; i < graph_.num_ops(); ++i) {
-        if (!matches_[r][i]) continue;
-        const OpId op{i};
-        const OpId with = of != nullptr ? (*of)[i] : first_of.try_emplace(rule.label, op).first->second;
-        if (out_.colocation_rule[i] == kNoRule) out_.colocation_rule[i] = r;
+      for (const OpId op : matches_[r].ops) {
+        const OpId with =
+            of != nullptr ? (*of)[index(op)] : first_of.try_emplace(rule.label, op).first->second;
+        if (out_.colocation_rule[index(op)] == kNoRule) out_.colocation_rule[index(op)] = r;
         if (with != op) out_.ties.push_back({op, with, r});
       }
     }
@@ -170,8 +173,8 @@ class Resolver {
   const OpGraph& graph_;
   const DeviceSet& devices_;
   AppliedRules out_;
-  std::vector<std::vector<bool>> matches_;  // [rules, ops]
-  std::vector<DeviceMask> masks_;           // [rules]
+  std::vector<Matches> matches_;   // [rules]
+  std::vector<DeviceMask> masks_;  // [rules]
 };
 
 }  // namespace
