@@ -46,24 +46,30 @@ std::string change_text(double seconds) {
   return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
 }
 
+/// What a placement is of.
+struct Setting {
+  OpGraph graph;
+  DeviceSet devices;
+  AppliedRules rules;
+  Constraints constraints;
+};
+
 /// What a placement is explained with.
 struct Subject {
-  const Inputs& inputs;
-  const AppliedRules& rules;
-  const Placement& placement;
+  const Setting& setting;
   const Explanation& explanation;
   bool by_op = false;
   std::size_t shown = 0;
 
-  std::string device(std::size_t d) const { return inputs.devices[static_cast<DeviceId>(d)].name; }
+  std::string device(std::size_t d) const { return setting.devices[static_cast<DeviceId>(d)].name; }
   /// The rules that decided a part's devices, each once.
   std::vector<std::string> deciding(const ExplainedPart& part) const {
     std::vector<std::string> out;
-    for (const auto* decided : {&rules.device_rule, &rules.colocation_rule}) {
+    for (const auto* decided : {&setting.rules.device_rule, &setting.rules.colocation_rule}) {
       for (const OpId op : part.ops) {
         const std::uint32_t rule = decided->empty() ? kNoRule : (*decided)[index(op)];
         if (rule == kNoRule) continue;
-        std::string text = rules.rules[rule].described();
+        std::string text = setting.rules.rules[rule].described();
         if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
       }
     }
@@ -111,9 +117,9 @@ struct Subject {
   }
 };
 
-std::string text_of(const Subject& subject, const std::vector<std::string>& rule_lines) {
+std::string text_of(const Subject& subject) {
   const Explanation& explanation = subject.explanation;
-  const std::size_t num_devices = subject.inputs.devices.size();
+  const std::size_t num_devices = subject.setting.devices.size();
   const bool wide = num_devices <= kDeviceColumns;
   std::vector<std::vector<std::string>> rows{
       {subject.by_op ? "op" : "scope", "on", "ops", "time", "critical", "state", "writes"}};
@@ -148,7 +154,7 @@ std::string text_of(const Subject& subject, const std::vector<std::string>& rule
   const CriticalChain& chain = explanation.chain;
   std::string text = "step " + format_seconds(explanation.measured.step_time_s);
   if (!explanation.measured.valid)
-    text += ", which does not fit: " + misfit(explanation.measured, subject.inputs.devices);
+    text += ", which does not fit: " + misfit(explanation.measured, subject.setting.devices);
   text += "\ndecided by " + format_seconds(chain.ops_s) + " of ops and " + format_seconds(chain.transfers_s) +
           " of transfers, of which " + format_seconds(chain.behind_engine_s) +
           " waited for a device and not for what they read\n\n";
@@ -159,7 +165,7 @@ std::string text_of(const Subject& subject, const std::vector<std::string>& rule
       "\ncritical: time on the chain of ops and transfers that decided the step, transfers of what the ops "
       "make among them\n"
       "on DEVICE: what the step gains or loses if all of it, with what must share its device, were there\n";
-  for (const std::string& line : rule_lines) text += line + "\n";
+  for (const std::string& line : subject.setting.rules.lines()) text += line + "\n";
   text.pop_back();
   return text;
 }
@@ -171,7 +177,7 @@ JsonObject json_of(const Subject& subject) {
     const ExplainedPart& part = explanation.parts[p];
     JsonObject item;
     item.add(subject.by_op ? "op" : "scope", part.name);
-    if (subject.by_op) item.add("type", subject.inputs.graph.type_name(part.ops.front()));
+    if (subject.by_op) item.add("type", subject.setting.graph.type_name(part.ops.front()));
     item.add("ops", std::uint64_t{part.ops.size()});
     JsonObject on;
     for (std::size_t d = 0; d < part.ops_on.size(); ++d)
@@ -201,10 +207,10 @@ JsonObject json_of(const Subject& subject) {
     items.push_back(std::move(item));
   }
   std::vector<JsonObject> rules;
-  for (std::size_t r = 0; r < subject.rules.rules.size(); ++r) {
+  for (std::size_t r = 0; r < subject.setting.rules.rules.size(); ++r) {
     JsonObject rule;
-    rule.add("rule", subject.rules.rules[r].described())
-        .add("matched", std::uint64_t{subject.rules.matched[r]});
+    rule.add("rule", subject.setting.rules.rules[r].described())
+        .add("matched", std::uint64_t{subject.setting.rules.matched[r]});
     rules.push_back(std::move(rule));
   }
   JsonObject critical;
@@ -213,10 +219,10 @@ JsonObject json_of(const Subject& subject) {
       .add("gaps_s", explanation.chain.gaps_s)
       .add("behind_engine_s", explanation.chain.behind_engine_s);
   JsonObject json;
-  json.add("graph", subject.inputs.graph.name())
+  json.add("graph", subject.setting.graph.name())
       .add("step_time_s", explanation.measured.step_time_s)
       .add("valid", explanation.measured.valid);
-  if (!explanation.measured.valid) json.add("reason", misfit(explanation.measured, subject.inputs.devices));
+  if (!explanation.measured.valid) json.add("reason", misfit(explanation.measured, subject.setting.devices));
   json.add("critical_path", std::move(critical))
       .add("items", std::move(items))
       .add("not_shown", std::uint64_t{explanation.parts.size() - subject.shown})
@@ -246,6 +252,8 @@ class Explain final : public Command {
   /// Errors: kInvalid for no expression, or one that matches nothing, with the nearest name.
   Result<std::vector<ExplainedPart>> parts(const OpGraph& graph) const;
 
+  Result<Setting> setting() const;
+
   std::string placement_, graph_, devices_, op_, rules_, reserve_, dispatch_ = "program";
   std::uint64_t top_ = 12;
 };
@@ -263,22 +271,35 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
   return parts_by_op(graph, ops);
 }
 
+Result<Setting> Explain::setting() const {
+  double share = 0;
+  if (!reserve_.empty()) {
+    const auto parsed = parse_share(reserve_);
+    if (!parsed) return invalid("--reserve", parsed.error().context);
+    share = *parsed;
+  }
+  RuleSet rules;
+  if (!rules_.empty()) {  // The quicker ones first: their errors come at once.
+    auto loaded = load_rules(rules_);
+    if (!loaded) return loaded.error();
+    rules = *std::move(loaded);
+  }
+  auto devices = open_devices(devices_, share);
+  if (!devices) return devices.error();
+  auto graph = open_graph(graph_);
+  if (!graph) return graph.error();
+  auto applied = apply_rules(*graph, *devices, rules);
+  if (!applied) return applied.error();
+  auto constraints = Constraints::make(*graph, *devices, *applied);
+  if (!constraints) return constraints.error();
+  return Setting{*std::move(graph), *std::move(devices), *std::move(applied), *std::move(constraints)};
+}
+
 Result<ExitStatus> Explain::run(Console& console) {
   const auto options = simulator_options(dispatch_);
   if (!options) return options.error();
-  auto inputs = open_inputs(graph_, devices_, reserve_);
+  const auto inputs = setting();
   if (!inputs) return inputs.error();
-  AppliedRules applied;
-  if (!rules_.empty()) {
-    const auto rules = load_rules(rules_);
-    if (!rules) return rules.error();
-    auto resolved = apply_rules(inputs->graph, inputs->devices, *rules);
-    if (!resolved) return resolved.error();
-    applied = *std::move(resolved);
-    auto constraints = Constraints::make(inputs->graph, inputs->devices, applied);
-    if (!constraints) return constraints.error();
-    inputs->constraints = *std::move(constraints);
-  }
   const auto placement =
       load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
   if (!placement) return placement.error();
@@ -290,8 +311,8 @@ Result<ExitStatus> Explain::run(Console& console) {
                                              *std::move(looked_at), top_, *options);
   if (!explanation) return explanation.error();
   const std::size_t shown = std::min<std::size_t>(top_, explanation->parts.size());
-  const Subject subject{*inputs, applied, *placement, *explanation, !op_.empty(), shown};
-  console.print(console.json() ? json_of(subject).text() : text_of(subject, applied.lines()));
+  const Subject subject{*inputs, *explanation, !op_.empty(), shown};
+  console.print(console.json() ? json_of(subject).text() : text_of(subject));
   return ExitStatus::kDone;
 }
 

@@ -158,7 +158,6 @@ TEST(Results, BoundSaysWhichBoundItIs) {
   const ordered_json bound = json_of({"bound", kNmt, "-d", kDevices});
   EXPECT_NEAR(bound["lower_bound_s"].get<double>(), 0.3251, 0.001);
   EXPECT_EQ(bound["bound"], "work between head and tail");
-  EXPECT_LT(bound["total_work_s"], bound["lower_bound_s"]);
   EXPECT_EQ(json_of({"bound", kGraph, "-d", kDevices})["bound"], "critical path with transfers");
 }
 
