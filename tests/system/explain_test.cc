@@ -106,7 +106,8 @@ TEST_F(Explain, ScopesMakeUpTheGraph) {
 TEST_F(Explain, NamesTheRuleThatPinsAnOp) {
   const ordered_json placement = ordered_json::parse(std::ifstream{placement_});
   const std::string device = placement["ops"]["convolution_1"];
-  const std::string file = rules("[[rule]]\nmatch = { name = '^convolution_1$' }\npin = \"" + device + "\"\n");
+  const std::string file =
+      rules("[[rule]]\nmatch = { name = '^convolution_1$' }\npin = \"" + device + "\"\n");
   const ordered_json said = json_of({"--op", "^convolution_1$", "--rules", file});
   EXPECT_THAT(said["items"][0]["rules"].get<std::vector<std::string>>(),
               ElementsAre("rules.toml:1 (pin = \"" + device + "\")"));
