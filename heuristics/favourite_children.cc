@@ -1,12 +1,13 @@
 #include "heuristics/favourite_children.h"
 
-#include <Clp_C_Interface.h>
-
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
+
+#include "heuristics/clp.h"
 
 namespace emplace {
 namespace {
@@ -83,7 +84,7 @@ class Programme {
   }
 
   /// The x of each edge; empty if Clp found no optimum.
-  std::vector<double> solve(std::size_t edges) {
+  std::vector<double> solve(const Clp& clp, std::size_t edges) {
     std::vector<CoinBigIndex> begin{0};
     std::vector<int> rows;
     std::vector<double> values;
@@ -100,14 +101,14 @@ class Programme {
     std::fill(upper.begin() + static_cast<std::ptrdiff_t>(ops_), upper.end() - 1, 1.0);
     cost.back() = 1;
     const std::vector<double> no_limit(at_least_.size(), kInfinity);
-    const std::unique_ptr<Clp_Simplex, decltype(&Clp_deleteModel)> model{Clp_newModel(), &Clp_deleteModel};
-    Clp_setLogLevel(model.get(), 0);
-    Clp_loadProblem(model.get(), static_cast<int>(columns_.size()), static_cast<int>(at_least_.size()),
-                    begin.data(), rows.data(), values.data(), lower.data(), upper.data(), cost.data(),
-                    at_least_.data(), no_limit.data());
-    Clp_initialDualSolve(model.get());
-    if (Clp_status(model.get()) != 0) return {};
-    const double* solution = Clp_getColSolution(model.get());
+    const std::unique_ptr<Clp_Simplex, decltype(clp.delete_model)> model{clp.new_model(), clp.delete_model};
+    clp.set_log_level(model.get(), 0);
+    clp.load_problem(model.get(), static_cast<int>(columns_.size()), static_cast<int>(at_least_.size()),
+                     begin.data(), rows.data(), values.data(), lower.data(), upper.data(), cost.data(),
+                     at_least_.data(), no_limit.data());
+    clp.initial_dual_solve(model.get());
+    if (clp.status(model.get()) != 0) return {};
+    const double* solution = clp.column_solution(model.get());
     return {solution + ops_, solution + ops_ + edges};
   }
 
@@ -126,6 +127,8 @@ class Programme {
 }  // namespace
 
 Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOptions options) {
+  const auto clp = Clp::load();
+  if (!clp) return clp.error();
   const MeanLink link = mean_link(task);
   std::vector<OpId> favourite(task.lowered.num_ops(), kNoOp), kernels;
   for (const OpId op : task.problem.graph.topological_order())
@@ -140,7 +143,7 @@ Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOpti
     if (edges.empty()) continue;
     std::vector<double> us;
     for (const OpId op : window) us.push_back(static_cast<double>(task.best_ns[index(op)]) * 1e-3);
-    const std::vector<double> x = Programme{us, edges}.solve(edges.size());
+    const std::vector<double> x = Programme{us, edges}.solve(**clp, edges.size());
     if (x.empty())
       return Error{Errc::kRunFailed, "m-sct: Clp found no optimum of a feasible linear programme"};
     for (std::size_t e = 0; e < edges.size(); ++e)

@@ -11,7 +11,9 @@
 #include "base/units.h"
 #include "graph/graph_file.h"
 #include "placement/device_file.h"
+#include "placement/feasibility.h"
 #include "placement/partitioning_machine.h"
+#include "placement/rules.h"
 
 namespace emplace::launcher {
 namespace {
@@ -48,9 +50,24 @@ Result<DeviceSet> open_devices(const std::string& path, double reserve_share) {
   return load_devices(path, reserve_share);
 }
 
+Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices) {
+  if (path.empty()) return AppliedRules{};
+  if (auto there = must_exist(path); !there) return there.error();
+  const auto rules = load_rules(path);
+  if (!rules) return rules.error();
+  return apply_rules(graph, devices, *rules);
+}
+
+Result<Unit> must_fit(const Inputs& inputs) {
+  if (inputs.judge.objective != Objective::kStepTime) return Unit{};  // The proof is about live tensors.
+  return must_fit(inputs.graph, inputs.devices, inputs.constraints);
+}
+
 void InputOptions::declare(Options& options) {
   options.operand("GRAPH", graph, "Graph file");
   options.option("--devices,-d", devices, "Device file; a workload of dnn-partitioning brings its own");
+  options.option("--rules", rules,
+                 "Rules file: pins, allowed devices and co-location by name, type or scope");
   options.option("--objective", objective, "step-time, throughput, latency or max-load");
   options.option("--reserve", reserve, "Memory kept free per device, as 10%");
   options.option("--dispatch", dispatch, "Which ready op a device runs first: program or fifo");
@@ -81,9 +98,12 @@ Result<Inputs> open_inputs(const InputOptions& options) {
       return invalid("--devices", "is missing", "name a device file, as configs/devices/quickstart.toml");
     devices = **std::move(brought);
   }
-  auto constraints = Constraints::make(*graph, *devices);
+  auto rules = open_rules(options.rules, *graph, *devices);
+  if (!rules) return rules.error();
+  auto constraints = Constraints::make(*graph, *devices, *rules);
   if (!constraints) return invalid(printable(options.graph), constraints.error().context);
-  return Inputs{*std::move(graph), *std::move(devices), *std::move(constraints), *judge, own};
+  return Inputs{
+      *std::move(graph), *std::move(devices), *std::move(rules), *std::move(constraints), *judge, own};
 }
 
 Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,

@@ -9,6 +9,7 @@
 #include "graph/op_graph.h"
 #include "launcher/executors.h"
 #include "launcher/options.h"
+#include "placement/applied_rules.h"
 #include "placement/device.h"
 #include "placement/objective.h"
 #include "placement/placement.h"
@@ -17,9 +18,9 @@ namespace emplace::launcher {
 
 /// What commands that judge placements take: a graph, a machine, and how.
 struct InputOptions {
-  std::string graph, devices, reserve, objective = "step-time", dispatch = "program";
+  std::string graph, devices, reserve, rules, objective = "step-time", dispatch = "program";
 
-  /// GRAPH, --devices, --objective, --reserve and --dispatch.
+  /// GRAPH, --devices, --rules, --objective, --reserve and --dispatch.
   void declare(Options& options);
 };
 
@@ -27,6 +28,7 @@ struct InputOptions {
 struct Inputs {
   OpGraph graph;
   DeviceSet devices;
+  AppliedRules rules;
   Constraints constraints;
   Judge judge;
   bool own_machine = false;  ///< The graph brought its machine along: times are milliseconds in its file.
@@ -39,8 +41,14 @@ struct Inputs {
 /// nearest name beside it.
 Result<OpGraph> open_graph(const std::string& path);
 Result<DeviceSet> open_devices(const std::string& path, double reserve_share = 0);
-/// Errors: those of the two; no machine where the graph brings none; constraints that no device satisfies.
+/// An empty path is no rules. Errors: kIo; kInvalid with file and line.
+Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices);
+/// Errors: those of these; no machine where the graph brings none; rules that match nothing or contradict one
+/// another; constraints that no device satisfies.
 Result<Inputs> open_inputs(const InputOptions& options);
+/// Errors (kNoPlacement): memory in which no placement can fit, by a proof; the shortfall in bytes and the
+/// smallest device that would do are named.
+Result<Unit> must_fit(const Inputs& inputs);
 
 /// A whole number from `low` to `high`. Errors: kInvalid, naming the option.
 Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,

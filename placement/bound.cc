@@ -1,104 +1,66 @@
 #include "placement/bound.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "graph/order.h"
+#include "placement/dataflow.h"
+#include "placement/device_kinds.h"
+#include "placement/feasibility.h"
+#include "placement/route_bound.h"
+#include "placement/window_bound.h"
+#include "placement/work_bound.h"
 
 namespace emplace {
 namespace {
 
-/// Device kinds: devices with one cost row and, for each co-location class, which kinds it may use.
-struct Kinds {
-  std::vector<DeviceId> example;           // [kinds]
-  std::vector<double> count;               // [kinds] devices of that kind
-  std::vector<std::vector<bool>> allowed;  // [classes, kinds]
-};
+/// More kinds than this are not told apart by the bounds that take their square.
+constexpr std::size_t kMaxKinds = 16;
 
-Kinds kinds_of(const DeviceSet& devices, const Constraints& constraints, const CostTable& costs) {
-  Kinds kinds;
-  std::vector<std::size_t> kind_of_row(costs.num_rows(), SIZE_MAX);
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    std::size_t& kind = kind_of_row[costs.row_of(static_cast<DeviceId>(d))];
-    if (kind == SIZE_MAX) {
-      kind = kinds.example.size();
-      kinds.example.push_back(static_cast<DeviceId>(d));
-      kinds.count.push_back(0);
-    }
-    ++kinds.count[kind];
+std::int64_t longest_path_ns(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
+                             const CostTable& costs) {
+  std::vector<std::int64_t> fastest(graph.num_ops(), DeviceKinds::kNever);
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const auto row = costs.row_ns(kinds.example[k]);
+    for (std::uint32_t op = 0; op < fastest.size(); ++op)
+      if (kinds.allowed[constraints.class_of(OpId{op})][k]) fastest[op] = std::min(fastest[op], row[op]);
   }
-  kinds.allowed.assign(constraints.num_classes(), std::vector<bool>(kinds.example.size(), false));
-  for (std::uint32_t c = 0; c < constraints.num_classes(); ++c) {
-    for (std::size_t d = 0; d < devices.size(); ++d) {
-      if (constraints.allowed(c).test(d))
-        kinds.allowed[c][kind_of_row[costs.row_of(static_cast<DeviceId>(d))]] = true;
-    }
-  }
-  return kinds;
-}
-
-/// The cheapest allowed kind at the given prices, and its cost there.
-struct Cheapest {
-  std::size_t kind = 0;
-  double cost = std::numeric_limits<double>::infinity();
-};
-Cheapest cheapest(const Kinds& kinds, const Constraints& constraints, const CostTable& costs, OpId op,
-                  const std::vector<double>& price) {
-  Cheapest best;
-  const auto& allowed = kinds.allowed[constraints.class_of(op)];
-  for (std::size_t k = 0; k < kinds.example.size(); ++k) {
-    const double cost = price[k] * static_cast<double>(costs.ns(kinds.example[k], op));
-    if (allowed[k] && cost < best.cost) best = {k, cost};
-  }
-  return best;
+  return critical_path(graph, fastest).length_ns;
 }
 
 }  // namespace
 
+double LowerBound::seconds() const { return std::max({path_s, work_s, route_s, memory_s, window_s}); }
+
+std::string_view LowerBound::which() const {
+  const std::array<std::pair<double, std::string_view>, 5> all{{{work_s, "total work"},
+                                                                {path_s, "critical path"},
+                                                                {memory_s, "total work within memory"},
+                                                                {route_s, "critical path with transfers"},
+                                                                {window_s, "work between head and tail"}}};
+  const double best = seconds();
+  return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first >= best; })->second;
+}
+
 LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                        const CostTable& costs) {
-  const Kinds kinds = kinds_of(devices, constraints, costs);
-  const std::size_t num_kinds = kinds.example.size();
-  const auto n = static_cast<std::uint32_t>(graph.num_ops());
-
-  std::vector<std::int64_t> fastest(n);
-  const std::vector<double> equal(num_kinds, 1.0);
-  for (std::uint32_t op = 0; op < n; ++op) {
-    fastest[op] = static_cast<std::int64_t>(cheapest(kinds, constraints, costs, OpId{op}, equal).cost);
-  }
+  const Dataflow flow{graph};
+  const std::vector<ClassMemory> memory = class_memory(flow, constraints);
+  std::vector<DeviceMask> choices = fitting_devices(devices, constraints, memory);
+  for (std::uint32_t c = 0; c < choices.size(); ++c)
+    if (choices[c].none()) choices[c] = constraints.allowed(c);  // Nothing fits; must_fit() says so.
+  const DeviceKinds kinds = device_kinds(devices, choices, costs);
   LowerBound bound;
-  bound.path_s = static_cast<double>(critical_path(graph, fastest).length_ns) * 1e-9;
-
-  // For any prices y >= 0 with sum(count · y) = 1 the value below is a bound; multiplicative weights look for
-  // the best prices, and the best value seen is kept, so stopping early costs tightness, never truth.
-  std::vector<double> price(num_kinds);
-  double devices_in_all = 0;
-  for (const double count : kinds.count) devices_in_all += count;
-  std::fill(price.begin(), price.end(), 1.0 / devices_in_all);
-  constexpr int kRounds = 400;
-  constexpr double kRounding = 1 - 1e-12;  // The sum of a million doubles may come out this much too large.
-  for (int round = 0; round < kRounds; ++round) {
-    double value = 0;
-    std::vector<double> load(num_kinds, 0.0);  // Per device of the kind, at these prices [ns].
-    for (std::uint32_t op = 0; op < n; ++op) {
-      const Cheapest best = cheapest(kinds, constraints, costs, OpId{op}, price);
-      value += best.cost;
-      load[best.kind] +=
-          static_cast<double>(costs.ns(kinds.example[best.kind], OpId{op})) / kinds.count[best.kind];
-    }
-    bound.work_s = std::max(bound.work_s, value * 1e-9 * kRounding);
-    const double heaviest = *std::max_element(load.begin(), load.end());
-    if (heaviest == 0 || num_kinds == 1) break;
-    const double step = 1.0 / std::sqrt(1.0 + round);
-    double sum = 0;
-    for (std::size_t k = 0; k < num_kinds; ++k) {
-      price[k] *= std::exp(step * load[k] / heaviest);
-      sum += price[k] * kinds.count[k];
-    }
-    for (double& p : price) p /= sum;
-  }
+  bound.path_s = static_cast<double>(longest_path_ns(graph, constraints, kinds, costs)) * 1e-9;
+  const WorkBound work = work_bound(graph, constraints, kinds, costs, memory);
+  bound.work_s = work.work_ns * 1e-9;
+  bound.memory_s = work.memory_ns * 1e-9;
+  if (kinds.size() > kMaxKinds) return bound;
+  const Routes found = routes(flow, constraints, kinds, costs);
+  bound.route_s = static_cast<double>(found.longest_ns) * 1e-9;
+  bound.window_s = window_bound(flow, constraints, kinds, costs, found, work.price) * 1e-9;
   return bound;
 }
 

@@ -11,23 +11,79 @@ namespace {
 
 std::string quoted(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
 
+/// What an op may use by itself: by the graph and by the rules.
+Result<DeviceMask> own_devices(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& rules,
+                               OpId op) {
+  DeviceMask mask;
+  if (graph.has_allowed_devices(op)) {
+    for (const std::string& name : graph.allowed_devices(op)) {
+      const auto device = devices.find(name);
+      if (!device) return invalid(quoted(graph, op), device.error().context);
+      mask.set(index(*device));
+    }
+  } else {
+    for (std::size_t d = 0; d < devices.size(); ++d) mask.set(d);
+  }
+  return rules.empty() ? mask : mask & rules.devices[index(op)];
+}
+
+/// What decided an op's devices: "rules.toml:7 (pin = …)", or the graph.
+std::string decider(const AppliedRules& rules, OpId op) {
+  const std::uint32_t rule = rules.empty() ? kNoRule : rules.device_rule[index(op)];
+  return rule == kNoRule ? "the graph's devices" : rules.rules[rule].described();
+}
+
+Error against_the_graph(const OpGraph& graph, const AppliedRules& rules, OpId op) {
+  return invalid(quoted(graph, op), decider(rules, op) + " contradicts the devices that the graph allows it",
+                 "mend one of the two");
+}
+
+/// `last` left its class without a device. Names it and, of the ops before, one that it cannot go with.
+Error torn(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& rules,
+           std::span<const std::uint32_t> class_of, OpId last) {
+  const DeviceMask wanted = own_devices(graph, devices, rules, last).value();
+  OpId other = kNoOp;
+  for (std::uint32_t i = 0; i < index(last); ++i) {
+    if (class_of[i] != class_of[index(last)]) continue;
+    const DeviceMask mask = own_devices(graph, devices, rules, OpId{i}).value();
+    if (mask.count() == devices.size()) continue;
+    other = OpId{i};
+    if ((mask & wanted).none()) break;
+  }
+  std::string tie = "the graph's colocate";
+  for (const OpId op : {last, other}) {
+    if (rules.empty() || rules.colocation_rule[index(op)] == kNoRule) continue;
+    tie = rules.rules[rules.colocation_rule[index(op)]].described();
+    break;
+  }
+  return invalid(quoted(graph, last),
+                 "no device is allowed to all ops it is colocated with: " + decider(rules, last) +
+                     " contradicts " + decider(rules, other) + " on " + quoted(graph, other) + ", tied by " +
+                     tie,
+                 "change one of them");
+}
+
 }  // namespace
 
-Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& devices) {
+Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& devices,
+                                      const AppliedRules& rules) {
   const std::size_t n = graph.num_ops();
-  // Union by `colocate`; the lowest op leads, so classes are numbered in order of their leaders.
+  // Union by `colocate` and ties; the lowest op leads, so classes are numbered in order of their leaders.
   std::vector<std::uint32_t> parent(n);
   std::iota(parent.begin(), parent.end(), 0u);
   const auto root = [&](std::uint32_t op) {
     while (parent[op] != op) op = parent[op] = parent[parent[op]];
     return op;
   };
-  for (std::uint32_t op = 0; op < n; ++op) {
-    if (graph.colocated_with(OpId{op}) == kNoOp) continue;
-    const std::uint32_t a = root(op),
-                        b = root(static_cast<std::uint32_t>(index(graph.colocated_with(OpId{op}))));
+  const auto join = [&](OpId one, OpId other) {
+    const std::uint32_t a = root(static_cast<std::uint32_t>(index(one))),
+                        b = root(static_cast<std::uint32_t>(index(other)));
     parent[std::max(a, b)] = std::min(a, b);
+  };
+  for (std::uint32_t op = 0; op < n; ++op) {
+    if (graph.colocated_with(OpId{op}) != kNoOp) join(OpId{op}, graph.colocated_with(OpId{op}));
   }
+  for (const AppliedRules::Tie& tie : rules.ties) join(tie.op, tie.with);
   DeviceMask all;
   for (std::size_t d = 0; d < devices.size(); ++d) all.set(d);
   Constraints constraints;
@@ -41,17 +97,12 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
       constraints.class_of_[op] =
           constraints.class_of_[leader];  // The leader is lower, so it has its number already.
     }
-    if (!graph.has_allowed_devices(OpId{op})) continue;
-    DeviceMask mask;
-    for (const std::string& name : graph.allowed_devices(OpId{op})) {
-      const auto device = devices.find(name);
-      if (!device) return invalid(quoted(graph, OpId{op}), device.error().context);
-      mask.set(index(*device));
-    }
+    const auto mask = own_devices(graph, devices, rules, OpId{op});
+    if (!mask) return mask.error();
+    if (mask->none()) return against_the_graph(graph, rules, OpId{op});
     DeviceMask& allowed = constraints.allowed_[constraints.class_of_[op]];
-    allowed &= mask;
-    if (allowed.none())
-      return invalid(quoted(graph, OpId{op}), "no device is allowed to all ops it is colocated with");
+    allowed &= *mask;
+    if (allowed.none()) return torn(graph, devices, rules, constraints.class_of_, OpId{op});
   }
   return constraints;
 }

@@ -1,7 +1,6 @@
 #pragma once
 /// Which device each op runs on, and what must hold for it.
 
-#include <bitset>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,22 +9,23 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "graph/op_graph.h"
+#include "placement/applied_rules.h"
 #include "placement/device.h"
+#include "placement/device_mask.h"
 
 namespace emplace {
 
 /// op → device, one byte each: the form that travels and that the simulator reads.
 using Placement = std::vector<DeviceId>;
 
-using DeviceMask = std::bitset<kMaxDevices>;
-
 /// What every placement of a graph on a device set must obey, as a value. Ops that must share a device form a
 /// class; each class has the devices that all its members allow.
 class Constraints {
  public:
-  /// From the graph's `colocate` and `devices`. Errors (kInvalid): an unknown device name; a class with no
-  /// device left.
-  static Result<Constraints> make(const OpGraph& graph, const DeviceSet& devices);
+  /// From the graph's `colocate` and `devices`, and a user's rules. Errors (kInvalid): an unknown device
+  /// name; a class with no device left, naming two ops and the rules that tear it.
+  static Result<Constraints> make(const OpGraph& graph, const DeviceSet& devices,
+                                  const AppliedRules& rules = {});
 
   std::size_t num_classes() const { return allowed_.size(); }
   std::uint32_t class_of(OpId op) const { return class_of_[index(op)]; }

@@ -20,6 +20,7 @@ std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_place();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_evaluate();
+std::unique_ptr<Command> make_explain();
 std::unique_ptr<Command> make_bound();
 std::unique_ptr<Command> make_inspect();
 std::unique_ptr<Command> make_import();

@@ -71,11 +71,12 @@ class Auto final : public Method {
 };
 
 /// Errors: kInvalid for a name that is none.
-Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget, bool step_time,
-                                              const Method& portfolio) {
+Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
+                                              bool step_time, const Method& portfolio) {
   std::vector<const Method*> methods;
   for (const std::string& name : names) {
-    const auto method = name == portfolio.name() ? Result<const Method*>{&portfolio} : find_compared_method(name);
+    const auto method =
+        name == portfolio.name() ? Result<const Method*>{&portfolio} : find_compared_method(name);
     if (!method) return method.error();
     methods.push_back(*method);
   }
@@ -170,6 +171,9 @@ Result<ExitStatus> Compare::run(Console& console) {
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
   judge = inputs->judge;
+  for (const std::string& line : inputs->rules.lines()) console.note(line);
+  if (auto fits = must_fit(*inputs); !fits)
+    return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
 
   const auto model = make_model(inputs->graph, inputs->devices, judge);
   const CostTable costs{inputs->graph, inputs->devices};

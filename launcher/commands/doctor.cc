@@ -1,14 +1,18 @@
+#include <link.h>
 #include <sodium.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/text/words.h"
@@ -44,16 +48,77 @@ Finding messages() {
               : "links between machines cannot be encrypted; install a libzmq that was built with libsodium"};
 }
 
+/// The shared libraries of this process, as the files that they are: "libzstd.so.1.5.4".
+std::vector<std::string> loaded_libraries() {
+  std::vector<std::string> names;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        std::error_code error;
+        const std::filesystem::path file = std::filesystem::canonical(info->dlpi_name, error);
+        if (!error) static_cast<std::vector<std::string>*>(out)->push_back(file.filename().string());
+        return 0;
+      },
+      &names);
+  return names;
+}
+
+Finding library(const std::vector<std::string>& loaded, std::string what, std::string_view prefix) {
+  const auto it = std::find_if(loaded.begin(), loaded.end(), [&](const std::string& name) {
+    return name.starts_with(prefix) && name.size() > prefix.size() &&
+           (name[prefix.size()] == '.' || name[prefix.size()] == '-');
+  });
+  return {std::move(what), it == loaded.end() ? "linked in" : printable(*it, 60), ""};
+}
+
+/// A part that a build may lack, and what is lost without it.
+struct Part {
+  const char* name;
+  const char* library;  ///< Where it is one; else null.
+  const char* use;
+};
+constexpr Part kParts[] = {
+    {"scotch", "libscotch", "the methods scotch and mincut; install libscotch-dev and build again"},
+    {"metis", "libmetis", "the method metis; install libmetis-dev and build again"},
+    {"clp", nullptr, "the method m-sct; install coinor-libclp-dev and build again"},
+    {"onednn", "libdnnl", "the executor cpu; sim, fake and replay need nothing"},
+    {"cuda", nullptr, "the executor cuda; sim, fake and replay need nothing"}};
+
+Finding optional_part(const std::vector<std::string>& loaded, const Part& part) {
+  const auto& parts = build_info().parts;
+  if (std::find(parts.begin(), parts.end(), part.name) == parts.end())
+    return {part.name, "not built in", std::string{"without it this program lacks "} + part.use};
+  return part.library == nullptr ? Finding{part.name, "built in", ""}
+                                 : library(loaded, part.name, part.library);
+}
+
+std::string share_of_cgroup(const char* file) {
+  return first_line(std::filesystem::path{"/sys/fs/cgroup"} / file);
+}
+
 Finding memory() {
-  const auto bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  return {"memory", format_bytes(bytes),
+  std::int64_t bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  std::string value = format_bytes(bytes);
+  if (const std::string limit = share_of_cgroup("memory.max"); !limit.empty() && limit != "max") {
+    const std::int64_t allowed = std::strtoll(limit.c_str(), nullptr, 10);
+    if (allowed > 0 && allowed < bytes)
+      value += ", of which this container may use " + format_bytes(bytes = allowed);
+  }
+  return {"memory", value,
           bytes < (std::int64_t{2} << 30) ? "2 GiB are wanted for graphs of 100,000 ops" : ""};
 }
 
 Finding processors() {
-  const unsigned cores = std::thread::hardware_concurrency();
-  return {"processors", std::to_string(cores),
-          cores < 2 ? "sampling and learning share one core; two are wanted" : ""};
+  double cores = std::thread::hardware_concurrency();
+  std::string value = std::to_string(std::thread::hardware_concurrency());
+  const std::string quota = share_of_cgroup("cpu.max");  // "200000 100000": used per period [us].
+  if (char* end = nullptr; !quota.empty() && quota.compare(0, 3, "max") != 0) {
+    const double used = std::strtod(quota.c_str(), &end), period = std::strtod(end, nullptr);
+    if (period > 0 && used / period < cores) {
+      cores = used / period;
+      value += ", of which this container may use " + std::to_string(cores).substr(0, 4);
+    }
+  }
+  return {"processors", value, cores < 2 ? "sampling and learning share one core; two are wanted" : ""};
 }
 
 Finding vector_units() {
@@ -70,27 +135,109 @@ Finding open_files() {
           limit.rlim_cur < 1024 ? "raise it for many executors: ulimit -n 4096" : ""};
 }
 
+Finding processes() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NPROC, &limit);
+  const bool any = limit.rlim_cur == RLIM_INFINITY;
+  return {
+      "processes", any ? "unlimited" : std::to_string(limit.rlim_cur),
+      !any && limit.rlim_cur < 512 ? "threads count too; raise it for many executors: ulimit -u 4096" : ""};
+}
+
+Finding driver() {
+  const std::string version = first_line("/proc/driver/nvidia/version");
+  if (version.empty())
+    return {"NVIDIA driver", "none", "simulated GPUs need none; real ones need the driver of their maker"};
+  return {"NVIDIA driver", printable(version, 100), ""};
+}
+
 Finding gpus() {
-  const std::string driver = first_line("/proc/driver/nvidia/version");
+  std::string models;
   std::error_code error;
   std::size_t count = 0;
   for (std::filesystem::directory_iterator it{"/proc/driver/nvidia/gpus", error}, end; !error && it != end;
-       it.increment(error))
+       it.increment(error)) {
     ++count;
-  if (driver.empty())
-    return {"GPUs", "no NVIDIA driver", "simulated GPUs need none; real ones need the driver"};
-  return {"GPUs", std::to_string(count) + ", " + printable(driver, 80),
-          "this build runs nothing on them: CUDA is not built in"};
+    std::ifstream in{it->path() / "information"};
+    for (std::string line; std::getline(in, line);) {
+      if (!line.starts_with("Model:")) continue;
+      const std::size_t at = line.find_first_not_of(" \t", 6);
+      if (at != std::string::npos) models += (models.empty() ? ": " : ", ") + printable(line.substr(at), 60);
+    }
+  }
+  if (count == 0) return {"GPUs", "none", "placements for GPUs are found in the simulator all the same"};
+  const auto& parts = build_info().parts;
+  const bool built = std::find(parts.begin(), parts.end(), "cuda") != parts.end();
+  const bool usable = ::access("/dev/nvidiactl", R_OK | W_OK) == 0;
+  return {"GPUs", std::to_string(count) + models,
+          !usable ? "/dev/nvidiactl cannot be opened; add yourself to the group that owns it"
+          : built ? ""
+                  : "this build runs nothing on them: CUDA is not built in"};
+}
+
+/// Where runs are kept if nothing else is said: the folder that one stands in.
+Finding disk() {
+  struct statvfs space {};
+  if (::statvfs(".", &space) != 0) return {"disk here", "unknown", "go to a folder that can be read"};
+  const auto free = static_cast<std::int64_t>(space.f_bavail) * static_cast<std::int64_t>(space.f_frsize);
+  const bool writable = ::access(".", W_OK) == 0;
+  return {"disk here", format_bytes(free) + " free",
+          !writable                        ? "this folder cannot be written; runs need --run-dir"
+          : free < (std::int64_t{1} << 30) ? "1 GiB is wanted for the record of a long run"
+                                           : ""};
 }
 
 Finding temporary_files() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   const bool writable = !error && ::access(folder.c_str(), W_OK) == 0;
-  // Sockets between the processes of one machine live in the run directory; their paths may have 107
-  // characters.
   return {"temporary files", printable(folder.string()),
           writable ? "" : "set TMPDIR to a folder that can be written"};
+}
+
+/// How `emplace up` reaches other machines.
+Finding remote_starts() {
+  std::string found;
+  std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
+  for (const char* tool : {"ssh", "srun", "kubectl"}) {
+    for (std::size_t from = 0; from <= path.size();) {
+      const std::size_t to = std::min(path.find(':', from), path.size());
+      if (::access((path.substr(from, to - from) + "/" + tool).c_str(), X_OK) == 0) {
+        found += (found.empty() ? "" : ", ") + std::string{tool};
+        break;
+      }
+      from = to + 1;
+    }
+  }
+  return {
+      "other machines", found.empty() ? "none of ssh, srun, kubectl" : found,
+      found.empty() ? "install openssh-client to start processes elsewhere; emplace join works without" : ""};
+}
+
+std::vector<Finding> all_findings() {
+  const std::vector<std::string> loaded = loaded_libraries();
+  std::vector<Finding> findings{processors(),
+                                vector_units(),
+                                memory(),
+                                disk(),
+                                temporary_files(),
+                                open_files(),
+                                processes(),
+                                remote_starts(),
+                                messages(),
+                                {"SQLite", sqlite3_libversion(), ""},
+                                {"libsodium", sodium_version_string(), ""}};
+  for (const auto& [what, prefix] : {std::pair{"Zstandard", "libzstd"},
+                                     {"zlib", "libz"},
+                                     {"xxHash", "libxxhash"},
+                                     {"RE2", "libre2"},
+                                     {"Protobuf", "libprotobuf"},
+                                     {"ONNX", "libonnx"}})
+    findings.push_back(library(loaded, what, prefix));
+  for (const Part& part : kParts) findings.push_back(optional_part(loaded, part));
+  findings.push_back(driver());
+  findings.push_back(gpus());
+  return findings;
 }
 
 class Doctor final : public Command {
@@ -101,15 +248,7 @@ class Doctor final : public Command {
   }
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {
-    const std::vector<Finding> findings{processors(),
-                                        vector_units(),
-                                        memory(),
-                                        open_files(),
-                                        temporary_files(),
-                                        messages(),
-                                        {"SQLite", sqlite3_libversion(), ""},
-                                        {"libsodium", sodium_version_string(), ""},
-                                        gpus()};
+    const std::vector<Finding> findings = all_findings();
     if (console.json()) {
       std::vector<JsonObject> list;
       for (const Finding& finding : findings) {

@@ -41,6 +41,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (!trace_.empty() && inputs->judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time",
                    "loads and latencies of splits have no schedule");
+  for (const std::string& line : inputs->rules.lines()) console.note(line);
   const auto placement =
       load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
   if (!placement) return placement.error();

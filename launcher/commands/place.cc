@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -63,6 +65,18 @@ bool is_learned(const std::string& method) {
   return method != "random" && std::find(all.begin(), all.end(), method) != all.end();
 }
 
+/// Before a minute of search: errors (kIo) if no file can be made there.
+Result<Unit> can_hold(const std::string& output) {
+  if (output.empty()) return Unit{};
+  const std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error) && !std::filesystem::is_directory(output, error) &&
+      ::access(folder.c_str(), W_OK) == 0)
+    return Unit{};
+  return Error{Errc::kIo,
+               printable(output) + ": cannot be written; name a file in a folder that is there and writable"};
+}
+
 Result<double> budget_s(const std::string& budget, double otherwise) {
   if (budget.empty()) return otherwise;
   const auto seconds = parse_seconds(budget);
@@ -75,6 +89,7 @@ Result<Answer> Place::learn(double default_budget_s, const Console& console) con
   request.method = method_ == "auto" ? "" : method_;
   request.graph = inputs_.graph;
   request.devices = inputs_.devices;
+  request.rules = inputs_.rules;
   request.objective = inputs_.objective;
   request.dispatch = inputs_.dispatch;
   request.policy = policy_;
@@ -176,9 +191,13 @@ Result<ExitStatus> Place::run(Console& console) {
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
 
+  for (const std::string& line : inputs->rules.lines()) console.note(line);
+  if (auto fits = must_fit(*inputs); !fits)
+    return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
   const CostTable costs{inputs->graph, inputs->devices};
   Problem problem{inputs->graph, inputs->devices, inputs->constraints,
                   costs,         console.seed(),  inputs->judge.objective};
+  if (auto writable = can_hold(output_); !writable) return writable.error();
   const auto model = make_model(inputs->graph, inputs->devices, inputs->judge);
   const SystemClock clock;
   const StopSignal stop;

@@ -42,6 +42,8 @@ void each_field(Config& c, Visit visit) {
         "Several graph files, folders or patterns: one policy learns on all of them in turn (placeto).");
   visit("input", "devices", c.input.devices,
         "Device file; empty: the machine that a workload of dnn-partitioning brings along.");
+  visit("input", "rules", c.input.rules,
+        "Rules file: pins, allowed devices, co-location (docs/rules.md); empty: none.");
   visit("input", "reserve", c.input.reserve, "Share of each device's memory to keep free.");
   visit("objective", "kind", c.objective.kind,
         "What a placement is judged by: \"step-time\", \"throughput\", \"latency\" or \"max-load\".");
@@ -284,7 +286,7 @@ Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const
   auto config = parse_config({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
                              printable(path.filename().string()), settings);
   if (!config) return config;
-  std::vector<std::string*> inputs{&config->input.graph, &config->input.devices};
+  std::vector<std::string*> inputs{&config->input.graph, &config->input.devices, &config->input.rules};
   for (std::string& graph : config->input.graphs) inputs.push_back(&graph);
   for (std::string* input : inputs) {
     const std::filesystem::path beside = path.parent_path() / *input;

@@ -32,7 +32,7 @@ struct RunConfig {
     bool optimizer = false;
   } run;
   struct Input {
-    std::string graph, devices;
+    std::string graph, devices, rules;
     std::vector<std::string> graphs;
     double reserve = 0;
   } input;

@@ -62,6 +62,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   config->input.graph = std::filesystem::absolute(request.graph).string();
   if (!request.devices.empty()) config->input.devices = std::filesystem::absolute(request.devices).string();
   config->input.reserve = request.reserve;
+  if (!request.rules.empty()) config->input.rules = std::filesystem::absolute(request.rules).string();
   config->objective.kind = request.objective;
   config->executor.dispatch = request.dispatch;
   config->run = {};

@@ -13,7 +13,7 @@ namespace emplace::launcher {
 
 struct LearnRequest {
   std::string method;  ///< One of run_methods(), or empty: that of `policy`.
-  std::filesystem::path graph, devices;
+  std::filesystem::path graph, devices, rules;
   double reserve = 0;  ///< Share of each device's memory to keep free.
   std::string objective = "step-time", dispatch = "program";
   double budget_s = 0;  ///< 0 with a policy: it places at once, without learning more.

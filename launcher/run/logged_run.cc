@@ -1,4 +1,5 @@
 #include "launcher/run/logged_run.h"
+#include "launcher/inputs.h"
 
 #include <span>
 #include <string>
@@ -48,7 +49,8 @@ bool began_at_baseline(const record::RunFacts& facts) {
 }  // namespace
 
 Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
-                                  Objective objective) {
+                                  const RunConfig& config) {
+  const Objective objective = judge_of(config).objective;
   auto task = std::make_shared<actors::Task>();
   for (const record::GraphRow& row : rows) {
     const std::string here = where + ": graph " + printable(row.name);
@@ -56,7 +58,9 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
     if (!graph) return graph.error();
     auto devices = kept_devices(row, *graph, where + ": devices", objective);
     if (!devices) return devices.error();
-    auto constraints = Constraints::make(*graph, *devices);
+    const auto rules = open_rules(config.input.rules, *graph, *devices);
+    if (!rules) return rules.error();
+    auto constraints = Constraints::make(*graph, *devices, *rules);
     if (!constraints) return constraints.error();
     std::string sha256 = graph_sha256(*graph);
     if (sha256 != row.sha256)
@@ -83,8 +87,7 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   run.config = *std::move(config);
   const auto rows = run.db->graph_rows();
   if (!rows) return rows.error();
-  auto task =
-      rows->empty() ? task_from_files(run, where) : kept_task(*rows, where, judge_of(run.config).objective);
+  auto task = rows->empty() ? task_from_files(run, where) : kept_task(*rows, where, run.config);
   if (!task) return task.error();
   run.task = *std::move(task);
   if (began_at_baseline(run.facts)) {

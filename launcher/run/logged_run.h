@@ -24,9 +24,10 @@ struct LoggedRun {
   Placement baseline;    ///< Where its policy began; empty for one from scratch.
 };
 
-/// The graphs that a run keeps, with their devices. `where` names it. Errors (kInvalid): they are damaged.
+/// The graphs that a run keeps, with their devices. `where` names it. Rules are read from where
+/// the config has them. Errors (kInvalid): they are damaged; kIo: the rules are gone.
 Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
-                                  Objective objective);
+                                  const RunConfig& config);
 
 /// Opens `directory` and holds everything in it against its hashes. Errors: kInvalid if it holds no run, is
 /// damaged, newer than this program or still being written; if its graphs are not kept with it (schema 3) and

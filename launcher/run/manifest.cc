@@ -56,6 +56,12 @@ Result<Manifest> make_manifest(const RunConfig& config, const std::filesystem::p
     if (!path) return path.error();
     there.input.devices = *path;
   }
+  if (!config.input.rules.empty()) {
+    const std::filesystem::path rules = config.input.rules;
+    const auto path = add(rules, "files/" + rules.filename().string());
+    if (!path) return path.error();
+    there.input.rules = *path;
+  }
   if (start.name == "best-baseline") {
     const std::filesystem::path baseline = baseline_path(start.directory);
     if (const auto added = add(baseline, baseline.filename().string()); !added) return added.error();

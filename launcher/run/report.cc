@@ -226,7 +226,7 @@ class Reader {
       for (const std::filesystem::path& file : *files) graph_files_.push_back(file.string());
       return task;
     }
-    auto task = kept_task(*rows, where, judge_of(config_).objective);
+    auto task = kept_task(*rows, where, config_);
     if (!task) return task;
     for (record::GraphRow& row : *rows) {
       graph_files_.push_back(std::move(row.file));

@@ -132,8 +132,8 @@ Result<RunConfig> resolve(const RunRequest& request) {
     config->run.policy = request.branch;
     config->run.optimizer = true;
   }
-  std::vector<std::string*> paths{&config->input.graph, &config->input.devices, &config->run.policy,
-                                  &config->executor.log};
+  std::vector<std::string*> paths{&config->input.graph, &config->input.devices, &config->input.rules,
+                                  &config->run.policy, &config->executor.log};
   for (std::string& graph : config->input.graphs) paths.push_back(&graph);
   for (std::string* path : paths) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();

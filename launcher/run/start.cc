@@ -188,7 +188,9 @@ Result<TaskPtr> load_task(const RunConfig& config) {
     if (!graph) return graph.error();
     auto devices = devices_for(*graph, config);
     if (!devices) return devices.error();
-    auto constraints = Constraints::make(*graph, *devices);
+    const auto rules = open_rules(config.input.rules, *graph, *devices);
+    if (!rules) return rules.error();
+    auto constraints = Constraints::make(*graph, *devices, *rules);
     if (!constraints) return constraints.error();
     std::string sha256 = graph_sha256(*graph);
     if (task->find(sha256) != nullptr)

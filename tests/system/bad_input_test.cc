@@ -126,7 +126,12 @@ TEST(BadDevices, GetOneLineWithTheCure) {
       {gpu + "memroy = \"2GiB\"\n", "did you mean 'memory'?"},
       {gpu + "memory = \"2.5\"\n", "unit"},
       {gpu + "memory = \"2.5GHz\"\n", "unit"},
-      {gpu + "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n", "link"},
+      {gpu + "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n",
+       "link gpu:0 -> gpu:1: is missing; add a [[link]] between the two"},
+      {gpu + "[[device]]\nname = \"gpu:1\"\nprofile = \"k40\"\n[[link]]\nfrom = \"gpu:0\"\nto = "
+             "\"gpu:1\"\nprofile = "
+             "\"pcie3_x16\"\n",
+       "devices.toml: link gpu:1 -> gpu:0: is missing"},
       {gpu + gpu + link + "profile = \"pcie3_x16\"\n", "gpu:0"},
       {gpu + link + "bandwidth = \"0GB/s\"\nlatency = \"1us\"\n", "above zero"},
       {many + link + "profile = \"pcie3_x16\"\n", "256"},

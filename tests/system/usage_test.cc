@@ -47,8 +47,8 @@ TEST(Usage, EveryCommandHasHelpWithTheCommonOptions) {
   const Finished all = run({"--help"});
   EXPECT_EQ(all.status, 0);
   EXPECT_THAT(all.err, IsEmpty());
-  for (const char* command : {"place", "compare", "evaluate", "bound", "inspect", "import", "export",
-                              "generate", "keygen", "doctor", "version"}) {
+  for (const char* command : {"place", "compare", "evaluate", "explain", "bound", "inspect", "import",
+                              "export", "generate", "keygen", "doctor", "version"}) {
     EXPECT_THAT(all.out, HasSubstr(command));
     const Finished help = run({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;

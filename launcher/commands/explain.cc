@@ -1,0 +1,323 @@
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "executor/explanation.h"
+#include "graph/graph_file.h"
+#include "launcher/commands/commands.h"
+#include "launcher/commands/results.h"
+#include "launcher/inputs.h"
+#include "launcher/json_object.h"
+#include "placement/applied_rules.h"
+#include "placement/op_pattern.h"
+#include "placement/placement_file.h"
+#include "placement/rules.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::size_t kDeviceColumns = 6;  ///< With more devices the table names the best other one only.
+
+/// Rows of cells, each column as wide as its widest cell; the first column to the left, numbers to the right.
+std::string columns(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> width(rows.front().size(), 0);
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], display_width(row[c]));
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string pad(width[c] - display_width(row[c]), ' ');
+      const bool left = c == 0 || c + 1 == row.size();
+      line += (c == 0 ? "" : "  ") + (left ? row[c] + pad : pad + row[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string change_text(double seconds) {
+  if (seconds == 0) return "same";
+  return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
+}
+
+/// What a placement is of.
+struct Setting {
+  OpGraph graph;
+  DeviceSet devices;
+  AppliedRules rules;
+  Constraints constraints;
+};
+
+/// What a placement is explained with.
+struct Subject {
+  const Setting& setting;
+  const Explanation& explanation;
+  bool by_op = false;
+  std::size_t shown = 0;
+
+  std::string device(std::size_t d) const { return setting.devices[static_cast<DeviceId>(d)].name; }
+  /// The rules that decided a part's devices, each once.
+  std::vector<std::string> deciding(const ExplainedPart& part) const {
+    std::vector<std::string> out;
+    for (const auto* decided : {&setting.rules.device_rule, &setting.rules.colocation_rule}) {
+      for (const OpId op : part.ops) {
+        const std::uint32_t rule = decided->empty() ? kNoRule : (*decided)[index(op)];
+        if (rule == kNoRule) continue;
+        std::string text = setting.rules.rules[rule].described();
+        if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
+      }
+    }
+    return out;
+  }
+  /// "gpu:0", or "gpu:0 120, gpu:1 30".
+  std::string home(const ExplainedPart& part) const {
+    std::string text;
+    const bool one = std::count(part.ops_on.begin(), part.ops_on.end(), std::size_t{0}) + 1 ==
+                     static_cast<std::ptrdiff_t>(part.ops_on.size());
+    for (std::size_t d = 0; d < part.ops_on.size(); ++d) {
+      if (part.ops_on[d] == 0) continue;
+      text += (text.empty() ? "" : ", ") + printable(device(d), 20);
+      if (!one) text += " " + std::to_string(part.ops_on[d]);
+    }
+    return text;
+  }
+  double change_s(const ExplainedPart::There& there) const {
+    return there.measured.step_time_s - explanation.measured.step_time_s;
+  }
+  /// The device on which the part would make the step shortest, of those where it is not and fits.
+  std::size_t best_other(const ExplainedPart& part) const {
+    std::size_t best = part.there.size();
+    for (std::size_t d = 0; d < part.there.size(); ++d) {
+      const auto& there = part.there[d];
+      if (!there.allowed || there.same || !there.measured.valid) continue;
+      if (best == part.there.size() || change_s(there) < change_s(part.there[best])) best = d;
+    }
+    return best;
+  }
+  std::string verdict(const ExplainedPart& part) const {
+    const std::vector<std::string> because = deciding(part);
+    const std::size_t best = best_other(part);
+    if (best == part.there.size()) {
+      const auto other = [](const ExplainedPart::There& there) { return there.allowed && !there.same; };
+      const bool elsewhere = std::any_of(part.there.begin(), part.there.end(), other);
+      const std::string why = because.empty() ? "" : ": " + because.front();
+      return elsewhere ? "fits nowhere else" + why : "may be nowhere else" + why;
+    }
+    const double change = change_s(part.there[best]);
+    const std::string rule = because.empty() ? "" : "; " + because.front();
+    if (change < 0 && explanation.measured.valid)
+      return printable(device(best), 20) + " would save " + format_seconds(-change) + rule;
+    return (explanation.measured.valid ? "best here" : "see where it fits") + rule;
+  }
+};
+
+std::string text_of(const Subject& subject) {
+  const Explanation& explanation = subject.explanation;
+  const std::size_t num_devices = subject.setting.devices.size();
+  const bool wide = num_devices <= kDeviceColumns;
+  std::vector<std::vector<std::string>> rows{
+      {subject.by_op ? "op" : "scope", "on", "ops", "time", "critical", "state", "writes"}};
+  for (std::size_t d = 0; wide && d < num_devices; ++d)
+    rows[0].push_back("on " + printable(subject.device(d), 20));
+  if (!wide) rows[0].push_back("best other");
+  rows[0].push_back("");
+  for (std::size_t p = 0; p < subject.shown; ++p) {
+    const ExplainedPart& part = explanation.parts[p];
+    std::vector<std::string> row{printable(part.name, 48),
+                                 subject.home(part),
+                                 std::to_string(part.ops.size()),
+                                 format_seconds(part.time_s),
+                                 part.critical_s > 0 ? format_seconds(part.critical_s) : "-",
+                                 format_bytes(part.state_bytes),
+                                 format_bytes(part.output_bytes)};
+    const auto change = [&](std::size_t d) -> std::string {
+      const auto& there = part.there[d];
+      return there.same              ? "here"
+             : !there.allowed        ? "no"
+             : !there.measured.valid ? "no room"
+                                     : change_text(subject.change_s(there));
+    };
+    for (std::size_t d = 0; wide && d < num_devices; ++d) row.push_back(change(d));
+    if (!wide) {
+      const std::size_t best = subject.best_other(part);
+      row.push_back(best == num_devices ? "-" : printable(subject.device(best), 20) + " " + change(best));
+    }
+    row.push_back(subject.verdict(part));
+    rows.push_back(std::move(row));
+  }
+  const CriticalChain& chain = explanation.chain;
+  std::string text = "step " + format_seconds(explanation.measured.step_time_s);
+  if (!explanation.measured.valid)
+    text += ", which does not fit: " + misfit(explanation.measured, subject.setting.devices);
+  text += "\ndecided by " + format_seconds(chain.ops_s) + " of ops and " + format_seconds(chain.transfers_s) +
+          " of transfers, of which " + format_seconds(chain.behind_engine_s) +
+          " waited for a device and not for what they read\n\n";
+  text += columns(rows);
+  if (explanation.parts.size() > subject.shown)
+    text += "and " + std::to_string(explanation.parts.size() - subject.shown) + " more (--top)\n";
+  text +=
+      "\ncritical: time on the chain of ops and transfers that decided the step, transfers of what the ops "
+      "make among them\n"
+      "on DEVICE: what the step gains or loses if all of it, with what must share its device, were there\n";
+  for (const std::string& line : subject.setting.rules.lines()) text += line + "\n";
+  text.pop_back();
+  return text;
+}
+
+JsonObject json_of(const Subject& subject) {
+  const Explanation& explanation = subject.explanation;
+  std::vector<JsonObject> items;
+  for (std::size_t p = 0; p < subject.shown; ++p) {
+    const ExplainedPart& part = explanation.parts[p];
+    JsonObject item;
+    item.add(subject.by_op ? "op" : "scope", part.name);
+    if (subject.by_op) item.add("type", subject.setting.graph.type_name(part.ops.front()));
+    item.add("ops", std::uint64_t{part.ops.size()});
+    JsonObject on;
+    for (std::size_t d = 0; d < part.ops_on.size(); ++d)
+      if (part.ops_on[d] > 0) on.add(subject.device(d), std::uint64_t{part.ops_on[d]});
+    item.add("on", std::move(on));
+    if (subject.by_op) item.add("device", subject.home(part));
+    item.add("time_s", part.time_s).add("critical_s", part.critical_s).add("critical", part.critical_s > 0);
+    item.add("state_bytes", part.state_bytes).add("output_bytes", part.output_bytes);
+    item.add("companions", std::uint64_t{part.companions});
+    const std::vector<std::string> rules = subject.deciding(part);
+    item.add("rules", std::span<const std::string>{rules});
+    std::vector<JsonObject> elsewhere;
+    for (std::size_t d = 0; d < part.there.size(); ++d) {
+      const auto& there = part.there[d];
+      JsonObject one;
+      one.add("device", subject.device(d)).add("here", there.same).add("allowed", there.allowed);
+      one.add("time_s", there.time_s);
+      if (there.allowed) {
+        one.add("valid", there.measured.valid).add("step_time_s", there.measured.step_time_s);
+        one.add("change_s", subject.change_s(there));
+      } else {
+        one.add("valid", false).add_null("step_time_s").add_null("change_s");
+      }
+      elsewhere.push_back(std::move(one));
+    }
+    item.add("elsewhere", std::move(elsewhere)).add("verdict", subject.verdict(part));
+    items.push_back(std::move(item));
+  }
+  std::vector<JsonObject> rules;
+  for (std::size_t r = 0; r < subject.setting.rules.rules.size(); ++r) {
+    JsonObject rule;
+    rule.add("rule", subject.setting.rules.rules[r].described())
+        .add("matched", std::uint64_t{subject.setting.rules.matched[r]});
+    rules.push_back(std::move(rule));
+  }
+  JsonObject critical;
+  critical.add("ops_s", explanation.chain.ops_s)
+      .add("transfers_s", explanation.chain.transfers_s)
+      .add("gaps_s", explanation.chain.gaps_s)
+      .add("behind_engine_s", explanation.chain.behind_engine_s);
+  JsonObject json;
+  json.add("graph", subject.setting.graph.name())
+      .add("step_time_s", explanation.measured.step_time_s)
+      .add("valid", explanation.measured.valid);
+  if (!explanation.measured.valid) json.add("reason", misfit(explanation.measured, subject.setting.devices));
+  json.add("critical_path", std::move(critical))
+      .add("items", std::move(items))
+      .add("not_shown", std::uint64_t{explanation.parts.size() - subject.shown})
+      .add("rules", std::move(rules));
+  return json;
+}
+
+class Explain final : public Command {
+ public:
+  std::string_view name() const override { return "explain"; }
+  std::string_view summary() const override {
+    return "Where ops run and why, and what the step would take if they ran elsewhere";
+  }
+  void declare(Options& options) override {
+    options.operand("PLACEMENT", placement_, "Placement file")
+        .required("--graph,-g", graph_, "Graph that the placement is of")
+        .required("--devices,-d", devices_, "Device file")
+        .option("--op", op_, "Op by op, those whose names match (RE2); else scope by scope")
+        .option("--top", top_, "How many are looked into, those that matter most first")
+        .option("--rules", rules_, "Rules that the placement obeys")
+        .option("--reserve", reserve_, "Memory kept free per device, as 10%")
+        .option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
+  }
+  Result<ExitStatus> run(Console& console) override;
+
+ private:
+  /// Errors: kInvalid for no expression, or one that matches nothing, with the nearest name.
+  Result<std::vector<ExplainedPart>> parts(const OpGraph& graph) const;
+
+  Result<Setting> setting() const;
+
+  std::string placement_, graph_, devices_, op_, rules_, reserve_, dispatch_ = "program";
+  std::uint64_t top_ = 12;
+};
+
+Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
+  if (op_.empty()) return parts_by_scope(graph);
+  const std::string where = "--op '" + printable(op_, 60) + "'";
+  if (auto checked = check_expression(op_); !checked) return invalid(where, checked.error().context);
+  const OpPattern pattern{.name = op_};
+  const std::vector<bool> matching = ops_matching(graph, pattern);
+  std::vector<OpId> ops;
+  for (std::uint32_t i = 0; i < matching.size(); ++i)
+    if (matching[i]) ops.push_back(OpId{i});
+  if (ops.empty()) return invalid(where, "matches no op", nearest_to(graph, pattern));
+  return parts_by_op(graph, ops);
+}
+
+Result<Setting> Explain::setting() const {
+  double share = 0;
+  if (!reserve_.empty()) {
+    const auto parsed = parse_share(reserve_);
+    if (!parsed) return invalid("--reserve", parsed.error().context);
+    share = *parsed;
+  }
+  RuleSet rules;
+  if (!rules_.empty()) {  // The quicker ones first: their errors come at once.
+    auto loaded = load_rules(rules_);
+    if (!loaded) return loaded.error();
+    rules = *std::move(loaded);
+  }
+  auto devices = open_devices(devices_, share);
+  if (!devices) return devices.error();
+  auto graph = open_graph(graph_);
+  if (!graph) return graph.error();
+  auto applied = apply_rules(*graph, *devices, rules);
+  if (!applied) return applied.error();
+  auto constraints = Constraints::make(*graph, *devices, *applied);
+  if (!constraints) return constraints.error();
+  return Setting{*std::move(graph), *std::move(devices), *std::move(applied), *std::move(constraints)};
+}
+
+Result<ExitStatus> Explain::run(Console& console) {
+  const auto options = simulator_options(dispatch_);
+  if (!options) return options.error();
+  const auto inputs = setting();
+  if (!inputs) return inputs.error();
+  const auto placement =
+      load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
+  if (!placement) return placement.error();
+  if (auto obeyed = inputs->constraints.check(inputs->graph, inputs->devices, *placement); !obeyed)
+    return invalid(printable(placement_), obeyed.error().context);
+  auto looked_at = parts(inputs->graph);
+  if (!looked_at) return looked_at.error();
+  const auto explanation = explain_placement(inputs->graph, inputs->devices, inputs->constraints, *placement,
+                                             *std::move(looked_at), top_, *options);
+  if (!explanation) return explanation.error();
+  const std::size_t shown = std::min<std::size_t>(top_, explanation->parts.size());
+  const Subject subject{*inputs, *explanation, !op_.empty(), shown};
+  console.print(console.json() ? json_of(subject).text() : text_of(subject));
+  return ExitStatus::kDone;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_explain() { return std::make_unique<Explain>(); }
+
+}  // namespace emplace::launcher

@@ -1,0 +1,128 @@
+#include "placement/op_pattern.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+/// One expression; an empty one matches everything.
+class Expression {
+ public:
+  explicit Expression(const std::string& text) {
+    if (!text.empty()) compiled_ = std::make_unique<RE2>(text, RE2::Quiet);
+  }
+  bool matches(std::string_view text) const {
+    return compiled_ == nullptr || RE2::PartialMatch(re2::StringPiece{text.data(), text.size()}, *compiled_);
+  }
+
+ private:
+  std::unique_ptr<RE2> compiled_;
+};
+
+/// What a pattern says literally: 'encoder/.*' → "encoder/".
+std::string literal(const std::string& pattern) {
+  std::string text;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\' && i + 1 < pattern.size()) {
+      if (std::string_view{"dwsbDWSBAz"}.find(pattern[++i]) == std::string_view::npos) text += pattern[i];
+    } else if (std::string_view{"^$.*+?()[]{}|"}.find(pattern[i]) == std::string_view::npos) {
+      text += pattern[i];
+    }
+  }
+  return text;
+}
+
+/// "; the nearest name is 'encoder/'": of the words and of what they begin with, up to a separator.
+std::string nearest(const std::string& pattern, const std::vector<std::string_view>& words) {
+  std::vector<std::string_view> candidates;
+  std::unordered_set<std::string_view> seen;
+  const auto add = [&](std::string_view word) {
+    if (!word.empty() && seen.insert(word).second) candidates.push_back(word);
+  };
+  for (const std::string_view word : words) {
+    add(word);
+    for (std::size_t i = 1; i < word.size(); ++i) {
+      if (word[i] != '/' && word[i] != '.' && word[i] != ':' && word[i] != '#') continue;
+      add(word.substr(0, i));
+      add(word.substr(0, i + 1));
+    }
+  }
+  const std::string_view near = nearest_word(literal(pattern), candidates);
+  if (!near.empty()) return "the nearest is '" + printable(near, 60) + "'";
+  return candidates.empty() ? "" : "there is for instance '" + printable(candidates.front(), 60) + "'";
+}
+
+}  // namespace
+
+std::string OpPattern::text() const {
+  std::string out;
+  for (const auto& [key, expression] :
+       {std::pair{"name", &name}, {"type", &type}, {"scope", &scope}, {"phase", &phase}}) {
+    if (expression->empty()) continue;
+    out.append(out.empty() ? "" : ", ")
+        .append(key)
+        .append(" = '")
+        .append(printable(*expression, 60))
+        .append("'");
+  }
+  return out;
+}
+
+Result<Unit> check_expression(const std::string& expression) {
+  const RE2 compiled{expression, RE2::Quiet};
+  if (compiled.ok()) return Unit{};
+  return invalid("", "is no regular expression: " + printable(compiled.error(), 80));
+}
+
+std::vector<bool> ops_matching(const OpGraph& graph, const OpPattern& pattern) {
+  const Expression name{pattern.name}, type{pattern.type}, scope{pattern.scope}, phase{pattern.phase};
+  // Types, scopes and phases are few and are looked at once each.
+  std::vector<bool> types, scopes, matched(graph.num_ops());
+  for (std::size_t t = 0; t < graph.num_types(); ++t)
+    types.push_back(type.matches(graph.type_name(static_cast<TypeId>(t))));
+  for (std::uint32_t g = 0; g < graph.num_groups(); ++g) scopes.push_back(scope.matches(graph.group_name(g)));
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op{i};
+    matched[i] = types[index(graph.type(op))] && scopes[graph.group(op)] &&
+                 phase.matches(phase_name(graph.phase(op))) && name.matches(graph.name(op));
+  }
+  return matched;
+}
+
+std::string nearest_to(const OpGraph& graph, const OpPattern& pattern) {
+  std::vector<std::string_view> words;
+  std::string hint;
+  // Of several expressions the one that matches nothing by itself is the one to mend.
+  const auto look_at = [&](const std::string& expression, auto&& collect) {
+    if (expression.empty() || !hint.empty()) return;
+    words.clear();
+    collect();
+    const Expression alone{expression};
+    if (std::none_of(words.begin(), words.end(), [&](std::string_view word) { return alone.matches(word); }))
+      hint = nearest(expression, words);
+  };
+  look_at(pattern.name, [&] {
+    for (std::uint32_t i = 0; i < graph.num_ops(); ++i) words.push_back(graph.name(OpId{i}));
+  });
+  look_at(pattern.type, [&] {
+    for (std::size_t t = 0; t < graph.num_types(); ++t)
+      words.push_back(graph.type_name(static_cast<TypeId>(t)));
+  });
+  look_at(pattern.scope, [&] {
+    for (std::uint32_t g = 0; g < graph.num_groups(); ++g) words.push_back(graph.group_name(g));
+  });
+  look_at(pattern.phase, [&] {
+    for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate})
+      words.push_back(phase_name(phase));
+  });
+  return hint.empty() ? "each expression matches some op, but no op matches all" : hint;
+}
+
+}  // namespace emplace

@@ -1,0 +1,121 @@
+#include "placement/rules.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/text/toml_reader.h"
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+std::string pattern(TomlTable& match, std::string_view key) {
+  const auto text = match.text(key);
+  if (!text) return {};
+  if (text->empty()) match.fail(key, "is empty and would match everything", "write \".\" if that is meant");
+  if (const auto checked = check_expression(*text); !checked) match.fail(key, checked.error().context);
+  return *text;
+}
+
+void read_match(TomlTable& table, Rule& rule) {
+  auto match = table.table("match");
+  if (!match) {
+    table.fail("", "a rule needs to say which ops it is for", "write match = { name = \"^encoder/\" }");
+    return;
+  }
+  rule.match.name = pattern(*match, "name");
+  rule.match.type = pattern(*match, "type");
+  rule.match.scope = pattern(*match, "scope");
+  rule.match.phase = pattern(*match, "phase");
+  if (rule.match.empty())
+    table.fail("match", "has no pattern", "give at least one of name, type, scope and phase");
+}
+
+void read_action(TomlTable& table, Rule& rule) {
+  const auto pin = table.text("pin");
+  const auto allow = table.texts("allow");
+  const auto colocate = table.text("colocate");
+  const auto with = table.text("colocate_with");
+  if (int{pin.has_value()} + int{allow.has_value()} + int{colocate.has_value()} + int{with.has_value()} !=
+      1) {
+    table.fail("", "a rule needs one of pin, allow, colocate and colocate_with",
+               "write pin = \"cpu:0\", and a second rule for a second wish");
+    return;
+  }
+  if (pin) {
+    rule.kind = RuleKind::kPin;
+    rule.devices = {*pin};
+    if (pin->ends_with('*')) table.fail("pin", "names one device", "write allow = [\"gpu:*\"] for several");
+  } else if (allow) {
+    rule.kind = RuleKind::kAllow;
+    rule.devices = *allow;
+    if (allow->empty()) table.fail("allow", "is empty: the ops could run nowhere");
+  } else if (colocate) {
+    rule.kind = RuleKind::kColocate;
+    rule.label = *colocate;
+    if (colocate->empty()) table.fail("colocate", "needs a label");
+  } else {
+    rule.kind = RuleKind::kColocateWith;
+    rule.label = *with;
+    if (*with != "forward" && *with != "input")
+      table.fail("colocate_with", "must be \"forward\" or \"input\"",
+                 "an op goes with the first op of the forward pass, or the first op at all, that it reads");
+  }
+}
+
+Result<RuleSet> build(TomlDocument document, std::string_view where) {
+  TomlTable root = document.root();
+  if (const auto schema = root.text("schema"); schema && *schema != "emplace.rules/1")
+    root.fail("schema", "is not known", "this program reads \"emplace.rules/1\"");
+  RuleSet set;
+  for (TomlTable& table : root.tables("rule")) {
+    Rule rule;
+    rule.where = table.where();
+    read_match(table, rule);
+    read_action(table, rule);
+    rule.optional = table.boolean("optional").value_or(false);
+    set.rules.push_back(std::move(rule));
+  }
+  if (auto finished = document.finish(); !finished) return finished.error();
+  if (set.rules.empty()) return invalid(where, "has no [[rule]]", "docs/rules.md shows some");
+  return set;
+}
+
+}  // namespace
+
+std::string Rule::described() const {
+  std::string text = where;
+  switch (kind) {
+    case RuleKind::kPin:
+      text += " (pin = \"" + printable(devices.front(), 60) + "\"";
+      break;
+    case RuleKind::kAllow: {
+      text += " (allow = [";
+      for (std::size_t i = 0; i < devices.size(); ++i)
+        text.append(i == 0 ? "\"" : ", \"").append(printable(devices[i], 60)).append("\"");
+      text += "]";
+      break;
+    }
+    case RuleKind::kColocate:
+      text += " (colocate = \"" + printable(label, 60) + "\"";
+      break;
+    case RuleKind::kColocateWith:
+      text += " (colocate_with = \"" + label + "\"";
+      break;
+  }
+  return text + ")";
+}
+
+Result<RuleSet> parse_rules(std::string_view toml, std::string_view where) {
+  auto document = TomlDocument::parse(toml, where);
+  if (!document) return document.error();
+  return build(*std::move(document), where);
+}
+
+Result<RuleSet> load_rules(const std::filesystem::path& path) {
+  auto document = TomlDocument::load(path);
+  if (!document) return document.error();
+  return build(*std::move(document), printable(path.filename().string()));
+}
+
+}  // namespace emplace
