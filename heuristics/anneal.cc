@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kFewest = 2'000, kUsual = 20'000;
 constexpr double kSizeOfUsual = 40'000;  // Ops and edges: about 0.8 ms an evaluation.
+constexpr std::size_t kFewUnits = 64;
 constexpr std::uint64_t kUsualOfSplits = 2'000'000;
 
 /// One level's part of the budget.
@@ -68,11 +69,12 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
     return std::move(search).finish(executor);
   }
   const Level groups = group_level(problem, options_.groups), pieces = piece_level(problem);
-  // Hot enough at first to leave the simple placement, and cold enough at its end that the finer levels,
-  // which have thousands of ways to be worse, only mend what is there (docs/performance.md has what was
-  // tried).
-  const std::vector<Stage> stages{
-      {&groups, 0.5, {0.1, 0.001}}, {&pieces, 0.35, {0.003, 0.0003}}, {&classes, 0.15, {0.001, 0.0001}}};
+  // The start is good: colder than what would leave it, so that every level mends what is there. With few
+  // units there is time to leave it, and nothing to lose (docs/performance.md has what was tried).
+  const double first = (classes.size() <= kFewUnits ? 0.1 : 0.005) * options_.heat;
+  const std::vector<Stage> stages{{&groups, 0.4, {first, 0.0005}},
+                                  {&pieces, 0.3, {0.003 * options_.heat, 0.0003}},
+                                  {&classes, 0.3, {0.001 * options_.heat, 0.0001}}};
   if (auto done = run(stages, search.best(), begin, 1); !done) return done.error();
   return std::move(search).finish(executor);
 }

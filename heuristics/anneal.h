@@ -14,6 +14,7 @@ struct AnnealOptions {
   /// however few are asked for). 0: 20,000, and fewer on graphs so large that this would take above 20 s.
   std::uint64_t evaluations = 0;
   std::size_t groups = 256;  ///< Of the coarsest level, at least 2.
+  double heat = 1;           ///< All first temperatures times this, above 0: less where a walk went before.
   std::uint64_t stream = 0;  ///< Of random numbers: searches side by side take streams far apart.
 };
 

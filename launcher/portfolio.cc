@@ -69,6 +69,7 @@ class Shared {
 struct Turn {
   bool local;
   double until;  // Share of the searches' time.
+  double heat = 1;
 };
 
 /// Splits have few units and cheap evaluations: latencies are found by rebuilding windows, loads by
@@ -76,7 +77,7 @@ struct Turn {
 /// begins from the best.
 std::vector<Turn> turns_for(Objective objective) {
   if (objective == Objective::kLatency) return {{true, 0.75}, {false, 0.85}, {true, 1}};
-  if (objective == Objective::kStepTime) return {{false, 0.6}, {false, 1}};
+  if (objective == Objective::kStepTime) return {{false, 0.6}, {false, 1, 0.5}};
   return {{false, 0.8}, {true, 1}};
 }
 
@@ -96,7 +97,7 @@ class Searcher {
           begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
       if (clock_.now() >= until || (stopped_ && stopped_())) continue;
       const LocalSearch local{{.stream = stream}};
-      const Anneal anneal{{.stream = stream}};
+      const Anneal anneal{{.heat = turn.heat, .stream = stream}};
       const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
       const std::string name{method.name()};
       if (begins) begins(name);

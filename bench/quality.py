@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""How good `auto` is, as one resumable job that writes docs/quality.md.
+
+usage: bench/quality.py --graphs DIR --workloads DIR --out ROWS.jsonl [options]
+
+Two tables. Machines: ten training graphs on one Haswell CPU with 2, 4 or 8 K40s or 2 or 4 V100s over PCIe, each GPU with
+all its memory or capped at 0.6 (of 2), 0.4 (of 4) or 0.27 (of 8) of what one device would need for the whole graph; every
+heuristic by `emplace compare`, then `emplace place` (auto) for the budget. Workloads: those of dnn-partitioning under
+their cost models, auto on one core with three seeds, and `contiguous`, held against the best that is known. Finished rows
+are appended to ROWS.jsonl and skipped the next time: stop it whenever you like.
+
+  --budget 60s   of each auto          --workload-budget 60s   the same for workloads
+  --only REGEX   of the rows' names    --threads N             of auto on machines; 0: all cores
+  --page FILE    write the page        --table                 print the tables of ROWS.jsonl and run nothing
+"""
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+GRAPHS = ["nmt-2layer-bs64", "nmt-4layer-bs64", "rnnlm-bs64", "nasnet_a_cifar-bs32", "inception_v3-bs1",
+          "inception_v3-bs32", "resnet50-bs32", "googlenet-bs64", "bert_base-bs32-seq128",
+          "transformer_base-bs64-seq40"]
+MACHINES = [("k40", 2), ("k40", 4), ("k40", 8), ("v100", 2), ("v100", 4)]
+CAPS = {2: 0.6, 4: 0.4, 8: 0.27}
+RIVALS = ["scotch", "mincut", "metis", "expert", "m-etf"]
+ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
+# File, best known value [ms] (latency: proven or best of all known; max-load: any split), and the exact contiguous optimum.
+WORKLOADS = [
+    ("latency-inputs/LayerGraphs/bert24_inference", "latency", 100.218500, None),
+    ("latency-inputs/LayerGraphs/inceptionv3_inference", "latency", 1186.548058, None),
+    ("latency-inputs/OperatorGraphs/bert_l-3_inference", "latency", 408.474408, None),
+    ("latency-inputs/OperatorGraphs/resnet50_inference", "latency", 651.120759, None),
+    ("throughput-inputs/LayerGraphs/bert24_inference", "max-load", 17.7147, 17.7899),
+    ("throughput-inputs/LayerGraphs/bert24_training", "max-load", 39.8165, 41.7458),
+    ("throughput-inputs/LayerGraphs/inceptionv3_inference", "max-load", 51.5519, 51.5519),
+    ("throughput-inputs/LayerGraphs/inceptionv3_training", "max-load", 118.1134, 122.7616),
+    ("throughput-inputs/OperatorGraphs/bert_l-3_inference", "max-load", 21.9084, 27.9186),
+    ("throughput-inputs/OperatorGraphs/bert_l-3_training", "max-load", 54.2074, 65.3031),
+    ("throughput-inputs/OperatorGraphs/resnet50_inference", "max-load", 124.3488, 124.3488),
+    ("throughput-inputs/OperatorGraphs/resnet50_training", "max-load", 255.1944, 255.1944),
+]
+SEEDS = (1, 2, 3)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", help="folder with the training graphs")
+    parser.add_argument("--workloads", help="folder with latency-inputs and throughput-inputs")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--program", default="build/release/emplace")
+    parser.add_argument("--budget", default="60s")
+    parser.add_argument("--workload-budget", default="60s")
+    parser.add_argument("--threads", default="0")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--page")
+    parser.add_argument("--table", action="store_true")
+    return parser.parse_args()
+
+
+def emplace(args, words):
+    """The JSON object that a command prints; None if it says that nothing fits."""
+    done = subprocess.run([args.program, *words, "--json", "--quiet"], capture_output=True, text=True)
+    if done.returncode in (130, 143) or done.returncode < 0:
+        raise KeyboardInterrupt
+    if done.returncode == 3 and not done.stdout.strip():
+        return None
+    if done.returncode not in (0, 3):
+        sys.exit("error: %s: %s" % (" ".join(words), done.stderr.strip()))
+    return json.loads(done.stdout)
+
+
+def find_graph(folder, name):
+    paths = [os.path.join(folder, name + ending) for ending in ENDINGS]
+    return next((path for path in paths if os.path.exists(path)), None) or sys.exit("error: %s: has no %s" % (folder, name))
+
+
+def devices_toml(profile, gpus, cap_bytes):
+    text = '[[device]]\nname = "cpu:0"\nprofile = "haswell18"\n'
+    for gpu in range(gpus):
+        text += '[[device]]\nname = "gpu:%d"\nprofile = "%s"\n' % (gpu, profile)
+        if cap_bytes:
+            text += 'memory = "%dB"\n' % cap_bytes
+    return text + '[[link]]\nbetween = ["*", "*"]\nprofile = "pcie3_x16"\n'
+
+
+def peak_alone(args, graph, folder):
+    """Bytes that one device needs for the whole graph."""
+    path = os.path.join(folder, "one.toml")
+    with open(path, "w") as file:
+        file.write(devices_toml("k40", 1, 1 << 50))
+    table = emplace(args, ["compare", graph, "-d", path, "-m", "single-gpu"])
+    return table["methods"][0]["peak_memory_bytes"][1]
+
+
+def machine_rows(args, done):
+    for name in GRAPHS:
+        for profile, gpus in MACHINES:
+            for tight in (True, False):
+                row = "%s/%s x %d/%s" % (name, profile, gpus, "%gx" % CAPS[gpus] if tight else "full")
+                if row in done or not re.search(args.only, row):
+                    continue
+                with tempfile.TemporaryDirectory() as folder:
+                    graph = find_graph(args.graphs, name)
+                    cap = int(peak_alone(args, graph, folder) * CAPS[gpus]) if tight else None
+                    devices = os.path.join(folder, "devices.toml")
+                    with open(devices, "w") as file:
+                        file.write(devices_toml(profile, gpus, cap))
+                    table = emplace(args, ["compare", graph, "-d", devices])
+                    placed = emplace(args, ["place", graph, "-d", devices, "--budget", args.budget, "--threads", args.threads])
+                methods = {m["method"]: m["step_time_s"] for m in table["methods"]
+                           if m["valid"] and not m.get("transforms_graph")}
+                yield {"row": row, "bound": table["lower_bound_s"], "methods": methods, "budget": args.budget,
+                       "auto": placed and placed["measured"]["step_time_s"], "found_by": placed and placed["method"],
+                       "at": placed and placed["findings"][-1]["at_s"], "evaluations": placed and placed["evaluations"]}
+
+
+def workload_rows(args, done):
+    for file, objective, best, contiguous in WORKLOADS:
+        path = os.path.join(args.workloads, file + ".json")
+        for seed in SEEDS:
+            row = "%s/seed %d" % (file, seed)
+            if row in done or not re.search(args.only, row):
+                continue
+            placed = emplace(args, ["place", path, "--objective", objective, "--budget", args.workload_budget, "--threads", "1",
+                                    "--seed", str(seed)])
+            found = {"row": row, "file": file, "objective": objective, "best": best, "budget": args.workload_budget,
+                     "value": placed["objective_value"], "bound": placed["lower_bound_s"] * 1e3, "found_by": placed["method"],
+                     "at": placed["findings"][-1]["at_s"], "evaluations": placed["evaluations"]}
+            if contiguous and seed == SEEDS[0]:
+                exact = emplace(args, ["place", path, "--objective", objective, "-m", "contiguous"])
+                found.update(exact=contiguous, contiguous=exact["objective_value"], contiguous_s=exact["wall_s"])
+            yield found
+
+
+def mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
+
+
+def machine_table(rows):
+    lines = ["| graph | machine | bound | single-cpu | " + " | ".join(RIVALS) + " | best other | **auto** | found by | gain over the five | above bound |",
+             "|---|---|" + "--:|" * (2 + len(RIVALS)) + "--:|--:|---|--:|--:|"]
+    gains, worse = {}, []
+    for row in sorted(rows, key=lambda r: r["row"]):
+        graph, machine, memory = row["row"].split("/")
+        cpu, auto = row["methods"].get("single-cpu"), row["auto"]
+        ms = lambda value: "–" if value is None else "%.1f" % (value * 1e3)
+        rival = min(row["methods"].get(name, cpu or math.inf) for name in RIVALS)
+        others = {k: v for k, v in row["methods"].items() if k not in RIVALS}
+        other = min(others, key=others.get) if others else None
+        gain = rival / auto if auto else float("nan")
+        gains.setdefault(memory == "full", []).append(gain)
+        if auto and min(row["methods"].values()) < auto * (1 - 1e-9):
+            worse.append(row["row"])
+        lines.append("| %s | %s, %s | %s | %s | %s | %s | **%s** | %s, %.0f s | %.0f %% | %.0f %% |" % (
+            graph, machine, memory, ms(row["bound"]), ms(cpu), " | ".join(ms(row["methods"].get(n)) for n in RIVALS),
+            "%s (%s)" % (ms(others[other]), other) if other else "–", ms(auto), row["found_by"], row["at"],
+            100 * (gain - 1), 100 * (auto / row["bound"] - 1)))
+    text = "\n".join(lines) + "\n\n"
+    for full, values in sorted(gains.items()):
+        text += "Geometric mean of the best of %s over auto, %s memory: **%.3f** (%d rows, smallest %.3f).\n" % (
+            ", ".join(RIVALS), "full" if full else "tight", mean(values), len(values), min(values))
+    return text + "Rows where a method of the table beats auto: %s.\n" % (", ".join(worse) or "none")
+
+
+def workload_table(rows):
+    lines = ["| workload | objective | best known | auto, seeds 1, 2, 3 | worst ρ | found by, after | contiguous, exactly (published) | its time |",
+             "|---|---|--:|--:|--:|---|--:|--:|"]
+    worst = {}
+    for file, objective, best, _ in WORKLOADS:
+        mine = [row for row in rows if row["file"] == file]
+        if not mine:
+            continue
+        ratio = max(row["value"] for row in mine) / best
+        worst.setdefault(objective, []).append(ratio)
+        exact = next((row for row in mine if "contiguous" in row), None)
+        lines.append("| %s | %s | %.4f | %s | %.4f | %s | %s | %s |" % (
+            "/".join(file.split("/")[1:]), objective, best, ", ".join("%.4f" % row["value"] for row in mine), ratio,
+            ", ".join("%s %.1f s" % (row["found_by"], row["at"]) for row in mine),
+            "%.4f (%.4f)" % (exact["contiguous"], exact["exact"]) if exact else "–",
+            "%.2f s" % exact["contiguous_s"] if exact else "–"))
+    text = "\n".join(lines) + "\n\n"
+    for objective, ratios in worst.items():
+        text += "%s: worst ρ %.4f.\n" % (objective, max(ratios))
+    return text
+
+
+def page(rows):
+    machines, workloads = [r for r in rows if "methods" in r], [r for r in rows if "file" in r]
+    budgets = sorted({r["budget"] for r in machines}), sorted({r["budget"] for r in workloads})
+    text = "# Quality\n\nHow good the placements of `emplace place` are, written by `bench/quality.py` (one command, resumable). Times in ms.\n"
+    if workloads:
+        text += "\n## Workloads of dnn-partitioning (auto, %s on one core)\nρ is the value over the best known one; below 1 is a record.\n\n%s" % (
+            ", ".join(budgets[1]), workload_table(workloads))
+    if machines:
+        text += "\n## Ten training graphs on five machines (auto, %s)\n“–” does not fit; in the gain it counts as single-cpu.\n\n%s" % (
+            ", ".join(budgets[0]), machine_table(machines))
+    return text
+
+
+def main():
+    args = arguments()
+    rows = []
+    if os.path.exists(args.out):
+        with open(args.out) as file:
+            rows = [json.loads(line) for line in file if line.endswith("\n")]
+    done = {row["row"] for row in rows}
+    if not args.table:
+        jobs = []
+        if args.workloads:
+            jobs.append(workload_rows(args, done))
+        if args.graphs:
+            jobs.append(machine_rows(args, done))
+        if not jobs:
+            sys.exit("error: --graphs or --workloads is needed to run anything")
+        for job in jobs:
+            for row in job:
+                rows.append(row)
+                with open(args.out, "a") as file:
+                    file.write(json.dumps(row) + "\n")
+                print("%s: %s" % (row["row"], row.get("value") or row.get("auto")), file=sys.stderr)
+    text = page(rows)
+    if args.page:
+        with open(args.page, "w") as file:
+            file.write(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
