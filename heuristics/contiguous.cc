@@ -125,8 +125,8 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
   IdealLimits limits;
   limits.stopped = problem.limits.stopped;
   std::string note = "exact, over co-location classes", why;
-  for (std::size_t wanted :
-       {std::size_t{0}, std::size_t{256}, std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
+  for (std::size_t wanted : {std::size_t{0}, std::size_t{256}, std::size_t{128}, std::size_t{64},
+                             std::size_t{32}, std::size_t{16}}) {
     if (wanted > 0) {
       if (wanted >= problem.constraints.num_classes()) continue;
       const Grouping groups = placement_groups(problem, wanted);

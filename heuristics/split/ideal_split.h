@@ -14,8 +14,8 @@
 namespace emplace {
 
 struct IdealLimits {
-  std::size_t states = 20'000'000;       ///< Ideals × device counts that are kept: 12 bytes each.
-  std::uint64_t pieces = 3'000'000'000;  ///< Differences of ideals that are looked at.
+  std::size_t states = 3'000'000;      ///< Ideals × device counts that are kept: 12 bytes each.
+  std::uint64_t pieces = 100'000'000;  ///< Differences of ideals that are looked at: a second or two.
   std::function<bool()> stopped;
 };
 

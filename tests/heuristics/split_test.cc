@@ -160,6 +160,22 @@ TEST(IdealSplit, EndsAtItsLimitsAndWhenItIsToldTo) {
   EXPECT_EQ(run({})->max_load_ps, 4 * kPsPerMs);
 }
 
+/// 24 independent nodes have 2^24 ideals: the answer is exact over groups, comes soon, and says so.
+TEST(Contiguous, AnswersOverGroupsWhereClassesAreOutOfReach) {
+  PlainWorkload wide{.accelerators = 2, .cpus = 0, .nodes = std::vector<PlainNode>(24)};
+  SplitWorld world{graph_of(wide), Objective::kThroughput};
+  const auto found = Contiguous{}.find(world.problem(), *world.model);
+  ASSERT_TRUE(found.ok()) << found.error().context;
+  EXPECT_THAT(found->note, HasSubstr("exact over 16 groups of ops; finer ones have more than"));
+  EXPECT_GE(found->measurement.step_time_s, 12e-3);
+  EXPECT_LE(found->measurement.step_time_s, 15e-3);
+  Problem problem = world.problem();
+  problem.limits.stopped = [] { return true; };
+  const auto stopped = Contiguous{}.find(problem, *world.model);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().code, Errc::kNoPlacement);
+}
+
 /// Every way to cut `order` into at most as many pieces as there are accelerators.
 std::int64_t best_cut(const PlainWorkload& workload, const std::vector<std::vector<std::size_t>>& blocks,
                       PlainWorkload::Split split, std::size_t begin, std::size_t device) {
