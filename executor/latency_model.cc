@@ -26,20 +26,19 @@ void LatencyModel::prepare() {
 void LatencyModel::find_pieces(std::span<const DeviceId> placement) {
   pieces_of_.assign(lanes_, 0);
   for (const std::uint32_t op : order_) {
-    std::uint16_t* const own = piece_.data() + op * lanes_;
-    std::fill(own, own + lanes_, std::uint16_t{0});
+    std::uint32_t* const own = piece_.data() + op * lanes_;
+    std::fill(own, own + lanes_, std::uint32_t{0});
     for (const std::uint32_t maker : costs_.makers(op)) {
-      const std::uint16_t* const of = piece_.data() + maker * lanes_;
+      const std::uint32_t* const of = piece_.data() + maker * lanes_;
       for (std::size_t lane = 0; lane < lanes_; ++lane) own[lane] = std::max(own[lane], of[lane]);
     }
     const std::size_t device = index(placement[op]);
     if (!costs_.is_accelerator(device)) continue;
     const std::size_t lane = lane_[device];
-    std::uint16_t piece = 1;
+    std::uint32_t piece = 1;
     for (const std::uint32_t maker : costs_.makers(op)) {
       const bool enters = index(placement[maker]) != device;
-      piece =
-          std::max<std::uint16_t>(piece, static_cast<std::uint16_t>(piece_[maker * lanes_ + lane] + enters));
+      piece = std::max(piece, piece_[maker * lanes_ + lane] + (enters ? 1 : 0));
     }
     own[lane] = piece;
     pieces_of_[lane] = std::max(pieces_of_[lane], piece);

@@ -50,8 +50,8 @@ class LatencyModel final : public Executor {
   std::size_t lanes_ = 0;             // Accelerators, rounded up to whole vectors.
 
   // One evaluation.
-  std::vector<std::uint16_t> piece_;         // [ops, lanes] p_d(v)
-  std::vector<std::uint16_t> pieces_of_;     // [lanes]
+  std::vector<std::uint32_t> piece_;         // [ops, lanes] p_d(v)
+  std::vector<std::uint32_t> pieces_of_;     // [lanes]
   std::vector<std::uint32_t> first_entity_;  // [lanes]
   std::vector<std::uint32_t> entity_;        // [ops]
   std::size_t entities_ = 0;

@@ -35,8 +35,8 @@ std::vector<Sides> sides_of(const SplitCosts& costs, const Constraints& constrai
   return sides;
 }
 
-/// The least T such that some division at will loads no accelerator and no CPU with more than T. An exchange
-/// argument: what is cheapest on the CPU, measured in accelerator time, goes there first.
+/// The least T such that some division at will loads no accelerator and no CPU with more than T. What
+/// costs the CPU least for the accelerator time that it saves goes there first.
 double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpus) {
   double on_accelerators = 0, on_cpus = 0;
   std::vector<Sides> free;
@@ -45,7 +45,8 @@ double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpu
       on_cpus += static_cast<double>(side.cpu_ps);
     } else {
       on_accelerators += static_cast<double>(side.accelerator_ps);
-      if (side.cpu_ps != kNever) free.push_back(side);
+      // What takes no time on accelerators stays there; it has no ratio to be sorted by.
+      if (side.cpu_ps != kNever && side.accelerator_ps > 0) free.push_back(side);
     }
   }
   if (accelerators == 0) return on_cpus / cpus;

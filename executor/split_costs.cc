@@ -15,6 +15,8 @@
 namespace emplace {
 namespace {
 
+constexpr double kMostSumPs = 0x1p60;  // 13 days: what is compared with such sums may be a little larger.
+
 /// attrs.transfer_us of a measured workload. Attributes are compact JSON.
 std::optional<double> measured_transfer_us(std::string_view attrs) {
   constexpr std::string_view kKey = "\"transfer_us\":";
@@ -40,6 +42,9 @@ double transfer_us(const DeviceSet& devices, std::int64_t bytes) {
   return slowest;
 }
 
+/// Whole picoseconds of at most `most_ps`.
+std::int64_t picoseconds(double us, double most_ps) { return std::llround(std::min(us * 1e6, most_ps)); }
+
 /// Rows of compressed lists from (row, value) pairs.
 void compress(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs, std::size_t rows,
               std::vector<std::uint32_t>& begin, std::vector<std::uint32_t>& values) {
@@ -57,6 +62,9 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
   const std::size_t n = graph.num_ops();
   const LoweredGraph lowered{graph};
   const CostTable costs{graph, devices};
+  // A sum over a whole split has a time per op, and a tensor per output and per read at most.
+  const double most_ps =
+      kMostSumPs / static_cast<double>(n + graph.num_tensors() + 2 * graph.num_edges() + 1);
 
   std::vector<std::size_t> example(costs.num_rows());
   for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -70,7 +78,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
   for (std::size_t row = 0; row < costs.num_rows(); ++row) {
     const auto id = static_cast<DeviceId>(example[row]);
     const std::vector<double> us = exact_costs_us(graph, devices[id].profile);
-    for (std::size_t op = 0; op < n; ++op) time_ps_[row * n + op] = std::llround(us[op] * 1e6);
+    for (std::size_t op = 0; op < n; ++op) time_ps_[row * n + op] = picoseconds(us[op], most_ps);
   }
 
   // Tensors that cross: whole ones and parts, as the simulator moves them.
@@ -96,7 +104,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
       if (readers.empty()) continue;
       const double us = known ? *known : transfer_us(devices, lowered.bytes(buffer));
       Tensor& net = nets[{i, std::move(readers)}];
-      net.ps += std::llround(us * 1e6);
+      net.ps += picoseconds(us, most_ps);
       net.bytes += lowered.bytes(buffer);
     }
   }

@@ -15,7 +15,8 @@
 namespace emplace {
 
 /// Whole picoseconds, so that sums do not depend on their order and a move can be taken back exactly. Views
-/// count nothing: they live with what they view. Immutable; any thread. `graph` and `devices` may go.
+/// count nothing: they live with what they view. A time so long that sums of all could pass 2^60 ps (13 days)
+/// counts as the longest for which they do not. Immutable; any thread. `graph` and `devices` may go.
 class SplitCosts {
  public:
   SplitCosts(const OpGraph& graph, const DeviceSet& devices);

@@ -47,6 +47,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
                        double to) -> Result<Unit> {
     double at = from;
     for (const Stage& stage : stages) {
+      if (search.spent() >= 1) break;
       const double end = at + stage.share * (to - from);
       Walker walker{*stage.level, search, *cost, stream++};
       if (auto started = walker.start(at == from ? first : search.best()); !started) return started;

@@ -92,10 +92,6 @@ std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& 
   return bytes;
 }
 
-}  // namespace
-
-namespace {
-
 /// Chains of pieces, from many orders of the blocks.
 Result<Found> low_latency(const Problem& problem, Executor& executor) {
   constexpr double kBudget = 4e8;  // Cells of all tables: about a second.
@@ -129,13 +125,13 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
   IdealLimits limits;
   limits.stopped = problem.limits.stopped;
   std::string note = "exact, over co-location classes", why;
-  for (std::size_t wanted :
-       {std::size_t{0}, std::size_t{256}, std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
+  for (std::size_t wanted : {std::size_t{0}, std::size_t{256}, std::size_t{128}, std::size_t{64},
+                             std::size_t{32}, std::size_t{16}}) {
     if (wanted > 0) {
       if (wanted >= problem.constraints.num_classes()) continue;
       const Grouping groups = placement_groups(problem, wanted);
       group_of_op = groups.group_of_op;
-      note = "exact over " + std::to_string(groups.num_groups) + " groups of ops; single ops have " + why;
+      note = "exact over " + std::to_string(groups.num_groups) + " groups of ops; finer ones have " + why;
     }
     const BlockGraph graph = make_blocks(problem, costs, *machine, group_of_op, BlockEdges::kForward);
     if (graph.size() > kMostIdealBlocks) {
@@ -151,6 +147,7 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
                                         machine->memory_bytes, upper, limits);
     if (!split) {
       if (split.error().code != Errc::kUnsupported) return split.error();
+      if (limits.stopped && limits.stopped()) return Error{Errc::kNoPlacement, split.error().context};
       why = split.error().context;
       continue;
     }

@@ -65,11 +65,9 @@ class Rebuilding {
     const std::uint64_t evaluations = kPerUnit * (window.end - window.begin);
     if (auto walked = walker_.walk(Slot{search_, evaluations}, kBuilding); !walked) return walked;
     const double worse = walker_.standing().energy - before.energy;
-    if (worse <= 0 || walker_.rng().uniform_double() < std::exp(-worse / temperature)) return Unit{};
-    for (std::uint32_t at = window.begin; at < window.end; ++at)
-      walker_.move(level_.order[at], before_[level_.order[at]]);
-    walker_.settle();
-    return walker_.look();
+    if (worse > 0 && walker_.rng().uniform_double() >= std::exp(-worse / temperature))
+      walker_.restore(before_, before);
+    return Unit{};
   }
 
   /// Nearly all of it to one device: half the time the slowest to reach (the CPU), else any, or the

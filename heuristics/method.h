@@ -36,7 +36,8 @@ struct SearchLimits {
   const Clock* clock =
       nullptr;  ///< With it, until `deadline`. Null: the same evaluations give the same placement.
   Nanos deadline{};
-  std::span<const Found> starts;  ///< What was found before: used instead of asking the other methods again.
+  /// What was found before: used instead of asking the other methods again. What it took counts as spent.
+  std::span<const Found> starts;
   std::function<bool()> stopped;  ///< Asked often; true ends the search with what it has.
   /// Told of each better placement that fits, and its seconds.
   std::function<void(const Placement&, double)> better;

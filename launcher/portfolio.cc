@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -138,17 +139,21 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   Shared shared{clock, options};
   const auto budget = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(options.budget_s));
   const Nanos end = shared.begun() + budget;
-  const auto stopped = [&] { return options.stopped && options.stopped(); };
+  std::atomic<bool> told_to_stop = false;
+  const auto stopped = [&] {
+    if (options.stopped && options.stopped()) told_to_stop = true;
+    return told_to_stop.load();
+  };
+  // A search that nobody has begun yet finds more in the rest of a short budget than the slow heuristics.
+  const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
   std::string why = "there is no method";
   for (const Found& start : problem.limits.starts) shared.take("the placement it began with", start);
   for (const Method* method : methods) {
-    // A search that nobody has begun yet finds more in the rest of a short budget than the slow heuristics.
-    const bool late = options.searches && shared.best() && shared.seconds() > options.budget_s / 2;
-    if (stopped() || late) break;
+    if (stopped() || (late() && shared.best())) break;
     const std::string name{method->name()};
     if (options.begins) options.begins(name);
     Problem own = problem;
-    own.limits = {};
+    own.limits = {.stopped = [&] { return stopped() || late(); }};
     auto found = method->find(own, executor);
     if (!found && found.error().code != Errc::kNoPlacement) return found.error();
     if (found) {
@@ -162,14 +167,14 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
 
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<std::jthread> threads;
-  const std::function<bool()> quiet_stop = stopped;
+  const std::function<bool()> stop_here = stopped, stop_elsewhere = [&] { return told_to_stop.load(); };
   for (unsigned t = 1; t < options.threads; ++t) {
     executors.push_back(make_model(problem.graph, problem.devices, judge));
     threads.emplace_back([&, t, own = executors.back().get()] {
-      Searcher{problem, t, shared, clock, end, quiet_stop}.run(*own, {});
+      Searcher{problem, t, shared, clock, end, stop_elsewhere}.run(*own, {});
     });
   }
-  Searcher{problem, 0, shared, clock, end, options.stopped}.run(executor, options.begins);
+  Searcher{problem, 0, shared, clock, end, stop_here}.run(executor, options.begins);
   threads.clear();
   return std::move(shared).finish(why);
 }

@@ -32,7 +32,7 @@ struct PortfolioOptions {
   double budget_s = 30;
   unsigned threads = 1;  ///< Searches side by side.
   bool searches = true;  ///< False: heuristics only.
-  /// Asked often by the calling thread, now and then by others; true ends everything with what there is.
+  /// Asked often, by the calling thread only; true ends everything with what there is.
   std::function<bool()> stopped;
   /// Told what the calling thread begins.
   std::function<void(const std::string& method)> begins;
@@ -44,8 +44,8 @@ struct PortfolioOptions {
 unsigned usable_cores();
 
 /// Runs `methods` in turn, then the searches until the budget is over. `problem.limits` are not used but for
-/// `starts`. A heuristic that has begun is not cut short, so a budget may be passed by the slowest of them.
-/// Errors: kNoPlacement if no method has anything to say; kRunFailed of the executor.
+/// `starts`. Half of the budget is for them: an exact method gives up then, the others, once begun, are not
+/// cut short. Errors: kNoPlacement if no method has anything to say; kRunFailed of the executor.
 Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                              const Judge& judge, Executor& executor, const Clock& clock,
                              const PortfolioOptions& options);

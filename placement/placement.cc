@@ -11,15 +11,30 @@ namespace {
 
 std::string quoted(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
 
+/// A device, or with a prefix like "cpu:*" all that begin so.
+Result<DeviceMask> devices_named(const DeviceSet& devices, std::string_view name) {
+  DeviceMask mask;
+  if (name.ends_with('*')) {
+    for (std::size_t d = 0; d < devices.size(); ++d)
+      if (devices.devices()[d].name.starts_with(name.substr(0, name.size() - 1))) mask.set(d);
+    if (mask.none()) return invalid("device '" + printable(name, 60) + "'", "is none of this machine's");
+    return mask;
+  }
+  const auto device = devices.find(name);
+  if (!device) return device.error();
+  mask.set(index(*device));
+  return mask;
+}
+
 /// What an op may use by itself: by the graph and by the rules.
 Result<DeviceMask> own_devices(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& rules,
                                OpId op) {
   DeviceMask mask;
   if (graph.has_allowed_devices(op)) {
     for (const std::string& name : graph.allowed_devices(op)) {
-      const auto device = devices.find(name);
-      if (!device) return invalid(quoted(graph, op), device.error().context);
-      mask.set(index(*device));
+      const auto named = devices_named(devices, name);
+      if (!named) return invalid(quoted(graph, op), named.error().context);
+      mask |= *named;
     }
   } else {
     for (std::size_t d = 0; d < devices.size(); ++d) mask.set(d);

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <queue>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-/// A number of microseconds or bytes that 64-bit integers still count exactly as picoseconds.
-constexpr double kMostMs = 1e9, kMostBytes = 1e15;
+constexpr double kMostMs = 1e7, kMostBytes = 1e15;  // Of a node: three hours, and most of a pebibyte.
+constexpr double kMostBytesInAll = 0x1p60;          // Sums stay far below 2^63.
 constexpr double kMostDevices = 255;
 
 struct Node {
@@ -47,7 +48,8 @@ class Reader {
     const auto it = from.find(key);
     if (it == from.end()) return fail(place, std::string{"has no "} + key);
     if (!it->is_number() || !(it->get<double>() >= 0) || it->get<double>() > most)
-      return fail(place, std::string{key} + " is no number from 0 to " + json(most).dump());
+      return fail(place, std::string{key} + " is no number from 0 to " +
+                             std::to_string(static_cast<std::int64_t>(most)));
     return it->get<double>();
   }
   Result<std::int64_t> whole(const json& from, const char* key, const std::string& place) const {
@@ -57,6 +59,14 @@ class Reader {
       return fail(place, std::string{key} + " is no whole number");
     return it->get<std::int64_t>();
   }
+  /// A boolean, or a number that stands for one.
+  Result<bool> truth(const json& from, const char* key, const std::string& place, bool otherwise) const {
+    const auto it = from.find(key);
+    if (it == from.end() || it->is_null()) return otherwise;
+    if (it->is_boolean()) return it->get<bool>();
+    if (!it->is_number()) return fail(place, std::string{key} + " is neither true nor false");
+    return it->get<double>() != 0;
+  }
   Result<Unit> read_node(const json& from);
   Result<Unit> read_edge(const json& from, std::size_t number);
   Result<std::vector<std::uint32_t>> order() const;
@@ -64,14 +74,9 @@ class Reader {
   std::string_view where_;
   std::vector<Node> nodes_;
   std::map<std::int64_t, std::uint32_t> number_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known_;  // Edges.
+  double bytes_ = 0;
 };
-
-bool truthy(const json& from, const char* key, bool otherwise) {
-  const auto it = from.find(key);
-  if (it == from.end() || it->is_null()) return otherwise;
-  if (it->is_boolean()) return it->get<bool>();
-  return it->is_number() && it->get<double>() != 0;
-}
 
 Result<Unit> Reader::read_node(const json& from) {
   const std::string place = "node " + std::to_string(nodes_.size());
@@ -85,10 +90,15 @@ Result<Unit> Reader::read_node(const json& from) {
   if (!accelerator) return accelerator.error();
   const auto size = number(from, "size", place, kMostBytes);
   if (!size) return size.error();
+  if ((bytes_ += *size) > kMostBytesInAll)
+    return fail(place, "brings the sizes of all to more than 2^60 bytes");
+  const auto backward = truth(from, "isBackwardNode", place, false);
+  if (!backward) return backward.error();
+  const auto on_accelerator = truth(from, "supportedOnFpga", place, true);
+  if (!on_accelerator) return on_accelerator.error();
   node.id = *id;
   node.cpu_ms = *cpu, node.accelerator_ms = *accelerator, node.size = *size;
-  node.backward = truthy(from, "isBackwardNode", false);
-  node.on_accelerator = truthy(from, "supportedOnFpga", true);
+  node.backward = *backward, node.on_accelerator = *on_accelerator;
   if (const auto colour = from.find("colorClass"); colour != from.end() && !colour->is_null()) {
     const auto value = whole(from, "colorClass", place);
     if (!value) return value.error();
@@ -121,7 +131,7 @@ Result<Unit> Reader::read_edge(const json& from, std::size_t edge) {
                     " " + json(producer.cost_ms).dump(),
                 "a node sends one tensor: make them equal");
   producer.cost_ms = *cost, producer.has_cost = true;
-  if (std::find(producer.readers.begin(), producer.readers.end(), b->second) == producer.readers.end()) {
+  if (known_.emplace(a->second, b->second).second) {
     producer.readers.push_back(b->second);
     nodes_[b->second].inputs.push_back(a->second);
   }
@@ -143,9 +153,13 @@ Result<std::vector<std::uint32_t>> Reader::order() const {
       if (--missing[reader] == 0) ready.push(reader);
   }
   if (order.size() == nodes_.size()) return order;
-  const auto stuck = std::find_if(missing.begin(), missing.end(), [](std::size_t m) { return m > 0; });
-  return fail("node " + std::to_string(nodes_[static_cast<std::size_t>(stuck - missing.begin())].id),
-              "waits for itself in a circle of edges");
+  // What is left waits for something that is left: going back from it ends in a circle.
+  const auto left = std::find_if(missing.begin(), missing.end(), [](std::size_t m) { return m > 0; });
+  auto at = static_cast<std::uint32_t>(left - missing.begin());
+  for (std::size_t step = 0; step < nodes_.size(); ++step)
+    at = *std::find_if(nodes_[at].inputs.begin(), nodes_[at].inputs.end(),
+                       [&](std::uint32_t input) { return missing[input] > 0; });
+  return fail("node " + std::to_string(nodes_[at].id), "waits for itself in a circle of edges");
 }
 
 Result<OpGraph> Reader::read(const json& file) {
@@ -194,7 +208,7 @@ Result<OpGraph> Reader::read(const json& file) {
     op.measured_us = {{"accelerator", node.accelerator_ms * 1e3}, {"cpu", node.cpu_ms * 1e3}};
     if (!node.on_accelerator) {
       op.has_allowed_devices = true;
-      op.allowed_devices = {"cpu:0"};
+      op.allowed_devices = {"cpu:*"};
     }
     const OpId id{static_cast<std::uint32_t>(builder.size())};
     if (node.coloured) {
@@ -212,7 +226,7 @@ Result<OpGraph> Reader::read(const json& file) {
 
 bool looks_like_dnn_partitioning(std::span<const std::byte> bytes) {
   const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const std::size_t first = text.find_first_not_of("\xEF\xBB\xBF \t\r\n");
   return first != std::string_view::npos && text[first] == '{' &&
          text.find("\"maxFPGAs\"") != std::string_view::npos &&
          text.find("\"emplace-graph") == std::string_view::npos;
@@ -221,6 +235,7 @@ bool looks_like_dnn_partitioning(std::span<const std::byte> bytes) {
 Result<OpGraph> parse_dnn_partitioning(std::span<const std::byte> bytes, std::string_view where) {
   const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   const json file = json::parse(text, nullptr, false);
+  if (file.is_discarded()) return invalid(where, "is no JSON, or has a number that is out of range");
   if (!file.is_object()) return invalid(where, "is no JSON object");
   return Reader{where}.read(file);
 }

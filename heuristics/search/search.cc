@@ -9,18 +9,20 @@ Search::Search(const Problem& problem, std::uint64_t usual)
     : problem_{problem},
       budget_{problem.limits.evaluations > 0 ? problem.limits.evaluations : usual},
       begun_{problem.limits.clock != nullptr ? problem.limits.clock->now() : Nanos{}},
-      timed_{problem.limits.clock != nullptr} {}
+      timed_{problem.limits.clock != nullptr},
+      counted_{!timed_ || problem.limits.evaluations > 0} {}
 
 double Search::spent() const {
   const SearchLimits& limits = problem_.limits;
   if (limits.stopped && limits.stopped()) return 1;
-  const double counted = static_cast<double>(best_.evaluations) / static_cast<double>(budget_);
-  if (!timed_) return std::min(1.0, counted);
+  if (used_up()) return 1;
+  const double counted = counted_ ? static_cast<double>(best_.evaluations) / static_cast<double>(budget_) : 0;
+  if (!timed_) return counted;
   const Nanos now = limits.clock->now();
   if (now >= limits.deadline) return 1;
   const double timed =
       static_cast<double>((now - begun_).count()) / static_cast<double>((limits.deadline - begun_).count());
-  return std::min(1.0, limits.evaluations > 0 ? std::max(timed, counted) : timed);
+  return std::min(1.0, std::max(timed, counted));
 }
 
 void Search::take(const Found& found) {
@@ -56,7 +58,11 @@ Result<Unit> begin_search(const Problem& problem, Executor& executor, Search& se
   for (const Found& start : problem.limits.starts) search.take(start);
   if (!problem.limits.starts.empty()) return Unit{};
   Problem simple = problem;
-  simple.limits = {};
+  // None of them may take more than half of the time.
+  const SearchLimits& limits = problem.limits;
+  simple.limits = {.stopped = [&] {
+    return (limits.stopped && limits.stopped()) || (limits.clock != nullptr && search.spent() > 0.5);
+  }};
   for (const Method* method : all_methods()) {
     auto found = method->find(simple, executor);
     if (found) {

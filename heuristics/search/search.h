@@ -24,6 +24,8 @@ class Search {
 
   /// Share of the budget that is spent, from 0 to 1; 1 also when the search was told to stop.
   double spent() const;
+  /// True once no evaluation is left; never where only time counts. Quicker than spent().
+  bool used_up() const { return counted_ && best_.evaluations >= budget_; }
   /// A placement found elsewhere, and what that took.
   void take(const Found& found);
   /// Counts an evaluation and keeps what it shows, if that is better.
@@ -37,7 +39,7 @@ class Search {
   const Nanos begun_;
   Found best_;
   Standing standing_;
-  bool timed_ = false;
+  const bool timed_, counted_;
 };
 
 /// Shows `search` the problem's starts, or where it has none what the simple methods find.

@@ -77,6 +77,13 @@ void Walker::take_back() {
   changed_.clear();
 }
 
+void Walker::restore(const std::vector<DeviceId>& devices, const Standing& standing) {
+  for (std::uint32_t at = window_begin_; at < window_end_; ++at)
+    move(level_.order[at], devices[level_.order[at]]);
+  settle();
+  standing_ = standing;
+}
+
 Result<Unit> Walker::walk(const Slot& slot, Cooling cooling) {
   if (level_.movable.empty()) return Unit{};
   // Clocks are asked now and then; a proposal that changes nothing is a step too, so that walks end.
@@ -84,7 +91,7 @@ Result<Unit> Walker::walk(const Slot& slot, Cooling cooling) {
   double temperature = cooling.first;
   std::uint64_t idle = 0;
   for (std::uint32_t step = 0;; ++step) {
-    if (step % kSteps == 0 || search_.problem().objective == Objective::kStepTime) {
+    if (step % kSteps == 0 || search_.used_up() || search_.problem().objective == Objective::kStepTime) {
       const double progress = slot.progress();
       if (progress >= 1 || idle > 1000 * kSteps) return Unit{};
       temperature = cooling.first * std::pow(cooling.last / cooling.first, progress);

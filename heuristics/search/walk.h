@@ -45,6 +45,8 @@ class Walker {
   /// Takes back all moves since the last `settle`.
   void take_back();
   void settle() { changed_.clear(); }
+  /// The window's units back to `devices` [units], where the placement stood as `standing` has it.
+  void restore(const std::vector<DeviceId>& devices, const Standing& standing);
   Result<Unit> look();
   const Standing& standing() const { return standing_; }
   DeviceId device_of(std::uint32_t unit) const { return device_[unit]; }

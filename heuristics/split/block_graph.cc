@@ -124,6 +124,8 @@ BlockGraph make_blocks(const Problem& problem, const SplitCosts& costs, const Sp
   BlockGraph graph;
   graph.ops.resize(count), graph.before.resize(count), graph.after.resize(count), graph.nets.resize(count);
   graph.accelerator_ps.resize(count), graph.cpu_ps.resize(count), graph.bytes.resize(count);
+  graph.on_accelerator.assign(count, !machine.accelerators.empty());
+  graph.on_cpu.assign(count, !machine.cpus.empty());
   for (std::uint32_t group = 0; group < groups; ++group) {
     for (const std::uint32_t next : after[group]) {
       if (block[next] == block[group]) continue;
@@ -137,6 +139,11 @@ BlockGraph make_blocks(const Problem& problem, const SplitCosts& costs, const Sp
     const std::uint32_t own = block[group_of_op[op]];
     graph.ops[own].push_back(op);
     graph.bytes[own] += costs.bytes(op);
+    const auto allows = [&](const std::vector<DeviceId>& side) {
+      return !side.empty() && problem.constraints.allows(OpId{op}, side.front());
+    };
+    graph.on_accelerator[own] = graph.on_accelerator[own] && allows(machine.accelerators);
+    graph.on_cpu[own] = graph.on_cpu[own] && allows(machine.cpus);
     if (!costs.counts(op)) continue;
     if (!machine.accelerators.empty())
       graph.accelerator_ps[own] += costs.time_ps(index(machine.accelerators.front()), op);

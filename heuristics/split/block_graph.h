@@ -21,6 +21,7 @@ struct BlockGraph {
   };
   std::vector<std::vector<std::uint32_t>> ops, before, after, nets;  ///< [blocks]
   std::vector<std::int64_t> accelerator_ps, cpu_ps, bytes;           ///< [blocks]
+  std::vector<bool> on_accelerator, on_cpu;                          ///< [blocks] It may be there.
   std::vector<Net> all_nets;  ///< Those that lie in one block are left out.
 
   std::size_t size() const { return ops.size(); }

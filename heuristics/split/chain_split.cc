@@ -35,10 +35,13 @@ class Ranges {
       std::vector<std::int64_t> closes(n_, 0);  // Outgoing tensors whose last reader comes in at this place.
       std::vector<bool> entered(graph.all_nets.size(), false);
       std::int64_t load = 0, longest = 0, bytes = 0;
+      bool on_accelerator = true, on_cpu = true;
       for (std::size_t at = begin; at < n_; ++at) {
         const std::uint32_t block = order[at];
         load += graph.accelerator_ps[block];
         bytes += graph.bytes[block];
+        on_accelerator = on_accelerator && graph.on_accelerator[block];
+        on_cpu = on_cpu && graph.on_cpu[block];
         for (const std::uint32_t net : graph.nets[block]) {
           const BlockGraph::Net& one = graph.all_nets[net];
           if (one.maker == block) {
@@ -57,9 +60,8 @@ class Ranges {
         longest = std::max(longest, path[at]);
         const std::size_t cell = begin * (n_ + 1) + at + 1;
         bytes_[cell] = bytes;
-        if (!machine.cpus.empty()) cpu_[cell] = static_cast<double>(longest);
-        if (!machine.accelerators.empty() && bytes <= machine.memory_bytes)
-          accelerator_[cell] = static_cast<double>(load);
+        if (on_cpu) cpu_[cell] = static_cast<double>(longest);
+        if (on_accelerator && bytes <= machine.memory_bytes) accelerator_[cell] = static_cast<double>(load);
       }
     }
   }

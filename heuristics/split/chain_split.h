@@ -12,7 +12,8 @@ namespace emplace {
 /// For each of `orders` random orders of the blocks, the best chains of ranges: each range a piece on an
 /// accelerator of its own, or on the CPU, where it takes its longest path. Once with as many accelerators as
 /// there are, and several times at a price per byte, packed into the accelerators afterwards; what does not
-/// fit is left out. Optimal where the graph is a chain; elsewhere good places to begin. [ops] each.
+/// fit is left out. Optimal where the graph is a chain and there is an accelerator for each piece; elsewhere
+/// good places to begin, some of which run in a circle. [ops] each.
 std::vector<Placement> chain_splits(const BlockGraph& graph, const SplitMachine& machine,
                                     const Problem& problem, Rng& rng, std::size_t orders);
 

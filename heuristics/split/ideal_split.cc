@@ -12,6 +12,7 @@ namespace emplace {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr double kAnyTime = 1e19;  // Times anything above 0: more than all times together.
 constexpr std::uint32_t kNone = 0xffffffffu;
 
 /// The transfers of a piece while blocks come and go: a net is paid once if some of its blocks are inside,
@@ -45,8 +46,8 @@ class Ideals {
     std::uint32_t block, to;
   };
 
-  /// Errors: kUnsupported beyond `most`.
-  static Result<Ideals> of(const BlockGraph& graph, std::size_t most) {
+  /// Errors: kUnsupported beyond `most`, or if it was stopped.
+  static Result<Ideals> of(const BlockGraph& graph, std::size_t most, const std::function<bool()>& stopped) {
     Ideals ideals;
     ideals.words_ = (graph.size() + 63) / 64;
     ideals.bits_.assign(ideals.words_, 0);
@@ -56,6 +57,7 @@ class Ideals {
     std::unordered_map<std::uint64_t, std::uint32_t> known{{0, 0}};
     std::vector<std::uint64_t> marks{0};
     for (std::uint32_t ideal = 0; ideal < marks.size(); ++ideal) {
+      if ((ideal & 0xfff) == 0xfff && stopped && stopped()) return Error{Errc::kUnsupported, "no time left"};
       ideals.begin_.push_back(static_cast<std::uint32_t>(ideals.steps_.size()));
       for (std::uint32_t b = 0; b < graph.size(); ++b) {
         if (ideals.holds(ideal, b) || !ideals.holds_all(ideal, graph.before[b])) continue;
@@ -119,7 +121,7 @@ class Programme {
       if (graph.accelerator_ps[b] > 0)
         cpu_worth_ = std::max(cpu_worth_, graph.cpu_ps[b] > 0 ? static_cast<double>(graph.accelerator_ps[b]) /
                                                                     static_cast<double>(graph.cpu_ps[b])
-                                                              : 1e9);
+                                                              : kAnyTime);
     }
   }
 
@@ -143,7 +145,7 @@ class Programme {
       if (pieces_ > limits_.pieces)
         return Error{Errc::kUnsupported,
                      "more than " + std::to_string(limits_.pieces) + " pieces between order ideals"};
-      if (stopped_) return Error{Errc::kUnsupported, "out of time"};
+      if (stopped_) return Error{Errc::kUnsupported, "no time left"};
     }
     return trace_back();
   }
@@ -151,6 +153,7 @@ class Programme {
  private:
   struct Load {
     std::int64_t work_ps = 0, transfers_ps = 0, cpu_ps = 0, bytes = 0;
+    bool on_accelerator = true, on_cpu = true;  // All of it may be there.
   };
 
   /// All pieces that begin with `load` and go on with blocks from `first` on: each set of blocks once, in
@@ -158,10 +161,14 @@ class Programme {
   void extend(std::uint32_t at, std::uint32_t first, const Load& load) {
     for (const Ideals::Step step : ideals_.steps(at)) {
       if (step.block < first) continue;
-      Load next{load.work_ps + graph_.accelerator_ps[step.block], load.transfers_ps,
-                load.cpu_ps + graph_.cpu_ps[step.block], load.bytes + graph_.bytes[step.block]};
-      const bool accelerator = accelerators_ > 0 && next.work_ps < upper_ && next.bytes <= memory_;
-      const bool cpu = cpus_ > 0 && next.cpu_ps < upper_;
+      Load next{load.work_ps + graph_.accelerator_ps[step.block],
+                load.transfers_ps,
+                load.cpu_ps + graph_.cpu_ps[step.block],
+                load.bytes + graph_.bytes[step.block],
+                load.on_accelerator && graph_.on_accelerator[step.block],
+                load.on_cpu && graph_.on_cpu[step.block]};
+      const bool accelerator = next.on_accelerator && next.work_ps < upper_ && next.bytes <= memory_;
+      const bool cpu = next.on_cpu && next.cpu_ps < upper_;
       if (!accelerator && !cpu) continue;
       if ((++pieces_ & 0xffff) == 0 && limits_.stopped && limits_.stopped()) stopped_ = true;
       if (stopped_ || pieces_ > limits_.pieces) return;
@@ -212,8 +219,8 @@ class Programme {
         return std::max(best_[source * states_ + previous], ps) == best_[ideal * states_ + state];
       };
       const std::size_t used = state % row, used_cpus = state / row;
-      const bool accelerator =
-          used > 0 && load.bytes <= memory_ && fits(state - 1, load.work_ps + load.transfers_ps);
+      const bool accelerator = used > 0 && load.on_accelerator && load.bytes <= memory_ &&
+                               fits(state - 1, load.work_ps + load.transfers_ps);
       const std::size_t device = accelerator ? used - 1 : accelerators_ + used_cpus - 1;
       for (std::uint32_t b = 0; b < graph_.size(); ++b)
         if (ideals_.holds(ideal, b) && !ideals_.holds(source, b))
@@ -233,6 +240,7 @@ class Programme {
       load.cpu_ps += graph_.cpu_ps[b];
       load.bytes += graph_.bytes[b];
       load.transfers_ps += piece.add(b);
+      load.on_accelerator = load.on_accelerator && graph_.on_accelerator[b];
     }
     return load;
   }
@@ -262,7 +270,7 @@ Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t acceler
                                     std::int64_t memory_bytes, std::int64_t upper_ps,
                                     const IdealLimits& limits) {
   const std::size_t states = (accelerators + 1) * (cpus + 1);
-  auto ideals = Ideals::of(graph, std::max<std::size_t>(2, limits.states / states));
+  auto ideals = Ideals::of(graph, std::max<std::size_t>(2, limits.states / states), limits.stopped);
   if (!ideals) return ideals.error();
   // Loads must stay below the bound, so it begins one above what is known to be reached.
   return Programme{graph, *ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNever - 1) + 1,
@@ -282,7 +290,7 @@ std::int64_t best_linear_load_ps(const BlockGraph& graph, const std::vector<std:
       const std::uint32_t block = order[end];
       load += graph.accelerator_ps[block] + piece.add(block);
       bytes += graph.bytes[block];
-      if (bytes > memory_bytes) break;
+      if (bytes > memory_bytes || !graph.on_accelerator[block]) break;
       for (std::size_t used = 0; used < accelerators; ++used)
         best[used + 1][end + 1] = std::min(best[used + 1][end + 1], std::max(best[used][begin], load));
     }

@@ -14,13 +14,13 @@
 namespace emplace {
 
 struct IdealLimits {
-  std::size_t states = 20'000'000;       ///< Ideals × device counts that are kept: 16 bytes each.
-  std::uint64_t pieces = 3'000'000'000;  ///< Differences of ideals that are looked at.
+  std::size_t states = 3'000'000;      ///< Ideals × device counts that are kept: 12 bytes each.
+  std::uint64_t pieces = 100'000'000;  ///< Differences of ideals that are looked at: a second or two.
   std::function<bool()> stopped;
 };
 
-/// Which part of the machine takes each block, of splits whose parts are differences of order ideals, CPUs
-/// included.
+/// Which part of the machine takes each block, of splits whose parts are the differences of a growing chain
+/// of order ideals, CPUs included.
 struct IdealSplit {
   std::int64_t max_load_ps = 0;
   std::vector<std::uint32_t> device_of_block;  ///< Accelerators first, then CPUs.
