@@ -43,9 +43,10 @@ struct PortfolioOptions {
 /// Cores that this process may use.
 unsigned usable_cores();
 
-/// Runs `methods` in turn, then the searches until the budget is over. `problem.limits` are not used but for
-/// `starts`. Half of the budget is for them: an exact method gives up then, the others, once begun, are not
-/// cut short. Errors: kNoPlacement if no method has anything to say; kRunFailed of the executor.
+/// Runs `methods` in turn, the most worth for their time first, then the searches until the budget is over.
+/// `problem.limits` are not used but for `starts`. Half of the budget is for them: an exact method gives up
+/// then, the others, once begun, are not cut short. Errors: kNoPlacement if no method has anything to say;
+/// kRunFailed of the executor.
 Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                              const Judge& judge, Executor& executor, const Clock& clock,
                              const PortfolioOptions& options);
