@@ -51,6 +51,7 @@ Result<Found> Search::finish(Executor& executor) && {
   if (!found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
   if (auto measured = executor.measure(best_.placement, best_.measurement); !measured)
     return measured.error();
+  best_.note.clear();  // What a start said of itself.
   return std::move(best_);
 }
 

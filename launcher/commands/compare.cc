@@ -113,7 +113,7 @@ Result<record::TableRow> run_method(const Method& method, const Problem& problem
   row.found = true;
   row.measurement = std::move(found->measurement);
   row.evaluations = found->evaluations;
-  row.note = misfit(row.measurement, problem.devices);
+  row.note = row.measurement.valid ? found->note : misfit(row.measurement, problem.devices);
   return row;
 }
 
@@ -130,6 +130,7 @@ JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
       method.add_null("step_time_s").add("reason", row.note);
     }
     if (valid) method.add("objective_value", inputs.in_file_unit(row.measurement.step_time_s));
+    if (valid && !row.note.empty()) method.add("note", row.note);
     method.add("peak_memory_bytes", std::span<const std::int64_t>{row.measurement.peak_bytes});
     method.add("bytes_moved", row.measurement.bytes_moved)
         .add("evaluations", row.evaluations)
@@ -145,9 +146,12 @@ JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
 }
 
 std::string Compare::verdict(const std::vector<record::TableRow>& rows) {
+  std::string notes;
+  for (const record::TableRow& row : rows)
+    if (row.found && row.measurement.valid && !row.note.empty()) notes += row.method + ": " + row.note + "\n";
   const record::TableRow* best = fastest(rows);
   if (best == nullptr) return "no method found a placement that fits\n";
-  return "best: " + best->method + ", " + format_seconds(best->measurement.step_time_s) + "\n";
+  return notes + "best: " + best->method + ", " + format_seconds(best->measurement.step_time_s) + "\n";
 }
 
 Result<ExitStatus> Compare::run(Console& console) {

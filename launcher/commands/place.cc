@@ -230,6 +230,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     json.add("lower_bound_s", bound.seconds).add("bound", bound.which);
     json.add("evaluations", answer.evaluations).add("wall_s", wall_s);
     json.add("slower_than_single_device", !slower.empty());
+    if (!answer.found.note.empty()) json.add("note", answer.found.note);
     std::vector<JsonObject> findings;
     for (const Finding& finding : answer.findings) {
       JsonObject one;
@@ -241,6 +242,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
   } else {
     std::string text = "method     " + answer.method;
     if (!answer.findings.empty()) text += ", after " + format_seconds(answer.findings.back().at_s);
+    if (!answer.found.note.empty()) text += "\n           " + answer.found.note;
     text += "\n" + measured_text(measured, inputs) + "bound      " + format_seconds(bound.seconds) +
             ", the " + std::string{bound.which};
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));
