@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -55,6 +56,40 @@ class Place final : public Command {
 
   InputOptions inputs_;
   std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0";
+};
+
+/// Writes the best placement so far, at most once a second: a search finds hundreds in its first.
+/// Thread: any.
+class BestOnDisk {
+ public:
+  using Write = std::function<void(const std::string& method, const Placement& placement)>;
+  BestOnDisk(const Clock& clock, Write write) : clock_{clock}, write_{std::move(write)} {}
+
+  void saw(const std::string& method, const Placement& placement) {
+    {
+      const std::lock_guard lock{mutex_};
+      method_ = method;
+      pending_ = placement;
+    }
+    write_if_due();
+  }
+  void write_if_due() {
+    const std::lock_guard lock{mutex_};
+    if (pending_.empty()) return;
+    const Nanos now = clock_.now();
+    if (written_ && now - *written_ < std::chrono::seconds{1}) return;
+    written_ = now;
+    write_(method_, pending_);
+    pending_.clear();
+  }
+
+ private:
+  const Clock& clock_;
+  const Write write_;
+  std::mutex mutex_;
+  std::string method_;
+  Placement pending_;
+  std::optional<Nanos> written_;
 };
 
 /// True for a method that takes a run of its own; "random" is both, and is drawn without one.
@@ -114,21 +149,23 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   PortfolioOptions options;
   options.budget_s = *seconds;
   options.threads = *threads == 0 ? usable_cores() : *threads;
-  options.stopped = [&] { return executor.stopped(); };
   options.begins = [&](const std::string& method) {
     executor.begin(method);
     console.debug(method + " starts");
   };
-  // The best so far is on disk, written at most once a second: a search finds hundreds in its first.
   const auto writer = make_model(inputs.graph, inputs.devices, inputs.judge);
-  Nanos written = clock.now();
+  BestOnDisk best{clock, [&](const std::string& method, const Placement& placement) {
+                    Measurement measured;
+                    if (!writer->measure(placement, measured)) return;
+                    const auto saved = save(inputs, placement, measured, method, console.seed(), clock);
+                    if (!saved) console.warn(saved.error().context);
+                  }};
+  options.stopped = [&] {
+    best.write_if_due();
+    return executor.stopped();
+  };
   options.better = [&](const Finding& finding, const Placement& placement) {
-    if (output_.empty() || clock.now() - written < std::chrono::seconds{1}) return;
-    written = clock.now();
-    Measurement measured;
-    if (!writer->measure(placement, measured)) return;
-    if (auto saved = save(inputs, placement, measured, finding.method, console.seed(), clock); !saved)
-      console.warn(saved.error().context);
+    if (!output_.empty()) best.saw(finding.method, placement);
   };
 
   if (method_ == "auto") {
