@@ -73,6 +73,8 @@ Result<Unit> begin_search(const Problem& problem, Executor& executor, Search& se
     }
   }
   if (!search.found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  const Measurement& best = search.best_measurement();
+  if (limits.better && best.valid) limits.better(search.best(), best.step_time_s);
   return Unit{};
 }
 

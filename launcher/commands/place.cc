@@ -98,6 +98,11 @@ bool is_learned(const std::string& method) {
   return method != "random" && std::find(all.begin(), all.end(), method) != all.end();
 }
 
+bool is_search(const std::string& method) {
+  const auto all = search_methods();
+  return std::any_of(all.begin(), all.end(), [&](const Method* each) { return each->name() == method; });
+}
+
 Result<double> budget_s(const std::string& budget, double otherwise) {
   if (budget.empty()) return otherwise;
   const auto seconds = parse_seconds(budget);
@@ -150,7 +155,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   options.budget_s = *seconds;
   options.threads = *threads == 0 ? usable_cores() : *threads;
   options.begins = [&](const std::string& method) {
-    executor.begin(method);
+    executor.begin(method, is_search(method));
     console.debug(method + " starts");
   };
   const auto writer = make_model(inputs.graph, inputs.devices, inputs.judge);
@@ -182,15 +187,14 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   }
   const auto method = find_method(method_);
   if (!method) return method.error();
-  const auto searches = search_methods();
   Problem own = problem;
-  if (std::find(searches.begin(), searches.end(), *method) != searches.end()) {
+  own.limits.stopped = options.stopped;
+  if (is_search(method_)) {
     if (!budget_.empty()) {
       own.limits.clock = &clock;
       own.limits.deadline =
           clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(*seconds));
     }
-    own.limits.stopped = options.stopped;
     own.limits.better = [&](const Placement& placement, double value) {
       executor.saw(value);
       options.better(Finding{method_, value, 0}, placement);

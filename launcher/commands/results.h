@@ -41,8 +41,9 @@ class WatchedExecutor final : public Executor {
  public:
   WatchedExecutor(Executor& executor, LiveView& view, const StopSignal& stop)
       : executor_{executor}, view_{view}, stop_{stop} {}
-  /// What the view says it is doing: "random (3 of 6)".
-  void begin(std::string what);
+  /// What the view says it is doing: "random (3 of 6)". `asks`: it asks stopped() itself and ends with what
+  /// it has, so its measurements go on.
+  void begin(std::string what, bool asks = false);
   /// A placement that somebody else measured.
   void saw(double seconds);
   /// Shows what is due; true once a signal has arrived.
@@ -55,6 +56,7 @@ class WatchedExecutor final : public Executor {
   LiveView& view_;
   const StopSignal& stop_;
   std::string what_;
+  bool asks_ = false;
   std::uint64_t evaluations_ = 0;
   double best_s_ = 0;  // Of all; 0: none fits yet.
 };
