@@ -171,6 +171,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
     Problem own = problem;
     own.limits = {.stopped = [&] { return stopped() || late(); }};
     auto found = method->find(own, executor);
+    if (!found && stopped()) break;
     if (!found && found.error().code != Errc::kNoPlacement) return found.error();
     if (found) {
       shared.take(name, *std::move(found));

@@ -51,6 +51,7 @@ Result<Found> Search::finish(Executor& executor) && {
   if (!found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
   if (auto measured = executor.measure(best_.placement, best_.measurement); !measured)
     return measured.error();
+  best_.notes.clear();  // What a start said of itself.
   return std::move(best_);
 }
 
@@ -72,6 +73,8 @@ Result<Unit> begin_search(const Problem& problem, Executor& executor, Search& se
     }
   }
   if (!search.found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  const Measurement& best = search.best_measurement();
+  if (limits.better && best.valid) limits.better(search.best(), best.step_time_s);
   return Unit{};
 }
 

@@ -142,9 +142,9 @@ class Programme {
       if (open_states_.empty()) continue;
       source_ = ideal;
       extend(ideal, 0, {});
-      if (pieces_ > limits_.pieces)
+      if (steps_ > limits_.steps)
         return Error{Errc::kUnsupported,
-                     "more than " + std::to_string(limits_.pieces) + " pieces between order ideals"};
+                     "more than " + std::to_string(limits_.steps) + " steps between order ideals"};
       if (stopped_) return Error{Errc::kUnsupported, "no time left"};
     }
     return trace_back();
@@ -171,7 +171,8 @@ class Programme {
       const bool cpu = next.on_cpu && next.cpu_ps < upper_;
       if (!accelerator && !cpu) continue;
       if ((++pieces_ & 0xffff) == 0 && limits_.stopped && limits_.stopped()) stopped_ = true;
-      if (stopped_ || pieces_ > limits_.pieces) return;
+      steps_ += 4 + open_states_.size();  // What a difference takes by itself, and with each state.
+      if (stopped_ || steps_ > limits_.steps) return;
       next.transfers_ps += piece_.add(step.block);
       relax(step.to, accelerator ? next.work_ps + next.transfers_ps : kNever, cpu ? next.cpu_ps : kNever);
       extend(step.to, step.block + 1, next);
@@ -260,7 +261,7 @@ class Programme {
   std::uint32_t source_ = 0, full_ = 0;
   std::int64_t total_ = 0;
   double cpu_worth_ = 0;
-  std::uint64_t pieces_ = 0;
+  std::uint64_t pieces_ = 0, steps_ = 0;
   bool stopped_ = false;
 };
 
@@ -270,7 +271,8 @@ Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t acceler
                                     std::int64_t memory_bytes, std::int64_t upper_ps,
                                     const IdealLimits& limits) {
   const std::size_t states = (accelerators + 1) * (cpus + 1);
-  auto ideals = Ideals::of(graph, std::max<std::size_t>(2, limits.states / states), limits.stopped);
+  const std::size_t most = std::min(limits.ideals, std::max<std::size_t>(2, limits.states / states));
+  auto ideals = Ideals::of(graph, most, limits.stopped);
   if (!ideals) return ideals.error();
   // Loads must stay below the bound, so it begins one above what is known to be reached.
   return Programme{graph, *ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNever - 1) + 1,

@@ -14,8 +14,10 @@
 namespace emplace {
 
 struct IdealLimits {
-  std::size_t states = 3'000'000;      ///< Ideals × device counts that are kept: 12 bytes each.
-  std::uint64_t pieces = 100'000'000;  ///< Differences of ideals that are looked at: a second or two.
+  std::size_t ideals = 500'000;     ///< At most.
+  std::size_t states = 20'000'000;  ///< Ideals × device counts that are kept: 12 bytes each.
+  /// Differences of ideals that are looked at, each times 4 and the device counts it begins from: seconds.
+  std::uint64_t steps = 500'000'000;
   std::function<bool()> stopped;
 };
 

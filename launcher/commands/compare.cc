@@ -116,8 +116,7 @@ Result<record::TableRow> run_method(const Method& method, const Problem& problem
   row.measurement = std::move(found->measurement);
   row.evaluations = found->evaluations;
   row.transforms_graph = method.transforms_graph();
-  row.note = misfit(row.measurement, problem.devices);
-  for (const std::string& note : found->notes) row.note += (row.note.empty() ? "" : "; ") + note;
+  row.note = row.measurement.valid ? joined(found->notes) : misfit(row.measurement, problem.devices);
   return row;
 }
 
@@ -151,9 +150,12 @@ JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
 }
 
 std::string Compare::verdict(const std::vector<record::TableRow>& rows) {
+  std::string notes;
+  for (const record::TableRow& row : rows)
+    if (row.found && row.measurement.valid && !row.note.empty()) notes += row.method + ": " + row.note + "\n";
   const record::TableRow* best = fastest(rows);
   if (best == nullptr) return "no method found a placement that fits\n";
-  return "best: " + best->method + ", " + format_seconds(best->measurement.step_time_s) + "\n";
+  return notes + "best: " + best->method + ", " + format_seconds(best->measurement.step_time_s) + "\n";
 }
 
 Result<ExitStatus> Compare::run(Console& console) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -59,6 +60,40 @@ class Place final : public Command {
   std::string method_ = "auto", output_, budget_, policy_, samples_ = "0", threads_ = "0";
 };
 
+/// Writes the best placement so far, at most once a second: a search finds hundreds in its first.
+/// Thread: any.
+class BestOnDisk {
+ public:
+  using Write = std::function<void(const std::string& method, const Placement& placement)>;
+  BestOnDisk(const Clock& clock, Write write) : clock_{clock}, write_{std::move(write)} {}
+
+  void saw(const std::string& method, const Placement& placement) {
+    {
+      const std::lock_guard lock{mutex_};
+      method_ = method;
+      pending_ = placement;
+    }
+    write_if_due();
+  }
+  void write_if_due() {
+    const std::lock_guard lock{mutex_};
+    if (pending_.empty()) return;
+    const Nanos now = clock_.now();
+    if (written_ && now - *written_ < std::chrono::seconds{1}) return;
+    written_ = now;
+    write_(method_, pending_);
+    pending_.clear();
+  }
+
+ private:
+  const Clock& clock_;
+  const Write write_;
+  std::mutex mutex_;
+  std::string method_;
+  Placement pending_;
+  std::optional<Nanos> written_;
+};
+
 /// True for a method that takes a run of its own; "random" is both, and is drawn without one.
 bool is_learned(const std::string& method) {
   const auto all = run_methods();
@@ -75,6 +110,11 @@ Result<Unit> can_hold(const std::string& output) {
     return Unit{};
   return Error{Errc::kIo,
                printable(output) + ": cannot be written; name a file in a folder that is there and writable"};
+}
+
+bool is_search(const std::string& method) {
+  const auto all = search_methods();
+  return std::any_of(all.begin(), all.end(), [&](const Method* each) { return each->name() == method; });
 }
 
 Result<double> budget_s(const std::string& budget, double otherwise) {
@@ -129,21 +169,23 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   PortfolioOptions options;
   options.budget_s = *seconds;
   options.threads = *threads == 0 ? usable_cores() : *threads;
-  options.stopped = [&] { return executor.stopped(); };
   options.begins = [&](const std::string& method) {
-    executor.begin(method);
+    executor.begin(method, is_search(method));
     console.debug(method + " starts");
   };
-  // The best so far is on disk, written at most once a second: a search finds hundreds in its first.
   const auto writer = make_model(inputs.graph, inputs.devices, inputs.judge);
-  Nanos written = clock.now();
+  BestOnDisk best{clock, [&](const std::string& method, const Placement& placement) {
+                    Measurement measured;
+                    if (!writer->measure(placement, measured)) return;
+                    const auto saved = save(inputs, placement, measured, method, console.seed(), clock);
+                    if (!saved) console.warn(saved.error().context);
+                  }};
+  options.stopped = [&] {
+    best.write_if_due();
+    return executor.stopped();
+  };
   options.better = [&](const Finding& finding, const Placement& placement) {
-    if (output_.empty() || clock.now() - written < std::chrono::seconds{1}) return;
-    written = clock.now();
-    Measurement measured;
-    if (!writer->measure(placement, measured)) return;
-    if (auto saved = save(inputs, placement, measured, finding.method, console.seed(), clock); !saved)
-      console.warn(saved.error().context);
+    if (!output_.empty()) best.saw(finding.method, placement);
   };
 
   if (method_ == "auto") {
@@ -160,15 +202,14 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   }
   const auto method = find_method(method_);
   if (!method) return method.error();
-  const auto searches = search_methods();
   Problem own = problem;
-  if (std::find(searches.begin(), searches.end(), *method) != searches.end()) {
+  own.limits.stopped = options.stopped;
+  if (is_search(method_)) {
     if (!budget_.empty()) {
       own.limits.clock = &clock;
       own.limits.deadline =
           clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(*seconds));
     }
-    own.limits.stopped = options.stopped;
     own.limits.better = [&](const Placement& placement, double value) {
       executor.saw(value);
       options.better(Finding{method_, value, 0}, placement);
@@ -249,6 +290,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     json.add("lower_bound_s", bound.seconds).add("bound", bound.which);
     json.add("evaluations", answer.evaluations).add("wall_s", wall_s);
     json.add("slower_than_single_device", !slower.empty());
+    if (!answer.found.notes.empty()) json.add("note", joined(answer.found.notes));
     std::vector<JsonObject> findings;
     for (const Finding& finding : answer.findings) {
       JsonObject one;
@@ -260,6 +302,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
   } else {
     std::string text = "method     " + answer.method;
     if (!answer.findings.empty()) text += ", after " + format_seconds(answer.findings.back().at_s);
+    if (!answer.found.notes.empty()) text += "\n           " + joined(answer.found.notes);
     text += "\n" + measured_text(measured, inputs) + "bound      " + format_seconds(bound.seconds) +
             ", the " + std::string{bound.which};
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));

@@ -23,6 +23,12 @@ std::string misfit(const Measurement& measured, const DeviceSet& devices) {
   return text;
 }
 
+std::string joined(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += (text.empty() ? "" : "; ") + note;
+  return text;
+}
+
 JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor) {
   const DeviceSet& devices = inputs.devices;
   JsonObject json;
@@ -89,8 +95,9 @@ std::string slower_than_single(double step_time_s, const std::optional<SingleBes
          format_seconds(single->step_time_s);
 }
 
-void WatchedExecutor::begin(std::string what) {
+void WatchedExecutor::begin(std::string what, bool asks) {
   what_ = std::move(what);
+  asks_ = asks;
   evaluations_ = 0;
 }
 
@@ -109,7 +116,7 @@ bool WatchedExecutor::stopped() {
 }
 
 Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
-  if (stopped()) return Error{Errc::kRunFailed, "stopped by a signal"};
+  if (stopped() && !asks_) return Error{Errc::kRunFailed, "stopped by a signal"};
   if (auto measured = executor_.measure(placement, out); !measured) return measured;
   ++evaluations_;
   if (out.valid) saw(out.step_time_s);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "executor/executor.h"
 #include "heuristics/method.h"
@@ -18,6 +19,9 @@ namespace emplace::launcher {
 
 /// Why a measurement is not valid: "gpu:0 needs 3.04 GiB and has 2.50 GiB". Empty if it is valid.
 std::string misfit(const Measurement& measured, const DeviceSet& devices);
+
+/// What must be said with an answer, as one line.
+std::string joined(const std::vector<std::string>& notes);
 
 /// step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes, busy_s, bytes_moved, executor,
 /// samples_s, objective, objective_value (in the unit of the graph's file; null if it does not fit).
@@ -41,8 +45,9 @@ class WatchedExecutor final : public Executor {
  public:
   WatchedExecutor(Executor& executor, LiveView& view, const StopSignal& stop)
       : executor_{executor}, view_{view}, stop_{stop} {}
-  /// What the view says it is doing: "random (3 of 6)".
-  void begin(std::string what);
+  /// What the view says it is doing: "random (3 of 6)". `asks`: it asks stopped() itself and ends with what
+  /// it has, so its measurements go on.
+  void begin(std::string what, bool asks = false);
   /// A placement that somebody else measured.
   void saw(double seconds);
   /// Shows what is due; true once a signal has arrived.
@@ -55,6 +60,7 @@ class WatchedExecutor final : public Executor {
   LiveView& view_;
   const StopSignal& stop_;
   std::string what_;
+  bool asks_ = false;
   std::uint64_t evaluations_ = 0;
   double best_s_ = 0;  // Of all; 0: none fits yet.
 };

@@ -172,6 +172,7 @@ TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
         EXPECT_EQ(first.measurement, again.measurement);
         EXPECT_EQ(first.evaluations, again.evaluations);
         EXPECT_LE(first.evaluations, evaluations);
+        EXPECT_TRUE(first.notes.empty());  // That of a method it began from is not true of it.
         EXPECT_GE(first.evaluations + 20, evaluations);
         EXPECT_TRUE(world.constraints.check(world.graph, world.devices, first.placement).ok());
         EXPECT_FALSE(better(simple.best_measurement(), first.measurement));

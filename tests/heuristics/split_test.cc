@@ -150,9 +150,9 @@ TEST(IdealSplit, EndsAtItsLimitsAndWhenItIsToldTo) {
   ASSERT_FALSE(states.ok());
   EXPECT_EQ(states.error().code, Errc::kUnsupported);
   EXPECT_THAT(states.error().context, HasSubstr("more than 250 order ideals"));
-  const auto pieces = run({.pieces = 10'000});
+  const auto pieces = run({.steps = 10'000});
   ASSERT_FALSE(pieces.ok());
-  EXPECT_THAT(pieces.error().context, HasSubstr("more than 10000 pieces"));
+  EXPECT_THAT(pieces.error().context, HasSubstr("more than 10000 steps"));
   std::size_t asked = 0;
   const auto stopped = run({.stopped = [&] { return ++asked > 0; }});
   ASSERT_FALSE(stopped.ok());

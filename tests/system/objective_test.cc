@@ -1,0 +1,180 @@
+// Goal: --objective through the whole program: workloads bring their machine, values are those of the file's
+// unit, what place writes evaluate confirms, and a run learns by it. Method: the built program on published
+// workloads and on graphs of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/system/process.h"
+
+namespace emplace::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kFolder = shipped("tests/fixtures/third_party/dnn-partitioning/");
+const std::string kLatency = kFolder + "latency/bert24_inference.json";
+const std::string kLoad = kFolder + "throughput/bert24_training.json";
+const std::string kOwn = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
+const std::string kDevices = shipped("configs/devices/quickstart.toml");
+
+json json_of(std::vector<std::string> arguments, int status = 0) {
+  arguments.push_back("--json");
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, status) << done.err;
+  return json::parse(done.out, nullptr, /*allow_exceptions=*/false);
+}
+
+/// One line, with status 2.
+std::string refusal(const std::vector<std::string>& arguments, int status = 2) {
+  const Finished done = run(arguments);
+  EXPECT_EQ(done.status, status) << done.out;
+  EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+  EXPECT_THAT(done.err, StartsWith("error: "));
+  return done.err;
+}
+
+TEST(Objective, WhatPlaceFindsEvaluateConfirms) {
+  for (const auto& [graph, objective, best_ms] :
+       {std::tuple{kLatency, "latency", 100.2185}, std::tuple{kLoad, "max-load", 41.7458125}}) {
+    const TemporaryFolder folder;
+    const std::string file = folder.at("placement.json");
+    const json placed =
+        json_of({"place", graph, "--objective", objective, "-m", "contiguous", "-o", file, "--threads", "2"});
+    EXPECT_EQ(placed["objective"], objective);
+    EXPECT_NEAR(placed["objective_value"].get<double>(), best_ms, 1e-6);  // Milliseconds, as in the file.
+    EXPECT_NEAR(placed["measured"]["step_time_s"].get<double>(), best_ms * 1e-3, 1e-9);
+    EXPECT_EQ(json_of({"evaluate", graph, file, "--objective", objective}), placed["measured"]);
+    const json bound = json_of({"bound", graph, "--objective", objective});
+    EXPECT_EQ(bound["lower_bound_s"], placed["lower_bound_s"]);
+    EXPECT_NEAR(bound["objective_value"].get<double>(), bound["lower_bound_s"].get<double>() * 1e3, 1e-9);
+    EXPECT_LE(bound["objective_value"].get<double>(), best_ms);
+    const json table = json_of({"compare", graph, "--objective", objective});
+    EXPECT_EQ(table["lower_bound_s"], placed["lower_bound_s"]);
+    for (const auto& row : table["methods"]) {
+      if (!row["valid"].get<bool>()) continue;
+      EXPECT_GE(row["objective_value"].get<double>(), bound["objective_value"].get<double>());
+      if (row["method"] != "contiguous") continue;
+      EXPECT_NEAR(row["objective_value"].get<double>(), best_ms, 1e-6);
+    }
+  }
+}
+
+TEST(Objective, AutoIsNoWorseThanItsFindingsAndBeatsContiguousSplits) {
+  const json placed =
+      json_of({"place", kLoad, "--objective", "max-load", "--budget", "1s", "--threads", "2"});
+  EXPECT_LT(placed["objective_value"].get<double>(), 41.7458);
+  EXPECT_GT(placed["evaluations"].get<double>(), 10'000);
+  ASSERT_FALSE(placed["findings"].empty());
+  EXPECT_EQ(placed["findings"].back()["step_time_s"], placed["measured"]["step_time_s"]);
+}
+
+TEST(Objective, ThroughputIsForAnyGraphAndSaysHowExactItIs) {
+  const json placed =
+      json_of({"place", kOwn, "-d", kDevices, "--objective", "throughput", "-m", "contiguous"});
+  EXPECT_THAT(placed["note"].get<std::string>(), AnyOf(HasSubstr("exact, over co-location classes"),
+                                                       HasSubstr("groups of ops; finer ones have")));
+  EXPECT_EQ(placed["objective_value"], placed["measured"]["step_time_s"]);  // Seconds: it brought no machine.
+  EXPECT_GE(placed["objective_value"].get<double>(), placed["lower_bound_s"].get<double>());
+  const Finished table = run({"compare", kLoad, "--objective", "max-load", "-m", "contiguous"});
+  EXPECT_THAT(table.out, HasSubstr("contiguous: exact, over co-location classes"));
+}
+
+TEST(Objective, WhatIsWrongIsSaidInOneLine) {
+  const TemporaryFolder folder;
+  for (const char* command : {"place", "compare", "bound"})
+    EXPECT_THAT(refusal({command, kOwn, "--objective", "latency"}), HasSubstr("--devices: is missing"));
+  EXPECT_THAT(refusal({"bound", kLatency, "--objective", "latancy"}), HasSubstr("did you mean 'latency'?"));
+  const std::string file = folder.at("placement.json"), trace = folder.at("trace.json");
+  ASSERT_EQ(run({"place", kLatency, "--objective", "latency", "-m", "contiguous", "-o", file}).status, 0);
+  EXPECT_THAT(refusal({"evaluate", kLatency, file, "--objective", "latency", "--trace", trace}),
+              HasSubstr("--trace: needs --objective step-time"));
+  EXPECT_FALSE(std::filesystem::exists(trace));
+  const std::string broken = folder.file("broken.json", R"({"maxFPGAs": 1, "maxCPUs": 1, "nodes": 3})");
+  EXPECT_THAT(refusal({"bound", broken}), HasSubstr("broken.json: has no maxSizePerFPGA"));
+}
+
+TEST(Objective, ASplitThatRunsInACircleIsRefusedWithItsReason) {
+  const TemporaryFolder folder;
+  std::string nodes;
+  for (const char* id : {"0", "1", "2", "3"})
+    nodes += std::string{id[0] == '0' ? "" : ","} + R"({"name":"n","id":)" + id +
+             R"(,"cpuLatency":1,"fpgaLatency":1,"size":1})";
+  const std::string graph = folder.file(
+      "circle.json",
+      R"({"maxFPGAs":2,"maxCPUs":1,"maxSizePerFPGA":9,"nodes":[)" + nodes +
+          R"(],"edges":[{"sourceId":0,"destId":1,"cost":1},{"sourceId":2,"destId":3,"cost":1}]})");
+  const std::string file = folder.at("placement.json");
+  ASSERT_EQ(run({"place", graph, "--objective", "latency", "-m", "single-cpu", "-o", file}).status, 0);
+  std::ifstream in{file};
+  json placement = json::parse(in);
+  placement["ops"] = {{"n#0", "accel:0"}, {"n#1", "accel:1"}, {"n#2", "accel:1"}, {"n#3", "accel:0"}};
+  const std::string circle = folder.file("circle.placement.json", placement.dump());
+  const Finished done = run({"evaluate", graph, circle, "--objective", "latency"});
+  EXPECT_EQ(done.status, 3);
+  EXPECT_THAT(done.err, HasSubstr("circle"));
+  EXPECT_EQ(run({"evaluate", graph, circle, "--objective", "max-load"}).status, 0);
+}
+
+class Interrupted : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Interrupted, PlaceHasTheBestSoFarOnDiskAndSaysIt) {
+  const TemporaryFolder folder;
+  const std::string file = folder.at("placement.json");
+  const std::string& graph = kLatency;
+  Process process{{"place", graph, "--objective", "latency", "--budget", "60s", "-o", file, "--threads", "2",
+                   "-m", GetParam(), "--json"}};
+  const SystemClock clock;
+  const Nanos begun = clock.now();
+  while (!std::filesystem::exists(file) && clock.now() - begun < std::chrono::seconds{30})
+    std::this_thread::yield();
+  process.send(SIGINT);
+  const Finished done = process.finish();
+  EXPECT_EQ(done.status, 130) << done.err;
+  const json said = json::parse(done.out, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(said.is_object()) << done.out;
+  const Finished left = run({"evaluate", graph, file, "--objective", "latency", "--json"});
+  ASSERT_EQ(left.status, 0) << left.err;
+  EXPECT_EQ(json::parse(left.out), said["measured"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Interrupted, ::testing::Values("auto", "anneal", "local-search"));
+
+TEST(Objective, ARunLearnsByItAndItsReplayVerifies) {
+  const TemporaryFolder folder;
+  const std::string directory = folder.at("run");
+  const json summary =
+      json_of(small_run(directory, {"--set", "input.graph=" + kLatency, "--set", "input.devices=", "--set",
+                                    "objective.kind=latency", "--set", "run.deterministic=true", "--set",
+                                    "run.starts=[\"scratch\"]", "--episodes", "30", "--quiet"}));
+  const std::string best = directory + "/best.placement.json";
+  const json measured = json_of({"evaluate", kLatency, best, "--objective", "latency"});
+  EXPECT_TRUE(measured["valid"].get<bool>());
+  EXPECT_DOUBLE_EQ(measured["step_time_s"].get<double>(), summary["best_step_time_s"].get<double>());
+  EXPECT_GE(measured["step_time_s"].get<double>(), summary["lower_bound_s"].get<double>());
+  EXPECT_NEAR(summary["baseline_step_time_s"]["contiguous"].get<double>(), 0.1002185, 1e-9);
+  const Finished verified = run({"replay", directory, "--verify"});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("identical"));
+  const Finished report = run({"report", directory});
+  EXPECT_EQ(report.status, 0) << report.err;
+  std::ifstream page{directory + "/report.html"};
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>{page}, {}), HasSubstr("--objective latency"));
+}
+
+}  // namespace
+}  // namespace emplace::testing
