@@ -8,9 +8,12 @@
 // its time.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -140,6 +143,62 @@ void BM_Moves(benchmark::State& state) {
   state.counters["mean_step_ms"] = sum_s / static_cast<double>(step) * 1e3;
 }
 BENCHMARK(BM_Moves)->Arg(0)->Arg(1)->Iterations(2000)->Unit(benchmark::kMicrosecond);
+
+/// A real graph (EMPLACE_GRAPHS_DIR names the folder) on the Hierarchical Planner's machine, and the placement
+/// that searches stand at: the issue order cut by cost, one piece per GPU.
+struct RealCase {
+  RealCase(const std::filesystem::path& path, std::int64_t gpus)
+      : graph{load_graph(path).value()},
+        devices{load_devices(std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/devices" /
+                                 ("hierarchical-" + std::to_string(gpus) + "gpu.toml"),
+                             0)
+                    .value()},
+        constraints{Constraints::make(graph, devices).value()},
+        costs{graph, devices} {
+    const std::vector<DeviceId> fast = fast_devices(devices);
+    const std::vector<double> weight = op_weights(problem());
+    const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
+    double before = 0;
+    for (std::size_t op = 0; op < weight.size(); before += weight[op++]) {
+      const auto piece = static_cast<std::size_t>(before / total * static_cast<double>(fast.size()));
+      placement.push_back(fast[std::min(piece, fast.size() - 1)]);
+    }
+    constraints.repair(placement);
+  }
+  Problem problem() const { return {graph, devices, constraints, costs}; }
+
+  OpGraph graph;
+  DeviceSet devices;
+  Constraints constraints;
+  CostTable costs;
+  Placement placement;
+};
+
+std::unique_ptr<RealCase> real_case(benchmark::State& state) {
+  static constexpr std::array kGraphs{"resnet50-bs32.json", "nmt-2layer-bs64.json.gz",
+                                      "nmt-4layer-bs64.json.gz"};
+  const std::string name = kGraphs[static_cast<std::size_t>(state.range(0))];
+  const char* folder = std::getenv("EMPLACE_GRAPHS_DIR");
+  std::filesystem::path path = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs" / name;
+  if (folder != nullptr) path = std::filesystem::path{folder} / name;
+  if (!std::filesystem::exists(path)) {
+    state.SkipWithError(("no such graph: set EMPLACE_GRAPHS_DIR to a folder with " + name).c_str());
+    return nullptr;
+  }
+  state.SetLabel(name);
+  return std::make_unique<RealCase>(path, state.range(1));
+}
+
+void BM_Contiguous(benchmark::State& state) {
+  const auto real = real_case(state);
+  if (real == nullptr) return;
+  Simulator simulator{real->graph, real->devices};
+  Measurement out;
+  for (auto _ : state) benchmark::DoNotOptimize(simulator.measure(real->placement, out).ok());
+  report(state, real->graph, out.step_time_s * 1e6);
+  state.counters["evals"] = benchmark::Counter(1, benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(BM_Contiguous)->ArgsProduct({{0, 1, 2}, {2, 4}})->Unit(benchmark::kMicrosecond);
 
 void BM_Lowering(benchmark::State& state) {
   const auto dag = load(state);
