@@ -118,34 +118,22 @@ BENCHMARK(BM_PlacetoWorkers)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
-/// Moves of one scope group at a time on the quickstart's net, in the order of its groups as Placeto's
-/// episodes visit them; anew, and going on from the last placement.
-void BM_Moves(benchmark::State& state) {
-  const std::filesystem::path configs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
-  const OpGraph graph = load_graph(configs / "graphs/nmt-2layer-bs64.json.gz").value();
-  const DeviceSet devices = load_devices(configs / "devices/quickstart.toml", 0).value();
-  const Constraints constraints = Constraints::make(graph, devices).value();
-  Simulator simulator{graph, devices, {Dispatch::kProgram, state.range(0) != 0}};
-  const Grouping grouping = placement_groups({graph, devices, constraints, simulator.costs()}, 64);
-  Placement placement(graph.num_ops(), DeviceId{1});
-  Measurement out;
-  std::uint64_t step = 0;
-  double sum_s = 0;
-  for (auto _ : state) {
-    const std::size_t group = step % grouping.num_groups;
-    const auto device = static_cast<DeviceId>(1 + splitmix64(step) % 2);
-    for (std::size_t op = 0; op < graph.num_ops(); ++op)
-      if (grouping.group_of_op[op] == group) placement[op] = device;
-    ++step;
-    benchmark::DoNotOptimize(simulator.measure(placement, out).ok());
-    sum_s += out.step_time_s;
+/// The placement that searches start from: the issue order cut by cost, one piece per fast device.
+Placement cut_by_cost(const Problem& problem) {
+  const std::vector<DeviceId> fast = fast_devices(problem.devices);
+  const std::vector<double> weight = op_weights(problem);
+  const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
+  Placement placement;
+  double before = 0;
+  for (const double cost : weight) {
+    const auto piece = static_cast<std::size_t>(before / total * static_cast<double>(fast.size()));
+    placement.push_back(fast[std::min(piece, fast.size() - 1)]);
+    before += cost;
   }
-  state.counters["mean_step_ms"] = sum_s / static_cast<double>(step) * 1e3;
+  return placement;
 }
-BENCHMARK(BM_Moves)->Arg(0)->Arg(1)->Iterations(2000)->Unit(benchmark::kMicrosecond);
 
-/// A real graph (EMPLACE_GRAPHS_DIR names the folder) on the Hierarchical Planner's machine, and the placement
-/// that searches stand at: the issue order cut by cost, one piece per GPU.
+/// A real graph (EMPLACE_GRAPHS_DIR names the folder) on the Hierarchical Planner's machine.
 struct RealCase {
   RealCase(const std::filesystem::path& path, std::int64_t gpus)
       : graph{load_graph(path).value()},
@@ -155,14 +143,7 @@ struct RealCase {
                     .value()},
         constraints{Constraints::make(graph, devices).value()},
         costs{graph, devices} {
-    const std::vector<DeviceId> fast = fast_devices(devices);
-    const std::vector<double> weight = op_weights(problem());
-    const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
-    double before = 0;
-    for (std::size_t op = 0; op < weight.size(); before += weight[op++]) {
-      const auto piece = static_cast<std::size_t>(before / total * static_cast<double>(fast.size()));
-      placement.push_back(fast[std::min(piece, fast.size() - 1)]);
-    }
+    placement = cut_by_cost(problem());
     constraints.repair(placement);
   }
   Problem problem() const { return {graph, devices, constraints, costs}; }
@@ -199,6 +180,87 @@ void BM_Contiguous(benchmark::State& state) {
   state.counters["evals"] = benchmark::Counter(1, benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(BM_Contiguous)->ArgsProduct({{0, 1, 2}, {2, 4}})->Unit(benchmark::kMicrosecond);
+
+/// Moves of one scope group at a time on the quickstart's net, in the order of its groups as Placeto's
+/// episodes visit them; anew, and going on from the last placement.
+void BM_Moves(benchmark::State& state) {
+  const std::filesystem::path configs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
+  const OpGraph graph = load_graph(configs / "graphs/nmt-2layer-bs64.json.gz").value();
+  const DeviceSet devices = load_devices(configs / "devices/quickstart.toml", 0).value();
+  const Constraints constraints = Constraints::make(graph, devices).value();
+  Simulator simulator{graph, devices, {Dispatch::kProgram, state.range(0) != 0}};
+  const Grouping grouping = placement_groups({graph, devices, constraints, simulator.costs()}, 64);
+  Placement placement(graph.num_ops(), DeviceId{1});
+  Measurement out;
+  std::uint64_t step = 0;
+  double sum_s = 0;
+  for (auto _ : state) {
+    const std::size_t group = step % grouping.num_groups;
+    const auto device = static_cast<DeviceId>(1 + splitmix64(step) % 2);
+    for (std::size_t op = 0; op < graph.num_ops(); ++op)
+      if (grouping.group_of_op[op] == group) placement[op] = device;
+    ++step;
+    benchmark::DoNotOptimize(simulator.measure(placement, out).ok());
+    sum_s += out.step_time_s;
+  }
+  state.counters["mean_step_ms"] = sum_s / static_cast<double>(step) * 1e3;
+}
+BENCHMARK(BM_Moves)->Arg(0)->Arg(1)->Iterations(2000)->Unit(benchmark::kMicrosecond);
+
+/// Moves of one of 256 groups that are all refused, as late in a walk: a placement, and each time another
+/// group elsewhere. Anew, and as differences to what is remembered.
+void run_refused_moves(benchmark::State& state, const Problem& problem, const Placement& start, bool moving) {
+  Simulator simulator{problem.graph, problem.devices, {Dispatch::kProgram, moving}};
+  const Grouping grouping = placement_groups(problem, 256);
+  const std::vector<DeviceId> fast = fast_devices(problem.devices);
+  std::vector<std::vector<std::size_t>> ops(grouping.num_groups);
+  for (std::size_t op = 0; op < start.size(); ++op) ops[grouping.group_of_op[op]].push_back(op);
+  Placement placement = start;
+  Measurement out;
+  std::uint64_t step = 0;
+  double sum_s = 0;
+  if (!simulator.measure(placement, out)) return state.SkipWithError("no measurement");
+  for (auto _ : state) {
+    const auto& group = ops[splitmix64(2 * step) % ops.size()];
+    const DeviceId device = fast[splitmix64(2 * step + 1) % fast.size()];
+    ++step;
+    for (const std::size_t op : group) placement[op] = device;
+    benchmark::DoNotOptimize(simulator.measure(placement, out).ok());
+    sum_s += out.step_time_s;
+    for (const std::size_t op : group) placement[op] = start[op];
+  }
+  state.counters["mean_step_ms"] = sum_s / static_cast<double>(step) * 1e3;
+}
+
+void BM_RefusedMoves(benchmark::State& state) {
+  const auto real = real_case(state);
+  if (real != nullptr) run_refused_moves(state, real->problem(), real->placement, state.range(2) != 0);
+}
+BENCHMARK(BM_RefusedMoves)
+    ->ArgsProduct({{0, 1, 2}, {2, 4}, {0, 1}})
+    ->Iterations(2000)
+    ->Unit(benchmark::kMicrosecond);
+
+/// The same on a layered DAG, cut by cost (0) or with its groups dealt at random (1).
+void BM_RefusedMovesLayered(benchmark::State& state) {
+  const auto dag = load(state);
+  if (dag.cost_us.empty()) return;
+  const DeviceSet devices = testing::sample_devices(kDevices, false, std::int64_t{1} << 50, {7.6e9, 25e-6});
+  const Constraints constraints = Constraints::make(dag.graph, devices).value();
+  const CostTable costs{dag.graph, devices};
+  const Problem problem{dag.graph, devices, constraints, costs};
+  Placement placement = cut_by_cost(problem);
+  if (state.range(1) != 0) {
+    const Grouping grouping = placement_groups(problem, 256);
+    for (std::size_t op = 0; op < placement.size(); ++op)
+      placement[op] = static_cast<DeviceId>(splitmix64(grouping.group_of_op[op]) % kDevices);
+  }
+  run_refused_moves(state, problem, placement, state.range(2) != 0);
+}
+BENCHMARK(BM_RefusedMovesLayered)
+    ->ArgsProduct({{10000, 25000}, {0, 1}, {0, 1}})
+    ->Iterations(2000)
+    ->Unit(benchmark::kMicrosecond);
 
 void BM_Lowering(benchmark::State& state) {
   const auto dag = load(state);
