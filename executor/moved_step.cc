@@ -69,10 +69,7 @@ void MovedStep::touch_around(std::uint32_t op) {
   const auto over_a_link = [&](std::uint32_t other) {
     return before != device_before(other) || now != device_of(other);
   };
-  if (tables_.is_kernel(op)) {
-    touch(history_->op_end[op]);
-    other_start_ |= tables_.waits_at_start[op] == 0;
-  }
+  other_start_ |= tables_.is_kernel(op) && tables_.waits_at_start[op] == 0;
   for (const std::uint32_t b : tables_.reads_of(op)) {
     const StepTables::Buffer& buffer = tables_.buffers[b];
     if (!buffer.resident) {
@@ -160,7 +157,7 @@ bool MovedStep::stands_as_at(std::size_t mark) const {
     return end == kIdle ? left == kIdle : end - now_ns_ == left;
   };
   const StepHistory::LaneMark* lanes = history_->lanes.data() + mark * lanes_.size();
-  const std::uint32_t* waiting = history_->waiting.data() + history_->marks[mark].waiting;
+  const std::uint32_t* ready = history_->ready.data() + history_->marks[mark].ready;
   for (std::size_t d = 0; d < lanes_.size(); ++d) {
     const StepHistory::LaneMark& then = lanes[d];
     const Lane& lane = lanes_[d];
@@ -168,15 +165,12 @@ bool MovedStep::stands_as_at(std::size_t mark) const {
     if (then.op_left_ns != kIdle && lane.op != then.op) return false;
     if (then.copy_left_ns != kIdle && lane.copy != then.copy) return false;
     if (dispatch_ == Dispatch::kFifo) {
-      const auto ready = lane.fifo.waiting();
-      if (!std::equal(ready.begin(), ready.end(), waiting, waiting + then.ready)) return false;
+      const auto here = lane.fifo.waiting();
+      if (!std::equal(here.begin(), here.end(), ready, ready + then.ready)) return false;
+      ready += then.ready;
     }
-    waiting += then.ready;
-    if (lane.copies.waiting().size() != then.copies) return false;
-    for (const Copy& copy : lane.copies.waiting()) {
-      if (copy != Copy{waiting[0], waiting[1]}) return false;
-      waiting += 2;
-    }
+    const auto copies = lane.copies.waiting(), copies_then = history_->copies(then, d);
+    if (!std::equal(copies.begin(), copies.end(), copies_then.begin(), copies_then.end())) return false;
   }
   return true;
 }
@@ -187,7 +181,7 @@ void MovedStep::stand_at(std::size_t mark) {
   hash_ = history_->marks[mark].hash;
   forget_counts();
   const StepHistory::LaneMark* lanes = history_->lanes.data() + mark * lanes_.size();
-  const std::uint32_t* waiting = history_->waiting.data() + history_->marks[mark].waiting;
+  const std::uint32_t* ready = history_->ready.data() + history_->marks[mark].ready;
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
     const StepHistory::LaneMark& then = lanes[d];
     Lane& lane = lanes_[d];
@@ -197,13 +191,12 @@ void MovedStep::stand_at(std::size_t mark) {
     copy_end(d) = then.copy_left_ns == kIdle ? kIdle : now_ns_ + then.copy_left_ns;
     if (dispatch_ == Dispatch::kProgram) {
       lane.ready.clear();
-      for (std::uint32_t i = 0; i < then.ready; ++i) lane.ready.insert(waiting[i]);
+      for (std::uint32_t i = 0; i < then.ready; ++i) lane.ready.insert(ready[i]);
     } else {
-      lane.fifo.assign({waiting, then.ready});
+      lane.fifo.assign({ready, then.ready});
     }
-    waiting += then.ready;
-    lane.copies.clear();
-    for (std::uint32_t i = 0; i < then.copies; ++i, waiting += 2) lane.copies.push({waiting[0], waiting[1]});
+    ready += then.ready;
+    lane.copies.assign(history_->copies(then, d));
     awake_.wake(d);
   }
 }

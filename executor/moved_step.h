@@ -62,6 +62,7 @@ class MovedStep final : public StepLoop<MovedStep> {
     hash_ ^= hash_of_ready(last_started_, d) ^ hash_of_started(last_started_);
   }
   void op_ended(std::uint32_t) {}
+  void copy_queued(std::uint32_t, const Copy&) {}
   void copy_started(std::uint32_t) {}
   void copy_ended(const Copy&) {}
   bool round_started();

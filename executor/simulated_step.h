@@ -86,8 +86,8 @@ class AwakeSet {
 ///   waits(op)                    inputs that the kernel still waits for
 ///   references(base)             readers and copies still to come of a tensor at its owner's device
 ///   copy_references(buf, target) readers still to come of a copy
-/// and is told op_ready(op, d), op_started(d), op_ended(op), copy_started(d, end), copy_ended(copy), and
-/// round_started(): everything that could start now has; true ends the step.
+/// and is told op_ready(op, d), op_started(d), op_ended(op), copy_queued(source, copy), copy_started(source),
+/// copy_ended(copy), and round_started(): everything that could start now has; true ends the step.
 /// Thread: one.
 template <class Self>
 class StepLoop {
@@ -147,6 +147,7 @@ void StepLoop<Self>::request_state() {
     if (source == target) continue;
     if (self().copy_references(read.buffer, target)++ != 0) continue;
     lanes_[source].copies.push({read.buffer, target});
+    self().copy_queued(source, {read.buffer, target});
     awake_.wake(source);
   }
 }
@@ -170,6 +171,7 @@ void StepLoop<Self>::finish_op(std::uint32_t d) {
       } else if (self().copy_references(b, target)++ == 0) {
         ++wanted;
         lane.copies.push({b, target});
+        self().copy_queued(d, {b, target});
       }
     }
     if (wanted != 0) self().references(tables_.buffers[b].base) += wanted;

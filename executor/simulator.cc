@@ -35,6 +35,7 @@ class PlainStep final : public WholeStep<PlainStep> {
         {OpId{lanes_[d].op}, static_cast<DeviceId>(d), seconds(now_ns_), seconds(op_end(d))});
   }
   void op_ended(std::uint32_t) {}
+  void copy_queued(std::uint32_t, const Copy&) {}
   void copy_started(std::uint32_t source) {
     if (schedule_ == nullptr) return;
     const Copy copy = lanes_[source].copy;

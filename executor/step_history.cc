@@ -6,9 +6,9 @@ namespace emplace::simulated {
 namespace {
 
 constexpr std::uint32_t kNone = 0xffffffffu;
-/// Between two marks: few, so that little is simulated to reach one, and more where much waits, so that what
-/// is written of the queues stays small beside the step itself.
-constexpr std::size_t kRoundsPerMark = 8, kWaitingPerRound = 4;
+/// Between two marks: few, so that little is simulated to reach one, and more where many ops are ready, so
+/// that their lists stay small beside the step itself.
+constexpr std::size_t kRoundsPerMark = 8, kReadyPerRound = 8;
 
 }  // namespace
 
@@ -17,7 +17,9 @@ void RecordedStep::run(std::span<const DeviceId> placement, StepHistory& history
   history.placement.assign(placement.begin(), placement.end());
   history.marks.clear();
   history.lanes.clear();
-  history.waiting.clear();
+  history.ready.clear();
+  history.queued.resize(lanes_.size());
+  for (auto& copies : history.queued) copies.clear();
   history.peak_until.clear();
   history.op_end.resize(tables_.num_ops());
   history.mark_of_op.assign(tables_.num_ops(), 0);
@@ -60,32 +62,30 @@ bool RecordedStep::round_started() {
 
 void RecordedStep::take_mark() {
   StepHistory& history = *history_;
-  const auto begin = static_cast<std::uint32_t>(history.waiting.size());
+  const auto begin = static_cast<std::uint32_t>(history.ready.size());
   history.marks.push_back({now_ns_, bytes_moved_, hash_, begin});
   const auto left = [&](std::int64_t end) { return end == kIdle ? kIdle : end - now_ns_; };
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
     Lane& lane = lanes_[d];
-    const std::size_t first = history.waiting.size();
+    const std::size_t first = history.ready.size();
     if (dispatch_ == Dispatch::kProgram) {
-      lane.ready.append_to(history.waiting);
+      lane.ready.append_to(history.ready);
     } else {
       const auto ready = lane.fifo.waiting();
-      history.waiting.insert(history.waiting.end(), ready.begin(), ready.end());
+      history.ready.insert(history.ready.end(), ready.begin(), ready.end());
     }
-    const auto ready = static_cast<std::uint32_t>(history.waiting.size() - first);
-    for (const Copy& copy : lane.copies.waiting()) {
-      history.waiting.push_back(copy.buffer);
-      history.waiting.push_back(copy.target);
-    }
+    const auto ready = static_cast<std::uint32_t>(history.ready.size() - first);
+    const auto copies = static_cast<std::uint32_t>(history.queued[d].size());
+    const auto waiting = static_cast<std::uint32_t>(lane.copies.waiting().size());
     const std::size_t above = history.lanes.size() - lanes_.size();
     history.peak_until.push_back(interval_ == 0 ? lane.peak_bytes
                                                 : std::max(history.peak_until[above], lane.peak_bytes));
     history.lanes.push_back({left(op_end(d)), left(copy_end(d)), lane.used_bytes, lane.peak_bytes, lane.op,
-                             lane.copy, ready, static_cast<std::uint32_t>(lane.copies.waiting().size())});
+                             lane.copy, ready, copies - waiting, copies});
     lane.peak_bytes = lane.used_bytes;
   }
   interval_ = static_cast<std::uint32_t>(history.marks.size());
-  rounds_to_mark_ = std::max(kRoundsPerMark, (history.waiting.size() - begin) / kWaitingPerRound);
+  rounds_to_mark_ = std::max(kRoundsPerMark, (history.ready.size() - begin) / kReadyPerRound);
 }
 
 }  // namespace emplace::simulated

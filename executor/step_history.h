@@ -17,21 +17,26 @@ namespace emplace::simulated {
 struct StepHistory {
   struct Mark {
     std::int64_t now_ns, bytes_moved;
-    std::uint64_t hash;     ///< Of the ops started so far and the ready ops with their devices.
-    std::uint32_t waiting;  ///< Where `waiting` begins.
+    std::uint64_t hash;   ///< Of the ops started so far and the ready ops with their devices.
+    std::uint32_t ready;  ///< Where `ready` begins.
   };
   struct LaneMark {
     std::int64_t op_left_ns, copy_left_ns;  ///< Until the running one ends; kIdle: none runs.
     std::int64_t used_bytes, peak_bytes;    ///< The peak since the last mark.
     std::uint32_t op;
     Copy copy;
-    std::uint32_t ready, copies;  ///< How many wait.
+    std::uint32_t ready;                  ///< How many ops wait to run.
+    std::uint32_t first_copy, last_copy;  ///< Of `queued`: what waits to be copied, the last excluded.
   };
 
-  std::vector<DeviceId> placement;      ///< [ops]; empty: nothing is remembered.
-  std::vector<Mark> marks;              ///< By time.
-  std::vector<LaneMark> lanes;          ///< [marks, devices]
-  std::vector<std::uint32_t> waiting;   ///< Of each mark and lane: ready ops, then copies in pairs.
+  std::vector<DeviceId> placement;        ///< [ops]; empty: nothing is remembered.
+  std::vector<Mark> marks;                ///< By time.
+  std::vector<LaneMark> lanes;            ///< [marks, devices]
+  std::vector<std::uint32_t> ready;       ///< Of each mark and lane.
+  std::vector<std::vector<Copy>> queued;  ///< [devices] All that ever was.
+  std::span<const Copy> copies(const LaneMark& lane, std::size_t device) const {
+    return {queued[device].data() + lane.first_copy, queued[device].data() + lane.last_copy};
+  }
   std::vector<std::uint32_t> op_end;    ///< [ops] interval in which a kernel ended
   std::vector<std::uint32_t> copy_end;  ///< [buffers, devices] the same of copies; 0: there was none.
   std::vector<std::uint32_t>
@@ -64,6 +69,7 @@ class RecordedStep final : public WholeStep<RecordedStep> {
     hash_ ^= hash_of_ready(last_started_, d) ^ hash_of_started(last_started_);
   }
   void op_ended(std::uint32_t op) { history_->op_end[op] = interval_; }
+  void copy_queued(std::uint32_t source, const Copy& copy) { history_->queued[source].push_back(copy); }
   void copy_started(std::uint32_t) {}
   void copy_ended(const Copy& copy) {
     history_->copy_end[copy.buffer * lanes_.size() + copy.target] = interval_;
