@@ -93,7 +93,7 @@ template <class Self>
 class StepLoop {
  public:
   StepLoop(const StepTables& tables, Dispatch dispatch) : tables_{tables}, dispatch_{dispatch} {
-    ends_.assign(2 * tables.num_devices(), kIdle);
+    ends_.assign((2 * tables.num_devices() + kBlock - 1) / kBlock * kBlock, kIdle);
     for (std::size_t d = 0; d < tables.num_devices(); ++d) lanes_.emplace_back(tables.num_ops());
   }
   /// What the step that was run last cost.
@@ -126,10 +126,12 @@ class StepLoop {
   const DeviceId* place_ = nullptr;  // [ops]
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
   std::vector<Lane> lanes_;         // [devices]
-  std::vector<std::int64_t> ends_;  // [devices, 2] when the running op and copy end [ns]
+  std::vector<std::int64_t> ends_;  // [devices, 2] when the running op and copy end [ns]; to whole blocks
   AwakeSet awake_;
 
  private:
+  static constexpr std::size_t kBlock = 8;  // Of ends: a loop over one becomes a few instructions.
+
   Self& self() { return static_cast<Self&>(*this); }
   void finish_op(std::uint32_t d);
   void finish_copy(std::uint32_t source);
@@ -237,15 +239,17 @@ void StepLoop<Self>::run_rounds() {
       if (op_end(d) == kIdle && ready) start_op(d);
     });
     if (self().round_started()) return;
-    std::int64_t next = kIdle;
-    for (const std::int64_t end : ends_) next = std::min(next, end);
+    std::array<std::int64_t, kBlock> least;
+    least.fill(kIdle);
+    for (std::size_t first = 0; first < ends_.size(); first += kBlock)
+      for (std::size_t i = 0; i < kBlock; ++i) least[i] = std::min(least[i], ends_[first + i]);
+    const std::int64_t next = *std::min_element(least.begin(), least.end());
     if (next == kIdle) return;
     now_ns_ = next;
     // Everything that ends now ends before anything starts, so memory given back is there for what comes.
-    for (std::size_t first = 0; first < ends_.size(); first += 64) {
-      const std::size_t count = std::min<std::size_t>(64, ends_.size() - first);
-      std::uint64_t due = 0;  // Collected without a branch: which lane ends next cannot be predicted.
-      for (std::size_t i = 0; i < count; ++i) due |= std::uint64_t{ends_[first + i] == next} << i;
+    for (std::size_t first = 0; first < ends_.size(); first += kBlock) {
+      std::uint32_t due = 0;  // Collected without a branch: which lane ends next cannot be predicted.
+      for (std::size_t i = 0; i < kBlock; ++i) due |= std::uint32_t{ends_[first + i] == next} << i;
       for (; due != 0; due &= due - 1) {
         const auto lane = static_cast<std::uint32_t>(first + static_cast<std::size_t>(std::countr_zero(due)));
         if (lane % 2 == 0) {
