@@ -231,6 +231,7 @@ void StepLoop<Self>::start_op(std::uint32_t d) {
 
 template <class Self>
 void StepLoop<Self>::run_rounds() {
+  const std::size_t num_ends = 2 * lanes_.size();
   for (;;) {
     awake_.drain([&](std::uint32_t d) {
       Lane& lane = lanes_[d];
@@ -239,11 +240,13 @@ void StepLoop<Self>::run_rounds() {
       if (op_end(d) == kIdle && ready) start_op(d);
     });
     if (self().round_started()) return;
-    std::array<std::int64_t, kBlock> least;
-    least.fill(kIdle);
-    for (std::size_t first = 0; first < ends_.size(); first += kBlock)
-      for (std::size_t i = 0; i < kBlock; ++i) least[i] = std::min(least[i], ends_[first + i]);
-    const std::int64_t next = *std::min_element(least.begin(), least.end());
+    // One by one: a vector of ends would have to wait for the ones that were just written.
+    const volatile std::int64_t* ends = ends_.data();
+    std::int64_t next = kIdle;
+    for (std::size_t i = 0; i < num_ends; ++i) {
+      const std::int64_t end = ends[i];
+      next = std::min(next, end);
+    }
     if (next == kIdle) return;
     now_ns_ = next;
     // Everything that ends now ends before anything starts, so memory given back is there for what comes.
