@@ -93,7 +93,7 @@ template <class Self>
 class StepLoop {
  public:
   StepLoop(const StepTables& tables, Dispatch dispatch) : tables_{tables}, dispatch_{dispatch} {
-    ends_.assign((2 * tables.num_devices() + kBlock - 1) / kBlock * kBlock, kIdle);
+    ends_.assign(2 * tables.num_devices(), kIdle);
     for (std::size_t d = 0; d < tables.num_devices(); ++d) lanes_.emplace_back(tables.num_ops());
   }
   /// What the step that was run last cost.
@@ -126,12 +126,10 @@ class StepLoop {
   const DeviceId* place_ = nullptr;  // [ops]
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
   std::vector<Lane> lanes_;         // [devices]
-  std::vector<std::int64_t> ends_;  // [devices, 2] when the running op and copy end [ns]; to whole blocks
+  std::vector<std::int64_t> ends_;  // [devices, 2] when the running op and copy end [ns]
   AwakeSet awake_;
 
  private:
-  static constexpr std::size_t kBlock = 8;  // Of ends: a loop over one becomes a few instructions.
-
   Self& self() { return static_cast<Self&>(*this); }
   void finish_op(std::uint32_t d);
   void finish_copy(std::uint32_t source);
@@ -240,19 +238,23 @@ void StepLoop<Self>::run_rounds() {
       if (op_end(d) == kIdle && ready) start_op(d);
     });
     if (self().round_started()) return;
-    // One by one: a vector of ends would have to wait for the ones that were just written.
+    // One by one: a vector of ends would have to wait for those just written. Without a branch: which ends
+    // next cannot be predicted.
     const volatile std::int64_t* ends = ends_.data();
     std::int64_t next = kIdle;
+    std::uint64_t due = 0;  // Of the first 64.
     for (std::size_t i = 0; i < num_ends; ++i) {
       const std::int64_t end = ends[i];
+      const std::uint64_t bit = i < 64 ? std::uint64_t{1} << i : 0;
+      due = end < next ? bit : due | (end == next ? bit : 0);
       next = std::min(next, end);
     }
     if (next == kIdle) return;
     now_ns_ = next;
     // Everything that ends now ends before anything starts, so memory given back is there for what comes.
-    for (std::size_t first = 0; first < ends_.size(); first += kBlock) {
-      std::uint32_t due = 0;  // Collected without a branch: which lane ends next cannot be predicted.
-      for (std::size_t i = 0; i < kBlock; ++i) due |= std::uint32_t{ends_[first + i] == next} << i;
+    for (std::size_t first = 0; first < num_ends; first += 64) {
+      for (std::size_t i = first; first > 0 && i < std::min(first + 64, num_ends); ++i)
+        due |= std::uint64_t{ends_[i] == next} << (i - first);
       for (; due != 0; due &= due - 1) {
         const auto lane = static_cast<std::uint32_t>(first + static_cast<std::size_t>(std::countr_zero(due)));
         if (lane % 2 == 0) {

@@ -65,56 +65,85 @@ class PlainStep final : public WholeStep<PlainStep> {
 
 /// Measures placements that differ in little: each as a difference to one that is remembered. As walks go on,
 /// what they keep adds up to a difference that every measurement pays for; when those payments reach the
-/// price of remembering anew, what the last two placements agree on is remembered.
+/// price of a step, what the last two placements agree on is remembered. Where differences do not pay (most
+/// of the step is simulated nevertheless), whole steps are, for a while.
 class MovingSteps {
  public:
-  MovingSteps(const StepTables& tables, Dispatch dispatch)
-      : recorded_{tables, dispatch}, moved_{tables, dispatch}, last_(tables.num_ops()) {}
+  MovingSteps(const StepTables& tables, Dispatch dispatch, PlainStep& plain)
+      : plain_{plain}, recorded_{tables, dispatch}, moved_{tables, dispatch}, last_(tables.num_ops()) {}
 
   void run(std::span<const DeviceId> placement, Measurement& out) {
-    if (!history_.placement.empty()) find_moved(placement);
-    if (history_.placement.empty() || moved_ops_.size() > placement.size() / kMostMoved) {
+    if (history_.placement.empty()) {
       recorded_.run(placement, history_);
       recorded_.tell(out);
-      remember(placement);
-      return;
+    } else if (resting_ > 0) {
+      if (--resting_ == 0) paid_rounds_ = history_.rounds;
+      run_whole(placement, out);
+    } else {
+      run_difference(placement, out);
     }
-    std::size_t kept = 0;
-    for (const std::uint32_t op : moved_ops_) kept += last_[op] == placement[op];
-    if (kept > 0 && paid_rounds_ > history_.rounds) {
-      agreed_.assign(history_.placement.begin(), history_.placement.end());
-      for (const std::uint32_t op : moved_ops_)
-        if (last_[op] == placement[op]) agreed_[op] = placement[op];
-      recorded_.run(agreed_, history_);
-      paid_rounds_ = 0;
-      find_moved(placement);
-      kept = 0;
-    }
-    const std::uint64_t rounds = moved_.run(history_, placement, moved_ops_);
-    moved_.tell(out);
-    if (kept > 0) paid_rounds_ += rounds * kept / moved_ops_.size();
     std::copy(placement.begin(), placement.end(), last_.begin());
   }
 
  private:
-  static constexpr std::size_t kMostMoved = 4;  // One in so many ops: beyond, nothing is left to share.
+  static constexpr std::size_t kMostMoved = 4;   // One in so many ops: beyond, little is left to share.
+  static constexpr double kWorthwhile = 0.4;     // Share of a step, whose rounds cost half as much each.
+  static constexpr int kRest = 64, kRecent = 8;  // Measurements.
 
-  void remember(std::span<const DeviceId> placement) {
+  void run_whole(std::span<const DeviceId> placement, Measurement& out) {
+    plain_.run(placement, nullptr);
+    plain_.tell(out);
+  }
+  void run_difference(std::span<const DeviceId> placement, Measurement& out) {
+    std::uint64_t rounds = 0;
+    std::size_t kept = find_moved(placement);
+    if (kept > 0 && paid_rounds_ >= history_.rounds) {
+      remember_agreed(placement);
+      rounds += history_.rounds;
+      kept = 0;
+    }
+    if (moved_ops_.size() > placement.size() / kMostMoved) {
+      run_whole(placement, out);
+      rounds += history_.rounds;
+    } else {
+      rounds += moved_.run(history_, placement, moved_ops_);
+      moved_.tell(out);
+    }
+    if (kept > 0) paid_rounds_ += rounds * kept / moved_ops_.size();
+    share_ += (static_cast<double>(rounds) / static_cast<double>(history_.rounds + 1) - share_) / kRecent;
+    if (share_ <= kWorthwhile) return;
+    resting_ = kRest;
+    share_ = kWorthwhile / 2;
+  }
+  void remember_agreed(std::span<const DeviceId> placement) {
+    agreed_ = history_.placement;
+    for (const std::uint32_t op : moved_ops_)
+      if (last_[op] == placement[op]) agreed_[op] = placement[op];
+    recorded_.run(agreed_, history_);
     paid_rounds_ = 0;
-    std::copy(placement.begin(), placement.end(), last_.begin());
+    find_moved(placement);
   }
-  void find_moved(std::span<const DeviceId> placement) {
+  /// Returns how many of them stood there the last time too.
+  std::size_t find_moved(std::span<const DeviceId> placement) {
+    std::size_t kept = 0;
     moved_ops_.clear();
-    for (std::uint32_t op = 0; op < placement.size(); ++op)
-      if (placement[op] != history_.placement[op]) moved_ops_.push_back(op);
+    for (std::uint32_t op = 0; op < placement.size(); ++op) {
+      if (placement[op] == history_.placement[op]) continue;
+      moved_ops_.push_back(op);
+      kept += last_[op] == placement[op];
+    }
+    return kept;
   }
 
+  PlainStep& plain_;
   RecordedStep recorded_;
   MovedStep moved_;
   StepHistory history_;
   std::vector<DeviceId> last_, agreed_;  // [ops]
   std::vector<std::uint32_t> moved_ops_;
   std::uint64_t paid_rounds_ = 0;  // For what was kept, since it was last remembered.
+  double share_ = 0;               // Of a step, that the last differences cost.
+  int resting_ = 0;
 };
 
 }  // namespace
@@ -122,7 +151,7 @@ class MovingSteps {
 struct Simulator::State {
   State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
       : tables{graph, devices}, plain{tables, options.dispatch} {
-    if (options.incremental) moving.emplace(tables, options.dispatch);
+    if (options.incremental) moving.emplace(tables, options.dispatch, plain);
   }
 
   const StepTables tables;
