@@ -318,7 +318,6 @@ class WholeStep : public StepLoop<Self> {
       if (waits_[op] == 0) this->make_ready(op);
   }
 
- private:
   std::vector<std::uint32_t> waits_;            // [ops]
   std::vector<std::uint32_t> references_;       // [buffers]
   std::vector<std::uint32_t> copy_references_;  // [buffers, devices]

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/moved_step.h"
+#include "executor/resumed_step.h"
 #include "executor/simulated_step.h"
 #include "executor/step_history.h"
 #include "executor/step_tables.h"
@@ -69,8 +70,11 @@ class PlainStep final : public WholeStep<PlainStep> {
 /// of the step is simulated nevertheless), whole steps are, for a while.
 class MovingSteps {
  public:
-  MovingSteps(const StepTables& tables, Dispatch dispatch, PlainStep& plain)
-      : plain_{plain}, recorded_{tables, dispatch}, moved_{tables, dispatch}, last_(tables.num_ops()) {}
+  MovingSteps(const StepTables& tables, Dispatch dispatch)
+      : resumed_{tables, dispatch},
+        recorded_{tables, dispatch},
+        moved_{tables, dispatch},
+        last_(tables.num_ops()) {}
 
   void run(std::span<const DeviceId> placement, Measurement& out) {
     if (history_.placement.empty()) {
@@ -86,13 +90,13 @@ class MovingSteps {
   }
 
  private:
-  static constexpr std::size_t kMostMoved = 4;   // One in so many ops: beyond, little is left to share.
-  static constexpr double kWorthwhile = 0.4;     // Share of a step, whose rounds cost half as much each.
-  static constexpr int kRest = 64, kRecent = 8;  // Measurements.
+  static constexpr std::size_t kMostMoved = 4;  // One in so many ops: beyond, little is left to share.
+  static constexpr double kWorthwhile = 0.4;    // Share of a step, whose rounds cost half as much each.
+  static constexpr int kRest = 64, kLongestRest = 1024, kRecent = 8;  // Measurements.
 
   void run_whole(std::span<const DeviceId> placement, Measurement& out) {
-    plain_.run(placement, nullptr);
-    plain_.tell(out);
+    resumed_.run(placement);
+    resumed_.tell(out);
   }
   void run_difference(std::span<const DeviceId> placement, Measurement& out) {
     std::uint64_t rounds = 0;
@@ -112,7 +116,8 @@ class MovingSteps {
     if (kept > 0) paid_rounds_ += rounds * kept / moved_ops_.size();
     share_ += (static_cast<double>(rounds) / static_cast<double>(history_.rounds + 1) - share_) / kRecent;
     if (share_ <= kWorthwhile) return;
-    resting_ = kRest;
+    resting_ = rest_;
+    rest_ = std::min(2 * rest_, kLongestRest);
     share_ = kWorthwhile / 2;
   }
   void remember_agreed(std::span<const DeviceId> placement) {
@@ -135,7 +140,7 @@ class MovingSteps {
     return kept;
   }
 
-  PlainStep& plain_;
+  ResumedStep resumed_;
   RecordedStep recorded_;
   MovedStep moved_;
   StepHistory history_;
@@ -143,7 +148,7 @@ class MovingSteps {
   std::vector<std::uint32_t> moved_ops_;
   std::uint64_t paid_rounds_ = 0;  // For what was kept, since it was last remembered.
   double share_ = 0;               // Of a step, that the last differences cost.
-  int resting_ = 0;
+  int resting_ = 0, rest_ = kRest;
 };
 
 }  // namespace
@@ -151,7 +156,7 @@ class MovingSteps {
 struct Simulator::State {
   State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
       : tables{graph, devices}, plain{tables, options.dispatch} {
-    if (options.incremental) moving.emplace(tables, options.dispatch, plain);
+    if (options.incremental) moving.emplace(tables, options.dispatch);
   }
 
   const StepTables tables;
