@@ -8,9 +8,12 @@
 // its time.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -115,6 +118,69 @@ BENCHMARK(BM_PlacetoWorkers)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
+/// The placement that searches start from: the issue order cut by cost, one piece per fast device.
+Placement cut_by_cost(const Problem& problem) {
+  const std::vector<DeviceId> fast = fast_devices(problem.devices);
+  const std::vector<double> weight = op_weights(problem);
+  const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
+  Placement placement;
+  double before = 0;
+  for (const double cost : weight) {
+    const auto piece = static_cast<std::size_t>(before / total * static_cast<double>(fast.size()));
+    placement.push_back(fast[std::min(piece, fast.size() - 1)]);
+    before += cost;
+  }
+  return placement;
+}
+
+/// A real graph (EMPLACE_GRAPHS_DIR names the folder) on the Hierarchical Planner's machine.
+struct RealCase {
+  RealCase(const std::filesystem::path& path, std::int64_t gpus)
+      : graph{load_graph(path).value()},
+        devices{load_devices(std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/devices" /
+                                 ("hierarchical-" + std::to_string(gpus) + "gpu.toml"),
+                             0)
+                    .value()},
+        constraints{Constraints::make(graph, devices).value()},
+        costs{graph, devices} {
+    placement = cut_by_cost(problem());
+    constraints.repair(placement);
+  }
+  Problem problem() const { return {graph, devices, constraints, costs}; }
+
+  OpGraph graph;
+  DeviceSet devices;
+  Constraints constraints;
+  CostTable costs;
+  Placement placement;
+};
+
+std::unique_ptr<RealCase> real_case(benchmark::State& state) {
+  static constexpr std::array kGraphs{"resnet50-bs32.json", "nmt-2layer-bs64.json.gz",
+                                      "nmt-4layer-bs64.json.gz"};
+  const std::string name = kGraphs[static_cast<std::size_t>(state.range(0))];
+  const char* folder = std::getenv("EMPLACE_GRAPHS_DIR");
+  std::filesystem::path path = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs" / name;
+  if (folder != nullptr) path = std::filesystem::path{folder} / name;
+  if (!std::filesystem::exists(path)) {
+    state.SkipWithError(("no such graph: set EMPLACE_GRAPHS_DIR to a folder with " + name).c_str());
+    return nullptr;
+  }
+  state.SetLabel(name);
+  return std::make_unique<RealCase>(path, state.range(1));
+}
+
+void BM_Contiguous(benchmark::State& state) {
+  const auto real = real_case(state);
+  if (real == nullptr) return;
+  Simulator simulator{real->graph, real->devices};
+  Measurement out;
+  for (auto _ : state) benchmark::DoNotOptimize(simulator.measure(real->placement, out).ok());
+  report(state, real->graph, out.step_time_s * 1e6);
+  state.counters["evals"] = benchmark::Counter(1, benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(BM_Contiguous)->ArgsProduct({{0, 1, 2}, {2, 4}})->Unit(benchmark::kMicrosecond);
+
 /// Moves of one scope group at a time on the quickstart's net, in the order of its groups as Placeto's
 /// episodes visit them; anew, and going on from the last placement.
 void BM_Moves(benchmark::State& state) {
@@ -140,6 +206,61 @@ void BM_Moves(benchmark::State& state) {
   state.counters["mean_step_ms"] = sum_s / static_cast<double>(step) * 1e3;
 }
 BENCHMARK(BM_Moves)->Arg(0)->Arg(1)->Iterations(2000)->Unit(benchmark::kMicrosecond);
+
+/// Moves of one of 256 groups that are all refused, as late in a walk: a placement, and each time another
+/// group elsewhere. Anew, and as differences to what is remembered.
+void run_refused_moves(benchmark::State& state, const Problem& problem, const Placement& start, bool moving) {
+  Simulator simulator{problem.graph, problem.devices, {Dispatch::kProgram, moving}};
+  const Grouping grouping = placement_groups(problem, 256);
+  const std::vector<DeviceId> fast = fast_devices(problem.devices);
+  std::vector<std::vector<std::size_t>> ops(grouping.num_groups);
+  for (std::size_t op = 0; op < start.size(); ++op) ops[grouping.group_of_op[op]].push_back(op);
+  Placement placement = start;
+  Measurement out;
+  std::uint64_t step = 0;
+  double sum_s = 0;
+  if (!simulator.measure(placement, out)) return state.SkipWithError("no measurement");
+  for (auto _ : state) {
+    const auto& group = ops[splitmix64(2 * step) % ops.size()];
+    const DeviceId device = fast[splitmix64(2 * step + 1) % fast.size()];
+    ++step;
+    for (const std::size_t op : group) placement[op] = device;
+    benchmark::DoNotOptimize(simulator.measure(placement, out).ok());
+    sum_s += out.step_time_s;
+    for (const std::size_t op : group) placement[op] = start[op];
+  }
+  state.counters["mean_step_ms"] = sum_s / static_cast<double>(step) * 1e3;
+}
+
+void BM_RefusedMoves(benchmark::State& state) {
+  const auto real = real_case(state);
+  if (real != nullptr) run_refused_moves(state, real->problem(), real->placement, state.range(2) != 0);
+}
+BENCHMARK(BM_RefusedMoves)
+    ->ArgsProduct({{0, 1, 2}, {2, 4}, {0, 1}})
+    ->Iterations(2000)
+    ->Unit(benchmark::kMicrosecond);
+
+/// The same on a layered DAG, cut by cost (0) or with its groups dealt at random (1).
+void BM_RefusedMovesLayered(benchmark::State& state) {
+  const auto dag = load(state);
+  if (dag.cost_us.empty()) return;
+  const DeviceSet devices = testing::sample_devices(kDevices, false, std::int64_t{1} << 50, {7.6e9, 25e-6});
+  const Constraints constraints = Constraints::make(dag.graph, devices).value();
+  const CostTable costs{dag.graph, devices};
+  const Problem problem{dag.graph, devices, constraints, costs};
+  Placement placement = cut_by_cost(problem);
+  if (state.range(1) != 0) {
+    const Grouping grouping = placement_groups(problem, 256);
+    for (std::size_t op = 0; op < placement.size(); ++op)
+      placement[op] = static_cast<DeviceId>(splitmix64(grouping.group_of_op[op]) % kDevices);
+  }
+  run_refused_moves(state, problem, placement, state.range(2) != 0);
+}
+BENCHMARK(BM_RefusedMovesLayered)
+    ->ArgsProduct({{10000, 25000}, {0, 1}, {0, 1}})
+    ->Iterations(2000)
+    ->Unit(benchmark::kMicrosecond);
 
 void BM_Lowering(benchmark::State& state) {
   const auto dag = load(state);

@@ -46,7 +46,25 @@ class ReadySet {
     return id;
   }
 
+  /// All of them, lowest first.
+  void append_to(std::vector<std::uint32_t>& ids) const { append_to(ids, levels_.size() - 1, 0); }
+
+  void clear() {
+    while (!empty()) pop_min();
+  }
+
  private:
+  void append_to(std::vector<std::uint32_t>& ids, std::size_t l, std::size_t at) const {
+    for (std::uint64_t bits = levels_[l][at]; bits != 0; bits &= bits - 1) {
+      const std::size_t below = at << 6 | static_cast<std::size_t>(std::countr_zero(bits));
+      if (l == 0) {
+        ids.push_back(static_cast<std::uint32_t>(below));
+      } else {
+        append_to(ids, l - 1, below);
+      }
+    }
+  }
+
   std::vector<std::vector<std::uint64_t>> levels_;  // Finest first; a set bit above means a set bit below.
 };
 

@@ -25,8 +25,9 @@ enum class Dispatch : std::uint8_t {
 
 struct SimulatorOptions {
   Dispatch dispatch = Dispatch::kProgram;
-  /// Keeps snapshots of the last step and goes on from where a placement first makes a difference: for who
-  /// measures placements that differ in little. The results are the same.
+  /// Remembers a step, and simulates of the next ones only what their difference to it changes: for who
+  /// measures placements that differ in little, whether the differences stay or are taken back. The results
+  /// are the same, bit for bit.
   bool incremental = false;
 };
 
@@ -37,7 +38,8 @@ struct SimulatorOptions {
 /// the end of its last reader there.
 ///
 /// Thread: construct anywhere, then one thread at a time; simulators of one graph share nothing mutable.
-/// `graph`, `devices` and `constraints` must outlive it. No allocation per evaluation after the first.
+/// `graph`, `devices` and `constraints` must outlive it. No allocation per evaluation after the first
+/// few.
 class Simulator final : public Executor {
  public:
   Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options = {});

@@ -155,7 +155,8 @@ TEST(SimulatorOracle, AgreesWithThePlainSimulationOnRandomGraphs) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest};
     const OpGraph graph = testing::random_graph(rng, 8 + rng.below(40));
-    const DeviceSet devices = testing::sample_devices(1 + rng.below(3), rng.below(2) == 0, 40'000);
+    const std::size_t gpus = seed % 20 == 19 ? 70 : 1 + rng.below(3);  // More than a word of lanes, or few.
+    const DeviceSet devices = testing::sample_devices(gpus, rng.below(2) == 0, 40'000);
     Simulator simulator{graph, devices};
     for (int k = 0; k < 3; ++k) {  // Reused on purpose: an evaluation must leave nothing behind.
       const Placement placement = testing::random_placement(rng, graph.num_ops(), devices.size());
@@ -186,28 +187,6 @@ TEST(SimulatorOracle, TheMemoryOfATraceRisesToThePeaksAndNoHigher) {
     }
     EXPECT_EQ(highest, m.peak_bytes);
     EXPECT_LE(at_s, m.step_time_s);
-  }
-}
-
-TEST(SimulatorOracle, GoingOnFromTheLastPlacementGivesWhatStartingAgainDoes) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Rng rng{seed, Purpose::kTest, 1};
-    const OpGraph graph = testing::random_graph(rng, 20 + rng.below(80));
-    const DeviceSet devices = testing::sample_devices(2 + rng.below(2), rng.below(2) == 0, 40'000);
-    const Dispatch dispatch = seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo;
-    Simulator anew{graph, devices, {dispatch}}, going_on{graph, devices, {dispatch, true}};
-    Placement placement = testing::random_placement(rng, graph.num_ops(), devices.size());
-    for (int k = 0; k < 30; ++k) {
-      // One op, a few neighbours, or nothing.
-      const auto first = rng.below(static_cast<std::uint32_t>(graph.num_ops()));
-      for (std::size_t op = first; op < std::min<std::size_t>(first + rng.below(4), graph.num_ops()); ++op)
-        placement[op] = static_cast<DeviceId>(rng.below(static_cast<std::uint32_t>(devices.size())));
-      Measurement whole, part;
-      ASSERT_TRUE(anew.measure(placement, whole).ok());
-      ASSERT_TRUE(going_on.measure(placement, part).ok());
-      expect_equal(part, whole);
-    }
   }
 }
 
