@@ -28,8 +28,8 @@ WORKLOADS = {
 }
 # Training graphs beside the workloads themselves; none is of a network above.
 OTHERS = {"densenet121": "pipedream-densenet121.json", "alexnet": "pipedream-alexnet.json"}
-# A network seen on other machines: factors of transfers, of times on the CPU and of memory.
-VARIANTS = [(1, 1, 1), (4, 1, 0.8), (10, 1, 1), (0.3, 1, 1.5), (5, 0.5, 1), (2, 2, 0.6)]
+# A network on other machines: all transfers over all times on the CPU (None: its own), and factors of memory.
+VARIANTS = [(None, 1), (0.15, 1.5), (0.5, 0.8), (1.5, 1), (3, 0.7), (6, 1)]
 
 
 def workload_of(graph, cpu_factor=10.0, ms_per_byte=1 / 2147483.648):
@@ -50,13 +50,13 @@ def workload_of(graph, cpu_factor=10.0, ms_per_byte=1 / 2147483.648):
     return {"maxSizePerFPGA": total / 5, "maxFPGAs": 8, "maxCPUs": 1, "nodes": nodes, "edges": edges}
 
 
-def variant_of(workload, factors):
-    transfer, cpu, memory = factors
+def variant_of(workload, ratio, memory):
     changed = json.loads(json.dumps(workload))
-    for edge in changed["edges"]:
-        edge["cost"] *= transfer
-    for node in changed["nodes"]:
-        node["cpuLatency"] *= cpu
+    sent = sum({edge["sourceId"]: edge["cost"] for edge in changed["edges"]}.values())
+    if ratio is not None:
+        factor = ratio * sum(node["cpuLatency"] for node in changed["nodes"]) / sent
+        for edge in changed["edges"]:
+            edge["cost"] *= factor
     largest = max(node["size"] for node in changed["nodes"])
     changed["maxSizePerFPGA"] = max(largest, changed["maxSizePerFPGA"] * memory)
     total = sum(node["size"] for node in changed["nodes"])
@@ -129,11 +129,11 @@ class Bench:
         for name, file in OTHERS.items():
             sources[name] = workload_of(json.loads((pathlib.Path(self.o.graphs) / file).read_text()))
         names = []
-        for number, factors in enumerate(VARIANTS):
+        for number, (ratio, memory) in enumerate(VARIANTS):
             for network, workload in sources.items():
                 path = folder / f"{network}-{number}.json"
                 if not path.exists():
-                    write_whole(path, json.dumps(variant_of(workload, factors)))
+                    write_whole(path, json.dumps(variant_of(workload, ratio, memory)))
                 names.append(str(path.absolute()))
         return "input.graphs=" + json.dumps(names)
 
@@ -185,8 +185,8 @@ def main():
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--kinds", default="on-graph,zero-shot,fine-tuned")
     parser.add_argument("--networks", default=",".join(WORKLOADS))
-    parser.add_argument("--budget", default="120s", help="of training on one workload")
-    parser.add_argument("--family-budget", default="300s", help="of training on the others")
+    parser.add_argument("--budget", default="60s", help="of training on one workload")
+    parser.add_argument("--family-budget", default="240s", help="of training on the others")
     parser.add_argument("--fine-budget", default="60s", help="of fine-tuning")
     bench = Bench(parser.parse_args())
     makers = {"on-graph": bench.on_graph, "zero-shot": bench.zero_shot, "fine-tuned": bench.fine_tuned}

@@ -82,37 +82,50 @@ std::vector<std::uint8_t> SweepPlacer::Task::start_at(const Placement& placement
   return plan.renamed(chosen);
 }
 
-/// log p of the group at hand over all devices, and what it was made of.
-void SweepPlacer::judge(const PackedPerceptron& network, SweepWalk& walk, std::span<float> features,
-                        std::span<float> score, std::span<float> log_p, Scratch& scratch) const {
-  const auto devices = static_cast<Eigen::Index>(score.size());
-  MatrixMap seen{features.data(), SweepPlan::kFeatures, devices};
-  walk.look(seen);
-  network.forward(devices, features.data(), score.data(), scratch);
-  float largest = kClosed;
-  for (std::size_t d = 0; d < score.size(); ++d) {
-    const float bound = options_.logit_bound;
-    const float own = bound > 0 ? bound * std::tanh(score[d] / bound) : score[d];
-    log_p[d] = own + options_.stay * seen(SweepPlan::kAtStart, static_cast<Eigen::Index>(d));
-    if (walk.open()[d]) largest = std::max(largest, log_p[d]);
+/// log p [devices] of the group at hand. What was scored is added to `seen`, nothing where there is no
+/// choice.
+void SweepPlacer::judge(const PackedPerceptron& network, SweepWalk& walk, std::span<float> log_p,
+                        Scored& seen, Scratch& scratch) const {
+  constexpr auto kRows = static_cast<std::size_t>(SweepPlan::kFeatures);
+  walk.look();
+  const std::size_t first = seen.device.size();
+  for (std::size_t d = 0; d < log_p.size(); ++d)
+    if (walk.open()[d]) seen.device.push_back(static_cast<std::uint8_t>(d));
+  std::fill(log_p.begin(), log_p.end(), kClosed);
+  if (seen.device.size() == first + 1) {
+    log_p[seen.device.back()] = 0;
+    seen.device.pop_back();
+    return;
   }
-  float sum = 0;
-  for (std::size_t d = 0; d < score.size(); ++d)
-    if (walk.open()[d]) sum += std::exp(log_p[d] - largest);
-  const float all = largest + std::log(sum);
-  for (std::size_t d = 0; d < score.size(); ++d) log_p[d] = walk.open()[d] ? log_p[d] - all : kClosed;
+  seen.features.resize(seen.device.size() * kRows);
+  seen.score.resize(seen.device.size());
+  for (std::size_t n = first; n < seen.device.size(); ++n)
+    walk.describe(seen.device[n], std::span{seen.features}.subspan(n * kRows, kRows));
+  network.forward(static_cast<Eigen::Index>(seen.device.size() - first), seen.features.data() + first * kRows,
+                  seen.score.data() + first, scratch);
+  float largest = kClosed, sum = 0;
+  for (std::size_t n = first; n < seen.device.size(); ++n) {
+    const float bound = options_.logit_bound, score = seen.score[n];
+    float& logit = log_p[seen.device[n]];
+    logit = (bound > 0 ? bound * std::tanh(score / bound) : score) +
+            options_.stay * seen.features[n * kRows + static_cast<std::size_t>(SweepPlan::kAtStart)];
+    largest = std::max(largest, logit);
+  }
+  for (std::size_t n = first; n < seen.device.size(); ++n) sum += std::exp(log_p[seen.device[n]] - largest);
+  for (std::size_t n = first; n < seen.device.size(); ++n) log_p[seen.device[n]] -= largest + std::log(sum);
 }
 
 std::vector<std::uint8_t> SweepPlacer::walk_once(const PackedPerceptron& network, const Task& task,
                                                  std::span<const std::uint8_t> start, Rng* rng) const {
   const std::size_t devices = task.plan.world().devices;
-  std::vector<float> features(devices * static_cast<std::size_t>(SweepPlan::kFeatures)), score(devices),
-      log_p(devices);
+  std::vector<float> log_p(devices);
+  Scored seen;
   Scratch scratch;
   SweepWalk walk{task.plan, start};
   std::vector<std::uint8_t> chosen;
   while (!walk.done()) {
-    judge(network, walk, features, score, log_p, scratch);
+    seen.device.clear();
+    judge(network, walk, log_p, seen, scratch);
     auto device = static_cast<std::size_t>(std::max_element(log_p.begin(), log_p.end()) - log_p.begin());
     if (rng != nullptr) {
       const float at = rng->uniform();
@@ -177,16 +190,14 @@ Result<std::vector<Placement>> SweepPlacer::expand(const Actions& actions) const
 Result<SweepPlacer::Seen> SweepPlacer::replay(const PackedPerceptron& network, const Choice& choice) const {
   const Task& task = tasks_[choice.graph];
   const std::size_t devices = task.view.world.devices, steps = task.view.world.groups,
-                    choices = choice.decisions.devices.size(), rows = SweepPlan::kFeatures;
-  Seen seen{Matrix(SweepPlan::kFeatures, static_cast<Eigen::Index>(devices * choices)),
-            Matrix(static_cast<Eigen::Index>(devices), static_cast<Eigen::Index>(choices)),
-            Matrix(static_cast<Eigen::Index>(devices), static_cast<Eigen::Index>(choices))};
+                    choices = choice.decisions.devices.size();
+  Seen seen{{}, {}, Matrix(static_cast<Eigen::Index>(devices), static_cast<Eigen::Index>(choices))};
   Scratch scratch;
   for (std::size_t first = 0; first < choices; first += steps) {
     SweepWalk walk{task.plan, choice.start};
     for (std::size_t n = first; n < first + steps; ++n) {
-      judge(network, walk, {seen.features.data() + n * devices * rows, devices * rows},
-            {seen.score.data() + n * devices, devices}, {seen.log_p.data() + n * devices, devices}, scratch);
+      judge(network, walk, {seen.log_p.data() + n * devices, devices}, seen.scored, scratch);
+      seen.choice.resize(seen.scored.device.size(), static_cast<std::uint32_t>(n));
       const std::uint8_t device = choice.decisions.devices[n];
       if (!walk.open()[device]) return invalid("actions", "put a group where it may not be");
       walk.take(device);
@@ -209,11 +220,17 @@ LossParts SweepPlacer::learn(const PackedPerceptron& network, const Choice& choi
   Matrix back = Matrix::Zero(seen.log_p.rows(), seen.log_p.cols());
   const LossParts parts = add_objective_gradient(objective, 0, along, scale, back);
   through_log_softmax(seen.log_p, back);
-  if (const float bound = options_.logit_bound; bound > 0)
-    back.array() *= 1 - (seen.score.array() / bound).tanh().square();
+  std::vector<float> of_score(seen.choice.size());
+  for (std::size_t n = 0; n < of_score.size(); ++n) {
+    of_score[n] = back(seen.scored.device[n], static_cast<Eigen::Index>(seen.choice[n]));
+    if (const float bound = options_.logit_bound; bound > 0) {
+      const float inside = std::tanh(seen.scored.score[n] / bound);
+      of_score[n] *= 1 - inside * inside;
+    }
+  }
   Scratch scratch;
-  network.backward(seen.score.size(), seen.features.data(), seen.score.data(), back.data(), nullptr, gradient,
-                   scratch);
+  network.backward(static_cast<Eigen::Index>(of_score.size()), seen.scored.features.data(),
+                   seen.scored.score.data(), of_score.data(), nullptr, gradient, scratch);
   return parts;
 }
 

@@ -81,16 +81,22 @@ class SweepPlacer final : public Placer {
     std::vector<std::uint8_t> start;
     Decisions decisions;
   };
-  /// A walk seen again: what was scored, by choice and device.
+  /// What the network scored, one after another.
+  struct Scored {
+    std::vector<float> features;       // [kFeatures, scored]
+    std::vector<float> score;          // As the network gave it.
+    std::vector<std::uint8_t> device;  // Of which device.
+  };
+  /// Walks seen again.
   struct Seen {
-    Matrix features;  // [kFeatures, devices · choices]
-    Matrix score;     // [devices, choices] as the network gave it
-    Matrix log_p;     // [devices, choices]; -1e30 where closed.
+    Scored scored;
+    std::vector<std::uint32_t> choice;  // [scored] for which choice.
+    Matrix log_p;                       // [devices, choices]; -1e30 where closed.
   };
 
   SweepPlacer(std::vector<Task> tasks, SweepOptions options, std::uint64_t seed);
-  void judge(const PackedPerceptron& network, SweepWalk& walk, std::span<float> features,
-             std::span<float> score, std::span<float> log_p, Scratch& scratch) const;
+  void judge(const PackedPerceptron& network, SweepWalk& walk, std::span<float> log_p, Scored& seen,
+             Scratch& scratch) const;
   /// Devices by position; the likeliest ones where `rng` is null.
   std::vector<std::uint8_t> walk_once(const PackedPerceptron& network, const Task& task,
                                       std::span<const std::uint8_t> start, Rng* rng) const;

@@ -149,6 +149,7 @@ SweepWalk::SweepWalk(const SweepPlan& plan, std::span<const std::uint8_t> start)
       start_{start.begin(), start.end()},
       words_{(plan.world_.groups + 63) / 64},
       open_(plan.world_.devices),
+      considered_(plan.world_.devices),
       options_(plan.world_.devices),
       device_of_(plan.world_.groups, SweepPlan::kNowhere),
       entity_of_(plan.world_.groups),
@@ -199,64 +200,68 @@ SweepWalk::Option SweepWalk::consider(std::size_t device) const {
   return option;
 }
 
-void SweepWalk::look(Eigen::Ref<Matrix> features) {
+void SweepWalk::look() {
   const SweepWorld& world = plan_.world_;
-  const std::size_t g = group(), n = plan_.order_.size();
-  const double bytes = world.bytes[g];
-  double first_end = std::numeric_limits<double>::infinity(), free = 0, read_s = 0;
-  for (std::size_t d = 0; d < world.devices; ++d) {
-    options_[d] = consider(d);
-    first_end = std::min(first_end, options_[d].end_s);
-    if (world.accelerator[d]) free += std::max(0.0, free_bytes_[d]);
-  }
-  for (const std::uint32_t net : plan_.read_[g]) read_s += world.nets[net].transfer_s;
-  const double pressure = free > 0 ? std::min(4.0, left_bytes_ / free) : 4.0;
-
-  const auto fits = [&](std::size_t d) { return !world.accelerator[d] || bytes <= free_bytes_[d]; };
-  bool any = false;
+  const std::size_t g = group();
+  for (std::size_t d = 0; d < world.devices; ++d) considered_[d] = false;
   // Each rule holds only while it leaves something.
-  for (const int rules : {2, 1, 0}) {
-    if (any) break;
+  bool any = false;
+  for (int rules = 2; rules >= 0 && !any; --rules) {
     for (std::size_t d = 0; d < world.devices; ++d) {
-      open_[d] = (world.allowed.empty() || world.allowed[g][d]) && (rules < 1 || fits(d)) &&
-                 (rules < 2 || !world.no_circles || !options_[d].circle);
+      open_[d] = (world.allowed.empty() || world.allowed[g][d]) && (rules < 1 || fits(d));
       for (std::size_t other = 0; open_[d] && used_[d] == 0 && other < d; ++other) {
         if (open_[other] && used_[other] == 0 && world.kind[other] == world.kind[d]) open_[d] = false;
       }
+      if (!open_[d]) continue;
+      if (!considered_[d]) options_[d] = consider(d);
+      considered_[d] = true;
+      if (rules == 2 && world.no_circles && options_[d].circle) open_[d] = false;
       any = any || open_[d];
     }
   }
-
+  first_end_s_ = std::numeric_limits<double>::infinity();
+  double free = 0;
   for (std::size_t d = 0; d < world.devices; ++d) {
-    const Option& option = options_[d];
-    auto column = features.col(static_cast<Eigen::Index>(d));
-    column.head(kFixedRows) = plan_.fixed_.col(static_cast<Eigen::Index>(at_));
-    Eigen::Index row = kFixedRows;
-    const auto put = [&](double value) { column[row++] = static_cast<float>(value); };
-    put(pressure / 2);
-    put(static_cast<double>(at_) / static_cast<double>(n));
-    put(world.accelerator[d] ? 0 : 1);
-    put(used_[d] == 0 ? 1 : 0);
-    put(fits(d) ? 1 : 0);
-    put(world.accelerator[d] ? std::clamp((free_bytes_[d] - bytes) / plan_.smallest_memory_, -1.0, 1.0) : 1);
-    put(at_ > 0 && device_of_[plan_.order_[at_ - 1]] == d ? 1 : 0);
-    put(used_[d] > 0 && world.accelerator[d] && option.entity < 0 ? 1 : 0);
-    put(option.circle ? 1 : 0);
-    put(plan_.scaled(world.time_s[d * world.groups + g]));
-    put(plan_.scaled(option.pay_s));
-    put(plan_.scaled(option.end_s - first_end));
-    put(plan_.scaled(option.end_s - end_s_));
-    double here_s = 0;
-    for (const std::uint32_t net : plan_.read_[g])
-      if (device_of_[world.nets[net].maker] == d) here_s += world.nets[net].transfer_s;
-    put(read_s > 0 ? here_s / read_s : 0);
-    // Is a cut here cheaper than any until the device is full?
-    const double least = world.accelerator[d] ? plan_.least_until_full(at_, free_bytes_[d])
-                                              : std::numeric_limits<double>::infinity();
-    put(std::isfinite(least) && at_ > 0 ? plan_.scaled(plan_.frontier_s_[at_ - 1]) - plan_.scaled(least) : 0);
-    put(start_[g] == d ? 1 : 0);
-    EMPLACE_CHECK(row == SweepPlan::kFeatures, "one number per row");
+    if (open_[d]) first_end_s_ = std::min(first_end_s_, options_[d].end_s);
+    if (world.accelerator[d]) free += std::max(0.0, free_bytes_[d]);
   }
+  pressure_ = free > 0 ? std::min(4.0, left_bytes_ / free) : 4.0;
+}
+
+void SweepWalk::describe(std::size_t device, std::span<float> features) const {
+  const SweepWorld& world = plan_.world_;
+  const Option& option = options_[device];
+  const std::size_t g = group(), n = plan_.order_.size();
+  const bool accelerator = world.accelerator[device];
+  const auto column = plan_.fixed_.col(static_cast<Eigen::Index>(at_));
+  std::copy(column.begin(), column.end(), features.begin());
+  std::size_t row = kFixedRows;
+  const auto put = [&](double value) { features[row++] = static_cast<float>(value); };
+  put(pressure_ / 2);
+  put(static_cast<double>(at_) / static_cast<double>(n));
+  put(accelerator ? 0 : 1);
+  put(used_[device] == 0 ? 1 : 0);
+  put(fits(device) ? 1 : 0);
+  put(accelerator ? std::clamp((free_bytes_[device] - world.bytes[g]) / plan_.smallest_memory_, -1.0, 1.0)
+                  : 1);
+  put(at_ > 0 && device_of_[plan_.order_[at_ - 1]] == device ? 1 : 0);
+  put(used_[device] > 0 && accelerator && option.entity < 0 ? 1 : 0);
+  put(option.circle ? 1 : 0);
+  put(plan_.scaled(world.time_s[device * world.groups + g]));
+  put(plan_.scaled(option.pay_s));
+  put(plan_.scaled(option.end_s - first_end_s_));
+  put(plan_.scaled(option.end_s - end_s_));
+  double here_s = 0, read_s = 0;
+  for (const std::uint32_t net : plan_.read_[g]) {
+    read_s += world.nets[net].transfer_s;
+    if (device_of_[world.nets[net].maker] == device) here_s += world.nets[net].transfer_s;
+  }
+  put(read_s > 0 ? here_s / read_s : 0);
+  // Is a cut here cheaper than any until the device is full?
+  const double least = accelerator ? plan_.least_until_full(at_, free_bytes_[device])
+                                   : std::numeric_limits<double>::infinity();
+  put(std::isfinite(least) && at_ > 0 ? plan_.scaled(plan_.frontier_s_[at_ - 1]) - plan_.scaled(least) : 0);
+  put(start_[g] == device ? 1 : 0);
 }
 
 void SweepWalk::take(std::size_t device) {

@@ -78,12 +78,14 @@ class SweepWalk {
 
   bool done() const { return at_ == plan_.order_.size(); }
   std::uint32_t group() const { return plan_.order_[at_]; }
-  /// Writes the features of every device for the group at hand [kFeatures, devices].
-  void look(Eigen::Ref<Matrix> features);
+  /// Finds out which devices are open to the group at hand.
+  void look();
   /// [devices] False for what is not allowed, has no room or closes a circle (unless nothing is left then),
   /// or is the same as an empty device before it. At least one is true. Valid after look().
   const std::vector<bool>& open() const { return open_; }
-  /// Puts the group at hand on `device`. Only after look().
+  /// What an open device would mean to the group at hand: [kFeatures].
+  void describe(std::size_t device, std::span<float> features) const;
+  /// Puts the group at hand on an open device. Only after look().
   void take(std::size_t device);
 
  private:
@@ -99,6 +101,9 @@ class SweepWalk {
     double pay_s = 0, end_s = 0, start_s = 0;
   };
   Option consider(std::size_t device) const;
+  bool fits(std::size_t device) const {
+    return !plan_.world_.accelerator[device] || plan_.world_.bytes[group()] <= free_bytes_[device];
+  }
   bool waits_for(const Entity& entity, std::size_t other) const {
     return (entity.before[other / 64] >> (other % 64) & 1) != 0;
   }
@@ -106,7 +111,7 @@ class SweepWalk {
   const SweepPlan& plan_;
   const std::vector<std::uint8_t> start_;
   std::size_t at_ = 0, words_;
-  std::vector<bool> open_;
+  std::vector<bool> open_, considered_;                     // [devices]
   std::vector<Option> options_;                             // [devices]
   std::vector<std::uint8_t> device_of_;                     // [groups], kNowhere before its turn.
   std::vector<std::uint32_t> entity_of_;                    // [groups]
@@ -116,7 +121,7 @@ class SweepWalk {
   std::vector<double> free_bytes_;
   std::vector<std::uint32_t> used_;  // [devices] groups there
   std::vector<bool> sent_;           // [nets] somebody outside reads it
-  double end_s_ = 0, left_bytes_ = 0;
+  double end_s_ = 0, left_bytes_ = 0, first_end_s_ = 0, pressure_ = 0;
 };
 
 }  // namespace emplace::policy

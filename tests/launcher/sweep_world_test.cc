@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/rng.h"
@@ -25,16 +26,17 @@ actors::TaskGraph task_of(std::uint64_t seed, std::size_t accelerators, std::int
 }
 
 Placement random_walk(const policy::SweepPlan& plan, const Grouping& grouping, Rng& rng) {
-  policy::Matrix features(policy::SweepPlan::kFeatures, static_cast<Eigen::Index>(plan.world().devices));
+  std::vector<float> features(policy::SweepPlan::kFeatures);
   const std::vector<std::uint8_t> nowhere(plan.world().groups, policy::SweepPlan::kNowhere);
   policy::SweepWalk walk{plan, nowhere};
   Placement of_group(plan.world().groups), placement;
   while (!walk.done()) {
-    walk.look(features);
-    EXPECT_TRUE(features.allFinite());
+    walk.look();
     std::size_t device = 0;
     do device = rng.below(static_cast<std::uint32_t>(plan.world().devices));
     while (!walk.open()[device]);
+    walk.describe(device, features);
+    for (const float feature : features) EXPECT_TRUE(std::isfinite(feature));
     of_group[walk.group()] = static_cast<DeviceId>(device);
     walk.take(device);
   }
