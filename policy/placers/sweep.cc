@@ -210,11 +210,9 @@ LossParts SweepPlacer::learn(const PackedPerceptron& network, const Choice& choi
                              std::span<const float> advantages, float entropy, float scale,
                              PackedPerceptron::Gradient& gradient) const {
   const std::size_t steps = tasks_[choice.graph].view.world.groups;
-  std::vector<float> advantage;
-  for (const float one : advantages) advantage.insert(advantage.end(), steps, one);
-  Trajectories along{.count = advantages.size(), .stages = steps, .log_p = &seen.log_p};
+  Trajectories along{.count = advantages.size() / steps, .stages = steps, .log_p = &seen.log_p};
   along.chosen = choice.decisions.devices;
-  along.advantage = advantage;
+  along.advantage = advantages;
   ObjectiveOptions objective;
   objective.entropy = entropy;
   Matrix back = Matrix::Zero(seen.log_p.rows(), seen.log_p.cols());
@@ -248,8 +246,10 @@ Result<LossParts> SweepPlacer::accumulate_gradient(std::span<const ScoredEpisode
       return invalid("episode", "has another number of placements than advantages");
     const auto seen = replay(network, *choice);
     if (!seen) return seen.error();
-    const LossParts own =
-        learn(network, *choice, *seen, against_each_other(episode.advantages), entropy_, scale, gradient);
+    std::vector<float> advantages;
+    for (const float one : against_each_other(episode.advantages))
+      advantages.insert(advantages.end(), tasks_[choice->graph].view.world.groups, one);
+    const LossParts own = learn(network, *choice, *seen, advantages, entropy_, scale, gradient);
     const auto share = static_cast<double>(scale);
     parts.log_probability += share * own.log_probability;
     parts.entropy += share * own.entropy;
@@ -266,14 +266,22 @@ Result<LossParts> SweepPlacer::accumulate_imitation(const Placement& placement) 
   Choice choice;
   choice.start = task.start;
   const auto wanted = task.start_at(placement);
-  for (const std::uint32_t group : task.plan.order()) choice.decisions.devices.push_back(wanted[group]);
+  const float each = -1.0f / static_cast<float>(wanted.size());
+  std::vector<float> advantages;  // [groups] by position
+  for (SweepWalk walk{task.plan, choice.start}; !walk.done();) {
+    walk.look();
+    const std::uint8_t device = wanted[walk.group()];
+    const auto first = std::find(walk.open().begin(), walk.open().end(), true) - walk.open().begin();
+    advantages.push_back(walk.open()[device] ? each : 0);
+    choice.decisions.devices.push_back(walk.open()[device] ? device : static_cast<std::uint8_t>(first));
+    walk.take(choice.decisions.devices.back());
+  }
   const PackedPerceptron network{network_, store_};
   const auto seen = replay(network, choice);
   if (!seen) return seen.error();
   PackedPerceptron::Gradient gradient{network};
   gradient.clear();
-  const float each = -1.0f / static_cast<float>(wanted.size());
-  const LossParts parts = learn(network, choice, *seen, {&each, 1}, 0, 1, gradient);
+  const LossParts parts = learn(network, choice, *seen, advantages, 0, 1, gradient);
   gradient.add_to(store_);
   return parts;
 }

@@ -60,7 +60,8 @@ class SweepPlacer final : public Placer {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
-  /// Of the first graph. Errors: kInvalid also if a walk cannot lead there, e.g. because it does not fit.
+  /// Of the first graph. Where a walk cannot follow, because the device is closed, it takes the first that is
+  /// open, and that choice does not count.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void begin_update(std::uint64_t update) override;
   std::size_t graph_of(const Actions& actions) const override;
@@ -103,6 +104,7 @@ class SweepPlacer final : public Placer {
   Placement spread(const Task& task, std::span<const std::uint8_t> by_position) const;
   /// Errors: a choice that is closed.
   Result<Seen> replay(const PackedPerceptron& network, const Choice& choice) const;
+  /// `advantages` [choices]
   LossParts learn(const PackedPerceptron& network, const Choice& choice, const Seen& seen,
                   std::span<const float> advantages, float entropy, float scale,
                   PackedPerceptron::Gradient& gradient) const;

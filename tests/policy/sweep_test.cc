@@ -190,6 +190,19 @@ TEST(Sweep, LearnsToRepeatAPlacement) {
   EXPECT_EQ(placer->greedy(), wanted);
 }
 
+TEST(Sweep, RepeatsWhatItCanOfAPlacementThatDoesNotFit) {
+  const Chain chain{6, 2, 2};
+  const auto placer = chain.placer(SweepOptions{});
+  const auto reached =
+      imitate(*placer, {.placement = Placement(6, DeviceId{1}), .probability = 0.95, .learning_rate = 0.02f});
+  ASSERT_TRUE(reached.ok());
+  EXPECT_GE(*reached, 0.95);
+  const Placement placed = placer->greedy();
+  EXPECT_EQ(placed[0], DeviceId{1});
+  EXPECT_EQ(placed[1], DeviceId{1});
+  EXPECT_NE(placed[2], DeviceId{1});
+}
+
 TEST(Sweep, RefusesForeignActionsAndImpossibleNumbers) {
   const Chain chain{6, 2, 2};
   const auto placer = chain.placer(small());
