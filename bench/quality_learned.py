@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The learned rows of the placement quality table: latency of the dnn-partitioning workloads.
 
-  on-graph    a sweep trained on each workload from nothing
+  on-graph    a sweep trained on each workload, from nothing and from the best baseline; the better of the two
   zero-shot   the likeliest placement of one that was trained on other networks alone, nothing searched or drawn
   fine-tuned  the same policy, 60 s on the workload
 
@@ -62,6 +62,12 @@ def variant_of(workload, ratio, memory):
     total = sum(node["size"] for node in changed["nodes"])
     changed["maxFPGAs"] = max(changed["maxFPGAs"], math.ceil(1.5 * total / changed["maxSizePerFPGA"]))
     return changed
+
+
+def best_of(summary):
+    """Of all starts of a run: the least latency [ms], and how many placements were measured."""
+    return (min(start["best_step_time_s"] for start in summary["starts"]) * 1e3,
+            sum(start["measurements"] for start in summary["starts"]))
 
 
 def write_whole(path, text):
@@ -139,7 +145,7 @@ class Bench:
 
     def on_graph(self, network, seed):
         _, summary = self.run("latency.toml", f"on-{network}", seed, self.o.budget, f"input.graph={self.path(network)}")
-        return summary["best_step_time_s"] * 1e3, summary["measurements"]
+        return best_of(summary)
 
     def trained(self, network, seed):
         family = WORKLOADS[network][2]
@@ -156,8 +162,8 @@ class Bench:
 
     def fine_tuned(self, network, seed):
         _, summary = self.run("latency.toml", f"fine-{network}", seed, self.o.fine_budget, f"input.graph={self.path(network)}",
-                              f"run.policy={self.trained(network, seed).absolute()}")
-        return summary["best_step_time_s"] * 1e3, summary["measurements"]
+                              f"run.policy={self.trained(network, seed).absolute()}", 'run.starts=["scratch"]')
+        return best_of(summary)
 
     def table(self):
         lines = ["| row | seed | " + " | ".join(WORKLOADS) + " | worst ρ | geometric mean ρ |",
@@ -185,7 +191,7 @@ def main():
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--kinds", default="on-graph,zero-shot,fine-tuned")
     parser.add_argument("--networks", default=",".join(WORKLOADS))
-    parser.add_argument("--budget", default="60s", help="of training on one workload")
+    parser.add_argument("--budget", default="140s", help="of training on one workload")
     parser.add_argument("--family-budget", default="240s", help="of training on the others")
     parser.add_argument("--fine-budget", default="60s", help="of fine-tuning")
     bench = Bench(parser.parse_args())
