@@ -38,8 +38,9 @@ void each_field(Config& c, Visit visit) {
       "from random weights.");
   visit("run", "optimizer", c.run.optimizer, "Take that checkpoint's optimiser along, as --branch does.");
   visit("input", "graph", c.input.graph, "Graph file.");
-  visit("input", "graphs", c.input.graphs,
-        "Several graph files, folders or patterns: one policy learns on all of them in turn (placeto).");
+  visit(
+      "input", "graphs", c.input.graphs,
+      "Several graph files, folders or patterns: one policy learns on all of them in turn (placeto, sweep).");
   visit("input", "devices", c.input.devices,
         "Device file; empty: the machine that a workload of dnn-partitioning brings along.");
   visit("input", "rules", c.input.rules,
@@ -75,11 +76,14 @@ void each_field(Config& c, Visit visit) {
         "with its "
         "measurements; only how is learned may differ.");
   visit("policy", "method", c.policy.method,
-        "Who places: \"hierarchical\", \"colocrl\", \"spotlight\", \"placeto\", an ablation, or \"random\".");
+        "Who places: \"hierarchical\", \"colocrl\", \"spotlight\", \"placeto\", an ablation, \"sweep\" or "
+        "\"random\".");
   visit("policy", "preset", c.policy.preset,
         "Defaults of the keys below: \"paper\", the method's own, or \"tuned\" (docs/learning.md).");
   visit("policy", "grouping", c.policy.grouping,
-        "What is placed together: \"scope\", \"colocation\", \"prefix\" or \"random\", merged to `groups`.");
+        "What is placed together: \"scope\", \"class\" (declared co-location), \"colocation\" (the papers' "
+        "rule on top), "
+        "\"prefix\" or \"random\", merged to `groups`.");
   visit("policy", "groups", c.policy.groups, "Groups of the Grouper. Paper: 256.");
   visit("policy", "hidden", c.policy.hidden, "Hidden size of the Placer. Paper: 256.");
   visit("policy", "grouper_hidden", c.policy.grouper_hidden, "Hidden size of the Grouper. Paper: 64.");
@@ -360,7 +364,7 @@ Result<Unit> check_config(const RunConfig& c) {
   };
   if (auto known = method_defaults(c.policy.method, c.policy.preset); !known) return known.error();
   for (const auto& checked :
-       {one_of("policy.grouping", c.policy.grouping, {"scope", "colocation", "prefix", "random"}),
+       {one_of("policy.grouping", c.policy.grouping, {"scope", "class", "colocation", "prefix", "random"}),
         one_of("policy.objective", c.policy.objective, {"reinforce", "kl", "clipped"}),
         one_of("policy.initial", c.policy.initial, {"single", "random", "best"}),
         one_of("policy.traversal", c.policy.traversal, {"topological", "reversed", "random"}),
@@ -428,8 +432,9 @@ Result<Unit> check_config(const RunConfig& c) {
   if (c.policy.start_at_scopes && c.policy.method.starts_with("placeto"))
     return invalid("policy.start_at_scopes", "starts a learned Grouper, which placeto does not have",
                    "use policy.grouping");
-  if (!c.input.graphs.empty() && !c.policy.method.starts_with("placeto"))
-    return invalid("input.graphs", "needs a policy that places any graph", "use policy.method = \"placeto\"");
+  if (!c.input.graphs.empty() && !steps && c.policy.method != "sweep")
+    return invalid("input.graphs", "needs a policy that places any graph",
+                   "use policy.method = \"placeto\" or \"sweep\"");
   for (const std::string& start : c.run.starts) {
     if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
   }

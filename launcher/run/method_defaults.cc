@@ -63,6 +63,26 @@ void placeto(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
+/// Ours: docs/quality_learned.md.
+void sweep(RunConfig& c) {
+  c.policy.grouping = "class";
+  c.policy.groups = 1024;
+  c.policy.hidden = 32;
+  c.policy.placements = 16;
+  c.policy.learning_rate = 0.003;
+  c.policy.noise_updates = 0;
+  c.policy.entropy = 0.02;
+  c.policy.logit_bound = 8;
+  c.pipeline.controllers = 1;
+  c.pipeline.max_outstanding = 2;
+  c.executor.count = 1;
+  c.reward.source = "local";
+  c.reward.transform = "log";
+  c.reward.graded_memory = true;
+  c.reward.failing_signal = 100;
+  c.reward.valid_only_after = kNeverAfter;
+}
+
 /// What did better, for every method alike: docs/learning.md.
 void tuned(RunConfig& c) {
   c.reward.transform = "log";
@@ -112,15 +132,16 @@ void tuned(RunConfig& c) {
   c.policy.share_time_steps = true;
 }
 
-constexpr std::array<std::string_view, 9> kMethods{"hierarchical",
-                                                   "colocrl",
-                                                   "spotlight",
-                                                   "placeto",
-                                                   "simple-planner",
-                                                   "random-grouping",
-                                                   "placeto-simple-aggregator",
-                                                   "placeto-simple-partitioner",
-                                                   "random"};
+constexpr std::array<std::string_view, 10> kMethods{"hierarchical",
+                                                    "colocrl",
+                                                    "spotlight",
+                                                    "placeto",
+                                                    "simple-planner",
+                                                    "random-grouping",
+                                                    "placeto-simple-aggregator",
+                                                    "placeto-simple-partitioner",
+                                                    "sweep",
+                                                    "random"};
 
 }  // namespace
 
@@ -144,6 +165,10 @@ Result<RunConfig> method_defaults(std::string_view method, std::string_view pres
   if (method == "spotlight") spotlight(config);
   if (method.starts_with("placeto")) placeto(config);
   if (method == "random-grouping") config.policy.grouping = "random";
+  if (method == "sweep") {
+    sweep(config);
+    return config;
+  }
   if (preset == "tuned") tuned(config);
   if (method == "random-grouping") config.policy.grouping = "random";
   return config;

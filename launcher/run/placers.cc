@@ -9,6 +9,7 @@
 #include "base/text/words.h"
 #include "graph/grouping.h"
 #include "heuristics/methods.h"
+#include "launcher/run/sweep_world.h"
 #include "placement/cost_model.h"
 #include "policy/objective/objective.h"
 #include "policy/placers/hierarchical.h"
@@ -16,6 +17,7 @@
 #include "policy/placers/random_placer.h"
 #include "policy/placers/sequence.h"
 #include "policy/placers/simple_planner.h"
+#include "policy/placers/sweep.h"
 #include "record/run_db.h"
 
 namespace emplace::launcher {
@@ -173,6 +175,28 @@ Result<std::unique_ptr<Placer>> make_placeto(const RunConfig& config, const acto
   return as_placer(policy::PlacetoPlacer::make(std::move(graphs), o, config.run.seed));
 }
 
+Result<std::unique_ptr<Placer>> make_sweep(const RunConfig& config, const actors::Task& task,
+                                           const Placement& baseline) {
+  const RunConfig::Policy& p = config.policy;
+  policy::SweepOptions o;
+  o.hidden = p.hidden;
+  o.placements = p.placements;
+  o.logit_bound = static_cast<float>(p.logit_bound);
+  o.stay = static_cast<float>(p.stay);
+  o.improves = p.initial == "best";
+  o.entropy = static_cast<float>(p.entropy);
+  o.entropy_end = static_cast<float>(p.entropy_end);
+  o.entropy_over = p.entropy_over;
+  const bool pieces = config.objective.kind == "latency";
+  std::vector<policy::SweepGraph> graphs;
+  for (const TaskGraph& one : task.graphs) {
+    const Grouping grouping = grouping_of(config, one);
+    graphs.push_back({&one.constraints, grouping.group_of_op, sweep_world(one, grouping, pieces), {}});
+  }
+  graphs.front().start = baseline;
+  return as_placer(policy::SweepPlacer::make(std::move(graphs), o, config.run.seed));
+}
+
 }  // namespace
 
 Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task) {
@@ -182,8 +206,9 @@ Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task) {
   const std::string& rule = config.policy.grouping;
   if (rule == "scope") return placement_groups(problem, wanted);
   if (rule == "random") return random_groups(task.graph, wanted, config.run.seed);
-  const Grouping grouping =
-      rule == "prefix" ? scope_groups(task.graph, {.depth = 2}) : recursive_colocation_groups(task.graph);
+  const Grouping grouping = rule == "class"    ? colocation_groups(task.graph)
+                            : rule == "prefix" ? scope_groups(task.graph, {.depth = 2})
+                                               : recursive_colocation_groups(task.graph);
   return merge_small_groups(task.graph, grouping, sum_by_group(grouping, op_weights(problem)), wanted);
 }
 
@@ -200,11 +225,13 @@ Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actor
   if (method == "colocrl" || method == "spotlight" || method == "random-grouping")
     return make_sequence(config, first, baseline);
   if (method == "simple-planner") return make_simple_planner(config, first);
+  if (method == "sweep") return make_sweep(config, task, baseline);
   return make_placeto(config, task, baseline);
 }
 
 bool imitates(const RunConfig& config) {
   if (config.policy.method == "simple-planner" || config.policy.method.starts_with("placeto")) return true;
+  if (config.policy.method == "sweep") return config.policy.stay == 0;
   return learns(config) && config.policy.table_scale == 0 && config.policy.method != "hierarchical";
 }
 

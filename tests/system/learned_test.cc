@@ -42,7 +42,7 @@ Finished train(const TemporaryFolder& folder, const std::string& method, const s
 TEST(Learned, EveryMethodRunsAndLearns) {
   for (const std::string method :
        {"hierarchical", "colocrl", "spotlight", "placeto", "simple-planner", "random-grouping",
-        "placeto-simple-aggregator", "placeto-simple-partitioner"}) {
+        "placeto-simple-aggregator", "placeto-simple-partitioner", "sweep"}) {
     const TemporaryFolder folder;
     const Finished done = train(folder, method, one_graph(kSmall));
     ASSERT_EQ(done.status, 0) << method << ": " << done.err;

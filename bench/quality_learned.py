@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""The learned rows of the placement quality table: latency of the dnn-partitioning workloads.
+
+  on-graph    a sweep trained on each workload, from nothing and from the best baseline; the better of the two
+  zero-shot   the likeliest placement of one that was trained on other networks alone, nothing searched or drawn
+  fine-tuned  the same policy, 60 s on the workload
+
+quality_learned.py --workloads DIR --graphs DIR --out FOLDER [--seeds 1,2] writes FOLDER/rows.jsonl, one line per
+number, FOLDER/rows.md, and run directories; what is there already is not done again.
+DIR of --workloads holds LayerGraphs/ and OperatorGraphs/ of latency-inputs, that of --graphs the measured graphs of
+PipeDream as emplace reads them.
+"""
+import argparse
+import collections
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import time
+
+# Network: file, best known latency [ms], and the family whose members count as seen.
+WORKLOADS = {
+    "bert24": ("LayerGraphs/bert24_inference.json", 100.2185, "bert"),
+    "inceptionv3": ("LayerGraphs/inceptionv3_inference.json", 1186.548058, "inception"),
+    "bert_l-3": ("OperatorGraphs/bert_l-3_inference.json", 408.474408, "bert"),
+    "resnet50": ("OperatorGraphs/resnet50_inference.json", 651.120759, "resnet"),
+}
+# Training graphs beside the workloads themselves; none is of a network above.
+OTHERS = {"densenet121": "pipedream-densenet121.json", "alexnet": "pipedream-alexnet.json"}
+# A network on other machines: all transfers over all times on the CPU (None: its own), and factors of memory.
+VARIANTS = [(None, 1), (0.15, 1.5), (0.5, 0.8), (1.5, 1), (3, 0.7), (6, 1)]
+
+
+def workload_of(graph, cpu_factor=10.0, ms_per_byte=1 / 2147483.648):
+    """A PipeDream profile as a workload: its forward pass, a CPU so many times slower, eight accelerators."""
+    ops = [op for op in graph["ops"] if op["phase"] == "forward"]
+    kept = {op["id"] for op in ops}
+    nodes, edges = [], []
+    size_of = {op["id"]: sum(o["shape"][0] for o in op["outputs"]) for op in ops}
+    for op in ops:
+        ms = op.get("measured_us", {}).get("gpu", 0.0) / 1000
+        nodes.append({"id": op["id"], "name": op["name"], "supportedOnFpga": 1, "cpuLatency": cpu_factor * ms,
+                      "fpgaLatency": ms, "isBackwardNode": False, "colorClass": op["id"],
+                      "size": float(op["param_bytes"] + size_of[op["id"]])})
+        for source in sorted({i[0] for i in op["inputs"]} & kept):
+            edges.append({"sourceId": source, "destId": op["id"], "cost": size_of[source] * ms_per_byte,
+                          "size": float(size_of[source])})
+    total = sum(n["size"] for n in nodes)
+    return {"maxSizePerFPGA": total / 5, "maxFPGAs": 8, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+
+
+def variant_of(workload, ratio, memory):
+    changed = json.loads(json.dumps(workload))
+    sent = sum({edge["sourceId"]: edge["cost"] for edge in changed["edges"]}.values())
+    if ratio is not None:
+        factor = ratio * sum(node["cpuLatency"] for node in changed["nodes"]) / sent
+        for edge in changed["edges"]:
+            edge["cost"] *= factor
+    largest = max(node["size"] for node in changed["nodes"])
+    changed["maxSizePerFPGA"] = max(largest, changed["maxSizePerFPGA"] * memory)
+    total = sum(node["size"] for node in changed["nodes"])
+    changed["maxFPGAs"] = max(changed["maxFPGAs"], math.ceil(1.5 * total / changed["maxSizePerFPGA"]))
+    return changed
+
+
+def best_of(summary):
+    """Of all starts of a run: the least latency [ms], and how many placements were measured."""
+    return (min(start["best_step_time_s"] for start in summary["starts"]) * 1e3,
+            sum(start["measurements"] for start in summary["starts"]))
+
+
+def write_whole(path, text):
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+class Bench:
+    def __init__(self, options):
+        self.o = options
+        self.out = pathlib.Path(options.out)
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.file = self.out / "rows.jsonl"
+        self.rows = []
+        for line in self.file.read_text().splitlines() if self.file.exists() else []:
+            try:
+                self.rows.append(json.loads(line))
+            except ValueError:
+                print(f"{self.file}: a row is incomplete and made again", file=sys.stderr)
+        write_whole(self.file, "".join(json.dumps(row) + "\n" for row in self.rows))
+
+    def row(self, kind, network, seed, make):
+        """The row, made unless it is there already."""
+        for row in self.rows:
+            if (row["kind"], row["network"], row["seed"]) == (kind, network, seed):
+                return
+        began = time.monotonic()
+        latency_ms, evaluations = make()
+        rho = latency_ms / WORKLOADS[network][1]
+        row = {"kind": kind, "network": network, "seed": seed, "latency_ms": latency_ms, "rho": rho,
+               "evaluations": evaluations, "seconds": round(time.monotonic() - began, 1)}
+        self.rows.append(row)
+        with self.file.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+        print(f"{kind:11} {network:12} seed {seed}  {latency_ms:10.3f} ms  rho {rho:.4f}  {row['seconds']} s", flush=True)
+
+    def path(self, network):
+        return pathlib.Path(self.o.workloads) / WORKLOADS[network][0]
+
+    def emplace(self, *arguments):
+        done = subprocess.run([self.o.program, *map(str, arguments)], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"emplace {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def run(self, config, name, seed, budget, *settings):
+        """One run, or what is left of it; its summary."""
+        folder = self.out / f"{name}-{seed}"
+        summary = self.out / f"{name}-{seed}.json"
+        if not summary.exists():
+            if folder.exists():
+                subprocess.run(["rm", "-r", folder], check=True)
+            sets = [part for setting in settings for part in ("--set", setting)]
+            found = self.emplace("run", self.o.configs / config, "--run-dir", folder, "--seed", seed, "--budget", budget,
+                                 "--json", "--quiet", *sets)
+            write_whole(summary, json.dumps(found))
+        return folder, json.loads(summary.read_text())
+
+    def training_graphs(self, family):
+        """Every network but those of the family, on several machines each."""
+        folder = self.out / "graphs"
+        folder.mkdir(exist_ok=True)
+        sources = {n: json.loads(self.path(n).read_text()) for n in WORKLOADS if WORKLOADS[n][2] != family}
+        for name, file in OTHERS.items():
+            sources[name] = workload_of(json.loads((pathlib.Path(self.o.graphs) / file).read_text()))
+        names = []
+        for number, (ratio, memory) in enumerate(VARIANTS):
+            for network, workload in sources.items():
+                path = folder / f"{network}-{number}.json"
+                if not path.exists():
+                    write_whole(path, json.dumps(variant_of(workload, ratio, memory)))
+                names.append(str(path.absolute()))
+        return "input.graphs=" + json.dumps(names)
+
+    def on_graph(self, network, seed):
+        _, summary = self.run("latency.toml", f"on-{network}", seed, self.o.budget, f"input.graph={self.path(network)}")
+        return best_of(summary)
+
+    def trained(self, network, seed):
+        family = WORKLOADS[network][2]
+        folder, _ = self.run("latency-family.toml", f"without-{family}", seed, self.o.family_budget,
+                             self.training_graphs(family))
+        return folder
+
+    def zero_shot(self, network, seed):
+        placed = self.emplace("place", self.path(network), "--objective", "latency", "--policy",
+                              self.trained(network, seed), "--json", "-o", self.out / f"zero-{network}-{seed}.json")
+        if not placed["measured"]["valid"]:
+            return math.inf, 1
+        return placed["measured"]["step_time_s"] * 1e3, 1
+
+    def fine_tuned(self, network, seed):
+        _, summary = self.run("latency.toml", f"fine-{network}", seed, self.o.fine_budget, f"input.graph={self.path(network)}",
+                              f"run.policy={self.trained(network, seed).absolute()}", 'run.starts=["scratch"]')
+        return best_of(summary)
+
+    def table(self):
+        lines = ["| row | seed | " + " | ".join(WORKLOADS) + " | worst ρ | geometric mean ρ |",
+                 "|---|--:|" + "--:|" * (len(WORKLOADS) + 2)]
+        found = collections.defaultdict(dict)
+        for row in self.rows:
+            found[row["kind"], row["seed"]][row["network"]] = row["rho"]
+        for (kind, seed), rho in sorted(found.items()):
+            if len(rho) < len(WORKLOADS):
+                continue
+            mean = math.exp(sum(math.log(r) for r in rho.values()) / len(rho))
+            lines.append(f"| {kind} | {seed} | " + " | ".join(f"{rho[n]:.4f}" for n in WORKLOADS) +
+                         f" | {max(rho.values()):.4f} | {mean:.4f} |")
+        return "\n".join(lines) + "\n"
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", required=True)
+    parser.add_argument("--graphs", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--program", default=str(root / "build/release/emplace"))
+    parser.add_argument("--configs", type=pathlib.Path, default=root / "configs/quality")
+    parser.add_argument("--seeds", default="1")
+    parser.add_argument("--kinds", default="on-graph,zero-shot,fine-tuned")
+    parser.add_argument("--networks", default=",".join(WORKLOADS))
+    parser.add_argument("--budget", default="140s", help="of training on one workload")
+    parser.add_argument("--family-budget", default="240s", help="of training on the others")
+    parser.add_argument("--fine-budget", default="60s", help="of fine-tuning")
+    bench = Bench(parser.parse_args())
+    makers = {"on-graph": bench.on_graph, "zero-shot": bench.zero_shot, "fine-tuned": bench.fine_tuned}
+    for seed in map(int, bench.o.seeds.split(",")):
+        for kind in bench.o.kinds.split(","):
+            for network in bench.o.networks.split(","):
+                bench.row(kind, network, seed, lambda: makers[kind](network, seed))
+    table = bench.table()
+    write_whole(bench.out / "rows.md", table)
+    print("\n" + table)
+
+
+if __name__ == "__main__":
+    main()
