@@ -26,7 +26,7 @@ std::size_t width(const std::string& text) {
 }  // namespace
 
 std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
-                         const std::vector<std::string>& device_names) {
+                         const std::vector<std::string>& device_names, const std::string& value) {
   std::size_t fastest = rows.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const bool better =
@@ -34,7 +34,7 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
     const bool counts = rows[i].found && rows[i].measurement.valid && !rows[i].transforms_graph;
     if (counts && better) fastest = i;
   }
-  std::vector<Cells> table{{"", "method", "step time", "above bound"}};
+  std::vector<Cells> table{{"", "method", value, "above bound"}};
   for (const std::string& name : device_names) table[0].push_back("peak " + printable(name, 20));
   for (const char* head : {"moved", "evaluations", "time"}) table[0].push_back(head);
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -21,8 +21,9 @@ struct TableRow {
 };
 
 /// Rows in the order given, the fastest valid one marked; gap is (step time / bound − 1). Lines end in '\n';
-/// no control characters. `device_names` head the memory columns.
+/// no control characters. `device_names` head the memory columns, `value` what is compared.
 std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
-                         const std::vector<std::string>& device_names);
+                         const std::vector<std::string>& device_names,
+                         const std::string& value = "step time");
 
 }  // namespace emplace::record

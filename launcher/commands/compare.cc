@@ -207,9 +207,11 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (console.json()) {
     console.print(as_json(*inputs, bound_s, rows).text());
   } else {
+    const Objective objective = inputs->judge.objective;
+    const std::string what{objective == Objective::kStepTime ? "step time" : objective_name(objective)};
     console.print(printable(inputs->graph.name()) + " on " +
                   (inputs->own_machine ? "its own machine" : printable(file_name(inputs_.devices))) + "\n" +
-                  record::render_table(rows, bound_s, device_names(inputs->devices)) + verdict(rows));
+                  record::render_table(rows, bound_s, device_names(inputs->devices), what) + verdict(rows));
   }
   if (stop.received() != 0) return stopped_by(stop.received());
   const record::TableRow* best = fastest(rows);

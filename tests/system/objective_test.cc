@@ -91,6 +91,7 @@ TEST(Objective, ThroughputIsForAnyGraphAndSaysHowExactItIs) {
   EXPECT_EQ(placed["objective_value"], placed["measured"]["step_time_s"]);  // Seconds: it brought no machine.
   EXPECT_GE(placed["objective_value"].get<double>(), placed["lower_bound_s"].get<double>());
   const Finished table = run({"compare", kLoad, "--objective", "max-load", "-m", "contiguous"});
+  EXPECT_THAT(table.out, ::testing::AllOf(HasSubstr("  max-load"), ::testing::Not(HasSubstr("step time"))));
   EXPECT_THAT(table.out, HasSubstr("contiguous: exact, over co-location classes"));
 }
 
