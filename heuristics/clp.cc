@@ -24,8 +24,11 @@ std::optional<Clp> open_clp() {
   const bool whole =
       find(library, "Clp_newModel", clp.new_model) && find(library, "Clp_deleteModel", clp.delete_model) &&
       find(library, "Clp_setLogLevel", clp.set_log_level) &&
-      find(library, "Clp_loadProblem", clp.load_problem) &&
-      find(library, "Clp_initialDualSolve", clp.initial_dual_solve) &&
+      find(library, "Clp_loadProblem", clp.load_problem) && find(library, "ClpSolve_new", clp.new_options) &&
+      find(library, "ClpSolve_delete", clp.delete_options) &&
+      find(library, "ClpSolve_setSolveType", clp.set_solve_type) &&
+      find(library, "ClpSolve_setSpecialOption", clp.set_special_option) &&
+      find(library, "Clp_initialSolveWithOptions", clp.initial_solve) &&
       find(library, "Clp_status", clp.status) && find(library, "Clp_getColSolution", clp.column_solution);
   return whole ? std::optional<Clp>{clp} : std::nullopt;
 }

@@ -14,7 +14,11 @@ struct Clp {
   decltype(&::Clp_deleteModel) delete_model;
   decltype(&::Clp_setLogLevel) set_log_level;
   decltype(&::Clp_loadProblem) load_problem;
-  decltype(&::Clp_initialDualSolve) initial_dual_solve;
+  decltype(&::ClpSolve_new) new_options;
+  decltype(&::ClpSolve_delete) delete_options;
+  decltype(&::ClpSolve_setSolveType) set_solve_type;
+  decltype(&::ClpSolve_setSpecialOption) set_special_option;
+  decltype(&::Clp_initialSolveWithOptions) initial_solve;
   decltype(&::Clp_status) status;
   decltype(&::Clp_getColSolution) column_solution;
 

@@ -64,6 +64,9 @@ std::vector<Edge> edges_within(const ListTask& task, std::span<const OpId> windo
   return edges;
 }
 
+// Of ClpSolve: its own handler of SIGINT would end the programme instead of ours.
+constexpr int kDualSimplex = 0, kInterrupts = 2, kLeftAlone = 1;
+
 /// A linear programme as Clp takes it: columns are ops (their starts), then edges, then the end.
 class Programme {
  public:
@@ -106,7 +109,11 @@ class Programme {
     clp.load_problem(model.get(), static_cast<int>(columns_.size()), static_cast<int>(at_least_.size()),
                      begin.data(), rows.data(), values.data(), lower.data(), upper.data(), cost.data(),
                      at_least_.data(), no_limit.data());
-    clp.initial_dual_solve(model.get());
+    const std::unique_ptr<Clp_Solve, decltype(clp.delete_options)> options{clp.new_options(),
+                                                                           clp.delete_options};
+    clp.set_solve_type(options.get(), kDualSimplex, -1);
+    clp.set_special_option(options.get(), kInterrupts, kLeftAlone, -1);
+    clp.initial_solve(model.get(), options.get());
     if (clp.status(model.get()) != 0) return {};
     const double* solution = clp.column_solution(model.get());
     return {solution + ops_, solution + ops_ + edges};
@@ -144,8 +151,7 @@ Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOpti
     std::vector<double> us;
     for (const OpId op : window) us.push_back(static_cast<double>(task.best_ns[index(op)]) * 1e-3);
     const std::vector<double> x = Programme{us, edges}.solve(**clp, edges.size());
-    if (x.empty())
-      return Error{Errc::kRunFailed, "m-sct: Clp found no optimum of a feasible linear programme"};
+    if (x.empty()) return Error{Errc::kNoPlacement, "Clp found no optimum of a feasible linear programme"};
     for (std::size_t e = 0; e < edges.size(); ++e)
       if (x[e] < 0.5) favourite[index(window[edges[e].from])] = window[edges[e].to];
   }

@@ -21,8 +21,8 @@ struct FavouriteOptions {
 ///   sum_j x_ij >= out(i) - 1,   sum_i x_ij >= in(j) - 1
 /// with p the best times, c the transfer times over the mean link of the fast devices. j is i's favourite
 /// child if x_ij < 1/2; there is at most one.     Paper: Baechi 2020, section 3.3; Hanen, Munier 1995,
-/// section 4 Returns [ops] the favourite or kNoOp. Errors: kRunFailed if the solver gives up; kNoPlacement
-/// without Clp on this machine.
+/// section 4 Returns [ops] the favourite or kNoOp. Errors: kNoPlacement if the
+/// solver gives up, or without Clp on this machine.
 Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOptions options = {});
 
 }  // namespace emplace

@@ -32,7 +32,7 @@ class Owned {
 };
 
 Error refused(const char* what) {
-  return Error{Errc::kRunFailed, std::string{"Scotch: "} + what + " failed"};
+  return Error{Errc::kNoPlacement, std::string{"Scotch: "} + what + " failed"};
 }
 
 PartitionTask task_of(const PartitionGraph& graph, std::span<const double> edges,

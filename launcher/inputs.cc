@@ -106,6 +106,14 @@ Result<Inputs> open_inputs(const InputOptions& options) {
       *std::move(graph), *std::move(devices), *std::move(rules), *std::move(constraints), *judge, own};
 }
 
+Result<double> parse_budget(const std::string& text) {
+  const auto seconds = parse_seconds(text);
+  if (!seconds) return invalid("--budget", seconds.error().context);
+  if (*seconds > 1e8)
+    return invalid("--budget '" + printable(text, 40) + "'", "is too long", "use at most 1e8s");
+  return *seconds;
+}
+
 Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
                                   std::uint32_t high) {
   std::uint32_t value = 0;

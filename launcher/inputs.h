@@ -50,6 +50,9 @@ Result<Inputs> open_inputs(const InputOptions& options);
 /// smallest device that would do are named.
 Result<Unit> must_fit(const Inputs& inputs);
 
+/// "60s". Errors (kInvalid): no time, or more than three years.
+Result<double> parse_budget(const std::string& text);
+
 /// A whole number from `low` to `high`. Errors: kInvalid, naming the option.
 Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
                                   std::uint32_t high);

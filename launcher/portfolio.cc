@@ -163,7 +163,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   // A search that nobody has begun yet finds more in the rest of a short budget than the slow heuristics.
   const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
   std::string why = "there is no method";
-  for (const Found& start : problem.limits.starts) shared.take("the placement it began with", start);
+  for (const Found& start : problem.limits.starts) shared.take(options.start_method, start);
   for (const Method* method : in_order(methods, problem.objective)) {
     if (stopped() || (late() && shared.best())) break;
     const std::string name{method->name()};

@@ -30,8 +30,9 @@ struct Answer {
 
 struct PortfolioOptions {
   double budget_s = 30;
-  unsigned threads = 1;  ///< Searches side by side.
-  bool searches = true;  ///< False: heuristics only.
+  unsigned threads = 1;                                      ///< Searches side by side.
+  std::string start_method = "the placement it began with";  ///< Who found `problem.limits.starts`.
+  bool searches = true;                                      ///< False: heuristics only.
   /// Asked often, by the calling thread only; true ends everything with what there is.
   std::function<bool()> stopped;
   /// Told what the calling thread begins.

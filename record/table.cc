@@ -13,7 +13,7 @@ using Cells = std::vector<std::string>;
 
 std::string percent(double share) {
   char text[32];
-  std::snprintf(text, sizeof text, "+%.0f %%", share * 100);
+  std::snprintf(text, sizeof text, "%+.0f %%", share * 100);
   return text;
 }
 
@@ -45,9 +45,10 @@ std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s
     } else {
       const Measurement& m = row.measurement;
       cells.push_back(m.valid ? format_seconds(m.step_time_s) : "does not fit");
-      cells.push_back(!m.valid            ? "+" + format_bytes(m.bytes_over)
-                      : lower_bound_s > 0 ? percent(m.step_time_s / lower_bound_s - 1)
-                                          : "");
+      cells.push_back(!m.valid ? "+" + format_bytes(m.bytes_over)
+                      : lower_bound_s > 0 && !row.transforms_graph
+                          ? percent(m.step_time_s / lower_bound_s - 1)
+                          : "");
       for (const std::int64_t peak : m.peak_bytes) cells.push_back(format_bytes(peak));
       cells.push_back(format_bytes(m.bytes_moved));
       cells.push_back(std::to_string(row.evaluations));

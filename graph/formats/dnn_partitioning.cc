@@ -22,6 +22,7 @@ using nlohmann::json;
 constexpr double kMostMs = 1e7, kMostBytes = 1e15;  // Of a node: three hours, and most of a pebibyte.
 constexpr double kMostBytesInAll = 0x1p60;          // Sums stay far below 2^63.
 constexpr double kMostDevices = 255;
+constexpr double kSizeScale = 1e6;
 
 struct Node {
   std::int64_t id = 0;
@@ -182,15 +183,27 @@ Result<OpGraph> Reader::read(const json& file) {
   const auto order = this->order();
   if (!order) return order.error();
 
+  // Memory is counted in whole bytes: of sizes that are not whole, millionths, where these do not grow too
+  // large.
+  const auto whole = [](double value) { return std::floor(value) == value; };
+  double scale = 1, sum = *memory;
+  bool all_whole = whole(*memory);
+  for (const Node& node : nodes_) sum += node.size, all_whole = all_whole && whole(node.size);
+  if (!all_whole && sum * kSizeScale <= kMostBytes) scale = kSizeScale;
+
   OpGraphBuilder builder;
   std::string name{where_.substr(where_.find_last_of('/') + 1)};
   builder.set_name(name.substr(0, name.find('.'))).set_source("dnn-partitioning");
-  builder.set_meta_json(json{{"kind", "measured"},
-                             {"partitioning",
-                              {{"accelerators", static_cast<int>(*accelerators)},
-                               {"cpus", static_cast<int>(*cpus)},
-                               {"memory_bytes", static_cast<std::int64_t>(*memory)}}}}
-                            .dump());
+  json meta{{"kind", "measured"},
+            {"partitioning",
+             {{"accelerators", static_cast<int>(*accelerators)},
+              {"cpus", static_cast<int>(*cpus)},
+              {"memory_bytes", static_cast<std::int64_t>(std::floor(*memory * scale))}}}};
+  if (!all_whole)
+    meta["notes"] =
+        json::array({scale > 1 ? "sizes are not whole numbers: bytes stand for millionths of the file's unit"
+                               : "sizes are not whole numbers: they are rounded up to bytes"});
+  builder.set_meta_json(meta.dump());
   std::vector<std::uint32_t> position(nodes_.size());
   for (std::uint32_t at = 0; at < order->size(); ++at) position[(*order)[at]] = at;
   std::map<std::int64_t, OpId> first_of_colour;
@@ -203,7 +216,7 @@ Result<OpGraph> Reader::read(const json& file) {
     const double cost_us = node.cost_ms * 1e3;
     op.outputs.push_back({DType::kU8, {std::llround(cost_us * kPartitioningBytesPerUs)}});
     op.attrs_json = json{{"transfer_us", cost_us}}.dump();
-    op.param_bytes = std::llround(node.size);
+    op.param_bytes = static_cast<std::int64_t>(std::ceil(node.size * scale));
     op.phase = node.backward ? Phase::kBackward : Phase::kForward;
     op.measured_us = {{"accelerator", node.accelerator_ms * 1e3}, {"cpu", node.cpu_ms * 1e3}};
     if (!node.on_accelerator) {

@@ -161,14 +161,19 @@ std::string Compare::verdict(const std::vector<record::TableRow>& rows) {
 Result<ExitStatus> Compare::run(Console& console) {
   double seconds = 0;
   if (!budget_.empty()) {
-    const auto parsed = parse_seconds(budget_);
-    if (!parsed) return invalid("--budget", parsed.error().context);
+    const auto parsed = parse_budget(budget_);
+    if (!parsed) return parsed.error();
     seconds = *parsed;
   }
+  const bool step_time = inputs_.objective == "step-time";
+  for (const std::string& name : methods_)
+    if (name.starts_with("towers-") && !step_time)
+      return invalid("method '" + printable(name, 40) + "'", "has a step time and nothing else",
+                     "leave --objective away");
   const SystemClock clock;
   Judge judge;
   const Auto portfolio{judge, clock, budget_.empty() ? 30 : seconds};
-  const auto methods = methods_of(methods_, !budget_.empty(), inputs_.objective == "step-time", portfolio);
+  const auto methods = methods_of(methods_, !budget_.empty(), step_time, portfolio);
   if (!methods) return methods.error();
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();

@@ -21,6 +21,8 @@ class Evaluate final : public Command {
     inputs_.declare(options);
     options.operand("PLACEMENT", placement_, "Placement file");
     options.option("--executor", executor_, "What measures it: sim");
+    options.flag("--verify", verify_,
+                 "Compares a run on several devices with one on a single device (real executors)");
     options.option("--trace", trace_,
                    "Writes when everything happened, for Perfetto or chrome://tracing: .json or .json.gz");
   }
@@ -29,6 +31,7 @@ class Evaluate final : public Command {
  private:
   InputOptions inputs_;
   std::string placement_, executor_ = "sim", trace_;
+  bool verify_ = false;
 };
 
 Result<ExitStatus> Evaluate::run(Console& console) {
@@ -36,6 +39,9 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return Error{Errc::kUnsupported,
                  "--executor '" + printable(executor_, 40) + "': is not in this build; use sim"};
   }
+  if (verify_)
+    return Error{Errc::kUnsupported,
+                 "--verify: compares what real executors compute, and this build has none; leave it away"};
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
   if (!trace_.empty() && inputs->judge.objective != Objective::kStepTime)

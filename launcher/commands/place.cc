@@ -43,7 +43,8 @@ class Place final : public Command {
     options.option("--samples", samples_,
                    "Episodes that --policy draws beside its likeliest placement, all measured; 0: none");
     options.option("--threads", threads_, "Searches side by side; 0: one per core");
-    options.option("-o,--output", output_, "Placement file to write: at any time the best so far");
+    options.option("-o,--output", output_,
+                   "Placement file to write; while auto or a search goes on: the best so far");
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -119,8 +120,8 @@ bool is_search(const std::string& method) {
 
 Result<double> budget_s(const std::string& budget, double otherwise) {
   if (budget.empty()) return otherwise;
-  const auto seconds = parse_seconds(budget);
-  if (!seconds) return invalid("--budget", seconds.error().context);
+  const auto seconds = parse_budget(budget);
+  if (!seconds) return seconds.error();
   return *seconds;
 }
 
@@ -196,6 +197,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
       auto placed = learn(0, console);
       if (!placed) return placed.error();
       starts.push_back(std::move(placed->found));
+      options.start_method = placed->method;
       begun.limits.starts = starts;
     }
     return run_portfolio({all.begin(), all.end()}, begun, inputs.judge, executor, clock, options);
@@ -217,7 +219,12 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
   }
   options.begins(method_);
   auto found = (*method)->find(own, executor);
-  if (!found) return found.error();
+  if (!found) {
+    const Error& error = found.error();
+    if (error.code != Errc::kNoPlacement) return error;
+    return Error{error.code,
+                 printable(inputs_.graph) + ": " + method_ + ": " + error.context + "; ask another method"};
+  }
   const std::uint64_t evaluations = found->evaluations;
   return Answer{*std::move(found), method_, evaluations, {}, 0};
 }
@@ -229,6 +236,10 @@ Result<ExitStatus> Place::run(Console& console) {
   }
   const auto seconds = budget_s(budget_, 0);
   if (!seconds) return seconds.error();
+  if (learned && policy_.empty() && !budget_.empty() && *seconds <= 0)
+    return invalid("--budget", "is 0", method_ + " needs some time, or a --policy");
+  if (const auto samples = parse_whole("--samples", samples_, 0, 100'000); !samples) return samples.error();
+  if (const auto threads = parse_whole("--threads", threads_, 0, 256); !threads) return threads.error();
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
 

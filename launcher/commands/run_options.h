@@ -1,6 +1,7 @@
 #pragma once
 /// What `run` and `up` both take.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace emplace::launcher {
 
 /// As they were typed.
 struct RunOptions {
-  std::string config, cluster, run_dir, budget, trace;
+  std::string config, cluster, run_dir, budget, trace, rules, reserve;
   std::vector<std::string> settings;
   std::uint64_t episodes = 0;
   bool resume = false;
@@ -30,6 +31,8 @@ struct RunOptions {
             "--branch", branch,
             "Begin with a checkpoint of another run: RUN, RUN@UPDATE or RUN@best; without a CONFIG with its")
         .option("--budget", budget, "Wall time of the whole run, e.g. 60s")
+        .option("--rules", rules, "Rules file, over the config's: pins, allowed devices, co-location")
+        .option("--reserve", reserve, "Memory kept free per device, as 10%, over the config's")
         .option("--trace", trace, "Writes what every actor did and when, for Perfetto: .json or .json.gz")
         .option("--episodes", episodes, "End each start after so many episodes; 0: no limit");
   }
@@ -39,6 +42,14 @@ struct RunOptions {
     request.config = config;
     request.cluster = cluster;
     request.settings = settings;
+    if (!rules.empty())
+      request.settings.push_back("input.rules=" +
+                                 std::filesystem::absolute(rules).lexically_normal().string());
+    if (!reserve.empty()) {
+      const auto share = parse_share(reserve);
+      if (!share) return invalid("--reserve", share.error().context);
+      request.settings.push_back("input.reserve=" + std::to_string(*share));
+    }
     request.run_dir = run_dir;
     request.resume = resume;
     request.branch = branch;

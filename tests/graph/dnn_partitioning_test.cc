@@ -274,5 +274,23 @@ TEST(DnnPartitioning, EveryCutOfAWorkloadIsRefusedInOneLine) {
   }
 }
 
+TEST(DnnPartitioning, SizesThatAreNotWholeLoseNothing) {
+  json file = sample();
+  file["maxSizePerFPGA"] = 1.5;
+  for (json& node : file["nodes"]) node["size"] = 0.4;
+  const auto graph = read(file.dump());
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  const auto machine = machine_of(*graph, Objective::kMaxLoad);
+  ASSERT_TRUE(machine.ok() && *machine);
+  EXPECT_EQ((**machine)[DeviceId{0}].memory_bytes, 1'500'000);
+  for (std::uint32_t op = 0; op < graph->num_ops(); ++op) EXPECT_EQ(graph->param_bytes(OpId{op}), 400'000);
+  EXPECT_THAT(graph_notes(*graph), ElementsAre(HasSubstr("millionths")));
+  // Too large for that: up, so that no split passes that is too large.
+  file["nodes"][0]["size"] = 1e14 + 0.5;
+  const auto large = read(file.dump());
+  ASSERT_TRUE(large.ok()) << large.error().context;
+  EXPECT_THAT(graph_notes(*large), ElementsAre(HasSubstr("rounded up")));
+}
+
 }  // namespace
 }  // namespace emplace

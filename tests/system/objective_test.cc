@@ -105,6 +105,13 @@ TEST(Objective, WhatIsWrongIsSaidInOneLine) {
   EXPECT_THAT(refusal({"evaluate", kLatency, file, "--objective", "latency", "--trace", trace}),
               HasSubstr("--trace: needs --objective step-time"));
   EXPECT_FALSE(std::filesystem::exists(trace));
+  EXPECT_THAT(refusal({"place", kLatency, "--budget", "1e30s"}), HasSubstr("--budget '1e30s': is too long"));
+  EXPECT_THAT(refusal({"place", kLatency, "--samples", "abc"}), HasSubstr("--samples 'abc'"));
+  EXPECT_THAT(refusal({"place", kLatency, "-m", "sweep", "--budget", "0s"}),
+              HasSubstr("sweep needs some time"));
+  EXPECT_THAT(refusal({"compare", kLatency, "--objective", "max-load", "-m", "towers-sync"}),
+              HasSubstr("has a step time and nothing else"));
+  EXPECT_THAT(refusal({"evaluate", kLatency, file, "--verify"}), HasSubstr("--verify: compares"));
   const std::string broken = folder.file("broken.json", R"({"maxFPGAs": 1, "maxCPUs": 1, "nodes": 3})");
   EXPECT_THAT(refusal({"bound", broken}), HasSubstr("broken.json: has no maxSizePerFPGA"));
 }

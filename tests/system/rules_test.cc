@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -49,6 +50,23 @@ TEST(Rules, HoldInWhatIsFound) {
   const Finished table =
       run({"compare", kGraph, "-d", kDevices, "--rules", rules, "-m", "round-robin,expert", "--json"});
   EXPECT_EQ(table.status, 0) << table.err;
+}
+
+TEST(Rules, HoldInARun) {
+  const TemporaryFolder folder;
+  const std::string rules =
+      folder.file("rules.toml", "[[rule]]\nmatch = { name = '^convolution_1$' }\npin = \"cpu:0\"\n");
+  const std::string config =
+      folder.file("run.toml", "[run]\nepisodes = 6\n[input]\ngraph = \"" + kGraph + "\"\ndevices = \"" +
+                                  kDevices + "\"\n[policy]\nmethod = \"random\"\n");
+  const std::string directory = folder.at("run");
+  const Finished done = run({"run", config, "--rules", rules, "--reserve", "10%", "--run-dir", directory});
+  ASSERT_EQ(done.status, 0) << done.err;
+  std::ifstream in{directory + "/best.placement.json"};
+  EXPECT_EQ(ordered_json::parse(in)["ops"]["convolution_1"], "cpu:0");
+  std::ifstream kept{directory + "/config.toml"};
+  const std::string text{std::istreambuf_iterator<char>{kept}, {}};
+  EXPECT_THAT(text, AllOf(HasSubstr(rules), HasSubstr("reserve = 0.1")));
 }
 
 TEST(Rules, AreRefusedInOneLine) {
