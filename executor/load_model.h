@@ -30,6 +30,7 @@ class LoadModel final : public Executor {
   /// Moves one op. @pre start() was called.
   void move(std::uint32_t op, DeviceId to);
   DeviceId device_of(std::uint32_t op) const { return place_[op]; }
+  const Placement& placement() const { return place_; }
   std::span<const std::int64_t> loads_ps() const { return load_; }    ///< [devices]
   std::span<const std::int64_t> held_bytes() const { return held_; }  ///< [devices]
   const SplitCosts& costs() const { return costs_; }
@@ -45,7 +46,7 @@ class LoadModel final : public Executor {
   void shift_end(std::uint32_t net, std::size_t from, std::size_t to);
 
   const SplitCosts costs_;
-  std::vector<DeviceId> place_;
+  Placement place_;
   std::vector<std::uint32_t> ends_;  // [nets, devices]
   std::vector<std::int64_t> load_, held_;
 };

@@ -1,7 +1,6 @@
 #include "heuristics/anneal.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -43,14 +42,13 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
   const auto cost = make_moving_cost(problem, executor);
   std::uint64_t stream = options_.stream;
   const double begin = search.spent();
-  const auto run = [&](const std::vector<Stage>& stages, const Placement& first, double from,
-                       double to) -> Result<Unit> {
+  const auto run = [&](const std::vector<Stage>& stages, double from, double to) -> Result<Unit> {
     double at = from;
     for (const Stage& stage : stages) {
       if (search.spent() >= 1) break;
       const double end = at + stage.share * (to - from);
       Walker walker{*stage.level, search, *cost, stream++};
-      if (auto started = walker.start(at == from ? first : search.best()); !started) return started;
+      if (auto started = walker.start(search.best()); !started) return started;
       if (auto walked = walker.walk(Slot{search, at, end}, stage.cooling); !walked) return walked;
       at = end;
     }
@@ -65,7 +63,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
       const bool reheat = heat % 2 == 1;
       const double from = begin + (1 - begin) * heat / kHeats, to = begin + (1 - begin) * (heat + 1) / kHeats;
       const std::vector<Stage> stages{{&classes, 1, {reheat ? 0.006 : 0.02, 0.0001}}};
-      if (auto done = run(stages, search.best(), from, to); !done) return done.error();
+      if (auto done = run(stages, from, to); !done) return done.error();
     }
     return std::move(search).finish(executor);
   }
@@ -76,7 +74,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
   const std::vector<Stage> stages{{&groups, 0.4, {first, 0.0005}},
                                   {&pieces, 0.3, {0.003 * options_.heat, 0.0003}},
                                   {&classes, 0.3, {0.001 * options_.heat, 0.0001}}};
-  if (auto done = run(stages, search.best(), begin, 1); !done) return done.error();
+  if (auto done = run(stages, begin, 1); !done) return done.error();
   return std::move(search).finish(executor);
 }
 

@@ -53,15 +53,9 @@ class MeasuredCost final : public MovingCost {
 class LoadCost final : public MovingCost {
  public:
   explicit LoadCost(const Problem& problem) : model_{problem.graph, problem.devices} {}
-  void start(const Placement& placement) override {
-    placement_ = placement;
-    model_.start(placement);
-  }
-  void move(std::uint32_t op, DeviceId to) override {
-    placement_[op] = to;
-    model_.move(op, to);
-  }
-  const Placement& placement() const override { return placement_; }
+  void start(const Placement& placement) override { model_.start(placement); }
+  void move(std::uint32_t op, DeviceId to) override { model_.move(op, to); }
+  const Placement& placement() const override { return model_.placement(); }
   /// A little of all loads beside the highest: a walk sees when the others come down.
   Result<Standing> standing() override {
     constexpr double kOthers = 0.05;
@@ -79,7 +73,6 @@ class LoadCost final : public MovingCost {
 
  private:
   LoadModel model_;
-  Placement placement_;
 };
 
 class LatencyCost final : public MovingCost {

@@ -78,6 +78,8 @@ Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& na
     const auto method =
         name == portfolio.name() ? Result<const Method*>{&portfolio} : find_compared_method(name);
     if (!method) return method.error();
+    if ((*method)->transforms_graph() && !step_time)
+      return invalid("method '" + name + "'", "has a step time and nothing else", "leave --objective away");
     methods.push_back(*method);
   }
   if (!names.empty()) return methods;
@@ -166,10 +168,6 @@ Result<ExitStatus> Compare::run(Console& console) {
     seconds = *parsed;
   }
   const bool step_time = inputs_.objective == "step-time";
-  for (const std::string& name : methods_)
-    if (name.starts_with("towers-") && !step_time)
-      return invalid("method '" + printable(name, 40) + "'", "has a step time and nothing else",
-                     "leave --objective away");
   const SystemClock clock;
   Judge judge;
   const Auto portfolio{judge, clock, budget_.empty() ? 30 : seconds};

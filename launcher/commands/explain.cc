@@ -12,10 +12,8 @@
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
 #include "launcher/json_object.h"
-#include "placement/applied_rules.h"
 #include "placement/op_pattern.h"
 #include "placement/placement_file.h"
-#include "placement/rules.h"
 
 namespace emplace::launcher {
 namespace {
@@ -46,17 +44,9 @@ std::string change_text(double seconds) {
   return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
 }
 
-/// What a placement is of.
-struct Setting {
-  OpGraph graph;
-  DeviceSet devices;
-  AppliedRules rules;
-  Constraints constraints;
-};
-
 /// What a placement is explained with.
 struct Subject {
-  const Setting& setting;
+  const Inputs& setting;
   const Explanation& explanation;
   bool by_op = false;
   std::size_t shown = 0;
@@ -239,7 +229,7 @@ class Explain final : public Command {
   void declare(Options& options) override {
     options.operand("PLACEMENT", placement_, "Placement file")
         .required("--graph,-g", graph_, "Graph that the placement is of")
-        .required("--devices,-d", devices_, "Device file")
+        .option("--devices,-d", devices_, "Device file; a workload of dnn-partitioning brings its own")
         .option("--op", op_, "Op by op, those whose names match (RE2); else scope by scope")
         .option("--top", top_, "How many are looked into, those that matter most first")
         .option("--rules", rules_, "Rules that the placement obeys")
@@ -251,8 +241,6 @@ class Explain final : public Command {
  private:
   /// Errors: kInvalid for no expression, or one that matches nothing, with the nearest name.
   Result<std::vector<ExplainedPart>> parts(const OpGraph& graph) const;
-
-  Result<Setting> setting() const;
 
   std::string placement_, graph_, devices_, op_, rules_, reserve_, dispatch_ = "program";
   std::uint64_t top_ = 12;
@@ -271,34 +259,9 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
   return parts_by_op(graph, ops);
 }
 
-Result<Setting> Explain::setting() const {
-  double share = 0;
-  if (!reserve_.empty()) {
-    const auto parsed = parse_share(reserve_);
-    if (!parsed) return invalid("--reserve", parsed.error().context);
-    share = *parsed;
-  }
-  RuleSet rules;
-  if (!rules_.empty()) {  // The quicker ones first: their errors come at once.
-    auto loaded = load_rules(rules_);
-    if (!loaded) return loaded.error();
-    rules = *std::move(loaded);
-  }
-  auto devices = open_devices(devices_, share);
-  if (!devices) return devices.error();
-  auto graph = open_graph(graph_);
-  if (!graph) return graph.error();
-  auto applied = apply_rules(*graph, *devices, rules);
-  if (!applied) return applied.error();
-  auto constraints = Constraints::make(*graph, *devices, *applied);
-  if (!constraints) return constraints.error();
-  return Setting{*std::move(graph), *std::move(devices), *std::move(applied), *std::move(constraints)};
-}
-
 Result<ExitStatus> Explain::run(Console& console) {
-  const auto options = simulator_options(dispatch_);
-  if (!options) return options.error();
-  const auto inputs = setting();
+  const auto inputs = open_inputs(
+      {.graph = graph_, .devices = devices_, .reserve = reserve_, .rules = rules_, .dispatch = dispatch_});
   if (!inputs) return inputs.error();
   const auto placement =
       load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
@@ -308,7 +271,7 @@ Result<ExitStatus> Explain::run(Console& console) {
   auto looked_at = parts(inputs->graph);
   if (!looked_at) return looked_at.error();
   const auto explanation = explain_placement(inputs->graph, inputs->devices, inputs->constraints, *placement,
-                                             *std::move(looked_at), top_, *options);
+                                             *std::move(looked_at), top_, inputs->judge.simulator);
   if (!explanation) return explanation.error();
   const std::size_t shown = std::min<std::size_t>(top_, explanation->parts.size());
   const Subject subject{*inputs, *explanation, !op_.empty(), shown};

@@ -119,10 +119,7 @@ bool is_search(const std::string& method) {
 }
 
 Result<double> budget_s(const std::string& budget, double otherwise) {
-  if (budget.empty()) return otherwise;
-  const auto seconds = parse_budget(budget);
-  if (!seconds) return seconds.error();
-  return *seconds;
+  return budget.empty() ? Result<double>{otherwise} : parse_budget(budget);
 }
 
 Result<Answer> Place::learn(double default_budget_s, const Console& console) const {
