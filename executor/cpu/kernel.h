@@ -1,0 +1,80 @@
+#pragma once
+/// One op's computation on the CPU, made once per signature and used by every op that has it.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/op_graph.h"
+
+namespace emplace::cpu {
+
+/// A tensor as a kernel sees it: the pointer it gets is that of element (0, 0, …).
+struct Operand {
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  ///< [elements] Row-major for outputs; any for inputs, 0 repeats.
+
+  std::int64_t elements() const;
+  bool is_packed() const;  ///< Row-major without holes.
+  bool operator==(const Operand&) const = default;
+};
+
+/// Everything that decides what a kernel does. Two ops of one signature share one kernel.
+struct Signature {
+  std::string type;        ///< "aten::mm", "Conv", …
+  std::string attrs_json;  ///< As OpGraph::attrs_json.
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;  ///< Packed.
+  bool operator==(const Signature&) const = default;
+};
+
+/// Immutable after construction and shared: run() is called from several threads at once, each with memory of
+/// its own. Deterministic: the same bytes in give the same bytes out.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Scratch that run() needs [B], 64-byte aligned; taken from the device's arena.
+  virtual std::size_t scratch_bytes() const { return 0; }
+  /// True if output 0 may be the memory of input `input` (same shape, packed): elementwise work.
+  virtual bool may_overwrite(std::size_t input) const {
+    (void)input;
+    return false;
+  }
+  /// `inputs` [inputs], `outputs` [outputs]: pointers to element 0, 64-byte aligned where packed. Never
+  /// throws.
+  virtual void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+                   std::byte* scratch) const = 0;
+};
+
+/// Errors: kUnsupported if the type, an attribute, a dtype or a shape has no kernel; the context says which.
+using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const Signature& signature);
+
+/// The kernel of a signature; any thread. Errors: kUnsupported.
+Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature);
+/// True if the type has a maker (it may still refuse a signature).
+bool has_kernel(std::string_view type);
+
+/// A family's types and their makers; each family's file has one table, kernel.cc knows the families.
+struct KernelEntry {
+  std::string_view type;
+  MakeKernel make;
+};
+std::span<const KernelEntry> matmul_kernels();       ///< mm, addmm, bmm; MatMul, Gemm
+std::span<const KernelEntry> convolution_kernels();  ///< convolution, its backward; Conv, ConvTranspose
+std::span<const KernelEntry> pooling_kernels();      ///< max, avg, adaptive, backward; MaxPool, …
+std::span<const KernelEntry>
+normalisation_kernels();                             ///< batch_norm, layer_norm, backward; BatchNormalization
+std::span<const KernelEntry> softmax_kernels();      ///< softmax, log_softmax, nll_loss, backward; Softmax
+std::span<const KernelEntry> elementwise_kernels();  ///< unary, binary, backward, addcmul, …; Add, Erf, …
+std::span<const KernelEntry> reduction_kernels();    ///< sum, mean; ReduceMean, …
+std::span<const KernelEntry> movement_kernels();  ///< cat, stack, clone, split, pad, …; Concat, Transpose, …
+std::span<const KernelEntry> lookup_kernels();    ///< embedding and its backward, one-hot; Gather
+std::span<const KernelEntry> creation_kernels();  ///< new_zeros, ones_like, empty_like, bernoulli
+
+}  // namespace emplace::cpu
