@@ -77,10 +77,14 @@ TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<c
   }
   waits_.assign(tasks_.size(), 0);
   std::vector<std::pair<std::uint32_t, std::uint32_t>> successors, takes, uses;
-  const auto overwritten = [&](OpId op) {  // The state whose memory the kernel's output is; kNoOp: its own.
-    const OpId state = real && in_place != nullptr ? in_place->state_written(op) : kNoOp;
-    return state != kNoOp && device(state) == device(op) ? state : kNoOp;
-  };
+  // The state whose memory a kernel's output is: it stands there, and so does every update before it.
+  std::vector<OpId> overwritten(lowered.num_ops(), kNoOp);
+  for (const OpId op : real&& in_place != nullptr ? graph.topological_order() : std::span<const OpId>{}) {
+    const OpId state = in_place->state_written(op);
+    if (state == kNoOp || device(state) != device(op)) continue;
+    const OpId before = graph.producer(graph.inputs(op)[0]);
+    if (before == state || overwritten[index(before)] == state) overwritten[index(op)] = state;
+  }
 
   // 1. Memory at home.
   home_.assign(lowered.num_buffers(), kNone);
@@ -90,7 +94,7 @@ TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<c
     for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
       const BufferId buffer{b};
       if (lowered.base(buffer) != buffer) continue;
-      if (const OpId state = lowered.is_kernel(op) ? overwritten(op) : kNoOp; state != kNoOp) {
+      if (const OpId state = overwritten[i]; state != kNoOp) {
         home_[b] = home_[lowered.first_owned(state)];
         continue;
       }
@@ -159,7 +163,7 @@ TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<c
 
   // 3. Who overwrites state waits for who still reads it.
   for (const OpId op : lowered.kernels()) {
-    if (overwritten(op) == kNoOp) continue;
+    if (overwritten[index(op)] == kNoOp) continue;
     const TensorId first = graph.inputs(op)[0];
     const OpId producer = graph.producer(first);
     const BufferId old = lowered.buffer(first);
