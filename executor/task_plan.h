@@ -14,12 +14,13 @@
 namespace emplace {
 
 /// Which updates write where their first input lies, as an optimiser does. Independent of the placement.
-/// Immutable; any thread.
 class InPlaceWrites {
  public:
   explicit InPlaceWrites(const LoweredGraph& lowered);
   /// The state whose memory output 0 of the kernel replaces; kNoOp for none.
   OpId state_written(OpId op) const { return state_[index(op)]; }
+  /// Its kernel cannot: it gets memory of its own.
+  void keep_apart(OpId op) { state_[index(op)] = kNoOp; }
 
  private:
   std::vector<OpId> state_;
