@@ -241,8 +241,11 @@ def symmetric(a):
 @op("Conv")
 def _(a, i, o):
     top, left, bottom, right = a.get("pads", [0, 0, 0, 0])
-    return F.conv2d(F.pad(i[0], [left, right, top, bottom]), i[1], i[2] if len(i) > 2 else None,
-                    a.get("strides", [1, 1]), 0, a.get("dilations", [1, 1]), a.get("groups", 1))
+    x, padding = i[0], [top, left]
+    if padding != [bottom, right]:
+        x, padding = F.pad(x, [left, right, top, bottom]), [0, 0]
+    return F.conv2d(x, i[1], i[2] if len(i) > 2 else None, a.get("strides", [1, 1]), padding,
+                    a.get("dilations", [1, 1]), a.get("groups", 1))
 
 
 @op("ConvTranspose")
