@@ -67,6 +67,10 @@ Result<Unit> check_device(const Device& device) {
 
 std::string_view op_class_name(OpClass op_class) { return kClassNames[static_cast<std::size_t>(op_class)]; }
 
+std::string_view copy_engine_name(CopyEngine engine) {
+  return engine == CopyEngine::kSource ? "source" : "target";
+}
+
 std::span<const Profile> builtin_profiles() {
   static const std::vector<Profile> profiles = make_profiles();
   return profiles;
@@ -133,6 +137,12 @@ Result<DeviceId> DeviceSet::find(std::string_view name) const {
                  near.empty() ? "" : "did you mean '" + std::string{near} + "'?");
 }
 
+DeviceSet DeviceSet::with_copies(CopyEngine engine) const {
+  DeviceSet set = *this;
+  set.copies_ = engine;
+  return set;
+}
+
 std::string DeviceSet::sha256() const {
   std::vector<std::byte> bytes;
   const auto append = [&](const void* data, std::size_t size) {
@@ -151,6 +161,7 @@ std::string DeviceSet::sha256() const {
     for (const double value : p.efficiency) number(value);
   }
   for (const Link& link : links_) number(link.bytes_per_s), number(link.latency_s);
+  if (copies_ != CopyEngine::kSource) append(&copies_, sizeof copies_);
   return sha256_hex(bytes);
 }
 

@@ -61,6 +61,11 @@ struct Link {
   double latency_s = 0;    ///< >= 0
 };
 
+/// Who moves data: a copy engine beside the source device (GPUs), or the target device itself, which runs no
+/// op meanwhile (CPUs: memcpy costs a core).
+enum class CopyEngine : std::uint8_t { kSource, kTarget };
+std::string_view copy_engine_name(CopyEngine engine);  ///< "source", "target"
+
 /// The machine to place on: 1 to 256 devices, every pair linked. Immutable; any thread.
 class DeviceSet {
  public:
@@ -77,15 +82,18 @@ class DeviceSet {
   const Link& link(DeviceId source, DeviceId target) const {
     return links_[index(source) * size() + index(target)];
   }
+  CopyEngine copies() const { return copies_; }
+  DeviceSet with_copies(CopyEngine engine) const;
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;
   bool is_cpu(DeviceId id) const { return devices_[index(id)].profile.kind == "cpu"; }
-  /// sha256 over everything that decides a simulated time: names, profiles, memory, links. Hex.
+  /// sha256 over everything that decides a simulated time: names, profiles, memory, links, who copies. Hex.
   std::string sha256() const;
 
  private:
   std::vector<Device> devices_;
   std::vector<Link> links_;
+  CopyEngine copies_ = CopyEngine::kSource;
 };
 
 }  // namespace emplace

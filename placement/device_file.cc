@@ -152,6 +152,9 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
     }
     links.emplace_back(*ends, link);
   }
+  const std::string copies = root.text("copies").value_or("source");
+  if (copies != "source" && copies != "target")
+    root.fail("copies", "is none", "use source (a copy engine) or target (the device itself)");
   if (auto finished = document.finish(); !finished) return finished.error();
   if (devices.size() > kMaxDevices)
     return invalid(where, std::to_string(devices.size()) + " devices are more than 256");
@@ -168,7 +171,7 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   }
   auto set = DeviceSet::make(std::move(devices), std::move(matrix));
   if (!set) return invalid(where, set.error().context);
-  return set;
+  return set->with_copies(copies == "target" ? CopyEngine::kTarget : CopyEngine::kSource);
 }
 
 }  // namespace
