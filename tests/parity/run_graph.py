@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What one step of a whole graph computes, by PyTorch in float64: the fixture for executors that compute.
 
-usage: run_graph.py GRAPH.json[.gz] OUT.json [--seed N]
+usage: run_graph.py GRAPH.json[.gz] OUT.json.gz [--seed N]
 State begins as executor/cpu/initial_values.h says; the ops are those of graph_ops.py, in the order of ids. Writes
 "state", what it begins with, and "tensors", every output of every op that computes:
   {"op": name, "output": k, "shape", "largest": magnitude, "at": [positions], "values": [there]}
@@ -20,7 +20,7 @@ import torch
 import graph_ops
 
 STATE = ("Parameter", "Buffer", "OptimizerState", "Input", "Constant")
-MOST_POSITIONS = 12
+MOST_POSITIONS = 8
 
 
 def splitmix64(x):
@@ -107,7 +107,7 @@ def summary(op, k, tensor, before=None):
     assert flat.dtype == torch.int64 or torch.isfinite(flat).all(), op["name"]
     count = min(MOST_POSITIONS, len(flat))
     at = sorted({n * (len(flat) - 1) // max(1, count - 1) for n in range(count)})
-    number = lambda x: float("%.9g" % x)
+    number = lambda x: float("%.8g" % x)
     row = {"op": op["name"], "output": k, "shape": list(tensor.shape), "largest": number(flat.abs().max())}
     if before is not None:
         row["largest_change"] = number((tensor - before).abs().max())
@@ -130,6 +130,8 @@ if __name__ == "__main__":
         before = values[op["colocate"]][0] if "colocate" in op else None
         tensors += [summary(op, k, tensor, before) for k, tensor in enumerate(values[op["id"]])]
     rows = lambda them: ",\n".join(json.dumps(row, separators=(",", ":")) for row in them)
-    args.out.write_text('{"graph":"%s","seed":%d,"state":[\n%s\n],"tensors":[\n%s\n]}\n' % (
-        args.graph.name, args.seed, rows(state), rows(tensors)))
+    text = '{"graph":"%s","seed":%d,"state":[\n%s\n],"tensors":[\n%s\n]}\n' % (
+        args.graph.name, args.seed, rows(state), rows(tensors))
+    with open(args.out, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as file:
+        file.write(text.encode())
     print("%s: %d of state, %d computed" % (graph.name, len(state), len(tensors)))
