@@ -4,9 +4,10 @@
 usage: run_graph.py GRAPH.json[.gz] OUT.json.gz [--seed N]
 State begins as executor/cpu/initial_values.h says; the ops are those of graph_ops.py, in the order of ids. Writes
 "state", what it begins with, and "tensors", every output of every op that computes:
-  {"op": name, "output": k, "shape", "largest": magnitude, "at": [positions], "values": [there]}
+  {"op": name, "output": k, "shape", "largest": magnitude, "float32_error", "at": [positions], "values": [there]}
 with some positions of each, spread over the tensor, its first and last among them; and of a parameter's new value
-"largest_change", from the old one: a wrong gradient is small beside the parameter, not beside this.
+"largest_change", from the old one: a wrong gradient is small beside the parameter, not beside this. "float32_error" is
+how far PyTorch itself is off when it runs the step in float32: all there is of a sum that should be zero.
 """
 import argparse
 import gzip
@@ -90,25 +91,28 @@ class Graph:
             values = values.astype(numpy.float32).astype(numpy.float64)
         return torch.from_numpy(values.reshape(shape))
 
-    def run(self, seed):
+    def run(self, seed, floating):
         """op id → its outputs; all kept."""
         values = []
         for op in self.ops:
             if op["type"] in STATE:
-                values.append([self.initial(op, seed)])
+                state = self.initial(op, seed)
+                values.append([state.to(floating) if state.is_floating_point() else state])
             else:
                 inputs = [values[source][k] for source, k in op["inputs"]]
                 values.append(graph_ops.run(op["type"], op["attrs"], inputs, self.outputs(op)))
         return values
 
 
-def summary(op, k, tensor, before=None):
+def summary(op, k, tensor, single=None, before=None):
     flat = tensor.reshape(-1)
     assert flat.dtype == torch.int64 or torch.isfinite(flat).all(), op["name"]
     count = min(MOST_POSITIONS, len(flat))
     at = sorted({n * (len(flat) - 1) // max(1, count - 1) for n in range(count)})
     number = lambda x: float("%.8g" % x)
     row = {"op": op["name"], "output": k, "shape": list(tensor.shape), "largest": number(flat.abs().max())}
+    if single is not None and single.is_floating_point():
+        row["float32_error"] = float("%.2g" % (tensor - single).abs().max())
     if before is not None:
         row["largest_change"] = number((tensor - before).abs().max())
     return {**row, "at": at, "values": [number(flat[i]) for i in at]}
@@ -121,14 +125,14 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     graph = Graph(args.graph)
-    values = graph.run(args.seed)
+    values, singles = (graph.run(args.seed, floating) for floating in (torch.float64, torch.float32))
     state = [summary(op, 0, values[op["id"]][0]) for op in graph.ops if op["type"] in STATE]
     tensors = []
     for op in graph.ops:
         if op["type"] in STATE or op["attrs"].get("view"):
             continue
         before = values[op["colocate"]][0] if "colocate" in op else None
-        tensors += [summary(op, k, tensor, before) for k, tensor in enumerate(values[op["id"]])]
+        tensors += [summary(op, k, tensor, singles[op["id"]][k], before) for k, tensor in enumerate(values[op["id"]])]
     rows = lambda them: ",\n".join(json.dumps(row, separators=(",", ":")) for row in them)
     text = '{"graph":"%s","seed":%d,"state":[\n%s\n],"tensors":[\n%s\n]}\n' % (
         args.graph.name, args.seed, rows(state), rows(tensors))
