@@ -46,7 +46,7 @@ class InnerSoftmax final : public Kernel {
   void block(const float* source, float* target, std::int64_t columns) const {
     Columns peak = Read(source, columns), sum = Columns::Zero(columns);
     for (std::int64_t a = 1; a < axis_.count; ++a) {
-      peak = peak.max<Eigen::PropagateNaN>(Read(source + a * axis_.inner, columns));
+      peak = peak.max(Read(source + a * axis_.inner, columns));
     }
     for (std::int64_t a = 0; a < axis_.count; ++a) {
       Write out(target + a * axis_.inner, columns);
