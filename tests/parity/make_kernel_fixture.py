@@ -5,7 +5,7 @@ usage: make_kernel_fixture.py TRAINING ONNX_AS_JSON OUT
 TRAINING holds traced training steps, ONNX_AS_JSON what `emplace import X.onnx -o X.json` wrote: every kind of op in
 either must have a case. Writes OUT/FAMILY.json, a case per line:
   {"name", "type", "attrs", "inputs": [{"dtype", "shape", "strides", "data"}], "outputs": [{"dtype", "shape", "data"}]}
-and "tolerance" (of the largest magnitude of an output; 1e-5 if absent) or "check": "mask" (half zeros, half ones).
+and "tolerance" (of the largest magnitude of an output, or of "scale" if that is more; 1e-5 if absent) or "check": "mask" (half zeros, half ones).
 `data` is base64 of little-endian elements: of an input the memory from its first element to its last, where what lies
 between (a slice of something larger) is NaN. And OUT/kinds.json, the kinds found in the folders.
 """
@@ -320,10 +320,10 @@ def softmax():
                 if scale == 60 and shape != (4, 10):
                     continue
                 x = rand(*shape) * scale
-                case(f, "aten::" + kind, {"dim": dim}, [x], label="large" if scale > 1 else "")
+                case(f, "aten::" + kind, {"dim": dim}, [x], label="large" if scale > 1 else "", scale=1)
                 y = graph_ops.OPS["aten::" + kind]({"dim": dim}, [x.double()], None).float()
                 case(f, "aten::" + kind + "_backward_data", {"dim": dim}, [rand(*shape), y],
-                     label="large" if scale > 1 else "", tolerance=3e-5)
+                     label="large" if scale > 1 else "", tolerance=3e-5, scale=1)
     case(f, "aten::_softmax", {"dim": 1}, [rand(4, 6, 1).squeeze(2)], label="squeezed")
     case(f, "aten::_softmax", {"dim": 1}, [sliced(4, 6)], label="slice")
     case(f, "aten::_log_softmax", {"dim": 1}, [transposed(4, 6)], label="transposed")
