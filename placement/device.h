@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "placement/signature_costs.h"
 
 namespace emplace {
 
@@ -40,6 +42,9 @@ struct Profile {
   double bandwidth_efficiency = 1;
   double launch_us = 0;                            ///< Per op [us].
   std::array<double, kNumOpClasses> efficiency{};  ///< By OpClass; unused for state and view.
+  std::shared_ptr<const SignatureCosts> costs;     ///< Measured on such a device; null if nothing was.
+
+  bool operator==(const Profile& other) const;  ///< What decides a time is the same.
 };
 
 /// k40, k80_gk210, v100, h100, h200, haswell18: data-sheet values with prior efficiencies.

@@ -60,6 +60,18 @@ Profile read_profile(TomlTable table) {
         profile.efficiency[c] = *value;
     }
   }
+  if (const auto texts = table.texts("costs_us")) {
+    std::vector<SignatureCosts::Entry> entries;
+    for (const std::string& text : *texts) {
+      const auto entry = SignatureCosts::parse_entry(text);
+      if (!entry) {
+        table.fail("costs_us", entry.error().context);
+        break;
+      }
+      entries.push_back(*entry);
+    }
+    profile.costs = std::make_shared<const SignatureCosts>(std::move(entries));
+  }
   return profile;
 }
 
