@@ -19,7 +19,7 @@ class Join final : public Command {
   void declare(Options& options) override {
     access_.declare(options);
     options.option("--executors,-n", executors_, "How many; 0: one for each CPU")
-        .option("--executor", executor_, "Their kind (sim, fake); without it as the run has it")
+        .option("--executor", executor_, "Their kind (sim, cpu, cuda, fake); without it as the run has it")
         .option("--as", as_, "Take the roles that the run's cluster file has for the node of this name")
         .option("--cache", cache_, "Where graphs of runs are kept; without it ~/.cache/emplace")
         .option("--patience", patience_, "How long to try until the head answers")
