@@ -1,0 +1,60 @@
+#include "executor/cpu/kernel.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "executor/cpu/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+const std::unordered_map<std::string_view, MakeKernel>& makers() {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, MakeKernel> all;
+    for (const auto family :
+         {matmul_kernels, convolution_kernels, pooling_kernels, normalisation_kernels, softmax_kernels,
+          elementwise_kernels, reduction_kernels, movement_kernels, lookup_kernels, creation_kernels}) {
+      for (const KernelEntry& entry : family()) {
+        EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "a type belongs to one family");
+      }
+    }
+    return all;
+  }();
+  return table;
+}
+
+/// A dimension of size 0 or 1 may have any stride.
+bool has_no_holes(const Operand& operand) {
+  std::int64_t stride = 1;
+  for (std::size_t d = operand.shape.size(); d-- > 0;) {
+    if (operand.shape[d] != 1 && operand.strides[d] != stride) return false;
+    stride *= operand.shape[d];
+  }
+  return true;
+}
+
+}  // namespace
+
+std::int64_t Operand::elements() const {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : shape) count *= dim;
+  return count;
+}
+
+bool Operand::is_packed() const { return elements() == 0 || has_no_holes(*this); }
+
+Result<std::unique_ptr<Kernel>> make_kernel(const Signature& signature) {
+  const auto maker = makers().find(signature.type);
+  if (maker == makers().end()) return unsupported(signature, "no kernel on the CPU");
+  const auto sound = [](const Operand& operand) { return operand.shape.size() == operand.strides.size(); };
+  EMPLACE_CHECK(std::ranges::all_of(signature.inputs, sound) && std::ranges::all_of(signature.outputs, sound),
+                "a stride for each dimension");
+  EMPLACE_CHECK(std::ranges::all_of(signature.outputs, &Operand::is_packed), "outputs are packed");
+  return maker->second(signature);
+}
+
+bool has_kernel(std::string_view type) { return makers().contains(type); }
+
+}  // namespace emplace::cpu
