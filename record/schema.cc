@@ -50,7 +50,9 @@ CREATE TABLE remeasured(session INTEGER, placement_id INTEGER, graph_sha256 TEXT
 )sql";
 
 /// And version 5: what real executors say of a measurement. NULL: simulated, or nothing to say.
-constexpr NewColumns kColumns5[]{{"measurements", "failure TEXT,label TEXT,samples_s BLOB"}};
+constexpr NewColumns kColumns5[]{
+    {"measurements", "failure TEXT,label TEXT,samples_s BLOB"},
+};
 
 template <class Visit>
 void each_column(const NewColumns& added, Visit visit) {

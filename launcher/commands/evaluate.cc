@@ -143,6 +143,11 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (verify_ && !real)
     return Error{Errc::kUnsupported,
                  "--verify: compares what real executors compute; use --executor cpu, or leave it away"};
+  if (real) {  // What cannot be started is refused before anything is read.
+    const auto request = this->request();
+    if (!request) return request.error();
+    if (auto can = check_process_executor(executor_, Judge{}, *request); !can) return can.error();
+  }
   if (!chaos_.empty() && !real) return invalid("--chaos", "is of executor processes", "use --executor fake");
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
