@@ -34,8 +34,9 @@ struct PrepareExecutor {
   std::uint8_t statistic = 0;  ///< TimingOptions::Statistic.
   std::uint64_t seed = 0;
   bool allow_synthetic = true;
+  std::uint8_t copies = 0;  ///< CopyEngine.
   EMPLACE_FIELDS(graph_sha256, graph, devices, link_bytes_per_s, link_latency_s, warmups, samples,
-                 most_samples, statistic, seed, allow_synthetic)
+                 most_samples, statistic, seed, allow_synthetic, copies)
 };
 
 /// executor process -> parent. It has the graph, and its self-test passed.

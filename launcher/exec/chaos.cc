@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "base/units.h"
+#include "executor/out_of_memory.h"
 
 namespace emplace::launcher {
 
@@ -53,16 +53,13 @@ Result<Unit> ChaosExecutor::measure(std::span<const DeviceId> placement, Measure
   if (due(plan_.poison_every))
     return Error{Errc::kDeviceLost, "measurement " + std::to_string(number_) + " lost its device on purpose"};
   if (!due(plan_.oom_every)) return inner_->measure(placement, out);
-  const std::size_t op = number_ % graph_.num_ops();
-  const Device& device = devices_[placement[op]];
-  const std::int64_t asked = device.memory_bytes + 1;
+  const OpId op{static_cast<std::uint32_t>(number_ % graph_.num_ops())};
+  const DeviceId device = placement[index(op)];
+  const std::int64_t free = devices_[device].memory_bytes;
   out = Measurement{};
   out.peak_bytes.assign(devices_.size(), 0);
   out.busy_s.assign(devices_.size(), 0);
-  out.bytes_over = 1;
-  out.failure = "oom: op '" + printable(graph_.name(static_cast<OpId>(op)), 80) + "' on " +
-                printable(device.name, 40) + " asked for " + format_bytes(asked) + ", and " +
-                format_bytes(device.memory_bytes) + " were free";
+  tell_out_of_memory({op, device, free + 1, free}, graph_, devices_, out);
   return Unit{};
 }
 

@@ -42,6 +42,7 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
       prepare.link_latency_s.push_back(link.latency_s);
     }
   }
+  prepare.copies = static_cast<std::uint8_t>(devices.copies());
   prepare.warmups = options.timing.warmups;
   prepare.samples = options.timing.samples;
   prepare.most_samples = options.timing.most_samples;
@@ -76,7 +77,9 @@ Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare) {
   std::vector<Link> links;
   for (std::size_t pair = 0; pair < pairs; ++pair)
     links.push_back({prepare.link_bytes_per_s[pair], prepare.link_latency_s[pair]});
-  return DeviceSet::make(std::move(devices), std::move(links));
+  auto all = DeviceSet::make(std::move(devices), std::move(links));
+  if (!all) return all;
+  return all->with_copies(static_cast<CopyEngine>(prepare.copies));
 }
 
 RealOptions options_of(const messages::PrepareExecutor& prepare) {

@@ -7,38 +7,36 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "executor/simulator.h"
+#include "executor/fake_executor.h"
 #include "launcher/exec/serve.h"
 
 namespace {
 
 using namespace emplace;
 
-/// Answers as the simulator does, after a while.
-class SimulatedExecutor final : public RealExecutor {
+/// The executor by a virtual clock, after a while of the real one.
+class DelayedExecutor final : public RealExecutor {
  public:
-  SimulatedExecutor(const OpGraph& graph, const DeviceSet& devices, const TimingOptions& timing, int delay_ms)
-      : simulator_{graph, devices}, timing_{timing}, delay_ms_{delay_ms} {}
-  std::string_view kind() const override { return "fake"; }
+  DelayedExecutor(const OpGraph& graph, const DeviceSet& devices, const TimingOptions& timing, int delay_ms)
+      : fake_{graph, devices}, timing_{timing}, delay_ms_{delay_ms} {}
+  std::string_view kind() const override { return fake_.kind(); }
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
     if (delay_ms_ > 0) ::poll(nullptr, 0, delay_ms_);
-    if (auto done = simulator_.measure(placement, out); !done) return done;
+    if (auto done = fake_.measure(placement, out); !done) return done;
     out.samples_s.assign(out.valid ? timing_.samples : 0, out.step_time_s);
     return Unit{};
   }
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override {
-    return simulator_.trace(placement, out, schedule);
+    return fake_.trace(placement, out, schedule);
   }
-  Result<Verification> verify(std::span<const DeviceId>) override {
-    return Error{Errc::kUnsupported, "executor 'fake': computes nothing that could be compared; use cpu"};
+  Result<Verification> verify(std::span<const DeviceId> placement) override {
+    return fake_.verify(placement);
   }
-  Result<ExecutorProfile> profile() override {
-    return Error{Errc::kUnsupported, "executor 'fake': has no costs of its own; use cpu"};
-  }
-  std::vector<std::string> synthetic_types() const override { return {}; }
+  Result<ExecutorProfile> profile() override { return fake_.profile(); }
+  std::vector<std::string> synthetic_types() const override { return fake_.synthetic_types(); }
 
  private:
-  Simulator simulator_;
+  FakeExecutor fake_;
   const TimingOptions timing_;
   const int delay_ms_;
 };
@@ -59,7 +57,7 @@ int main(int argc, char** argv) {
   program.make = [&](const OpGraph& graph, const DeviceSet& devices,
                      const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
     return std::unique_ptr<RealExecutor>{
-        std::make_unique<SimulatedExecutor>(graph, devices, options.timing, delay_ms)};
+        std::make_unique<DelayedExecutor>(graph, devices, options.timing, delay_ms)};
   };
   return launcher::serve_executor(argc, argv, program);
 }

@@ -224,10 +224,11 @@ TEST(ChildSupervisor, ARefusalIsFinal) {
 // Every evaluation that is asked for ends once: answered, failed, or given up; and at most two processes die
 // of it. The world here is a process that is killed, hangs, or answers, at any time and in any state.
 TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
+  int gave_up = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Rng rng{seed, Purpose::kTest, 0};
     ChildSupervisorOptions options;
-    options.restarts_per_minute = seed % 3 == 0 ? 5 : 100'000;
+    options.restarts_per_minute = seed % 3 == 0 ? 3 : 100'000;
     options.seed = seed;
     Scene scene{options};
     bool alive = false, ready = false, given = false, waiting = false;
@@ -286,9 +287,12 @@ TEST(ChildSupervisor, EveryEvaluationEndsExactlyOnceInRandomHistories) {
       if (HasFatalFailure()) return;
     }
     EXPECT_EQ(ended + (waiting ? 1 : 0), asked) << "seed " << seed;
-    EXPECT_EQ(scene.child.gave_up(), seed % 3 == 0) << "seed " << seed;
-    EXPECT_GT(ended, seed % 3 == 0 ? 0 : 20) << "seed " << seed;
+    const bool patient = seed % 3 != 0;
+    EXPECT_TRUE(!patient || !scene.child.gave_up()) << "seed " << seed;
+    EXPECT_GT(ended, patient ? 8 : 0) << "seed " << seed;
+    gave_up += scene.child.gave_up() ? 1 : 0;
   }
+  EXPECT_GT(gave_up, 50);
 }
 
 }  // namespace

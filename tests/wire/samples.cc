@@ -297,7 +297,8 @@ std::vector<Sample> all_samples() {
                              .most_samples = 21,
                              .statistic = 1,
                              .seed = 11,
-                             .allow_synthetic = false},
+                             .allow_synthetic = false,
+                             .copies = 1},
              12),
       sample(RunPlacement{.id = 7, .task = PlacementTask::kTrace, .placement = {0, 6}}, 6),
       sample(PlacementRan{
