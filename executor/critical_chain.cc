@@ -21,27 +21,35 @@ struct Run {
 
 class Walk {
  public:
-  Walk(const LoweredGraph& lowered, const Placement& placement, const Schedule& schedule)
+  Walk(const LoweredGraph& lowered, const Placement& placement, const Schedule& schedule, CopyEngine copies)
       : lowered_{lowered},
         placement_{placement},
         schedule_{schedule},
         run_of_op_(lowered.num_ops(), kNone),
-        before_op_(schedule.ops.size(), kNone),
-        before_transfer_(schedule.transfers.size(), kNone),
+        before_op_(schedule.ops.size()),
+        before_transfer_(schedule.transfers.size()),
         owner_(lowered.graph().num_tensors()) {
     for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b)
       owner_[index(lowered.tensor(BufferId{b}))] = lowered.owner(BufferId{b});
-    std::vector<std::uint32_t> last(kMaxDevices, kNone);
-    for (std::uint32_t i = 0; i < schedule.ops.size(); ++i) {
-      const OpRun& run = schedule.ops[i];
-      run_of_op_[index(run.op)] = i;
-      before_op_[i] = std::exchange(last[index(run.device)], i);
-    }
-    last.assign(kMaxDevices, kNone);
-    for (std::uint32_t i = 0; i < schedule.transfers.size(); ++i) {
-      const TransferRun& run = schedule.transfers[i];
-      arrival_.emplace(key(run.tensor, run.target), i);
-      before_transfer_[i] = std::exchange(last[index(run.source)], i);
+    // Both lists are by start time: merged, each run finds what ran before it on its engine.
+    const bool by_target = copies == CopyEngine::kTarget;
+    std::vector<std::optional<Run>> last_op(kMaxDevices), last_copy(kMaxDevices);
+    for (std::uint32_t i = 0, k = 0; i < schedule.ops.size() || k < schedule.transfers.size();) {
+      const bool copy_first =
+          i == schedule.ops.size() ||
+          (k < schedule.transfers.size() && schedule.transfers[k].start_s <= schedule.ops[i].start_s);
+      if (copy_first) {
+        const TransferRun& run = schedule.transfers[k];
+        arrival_.emplace(key(run.tensor, run.target), k);
+        std::optional<Run>& last = by_target ? last_op[index(run.target)] : last_copy[index(run.source)];
+        before_transfer_[k] = std::exchange(last, Run{Kind::kTransfer, k});
+        ++k;
+      } else {
+        const OpRun& run = schedule.ops[i];
+        run_of_op_[index(run.op)] = i;
+        before_op_[i] = std::exchange(last_op[index(run.device)], Run{Kind::kOp, i});
+        ++i;
+      }
     }
   }
 
@@ -63,10 +71,8 @@ class Walk {
   std::optional<Run> cause(Run run, Cause& why) const {
     std::optional<Run> input = run.kind == Kind::kOp ? last_input(schedule_.ops[run.number])
                                                      : producer(schedule_.transfers[run.number]);
-    const std::uint32_t before =
-        run.kind == Kind::kOp ? before_op_[run.number] : before_transfer_[run.number];
     const std::optional<Run> engine =
-        before == kNone ? std::nullopt : std::optional<Run>{Run{run.kind, before}};
+        run.kind == Kind::kOp ? before_op_[run.number] : before_transfer_[run.number];
     const bool by_input = input && (!engine || end(*input) >= end(*engine));
     why = by_input ? Cause::kInput : engine ? Cause::kEngine : Cause::kStart;
     return by_input ? input : engine;
@@ -102,7 +108,8 @@ class Walk {
   const LoweredGraph& lowered_;
   const Placement& placement_;
   const Schedule& schedule_;
-  std::vector<std::uint32_t> run_of_op_, before_op_, before_transfer_;
+  std::vector<std::uint32_t> run_of_op_;
+  std::vector<std::optional<Run>> before_op_, before_transfer_;
   std::unordered_map<std::uint64_t, std::uint32_t> arrival_;
   std::vector<OpId> owner_;  // [tensors] Of those that can be transferred.
 };
@@ -110,8 +117,8 @@ class Walk {
 }  // namespace
 
 CriticalChain critical_chain(const LoweredGraph& lowered, const Placement& placement,
-                             const Schedule& schedule) {
-  const Walk walk{lowered, placement, schedule};
+                             const Schedule& schedule, CopyEngine copies) {
+  const Walk walk{lowered, placement, schedule, copies};
   CriticalChain chain;
   // A cause ends no later than what it causes begins, so this ends; the count is for what takes no time.
   std::size_t left = schedule.ops.size() + schedule.transfers.size();

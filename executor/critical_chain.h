@@ -2,6 +2,7 @@
 /// What decided how long a step took.
 
 #include "executor/lowering.h"
+#include "placement/device.h"
 #include "placement/placement.h"
 #include "placement/schedule.h"
 
@@ -13,6 +14,6 @@ namespace emplace {
 /// takes its time), the rest is a gap. O(ops + reads + transfers). Pure; any thread.
 /// @pre `schedule` is of this graph and placement, each of its ops and transfers once.
 CriticalChain critical_chain(const LoweredGraph& lowered, const Placement& placement,
-                             const Schedule& schedule);
+                             const Schedule& schedule, CopyEngine copies = CopyEngine::kSource);
 
 }  // namespace emplace

@@ -78,7 +78,7 @@ Result<Explanation> explain_placement(const OpGraph& graph, const DeviceSet& dev
   Explanation out;
   Schedule schedule;
   if (auto done = simulator.trace(placement, out.measured, schedule); !done) return done.error();
-  out.chain = critical_chain(lowered, placement, schedule);
+  out.chain = critical_chain(lowered, placement, schedule, devices.copies());
   const std::vector<double> critical_s = critical_time_s(graph, schedule, out.chain);
 
   for (ExplainedPart& part : parts) {

@@ -92,6 +92,9 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   }
   std::partial_sum(owned_begin_.begin(), owned_begin_.end(), owned_begin_.begin());
 
+  buffer_of_.reserve(buffer_of.size());
+  for (const std::uint32_t draft : buffer_of) buffer_of_.push_back(BufferId{number[draft]});
+
   // 3. Who reads what, each buffer once per kernel.
   std::vector<std::uint32_t> seen(bytes_.size(), kNone);
   read_begin_.reserve(n + 1);

@@ -30,6 +30,8 @@ class LoweredGraph {
   bool is_kernel(OpId op) const { return kernel_[index(op)]; }
   /// Kernels in issue order, lowest id first.
   std::span<const OpId> kernels() const { return kernels_; }
+  /// Which buffer a tensor is, or is read from.
+  BufferId buffer(TensorId tensor) const { return buffer_of_[index(tensor)]; }
   /// Distinct buffers a kernel reads.
   std::span<const BufferId> reads(OpId op) const { return row(reads_, read_begin_, index(op)); }
   /// Buffers that live with an op (a kernel or a state op): its outputs and the parts cut from them. They are
@@ -77,6 +79,7 @@ class LoweredGraph {
   std::vector<TensorId> tensor_;
   std::vector<BufferId> base_;
   std::vector<bool> resident_;
+  std::vector<BufferId> buffer_of_;  // [tensors]
 };
 
 }  // namespace emplace

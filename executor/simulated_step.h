@@ -86,7 +86,7 @@ class AwakeSet {
 ///   waits(op)                    inputs that the kernel still waits for
 ///   references(base)             readers and copies still to come of a tensor at its owner's device
 ///   copy_references(buf, target) readers still to come of a copy
-/// and is told op_ready(op, d), op_started(d), op_ended(op), copy_queued(source, copy), copy_started(source),
+/// and is told op_ready(op, d), op_started(d), op_ended(op), copy_queued(engine, copy), copy_started(engine),
 /// copy_ended(copy), and round_started(): everything that could start now has; true ends the step.
 /// Thread: one.
 template <class Self>
@@ -112,6 +112,16 @@ class StepLoop {
     }
     self().op_ready(op, d);
   }
+  /// The lane whose copy engine does it.
+  std::uint32_t engine_of(std::uint32_t source, std::uint32_t target) const {
+    return by_target_ ? target : source;
+  }
+  void queue_copy(std::uint32_t source, const Copy& copy) {
+    const std::uint32_t engine = engine_of(source, copy.target);
+    lanes_[engine].copies.push(copy);
+    self().copy_queued(engine, copy);
+    awake_.wake(engine);
+  }
   void satisfy(std::uint32_t op) {
     if (--self().waits(op) == 0) make_ready(op);
   }
@@ -123,6 +133,7 @@ class StepLoop {
 
   const StepTables& tables_;
   const Dispatch dispatch_;
+  const bool by_target_ = tables_.devices.copies() == CopyEngine::kTarget;
   const DeviceId* place_ = nullptr;  // [ops]
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
   std::vector<Lane> lanes_;         // [devices]
@@ -132,8 +143,8 @@ class StepLoop {
  private:
   Self& self() { return static_cast<Self&>(*this); }
   void finish_op(std::uint32_t d);
-  void finish_copy(std::uint32_t source);
-  void start_copy(std::uint32_t source);
+  void finish_copy(std::uint32_t engine);
+  void start_copy(std::uint32_t engine);
   void start_op(std::uint32_t d);
   void drop_reference(Lane& lane, const StepTables::Buffer& buffer) {
     if (--self().references(buffer.base) == 0) lane.used_bytes -= buffer.held_bytes;
@@ -146,9 +157,7 @@ void StepLoop<Self>::request_state() {
     const std::uint32_t source = device_of(tables_.buffers[read.buffer].owner), target = device_of(read.op);
     if (source == target) continue;
     if (self().copy_references(read.buffer, target)++ != 0) continue;
-    lanes_[source].copies.push({read.buffer, target});
-    self().copy_queued(source, {read.buffer, target});
-    awake_.wake(source);
+    queue_copy(source, {read.buffer, target});
   }
 }
 
@@ -170,8 +179,7 @@ void StepLoop<Self>::finish_op(std::uint32_t d) {
         satisfy(reader);
       } else if (self().copy_references(b, target)++ == 0) {
         ++wanted;
-        lane.copies.push({b, target});
-        self().copy_queued(d, {b, target});
+        queue_copy(d, {b, target});
       }
     }
     if (wanted != 0) self().references(tables_.buffers[b].base) += wanted;
@@ -189,31 +197,31 @@ void StepLoop<Self>::finish_op(std::uint32_t d) {
 }
 
 template <class Self>
-void StepLoop<Self>::finish_copy(std::uint32_t source) {
-  Lane& lane = lanes_[source];
-  const Copy copy = lane.copy;
-  copy_end(source) = kIdle;
-  awake_.wake(source);
+void StepLoop<Self>::finish_copy(std::uint32_t engine) {
+  const Copy copy = lanes_[engine].copy;
+  copy_end(engine) = kIdle;
+  awake_.wake(engine);
   self().copy_ended(copy);
   for (const std::uint32_t reader : tables_.readers_of(copy.buffer)) {
     if (device_of(reader) == copy.target) satisfy(reader);
   }
   const StepTables::Buffer& buffer = tables_.buffers[copy.buffer];
-  if (!buffer.resident) drop_reference(lane, buffer);
+  if (!buffer.resident) drop_reference(lanes_[device_of(buffer.owner)], buffer);
 }
 
 template <class Self>
-void StepLoop<Self>::start_copy(std::uint32_t source) {
-  Lane& lane = lanes_[source];
+void StepLoop<Self>::start_copy(std::uint32_t engine) {
+  Lane& lane = lanes_[engine];
   lane.copy = lane.copies.pop();
   const std::int64_t bytes = tables_.buffers[lane.copy.buffer].bytes;
+  const std::uint32_t source = device_of(tables_.buffers[lane.copy.buffer].owner);
   const std::size_t pair = source * lanes_.size() + lane.copy.target;
-  copy_end(source) =
+  copy_end(engine) =
       now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
                                           static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
   lanes_[lane.copy.target].take(bytes);
   bytes_moved_ += bytes;
-  self().copy_started(source);
+  self().copy_started(engine);
 }
 
 template <class Self>
@@ -233,7 +241,8 @@ void StepLoop<Self>::run_rounds() {
   for (;;) {
     awake_.drain([&](std::uint32_t d) {
       Lane& lane = lanes_[d];
-      if (copy_end(d) == kIdle && !lane.copies.empty()) start_copy(d);
+      if (copy_end(d) == kIdle && !lane.copies.empty() && !(by_target_ && op_end(d) != kIdle)) start_copy(d);
+      if (by_target_ && copy_end(d) != kIdle) return;
       const bool ready = dispatch_ == Dispatch::kProgram ? !lane.ready.empty() : !lane.fifo.empty();
       if (op_end(d) == kIdle && ready) start_op(d);
     });

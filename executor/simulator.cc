@@ -37,13 +37,13 @@ class PlainStep final : public WholeStep<PlainStep> {
   }
   void op_ended(std::uint32_t) {}
   void copy_queued(std::uint32_t, const Copy&) {}
-  void copy_started(std::uint32_t source) {
+  void copy_started(std::uint32_t engine) {
     if (schedule_ == nullptr) return;
-    const Copy copy = lanes_[source].copy;
-    schedule_->transfers.push_back({tables_.lowered.tensor(BufferId{copy.buffer}),
-                                    static_cast<DeviceId>(source), static_cast<DeviceId>(copy.target),
-                                    tables_.buffers[copy.buffer].bytes, seconds(now_ns_),
-                                    seconds(copy_end(source))});
+    const Copy copy = lanes_[engine].copy;
+    const StepTables::Buffer& buffer = tables_.buffers[copy.buffer];
+    schedule_->transfers.push_back(
+        {tables_.lowered.tensor(BufferId{copy.buffer}), static_cast<DeviceId>(device_of(buffer.owner)),
+         static_cast<DeviceId>(copy.target), buffer.bytes, seconds(now_ns_), seconds(copy_end(engine))});
   }
   void copy_ended(const Copy&) {}
   bool round_started() {
@@ -156,7 +156,9 @@ class MovingSteps {
 struct Simulator::State {
   State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
       : tables{graph, devices}, plain{tables, options.dispatch} {
-    if (options.incremental) moving.emplace(tables, options.dispatch);
+    // The history of a step knows copies by the device they come from.
+    if (options.incremental && devices.copies() == CopyEngine::kSource)
+      moving.emplace(tables, options.dispatch);
   }
 
   const StepTables tables;

@@ -139,6 +139,8 @@ bool is_thin_grouped(const OpGraph& graph, OpId op) {
 }
 
 /// The measured class that a device takes its times from, or none.
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
 std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
   const auto classes = graph.measured_classes();
   const auto find = [&](std::string_view name) {
@@ -184,14 +186,19 @@ double estimate_us(const OpGraph& graph, OpId op, const Profile& profile) {
 
 std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile) {
   const std::size_t measured = measured_class(graph, profile);
+  const bool in_graph = measured < graph.measured_classes().size();
+  const bool own = in_graph && graph.measured_classes()[measured] == profile.name;
+  const bool calibrated = profile.costs != nullptr && !profile.costs->empty();
   std::vector<double> us(graph.num_ops());
   for (std::size_t i = 0; i < us.size(); ++i) {
     const OpId op{static_cast<std::uint32_t>(i)};
-    const double known =
-        measured < graph.measured_classes().size() && !graph.is_view(op) && !graph.is_state(op)
-            ? graph.measured_us(op, measured)
-            : std::numeric_limits<double>::quiet_NaN();
-    us[i] = std::isnan(known) ? estimate_us(graph, op, profile) : known;
+    if (graph.is_view(op) || graph.is_state(op)) continue;
+    const double known = in_graph ? graph.measured_us(op, measured) : kUnknown;
+    us[i] = own ? known : kUnknown;
+    if (std::isnan(us[i]) && calibrated)
+      us[i] = profile.costs->us(signature_hash(graph, op)).value_or(kUnknown);
+    if (std::isnan(us[i])) us[i] = known;
+    if (std::isnan(us[i])) us[i] = estimate_us(graph, op, profile);
   }
   return us;
 }
@@ -199,15 +206,9 @@ std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile)
 CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{graph.num_ops()} {
   // Devices of one profile share a row: profiles compare by what decides a time.
   std::vector<const Profile*> rows;
-  const auto same = [](const Profile& a, const Profile& b) {
-    return a.name == b.name && a.kind == b.kind && a.peak_gflops == b.peak_gflops &&
-           a.matrix_peak_gflops == b.matrix_peak_gflops && a.bandwidth_gbs == b.bandwidth_gbs &&
-           a.bandwidth_efficiency == b.bandwidth_efficiency && a.launch_us == b.launch_us &&
-           a.efficiency == b.efficiency;
-  };
   for (const Device& device : devices.devices()) {
-    const auto it = std::find_if(rows.begin(), rows.end(),
-                                 [&](const Profile* row) { return same(*row, device.profile); });
+    const auto it =
+        std::find_if(rows.begin(), rows.end(), [&](const Profile* row) { return *row == device.profile; });
     row_of_.push_back(static_cast<std::size_t>(it - rows.begin()));
     if (it == rows.end()) rows.push_back(&device.profile);
   }

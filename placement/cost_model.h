@@ -20,7 +20,8 @@ std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_clas
 /// The roofline estimate [us]; 0 for state and views.
 double estimate_us(const OpGraph& graph, OpId op, const Profile& profile);
 
-/// [ops] Each op's time on a device of this profile [us]: measured where the graph knows, else estimated.
+/// [ops] Each op's time on a device of this profile [us]: the graph's measurement for the profile's name,
+/// else the profile's own for the op's signature, else the graph's for its kind of device, else the estimate.
 std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile);
 
 /// Per device and op, rounded once to whole nanoseconds. Devices with one profile share a row. Immutable; any

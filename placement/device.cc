@@ -67,6 +67,19 @@ Result<Unit> check_device(const Device& device) {
 
 std::string_view op_class_name(OpClass op_class) { return kClassNames[static_cast<std::size_t>(op_class)]; }
 
+bool Profile::operator==(const Profile& other) const {
+  const bool same_costs =
+      costs == other.costs || (costs != nullptr && other.costs != nullptr && *costs == *other.costs);
+  return same_costs && name == other.name && kind == other.kind && peak_gflops == other.peak_gflops &&
+         matrix_peak_gflops == other.matrix_peak_gflops && bandwidth_gbs == other.bandwidth_gbs &&
+         bandwidth_efficiency == other.bandwidth_efficiency && launch_us == other.launch_us &&
+         efficiency == other.efficiency;
+}
+
+std::string_view copy_engine_name(CopyEngine engine) {
+  return engine == CopyEngine::kSource ? "source" : "target";
+}
+
 std::span<const Profile> builtin_profiles() {
   static const std::vector<Profile> profiles = make_profiles();
   return profiles;
@@ -133,6 +146,12 @@ Result<DeviceId> DeviceSet::find(std::string_view name) const {
                  near.empty() ? "" : "did you mean '" + std::string{near} + "'?");
 }
 
+DeviceSet DeviceSet::with_copies(CopyEngine engine) const {
+  DeviceSet set = *this;
+  set.copies_ = engine;
+  return set;
+}
+
 std::string DeviceSet::sha256() const {
   std::vector<std::byte> bytes;
   const auto append = [&](const void* data, std::size_t size) {
@@ -149,8 +168,14 @@ std::string DeviceSet::sha256() const {
          {p.peak_gflops, p.matrix_peak_gflops, p.bandwidth_gbs, p.bandwidth_efficiency, p.launch_us})
       number(value);
     for (const double value : p.efficiency) number(value);
+    if (p.costs == nullptr) continue;
+    for (const SignatureCosts::Entry& entry : p.costs->entries()) {
+      append(&entry.signature, sizeof entry.signature);
+      number(entry.us);
+    }
   }
   for (const Link& link : links_) number(link.bytes_per_s), number(link.latency_s);
+  if (copies_ != CopyEngine::kSource) append(&copies_, sizeof copies_);
   return sha256_hex(bytes);
 }
 

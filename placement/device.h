@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "placement/signature_costs.h"
 
 namespace emplace {
 
@@ -40,6 +42,9 @@ struct Profile {
   double bandwidth_efficiency = 1;
   double launch_us = 0;                            ///< Per op [us].
   std::array<double, kNumOpClasses> efficiency{};  ///< By OpClass; unused for state and view.
+  std::shared_ptr<const SignatureCosts> costs;     ///< Measured on such a device; null if nothing was.
+
+  bool operator==(const Profile& other) const;  ///< What decides a time is the same.
 };
 
 /// k40, k80_gk210, v100, h100, h200, haswell18: data-sheet values with prior efficiencies.
@@ -61,6 +66,11 @@ struct Link {
   double latency_s = 0;    ///< >= 0
 };
 
+/// Who moves data: a copy engine beside the source device (GPUs), or the target device itself, which runs no
+/// op meanwhile (CPUs: memcpy costs a core).
+enum class CopyEngine : std::uint8_t { kSource, kTarget };
+std::string_view copy_engine_name(CopyEngine engine);  ///< "source", "target"
+
 /// The machine to place on: 1 to 256 devices, every pair linked. Immutable; any thread.
 class DeviceSet {
  public:
@@ -77,15 +87,18 @@ class DeviceSet {
   const Link& link(DeviceId source, DeviceId target) const {
     return links_[index(source) * size() + index(target)];
   }
+  CopyEngine copies() const { return copies_; }
+  DeviceSet with_copies(CopyEngine engine) const;
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;
   bool is_cpu(DeviceId id) const { return devices_[index(id)].profile.kind == "cpu"; }
-  /// sha256 over everything that decides a simulated time: names, profiles, memory, links. Hex.
+  /// sha256 over everything that decides a simulated time: names, profiles, memory, links, who copies. Hex.
   std::string sha256() const;
 
  private:
   std::vector<Device> devices_;
   std::vector<Link> links_;
+  CopyEngine copies_ = CopyEngine::kSource;
 };
 
 }  // namespace emplace

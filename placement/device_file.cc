@@ -60,6 +60,18 @@ Profile read_profile(TomlTable table) {
         profile.efficiency[c] = *value;
     }
   }
+  if (const auto texts = table.texts("costs_us")) {
+    std::vector<SignatureCosts::Entry> entries;
+    for (const std::string& text : *texts) {
+      const auto entry = SignatureCosts::parse_entry(text);
+      if (!entry) {
+        table.fail("costs_us", entry.error().context);
+        break;
+      }
+      entries.push_back(*entry);
+    }
+    profile.costs = std::make_shared<const SignatureCosts>(std::move(entries));
+  }
   return profile;
 }
 
@@ -152,6 +164,9 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
     }
     links.emplace_back(*ends, link);
   }
+  const std::string copies = root.text("copies").value_or("source");
+  if (copies != "source" && copies != "target")
+    root.fail("copies", "is none", "use source (a copy engine) or target (the device itself)");
   if (auto finished = document.finish(); !finished) return finished.error();
   if (devices.size() > kMaxDevices)
     return invalid(where, std::to_string(devices.size()) + " devices are more than 256");
@@ -168,7 +183,7 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   }
   auto set = DeviceSet::make(std::move(devices), std::move(matrix));
   if (!set) return invalid(where, set.error().context);
-  return set;
+  return set->with_copies(copies == "target" ? CopyEngine::kTarget : CopyEngine::kSource);
 }
 
 }  // namespace

@@ -17,7 +17,9 @@ struct Measurement {
   std::vector<double> busy_s;            ///< [devices] time spent in ops.
   std::int64_t bytes_moved = 0;          ///< Over links.
   std::int64_t bytes_over = 0;           ///< Sum over devices of peak above the cap: how far from fitting.
-  double synthetic_share = 0;            ///< Share of time of ops that were stood in for; 0 in the simulator.
+  std::vector<double> samples_s;         ///< [steps] What a real executor timed; empty for a model.
+  std::string failure;  ///< Why a real executor has no time: "oom: …", "crashed: …"; empty if it has one.
+  double synthetic_share = 0;  ///< Share of time of ops that were stood in for; 0 in the simulator.
 
   bool operator==(const Measurement&) const = default;
 };

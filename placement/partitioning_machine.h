@@ -16,6 +16,6 @@ namespace emplace {
 /// (graph/formats/dnn_partitioning.h). `reserve_share` of each accelerator's memory is kept free.
 /// Errors (kInvalid): meta.partitioning is not what the importer writes.
 Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective,
-                                             double reserve_share = 0);
+                                            double reserve_share = 0);
 
 }  // namespace emplace

@@ -27,10 +27,13 @@ struct Event {
 Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
                          const Schedule& schedule) {
   TraceWriter writer{path};
+  // A copy is drawn at the device that makes it: a track of a source that nobody queues for could overlap.
+  const bool by_target = devices.copies() == CopyEngine::kTarget;
+  const auto engine = [&](const TransferRun& run) { return index(by_target ? run.target : run.source); };
   for (std::size_t d = 0; d < devices.size(); ++d) {
     writer.name_process(d, devices[static_cast<DeviceId>(d)].name);
     writer.name_track({d, kOps}, "ops");
-    writer.name_track({d, kCopies}, "copies out");
+    writer.name_track({d, kCopies}, by_target ? "copies in" : "copies out");
   }
   std::vector<Event> events;
   for (std::uint32_t k = 0; k < schedule.ops.size(); ++k)
@@ -56,11 +59,11 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
     const std::uint64_t flow = event.number + 1;
     if (event.kind == Event::kCopy) {
       writer.slice(
-          {index(run.source), kCopies}, graph.name(graph.producer(run.tensor)), "copy", event.at_ns,
-          ns(run.end_s),
-          "\"bytes\":" + std::to_string(run.bytes) + ",\"to\":" + json_text(devices[run.target].name));
+          {engine(run), kCopies}, graph.name(graph.producer(run.tensor)), "copy", event.at_ns, ns(run.end_s),
+          "\"bytes\":" + std::to_string(run.bytes) + ",\"from\":" + json_text(devices[run.source].name) +
+              ",\"to\":" + json_text(devices[run.target].name));
     } else if (event.kind == Event::kCopyLeaves) {
-      writer.flow_begins({index(run.source), kCopies}, flow, event.at_ns);
+      writer.flow_begins({engine(run), kCopies}, flow, event.at_ns);
     } else {
       writer.flow_ends({index(run.target), kOps}, flow, event.at_ns);
     }

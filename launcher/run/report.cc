@@ -135,7 +135,7 @@ Result<record::ReportStep> simulated(const actors::TaskGraph& one, const Lowered
   if (auto done = simulator.trace(placement, step.measured, step.schedule); !done) return done.error();
   step.simulating_s = seconds_of(clock, began);
   if (auto obeyed = one.constraints.check(one.graph, one.devices, placement); !obeyed) return obeyed.error();
-  step.chain = critical_chain(lowered, placement, step.schedule);
+  step.chain = critical_chain(lowered, placement, step.schedule, one.devices.copies());
   step.label = std::move(label);
   step.placement = std::move(placement);
   return step;

@@ -1,0 +1,33 @@
+#include "executor/cpu/device_memory.h"
+
+#include <sys/mman.h>
+
+#include <string>
+#include <utility>
+
+namespace emplace::cpu {
+
+Result<DeviceMemory> DeviceMemory::make(std::int64_t bytes) {
+  void* const base = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    return Error{Errc::kRunFailed, "the system gives no " + std::to_string(bytes) +
+                                       " bytes of address space; lower the memory"};
+  ::madvise(base, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  return DeviceMemory{static_cast<std::byte*>(base), bytes};
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : base_{std::exchange(other.base_, nullptr)}, bytes_{std::exchange(other.bytes_, 0)} {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (base_ != nullptr) ::munmap(base_, static_cast<std::size_t>(bytes_));
+}
+
+}  // namespace emplace::cpu

@@ -1,0 +1,173 @@
+#pragma once
+/// What each elementwise type computes of one element, as loops over a row.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "executor/cpu/kernel.h"
+
+namespace emplace::cpu {
+
+/// `n` elements of each operand, packed or (where the row says so) one element for all of them. `scalars`
+/// [2]. `out` may be an operand itself, else they do not overlap.
+using Row = void (*)(std::int64_t n, std::byte* out, const std::byte* const* in, const double* scalars);
+
+/// The rows of one form and one dtype. Which is used: bit k set where operand k is one element for all.
+struct RowSet {
+  Row row[4] = {};  ///< Null where there is none: the operand is written out first.
+};
+
+/// A scalar of the attributes, or what it is where the graph does not say.
+struct Scalar {
+  std::string_view key;  ///< Empty: required as an operand.
+  double value = 0;
+};
+
+struct ElementwiseForm {
+  /// kSame computes in the output's dtype; kCompare in the widest of the inputs', and gives booleans.
+  enum class Kind : std::uint8_t { kSame, kCompare };
+
+  std::string_view type;  ///< A '~' and a word behind it: the form for that attribute; no type of its own.
+  std::size_t operands;
+  Kind kind;
+  const RowSet* (*rows)(DType compute);  ///< Null for a dtype without.
+  Scalar missing[2] = {};                ///< What operands 1 and 2 are where they are no tensors.
+  Scalar scalars[2] = {};
+};
+
+std::span<const ElementwiseForm> unary_forms();
+std::span<const ElementwiseForm> binary_forms();
+std::span<const ElementwiseForm> gradient_forms();  ///< Backward of unary ones.
+std::span<const ElementwiseForm> ternary_forms();
+
+template <class Op, class T, class R>
+void unary_row(std::int64_t n, std::byte* out, const std::byte* const* in, const double* scalars) {
+  const T* a = reinterpret_cast<const T*>(in[0]);
+  R* r = reinterpret_cast<R*>(out);
+  const T p = static_cast<T>(scalars[0]), q = static_cast<T>(scalars[1]);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) r[i] = static_cast<R>(Op::of(a[i], p, q));
+}
+
+template <class Op, class T, class R, bool RepeatA, bool RepeatB>
+void binary_row(std::int64_t n, std::byte* out, const std::byte* const* in, const double* scalars) {
+  const T* a = reinterpret_cast<const T*>(in[0]);
+  const T* b = reinterpret_cast<const T*>(in[1]);
+  R* r = reinterpret_cast<R*>(out);
+  const T p = static_cast<T>(scalars[0]), q = static_cast<T>(scalars[1]);
+  const T a0 = a[0], b0 = b[0];
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    r[i] = static_cast<R>(Op::of(RepeatA ? a0 : a[i], RepeatB ? b0 : b[i], p, q));
+  }
+}
+
+template <class Op, class T>
+void ternary_row(std::int64_t n, std::byte* out, const std::byte* const* in, const double* scalars) {
+  const T* a = reinterpret_cast<const T*>(in[0]);
+  const T* b = reinterpret_cast<const T*>(in[1]);
+  const T* c = reinterpret_cast<const T*>(in[2]);
+  T* r = reinterpret_cast<T*>(out);
+  const T p = static_cast<T>(scalars[0]), q = static_cast<T>(scalars[1]);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) r[i] = Op::of(a[i], b[i], c[i], p, q);
+}
+
+/// `Op::kIntegers`, `Op::kFloats`: which dtypes it is made for.
+template <class Op, class T>
+constexpr bool is_for = std::is_floating_point_v<T> ? Op::kFloats : Op::kIntegers;
+
+template <class Visit>
+const RowSet* by_dtype(DType compute, Visit visit) {
+  switch (compute) {
+    case DType::kF32:
+      return visit(float{});
+    case DType::kF64:
+      return visit(double{});
+    case DType::kI64:
+      return visit(std::int64_t{});
+    case DType::kI32:
+      return visit(std::int32_t{});
+    default:
+      return nullptr;
+  }
+}
+
+template <class Op, bool Compare = false>
+const RowSet* unary_rows(DType compute) {
+  return by_dtype(compute, []<class T>(T) -> const RowSet* {
+    if constexpr (is_for<Op, T>) {
+      static constexpr RowSet kRows{{unary_row<Op, T, std::conditional_t<Compare, bool, T>>}};
+      return &kRows;
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+template <class Op, bool Compare = false>
+const RowSet* binary_rows(DType compute) {
+  return by_dtype(compute, []<class T>(T) -> const RowSet* {
+    if constexpr (is_for<Op, T>) {
+      using R = std::conditional_t<Compare, bool, T>;
+      static constexpr RowSet kRows{{binary_row<Op, T, R, false, false>, binary_row<Op, T, R, true, false>,
+                                     binary_row<Op, T, R, false, true>}};
+      return &kRows;
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+template <class Op>
+const RowSet* ternary_rows(DType compute) {
+  return by_dtype(compute, []<class T>(T) -> const RowSet* {
+    if constexpr (is_for<Op, T>) {
+      static constexpr RowSet kRows{{ternary_row<Op, T>}};
+      return &kRows;
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+/// Sums and products of integers wrap.
+template <class T>
+using Wrapping = std::conditional_t<std::is_integral_v<T>,
+                                    std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
+                                    std::type_identity<T>>::type;
+template <class T>
+T wrapping_add(T a, T b) {
+  return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+}
+template <class T>
+T wrapping_multiply(T a, T b) {
+  return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+}
+template <class T>
+T wrapping_negate(T a) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(a));
+  } else {
+    return -a;
+  }
+}
+
+struct ForAll {
+  static constexpr bool kIntegers = true, kFloats = true;
+};
+struct ForFloats {
+  static constexpr bool kIntegers = false, kFloats = true;
+};
+struct ForIntegers {
+  static constexpr bool kIntegers = true, kFloats = false;
+};
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace emplace::cpu

@@ -1,0 +1,99 @@
+#pragma once
+/// One placement on real memory: step after step, each lane a thread.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "executor/arena.h"
+#include "executor/cpu/bound_graph.h"
+#include "executor/cpu/device_memory.h"
+#include "executor/cpu/initial_values.h"
+#include "executor/cpu/worker_pool.h"
+#include "executor/out_of_memory.h"
+#include "executor/ready_set.h"
+#include "executor/task_plan.h"
+#include "placement/cost_model.h"
+
+namespace emplace::cpu {
+
+/// What stays when the placement changes. Thread: as its members say.
+struct Machine {
+  const LoweredGraph& lowered;
+  const BoundGraph& kernels;
+  const DeviceSet& devices;
+  const CostTable& costs;  ///< How long ops that are stood in for take.
+  const Clock& clock;
+  std::vector<DeviceMemory>& memory;  ///< [devices]
+  WorkerPool& pool;                   ///< As many lanes as devices.
+};
+
+/// When a task ran [ns], from the step's start.
+struct TaskTime {
+  std::int64_t picked = 0;  ///< It was at hand.
+  std::int64_t start = 0;   ///< Its kernel or copy began.
+  std::int64_t end = 0;     ///< and ended.
+  std::int64_t closed = 0;  ///< Those who waited for it know.
+};
+
+/// Thread: one owner; the steps run on the pool.
+class StepRun {
+ public:
+  /// Told of each kernel's output right after it was made, on the lane's thread.
+  using Watch = std::function<void(OpId op, std::size_t output, std::span<const std::byte>)>;
+
+  /// `caps` [devices] bytes of each arena.
+  StepRun(const Machine& machine, const TaskPlan& plan, std::span<const std::int64_t> caps);
+  ~StepRun();
+
+  /// Takes the memory of state and of the kernels' scratch, and fills the state. Full: out_of_memory() says
+  /// where.
+  bool prepare(const InitialValues& values);
+  /// One step [s], from its first task's start to its last one's end; nothing if a device was full, and then
+  /// no further step may follow. State stays as the step left it.
+  std::optional<double> step(const Watch* watch = nullptr);
+
+  const std::optional<OutOfMemory>& out_of_memory() const { return oom_; }
+  /// Of the last step.
+  std::span<const TaskTime> times() const { return times_; }
+  std::int64_t peak_bytes(DeviceId device) const;
+  std::int64_t bytes_moved() const { return bytes_moved_; }
+
+ private:
+  struct Lane;
+  void serve(std::size_t lane);
+  std::optional<std::uint32_t> next_task(Lane& lane);
+  bool take(std::uint32_t slot, OpId op);
+  void give(std::uint32_t slot);
+  void make_ready(std::uint32_t task);
+  void run_kernel(Lane& lane, std::uint32_t task);
+  void run_copy(std::uint32_t task);
+  void stand_in(Lane& lane, OpId op);
+  void end_step();
+  std::int64_t now() const { return clock_.now().count(); }
+  std::byte* memory(std::uint32_t slot) const;
+
+  const Machine& machine_;
+  const Clock& clock_;
+  const TaskPlan& plan_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::atomic<std::uint32_t>> waits_, uses_;  // [tasks], [slots]
+  std::vector<std::int64_t> offsets_;                     // [slots]
+  std::vector<TaskTime> times_;                           // [tasks]
+  std::int64_t bytes_moved_ = 0;
+  std::atomic<std::uint32_t> left_{0};  // Tasks of the step.
+  std::atomic<bool> over_{false};
+  std::mutex oom_mutex_;
+  std::optional<OutOfMemory> oom_;
+  const Watch* watch_ = nullptr;
+};
+
+}  // namespace emplace::cpu

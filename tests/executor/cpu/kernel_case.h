@@ -1,0 +1,55 @@
+#pragma once
+/// What a kernel must compute, as tests/parity/make_kernel_fixture.py wrote it, and memory that shows what a
+/// kernel touches.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "executor/cpu/kernel.h"
+
+namespace emplace::testing {
+
+struct KernelCase {
+  std::string name;
+  cpu::Signature signature;
+  std::vector<std::vector<std::byte>> inputs;   ///< From the first element to the last as they lie in memory.
+  std::vector<std::vector<std::byte>> outputs;  ///< What PyTorch says; empty if `is_mask`.
+  double tolerance = 1e-5;                      ///< Of the largest magnitude of an output.
+  bool is_mask = false;                         ///< Any zeros and ones, about as many of each.
+};
+
+/// Every case of tests/fixtures/kernels, by file and line.
+const std::vector<KernelCase>& kernel_cases();
+/// Kinds of ops that the shared graphs hold: "training" or "onnx".
+std::vector<std::string> kinds_in_shared_graphs(const std::string& folder);
+
+/// Bytes between two guards: exactly as many as asked, so that a write beside them shows.
+class GuardedBytes {
+ public:
+  /// `shift` [B] moves the start off the 64-byte boundary, as a view's may be.
+  explicit GuardedBytes(std::size_t bytes, std::byte fill = {}, std::size_t shift = 0);
+  std::byte* data() { return start_; }
+  std::vector<std::byte> copy() const { return {start_, start_ + bytes_}; }
+  bool guards_are_whole() const;
+
+ private:
+  std::vector<std::byte> memory_;
+  std::size_t bytes_;
+  std::byte* start_;
+};
+
+/// One run of a kernel with memory of its own.
+struct KernelRun {
+  std::vector<std::vector<std::byte>> outputs;
+  std::string complaint;  ///< What it touched that is not its own; empty if nothing.
+};
+/// `garbage` is what outputs and scratch hold before. `overwritten`: the input whose memory output 0 gets.
+constexpr std::size_t kNone = ~std::size_t{0};
+KernelRun run_kernel(const cpu::Kernel& kernel, const KernelCase& of, std::byte garbage,
+                     std::size_t overwritten = kNone);
+
+/// Where the outputs leave the tolerance, in words; empty if nowhere.
+std::string difference(const KernelCase& of, const std::vector<std::vector<std::byte>>& outputs);
+
+}  // namespace emplace::testing
