@@ -263,10 +263,26 @@ Result<std::unique_ptr<Kernel>> transpose(const Signature& signature) {
   return into_window<float>(signature, out.shape, strides, 0, out.strides, 0, 0.0f, false);
 }
 
+/// Elements of any kind into order.
+Result<std::unique_ptr<Kernel>> pack(const Signature& signature) {
+  const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
+  switch (element_bytes(in.dtype)) {
+    case 1:
+      return into_window<std::uint8_t>(signature, in.shape, in.strides, 0, out.strides, 0, 0, false);
+    case 4:
+      return into_window<std::uint32_t>(signature, in.shape, in.strides, 0, out.strides, 0, 0, false);
+    case 8:
+      return into_window<std::uint64_t>(signature, in.shape, in.strides, 0, out.strides, 0, 0, false);
+    default:
+      return unsupported(signature, "elements of a size that is not known");
+  }
+}
+
 }  // namespace
 
 std::span<const KernelEntry> movement_kernels() {
-  static constexpr KernelEntry entries[] = {{"aten::cat", cat<false>},
+  static constexpr KernelEntry entries[] = {{"emplace::pack", pack},
+                                            {"aten::cat", cat<false>},
                                             {"aten::stack", cat<true>},
                                             {"aten::unsafe_split", split},
                                             {"aten::split_with_sizes", split},
