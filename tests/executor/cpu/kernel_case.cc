@@ -71,6 +71,7 @@ KernelCase case_of(const json& entry) {
     result.inputs.push_back(from_base64(tensor.at("data")));
   }
   result.tolerance = entry.value("tolerance", result.tolerance);
+  result.scale = entry.value("scale", result.scale);
   result.is_mask = entry.value("check", "") == "mask";
   for (const json& tensor : entry.at("outputs")) {
     result.signature.outputs.push_back(operand(tensor));
@@ -87,8 +88,7 @@ std::vector<T> elements(const Bytes& bytes) {
 }
 
 std::string difference_of_floats(const std::vector<float>& got, const std::vector<float>& wanted,
-                                 double tolerance) {
-  double scale = 0;
+                                 double tolerance, double scale) {
   for (const float value : wanted) scale = std::max(scale, static_cast<double>(std::abs(value)));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const double off = std::abs(static_cast<double>(got[i]) - static_cast<double>(wanted[i]));
@@ -184,7 +184,8 @@ std::string difference(const KernelCase& of, const std::vector<Bytes>& outputs) 
     if (of.is_mask) {
       text = difference_of_masks(elements<float>(outputs[k]));
     } else if (of.signature.outputs[k].dtype == DType::kF32) {
-      text = difference_of_floats(elements<float>(outputs[k]), elements<float>(of.outputs[k]), of.tolerance);
+      text = difference_of_floats(elements<float>(outputs[k]), elements<float>(of.outputs[k]), of.tolerance,
+                                  of.scale);
     } else if (outputs[k] != of.outputs[k]) {
       text = "its integers differ";
     }
