@@ -32,6 +32,9 @@ struct Pointwise {
   }
 };
 
+/// The other operand where the graph's file keeps none (docs/kernels.md).
+constexpr double kScalar = 0.5;
+
 struct Constants {
   float a = 1, b = 0;
 };
@@ -74,13 +77,10 @@ template <PointwiseOp kOp>
 Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
   cpu::Attributes attributes{signature};
   const float alpha = static_cast<float>(attributes.number("alpha", 1));
-  const bool has_other = attributes.has("other");
-  const float other = static_cast<float>(
-      attributes.number("other", kOp == PointwiseOp::kMul || kOp == PointwiseOp::kDiv ? 1 : 0));
+  const float other = static_cast<float>(attributes.number("other", kScalar));
   if (attributes.fault()) return *attributes.fault();
   if (signature.inputs.size() == 2) return make(signature, kOp, 2, {.a = alpha});
   if (signature.inputs.size() != 1) return unsupported(signature, "neither one input nor two");
-  (void)has_other;
   switch (kOp) {
     case PointwiseOp::kAdd:
       return make(signature, PointwiseOp::kAffine, 1, {1, alpha * other});
@@ -97,7 +97,7 @@ Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
 
 Result<std::unique_ptr<Kernel>> rsub(const Signature& signature) {
   cpu::Attributes attributes{signature};
-  const float other = static_cast<float>(attributes.number("other", 1));
+  const float other = static_cast<float>(attributes.number("other", kScalar));
   if (attributes.fault()) return *attributes.fault();
   if (signature.inputs.size() != 1) return unsupported(signature, "two inputs");
   return make(signature, PointwiseOp::kAffine, 1, {-1, other});

@@ -150,13 +150,13 @@ struct AveragePoolBackward {
 
 /// From the attributes and the two tensors. Errors: kUnsupported.
 Result<Windows> windows_of(const Signature& signature, const Operand& in, const Operand& out, bool adaptive,
-                           bool onnx) {
+                           bool onnx, bool counts_pad_absent = false) {
   cpu::Attributes attributes{signature};
   const auto kernel = attributes.integers(onnx ? "kernel_shape" : "kernel_size");
   auto stride = attributes.integers(onnx ? "strides" : "stride");
   auto pad = attributes.integers(onnx ? "pads" : "padding"),
        dilation = attributes.integers(onnx ? "dilations" : "dilation");
-  const bool counts_pad = attributes.flag("count_include_pad", !onnx);
+  const bool counts_pad = attributes.flag("count_include_pad", counts_pad_absent);
   const std::string automatic = attributes.word("auto_pad", "NOTSET");
   if (attributes.fault()) return *attributes.fault();
   const std::size_t rank = in.shape.size();
@@ -217,7 +217,7 @@ Result<std::unique_ptr<Kernel>> max_pool_backward(const Signature& signature) {
 template <bool kAdaptive, bool kOnnx>
 Result<std::unique_ptr<Kernel>> average_pool(const Signature& signature) {
   if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
-  auto w = windows_of(signature, signature.inputs[0], signature.outputs[0], kAdaptive, kOnnx);
+  auto w = windows_of(signature, signature.inputs[0], signature.outputs[0], kAdaptive, kOnnx, !kOnnx);
   if (!w) return w.error();
   if (w->dilation[0] != 1 || w->dilation[1] != 1) return unsupported(signature, "dilation");
   return one_pass(AveragePool{.w = *w}, outputs_of(*w));
