@@ -99,7 +99,7 @@ Result<Geometry> geometry_of(const Signature& signature, bool onnx) {
   const auto strides = attributes.integers(onnx ? "strides" : "stride"),
              pads = attributes.integers(onnx ? "pads" : "padding");
   const auto dilations = attributes.integers(onnx ? "dilations" : "dilation");
-  Geometry g{.groups = attributes.integer(onnx ? "group" : "groups", 1),
+  Geometry g{.groups = attributes.integer(attributes.has("group") ? "group" : "groups", 1),
              .transposed = attributes.flag("transposed", false)};
   const std::string automatic = attributes.word("auto_pad", "NOTSET");
   if (attributes.fault()) return *attributes.fault();

@@ -16,10 +16,8 @@ using testing::KernelRun;
 
 constexpr std::byte kNaNs{0xff}, kOther{0x5a};
 
-/// Kinds of ONNX graphs that are stood in for on a GPU.
-const std::set<std::string> kWithoutKernel{"And",        "Cast",     "Clip",     "ConvTranspose", "Equal", "Expand",
-                                           "GlobalMaxPool", "LRN",   "Pad",      "Resize",        "Slice", "Where",
-                                           "Unsqueeze",  "Squeeze",  "ConstantOfShape", "Shape", "Not", "Dropout"};
+/// Kinds of the shared ONNX graphs that are stood in for on a GPU (docs/cuda.md).
+const std::set<std::string> kWithoutKernel{"ConvTranspose", "Pad", "Resize"};
 
 TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
   std::size_t tried = 0;
@@ -42,15 +40,16 @@ TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
       EXPECT_EQ(testing::run_kernel(*twin, of, kNaNs, i).outputs, first.outputs) << of.name << " over input " << i;
     }
   }
-  for (const std::string& one : refused) std::printf("refused: %s\n", one.c_str());
-  EXPECT_GT(tried, 380u);
+  EXPECT_GT(tried, 460u);
+  for (const std::string& one : refused)  // Of a kind that has a kernel, one product alone.
+    EXPECT_TRUE(kWithoutKernel.contains(one.substr(0, one.find('_'))) || one.starts_with("MatMul_4_broadcast")) << one;
 }
 
 TEST(TwinParity, EveryKindOfTheTrainingGraphsHasAKernel) {
   for (const std::string& kind : testing::kinds_in_shared_graphs("training"))
     EXPECT_TRUE(cuda::has_kernel(kind)) << kind;
   for (const std::string& kind : testing::kinds_in_shared_graphs("onnx"))
-    EXPECT_TRUE(cuda::has_kernel(kind) || kWithoutKernel.contains(kind)) << kind;
+    EXPECT_NE(cuda::has_kernel(kind), kWithoutKernel.contains(kind)) << kind;
 }
 
 TEST(TwinParity, WhatLacksOperandsIsRefused) {
