@@ -16,8 +16,9 @@ namespace {
 using Made = Result<std::unique_ptr<Kernel>>;
 
 Made filled(const Signature& signature, double value) {
+  if (signature.outputs.size() != 1) return unsupported(signature, "not one output");
   MovementBuilder builder{signature};
-  for (std::size_t k = 0; k < signature.outputs.size(); ++k) builder.fill(k, value);
+  builder.fill(0, value);
   return std::move(builder).finish();
 }
 Made zeros(const Signature& signature) { return filled(signature, 0); }

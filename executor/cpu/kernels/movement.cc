@@ -5,6 +5,7 @@
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/elementwise_kernel.h"
 #include "executor/cpu/kernels/movement_kernel.h"
+#include "executor/cpu/kernels/resize.h"
 
 namespace emplace::cpu {
 namespace {
@@ -267,7 +268,9 @@ std::span<const KernelEntry> movement_kernels() {
   static const std::vector<KernelEntry> table = [] {
     std::vector<KernelEntry> all{std::begin(kEntries), std::end(kEntries)};
     const auto boxes = box_kernels();
+    const auto resizes = resize_kernels();
     all.insert(all.end(), boxes.begin(), boxes.end());
+    all.insert(all.end(), resizes.begin(), resizes.end());
     return all;
   }();
   return table;

@@ -54,6 +54,10 @@ template <class T>
 void copy(const std::byte* source, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows,
           std::int64_t columns, std::byte* target, std::int64_t target_stride) {
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  if (columns == 1) {
+    for (std::int64_t r = 0; r < rows; ++r) at<T>(target, r * target_stride) = at<T>(source, r * row_stride);
+    return;
+  }
   if (column_stride == kSize) {
     for (std::int64_t r = 0; r < rows; ++r) {
       std::memcpy(target + r * target_stride, source + r * row_stride,
