@@ -8,7 +8,7 @@
 #include <cstring>
 #include <functional>
 
-#include "executor/cpu/kernels/approximations.h"
+#include "executor/cpu/kernels/elementwise_math.h"
 #include "tests/executor/cpu/random_operand.h"
 
 namespace emplace::cpu {
@@ -199,6 +199,44 @@ TEST(Approximations, AreWithinABoundOverTheWholeRange) {
     }
     EXPECT_LT(worst, 3e-7) << one.name;
   }
+}
+
+// Whichever a machine runs, a step has the same bits.
+TEST(ElementwiseKernels, WiderInstructionsGiveTheSameBits) {
+  if (wide_rows("aten::tanh") == nullptr) GTEST_SKIP() << "no AVX-512 here";
+  EXPECT_EQ(wide_rows("aten::add"), nullptr) << "memory bounds it";
+  std::vector<float> x, g, narrow, wide;
+  for (std::uint64_t bits = 0; bits < 0x1'0000'0000; bits += 100'003) {
+    x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    g.push_back(static_cast<float>(x.size()));
+    if (std::isnan(x.back())) x.back() = 1;  // Which NaN comes out is not promised.
+  }
+  narrow.resize(x.size());
+  wide.resize(x.size());
+  const double scalars[] = {1, 1};
+  int tried = 0;
+  for (const auto forms : {unary_forms(), gradient_forms()}) {
+    for (const ElementwiseForm& form : forms) {
+      const RowSet* rows = wide_rows(form.type);
+      if (rows == nullptr) continue;
+      const std::byte* in[] = {reinterpret_cast<const std::byte*>(x.data()),
+                               reinterpret_cast<const std::byte*>(x.data())};
+      if (form.operands == 2) in[0] = reinterpret_cast<const std::byte*>(g.data());
+      for (std::size_t k = 0; k < 4; k += form.operands == 2 ? 1 : 4) {
+        if (k == 3) continue;
+        const auto n = static_cast<std::int64_t>(x.size());
+        form.rows(DType::kF32)->row[k](n, reinterpret_cast<std::byte*>(narrow.data()), in, scalars);
+        rows->row[k](n, reinterpret_cast<std::byte*>(wide.data()), in, scalars);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          if (std::isnan(narrow[i]) && std::isnan(wide[i])) continue;
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(narrow[i]), std::bit_cast<std::uint32_t>(wide[i]))
+              << form.type << " of " << x[i];
+        }
+        ++tried;
+      }
+    }
+  }
+  EXPECT_GE(tried, 20);
 }
 
 TEST(ElementwiseKernels, IntegersWrapAndDivisionByZeroIsZero) {
