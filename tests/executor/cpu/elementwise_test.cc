@@ -281,6 +281,15 @@ TEST(ElementwiseKernels, SumsOfManyInputsAreOneAfterTheOther) {
   expect_near(run_kernel({"Mean", "{}", {x, x, row}, {x}}, {a, a, b}).at(0), {4, 8, 12, 6, 10, 14}, 1e-6, 0);
 }
 
+TEST(ElementwiseKernels, ABiasIsOneNumberPerChannel) {
+  const Operand image = packed({1, 2, 2, 2}), bias = packed({2});
+  const Values x(8, 1.0);
+  EXPECT_EQ(run_kernel({"BiasAdd", "{}", {image, bias}, {image}}, {x, {1, 2}}).at(0),
+            (Values{2, 2, 2, 2, 3, 3, 3, 3}));
+  EXPECT_EQ(run_kernel({"BiasAdd", R"({"data_format":"NHWC"})", {image, bias}, {image}}, {x, {1, 2}}).at(0),
+            (Values{2, 3, 2, 3, 2, 3, 2, 3}));
+}
+
 TEST(ElementwiseKernels, EmptyTensorsAndManyDimensionsAreFine) {
   EXPECT_EQ(
       run_kernel({"aten::add", "{}", {packed({0, 3}), packed({3})}, {packed({0, 3})}}, {{}, {1, 2, 3}}).at(0),
