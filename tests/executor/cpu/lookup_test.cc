@@ -147,6 +147,35 @@ TEST(LookupKernels, PlacesOfMaximaRunningSumsAndOneHot) {
   EXPECT_NE(refusal({"CumSum", R"({"axis":1,"reverse":1})", {x}, {x}}).find("reverse"), std::string::npos);
 }
 
+TEST(LookupKernels, SlicesArePutAndAddedByIndex) {
+  const Operand table = packed({3, 2}), turned = permuted({3, 2}, {1, 0}), two = packed({2}, DType::kI64);
+  const Values t{1, 2, 3, 4, 5, 6}, u{10, 20, 30, 40};
+  EXPECT_EQ(
+      run_kernel(
+          {"aten::index_add", R"({"dim":0,"alpha":2})", {turned, two, permuted({2, 2}, {1, 0})}, {table}},
+          {t, {2, 2}, u})
+          .at(0),
+      (Values{1, 2, 3, 4, 85, 126}));
+  EXPECT_EQ(run_kernel({"aten::index_copy", R"({"dim":-1})", {table, two, table}, {table}},
+                       {t, {1, 0}, {7, 8, 9, 10, 11, 12}})
+                .at(0),
+            (Values{8, 7, 10, 9, 12, 11}));
+  const Operand tuples = packed({2, 2}, DType::kI64), rows = packed({2, 1}, DType::kI64);
+  EXPECT_EQ(
+      run_kernel({"ScatterND", "{}", {table, tuples, packed({2})}, {table}}, {t, {0, 1, -1, 99}, {7, 8}})
+          .at(0),
+      (Values{1, 7, 3, 4, 5, 8}));
+  EXPECT_EQ(run_kernel({"ScatterND", R"({"reduction":"add"})", {table, rows, packed({2, 2})}, {table}},
+                       {t, {1, 1}, u})
+                .at(0),
+            (Values{1, 2, 43, 64, 5, 6}));
+  EXPECT_NE(refusal({"ScatterND", "{}", {table, packed({1, 3}, DType::kI64), packed({1})}, {table}})
+                .find("too many"),
+            std::string::npos);
+  EXPECT_NE(refusal({"aten::index_add", "{}", {table, two, packed({3, 2})}, {table}}).find("another size"),
+            std::string::npos);
+}
+
 TEST(LookupKernels, RefuseWithAReason) {
   const Operand table = packed({4, 2}), index = packed({3}, DType::kI64), out = packed({3, 2});
   EXPECT_NE(refusal({"aten::embedding", "{}", {table, packed({3})}, {out}}).find("integers"),
