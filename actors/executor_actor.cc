@@ -96,15 +96,33 @@ void ExecutorActor::begin_next(runtime::Context& context) {
   measuring_ = true;
   started_ = context.now();
   phase_.emplace(context.phase("measure"));
-  if (options_.delay.count() == 0) return finish(context);
-  context.after(pretended(context, work_.front()), [this, &context] { finish(context); });
+  if (options_.delay.count() == 0) return measure(context);
+  context.after(pretended(context, work_.front()), [this, &context] { measure(context); });
 }
 
-void ExecutorActor::finish(runtime::Context& context) {
+void ExecutorActor::measure(runtime::Context& context) {
   if (left_) return;
+  measurer_->begin(work_.front().lease, work_.front().placements);
+  look(context);
+}
+
+/// Whether the front one is done. Where devices work elsewhere this loop goes on meanwhile, and beats.
+void ExecutorActor::look(runtime::Context& context) {
+  if (left_) return;
+  auto measured = measurer_->poll();
+  if (!measured) {
+    const Nanos pause = std::clamp((context.now() - started_) / 8, options_.least_pause, options_.most_pause);
+    context.after(pause, [this, &context] { look(context); });
+    return;
+  }
+  // What it holds is given back, and others may do better. Where it is the run's own, the run ends.
+  if (measurer_->broken()) return context.stop_node(std::string{context.name()} + ": " + measured->error);
+  finish(context, *std::move(measured));
+}
+
+void ExecutorActor::finish(runtime::Context& context, PlacementMeasured measured) {
   const Work work = std::move(work_.front());
   work_.pop_front();
-  PlacementMeasured measured = measurer_->measure(work.lease, work.placements.bytes());
   phase_.reset();
   measured.executor = context.name();
   measured.wall_s = std::chrono::duration<double>(context.now() - started_).count();

@@ -25,6 +25,8 @@ struct ExecutorOptions {
   /// it goes.
   Nanos delay{0};
   double delay_spread = 1;  ///< Delays lie evenly between delay / sqrt(spread) and delay · sqrt(spread).
+  /// Between two looks at an executor that is polled: an eighth of what it has taken so far, within these.
+  Nanos least_pause = std::chrono::milliseconds{1}, most_pause = std::chrono::milliseconds{20};
   /// What it announces beside its kind; told to it, so that it asks no machine.
   std::string node, version;
   std::uint32_t cores = 0;
@@ -32,10 +34,10 @@ struct ExecutorOptions {
 };
 
 /// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a
-/// time, and shows by heartbeats which leases it holds. When its node stops it gives back what it has not
-/// done. Receives PlacementProposed, ExecutorUnknown; sends ExecutorJoined, Heartbeat, PlacementMeasured,
-/// ExecutorLeft. Thread: constructed anywhere; every handler runs on the owning loop: one of its own, but for
-/// those whose work is a timer and a simulator.
+/// time, and shows by heartbeats which leases it holds, also while an executor that is polled takes long.
+/// When its node stops it gives back what it has not done. Receives PlacementProposed, ExecutorUnknown; sends
+/// ExecutorJoined, Heartbeat, PlacementMeasured, ExecutorLeft. Thread: constructed anywhere; every handler
+/// runs on the owning loop: one of its own, but for those whose work is a timer and a simulator.
 class ExecutorActor final : public runtime::Actor {
  public:
   ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory);
@@ -58,7 +60,9 @@ class ExecutorActor final : public runtime::Actor {
   void join(runtime::Context& context);
   void beat(runtime::Context& context);
   void begin_next(runtime::Context& context);
-  void finish(runtime::Context& context);
+  void measure(runtime::Context& context);
+  void look(runtime::Context& context);
+  void finish(runtime::Context& context, messages::PlacementMeasured measured);
   Nanos pretended(runtime::Context& context, const Work& work) const;
 
   const TaskPtr task_;

@@ -24,6 +24,10 @@ std::vector<record::MeasurementRow> rows_of(const EpisodeMeasured& m) {
     row.executor_kind = m.executor_kinds[m.executor_of[i]];
     row.attempt = m.attempt[i];
     row.synthetic_share = m.synthetic_share[i];
+    if (!m.failures.empty()) row.failure = m.failures[i];
+    if (!m.labels.empty()) row.label = static_cast<MeasurementLabel>(m.labels[i]);
+    const auto samples = m.samples_of(i);
+    row.samples_s.assign(samples.begin(), samples.end());
     rows.push_back(std::move(row));
   }
   return rows;
@@ -53,6 +57,14 @@ EpisodeMeasured measured_of(const record::LogRow& row) {
     m.executor_of[i] = static_cast<std::uint16_t>(known);
     m.attempt[i] = measured.attempt;
     m.synthetic_share[i] = measured.synthetic_share;
+    if (!measured.failure.empty()) m.failures.resize(m.count), m.failures[i] = measured.failure;
+    if (measured.label != MeasurementLabel::kSimulated)
+      m.labels.resize(m.count), m.labels[i] = static_cast<std::uint8_t>(measured.label);
+    if (!measured.samples_s.empty()) {
+      m.sample_counts.resize(m.count);
+      m.sample_counts[i] = static_cast<std::uint32_t>(measured.samples_s.size());
+      m.samples_s.insert(m.samples_s.end(), measured.samples_s.begin(), measured.samples_s.end());
+    }
     m.valid[i] = measured.valid ? 1 : 0;
     m.step_time_s[i] = measured.step_time_s;
     m.bytes_over[i] = measured.bytes_over;

@@ -2,10 +2,11 @@
 
 #include <map>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 
 #include "actors/task.h"
+#include "executor/polled_executor.h"
 #include "messages/placement_measured.h"
 #include "messages/placement_proposed.h"
 
@@ -15,16 +16,34 @@ namespace emplace::actors {
 class Measurer {
  public:
   Measurer(TaskPtr task, std::string kind, ExecutorFactory factory);
-  /// Measures `proposal.count` placements [count, ops]. What went wrong stands in the result's `error`; its
-  /// executor's name and its wall time are the caller's to fill in.
-  messages::PlacementMeasured measure(const messages::PlacementProposed& proposal,
-                                      std::span<const std::byte> placements);
+  /// Takes on `proposal.count` placements [count, ops]. @pre what was taken on before is done.
+  void begin(const messages::PlacementProposed& proposal, messages::SharedBytes placements);
+  /// What they cost, once all of them are measured: at once, but for executors that are polled
+  /// (executor/polled_executor.h), which are looked at, never waited for. What went wrong stands in the
+  /// result's `error`; its executor's name and its wall time are the caller's to fill in.
+  std::optional<messages::PlacementMeasured> poll();
+  /// Nothing will be measured here any more: an executor's processes die again and again.
+  bool broken() const { return broken_; }
 
  private:
+  Result<bool> measure_next();
+  void add(const Measurement& measured);
+
   const TaskPtr task_;
   const std::string kind_;
   const ExecutorFactory factory_;
-  std::map<std::string, std::unique_ptr<Executor>> executors_;  ///< By graph.
+  /// By graph. A polled one has a process and devices of its own, so of those only the last one stays.
+  std::map<std::string, std::unique_ptr<Executor>> executors_;
+  Executor* executor_ = nullptr;
+  PolledExecutor* polled_ = nullptr;  // The same, if it is one.
+  bool waiting_ = false;              // For polled_.
+  bool broken_ = false;
+
+  // Of what was taken on.
+  messages::SharedBytes placements_;
+  std::size_t ops_ = 0;
+  std::uint32_t done_ = 0;
+  messages::PlacementMeasured out_;
   Measurement measurement_;
 };
 

@@ -210,10 +210,11 @@ void Sampler::propose_next(runtime::Context& context) {
 bool Sampler::measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
                                  messages::SharedBytes bulk) {
   const Nanos began = context.now();
-  const auto placements = messages::section_of(bulk.bytes(), proposal.placements);
+  const auto placements = messages::section_of(bulk, proposal.placements);
   messages::PlacementMeasured measured = [&] {
     const auto measuring = context.phase("measure");
-    return measurer_.measure(proposal, *placements);
+    measurer_.begin(proposal, *placements);
+    return *measurer_.poll();  // Models answer at once.
   }();
   if (!measured.error.empty()) {
     context.stop_node(std::string{context.name()} + " cannot measure: " + measured.error);
@@ -247,7 +248,11 @@ void Sampler::ask_log(runtime::Context& context, const runtime::LogFollower::Ask
 
 void Sampler::take_costs(Sent& sent, const messages::EpisodeMeasured& measured) {
   for (std::uint32_t i = 0; i < measured.count; ++i) {
-    const std::int64_t over = measured.valid[i] != 0 ? 0 : std::max<std::int64_t>(measured.bytes_over[i], 1);
+    const bool memory =
+        measured.failures.empty() || out_of_memory(measured.valid[i] != 0, measured.failures[i]);
+    const std::int64_t over = measured.valid[i] != 0 ? 0
+                              : memory               ? std::max<std::int64_t>(measured.bytes_over[i], 1)
+                                                     : std::numeric_limits<std::int64_t>::max();
     const BestKnown now{true, over, measured.step_time_s[i]};
     if (!now.beats(sent.best)) continue;
     sent.best = now;

@@ -21,6 +21,7 @@ enum class Errc : std::uint8_t {
   kNoPlacement = 6,  ///< No valid placement exists or was found; exit status 3.
   kRunFailed = 7,    ///< A run ended by an error of its own; exit status 4.
   kUnsupported = 8,  ///< Known, but not here: an op, a version, an optional part.
+  kDeviceLost = 9,   ///< A device that nothing but a new process brings back: its executor's has to end.
 };
 
 /// One failure. `context` says where, what and the cure: "conv3: 1.2 GB left on gpu:1; allow a CPU".

@@ -2,6 +2,7 @@
 /// What an executor of real devices can do beyond measuring: show when things happened, check what it
 /// computed, tell what each op costs. docs/measurement.md defines how it takes time.
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -30,6 +31,9 @@ struct RealOptions {
   TimingOptions timing;
   std::uint64_t seed = 0;       ///< Of the values that state begins with.
   bool allow_synthetic = true;  ///< Ops without a kernel are stood in for; else kUnsupported names the first.
+  /// Counted up with every step, and every op of a profile, so that a hang is told from a long measurement.
+  /// Null: nobody looks.
+  std::atomic<std::uint64_t>* progress = nullptr;
 };
 
 /// What comparing a run over several devices with one on a single device found.

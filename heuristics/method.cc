@@ -16,7 +16,11 @@ namespace emplace {
 
 bool better(const Measurement& a, const Measurement& b) {
   if (a.valid != b.valid) return a.valid;
-  if (!a.valid && a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
+  if (!a.valid) {  // What did not run at all is not known to be near to fitting.
+    const bool a_measured = out_of_memory(a.valid, a.failure), b_measured = out_of_memory(b.valid, b.failure);
+    if (a_measured != b_measured) return a_measured;
+    if (a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
+  }
   return a.step_time_s < b.step_time_s;
 }
 

@@ -216,6 +216,7 @@ ExitStatus exit_status(Errc code) {
     case Errc::kDeadline:
     case Errc::kPeerLost:
     case Errc::kRunFailed:
+    case Errc::kDeviceLost:
       return ExitStatus::kRunFailed;
   }
   return ExitStatus::kRunFailed;

@@ -1,11 +1,13 @@
 #pragma once
 /// Executors by the names that commands take, and what a placement is judged by.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "executor/executor.h"
+#include "executor/real_executor.h"
 #include "executor/simulator.h"
 #include "placement/objective.h"
 
@@ -25,10 +27,30 @@ Result<Judge> parse_judge(const std::string& objective, const std::string& dispa
 /// The simulator, or the model of loads or latencies of splits. `graph` and `devices` must outlive it.
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge);
 
-/// "sim" (a model); "fake" is the same without its delay. Errors: kUnsupported for kinds that this build does
-/// not have; kInvalid for names that are none.
+/// How an executor of real devices, which lives in a process of its own, is started and timed.
+struct ProcessRequest {
+  RealOptions real;
+  std::string chaos;                  ///< launcher/exec/chaos.h; for tests.
+  double delay_s = 0;                 ///< Of "fake": what a measurement takes.
+  double deadline_s = 30;             ///< Without progress, at least.
+  std::uint32_t restarts = 5;         ///< Within a minute.
+  std::function<bool()> interrupted;  ///< Ends a call that waits.
+};
+/// "median" or "mean". Errors: kInvalid.
+Result<TimingOptions::Statistic> parse_statistic(const std::string& name);
+/// An executor process that can be started: the program is there, and it can measure what `judge` asks for.
+/// Errors: kUnsupported, kInvalid.
+Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
+                                    const ProcessRequest& request);
+/// @pre check_process_executor. `graph` and `devices` must outlive it.
+std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
+                                                    const DeviceSet& devices, const ProcessRequest& request);
+
+/// "sim" is a model; "cpu", "cuda" and "fake" are processes. Errors: kUnsupported for kinds that this build
+/// does not have; kInvalid for names that are none.
 Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const OpGraph& graph,
-                                                const DeviceSet& devices, const Judge& judge);
+                                                const DeviceSet& devices, const Judge& judge,
+                                                const ProcessRequest& request = {});
 
 /// A proven bound of what the judge measures [s], and which it is.
 struct ProvenBound {

@@ -5,6 +5,7 @@
 
 #include "messages/episode_measured.h"
 #include "messages/executor_control.h"
+#include "messages/executor_process.h"
 #include "messages/learning.h"
 #include "messages/library.h"
 #include "messages/log.h"
@@ -22,6 +23,7 @@ using AllMessages =
                RunProgress, CheckpointDelivered, UpdateReplayed, LogRequested, HistoryRequested,
                ScoresRequested, EpisodesRecorded, UpdatesRecorded, EpisodesAsked, EpisodesKnown,
                EpisodesWanted, ExecutorUnknown, ManifestRequested, ManifestDelivered, FileRequested,
-               FileDelivered, NodeReported, StatusRequested, StatusDelivered>;
+               FileDelivered, NodeReported, StatusRequested, StatusDelivered, PrepareExecutor, RunPlacement,
+               PlacementRan, ExecutorReady, ExecutorRefused, ExecutorBeat>;
 
 }  // namespace emplace::messages

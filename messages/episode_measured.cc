@@ -1,6 +1,7 @@
 #include "messages/episode_measured.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace emplace::messages {
 namespace {
@@ -10,6 +11,12 @@ template <class M>
 bool lengths_agree(const M& m) {
   const std::size_t n = m.count;
   const std::size_t cells = n * m.num_devices;
+  const auto none_or_all = [&](const auto& values) { return values.empty() || values.size() == n; };
+  const std::uint64_t samples =
+      std::accumulate(m.sample_counts.begin(), m.sample_counts.end(), std::uint64_t{0});
+  if (!none_or_all(m.failures) || !none_or_all(m.labels) || !none_or_all(m.sample_counts) ||
+      samples != m.samples_s.size())
+    return false;
   return m.valid.size() == n && m.step_time_s.size() == n && m.bytes_over.size() == n &&
          m.bytes_moved.size() == n && m.peak_bytes.size() == cells && m.busy_s.size() == cells;
 }
@@ -19,9 +26,19 @@ void place(const std::vector<T>& from, std::vector<T>& into, std::size_t offset)
   std::copy(from.begin(), from.end(), into.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
+/// The same where `into` may be empty as long as nobody has said anything.
+template <class T>
+void place_if_any(const std::vector<T>& from, std::vector<T>& into, std::size_t offset, std::size_t count) {
+  if (from.empty()) return;
+  into.resize(count);
+  place(from, into, offset);
+}
+
 }  // namespace
 
-bool PlacementMeasured::consistent() const { return lengths_agree(*this); }
+bool PlacementMeasured::consistent() const {
+  return lengths_agree(*this) && (synthetic_shares.empty() || synthetic_shares.size() == count);
+}
 
 bool EpisodeMeasured::consistent() const {
   return lengths_agree(*this) && executor_of.size() == count && attempt.size() == count &&
@@ -75,6 +92,7 @@ void EpisodeMeasured::merge(const PlacementMeasured& lease) {
   std::fill_n(executor_of.begin() + begin, lease.count, executor);
   std::fill_n(attempt.begin() + begin, lease.count, lease.attempt);
   std::fill_n(synthetic_share.begin() + begin, lease.count, lease.synthetic_share);
+  place(lease.synthetic_shares, synthetic_share, at);
   place(lease.valid, valid, at);
   place(lease.step_time_s, step_time_s, at);
   place(lease.bytes_over, bytes_over, at);
@@ -82,6 +100,20 @@ void EpisodeMeasured::merge(const PlacementMeasured& lease) {
   place(lease.peak_bytes, peak_bytes, at * num_devices);
   place(lease.busy_s, busy_s, at * num_devices);
   wall_s += lease.wall_s;
+  place_if_any(lease.failures, failures, at, count);
+  place_if_any(lease.labels, labels, at, count);
+  place_if_any(lease.sample_counts, sample_counts, at, count);
+  if (lease.samples_s.empty()) return;
+  const auto before =
+      std::accumulate(sample_counts.begin(), sample_counts.begin() + begin, std::ptrdiff_t{0});
+  samples_s.insert(samples_s.begin() + before, lease.samples_s.begin(), lease.samples_s.end());
+}
+
+std::span<const double> EpisodeMeasured::samples_of(std::uint32_t placement) const {
+  if (sample_counts.empty()) return {};
+  const auto begin =
+      std::accumulate(sample_counts.begin(), sample_counts.begin() + placement, std::size_t{0});
+  return std::span{samples_s}.subspan(begin, sample_counts[placement]);
 }
 
 }  // namespace emplace::messages

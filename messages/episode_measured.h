@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,15 @@ struct EpisodeMeasured {
   std::vector<std::int64_t> peak_bytes;     ///< [count, num_devices]
   std::vector<double> busy_s;               ///< [count, num_devices]
   double wall_s = 0;                        ///< Sum over its leases of what measuring took.
+  // Of real executors, as PlacementMeasured has them; each empty where there is nothing to say.
+  std::vector<std::string> failures;         ///< [count]
+  std::vector<std::uint8_t> labels;          ///< [count]
+  std::vector<std::uint32_t> sample_counts;  ///< [count]
+  std::vector<double> samples_s;
   EMPLACE_FIELDS(graph_sha256, controller, episode, placement_id, count, policy_version, num_ops, num_devices,
                  executors, executor_kinds, hosts, executor_of, attempt, synthetic_share, valid, step_time_s,
-                 bytes_over, bytes_moved, peak_bytes, busy_s, wall_s)
+                 bytes_over, bytes_moved, peak_bytes, busy_s, wall_s, failures, labels, sample_counts,
+                 samples_s)
 
   /// An episode of which nothing is measured yet.
   static EpisodeMeasured begun(const PlacementProposed& proposal);
@@ -47,6 +54,8 @@ struct EpisodeMeasured {
   void merge(const PlacementMeasured& lease);
   /// True if every vector has the length that `count` and `num_devices` say, and executor_of stays in range.
   bool consistent() const;
+  /// The timed steps of a placement; none where they are not known.
+  std::span<const double> samples_of(std::uint32_t placement) const;
 };
 
 /// dispatcher -> recorder, to be made durable; and sampler -> dispatcher, where a sampler measures itself.

@@ -32,9 +32,16 @@ struct PlacementMeasured {
   std::vector<double> busy_s;             ///< [count, num_devices]
   double wall_s = 0;                      ///< What measuring all of them took the executor.
   std::string error;  ///< Not empty: the executor could not measure; the vectors are empty.
+  // Of real executors; each empty where there is nothing to say of any placement.
+  std::vector<double> synthetic_shares;      ///< [count] of each; `synthetic_share` is the last one's.
+  std::vector<std::string> failures;         ///< [count] why it has no step time: Measurement::failure.
+  std::vector<std::uint8_t> labels;          ///< [count] MeasurementLabel.
+  std::vector<std::uint32_t> sample_counts;  ///< [count]
+  std::vector<double> samples_s;             ///< One placement's timed steps after the other's.
   EMPLACE_FIELDS(placement_id, count, episode, controller, policy_version, graph_sha256, host, executor,
                  executor_kind, attempt, lease_epoch, synthetic_share, num_devices, valid, step_time_s,
-                 bytes_over, bytes_moved, peak_bytes, busy_s, wall_s, error)
+                 bytes_over, bytes_moved, peak_bytes, busy_s, wall_s, error, synthetic_shares, failures,
+                 labels, sample_counts, samples_s)
 
   /// True if every vector has the length that `count` and `num_devices` say: ask before indexing.
   bool consistent() const;

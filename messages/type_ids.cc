@@ -78,6 +78,18 @@ const char* type_name(std::uint16_t type) {
       return "StatusRequested";
     case Type::kStatusDelivered:
       return "StatusDelivered";
+    case Type::kPrepareExecutor:
+      return "PrepareExecutor";
+    case Type::kRunPlacement:
+      return "RunPlacement";
+    case Type::kPlacementRan:
+      return "PlacementRan";
+    case Type::kExecutorReady:
+      return "ExecutorReady";
+    case Type::kExecutorRefused:
+      return "ExecutorRefused";
+    case Type::kExecutorBeat:
+      return "ExecutorBeat";
   }
   return "unknown";
 }

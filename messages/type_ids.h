@@ -22,6 +22,9 @@ enum class Type : std::uint16_t {
   kManifestDelivered = 12,
   kFileDelivered = 13,
   kStatusDelivered = 14,
+  kPrepareExecutor = 15,
+  kRunPlacement = 16,
+  kPlacementRan = 17,
   // Control: small and urgent, on a connection of its own.
   kExecutorJoined = 64,
   kExecutorLeft = 65,
@@ -42,6 +45,9 @@ enum class Type : std::uint16_t {
   kManifestRequested = 80,
   kFileRequested = 81,
   kStatusRequested = 82,
+  kExecutorReady = 83,
+  kExecutorRefused = 84,
+  kExecutorBeat = 85,
   // Latest only: a newer one from the same sender replaces an older one that still waits.
   kParametersPublished = 128,
   kRunProgress = 129,

@@ -243,7 +243,10 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
     cells += fits(*row) ? element("td",
                                   "<span class=\"bar\"><i style=\"width:" + formatted("%.1f", share * 100) +
                                       "%\"></i><b style=\"left:" + formatted("%.1f", bound * 100) +
-                                      "%\"></b></span><span>" + seconds(m.step_time_s) + "</span>",
+                                      "%\"></b></span><span>" + seconds(m.step_time_s) + "</span>" +
+                                      (m.label == MeasurementLabel::kSimulated
+                                           ? std::string{}
+                                           : " " + element("span", std::string{label_name(m.label)})),
                                   "class=\"wide\"")
                         : element("td", "does not fit", "class=\"wide misfit\"");
     cells += element("td", !fits(*row)               ? "+" + format_bytes(m.bytes_over) + " over"

@@ -40,6 +40,19 @@ std::string joined(const std::vector<T>& numbers) {
 
 }  // namespace
 
+namespace {
+
+/// What only real executors have; NULL takes no room.
+void bind_real(SQLite::Statement& m, const MeasurementRow& measured) {
+  for (const int column : {14, 15, 16}) m.bind(column);
+  if (!measured.failure.empty()) m.bind(14, measured.failure);
+  if (measured.label != MeasurementLabel::kSimulated) m.bind(15, std::string{label_name(measured.label)});
+  if (!measured.samples_s.empty())
+    m.bindNoCopy(16, measured.samples_s.data(), static_cast<int>(measured.samples_s.size() * sizeof(double)));
+}
+
+}  // namespace
+
 std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
                          const Bytes& actions, const std::vector<MeasurementRow>& measurements) {
   XXH3_state_t* state = XXH3_createState();
@@ -59,6 +72,10 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
     add(&m.bytes_moved, sizeof m.bytes_moved);
     add(m.peak_bytes.data(), m.peak_bytes.size() * sizeof(std::int64_t));
     add(m.executor.c_str(), m.executor.size() + 1);
+    // Of real executors; schemas before 5 have none.
+    add(m.failure.data(), m.failure.size());
+    if (m.label != MeasurementLabel::kSimulated) add(&m.label, sizeof m.label);
+    add(m.samples_s.data(), m.samples_s.size() * sizeof(double));
   }
   const std::uint64_t hash = XXH3_64bits_digest(state);
   XXH3_freeState(state);
@@ -81,8 +98,8 @@ void RunDb::State::prepare(Durability durability) {
   db.exec(durability == Durability::kDisk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   insert_episode =
       std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?,?)");
-  insert_measurement =
-      std::make_unique<SQLite::Statement>(db, "INSERT INTO measurements VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  insert_measurement = std::make_unique<SQLite::Statement>(
+      db, "INSERT INTO measurements VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   insert_update =
       std::make_unique<SQLite::Statement>(db, "INSERT INTO updates VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   insert_checkpoint =
@@ -254,7 +271,8 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
     const auto version = schema_version(state->db, directory);
     if (!version) return version.error();
     if (auto whole = check_schema(state->db, *version, directory); !whole) return whole.error();
-    if (*version < kSchemaVersion) access == Access::kWrite ? migrate(state->db) : shadow(state->db);
+    if (*version < kSchemaVersion)
+      access == Access::kWrite ? migrate(state->db, *version) : shadow(state->db, *version);
     if (access == Access::kWrite) state->prepare(durability);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
@@ -300,6 +318,7 @@ Result<Unit> RunDb::add_episode(const EpisodeRow& row, const std::vector<Measure
       m.bind(11, measured.executor_kind);
       m.bind(12, measured.attempt);
       m.bind(13, measured.synthetic_share);
+      bind_real(m, measured);
       m.exec();
     }
     s.db.exec("RELEASE episode");

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "placement/measurement.h"
 #include "record/agreement.h"
 #include "record/learning_curve.h"
 
@@ -80,6 +81,9 @@ struct MeasurementRow {
   std::string host, executor, executor_kind;
   std::uint32_t attempt = 1;
   double synthetic_share = 0;
+  std::string failure;  ///< As Measurement has it; empty: it ran, or is simulated.
+  MeasurementLabel label = MeasurementLabel::kSimulated;
+  std::vector<double> samples_s;  ///< Timed steps.
 };
 
 struct UpdateRow {
@@ -131,6 +135,9 @@ struct Counters {
 struct BestRow {
   std::uint64_t placement_id = 0, episode = 0;
   double step_time_s = 0;
+  MeasurementLabel label = MeasurementLabel::kSimulated;
+  std::int64_t bytes_moved = 0;
+  std::vector<std::int64_t> peak_bytes;
   Bytes placement;  ///< [ops]
 };
 

@@ -28,6 +28,15 @@ EpisodeRow read_episode_head(SQLite::Statement& q) {
   return row;
 }
 
+/// NULL, and all of schemas before 5: simulated.
+MeasurementLabel label_of(const SQLite::Column& column) {
+  const std::string name = column.getString();
+  for (const MeasurementLabel label :
+       {MeasurementLabel::kMeasured, MeasurementLabel::kPartlySynthetic, MeasurementLabel::kEmulated})
+    if (label_name(label) == name) return label;
+  return MeasurementLabel::kSimulated;
+}
+
 MeasurementRow read_measurement(SQLite::Statement& row) {
   MeasurementRow m;
   m.placement_id = back(row.getColumn(0).getInt64());
@@ -43,12 +52,18 @@ MeasurementRow read_measurement(SQLite::Statement& row) {
   m.executor_kind = row.getColumn(10).getString();
   m.attempt = row.getColumn(11).getUInt();
   m.synthetic_share = row.getColumn(12).getDouble();
+  m.failure = row.getColumn(13).getString();
+  m.label = label_of(row.getColumn(14));
+  const Bytes samples = blob(row.getColumn(15));
+  m.samples_s.resize(samples.size() / sizeof(double));
+  if (!m.samples_s.empty())
+    std::memcpy(m.samples_s.data(), samples.data(), m.samples_s.size() * sizeof(double));
   return m;
 }
 constexpr const char* kMeasurementColumns =
     "m.placement_id, m.episode, m.number, m.valid, m.step_time_s, m.bytes_over, m.bytes_moved, m.peak_bytes, "
     "m.host, m.executor, "
-    "m.executor_kind, m.attempt, m.synthetic_share";
+    "m.executor_kind, m.attempt, m.synthetic_share, m.failure, m.label, m.samples_s";
 
 /// An episode's measurements, in order.
 class MeasurementsOf {
@@ -147,18 +162,23 @@ Result<std::vector<std::uint64_t>> RunDb::checkpoints() {
 
 Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
   auto found = state_->guarded([&]() -> std::optional<BestRow> {
-    SQLite::Statement q{state_->db,
-                        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count "
-                        "FROM measurements m JOIN episodes e ON e.episode = m.episode "
-                        "AND m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
-                        "WHERE m.valid = 1 AND ?1 IN ('', e.graph_sha256) "
-                        "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+    SQLite::Statement q{
+        state_->db,
+        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count, m.label, "
+        "m.bytes_moved, m.peak_bytes "
+        "FROM measurements m JOIN episodes e ON e.episode = m.episode "
+        "AND m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
+        "WHERE m.valid = 1 AND ?1 IN ('', e.graph_sha256) "
+        "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
     q.bind(1, graph_sha256);
     if (!q.executeStep()) return std::nullopt;
     BestRow row;
     row.placement_id = back(q.getColumn(0).getInt64());
     row.episode = back(q.getColumn(1).getInt64());
     row.step_time_s = q.getColumn(3).getDouble();
+    row.label = label_of(q.getColumn(6));
+    row.bytes_moved = q.getColumn(7).getInt64();
+    row.peak_bytes = split<std::int64_t>(q.getColumn(8).getString());
     const Bytes all = placements_of(q.getColumn(4));
     const std::size_t count = q.getColumn(5).getUInt(), number = q.getColumn(2).getUInt();
     if (count == 0 || number >= count) return row;
@@ -173,7 +193,8 @@ Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
 
 Result<std::optional<std::int64_t>> RunDb::least_bytes_over() {
   return state_->guarded([&]() -> std::optional<std::int64_t> {
-    SQLite::Statement q{state_->db, "SELECT MIN(bytes_over) FROM measurements"};
+    SQLite::Statement q{
+        state_->db, "SELECT MIN(bytes_over) FROM measurements WHERE failure IS NULL OR failure LIKE 'oom%'"};
     if (!q.executeStep() || q.getColumn(0).isNull()) return std::nullopt;
     return q.getColumn(0).getInt64();
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <span>
 #include <string>
 
 #include "base/text/words.h"
@@ -48,6 +49,11 @@ CREATE TABLE remeasured(session INTEGER, placement_id INTEGER, graph_sha256 TEXT
   synthetic_share REAL, error TEXT);
 )sql";
 
+/// And version 5: what real executors say of a measurement. NULL: simulated, or nothing to say.
+constexpr NewColumns kColumns5[]{
+    {"measurements", "failure TEXT,label TEXT,samples_s BLOB"},
+};
+
 template <class Visit>
 void each_column(const NewColumns& added, Visit visit) {
   const std::string columns{added.columns};
@@ -58,13 +64,32 @@ void each_column(const NewColumns& added, Visit visit) {
   }
 }
 
-void add_version_4(SQLite::Database& db) {
-  for (const NewColumns& added : kColumns4) {
+void add_columns(SQLite::Database& db, std::span<const NewColumns> all) {
+  for (const NewColumns& added : all) {
     each_column(added, [&](const std::string& column) {
       db.exec(std::string{"ALTER TABLE "} + added.table + " ADD COLUMN " + column);
     });
   }
-  db.exec(kTables4);
+}
+
+/// From version `from` up to `to`.
+void add_versions(SQLite::Database& db, int from, int to) {
+  if (from < 4 && to >= 4) {
+    add_columns(db, kColumns4);
+    db.exec(kTables4);
+  }
+  if (from < 5 && to >= 5) add_columns(db, kColumns5);
+}
+
+/// Shows NULL for columns that a reader's database does not have yet.
+void shadow_columns(SQLite::Database& db, std::span<const NewColumns> all) {
+  for (const NewColumns& added : all) {
+    std::string more;
+    each_column(
+        added, [&](const std::string& column) { more += ", NULL AS " + column.substr(0, column.find(' ')); });
+    db.exec(std::string{"CREATE TEMP VIEW "} + added.table + " AS SELECT *" + more + " FROM main." +
+            added.table);
+  }
 }
 
 /// Its tables, each with the names and types of its columns, in order.
@@ -84,7 +109,7 @@ std::map<std::string, std::string> tables_of(SQLite::Database& db) {
 
 void make_schema(SQLite::Database& db) {
   db.exec(kTables3);
-  add_version_4(db);
+  add_versions(db, 3, kSchemaVersion);
 }
 
 Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& directory) {
@@ -106,7 +131,7 @@ Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& di
 Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesystem::path& directory) {
   SQLite::Database fresh{":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
   fresh.exec(kTables3);
-  if (version > 3) add_version_4(fresh);
+  add_versions(fresh, 3, version);
   const auto theirs = tables_of(db);
   for (const auto& [table, columns] : tables_of(fresh)) {
     const auto found = theirs.find(table);
@@ -118,22 +143,19 @@ Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesyst
   return Unit{};
 }
 
-void migrate(SQLite::Database& db) {
+void migrate(SQLite::Database& db, int version) {
   SQLite::Transaction all{db};
-  add_version_4(db);
+  add_versions(db, version, kSchemaVersion);
   db.exec("UPDATE runs SET schema_version = " + std::to_string(kSchemaVersion));
   all.commit();
 }
 
-void shadow(SQLite::Database& db) {
-  for (const NewColumns& added : kColumns4) {
-    std::string more;
-    each_column(
-        added, [&](const std::string& column) { more += ", NULL AS " + column.substr(0, column.find(' ')); });
-    db.exec(std::string{"CREATE TEMP VIEW "} + added.table + " AS SELECT *" + more + " FROM main." +
-            added.table);
+void shadow(SQLite::Database& db, int version) {
+  if (version < 4) {
+    shadow_columns(db, kColumns4);
+    db.exec(std::regex_replace(kTables4, std::regex{"CREATE TABLE"}, "CREATE TEMP TABLE"));
   }
-  db.exec(std::regex_replace(kTables4, std::regex{"CREATE TABLE"}, "CREATE TEMP TABLE"));
+  if (version < 5) shadow_columns(db, kColumns5);
 }
 
 }  // namespace emplace::record

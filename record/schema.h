@@ -9,7 +9,7 @@
 
 namespace emplace::record {
 
-inline constexpr int kSchemaVersion = 4;
+inline constexpr int kSchemaVersion = 5;
 
 /// All of the newest.
 void make_schema(SQLite::Database& db);
@@ -22,8 +22,8 @@ Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesyst
 
 /// Brings an older database up to date, all of it or nothing. Runs that were recorded before keep what they
 /// are.
-void migrate(SQLite::Database& db);
-/// The same for a reader, who changes nothing: views of this connection alone.
-void shadow(SQLite::Database& db);
+void migrate(SQLite::Database& db, int version);
+/// The same for a reader of a database of `version`, who changes nothing: views of this connection alone.
+void shadow(SQLite::Database& db, int version);
 
 }  // namespace emplace::record

@@ -20,8 +20,9 @@ struct TableRow {
   bool transforms_graph = false;  ///< Of another graph that does the same work: never the best.
 };
 
-/// Rows in the order given, the fastest valid one marked; gap is (step time / bound − 1). Lines end in '\n';
-/// no control characters. `device_names` head the memory columns, `value` what is compared.
+/// Rows in the order given, the fastest valid one marked (where something was measured, of what was measured,
+/// and a column says which is which); gap is (step time / bound − 1). Lines end in '\n'; no control
+/// characters. `device_names` head the memory columns, `value` what is compared.
 std::string render_table(const std::vector<TableRow>& rows, double lower_bound_s,
                          const std::vector<std::string>& device_names,
                          const std::string& value = "step time");

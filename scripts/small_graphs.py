@@ -32,7 +32,7 @@ GRAPHS = {
 def tiny_mobilenet():
     block = torchvision.models.mobilenetv3.InvertedResidualConfig
     return torchvision.models.MobileNetV3([block(8, 3, 8, 8, True, "RE", 2, 1, 1), block(8, 5, 12, 8, True, "HS", 1, 1, 1)],
-                                          last_channel=16, num_classes=5, dropout=0.0)
+                                          last_channel=16, num_classes=5)
 
 
 def tiny_transformer():

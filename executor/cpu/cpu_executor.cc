@@ -50,6 +50,13 @@ struct CpuExecutor::State {
   TaskPlan plan(std::span<const DeviceId> placement) const {
     return {lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place};
   }
+  /// One step, seen by who watches over it. Errors: kOutOfMemory; the run says where.
+  Result<double> step(StepRun& steps) const {
+    const auto took = steps.step();
+    if (options.progress != nullptr) ++*options.progress;
+    if (!took) return Error{Errc::kOutOfMemory, "a device is full"};
+    return *took;
+  }
   Machine machine() { return {lowered, *kernels, devices, costs, clock, memory, *pool}; }
   Result<Fingerprint> fingerprint(std::span<const DeviceId> placement, std::span<const std::int64_t> caps,
                                   std::vector<DeviceMemory>& on);
@@ -114,8 +121,8 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
   double synthetic_ns = 0;
   std::size_t counted = 0;
   const auto one_step = [&]() -> Result<double> {
-    const auto took = steps.step();
-    if (!took) return Error{Errc::kOutOfMemory, "a device is full"};
+    const auto took = state.step(steps);
+    if (!took) return took;
     ++counted;
     for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
       const TaskPlan::Task& task = plan.tasks()[t];
@@ -144,6 +151,10 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
   for (std::size_t d = 0; d < busy_ns.size(); ++d)
     out.busy_s[d] = busy_ns[d] * 1e-9 / static_cast<double>(counted);
   out.synthetic_share = all_ns > 0 ? synthetic_ns / all_ns : 0;
+  const bool shaped = std::ranges::any_of(plan.tasks(), [&](const TaskPlan::Task& task) {
+    return task.is_copy && state.devices.link(task.source, task.target).shaped;
+  });
+  out.label = measured_label(out.synthetic_share, shaped);
   if (schedule == nullptr) return Unit{};
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
     const TaskPlan::Task& task = plan.tasks()[t];
@@ -233,13 +244,8 @@ Result<ExecutorProfile> CpuExecutor::profile() {
     StepRun steps{machine, plan, caps};
     std::vector<std::vector<double>> op_us(kernels.size());  // [kernels][samples]
     std::vector<double> overhead_us, step_s;
-    const auto one_step = [&]() -> Result<double> {
-      const auto took = steps.step();
-      if (!took) return Error{Errc::kOutOfMemory, "a device is full"};
-      return *took;
-    };
     const auto sampled = [&]() -> Result<double> {
-      const auto took = one_step();
+      const auto took = state.step(steps);
       if (!took) return took;
       double overhead = 0;
       for (std::size_t t = 0; t < kernels.size(); ++t) {
@@ -253,7 +259,7 @@ Result<ExecutorProfile> CpuExecutor::profile() {
     const bool ready = steps.prepare(state.values);
     TimingOptions timing = state.options.timing;
     const std::uint32_t warmups = std::exchange(timing.warmups, 0);
-    for (std::uint32_t i = 0; ready && i < warmups && one_step(); ++i) {
+    for (std::uint32_t i = 0; ready && i < warmups && state.step(steps); ++i) {
     }
     const auto timed = ready && !steps.out_of_memory()
                            ? time_steps(timing, sampled)

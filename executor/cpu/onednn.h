@@ -59,6 +59,18 @@ enum class ConvolutionPass : std::uint8_t {
 };
 Result<Program> convolution(const Convolution& shape, ConvolutionPass pass);
 
+/// Of packed tensors.
+struct Pooling {
+  enum class Of : std::uint8_t { kMax, kMeanInside, kMean };  ///< kMean counts the padding as zeros.
+  Of of = Of::kMax;
+  Operand source, target;                                                    ///< [N, C, …]
+  std::vector<std::int64_t> taps, strides, dilations, pads_begin, pads_end;  ///< [spatial dims]
+};
+/// source → target. Maxima of NaN, or of nothing but -∞, are unspecified.
+Result<Program> pool(const Pooling& shape);
+/// target's gradient → source's. Means only.
+Result<Program> pool_backward(const Pooling& shape);
+
 /// Over rows of [rows, channels]; what each writes and reads of statistics is the mean and 1 / √(variance +
 /// ε).
 struct Normalisation {

@@ -19,6 +19,7 @@
 #include "base/units.h"
 #include "launcher/build_info.h"
 #include "launcher/commands/commands.h"
+#include "launcher/exec/helper_program.h"
 #include "launcher/json_object.h"
 
 namespace emplace::launcher {
@@ -195,6 +196,13 @@ Finding temporary_files() {
           writable ? "" : "set TMPDIR to a folder that can be written"};
 }
 
+/// The program in which executors of a kind live.
+Finding helper(std::string_view kind) {
+  const auto program = helper_program(kind);
+  return {"executor " + std::string{kind}, program ? printable(program->filename().string()) : "not built",
+          program ? "" : program.error().context.substr(program.error().context.rfind("; ") + 2)};
+}
+
 /// How `emplace up` reaches other machines.
 Finding remote_starts() {
   std::string found;
@@ -235,6 +243,7 @@ std::vector<Finding> all_findings() {
                                      {"ONNX", "libonnx"}})
     findings.push_back(library(loaded, what, prefix));
   for (const Part& part : kParts) findings.push_back(optional_part(loaded, part));
+  for (const std::string_view kind : process_executor_kinds()) findings.push_back(helper(kind));
   findings.push_back(driver());
   findings.push_back(gpus());
   return findings;

@@ -1,11 +1,16 @@
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/text/words.h"
+#include "base/units.h"
 #include "executor/simulator.h"
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
+#include "launcher/stop_signal.h"
 #include "placement/placement_file.h"
 #include "placement/schedule.h"
 #include "record/trace.h"
@@ -20,28 +25,130 @@ class Evaluate final : public Command {
   void declare(Options& options) override {
     inputs_.declare(options);
     options.operand("PLACEMENT", placement_, "Placement file");
-    options.option("--executor", executor_, "What measures it: sim");
+    options.option("--executor", executor_, "What measures it: sim, cpu, cuda or fake");
     options.flag("--verify", verify_,
                  "Compares a run on several devices with one on a single device (real executors)");
-    options.option("--trace", trace_,
-                   "Writes when everything happened, for Perfetto or chrome://tracing: .json or .json.gz");
+    options
+        .option("--trace", trace_,
+                "Writes when everything happened, for Perfetto or chrome://tracing: .json or .json.gz")
+        .option("--warmups", warmups_, "Real executors: steps before the timed ones")
+        .option("--samples", samples_,
+                "Real executors: timed steps; up to three times as many where they spread by more than 5 %")
+        .option("--statistic", statistic_, "Real executors: median or mean")
+        .option("--deadline", deadline_, "Real executors: longest time without progress")
+        .option("--chaos", chaos_, "For tests: crash-every=N,hang-every=N,oom-every=N,poison-every=N");
   }
   Result<ExitStatus> run(Console& console) override;
 
  private:
+  /// What was measured, and what is said with it.
+  struct Answer {
+    Measurement measured;
+    std::optional<Verification> verified;
+    std::vector<std::string> synthetic_types;
+  };
+  Result<Answer> simulate(const Inputs& inputs, const Placement& placement) const;
+  Result<Answer> run_really(const Inputs& inputs, const Placement& placement, const StopSignal& stop) const;
+  Result<ProcessRequest> request() const;
+  void print(Console& console, const Answer& answer, const Inputs& inputs) const;
+
   InputOptions inputs_;
-  std::string placement_, executor_ = "sim", trace_;
+  std::string placement_, executor_ = "sim", trace_, statistic_ = "median", deadline_ = "30s", chaos_;
+  std::uint64_t warmups_ = 5, samples_ = 5;
   bool verify_ = false;
 };
 
-Result<ExitStatus> Evaluate::run(Console& console) {
-  if (executor_ != "sim") {
-    return Error{Errc::kUnsupported,
-                 "--executor '" + printable(executor_, 40) + "': is not in this build; use sim"};
+Result<ProcessRequest> Evaluate::request() const {
+  constexpr std::uint64_t kMost = 1'000'000;
+  if (warmups_ > kMost || samples_ > kMost || samples_ == 0)
+    return invalid("--warmups, --samples", "are no numbers of steps", "use 5 of each");
+  const auto statistic = parse_statistic(statistic_);
+  if (!statistic) return invalid("--statistic", statistic.error().context);
+  const auto deadline = parse_seconds(deadline_);
+  if (!deadline || *deadline <= 0)
+    return invalid("--deadline " + printable(deadline_, 40), "is no time", "use 30s");
+  ProcessRequest request;
+  const auto samples = static_cast<std::uint32_t>(samples_);
+  request.real.timing = {static_cast<std::uint32_t>(warmups_), samples, 3 * samples, *statistic};
+  request.deadline_s = *deadline;
+  request.chaos = chaos_;
+  return request;
+}
+
+Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placement& placement) const {
+  Answer answer;
+  if (!trace_.empty()) {
+    Schedule schedule;
+    Simulator simulator{inputs.graph, inputs.devices, inputs.judge.simulator};
+    if (auto done = simulator.trace(placement, answer.measured, schedule); !done) return done.error();
+    const auto written = record::write_trace(trace_, inputs.graph, inputs.devices, schedule);
+    if (!written) return written.error();
   }
-  if (verify_)
+  const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
+  if (auto done = model->measure(placement, answer.measured); !done) return done.error();
+  return answer;
+}
+
+Result<Evaluate::Answer> Evaluate::run_really(const Inputs& inputs, const Placement& placement,
+                                              const StopSignal& stop) const {
+  auto request = this->request();
+  if (!request) return request.error();
+  request->interrupted = [&] { return stop.received() != 0; };
+  if (auto fit = check_process_executor(executor_, inputs.judge, *request); !fit) return fit.error();
+  const auto executor = make_process_executor(executor_, inputs.graph, inputs.devices, *request);
+  Answer answer;
+  if (auto done = executor->measure(placement, answer.measured); !done) return done.error();
+  answer.synthetic_types = executor->synthetic_types();
+  if (verify_ && answer.measured.valid) {
+    auto verified = executor->verify(placement);
+    if (!verified) return verified.error();
+    answer.verified = *std::move(verified);
+  }
+  if (!trace_.empty() && answer.measured.valid) {  // Of a step of its own: none that was timed is traced.
+    Measurement traced;
+    Schedule schedule;
+    if (auto done = executor->trace(placement, traced, schedule); !done) return done.error();
+    const auto written = record::write_trace(trace_, inputs.graph, inputs.devices, schedule);
+    if (!written) return written.error();
+  }
+  return answer;
+}
+
+void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs) const {
+  if (console.json()) {
+    JsonObject json = measured_json(answer.measured, inputs, executor_);
+    if (executor_ != "sim") json.add("synthetic_types", std::span<const std::string>{answer.synthetic_types});
+    if (answer.verified) {
+      json.add("verified", answer.verified->identical);
+      json.add("compared", std::uint64_t{answer.verified->compared});
+      json.add("skipped", std::uint64_t{answer.verified->skipped});
+      if (!answer.verified->first_difference.empty())
+        json.add("first_difference", answer.verified->first_difference);
+    }
+    return console.print(json.text());
+  }
+  std::string text = measured_text(answer.measured, inputs);
+  if (answer.verified) {
+    text += "verified   " + std::string{answer.verified->identical ? "identical" : "different"} + ": " +
+            std::to_string(answer.verified->compared) + " tensors compared with a run on one device, " +
+            std::to_string(answer.verified->skipped) + " left out\n";
+  }
+  console.print(text);
+  if (!answer.synthetic_types.empty())
+    console.note("stood in for: " + printable(joined(answer.synthetic_types), 400));
+}
+
+Result<ExitStatus> Evaluate::run(Console& console) {
+  const bool real = executor_ != "sim";
+  if (verify_ && !real)
     return Error{Errc::kUnsupported,
-                 "--verify: compares what real executors compute, and this build has none; leave it away"};
+                 "--verify: compares what real executors compute; use --executor cpu, or leave it away"};
+  if (real) {  // What cannot be started is refused before anything is read.
+    const auto request = this->request();
+    if (!request) return request.error();
+    if (auto can = check_process_executor(executor_, Judge{}, *request); !can) return can.error();
+  }
+  if (!chaos_.empty() && !real) return invalid("--chaos", "is of executor processes", "use --executor fake");
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
   if (!trace_.empty() && inputs->judge.objective != Objective::kStepTime)
@@ -54,23 +161,21 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (auto obeyed = inputs->constraints.check(inputs->graph, inputs->devices, *placement); !obeyed) {
     return invalid(printable(placement_), obeyed.error().context);
   }
-
-  Measurement measured;
-  if (!trace_.empty()) {
-    Schedule schedule;
-    Simulator simulator{inputs->graph, inputs->devices, inputs->judge.simulator};
-    if (auto done = simulator.trace(*placement, measured, schedule); !done) return done.error();
-    const auto written = record::write_trace(trace_, inputs->graph, inputs->devices, schedule);
-    if (!written) return written.error();
-  }
-  const auto executor = make_executor(executor_, inputs->graph, inputs->devices, inputs->judge);
-  if (!executor) return executor.error();
-  if (auto done = (*executor)->measure(*placement, measured); !done) return done.error();
-  console.print(console.json() ? measured_json(measured, *inputs, (*executor)->kind()).text()
-                               : measured_text(measured, *inputs));
+  const StopSignal stop;
+  const auto answer = real ? run_really(*inputs, *placement, stop) : simulate(*inputs, *placement);
+  if (stop.received() != 0) return stopped_by(stop.received());
+  if (!answer) return answer.error();
+  print(console, *answer, *inputs);
+  const Measurement& measured = answer->measured;
+  const std::string where = printable(placement_);
+  if (!measured.valid && !out_of_memory(measured.valid, measured.failure))
+    return Error{Errc::kRunFailed, where + ": did not run: " + misfit(measured, inputs->devices)};
   if (!measured.valid)
-    return Error{Errc::kOutOfMemory,
-                 printable(placement_) + ": does not fit: " + misfit(measured, inputs->devices)};
+    return Error{Errc::kOutOfMemory, where + ": does not fit: " + misfit(measured, inputs->devices)};
+  if (answer->verified && !answer->verified->identical)
+    return Error{Errc::kRunFailed,
+                 where + ": on several devices it computes something else than on one, first in '" +
+                     printable(answer->verified->first_difference, 80) + "'"};
   return ExitStatus::kDone;
 }
 

@@ -1,7 +1,3 @@
-#include <unistd.h>
-
-#include <algorithm>
-
 #include "base/units.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
@@ -18,8 +14,8 @@ class Join final : public Command {
   std::string_view summary() const override { return "Add this machine's executors to a run that goes on"; }
   void declare(Options& options) override {
     access_.declare(options);
-    options.option("--executors,-n", executors_, "How many; 0: one for each CPU")
-        .option("--executor", executor_, "Their kind (sim, fake); without it as the run has it")
+    options.option("--executors,-n", executors_, "How many; 0: one for each CPU, of real devices one")
+        .option("--executor", executor_, "Their kind (sim, cpu, cuda, fake); without it as the run has it")
         .option("--as", as_, "Take the roles that the run's cluster file has for the node of this name")
         .option("--cache", cache_, "Where graphs of runs are kept; without it ~/.cache/emplace")
         .option("--patience", patience_, "How long to try until the head answers")
@@ -35,8 +31,7 @@ class Join final : public Command {
     if (executors_ > kMostExecutors)
       return invalid("--executors", "is more than " + std::to_string(kMostExecutors),
                      "join with several processes");
-    const auto cpus = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-    request.executors = static_cast<std::uint32_t>(executors_ == 0 ? cpus : executors_);
+    request.executors = static_cast<std::uint32_t>(executors_);
     request.executor = executor_;
     request.for_launcher = for_launcher_;
     const auto patience = parse_seconds(patience_);

@@ -18,6 +18,7 @@
 #include "launcher/json_object.h"
 #include "launcher/run/remeasure.h"
 #include "launcher/run/replay.h"
+#include "launcher/run/start.h"
 #include "launcher/stop_signal.h"
 
 namespace emplace::launcher {
@@ -207,16 +208,19 @@ Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const
   const StopSignal stop;
   LiveView view = console.live_view(clock);
   const std::int64_t started = clock.wall().count();
-  auto remeasured = remeasure(
-      run, {remeasure_, devices_, dispatch_, count_, from_, to_}, [&](std::uint64_t done, std::uint64_t of) {
-        const std::string line =
-            remeasure_ + ": " + std::to_string(done) + " of " + std::to_string(of) + " placements";
-        if (view.due()) view.show(std::array{line}, line);
-        return stop.received() == 0;
-      });
+  RemeasureRequest request{remeasure_, devices_, dispatch_, count_, from_, to_};
+  request.process = process_request_of(run.config);
+  request.process.chaos.clear();
+  request.process.interrupted = [&] { return stop.received() != 0; };
+  auto remeasured = remeasure(run, request, [&](std::uint64_t done, std::uint64_t of) {
+    const std::string line =
+        remeasure_ + ": " + std::to_string(done) + " of " + std::to_string(of) + " placements";
+    if (view.due()) view.show(std::array{line}, line);
+    return stop.received() == 0;
+  });
   view.clear();
-  if (!remeasured) return remeasured.error();
   if (stop.received() != 0) return stopped_by(stop.received());
+  if (!remeasured) return remeasured.error();
   remeasured->session.started_wall_ns = started;
   run.db.reset();  // From here on it is written.
   if (auto kept = keep_remeasured(run.directory, *remeasured); !kept) return kept.error();

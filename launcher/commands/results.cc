@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -10,8 +12,18 @@
 #include "base/units.h"
 
 namespace emplace::launcher {
+namespace {
+
+std::string format_percent(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
+  return text.data();
+}
+
+}  // namespace
 
 std::string misfit(const Measurement& measured, const DeviceSet& devices) {
+  if (!measured.valid && !measured.failure.empty()) return printable(measured.failure, 400);
   std::string text;
   for (std::size_t d = 0; d < devices.size() && !measured.valid; ++d) {
     const Device& device = devices[static_cast<DeviceId>(d)];
@@ -21,6 +33,24 @@ std::string misfit(const Measurement& measured, const DeviceSet& devices) {
   }
   if (!measured.valid && text.empty()) text = "pieces of its devices wait for one another in a circle";
   return text;
+}
+
+Spread spread_of(std::vector<double> samples) {
+  const auto median = [](std::vector<double>& values) {
+    std::sort(values.begin(), values.end());
+    const std::size_t half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+  };
+  Spread spread;
+  spread.median_s = median(samples);
+  spread.min_s = samples.front();
+  spread.max_s = samples.back();
+  for (double& sample : samples) {
+    if (sample > 2 * spread.median_s) ++spread.long_tail;
+    sample = std::abs(sample - spread.median_s);
+  }
+  spread.mad_s = median(samples);
+  return spread;
 }
 
 std::string joined(const std::vector<std::string>& notes) {
@@ -43,8 +73,20 @@ JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std:
   json.add("busy_s", std::span<const double>{measured.busy_s});
   json.add("bytes_moved", measured.bytes_moved);
   json.add("executor", executor);
-  const std::array samples{measured.step_time_s};
-  json.add("samples_s", std::span<const double>{samples.data(), measured.valid ? samples.size() : 0});
+  json.add("label", label_name(measured.label));
+  if (measured.samples_s.empty()) {
+    const std::array samples{measured.step_time_s};
+    json.add("samples_s", std::span<const double>{samples.data(), measured.valid ? samples.size() : 0});
+  } else {
+    json.add("samples_s", std::span<const double>{measured.samples_s});
+    const Spread spread = spread_of(measured.samples_s);
+    JsonObject about;
+    about.add("median_s", spread.median_s).add("mad_s", spread.mad_s);
+    about.add("min_s", spread.min_s).add("max_s", spread.max_s);
+    about.add("long_tail", std::uint64_t{spread.long_tail});
+    json.add("spread", std::move(about));
+  }
+  if (measured.label != MeasurementLabel::kSimulated) json.add("synthetic_share", measured.synthetic_share);
   json.add("objective", objective_name(inputs.judge.objective));
   if (measured.valid) {
     json.add("objective_value", inputs.in_file_unit(measured.step_time_s));
@@ -59,8 +101,25 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs) {
   std::string what{inputs.judge.objective == Objective::kStepTime ? "step time"
                                                                   : objective_name(inputs.judge.objective)};
   what.resize(11, ' ');
-  std::string text = measured.valid ? what + format_seconds(measured.step_time_s) + "\n"
-                                    : "does not fit: " + misfit(measured, devices) + "\n";
+  const bool memory = out_of_memory(measured.valid, measured.failure);
+  std::string text = measured.valid
+                         ? what + format_seconds(measured.step_time_s) + "\n"
+                         : (memory ? "does not fit: " : "did not run: ") + misfit(measured, devices) + "\n";
+  if (measured.label != MeasurementLabel::kSimulated) {
+    text += "label      " + std::string{label_name(measured.label)};
+    if (measured.synthetic_share > 0)
+      text += ", " + format_percent(measured.synthetic_share) + " of the time are stand-ins";
+    text += "\n";
+  }
+  if (!measured.samples_s.empty()) {
+    const Spread spread = spread_of(measured.samples_s);
+    text += "samples    " + std::to_string(measured.samples_s.size()) + ", from " +
+            format_seconds(spread.min_s) + " to " + format_seconds(spread.max_s) + ", MAD " +
+            format_percent(spread.median_s > 0 ? spread.mad_s / spread.median_s : 0);
+    if (spread.long_tail > 0)
+      text += "; " + std::to_string(spread.long_tail) + " took more than twice the median";
+    text += "\n";
+  }
   text += "moved      " + format_bytes(measured.bytes_moved) + "\n";
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const Device& device = devices[static_cast<DeviceId>(d)];

@@ -17,14 +17,25 @@
 
 namespace emplace::launcher {
 
-/// Why a measurement is not valid: "gpu:0 needs 3.04 GiB and has 2.50 GiB". Empty if it is valid.
+/// Why a measurement is not valid: its failure, or "gpu:0 needs 3.04 GiB and has 2.50 GiB". Empty if it is
+/// valid.
 std::string misfit(const Measurement& measured, const DeviceSet& devices);
+
+/// How timed steps lie around their median.
+struct Spread {
+  double median_s = 0, mad_s = 0;  ///< Median, and median absolute deviation from it.
+  double min_s = 0, max_s = 0;
+  std::size_t long_tail = 0;  ///< Steps that took more than twice the median.
+};
+/// @pre not empty.
+Spread spread_of(std::vector<double> samples_s);
 
 /// What must be said with an answer, as one line.
 std::string joined(const std::vector<std::string>& notes);
 
 /// step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes, busy_s, bytes_moved, executor,
-/// samples_s, objective, objective_value (in the unit of the graph's file; null if it does not fit).
+/// label, samples_s, spread {median_s, mad_s, min_s, max_s} and synthetic_share (of real executors),
+/// objective, objective_value (in the unit of the graph's file; null if it does not fit).
 JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor);
 
 /// The same for people: the objective's value, then a line per device.

@@ -12,6 +12,7 @@
 #include "base/text/toml_reader.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "launcher/exec/chaos.h"
 
 namespace emplace::launcher {
 namespace {
@@ -62,7 +63,8 @@ void each_field(Config& c, Visit visit) {
         "A lease that takes twice as long as this share of recent ones goes to an idle executor too; 0: "
         "never. With run.deterministic never.");
   visit("executor", "kind", c.executor.kind,
-        "\"sim\"; \"fake\": the simulator that takes `delay` per placement; \"replay\": what `log` has.");
+        "\"sim\"; \"cpu\", \"cuda\": real devices (docs/measurement.md); \"fake\": the simulator that takes "
+        "`delay` per placement; \"replay\": what `log` has.");
   visit("executor", "dispatch", c.executor.dispatch,
         "Which ready op a device runs first: \"program\" or \"fifo\".");
   visit("executor", "count", c.executor.count, "Executors.");
@@ -75,6 +77,21 @@ void each_field(Config& c, Visit visit) {
         "Replay only: the run whose log drives this one. Samplers propose its episodes, executors answer "
         "with its "
         "measurements; only how is learned may differ.");
+  visit("executor", "warmups", c.executor.warmups, "Real devices: steps before the timed ones. Papers: 5.");
+  visit(
+      "executor", "samples", c.executor.samples,
+      "Real devices: timed steps; up to three times as many where they spread by more than 5 %. Papers: 5.");
+  visit("executor", "statistic", c.executor.statistic,
+        "Real devices: what becomes the step time, the \"median\" or the \"mean\".");
+  visit(
+      "executor", "deadline", c.executor.deadline,
+      "Processes: a measurement that gets nowhere for so long, or for ten times the fastest one, is ended.");
+  visit("executor", "restarts", c.executor.restarts,
+        "Processes: restarts of an executor within a minute; one more ends the run.");
+  visit("executor", "process", c.executor.process,
+        "Fake only: in a process of its own, as real executors are.");
+  visit("executor", "chaos", c.executor.chaos,
+        "For tests, processes only: \"crash-every=7,hang-every=31,oom-every=5,poison-every=11\", by count.");
   visit("policy", "method", c.policy.method,
         "Who places: \"hierarchical\", \"colocrl\", \"spotlight\", \"placeto\", an ablation, \"sweep\" or "
         "\"random\".");
@@ -380,7 +397,9 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("policy.threads", c.policy.threads, 1),
         at_least("policy.embedding", c.policy.embedding, 1),
         at_least("reward.baseline_window", c.reward.baseline_window, 1),
-        one_of("executor.kind", c.executor.kind, {"sim", "fake", "replay"}),
+        one_of("executor.kind", c.executor.kind, {"sim", "cpu", "cuda", "fake", "replay"}),
+        one_of("executor.statistic", c.executor.statistic, {"median", "mean"}),
+        at_least("executor.samples", c.executor.samples, 1),
         one_of("record.durability", c.record.durability, {"disk", "process"}),
         one_of("objective.kind", c.objective.kind, {"step-time", "throughput", "latency", "max-load"}),
         one_of("executor.dispatch", c.executor.dispatch, {"program", "fifo"}),
@@ -439,7 +458,8 @@ Result<Unit> check_config(const RunConfig& c) {
     if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
   }
   for (const std::string& kind : c.executor.counts) {
-    if (auto checked = one_of("executor.counts", kind, {"sim", "fake", "replay"}); !checked) return checked;
+    if (auto checked = one_of("executor.counts", kind, {"sim", "cpu", "cuda", "fake", "replay"}); !checked)
+      return checked;
   }
   if ((c.executor.kind == "replay") != !c.executor.log.empty())
     return invalid("executor.log",
@@ -448,6 +468,22 @@ Result<Unit> check_config(const RunConfig& c) {
   if (c.executor.kind == "replay" && c.reward.baseline == "self-critic")
     return invalid("reward.baseline", "= 'self-critic' asks for placements that no log has",
                    "use moving-average with executor.kind = \"replay\"");
+  if (auto chaos = parse_chaos(c.executor.chaos); !chaos)
+    return invalid("executor.chaos", chaos.error().context);
+  if (uses_processes(c)) {
+    if (c.objective.kind != "step-time")
+      return invalid("executor.kind", "= '" + c.executor.kind + "' measures step times",
+                     "use objective.kind = \"step-time\", or executor.kind = \"sim\"");
+    if (c.reward.source == "local")
+      return invalid("reward.source",
+                     "= 'local' has samplers simulate, and executor.kind is '" + c.executor.kind + "'",
+                     "use \"executors\"");
+    if (!(c.executor.deadline.seconds > 0))
+      return invalid("executor.deadline", "must be more than 0", "use \"30s\"");
+  } else if (!c.executor.chaos.empty() || c.executor.process) {
+    return invalid(c.executor.chaos.empty() ? "executor.process" : "executor.chaos",
+                   "needs an executor that lives in a process", "use executor.kind = \"fake\"");
+  }
   if (c.run.starts.empty()) return invalid("run.starts", "is empty", "use [\"scratch\"]");
   if (c.run.budget.seconds <= 0 && c.run.episodes == 0 && c.run.evaluations == 0)
     return invalid("run.budget", "is 0 and so are run.episodes and run.evaluations",

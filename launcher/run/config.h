@@ -52,6 +52,12 @@ struct RunConfig {
     double delay_spread = 1;
     std::vector<std::string> counts;
     std::string log;
+    std::uint32_t warmups = 5, samples = 5;
+    std::string statistic = "median";
+    Duration deadline{30};
+    std::uint32_t restarts = 5;
+    bool process = false;
+    std::string chaos;
   } executor;
   struct Policy {
     std::string method = "hierarchical", preset = "paper", grouping = "scope";
@@ -107,6 +113,8 @@ struct RunConfig {
 std::span<const std::string_view> run_methods();
 /// False for methods that only draw.
 bool learns(const RunConfig& config);
+/// Its executors live in processes of their own: those of real devices, and "fake" where it is asked for.
+bool uses_processes(const RunConfig& config);
 
 /// A config with the numbers of a method: "paper" as its paper has them, "tuned" as we found them to do
 /// better (docs/learning.md says by how much). Errors: kInvalid for an unknown method or preset.

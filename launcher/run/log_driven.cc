@@ -35,6 +35,9 @@ class LoggedMeasurements {
     m.bytes_moved = row.bytes_moved;
     m.bytes_over = row.bytes_over;
     m.synthetic_share = row.synthetic_share;
+    m.failure = row.failure;
+    m.label = row.label;
+    m.samples_s = row.samples_s;
   }
   /// Null if there are none.
   const std::vector<Measurement>* find(std::uint64_t key) const {

@@ -149,6 +149,11 @@ std::span<const std::string_view> run_methods() { return kMethods; }
 
 bool learns(const RunConfig& config) { return config.policy.method != "random"; }
 
+bool uses_processes(const RunConfig& config) {
+  const RunConfig::Executor& e = config.executor;
+  return e.kind == "cpu" || e.kind == "cuda" || (e.kind == "fake" && (e.process || !e.chaos.empty()));
+}
+
 Result<RunConfig> method_defaults(std::string_view method, std::string_view preset) {
   if (std::find(kMethods.begin(), kMethods.end(), method) == kMethods.end()) {
     const std::string_view near = nearest_word(method, kMethods);

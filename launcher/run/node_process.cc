@@ -210,10 +210,17 @@ std::uint64_t draw_number() {
 }
 
 /// The part of a node that the cluster does not plan: executors, as many as are wanted here.
-NodePlan own_plan(const JoinRequest& request, const std::string& name, std::uint64_t number) {
+NodePlan own_plan(const JoinRequest& request, const RunConfig& config, const std::string& name,
+                  std::uint64_t number) {
   NodePlan plan;
   plan.name = name;
-  for (std::uint32_t k = 0; k < request.executors; ++k)
+  const bool real = uses_processes(config) && config.executor.kind != "fake";
+  const auto cpus = static_cast<std::uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  const std::uint32_t executors = request.executors != 0 ? request.executors : real ? 1 : cpus;
+  if (real && executors > 1)
+    request.note("warning: " + std::to_string(executors) + " executors of kind " + config.executor.kind +
+                 " on one machine time each other's work if they share devices; one is right");
+  for (std::uint32_t k = 0; k < executors; ++k)
     plan.actors.push_back("executor/" + std::to_string(number * kMostExecutors + k));
   return plan;
 }
@@ -322,7 +329,7 @@ Result<Joined> join_run(const JoinRequest& request) {
     if (auto chosen = choose_kind(*config, request.executor); !chosen) return chosen.error();
     const std::filesystem::path cluster =
         manifest->cluster.empty() ? std::filesystem::path{} : scratch.at() / "cluster.toml";
-    auto plan = request.name.empty() ? Result<NodePlan>{own_plan(request, joined.node, number)}
+    auto plan = request.name.empty() ? Result<NodePlan>{own_plan(request, *config, joined.node, number)}
                                      : find_plan(cluster, request.name, *config);
     if (!plan) return plan.error();
     if (!request.name.empty() && (plan->start == "local" || (plan->start == "ssh" && !request.for_launcher)))

@@ -32,7 +32,8 @@ inline constexpr std::uint32_t kMostExecutors = 4'000;  ///< Of one node.
 struct JoinRequest {
   std::string head;             ///< tcp://HOST:PORT or ipc:///PATH.
   std::string name;             ///< Of a node in the cluster's plan, whose roles it takes; empty: of its own.
-  std::uint32_t executors = 1;  ///< Without a name: so many of them.
+  /// Without a name: so many of them. 0: one for each CPU, but one of those that drive real devices.
+  std::uint32_t executors = 1;
   std::string executor;         ///< Their kind; empty: as the run has it.
   runtime::KeyFiles keys;       ///< None: `insecure`, or ipc.
   bool insecure = false;

@@ -88,7 +88,7 @@ class Executors {
                        "name a machine of as many");
       devices = &others_.emplace(graph_sha256, *std::move(others)).first->second;
     }
-    auto made = make_executor(request_.kind, task->graph, *devices, *judge);
+    auto made = make_executor(request_.kind, task->graph, *devices, *judge, request_.process);
     if (!made) return made.error();
     return executors_.emplace(graph_sha256, *std::move(made)).first->second.get();
   }
@@ -135,7 +135,7 @@ Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
       row.valid = measured.valid;
       row.step_time_s = measured.step_time_s;
       row.synthetic_share = measured.synthetic_share;
-      if (!row.valid) row.error = "does not fit";
+      if (!row.valid) row.error = measured.failure.empty() ? "does not fit" : measured.failure;
     } else {
       row.error = done.error().context;
     }

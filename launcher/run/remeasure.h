@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/executors.h"
 #include "launcher/run/logged_run.h"
 #include "record/agreement.h"
 
@@ -16,6 +17,7 @@ struct RemeasureRequest {
   std::string dispatch = "program";  ///< Of a simulator.
   std::uint64_t count = 200;         ///< Placements, most.
   std::uint64_t from = 0, to = 0;    ///< Log numbers (episodes.seq) that they are taken from; 0: no limit.
+  ProcessRequest process = {};       ///< Of an executor that lives in a process.
 };
 
 struct Remeasured {

@@ -174,6 +174,18 @@ Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
 
 }  // namespace
 
+ProcessRequest process_request_of(const RunConfig& config) {
+  const RunConfig::Executor& e = config.executor;
+  ProcessRequest request;
+  request.real.timing = {e.warmups, e.samples, 3 * e.samples, *parse_statistic(e.statistic)};
+  request.real.seed = config.run.seed;
+  request.chaos = e.chaos;
+  request.delay_s = e.delay.seconds;
+  request.deadline_s = e.deadline.seconds;
+  request.restarts = e.restarts;
+  return request;
+}
+
 Judge judge_of(const RunConfig& config) {
   return parse_judge(config.objective.kind, config.executor.dispatch).value();
 }

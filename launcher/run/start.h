@@ -26,6 +26,9 @@ Result<actors::TaskPtr> load_task(const RunConfig& config);
 /// What the run's placements are judged by. @pre check_config.
 Judge judge_of(const RunConfig& config);
 
+/// How the run's executor processes are started and timed. @pre check_config.
+ProcessRequest process_request_of(const RunConfig& config);
+
 /// What the learned placement is held against.
 struct Baselines {
   std::vector<record::TableRow> rows;  ///< One per method of the config, in order,

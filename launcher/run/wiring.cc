@@ -78,7 +78,14 @@ class Wiring {
   static Result<Wiring> make(const RunConfig& config, const TaskPtr& task, const Start& start,
                              std::span<const std::string> actors, const Clock& clock) {
     Wiring wiring{config, task, start, clock};
-    wiring.light_ = config.executor.kind == "fake" &&
+    const bool executes = std::any_of(actors.begin(), actors.end(), [](const std::string& actor) {
+      return actor.starts_with("executor/");
+    });
+    if (executes && uses_processes(config)) {
+      auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
+      if (!can) return Error{Errc::kInvalid, can.error().context};  // No restart changes it.
+    }
+    wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) &&
                     std::all_of(actors.begin(), actors.end(),
                                 [](const std::string& actor) { return actor.starts_with("executor/"); });
     if (start.name == "best-baseline") {
@@ -133,6 +140,11 @@ class Wiring {
     if (log_) return [log = *log_](const actors::TaskGraph& of) { return make_replay_executor(log, of); };
     Judge judge = judge_of(config_);
     judge.simulator.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
+    if (uses_processes(config_))
+      return
+          [kind = config_.executor.kind, request = process_request_of(config_)](const actors::TaskGraph& of) {
+            return std::unique_ptr<Executor>{make_process_executor(kind, of.graph, of.devices, request)};
+          };
     return [judge](const actors::TaskGraph& of) { return make_model(of.graph, of.devices, judge); };
   }
   actors::PlacerFactory placers() const {
@@ -238,7 +250,8 @@ class Wiring {
     options.kind = config_.executor.kind;
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
-    if (config_.executor.kind == "fake") options.delay = nanos(config_.executor.delay.seconds);
+    if (config_.executor.kind == "fake" && !uses_processes(config_))
+      options.delay = nanos(config_.executor.delay.seconds);
     options.delay_spread = config_.executor.delay_spread;
     options.node = node.name();
     options.version = build_info().version;

@@ -22,7 +22,8 @@ double placement_cost(const RewardOptions& options, bool valid, double step_time
                       : options.transform == Transform::kSqrt   ? std::sqrt(step_time_s)
                                                                 : std::log(step_time_s);
   if (valid) return cost;
-  if (!options.graded_memory) return options.failing_signal;
+  // Without a step time there is nothing to grade: it did not run.
+  if (!options.graded_memory || !(step_time_s > 0)) return options.failing_signal;
   const double penalty =
       options.penalty_base + options.penalty_per_gb * static_cast<double>(bytes_over) * 1e-9;
   return std::min(cost + penalty, options.failing_signal);

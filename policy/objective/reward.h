@@ -18,13 +18,15 @@ struct RewardOptions {
   /// Cost of a placement that does not fit. Alone it teaches nothing where hardly any random placement fits.
   double failing_signal = 10;
   /// Instead of the failing signal: transform(step time) + base + per_gb · (10^9 bytes above the caps), never
-  /// more than the failing signal. It grades how far a placement is from fitting.
+  /// more than the failing signal. It grades how far a placement is from fitting, where the simulator says
+  /// how long it would have taken.
   bool graded_memory = false;
   double penalty_base = 0.2;
   double penalty_per_gb = 0.5;
 };
 
-/// R of one placement. step_time_s > 0. Pure; any thread.
+/// R of one placement. step_time_s > 0; 0 if it is not valid and did not run at all, whatever the reason:
+/// that costs the failing signal. Pure; any thread.
 double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over);
 
 }  // namespace emplace::policy

@@ -21,8 +21,10 @@ class Csv final : public RunExporter {
  public:
   explicit Csv(RunExport what) : what_{std::move(what)}, file_{what_.output} {
     for (const std::string_view column : columns()) line_.text(column);
-    if (what_.table == "measurements")
+    if (what_.table == "measurements") {
       for (const std::string& device : what_.devices) line_.text("peak_bytes " + device);
+      for (const char* column : {"label", "samples", "failure"}) line_.text(column);
+    }
     file_.write(line_.take());
   }
 
@@ -85,6 +87,7 @@ class Csv final : public RunExporter {
     line_.text(e.graph_sha256).number(e.wall_ns);
     for (std::size_t d = 0; d < what_.devices.size(); ++d)
       d < m.peak_bytes.size() ? line_.number(m.peak_bytes[d]) : line_.empty();
+    line_.text(label_name(m.label)).number(m.samples_s.size()).text(m.failure);
     file_.write(line_.take());
   }
 

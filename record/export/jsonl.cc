@@ -22,7 +22,10 @@ ordered_json measurement_json(const MeasurementRow& m) {
           {"executor", m.executor},
           {"executor_kind", m.executor_kind},
           {"attempt", m.attempt},
-          {"synthetic_share", m.synthetic_share}};
+          {"synthetic_share", m.synthetic_share},
+          {"label", label_name(m.label)},
+          {"samples_s", m.samples_s},
+          {"failure", m.failure.empty() ? ordered_json(nullptr) : ordered_json(m.failure)}};
 }
 
 class Jsonl final : public RunExporter {

@@ -91,6 +91,21 @@ TEST(MovingCost, StandsWhereAMeasurementDoesAfterAnyMoves) {
   }
 }
 
+TEST(Better, WhatDidNotRunIsNeverNearToFitting) {
+  Measurement over, full, crashed;
+  over.bytes_over = 1 << 30, over.step_time_s = 1;
+  full.bytes_over = 1 << 20, full.failure = "oom: op 'a' on gpu:0";
+  crashed.failure = "crashed: signal 11";  // With no byte above any cap.
+  EXPECT_TRUE(better(over, crashed));
+  EXPECT_TRUE(better(full, crashed));
+  EXPECT_FALSE(better(crashed, over));
+  EXPECT_FALSE(better(crashed, full));
+  EXPECT_TRUE(better(full, over));
+  Measurement fits;
+  fits.valid = true, fits.step_time_s = 100;
+  EXPECT_TRUE(better(fits, crashed));
+}
+
 TEST(Standing, ValidComesFirstThenFewerBytesOverThenSeconds) {
   const Standing fits{0, 9, 0, true}, quicker{0, 8, 0, true}, over{0, 1, 5, false}, farther{0, 0.5, 6, false};
   EXPECT_TRUE(better(quicker, fits));

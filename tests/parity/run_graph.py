@@ -24,18 +24,10 @@ STATE = ("Parameter", "Buffer", "OptimizerState", "Input", "Constant")
 MOST_POSITIONS = 8
 
 
-def splitmix64(x):
-    with numpy.errstate(over="ignore"):
-        x = x + numpy.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
-        return x ^ (x >> numpy.uint64(31))
-
-
 def uniform(seed, op, elements):
-    stream = splitmix64(numpy.array([seed << 32 | op], numpy.uint64))
+    stream = graph_ops.splitmix64(numpy.array([seed << 32 | op], numpy.uint64))
     with numpy.errstate(over="ignore"):
-        drawn = splitmix64(stream + numpy.arange(elements, dtype=numpy.uint64))
+        drawn = graph_ops.splitmix64(stream + numpy.arange(elements, dtype=numpy.uint64))
     return (drawn >> numpy.uint64(40)).astype(numpy.float64) * 2.0**-24
 
 

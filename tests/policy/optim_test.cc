@@ -108,6 +108,15 @@ TEST(LearningRate, GoesLinearlyToItsEndAndStays) {
   EXPECT_FLOAT_EQ(rate.at(1000), 1e-4f);
 }
 
+TEST(Reward, WhatDidNotRunCostsTheFailingSignalHoweverMemoryIsGraded) {
+  for (const Transform transform : {Transform::kIdentity, Transform::kSqrt, Transform::kLog}) {
+    const RewardOptions graded{transform, 5, true, 0.2, 0.5};
+    EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0, 0), 5) << "crashed: no time, and no byte above";
+    EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0, 64), 5) << "out of memory on a real device";
+    EXPECT_LT(placement_cost(graded, false, 1, 64), 5) << "simulated";
+  }
+}
+
 TEST(Reward, TransformsAndPenalties) {
   RewardOptions paper;
   EXPECT_DOUBLE_EQ(placement_cost(paper, true, 4.0, 0), 2.0);

@@ -335,6 +335,42 @@ TEST_F(RunDbTest, ANewerSchemaIsRefusedAndNothingChanges) {
   EXPECT_EQ(after.at("run.db"), before.at("run.db"));
 }
 
+TEST_F(RunDbTest, WhatRealExecutorsSayIsReadBackAndGuarded) {
+  {
+    auto db = *RunDb::create(directory_, {});
+    auto rows = measurements(1);
+    rows[0].failure = "crashed: signal 11 (Segmentation fault)";
+    rows[1].label = MeasurementLabel::kPartlySynthetic;
+    rows[1].samples_s = {0.5, 0.25, 1e-300};
+    rows[1].synthetic_share = 0.125;
+    ASSERT_TRUE(db->add_episode(episode(1), rows).ok());
+    ASSERT_TRUE(db->add_episode(episode(2), measurements(2)).ok());
+    ASSERT_TRUE(db->commit().ok());
+    const auto back = *db->measurements(1, 10);
+    EXPECT_EQ(back[0].failure, rows[0].failure);
+    EXPECT_EQ(back[0].label, MeasurementLabel::kSimulated);
+    EXPECT_EQ(back[1].label, MeasurementLabel::kPartlySynthetic);
+    EXPECT_EQ(back[1].samples_s, rows[1].samples_s);
+    EXPECT_TRUE(back[2].failure.empty() && back[2].samples_s.empty()) << "nothing of the row before stays";
+    EXPECT_EQ(db->best()->value().label, MeasurementLabel::kPartlySynthetic);
+    EXPECT_EQ(db->best()->value().peak_bytes, (std::vector<std::int64_t>{10, 20}));
+    EXPECT_EQ(*db->least_bytes_over(), std::optional<std::int64_t>{0});
+    EXPECT_TRUE(db->verify().ok());
+  }
+  for (const char* change :
+       {"UPDATE measurements SET failure = NULL WHERE placement_id = 0",
+        "UPDATE measurements SET label = 'measured' WHERE placement_id = 1",
+        "UPDATE measurements SET label = 'measured' WHERE placement_id = 2",
+        "UPDATE measurements SET samples_s = x'00' || samples_s WHERE placement_id = 1"}) {
+    const std::filesystem::path copy = directory_ / "copy";
+    std::filesystem::create_directories(copy);
+    std::filesystem::copy_file(directory_ / "run.db", copy / "run.db",
+                               std::filesystem::copy_options::overwrite_existing);
+    SQLite::Database{(copy / "run.db").string(), SQLite::OPEN_READWRITE}.exec(change);
+    EXPECT_FALSE((*RunDb::open_quiet(copy))->verify().ok()) << change;
+  }
+}
+
 /// A run that schema 3 recorded: 12 episodes and updates of colocrl.
 class OldRun : public RunDbTest {
  protected:
@@ -374,6 +410,50 @@ TEST_F(OldRun, IsBroughtUpToDateByWhoGoesOn) {
   auto again = *RunDb::open_quiet(directory_);
   EXPECT_TRUE(again->verify().ok()) << again->verify().error().context;
   EXPECT_EQ(again->counters()->episodes, 13u);
+}
+
+/// A run that schema 4 recorded: 6 episodes of 4 placements and 6 updates.
+class RunOfSchema4 : public RunDbTest {
+ protected:
+  RunOfSchema4() {
+    std::filesystem::create_directories(directory_);
+    std::filesystem::copy(std::filesystem::path{EMPLACE_FIXTURES} / "runs" / "schema4", directory_);
+  }
+};
+
+TEST_F(RunOfSchema4, CanBeReadAndIsNotChanged) {
+  const auto before = files();
+  auto db = *RunDb::open_quiet(directory_);
+  EXPECT_TRUE(db->verify().ok()) << db->verify().error().context;
+  EXPECT_EQ(db->counters()->episodes, 6u);
+  EXPECT_EQ(db->counters()->measurements, 24u);
+  EXPECT_EQ(db->graph_rows()->size(), 1u);
+  for (const MeasurementRow& row : *db->measurements(1, 100)) {
+    EXPECT_EQ(row.label, MeasurementLabel::kSimulated);
+    EXPECT_TRUE(row.failure.empty() && row.samples_s.empty());
+  }
+  EXPECT_EQ(db->best()->value().placement.size(), db->facts()->num_ops);
+  db.reset();
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(RunOfSchema4, IsBroughtUpToDateByWhoGoesOn) {
+  const std::string as_it_was = all_of(**RunDb::open_quiet(directory_));
+  {
+    auto db = *RunDb::open(directory_, true);
+    EXPECT_EQ(all_of(*db), as_it_was);
+    EpisodeRow row = episode(7);
+    auto measured = measurements(7);
+    row.placement_id = 1000;
+    for (auto& m : measured) m.placement_id += 1000 - 12;
+    measured[0].failure = "crashed: signal 11";
+    ASSERT_TRUE(db->add_episode(row, measured).ok());
+    ASSERT_TRUE(db->commit().ok());
+  }
+  auto again = *RunDb::open_quiet(directory_);
+  EXPECT_TRUE(again->verify().ok()) << again->verify().error().context;
+  EXPECT_EQ(again->counters()->episodes, 7u);
+  EXPECT_EQ(again->measurements(7, 10)->front().failure, "crashed: signal 11");
 }
 
 // Every region of the file: header, table and index pages, what is free.

@@ -75,7 +75,15 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
       {{"version", "--log-level", "debgu"}, "did you mean 'debug'?"},
       {{"compare", kGraph, "-d", kDevices, "--reserve", "10"}, "write it like 10%"},
       {{"compare", kGraph, "-d", kDevices, "--dispatch", "lifo"}, "use program or fifo"},
-      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "cuda"}, "is not in this build; use sim"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "gpu"},
+       "executor 'gpu': is none; use sim, cpu, cuda or fake"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--samples", "0"},
+       "--samples: are no numbers of steps"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--statistic", "mode"},
+       "use median or mean"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--chaos", "crash"}, "crash-every=N"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--chaos", "crash-every=1"}, "use --executor fake"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--verify"}, "use --executor cpu"},
   };
   for (const auto& [arguments, text] : cases) {
     const Finished done = run(arguments);

@@ -73,6 +73,21 @@ std::map<std::string, Bytes> fields_of(std::span<const std::byte> body) {
   return fields;
 }
 
+/// What a peer of that version finds in today's value: the same, or, of a map, each of its fields. A nested
+/// struct may have got some.
+bool holds(const Bytes& today, const Bytes& then) {
+  const auto is_map = [](const Bytes& value) {
+    const auto first = static_cast<unsigned>(value.front());
+    return (first & 0xf0) == 0x80 || first == 0xde || first == 0xdf;
+  };
+  if (today == then) return true;
+  if (today.empty() || then.empty() || !is_map(today) || !is_map(then)) return false;
+  const auto fields = fields_of(today);
+  for (const auto& [name, value] : fields_of(then))
+    if (!fields.contains(name) || !holds(fields.at(name), value)) return false;
+  return true;
+}
+
 void write_new_frames() {
   std::ofstream list{newest() / "manifest.txt", std::ios::app};
   for (const Sample& sample : every_sample()) {
@@ -130,7 +145,7 @@ TEST(Golden, TodaysMessagesHoldAllThatOlderPeersRead) {
       const auto today = fields_of(now[1]);
       for (const auto& [name, value] : fields_of(then[1])) {
         ASSERT_TRUE(today.contains(name)) << sample.name << "." << name << " is gone";
-        EXPECT_EQ(today.at(name), value) << sample.name << "." << name << " is written otherwise";
+        EXPECT_TRUE(holds(today.at(name), value)) << sample.name << "." << name << " is written otherwise";
       }
       EXPECT_TRUE(std::equal(now[2].begin(), now[2].end(), then[2].begin(), then[2].end())) << sample.name;
     }
@@ -147,7 +162,7 @@ TEST(Golden, EveryVersionIsReadToday) {
       ASSERT_TRUE(again.ok()) << sample.name;
       const auto fields = fields_of(*again);
       for (const auto& [name, value] : fields_of(frames[1]))
-        EXPECT_EQ(fields.at(name), value) << sample.name << "." << name;
+        EXPECT_TRUE(holds(fields.at(name), value)) << sample.name << "." << name;
     }
   }
 }

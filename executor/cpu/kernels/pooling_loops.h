@@ -1,11 +1,12 @@
 #pragma once
-/// Pooling over planes: plain loops over rows of positions, which the compiler turns into vectors. oneDNN's
-/// pooling remembers a maximum by its place in the window, not in the plane as frameworks do, and is no
-/// faster on row-major planes.
+/// Pooling over planes: plain loops over rows of positions, which the compiler turns into vectors. For what
+/// oneDNN has not: maxima with their places in the plane (it knows those in the window), windows that divide
+/// by something else than their size, even grids, f64.
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace emplace::cpu::pooling {
@@ -19,21 +20,6 @@ struct Axis {
   std::int64_t place(std::int64_t position, std::int64_t tap) const {
     return position * stride - pad + tap * dilation;
   }
-  /// Positions [first, last) whose `tap` lies in the source.
-  std::int64_t first(std::int64_t tap) const {
-    const std::int64_t short_of = pad - tap * dilation;
-    return short_of <= 0 ? 0 : std::min(target, (short_of + stride - 1) / stride);
-  }
-  std::int64_t last(std::int64_t tap) const {
-    const std::int64_t room = source - 1 + pad - tap * dilation;
-    return room < 0 ? 0 : std::min(target, room / stride + 1);
-  }
-  /// Where the window at `position` begins inside of the source.
-  std::int64_t begin(std::int64_t position) const {
-    std::int64_t tap = 0;
-    while (place(position, tap) < 0) ++tap;
-    return place(position, tap);
-  }
   /// Elements of the window at `position`: those inside, or also those of the padding.
   std::int64_t counted(std::int64_t position, bool with_padding) const {
     const std::int64_t from = place(position, 0), to = std::min(from + taps, source + pad_end);
@@ -45,21 +31,49 @@ struct Axis {
 struct Shape {
   std::int64_t planes = 0;
   Axis height, width;
+
+  /// Divisions cost more than a row's work, so their results are kept.
+  struct Range {
+    std::int64_t first = 0, last = 0;  ///< Positions [first, last) whose tap lies in the source.
+  };
+  std::vector<Range> in_row;             ///< [width.taps]
+  std::vector<std::int32_t> begins;      ///< [width.target] Where a window's elements in the source begin.
+  std::vector<std::int64_t> row_begins;  ///< [height.target] The same, of rows.
+
   std::int64_t source_plane() const { return height.source * width.source; }
   std::int64_t target_plane() const { return height.target * width.target; }
+
+  /// Fills the lists. @pre Every window has an element in the source.
+  void settle() {
+    const auto begin = [](const Axis& axis, std::int64_t position) {
+      const std::int64_t outside = -axis.place(position, 0);
+      const std::int64_t skipped = outside <= 0 ? 0 : (outside + axis.dilation - 1) / axis.dilation;
+      return axis.place(position, skipped);
+    };
+    for (std::int64_t tap = 0; tap < width.taps; ++tap) {
+      const std::int64_t before = width.pad - tap * width.dilation, room = width.source - 1 + before;
+      const std::int64_t first = before <= 0 ? 0 : (before + width.stride - 1) / width.stride;
+      in_row.push_back({first, room < 0 ? 0 : std::min(width.target, room / width.stride + 1)});
+    }
+    for (std::int64_t x = 0; x < width.target; ++x) {
+      begins.push_back(static_cast<std::int32_t>(begin(width, x)));
+    }
+    for (std::int64_t y = 0; y < height.target; ++y) row_begins.push_back(begin(height, y));
+  }
 };
 
 /// Calls visit(position, place in the row) for the positions of one tap, with the stride as a constant where
 /// it is a usual one.
 template <class Visit>
-inline void each_position(const Axis& axis, std::int64_t tap, Visit visit) {
-  const std::int64_t first = axis.first(tap), last = axis.last(tap), offset = tap * axis.dilation - axis.pad;
-  const auto run = [&](auto stride) {
-    for (std::int64_t x = first; x < last; ++x) visit(x, x * stride + offset);
+inline void each_position(const Shape& shape, std::int64_t tap, Visit visit) {
+  const auto [first, last] = shape.in_row[static_cast<std::size_t>(tap)];
+  const std::int64_t stride = shape.width.stride, offset = tap * shape.width.dilation - shape.width.pad;
+  const auto run = [first = first, last = last, offset, visit](auto by) {
+    for (std::int64_t x = first; x < last; ++x) visit(x, x * by + offset);
   };
-  if (axis.stride == 1) return run(std::integral_constant<std::int64_t, 1>{});
-  if (axis.stride == 2) return run(std::integral_constant<std::int64_t, 2>{});
-  run(axis.stride);
+  if (stride == 1) return run(std::integral_constant<std::int64_t, 1>{});
+  if (stride == 2) return run(std::integral_constant<std::int64_t, 2>{});
+  run(stride);
 }
 
 /// Maxima of one plane; the first of equal ones, the last NaN. `indices` (or null) gets their places in the
@@ -71,9 +85,10 @@ void max_plane(const Shape& shape, const T* source, T* target, std::int64_t* ind
     T* best = target + y * width.target;
     std::fill_n(best, width.target, -std::numeric_limits<T>::infinity());
     if (indices != nullptr) {
-      const std::int64_t row = height.begin(y) * width.source;
+      const auto row =
+          static_cast<std::int32_t>(shape.row_begins[static_cast<std::size_t>(y)] * width.source);
       for (std::int64_t x = 0; x < width.target; ++x) {
-        places[x] = static_cast<std::int32_t>(row + width.begin(x));
+        places[x] = row + shape.begins[static_cast<std::size_t>(x)];
       }
     }
     for (std::int64_t ky = 0; ky < height.taps; ++ky) {
@@ -83,12 +98,12 @@ void max_plane(const Shape& shape, const T* source, T* target, std::int64_t* ind
       const auto start = static_cast<std::int32_t>(sy * width.source);
       for (std::int64_t kx = 0; kx < width.taps; ++kx) {
         if (indices == nullptr) {
-          each_position(width, kx, [=](std::int64_t x, std::int64_t sx) {
+          each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
             const T value = row[sx];
             best[x] = (value > best[x]) | (value != value) ? value : best[x];
           });
         } else {
-          each_position(width, kx, [=](std::int64_t x, std::int64_t sx) {
+          each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) {
             const T value = row[sx], old = best[x];
             const bool takes = (value > old) | (value != value);
             best[x] = takes ? value : old;
@@ -120,7 +135,7 @@ void mean_plane(const Shape& shape, const T* source, T* target, const T* rows, c
       if (sy < 0 || sy >= height.source) continue;
       const T* row = source + sy * width.source;
       for (std::int64_t kx = 0; kx < width.taps; ++kx) {
-        each_position(width, kx, [=](std::int64_t x, std::int64_t sx) { sum[x] += row[sx]; });
+        each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) { sum[x] += row[sx]; });
       }
     }
     for (std::int64_t x = 0; x < width.target; ++x) sum[x] /= rows[y] * columns[x];
@@ -141,7 +156,7 @@ void mean_plane_backward(const Shape& shape, const T* target, T* source, const T
       if (sy < 0 || sy >= height.source) continue;
       T* row = source + sy * width.source;
       for (std::int64_t kx = 0; kx < width.taps; ++kx) {
-        each_position(width, kx, [=](std::int64_t x, std::int64_t sx) { row[sx] += shares[x]; });
+        each_position(shape, kx, [=](std::int64_t x, std::int64_t sx) { row[sx] += shares[x]; });
       }
     }
   }

@@ -90,9 +90,9 @@ struct Smallest : Sum {
 
 enum class Finish : std::uint8_t { kNone, kMean, kRoot };
 
-constexpr std::int64_t kPart = 4096;    ///< [elements] of a row that make one part
-constexpr std::int64_t kColumns = 512;  ///< Columns that are added up side by side
-constexpr int kRowsOfPart = 64;         ///< Rows whose sum is one part
+constexpr std::int64_t kPart = 4096;     ///< [elements] of a row that make one part
+constexpr std::int64_t kColumns = 2048;  ///< Columns that are added up side by side
+constexpr int kRowsOfPart = 64;          ///< Rows whose sum is one part
 
 /// How a reduction walks: dimensions that stay, and those that go, each with the input's strides.
 struct Walk {
@@ -114,11 +114,18 @@ class ReductionKernel final : public Kernel {
 
   explicit ReductionKernel(const Walk& walk) : walk_{walk} {}
 
+  std::size_t scratch_bytes() const override {
+    return in_memory_order() ? static_cast<std::size_t>(walk_.kept.elements()) * sizeof(Total) : 0;
+  }
+
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           std::byte* /*scratch*/) const override {
-    if (walk_.inner_is_reduced) {
-      if (walk_.kept.elements() > 0) run_rows(inputs[0], outputs[0]);
-    } else if (walk_.kept.elements() > 0) {
+           std::byte* scratch) const override {
+    if (walk_.kept.elements() == 0) return;
+    if (in_memory_order()) {
+      run_in_memory_order(inputs[0], outputs[0], reinterpret_cast<Total*>(scratch));
+    } else if (walk_.inner_is_reduced) {
+      run_rows(inputs[0], outputs[0]);
+    } else {
       run_columns(inputs[0], outputs[0]);
     }
   }
@@ -159,6 +166,40 @@ class ReductionKernel final : public Kernel {
     return part;
   }
 
+  /// Of `n` elements from `from` on.
+  Total total_of_row(const std::byte* from, std::int64_t n, Total total, std::byte* room) const {
+    for (std::int64_t i = 0; i < n; i += kPart) {
+      const std::int64_t count = std::min(kPart, n - i);
+      const T part = part_of_row(packed(from + i * walk_.inner_stride, count, room), count);
+      total = Op::join(total, static_cast<Total>(part));
+    }
+    return total;
+  }
+
+  /// Several rows make an output, and other outputs' rows lie between them (sums over samples and pixels).
+  bool in_memory_order() const {
+    return walk_.inner_is_reduced && walk_.reduced.rows() > 1 && walk_.kept.elements() > 1;
+  }
+
+  /// All totals at once: the same additions in the same order as one output after the other.
+  void run_in_memory_order(const std::byte* in, std::byte* out, Total* totals) const {
+    alignas(64) std::byte room[kPart * sizeof(T)];
+    const std::int64_t outputs = walk_.kept.elements(), rows = walk_.reduced.rows(),
+                       n = walk_.reduced.inner();
+    std::fill_n(totals, outputs, Op::template start<Total>());
+    Odometer<1> row{walk_.reduced, walk_.reduced.dims - 1};
+    for (std::int64_t r = 0; r < rows; ++r, row.step()) {
+      Odometer<2> kept{walk_.kept, walk_.kept.dims};
+      for (std::int64_t o = 0; o < outputs; ++o, kept.step()) {
+        totals[o] = total_of_row(in + kept.offset(1) + row.offset(0), n, totals[o], room);
+      }
+    }
+    Odometer<2> kept{walk_.kept, walk_.kept.dims};
+    for (std::int64_t o = 0; o < outputs; ++o, kept.step()) {
+      *reinterpret_cast<T*>(out + kept.offset(0)) = finish(totals[o]);
+    }
+  }
+
   void run_rows(const std::byte* in, std::byte* out) const {
     alignas(64) std::byte room[kPart * sizeof(T)];
     const std::int64_t outputs = walk_.kept.elements(), rows = walk_.reduced.rows(),
@@ -168,12 +209,7 @@ class ReductionKernel final : public Kernel {
       Total total = Op::template start<Total>();
       Odometer<1> row{walk_.reduced, walk_.reduced.dims - 1};
       for (std::int64_t r = 0; r < rows; ++r, row.step()) {
-        const std::byte* from = in + kept.offset(1) + row.offset(0);
-        for (std::int64_t i = 0; i < n; i += kPart) {
-          const std::int64_t count = std::min(kPart, n - i);
-          const T part = part_of_row(packed(from + i * walk_.inner_stride, count, room), count);
-          total = Op::join(total, static_cast<Total>(part));
-        }
+        total = total_of_row(in + kept.offset(1) + row.offset(0), n, total, room);
       }
       *reinterpret_cast<T*>(out + kept.offset(0)) = finish(total);
     }
@@ -211,10 +247,9 @@ class ReductionKernel final : public Kernel {
           while (r < end) {
             const T* x[4];
             int ready = 0;
-            for (; r < end && ready < 4; ++r, row.step()) {
-              const std::byte* from = in + at.offset(1) + c0 * walk_.inner_stride + row.offset(0);
-              x[ready++] = packed(from, n, room);
-              if (walk_.load != nullptr) break;  // There is room for one.
+            const int at_once = walk_.load == nullptr ? 4 : 1;  // Laid out, there is room for one.
+            for (; r < end && ready < at_once; ++r, row.step()) {
+              x[ready++] = packed(in + at.offset(1) + c0 * walk_.inner_stride + row.offset(0), n, room);
             }
             if (ready == 4) {
               join_rows(part, x, n);

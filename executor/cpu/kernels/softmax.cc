@@ -132,6 +132,8 @@ std::optional<Axis> axis_of(const Operand& operand, std::int64_t dim) {
   Axis axis{.count = operand.shape[at]};
   for (std::size_t d = 0; d < at; ++d) axis.outer *= operand.shape[d];
   axis.inner = operand.elements() / axis.outer / axis.count;
+  // Rows of one element are columns of it: these come out exactly.
+  if (axis.count == 1) std::swap(axis.outer, axis.inner);
   return axis;
 }
 

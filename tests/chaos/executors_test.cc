@@ -1,0 +1,186 @@
+// Goal: whatever becomes of the processes in which executors of devices live, a run loses no placement and
+// counts none twice, and leaves no process. Method: the real program with four executors whose processes
+// crash, hang and run out of memory by count, and are killed from outside on a seeded schedule; then run.db
+// is held against what must be true of any run. EMPLACE_CHAOS=long goes on for ten minutes, the short form
+// for some seconds.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "record/run_db.h"
+#include "tests/chaos/cluster_run.h"
+#include "tests/chaos/history.h"
+
+namespace emplace::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr Seconds kDeadline{30};
+constexpr const char* kMark = "EMPLACE_CHAOS_MARK=";
+
+bool long_form() {
+  const char* const form = std::getenv("EMPLACE_CHAOS");
+  return form != nullptr && std::string_view{form} == "long";
+}
+
+std::string proc_file(const std::string& pid, const char* name) {
+  const auto bytes = read_file("/proc/" + pid + "/" + name);
+  return bytes ? std::string{reinterpret_cast<const char*>(bytes->data()), bytes->size()} : std::string{};
+}
+
+/// The executor processes of the run that has this mark in its environment, which they inherit.
+std::vector<pid_t> executor_processes(const std::string& mark) {
+  std::vector<pid_t> found;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc", gone}) {
+    const std::string pid = entry.path().filename().string();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!proc_file(pid, "comm").starts_with("emplace-exec-")) continue;
+    if (proc_file(pid, "environ").find(kMark + mark) != std::string::npos) found.push_back(std::stoi(pid));
+  }
+  return found;
+}
+
+struct Counts {
+  std::uint64_t all = 0, valid = 0;
+  std::map<std::string, std::uint64_t> failures;  // By their first word.
+};
+Counts counts_of(const std::string& directory) {
+  Counts counts;
+  const auto db = record::RunDb::open(directory, false);
+  EXPECT_TRUE(db.ok());
+  const auto rows = (*db)->measurements(1, 1'000'000);
+  EXPECT_TRUE(rows.ok());
+  for (const record::MeasurementRow& row : *rows) {
+    ++counts.all;
+    counts.valid += row.valid ? 1 : 0;
+    EXPECT_EQ(row.valid, row.failure.empty()) << row.failure;
+    EXPECT_EQ(row.label, MeasurementLabel::kSimulated) << "a fake measures nothing";
+    if (!row.valid) ++counts.failures[row.failure.substr(0, row.failure.find(':'))];
+    if (row.valid) EXPECT_EQ(row.samples_s.size(), 5u);
+  }
+  return counts;
+}
+
+/// What must be true of the run that ended, whatever befell its executors.
+json expect_whole(ClusterRun& run, const Finished& done, std::uint64_t least_episodes) {
+  EXPECT_EQ(done.status, run.ends_by_itself() ? 0 : 128 + SIGTERM) << done.err;
+  EXPECT_EQ(run.processes(), std::vector<pid_t>{});
+  EXPECT_EQ(executor_processes(run.directory()), std::vector<pid_t>{}) << "no executor process is left";
+  EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
+  json summary = json::parse(done.out, nullptr, false);
+  EXPECT_TRUE(summary.is_object()) << done.out << done.err;
+  if (!summary.is_object()) return json::object();
+  EXPECT_GE(summary["episodes"], least_episodes);
+  for (const auto& [node, restarts] : summary["restarts"].items())
+    EXPECT_EQ(restarts, 0) << node << ": a child's death is not its parent's";
+  return summary;
+}
+
+ClusterOptions chaotic(const std::string& directory, const std::string& chaos) {
+  ClusterOptions options{.executors = 4, .placement_takes = "1ms"};
+  options.settings = {"executor.chaos=" + chaos, "executor.deadline=1s", "executor.restarts=1000000"};
+  options.where.environment = {kMark + directory};
+  return options;
+}
+
+TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseNothingAndDoubleNothing) {
+  const TemporaryFolder folder;
+  ClusterOptions options = chaotic(folder.at("run"), "crash-every=7,hang-every=31,oom-every=5");
+  if (!long_form()) options.episodes = 48;
+  ClusterRun run{folder, "run", options};
+  if (long_form()) {
+    EXPECT_TRUE(wait_until([&] { return run.elapsed() > Seconds{600}; }, Seconds{700}));
+    run.launcher().send(SIGTERM);
+  }
+  const Finished done = run.finish();
+  const json summary = expect_whole(run, done, 48);
+  const History history = check_history(run.directory(), 2);
+  EXPECT_EQ(history.violations, std::vector<std::string>{});
+  if (!long_form()) {
+    EXPECT_EQ(history.missing_episodes, 0u);
+    EXPECT_EQ(history.consumed, history.episodes);
+  }
+  const Counts counts = counts_of(run.directory());
+  EXPECT_EQ(counts.all, 4 * history.episodes) << "every placement has one measurement";
+  std::uint64_t full = 0, others = 0;
+  for (const auto& [word, count] : counts.failures) (word == "oom" ? full : others) += count;
+  EXPECT_EQ(others, 0u) << "what crashes or hangs by count is measured at its second try";
+  EXPECT_NEAR(static_cast<double>(full), static_cast<double>(counts.all) / 5,
+              5 + 0.05 * static_cast<double>(counts.all));
+  std::printf("%llu placements, %llu out of memory, in %.1f s\n", static_cast<unsigned long long>(counts.all),
+              static_cast<unsigned long long>(full), run.elapsed().count());
+}
+
+TEST(ExecutorChaos, APlacementThatNoProcessSurvivesCountsOnceAsFailedAndTheRunGoesOn) {
+  const TemporaryFolder folder;
+  ClusterOptions options = chaotic(folder.at("run"), "crash-every=1");
+  options.episodes = 3;
+  ClusterRun run{folder, "run", options};
+  expect_whole(run, run.finish(), 3);
+  const Counts counts = counts_of(run.directory());
+  EXPECT_EQ(counts.all, 12u);
+  EXPECT_EQ(counts.failures.at("crashed"), 12u);
+}
+
+TEST(ExecutorChaos, ExecutorProcessesMayBeKilledAndStoppedFromOutside) {
+  const TemporaryFolder folder;
+  ClusterOptions options = chaotic(folder.at("run"), "oom-every=1000000");
+  options.placement_takes = "5ms";
+  ClusterRun run{folder, "run", options};
+  ASSERT_TRUE(run.wait_for_episodes(0, kDeadline, 4));
+  Rng rng{1, Purpose::kTest, 5};
+  for (int i = 0; i < (long_form() ? 200 : 6) && !HasFailure(); ++i) {
+    std::vector<pid_t> living;
+    ASSERT_TRUE(
+        wait_until([&] { return !(living = executor_processes(run.directory())).empty(); }, kDeadline));
+    const pid_t victim = living[rng.below(static_cast<std::uint32_t>(living.size()))];
+    ::kill(victim, i % 3 == 2 ? SIGSTOP : SIGKILL);
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  }
+  // A parent that is killed takes its child along, and comes back with another.
+  const auto before = executor_processes(run.directory());
+  EXPECT_GE(run.kill_and_recover({"executor/0"}, kDeadline).count(), 0);
+  EXPECT_TRUE(wait_until(
+      [&] {
+        const auto now = executor_processes(run.directory());
+        return std::count_if(before.begin(), before.end(), [&](pid_t pid) {
+                 return std::find(now.begin(), now.end(), pid) == now.end();
+               }) >= 1;
+      },
+      kDeadline));
+  run.launcher().send(SIGTERM);
+  const Finished done = run.finish();
+  EXPECT_EQ(done.status, 128 + SIGTERM) << done.err;
+  EXPECT_EQ(executor_processes(run.directory()), std::vector<pid_t>{});
+  const History history = check_history(run.directory(), 2);
+  EXPECT_EQ(history.violations, std::vector<std::string>{});
+  EXPECT_EQ(counts_of(run.directory()).all, 4 * history.episodes);
+}
+
+TEST(ExecutorChaos, ProcessesThatDieAgainAndAgainEndTheRunWithOneLine) {
+  const TemporaryFolder folder;
+  ClusterOptions options = chaotic(folder.at("run"), "crash-every=1");
+  options.settings[2] = "executor.restarts=5";
+  ClusterRun run{folder, "run", options};
+  const Finished done = run.finish();
+  EXPECT_EQ(done.status, 4) << done.err;
+  EXPECT_NE(
+      done.err.find("executor 'fake': ended 6 times within a minute, the last time: crashed: signal 11"),
+      std::string::npos)
+      << done.err;
+  EXPECT_EQ(executor_processes(run.directory()), std::vector<pid_t>{});
+}
+
+}  // namespace
+}  // namespace emplace::testing
