@@ -50,7 +50,8 @@ std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger,
   profile.name += profile.name.ends_with("-measured") ? "" : "-measured";
   text += profile_text(profile, ledger, fit);
   for (const Device& device : devices.devices()) {
-    text += "\n[[device]]\n" + assign("name", in_quotes(device.name)) + assign("profile", in_quotes(profile.name)) +
+    text += "\n[[device]]\n" + assign("name", in_quotes(device.name)) +
+            assign("profile", in_quotes(profile.name)) +
             assign("memory", in_quotes(std::to_string(device.memory_bytes) + "B"));
     if (!device.host.empty()) text += assign("host", in_quotes(device.host));
   }
@@ -60,7 +61,8 @@ std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger,
             assign("to", in_quotes(devices[link.target].name));
     const double rate = given.shaped ? given.bytes_per_s : link.bytes_per_s * fit.link_efficiency;
     text += assign("bandwidth", in_quotes(number(rate * 1e-9) + "GB/s"));
-    text += assign("latency", in_quotes(number((given.shaped ? given.latency_s : link.latency_s) * 1e6) + "us"));
+    text +=
+        assign("latency", in_quotes(number((given.shaped ? given.latency_s : link.latency_s) * 1e6) + "us"));
     if (given.shaped) text += assign("shaped", "true");
   }
   return text;

@@ -82,7 +82,7 @@ TEST_F(CpuExecutor, AFullDeviceIsOneLineAndStatusThree) {
 
 TEST_F(CpuExecutor, CalibrateWritesAMachineThatPredictsIt) {
   const ordered_json json = json_of({"calibrate", kGraph, "--count", "2", "-o", at("here.toml"),
-                                     "--placements", "8", "--warmups", "1", "--samples", "3"});
+                                     "--placements", "8", "--rounds", "2", "--samples", "2"});
   ASSERT_EQ(json["graphs"].size(), 1u) << json;
   const ordered_json& graph = json["graphs"][0];
   EXPECT_EQ(graph["placements"], 8);
