@@ -15,7 +15,7 @@ namespace emplace::cuda {
 
 PinnedMemory::~PinnedMemory() {
   for (void* const block : blocks_)
-    if (!session_.poisoned()) session_.api().runtime.FreeHost(block);
+    session_.give_back([&](const CudaApi& api) { return api.runtime.FreeHost(block); });
 }
 
 Result<std::byte*> PinnedMemory::take(std::int64_t bytes) {

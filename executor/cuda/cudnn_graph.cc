@@ -81,7 +81,8 @@ CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
 }
 
 CudnnDescriptor::~CudnnDescriptor() {
-  if (handle_ != nullptr && !session_->poisoned()) session_->api().dnn.BackendDestroyDescriptor(handle_);
+  if (handle_ == nullptr) return;
+  session_->give_back([&](const CudaApi& api) { return api.dnn.BackendDestroyDescriptor(handle_); });
 }
 
 Result<Unit> CudnnDescriptor::create(Session& session, cudnnBackendDescriptorType_t type) {

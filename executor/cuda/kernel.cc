@@ -49,8 +49,8 @@ class PackedInputs final : public Kernel {
     return packs_[input] == nullptr && inner_->may_overwrite(input);
   }
   Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
-    return with_packed(
-        pointers, [&](const Kernel& kernel, const Pointers& own) { return kernel.enqueue(lane, own); });
+    return with_packed(pointers,
+                       [&](const Kernel& kernel, const Pointers& own) { return kernel.enqueue(lane, own); });
   }
   void run_on_host(const Pointers& pointers) const override {
     const auto done = with_packed(pointers, [](const Kernel& kernel, const Pointers& own) -> Result<Unit> {

@@ -14,16 +14,16 @@ namespace emplace::cuda {
 
 LogicalDevice::~LogicalDevice() {
   if (session_.poisoned()) return;
-  if (!make_current()) return;
-  const CudaApi& api = session_.api();
-  if (dnn_ != nullptr) api.dnn.Destroy(dnn_);
-  if (blas_ != nullptr) api.blas.Destroy(blas_);
+  (void)make_current();  // What follows does not depend on it.
+  if (dnn_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.dnn.Destroy(dnn_); });
+  if (blas_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.blas.Destroy(blas_); });
   for (const cudaStream_t stream : streams_)
-    if (stream != nullptr) api.runtime.StreamDestroy(stream);
-  if (memory_ != nullptr) api.runtime.Free(memory_);
+    if (stream != nullptr)
+      session_.give_back([&](const CudaApi& api) { return api.runtime.StreamDestroy(stream); });
+  if (memory_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.runtime.Free(memory_); });
   if (green_ == nullptr) return;
-  api.driver.CtxSetCurrent(nullptr);
-  api.driver.GreenCtxDestroy(green_);
+  session_.give_back([](const CudaApi& api) { return api.driver.CtxSetCurrent(nullptr); });
+  session_.give_back([&](const CudaApi& api) { return api.driver.GreenCtxDestroy(green_); });
 }
 
 Result<Unit> LogicalDevice::make_current() const {

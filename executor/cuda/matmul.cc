@@ -72,7 +72,8 @@ class Owned {
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
   ~Owned() {
-    if (handle_ != nullptr && !session_->poisoned()) (session_->api().blas.*Destroy)(handle_);
+    if (handle_ == nullptr) return;
+    session_->give_back([&](const CudaApi& api) { return (api.blas.*Destroy)(handle_); });
   }
   Handle* fill(Session& session) { return session_ = &session, &handle_; }
   Handle get() const { return handle_; }

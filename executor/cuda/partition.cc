@@ -56,7 +56,7 @@ Result<std::vector<Partition>> partition_gpu(Session& session, int physical, uns
   for (unsigned i = 0; i < parts; ++i) {
     if (auto done = make(groups[i]); !done) {
       for (const Partition& made : out)
-        if (!session.poisoned()) driver.GreenCtxDestroy(made.green);
+        session.give_back([&](const CudaApi& api) { return api.driver.GreenCtxDestroy(made.green); });
       return done.error();
     }
   }

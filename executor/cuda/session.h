@@ -29,6 +29,12 @@ class Session {
   Result<Unit> check(cublasStatus_t status, std::string_view what);
   Result<Unit> check(cudnnStatus_t status, std::string_view what);
 
+  /// The same for who gives something back and cannot fail: nothing is called once poisoned.
+  template <class Call>
+  void give_back(Call call) {
+    if (!poisoned()) (void)check(call(api()), "giving back");
+  }
+
   /// True after a sticky error: whoever holds something of CUDA leaves it where it is.
   bool poisoned() const { return poisoned_; }
   const Error& why_poisoned() const { return why_; }  ///< @pre poisoned()

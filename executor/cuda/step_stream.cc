@@ -9,10 +9,34 @@ namespace emplace::cuda {
 #define EMPLACE_TRY(expression) \
   if (auto done = (expression); !done) return done
 
+namespace {
+
+/// Tells the observer, if there is one, where a task's calls begin and end, whatever comes of them.
+class Observed {
+ public:
+  Observed(TaskObserver* observer, const Instruction& instruction, const StepProgram& program)
+      : observer_{observer} {
+    if (observer_ != nullptr)
+      observer_->task_begins(std::to_string(instruction.task), program.uses(instruction));
+  }
+  ~Observed() {
+    if (observer_ != nullptr) observer_->task_ends();
+  }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  TaskObserver* const observer_;
+};
+
+}  // namespace
+
 EventPool::~EventPool() {
   for (std::size_t d = 0; d < events_.size(); ++d) {
-    if (session_.poisoned() || events_[d].empty() || !devices_[d].make_current()) continue;
-    for (const cudaEvent_t event : events_[d]) session_.api().runtime.EventDestroy(event);
+    if (session_.poisoned() || events_[d].empty()) continue;
+    (void)devices_[d].make_current();
+    for (const cudaEvent_t event : events_[d])
+      session_.give_back([&](const CudaApi& api) { return api.runtime.EventDestroy(event); });
   }
 }
 
@@ -94,12 +118,10 @@ Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Wa
     for (const std::uint32_t other : program.waits(instruction))
       EMPLACE_TRY(session_.check(session_.api().runtime.StreamWaitEvent(stream, signals_[other], 0),
                                  "cudaStreamWaitEvent"));
-    if (observer != nullptr)
-      observer->task_begins(std::to_string(instruction.task), program.uses(instruction));
+    const Observed observed{observer, instruction, program};
     if (mode == Mode::kTimed) EMPLACE_TRY(record(begins_[i], stream));
     EMPLACE_TRY(enqueue_work(program, instruction));
     if (mode == Mode::kTimed) EMPLACE_TRY(record(ends_[i], stream));
-    if (observer != nullptr) observer->task_ends();
     if (instruction.signals) EMPLACE_TRY(record(signals_[i], stream));
     if (mode != Mode::kWatched || instruction.kind != Instruction::Kind::kKernel) continue;
     EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize"));

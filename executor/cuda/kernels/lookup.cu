@@ -61,27 +61,19 @@ struct LookupBackward {
   }
 };
 
-/// Ones with the probability that the input has at each place, by Philox4x32-10 (base/rng.h) keyed by the
-/// place.
+/// Zeros and ones, half of each: the mask that the CPU draws too, from the words of splitmix64 (base/rng.h).
 struct Bernoulli {
   static constexpr const char* kName = "bernoulli";
-  float probability = 0.5f;
   float* out = nullptr;
 
   void bind(const Pointers& pointers) { out = output<float>(pointers, 0); }
   EMPLACE_HD void operator()(std::int64_t i) const {
-    std::uint32_t c[4] = {static_cast<std::uint32_t>(i >> 2),
-                          static_cast<std::uint32_t>(static_cast<std::uint64_t>(i) >> 34), 0, 0};
-    std::uint32_t k[2] = {0x656d706cu, 0x61636531u};
-    for (int round = 0; round < 10; ++round) {
-      const std::uint64_t a = std::uint64_t{0xD2511F53u} * c[0], b = std::uint64_t{0xCD9E8D57u} * c[2];
-      const std::uint32_t next[4] = {
-          static_cast<std::uint32_t>(b >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(b),
-          static_cast<std::uint32_t>(a >> 32) ^ c[3] ^ k[1], static_cast<std::uint32_t>(a)};
-      for (int n = 0; n < 4; ++n) c[n] = next[n];
-      k[0] += 0x9E3779B9u, k[1] += 0xBB67AE85u;
-    }
-    out[i] = static_cast<float>(c[i & 3] >> 8) * 0x1p-24f < probability ? 1.0f : 0.0f;
+    std::uint64_t x = static_cast<std::uint64_t>(i >> 1) + 0x9E3779B97F4A7C15ull;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    x ^= x >> 31;
+    const auto word = static_cast<std::uint32_t>(i % 2 == 0 ? x : x >> 32);
+    out[i] = word < 0x80000000u ? 1.0f : 0.0f;
   }
 };
 
@@ -133,11 +125,12 @@ Result<std::unique_ptr<Kernel>> embedding_backward(const Signature& signature) {
 
 Result<std::unique_ptr<Kernel>> bernoulli(const Signature& signature) {
   cpu::Attributes attributes{signature};
-  const float probability = static_cast<float>(attributes.number("p", 0.5));
+  const double probability = attributes.number("p", 0.5);
   if (attributes.fault()) return *attributes.fault();
+  if (probability != 0.5) return unsupported(signature, "a probability other than one half");
   if (auto fits = expect(signature, -1, 1); !fits) return fits.error();
   auto kernel = std::make_unique<OwnKernel>();
-  add_each(*kernel, Bernoulli{probability}, elements(signature.outputs[0]));
+  add_each(*kernel, Bernoulli{}, elements(signature.outputs[0]));
   return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
 }
 

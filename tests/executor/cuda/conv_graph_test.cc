@@ -1,5 +1,5 @@
-// Goal: convolutions are described to cuDNN as it wants them. Method: its own library checks a node when it is
-// finished, which needs no GPU.
+// Goal: convolutions are described to cuDNN as it wants them. Method: its own library checks a node when it
+// is finished, which needs no GPU.
 #include <gtest/gtest.h>
 
 #include "executor/cuda/cudnn_graph.h"
@@ -29,7 +29,8 @@ class ConvGraph : public ::testing::Test {
 };
 
 TEST_F(ConvGraph, EveryKindIsAcceptedWithoutAGpu) {
-  for (const auto kind : {ConvolutionKind::kForward, ConvolutionKind::kInputGradient, ConvolutionKind::kFilterGradient})
+  for (const auto kind :
+       {ConvolutionKind::kForward, ConvolutionKind::kInputGradient, ConvolutionKind::kFilterGradient})
     for (const std::int64_t groups : {1, 2, 8}) {
       const auto graph = ConvolutionGraph::describe(session, shape(kind, groups));
       EXPECT_TRUE(graph) << static_cast<int>(kind) << ' ' << groups << ": " << graph.error().context;

@@ -1,4 +1,5 @@
-// Goal: a machine without a GPU is told so in one line, and nothing is called beyond that. Method: the real library.
+// Goal: a machine without a GPU is told so in one line, and nothing is called beyond that. Method: the real
+// library.
 #include "executor/cuda/logical_device.h"
 
 #include <gtest/gtest.h>

@@ -23,7 +23,8 @@ TEST(Session, AFullDeviceIsForgottenAndTheSessionGoesOn) {
   const auto full = session.check(cudaErrorMemoryAllocation, "cudaMalloc");
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, Errc::kOutOfMemory);
-  EXPECT_NE(full.error().context.find("cudaMalloc: cudaErrorMemoryAllocation (2)"), std::string::npos) << full.error().context;
+  EXPECT_NE(full.error().context.find("cudaMalloc: cudaErrorMemoryAllocation (2)"), std::string::npos)
+      << full.error().context;
   EXPECT_EQ(cleared, 1);
   EXPECT_FALSE(session.poisoned());
   EXPECT_EQ(&session.api(), &api);

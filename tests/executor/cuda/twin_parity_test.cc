@@ -1,6 +1,7 @@
-// Goal: what a GPU kernel computes, by the index arithmetic that the device runs, is what PyTorch computes and what
-// the CPU's kernels compute, and it touches nothing but its own memory. Method: the cases of tests/fixtures/kernels
-// through each kernel's CPU twin: the same functors in plain loops (naive ones for what cuBLASLt and cuDNN do).
+// Goal: what a GPU kernel computes, by the index arithmetic that the device runs, is what PyTorch computes
+// and what the CPU's kernels compute, and it touches nothing but its own memory. Method: the cases of
+// tests/fixtures/kernels through each kernel's CPU twin: the same functors in plain loops (naive ones for
+// what cuBLASLt and cuDNN do).
 #include <gtest/gtest.h>
 
 #include <set>
@@ -31,18 +32,22 @@ TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
     }
     ++tried;
     const auto twin = testing::twin_of(*std::move(kernel));
-    const KernelRun first = testing::run_kernel(*twin, of, kNaNs), again = testing::run_kernel(*twin, of, kOther);
+    const KernelRun first = testing::run_kernel(*twin, of, kNaNs),
+                    again = testing::run_kernel(*twin, of, kOther);
     EXPECT_EQ(first.complaint + again.complaint, "") << of.name;
     EXPECT_EQ(testing::difference(of, first.outputs), "") << of.name;
     EXPECT_EQ(first.outputs, again.outputs) << of.name << ": the same bytes in gave other bytes out";
     for (std::size_t i = 0; i < of.inputs.size(); ++i) {
       if (!twin->may_overwrite(i)) continue;
-      EXPECT_EQ(testing::run_kernel(*twin, of, kNaNs, i).outputs, first.outputs) << of.name << " over input " << i;
+      EXPECT_EQ(testing::run_kernel(*twin, of, kNaNs, i).outputs, first.outputs)
+          << of.name << " over input " << i;
     }
   }
   EXPECT_GT(tried, 460u);
   for (const std::string& one : refused)  // Of a kind that has a kernel, one product alone.
-    EXPECT_TRUE(kWithoutKernel.contains(one.substr(0, one.find('_'))) || one.starts_with("MatMul_4_broadcast")) << one;
+    EXPECT_TRUE(kWithoutKernel.contains(one.substr(0, one.find('_'))) ||
+                one.starts_with("MatMul_4_broadcast"))
+        << one;
 }
 
 TEST(TwinParity, EveryKindOfTheTrainingGraphsHasAKernel) {
@@ -57,8 +62,8 @@ TEST(TwinParity, WhatLacksOperandsIsRefused) {
     cpu::Signature signature = of.signature;
     signature.outputs.clear();
     EXPECT_FALSE(cuda::make_kernel(signature)) << of.name;
-    if (of.signature.inputs.empty() || of.signature.type.ends_with("_like") || of.signature.type == "aten::new_zeros" ||
-        of.signature.type == "aten::bernoulli")
+    if (of.signature.inputs.empty() || of.signature.type.ends_with("_like") ||
+        of.signature.type == "aten::new_zeros" || of.signature.type == "aten::bernoulli")
       continue;
     signature = of.signature;
     signature.inputs.clear();
