@@ -104,7 +104,7 @@ const std::vector<KernelCase>& kernel_cases() {
   static const std::vector<KernelCase> cases = [] {
     std::vector<KernelCase> all;
     for (const char* family : {"matmul", "convolution", "pooling", "normalisation", "softmax", "elementwise",
-                               "reduction", "movement", "lookup", "creation"}) {
+                               "reduction", "movement", "lookup", "creation", "others"}) {
       for (const json& entry : read_json(family)) all.push_back(case_of(entry));
     }
     return all;
