@@ -109,8 +109,12 @@ class Step {
       lane.fifo.pop_front();
     }
     if (!take_all(lane.op)) return;
-    const OpId op{plan_.tasks()[lane.op].what};
-    const std::int64_t cost = tables_.costs.ns(static_cast<DeviceId>(d), op);
+    const std::uint32_t task_op = plan_.tasks()[lane.op].what;
+    const OpId op{task_op};
+    const bool beside = tables_.devices.corun() > 1 && std::ranges::any_of(lanes_, [&](const Lane& other) {
+                          return &other != &lane && other.op_end != kIdle;
+                        });
+    const std::int64_t cost = tables_.cost(d, task_op, beside);
     lane.op_end = now_ns_ + cost;
     lane.busy_ns += cost;
     if (schedule_ != nullptr)

@@ -134,6 +134,7 @@ class StepLoop {
   const StepTables& tables_;
   const Dispatch dispatch_;
   const bool by_target_ = tables_.devices.copies() == CopyEngine::kTarget;
+  const bool corun_ = tables_.devices.corun() > 1;
   const DeviceId* place_ = nullptr;  // [ops]
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
   std::vector<Lane> lanes_;         // [devices]
@@ -146,6 +147,11 @@ class StepLoop {
   void finish_copy(std::uint32_t engine);
   void start_copy(std::uint32_t engine);
   void start_op(std::uint32_t d);
+  [[gnu::cold]] bool others_run(std::uint32_t d) {
+    for (std::uint32_t other = 0; other < lanes_.size(); ++other)
+      if (other != d && op_end(other) != kIdle) return true;
+    return false;
+  }
   void drop_reference(Lane& lane, const StepTables::Buffer& buffer) {
     if (--self().references(buffer.base) == 0) lane.used_bytes -= buffer.held_bytes;
   }
@@ -228,7 +234,7 @@ template <class Self>
 void StepLoop<Self>::start_op(std::uint32_t d) {
   Lane& lane = lanes_[d];
   lane.op = dispatch_ == Dispatch::kProgram ? lane.ready.pop_min() : lane.fifo.pop();
-  const std::int64_t cost = tables_.rows[d][lane.op];
+  const std::int64_t cost = tables_.cost(d, lane.op, corun_ && others_run(d));
   op_end(d) = now_ns_ + cost;
   lane.busy_ns += cost;
   lane.take(tables_.kernels[lane.op].output_bytes);

@@ -1,6 +1,7 @@
 #pragma once
 /// What a simulated step needs of its graph and machine, packed so that an event touches few cache lines.
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,6 +37,11 @@ struct StepTables {
   }
   std::span<const std::uint32_t> reads_of(std::uint32_t op) const {
     return {reads.data() + kernels[op].first_read, reads.data() + kernels[op + 1].first_read};
+  }
+  /// [ns] Of an op on a device; `beside`: while another device runs one.
+  std::int64_t cost(std::uint32_t device, std::uint32_t op, bool beside) const {
+    const std::int64_t alone = rows[device][op];
+    return beside ? std::llround(static_cast<double>(alone) * devices.corun()) : alone;
   }
   bool is_kernel(std::uint32_t op) const { return lowered.is_kernel(OpId{op}); }
   std::size_t num_ops() const { return lowered.num_ops(); }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/text/words.h"
 
@@ -152,6 +153,13 @@ DeviceSet DeviceSet::with_copies(CopyEngine engine) const {
   return set;
 }
 
+DeviceSet DeviceSet::with_corun(double factor) const {
+  EMPLACE_CHECK(std::isfinite(factor) && factor >= 1, "devices never speed one another up");
+  DeviceSet set = *this;
+  set.corun_ = factor;
+  return set;
+}
+
 std::string DeviceSet::sha256() const {
   std::vector<std::byte> bytes;
   const auto append = [&](const void* data, std::size_t size) {
@@ -176,6 +184,7 @@ std::string DeviceSet::sha256() const {
   }
   for (const Link& link : links_) number(link.bytes_per_s), number(link.latency_s);
   if (copies_ != CopyEngine::kSource) append(&copies_, sizeof copies_);
+  if (corun_ != 1) number(corun_);
   return sha256_hex(bytes);
 }
 

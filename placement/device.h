@@ -64,6 +64,8 @@ struct Device {
 struct Link {
   double bytes_per_s = 0;  ///< > 0
   double latency_s = 0;    ///< >= 0
+  /// Executors whose own copies are faster wait until the time is up, and say that the link is emulated.
+  bool shaped = false;
 };
 
 /// Who moves data: a copy engine beside the source device (GPUs), or the target device itself, which runs no
@@ -89,6 +91,10 @@ class DeviceSet {
   }
   CopyEngine copies() const { return copies_; }
   DeviceSet with_copies(CopyEngine engine) const;
+  /// How many times as long an op takes that starts while another device runs one: what they share (caches,
+  /// memory) slows both. At least 1.
+  double corun() const { return corun_; }
+  DeviceSet with_corun(double factor) const;
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;
   bool is_cpu(DeviceId id) const { return devices_[index(id)].profile.kind == "cpu"; }
@@ -99,6 +105,7 @@ class DeviceSet {
   std::vector<Device> devices_;
   std::vector<Link> links_;
   CopyEngine copies_ = CopyEngine::kSource;
+  double corun_ = 1;
 };
 
 }  // namespace emplace

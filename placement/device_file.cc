@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -138,6 +139,7 @@ Link read_link(TomlTable& table) {
   }
   if (const auto rate = table.bytes_per_s("bandwidth")) link.bytes_per_s = *rate;
   if (const auto latency = table.seconds("latency")) link.latency_s = *latency;
+  link.shaped = table.boolean("shaped").value_or(false);
   if (link.bytes_per_s == 0) table.fail("", "a link needs a bandwidth above zero");
   return link;
 }
@@ -167,6 +169,8 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   const std::string copies = root.text("copies").value_or("source");
   if (copies != "source" && copies != "target")
     root.fail("copies", "is none", "use source (a copy engine) or target (the device itself)");
+  const double corun = root.number("corun").value_or(1);
+  if (!std::isfinite(corun) || corun < 1) root.fail("corun", "must be a number of at least 1");
   if (auto finished = document.finish(); !finished) return finished.error();
   if (devices.size() > kMaxDevices)
     return invalid(where, std::to_string(devices.size()) + " devices are more than 256");
@@ -183,7 +187,7 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   }
   auto set = DeviceSet::make(std::move(devices), std::move(matrix));
   if (!set) return invalid(where, set.error().context);
-  return set->with_copies(copies == "target" ? CopyEngine::kTarget : CopyEngine::kSource);
+  return set->with_copies(copies == "target" ? CopyEngine::kTarget : CopyEngine::kSource).with_corun(corun);
 }
 
 }  // namespace

@@ -151,8 +151,13 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
   for (std::size_t d = 0; d < busy_ns.size(); ++d)
     out.busy_s[d] = busy_ns[d] * 1e-9 / static_cast<double>(counted);
   out.synthetic_share = all_ns > 0 ? synthetic_ns / all_ns : 0;
-  out.label = measured_label(out.synthetic_share, false);
+  const bool shaped = std::ranges::any_of(plan.tasks(), [&](const TaskPlan::Task& task) {
+    return task.is_copy && state.devices.link(task.source, task.target).shaped;
+  });
+  out.label = measured_label(out.synthetic_share, shaped);
   if (schedule == nullptr) return Unit{};
+  if (auto shown = state.step(steps); !shown)
+    return Error{Errc::kRunFailed, "the step to be traced did not run"};
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
     const TaskPlan::Task& task = plan.tasks()[t];
     const TaskTime& time = steps.times()[t];

@@ -122,8 +122,10 @@ dnnl::memory::data_type data_type(DType dtype) {
       return Type::s8;
     case DType::kU8:
       return Type::u8;
+    case DType::kF64:
+      throw dnnl::error{dnnl_unimplemented, "there is no dtype f64"};
     default:
-      throw dnnl::error{dnnl_unimplemented, "there is no such dtype"};
+      throw dnnl::error{dnnl_unimplemented, "there are no wide integers"};
   }
 }
 

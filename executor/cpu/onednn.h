@@ -59,19 +59,32 @@ enum class ConvolutionPass : std::uint8_t {
 };
 Result<Program> convolution(const Convolution& shape, ConvolutionPass pass);
 
+/// Of packed tensors.
+struct Pooling {
+  enum class Of : std::uint8_t { kMax, kMeanInside, kMean };  ///< kMean counts the padding as zeros.
+  Of of = Of::kMax;
+  Operand source, target;                                                    ///< [N, C, …]
+  std::vector<std::int64_t> taps, strides, dilations, pads_begin, pads_end;  ///< [spatial dims]
+};
+/// source → target. Maxima of NaN, or of nothing but -∞, are unspecified.
+Result<Program> pool(const Pooling& shape);
+/// target's gradient → source's. Means only.
+Result<Program> pool_backward(const Pooling& shape);
+
 /// Over rows of [rows, channels]; what each writes and reads of statistics is the mean and 1 / √(variance +
 /// ε).
 struct Normalisation {
-  enum class Of : std::uint8_t { kBatch, kLayer };  ///< kBatch: [N, C, …] over all but C. kLayer: over rows.
+  enum class Of : std::uint8_t { kBatch, kLayer };  ///< kBatch: over all but C. kLayer: over each row.
   Of of = Of::kBatch;
   Operand source;
-  bool scale = false, shift = false;
+  bool affine = false;            ///< There are scale and shift [channels].
   bool fixed_statistics = false;  ///< Mean and variance are inputs (kBatch only).
   float epsilon = 0;
 };
-/// source (, mean, variance) (, scale) (, shift) → target (, mean, variance unless fixed_statistics).
+/// source (, mean, variance) (, scale, shift) → target (, mean, variance unless fixed_statistics).
 Result<Program> normalise(const Normalisation& shape);
-/// source, target's gradient, mean, variance (, scale) → source's gradient (, scale's) (, shift's).
+/// source, target's gradient, mean, variance (, scale, shift) → source's gradient (, scale's, shift's). The
+/// shift must be there though nothing depends on it.
 Result<Program> normalise_backward(const Normalisation& shape);
 
 /// Over the last dimension.

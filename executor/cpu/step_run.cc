@@ -231,6 +231,7 @@ void StepRun::stand_in(Lane& lane, OpId op) {
 }
 
 void StepRun::run_copy(std::uint32_t task) {
+  const std::int64_t began = now();
   const BufferId buffer{plan_.tasks()[task].what};
   const std::byte* from = memory(plan_.home_slot(buffer));
   std::byte* const to = memory(plan_.copy_slot(task));
@@ -242,6 +243,10 @@ void StepRun::run_copy(std::uint32_t task) {
   } else {
     part->part->run(from, to);
   }
+  const Link& link = machine_.devices.link(plan_.tasks()[task].source, plan_.tasks()[task].target);
+  if (!link.shaped) return;
+  const double ns = 1e9 * (link.latency_s + static_cast<double>(bytes) / link.bytes_per_s);
+  while (now() < began + static_cast<std::int64_t>(ns)) _mm_pause();
 }
 
 }  // namespace emplace::cpu

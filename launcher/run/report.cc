@@ -370,7 +370,7 @@ class Reader {
       if (!alone) return alone.error();
       if (*best || *alone) {
         Placement placement = *best ? placement_of((**best).placement) : **std::move(alone);
-        if (auto measured = model->measure(placement, row.measurement); !measured) return measured.error();
+        if (auto done = model->measure(placement, row.measurement); !done) return done.error();
         row.found = true;
         if (*best && (**best).label != MeasurementLabel::kSimulated) {
           row.measurement.valid = true;

@@ -32,8 +32,9 @@ Case random_case(std::uint64_t seed, std::int64_t memory = kPlenty) {
   const std::size_t gpus = 1 + rng.below(4);
   OpGraph graph = random_graph(rng, 8 + rng.below(60));
   const CopyEngine engine = rng.below(2) == 0 ? CopyEngine::kSource : CopyEngine::kTarget;
-  DeviceSet devices =
-      sample_devices(gpus, rng.below(2) == 0, memory, {1e9, 1e-9 * rng.below(3000)}).with_copies(engine);
+  DeviceSet devices = sample_devices(gpus, rng.below(2) == 0, memory, {1e9, 1e-9 * rng.below(3000)})
+                          .with_copies(engine)
+                          .with_corun(1 + 0.25 * rng.below(3));
   Placement placement = random_placement(rng, graph.num_ops(), devices.size());
   return {std::move(graph), std::move(devices), std::move(placement)};
 }

@@ -4,16 +4,25 @@ attrs as the graph has them; inputs are tensors, views included; outputs are (dt
 decide what attrs leave out (sizes of views, of splits, of new tensors). What a graph does not record has the values of
 docs/kernels.md. Floating point is that of the inputs: float64 in, float64 out.
 """
+import numpy
 import torch
 import torch.nn.functional as F
 
 aten = torch.ops.aten
 SCALAR = 0.5  # A number that an op was called with and the graph does not record.
 EPSILON = 1e-5
-KNUTH = 2654435761  # Of his multiplicative hash.
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8,
           "bool": torch.bool}
 OPS, VIEWS = {}, set()
+
+
+def splitmix64(x):
+    """base/rng.h; `x` an array of uint64."""
+    with numpy.errstate(over="ignore"):
+        x = x + numpy.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        return x ^ (x >> numpy.uint64(31))
 
 
 def op(*kinds):
@@ -206,9 +215,10 @@ op("aten::ones_like")(lambda a, i, o: torch.ones_like(i[0]))
 
 @op("aten::bernoulli")
 def _(a, i, o):
-    """Half of them ones, the same in every step: element n has the top bit of n·2654435761 mod 2^32."""
-    n = torch.arange(i[0].numel(), dtype=torch.int64)
-    return ((n * KNUTH & 0xffffffff) >> 31).to(i[0].dtype).reshape(i[0].shape)
+    """Elements 2n and 2n+1 are 1 where the low and the high word of splitmix64(n) are below 2^31."""
+    count = i[0].numel()
+    words = splitmix64(numpy.arange((count + 1) // 2, dtype=numpy.uint64)).astype("<u8").view("<u4")[:count]
+    return torch.from_numpy((words < 1 << 31).astype(numpy.float64)).to(i[0].dtype).reshape(i[0].shape)
 
 
 # -- views of the traced graphs ---------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class ConvolutionBackward final : public Kernel {
 
 /// Attributes that all kinds share, each with a value per spatial dimension.
 struct Window {
-  Dims strides, dilations, pads_begin, pads_end;
+  Dims strides, dilations, pads_begin, pads_end, output_padding;
   std::int64_t groups = 1;
 };
 
@@ -126,10 +126,11 @@ Result<Window> aten_window(const Signature& signature, Attributes& attributes, s
   const auto strides = per_dimension(attributes.integers("stride", {1}), spatial);
   const auto dilations = per_dimension(attributes.integers("dilation", {1}), spatial);
   const auto padding = per_dimension(attributes.integers("padding", {0}), spatial);
-  if (!strides || !dilations || !padding) {
+  const auto output_padding = per_dimension(attributes.integers("output_padding", {0}), spatial);
+  if (!strides || !dilations || !padding || !output_padding) {
     return unsupported(signature, "stride, padding and dilation need a value for each spatial dimension");
   }
-  return Window{*strides, *dilations, *padding, *padding, attributes.integer("groups", 1)};
+  return Window{*strides, *dilations, *padding, *padding, *output_padding, attributes.integer("groups", 1)};
 }
 
 /// Of a convolution of `source` into `target`, spatial dimensions from the third on; a transposed one names
@@ -139,12 +140,13 @@ Result<Window> onnx_window(const Signature& signature, Attributes& attributes, c
   const std::size_t spatial = source.shape.size() - 2;
   const auto strides = per_dimension(attributes.integers("strides", {1}), spatial);
   const auto dilations = per_dimension(attributes.integers("dilations", {1}), spatial);
-  Dims pads = attributes.integers("pads", Dims(2 * spatial, 0));
-  if (!strides || !dilations || pads.size() != 2 * spatial) {
+  const auto output_padding = per_dimension(attributes.integers("output_padding", {0}), spatial);
+  const Dims pads = attributes.integers("pads", Dims(2 * spatial, 0));
+  if (!strides || !dilations || !output_padding || pads.size() != 2 * spatial) {
     return unsupported(signature, "strides, dilations and pads need values for each spatial dimension");
   }
   const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
-  Window window{*strides, *dilations, {pads.begin(), middle}, {middle, pads.end()}, 1};
+  Window window{*strides, *dilations, {pads.begin(), middle}, {middle, pads.end()}, *output_padding, 1};
   window.groups = attributes.integer("groups", attributes.integer("group", 1));
   const std::string automatic = attributes.word("auto_pad", "NOTSET");
   if (automatic == "VALID") {
@@ -154,11 +156,10 @@ Result<Window> onnx_window(const Signature& signature, Attributes& attributes, c
              (transposed && attributes.has("output_shape"))) {
     // Padding follows from the shapes; the odd one goes to the end, or to the beginning for SAME_LOWER.
     const bool first = transposed ? automatic != "SAME_UPPER" : automatic == "SAME_LOWER";
-    const Dims extra = attributes.integers("output_padding", Dims(spatial, 0));
     for (std::size_t d = 0; d < spatial; ++d) {
       const std::int64_t total = (target.shape[2 + d] - 1) * window.strides[d] +
                                  reach(weights.shape[2 + d], window.dilations[d]) - source.shape[2 + d] +
-                                 (transposed && d < extra.size() ? extra[d] : 0);
+                                 (transposed ? window.output_padding[d] : 0);
       const std::int64_t padding = std::max<std::int64_t>(0, total);
       window.pads_begin[d] = first ? padding - padding / 2 : padding / 2;
       window.pads_end[d] = padding - window.pads_begin[d];
@@ -193,7 +194,8 @@ Convolution convolution_of(const Operand& source, const Operand& weights, const 
 
 /// Why these are not a convolution's tensors; nothing if they are.
 std::optional<Error> misfit(const Signature& signature, const Operand& source, const Operand& weights,
-                            const Operand& target, std::int64_t groups) {
+                            const Operand& target, const Window& window, bool transposed) {
+  const std::int64_t groups = window.groups;
   const std::size_t rank = source.shape.size();
   if (rank < 3 || rank > 5 || weights.shape.size() != rank || target.shape.size() != rank) {
     return unsupported(signature, "its tensors have not one to three spatial dimensions");
@@ -205,6 +207,18 @@ std::optional<Error> misfit(const Signature& signature, const Operand& source, c
       target.shape[1] != weights.shape[0] || source.shape[0] != target.shape[0]) {
     return unsupported(signature, "channels, groups and weights do not fit together");
   }
+  for (std::size_t d = 0; d < rank - 2; ++d) {
+    const std::int64_t stride = window.strides[d], positions = target.shape[2 + d];
+    const std::int64_t padding = window.pads_begin[d] + window.pads_end[d];
+    const std::int64_t seen =
+        source.shape[2 + d] + padding - reach(weights.shape[2 + d], window.dilations[d]);
+    const bool sound = stride > 0 && window.dilations[d] > 0 && seen >= 0;
+    const bool follows = transposed ? seen == (positions - 1) * stride + window.output_padding[d]
+                                    : sound && seen / stride + 1 == positions;
+    if (!sound || !follows) {
+      return unsupported(signature, "the output's shape does not follow from stride, padding and dilation");
+    }
+  }
   return std::nullopt;
 }
 
@@ -212,7 +226,7 @@ Result<std::unique_ptr<Kernel>> make_forward(const Signature& signature, const W
                                              bool transposed) {
   const Operand &in = signature.inputs[0], &weights = signature.inputs[1], &out = signature.outputs[0];
   const Operand &source = transposed ? out : in, &target = transposed ? in : out;
-  if (auto error = misfit(signature, source, weights, target, window.groups)) return *error;
+  if (auto error = misfit(signature, source, weights, target, window, transposed)) return *error;
   const bool bias = signature.inputs.size() > 2;
   if (bias && signature.inputs[2].shape != Dims{out.shape[1]}) {
     return unsupported(signature, "the bias is not one number per channel");
@@ -269,7 +283,7 @@ Result<std::unique_ptr<Kernel>> make_gradients(const Signature& signature, const
                                                bool transposed, const std::vector<bool>& mask) {
   const Operand &gradient = signature.inputs[0], &in = signature.inputs[1], &weights = signature.inputs[2];
   const Operand &source = transposed ? gradient : in, &target = transposed ? in : gradient;
-  if (auto error = misfit(signature, source, weights, target, window.groups)) return *error;
+  if (auto error = misfit(signature, source, weights, target, window, transposed)) return *error;
   Convolution shape = convolution_of(source, weights, target, window);
   ConvolutionBackward::Parts parts;
   parts.transposed = transposed;

@@ -6,8 +6,9 @@
 namespace emplace::cpu {
 namespace {
 
-/// A transposed box goes by tiles that stay in the nearest cache: whole cache lines on both sides.
-constexpr std::int64_t kTileRows = 16, kTileColumns = 64;
+/// A transposed box goes by squares through the nearest cache, so that both sides see whole runs of cache
+/// lines, however far apart the rows are (powers of two would fall on one another there).
+constexpr std::int64_t kTileRows = 64, kTileColumns = 64;
 
 /// The target's largest stride outermost: it is written in order.
 void sort_by_target(StridedLoop& loop) {
@@ -63,12 +64,9 @@ std::optional<CopyLoop> CopyLoop::make(const std::vector<std::int64_t>& shape, c
       if (stride > 0 && stride < inner && (along == walk.dims || stride < walk.stride[1][along])) along = d;
     }
   }
-  copy.tile_rows_ = walk.extent[walk.dims - 2];
-  copy.tile_columns_ = walk.inner();
   if (along < walk.dims) {
     walk.move(along, walk.dims - 2);
-    copy.tile_rows_ = kTileRows;
-    copy.tile_columns_ = kTileColumns;
+    copy.transposed_ = true;
   }
   return copy;
 }
@@ -81,13 +79,23 @@ void CopyLoop::run(std::byte* target, const std::byte* source) const {
   const auto& to = loop_.stride[0];
   const auto& from = loop_.stride[1];
   const std::int64_t rows = loop_.extent[r], columns = loop_.extent[c], outer = loop_.rows() / rows;
+  alignas(64) std::byte square[kTileRows * kTileColumns * 8];
   Odometer<2> at{loop_, r};
   for (std::int64_t i = 0; i < outer; ++i, at.step()) {
-    for (std::int64_t r0 = 0; r0 < rows; r0 += tile_rows_) {
-      for (std::int64_t c0 = 0; c0 < columns; c0 += tile_columns_) {
-        copy_(source + at.offset(1) + r0 * from[r] + c0 * from[c], from[r], from[c],
-              std::min(tile_rows_, rows - r0), std::min(tile_columns_, columns - c0),
-              target + at.offset(0) + r0 * to[r] + c0 * to[c], to[r]);
+    if (!transposed_) {
+      copy_(source + at.offset(1), from[r], from[c], rows, columns, target + at.offset(0), to[r]);
+      continue;
+    }
+    for (std::int64_t r0 = 0; r0 < rows; r0 += kTileRows) {
+      const std::int64_t high = std::min(kTileRows, rows - r0);
+      for (std::int64_t c0 = 0; c0 < columns; c0 += kTileColumns) {
+        const std::int64_t wide = std::min(kTileColumns, columns - c0), bytes = wide * to[c];
+        copy_(source + at.offset(1) + r0 * from[r] + c0 * from[c], from[r], from[c], high, wide, square,
+              bytes);
+        std::byte* row = target + at.offset(0) + r0 * to[r] + c0 * to[c];
+        for (std::int64_t k = 0; k < high; ++k, row += to[r]) {
+          std::memcpy(row, square + k * bytes, static_cast<std::size_t>(bytes));
+        }
       }
     }
   }

@@ -30,7 +30,7 @@ class CopyLoop {
  private:
   StridedLoop loop_;                                    // Operand 0 is the target. At least two dimensions.
   std::int64_t target_offset_ = 0, source_offset_ = 0;  // [B]
-  std::int64_t tile_rows_ = 0, tile_columns_ = 0;
+  bool transposed_ = false;
   LoadTile copy_ = nullptr;
 };
 

@@ -5,12 +5,13 @@
 #include <string>
 
 #include "executor/cpu/attributes.h"
+#include "executor/cpu/kernels/elementwise_math.h"
 
 namespace emplace::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 1024;                       ///< [elements] of a staged operand at a time
-constexpr std::int64_t kTileRows = 16, kTileColumns = 64;  ///< Of a transposed one: whole cache lines.
+constexpr std::int64_t kTile = 4096;                           ///< [elements] of a staged operand at a time
+constexpr std::int64_t kSquareRows = 64, kSquareColumns = 64;  ///< Of a transposed one: whole cache lines.
 
 class ElementwiseKernel final : public Kernel {
  public:
@@ -134,6 +135,8 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
                        "an output of " + std::string{dtype_name(output.dtype)} + "; it gives bool");
   }
   const RowSet* rows = form.rows(compute);
+  if (const RowSet* wide = compute == DType::kF32 ? wide_rows(form.type) : nullptr; wide != nullptr)
+    rows = wide;
   if (rows == nullptr) return unsupported(signature, "no kernel for " + std::string{dtype_name(compute)});
   for (std::size_t k = 0; k < 2; ++k) {
     const Scalar& scalar = form.scalars[k];
@@ -205,8 +208,8 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
     }
     if (transposed) {
       walk.move(along, walk.dims - 2);
-      kernel->tile_rows_ = kTileRows;
-      kernel->tile_columns_ = kTileColumns;
+      kernel->tile_rows_ = kSquareRows;
+      kernel->tile_columns_ = kSquareColumns;
     } else if (walk.inner() < kTile) {
       kernel->tile_columns_ = std::max<std::int64_t>(walk.inner(), 1);
       kernel->tile_rows_ = kTile / kernel->tile_columns_;

@@ -71,10 +71,10 @@ KernelCase case_of(const json& entry) {
     result.inputs.push_back(from_base64(tensor.at("data")));
   }
   result.tolerance = entry.value("tolerance", result.tolerance);
-  result.is_mask = entry.value("check", "") == "mask";
+  result.scale = entry.value("scale", result.scale);
   for (const json& tensor : entry.at("outputs")) {
     result.signature.outputs.push_back(operand(tensor));
-    if (!result.is_mask) result.outputs.push_back(from_base64(tensor.at("data")));
+    result.outputs.push_back(from_base64(tensor.at("data")));
   }
   return result;
 }
@@ -87,8 +87,7 @@ std::vector<T> elements(const Bytes& bytes) {
 }
 
 std::string difference_of_floats(const std::vector<float>& got, const std::vector<float>& wanted,
-                                 double tolerance) {
-  double scale = 0;
+                                 double tolerance, double scale) {
   for (const float value : wanted) scale = std::max(scale, static_cast<double>(std::abs(value)));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const double off = std::abs(static_cast<double>(got[i]) - static_cast<double>(wanted[i]));
@@ -97,16 +96,6 @@ std::string difference_of_floats(const std::vector<float>& got, const std::vecto
            std::to_string(wanted[i]) + " (off by " + std::to_string(off / scale) + " of the largest)";
   }
   return {};
-}
-
-std::string difference_of_masks(const std::vector<float>& got) {
-  std::size_t ones = 0;
-  for (const float value : got) {
-    if (value != 0.0f && value != 1.0f) return "a mask holds " + std::to_string(value);
-    ones += value == 1.0f;
-  }
-  const double share = static_cast<double>(ones) / static_cast<double>(got.size());
-  return share > 0.4 && share < 0.6 ? std::string{} : "ones are " + std::to_string(share) + " of a mask";
 }
 
 }  // namespace
@@ -181,10 +170,9 @@ KernelRun run_kernel(const cpu::Kernel& kernel, const KernelCase& of, std::byte 
 std::string difference(const KernelCase& of, const std::vector<Bytes>& outputs) {
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     std::string text;
-    if (of.is_mask) {
-      text = difference_of_masks(elements<float>(outputs[k]));
-    } else if (of.signature.outputs[k].dtype == DType::kF32) {
-      text = difference_of_floats(elements<float>(outputs[k]), elements<float>(of.outputs[k]), of.tolerance);
+    if (of.signature.outputs[k].dtype == DType::kF32) {
+      text = difference_of_floats(elements<float>(outputs[k]), elements<float>(of.outputs[k]), of.tolerance,
+                                  of.scale);
     } else if (outputs[k] != of.outputs[k]) {
       text = "its integers differ";
     }

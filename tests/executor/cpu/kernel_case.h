@@ -14,9 +14,9 @@ struct KernelCase {
   std::string name;
   cpu::Signature signature;
   std::vector<std::vector<std::byte>> inputs;   ///< From the first element to the last as they lie in memory.
-  std::vector<std::vector<std::byte>> outputs;  ///< What PyTorch says; empty if `is_mask`.
-  double tolerance = 1e-5;                      ///< Of the largest magnitude of an output.
-  bool is_mask = false;                         ///< Any zeros and ones, about as many of each.
+  std::vector<std::vector<std::byte>> outputs;  ///< What PyTorch says.
+  double tolerance = 1e-5;  ///< Of the largest magnitude of an output, or of `scale` if that is more.
+  double scale = 0;         ///< What an output would be if it were not a difference that cancels.
 };
 
 /// Every case of tests/fixtures/kernels, by file and line.

@@ -1,0 +1,83 @@
+#include "executor/cuda/api.h"
+
+#include <cudnn_version.h>
+
+#include <dlfcn.h>
+
+#include <string>
+
+namespace emplace::cuda {
+namespace {
+
+/// By its name on the loader's path, else in the toolkit that we were built with.
+void* open_library(const std::string& name, std::string& missing) {
+  if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  std::string reason = ::dlerror();
+  const std::string path = std::string{EMPLACE_CUDA_LIBRARY_DIR} + "/" + name;
+  if (void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  missing += (missing.empty() ? "" : "; ") + reason;
+  return nullptr;
+}
+
+template <class Function>
+void find(void* library, const char* name, Function& function, std::string& missing) {
+  if (library == nullptr) return;
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (function == nullptr) missing += (missing.empty() ? "" : "; ") + std::string{name} + " is not there";
+}
+
+/// The version in which each entry point that we call had its present form.
+constexpr unsigned kDriverVersion = 12040;
+
+template <class Function>
+void ask_driver(const char* name, Function& function) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t status =
+      ::cudaGetDriverEntryPointByVersion(name, &entry, kDriverVersion, cudaEnableDefault, &found);
+  if (status == cudaSuccess && found == cudaDriverEntryPointSuccess)
+    function = reinterpret_cast<Function>(entry);
+}
+
+CudaApi make_real_api() {
+  CudaApi api;
+#define X(name) api.runtime.name = &::cuda##name;
+  EMPLACE_CUDA_RUNTIME(X)
+#undef X
+#define X(name) ask_driver("cu" #name, api.driver.name);
+  EMPLACE_CUDA_DRIVER(X)
+#undef X
+  void* const blas = open_library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), api.missing);
+#define X(name) find(blas, "cublasLt" #name, api.blas.name, api.missing);
+  EMPLACE_CUBLASLT(X)
+#undef X
+  void* const dnn = open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), api.missing);
+#define X(name) find(dnn, "cudnn" #name, api.dnn.name, api.missing);
+  EMPLACE_CUDNN(X)
+#undef X
+  return api;
+}
+
+}  // namespace
+
+const CudaApi& real_api() {
+  static const CudaApi api = make_real_api();
+  return api;
+}
+
+Result<Unit> check_available(const CudaApi& api) {
+  int count = 0;
+  const cudaError_t status = api.runtime.GetDeviceCount(&count);
+  const auto unavailable = [](const std::string& why) {
+    return Error{Errc::kUnsupported, "no CUDA device: " + why};
+  };
+  if (status == cudaErrorInsufficientDriver)
+    return unavailable("no NVIDIA driver, or one older than CUDA " + std::to_string(CUDART_VERSION / 1000) +
+                       "." + std::to_string(CUDART_VERSION % 1000 / 10) + " needs");
+  if (status != cudaSuccess) return unavailable(::cudaGetErrorString(status));
+  if (count == 0) return unavailable("the driver shows none");
+  if (!api.missing.empty()) return unavailable(api.missing + "; name their folder in LD_LIBRARY_PATH");
+  return Unit{};
+}
+
+}  // namespace emplace::cuda

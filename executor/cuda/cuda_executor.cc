@@ -1,0 +1,245 @@
+#include "executor/cuda/cuda_executor.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "executor/cuda/executor_state.h"
+#include "executor/timing.h"
+
+namespace emplace::cuda {
+
+#define EMPLACE_TRY(expression) \
+  if (auto done = (expression); !done) return done
+
+PinnedMemory::~PinnedMemory() {
+  for (void* const block : blocks_)
+    session_.give_back([&](const CudaApi& api) { return api.runtime.FreeHost(block); });
+}
+
+Result<std::byte*> PinnedMemory::take(std::int64_t bytes) {
+  void* block = nullptr;
+  if (auto done = session_.check(session_.api().runtime.MallocHost(&block, static_cast<std::size_t>(bytes)),
+                                 "cudaMallocHost");
+      !done)
+    return done.error();
+  blocks_.push_back(block);
+  return static_cast<std::byte*>(block);
+}
+
+CudaExecutor::State::State(const OpGraph& graph_, const DeviceSet& devices_, const RealOptions& options_,
+                           const Clock& clock_, const CudaApi& api)
+    : graph{graph_},
+      devices{devices_},
+      options{options_},
+      clock{clock_},
+      lowered{graph_},
+      in_place{lowered},
+      costs{graph_, devices_},
+      values{lowered, options_.seed},
+      simulator{graph_, devices_},
+      session{api},
+      initial(graph_.num_ops()) {}
+
+TaskPlan CudaExecutor::State::plan(std::span<const DeviceId> placement) const {
+  return {lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place};
+}
+
+StepProgram CudaExecutor::State::program(const TaskPlan& plan) {
+  Placement placement;
+  for (std::uint32_t op = 0; op < lowered.num_ops(); ++op) placement.push_back(plan.device(OpId{op}));
+  Measurement simulated;
+  Schedule schedule;
+  const auto done = simulator.trace(placement, simulated, schedule);
+  EMPLACE_CHECK(done.ok(), "a placement that was checked is simulated");
+  return {{lowered, *group, kernels, stages}, plan, task_order(plan, schedule)};
+}
+
+Result<Unit> CudaExecutor::State::to_device(std::size_t device, std::byte* to,
+                                            std::span<const std::byte> from) {
+  EMPLACE_TRY((*group)[device].make_current());
+  const cudaStream_t on = (*group)[device].stream(StreamKind::kCompute);
+  EMPLACE_TRY(session.check(
+      session.api().runtime.MemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, on),
+      "cudaMemcpyAsync"));
+  return session.check(session.api().runtime.StreamSynchronize(on), "cudaStreamSynchronize");
+}
+
+Result<Unit> CudaExecutor::State::from_device(std::size_t device, const std::byte* from,
+                                              std::span<std::byte> to) {
+  EMPLACE_TRY((*group)[device].make_current());
+  const cudaStream_t on = (*group)[device].stream(StreamKind::kCompute);
+  EMPLACE_TRY(
+      session.check(session.api().runtime.MemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, on),
+                    "cudaMemcpyAsync"));
+  return session.check(session.api().runtime.StreamSynchronize(on), "cudaStreamSynchronize");
+}
+
+Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgram& program) {
+  for (std::uint32_t slot = 0; slot < plan.slots().size(); ++slot) {
+    const TaskPlan::Slot& state = plan.slots()[slot];
+    if (!state.resident || state.bytes == 0) continue;
+    std::vector<std::byte> zeros;
+    std::span<const std::byte> from;
+    if (index(state.buffer) == TaskPlan::kNone) {
+      zeros.resize(static_cast<std::size_t>(state.bytes));
+      from = zeros;
+    } else {
+      const OpId op = lowered.owner(state.buffer);
+      auto& mine = initial[index(op)];
+      if (mine.empty()) {
+        mine.resize(static_cast<std::size_t>(state.bytes));
+        values.fill(op, mine.data());
+      }
+      from = mine;
+    }
+    EMPLACE_TRY(to_device(index(state.device), program.memory(slot), from));
+  }
+  return stream->prepare(program);
+}
+
+Error CudaExecutor::State::failed(const Error& error) {
+  if (session.poisoned()) return session.why_poisoned();
+  if (auto drained = group->synchronize(); !drained && session.poisoned()) return session.why_poisoned();
+  return error;
+}
+
+CudaExecutor::CudaExecutor(std::unique_ptr<State> state) : state_{std::move(state)} {}
+CudaExecutor::~CudaExecutor() = default;
+
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, const DeviceSet& devices,
+                                                         const RealOptions& options, const Clock& clock,
+                                                         const CudaApi& api, int gpus) {
+  auto state = std::make_unique<State>(graph, devices, options, clock, api);
+  auto group = DeviceGroup::make(state->session, devices, gpus);
+  if (!group) return group.error();
+  state->group = *std::move(group);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    if (auto done = (*state->group)[d].make_current(); !done) return done.error();
+    auto kernels = BoundGraph::make(state->lowered, (*state->group)[d].lane(), static_cast<DeviceId>(d),
+                                    state->costs, options.allow_synthetic);
+    if (!kernels) return kernels.error();
+    state->kernels.push_back(*std::move(kernels));
+  }
+  for (const OpId op : state->lowered.kernels())
+    if (!state->kernels[0].kernel(op).kernel->may_overwrite(0)) state->in_place.keep_apart(op);
+  state->pinned = std::make_unique<PinnedMemory>(state->session);
+  for (std::size_t stage = 0; devices.size() > 1 && stage < 2 * devices.size(); ++stage) {
+    auto memory = state->pinned->take(std::max<std::int64_t>(largest_transfer(state->lowered), 1));
+    if (!memory) return memory.error();
+    state->stages.push_back(*memory);
+  }
+  state->stream = std::make_unique<StepStream>(state->session, *state->group, clock);
+  return std::unique_ptr<CudaExecutor>{new CudaExecutor{std::move(state)}};
+}
+
+std::vector<std::string> CudaExecutor::synthetic_types() const {
+  std::set<std::string> all;
+  for (const BoundGraph& kernels : state_->kernels)
+    all.insert(kernels.synthetic_types().begin(), kernels.synthetic_types().end());
+  return {all.begin(), all.end()};
+}
+
+bool CudaExecutor::poisoned() const { return state_->session.poisoned(); }
+double CudaExecutor::clock_ratio() const { return state_->clock_ratio; }
+
+std::vector<std::string> CudaExecutor::notes() const {
+  std::vector<std::string> notes{"math tf32", "dispatch ordered"};
+  bool staged = false;
+  for (std::size_t s = 0; s < state_->group->size(); ++s)
+    for (std::size_t t = 0; t < state_->group->size(); ++t)
+      staged |= s != t && !state_->group->is_direct(s, t);
+  if (staged) notes.emplace_back("links through the host, emulated");
+  switch (state_->group->isolation()) {
+    case Isolation::kGpus:
+      break;
+    case Isolation::kGreenContexts:
+      notes.emplace_back("logical devices by green contexts");
+      break;
+    case Isolation::kNone:
+      notes.emplace_back("logical devices not isolated");
+      break;
+  }
+  return notes;
+}
+
+Result<Unit> CudaExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
+  return run(placement, out, nullptr);
+}
+
+Result<Unit> CudaExecutor::trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) {
+  schedule = {};
+  return run(placement, out, &schedule);
+}
+
+Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
+  State& state = *state_;
+  if (auto fits = check_devices(placement, state.lowered.num_ops(), state.devices.size()); !fits) return fits;
+  if (state.session.poisoned()) return state.session.why_poisoned();
+  out = {};
+  const TaskPlan plan = state.plan(placement);
+  const StepProgram program = state.program(plan);
+  for (std::size_t d = 0; d < state.devices.size(); ++d) out.peak_bytes.push_back(program.peak_bytes(d));
+  out.busy_s.assign(state.devices.size(), 0);
+  if (program.out_of_memory()) {
+    tell_out_of_memory(*program.out_of_memory(), state.graph, state.devices, out);
+    return Unit{};
+  }
+  std::vector<InstructionTime> times;
+  double traced_s = 0;
+  const auto timed = [&]() -> Result<StepTiming> {
+    if (auto ready = state.prepare(plan, program); !ready) return ready.error();
+    auto timing = time_steps(state.options.timing, [&] { return state.stream->step(program); });
+    if (!timing) return timing;
+    auto traced = state.stream->timed_step(program, times);
+    if (!traced) return traced.error();
+    traced_s = *traced;
+    return timing;
+  }();
+  if (!timed) {
+    const Error why = state.failed(timed.error());
+    if (why.code != Errc::kOutOfMemory) return Error{Errc::kRunFailed, why.context};
+    out.failure = "oom: " + why.context;
+    return Unit{};
+  }
+  out.valid = true;
+  out.step_time_s = timed->step_time_s;
+  out.samples_s = timed->samples_s;
+  out.bytes_moved = program.bytes_moved();
+  double synthetic_us = 0, all_us = 0, last_us = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Instruction& instruction = program.instructions()[i];
+    last_us = std::max(last_us, times[i].end_us);
+    if (instruction.kind != Instruction::Kind::kKernel) continue;
+    const std::size_t d = instruction.stream / kStreamsPerDevice;
+    const double us = times[i].end_us - times[i].start_us;
+    out.busy_s[d] += us * 1e-6;
+    all_us += us;
+    if (state.kernels[d].kernel(OpId{plan.tasks()[instruction.task].what}).synthetic) synthetic_us += us;
+  }
+  out.synthetic_share = all_us > 0 ? synthetic_us / all_us : 0;
+  state.clock_ratio = traced_s > 0 ? last_us * 1e-6 / traced_s : 1;
+  if (schedule == nullptr) return Unit{};
+  std::vector<double> left_us(plan.tasks().size(),
+                              std::numeric_limits<double>::infinity());  // Staged copies.
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Instruction& instruction = program.instructions()[i];
+    const TaskPlan::Task& task = plan.tasks()[instruction.task];
+    double& left = left_us[instruction.task];
+    left = std::min(left, times[i].start_us);
+    if (instruction.kind == Instruction::Kind::kKernel) {
+      schedule->ops.push_back(
+          {OpId{task.what}, task.target, times[i].start_us * 1e-6, times[i].end_us * 1e-6});
+    } else if (instruction.kind != Instruction::Kind::kToHost) {
+      const BufferId buffer{task.what};
+      schedule->transfers.push_back({state.lowered.tensor(buffer), task.source, task.target,
+                                     state.lowered.bytes(buffer), left * 1e-6, times[i].end_us * 1e-6});
+    }
+  }
+  std::ranges::stable_sort(schedule->ops, {}, &OpRun::start_s);
+  std::ranges::stable_sort(schedule->transfers, {}, &TransferRun::start_s);
+  return Unit{};
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,147 @@
+// Rows found by index: embedding, its backward, Gather; and random bits.
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernels/passes.cuh"
+
+namespace emplace::cuda {
+namespace {
+
+/// An index outside the table is a row of zeros, never an access outside.
+EMPLACE_HD bool inside(std::int64_t& index, std::int64_t rows) {
+  if (index < 0) index += rows;
+  return index >= 0 && index < rows;
+}
+
+/// [outer, rows, inner] by [indices] → [outer, indices, inner].
+struct Lookup {
+  static constexpr const char* kName = "embedding";
+  std::int64_t rows = 0, inner = 1, indices = 0;
+  const float* table = nullptr;
+  const std::int64_t* index = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    table = input<float>(pointers, 0), index = input<std::int64_t>(pointers, 1),
+    out = output<float>(pointers, 0);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const std::int64_t column = i % inner, which = i / inner % indices, outer = i / inner / indices;
+    std::int64_t row = index[which];
+    out[i] = inside(row, rows) ? table[(outer * rows + row) * inner + column] : 0.0f;
+  }
+};
+
+struct Clear {
+  static constexpr const char* kName = "fill";
+  float* out = nullptr;
+  void bind(const Pointers& pointers) { out = output<float>(pointers, 0); }
+  EMPLACE_HD void operator()(std::int64_t i) const { out[i] = 0.0f; }
+};
+
+/// Gradients of all places that looked a row up, added to it. The order of additions is the scheduler's on a
+/// device, so the last bits may differ from run to run.
+struct LookupBackward {
+  static constexpr const char* kName = "embedding_backward";
+  std::int64_t rows = 0, inner = 1, padding = -1;
+  const float* gradient = nullptr;
+  const std::int64_t* index = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    gradient = input<float>(pointers, 0), index = input<std::int64_t>(pointers, 1),
+    out = output<float>(pointers, 0);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    std::int64_t row = index[i / inner];
+    if (row == padding || !inside(row, rows)) return;
+#ifdef __CUDA_ARCH__
+    atomicAdd(&out[row * inner + i % inner], gradient[i]);
+#else
+    out[row * inner + i % inner] += gradient[i];
+#endif
+  }
+};
+
+/// Zeros and ones, half of each: the mask that the CPU draws too, from the words of splitmix64 (base/rng.h).
+struct Bernoulli {
+  static constexpr const char* kName = "bernoulli";
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) { out = output<float>(pointers, 0); }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    std::uint64_t x = static_cast<std::uint64_t>(i >> 1) + 0x9E3779B97F4A7C15ull;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    x ^= x >> 31;
+    const auto word = static_cast<std::uint32_t>(i % 2 == 0 ? x : x >> 32);
+    out[i] = word < 0x80000000u ? 1.0f : 0.0f;
+  }
+};
+
+Result<Unit> expect_lookup(const Signature& signature) {
+  if (signature.inputs.size() != 2 || signature.outputs.size() != 1)
+    return unsupported(signature, "not two inputs and one output");
+  if (signature.inputs[0].dtype != DType::kF32 || signature.inputs[1].dtype != DType::kI64 ||
+      signature.outputs[0].dtype != DType::kF32)
+    return unsupported(signature, "not f32 looked up by i64");
+  if (!packed(signature.inputs[0]) || !packed(signature.inputs[1]))
+    return unsupported(signature, "an input that is not packed");
+  return Unit{};
+}
+
+Result<std::unique_ptr<Kernel>> lookup(const Signature& signature, std::size_t axis) {
+  if (auto fits = expect_lookup(signature); !fits) return fits.error();
+  const Operand& table = signature.inputs[0];
+  if (axis >= table.shape.size()) return unsupported(signature, "a dimension that is not there");
+  Lookup pass{.rows = table.shape[axis], .indices = elements(signature.inputs[1])};
+  for (std::size_t d = axis + 1; d < table.shape.size(); ++d) pass.inner *= table.shape[d];
+  auto kernel = std::make_unique<OwnKernel>();
+  add_each(*kernel, pass, elements(signature.outputs[0]));
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+Result<std::unique_ptr<Kernel>> embedding(const Signature& signature) { return lookup(signature, 0); }
+
+Result<std::unique_ptr<Kernel>> gather(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  std::int64_t axis = attributes.integer("axis", 0);
+  if (attributes.fault()) return *attributes.fault();
+  if (axis < 0 && !signature.inputs.empty())
+    axis += static_cast<std::int64_t>(signature.inputs[0].shape.size());
+  return lookup(signature, static_cast<std::size_t>(axis));
+}
+
+Result<std::unique_ptr<Kernel>> embedding_backward(const Signature& signature) {
+  if (auto fits = expect_lookup(signature); !fits) return fits.error();
+  cpu::Attributes attributes{signature};
+  const std::int64_t padding = attributes.integer("padding_idx", -1);
+  if (attributes.fault()) return *attributes.fault();
+  const Operand& out = signature.outputs[0];
+  if (out.shape.size() != 2) return unsupported(signature, "a table that is not rows");
+  auto kernel = std::make_unique<OwnKernel>();
+  add_each(*kernel, Clear{}, elements(out));
+  add_each(*kernel, LookupBackward{out.shape[0], out.shape[1], padding}, elements(signature.inputs[0]));
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+Result<std::unique_ptr<Kernel>> bernoulli(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const double probability = attributes.number("p", 0.5);
+  if (attributes.fault()) return *attributes.fault();
+  if (probability != 0.5) return unsupported(signature, "a probability other than one half");
+  if (auto fits = expect(signature, -1, 1); !fits) return fits.error();
+  auto kernel = std::make_unique<OwnKernel>();
+  add_each(*kernel, Bernoulli{}, elements(signature.outputs[0]));
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+}  // namespace
+
+std::span<const KernelEntry> lookup_kernels() {
+  static constexpr KernelEntry entries[] = {{"aten::embedding", embedding},
+                                            {"aten::embedding_dense_backward", embedding_backward},
+                                            {"aten::bernoulli", bernoulli},
+                                            {"Gather", gather}};
+  return entries;
+}
+
+}  // namespace emplace::cuda

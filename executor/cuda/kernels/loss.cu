@@ -1,0 +1,123 @@
+// Negative log likelihood: [batch, classes, inner] by targets [batch, inner], forward and backward.
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernels/passes.cuh"
+
+namespace emplace::cuda {
+namespace {
+
+constexpr std::int64_t kMeanReduction = 1, kIgnored = -100;  // As torch counts them.
+
+/// Inputs: log probabilities, targets. Outputs: the loss, and how many targets counted.
+struct Loss {
+  static constexpr const char* kName = "nll_loss";
+  struct Part {
+    float sum, count;
+  };
+  std::int64_t classes = 1, inner = 1;
+  bool mean = true;
+  const float* in = nullptr;
+  const std::int64_t* target = nullptr;
+  float *out = nullptr, *total = nullptr;
+
+  void bind(const Pointers& pointers) {
+    in = input<float>(pointers, 0), target = input<std::int64_t>(pointers, 1);
+    out = output<float>(pointers, 0), total = output<float>(pointers, 1);
+  }
+  EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
+  EMPLACE_HD void add(Part& part, std::int64_t, std::int64_t k) const {
+    const std::int64_t c = target[k];
+    if (c < 0 || c >= classes) return;  // Ignored; never an access outside.
+    part.sum -= in[(k / inner * classes + c) * inner + k % inner];
+    part.count += 1.0f;
+  }
+  EMPLACE_HD static void merge(Part& part, const Part& other) {
+    part.sum += other.sum, part.count += other.count;
+  }
+  EMPLACE_HD void finish(std::int64_t, const Part& part) const {
+    *out = mean ? part.sum / part.count : part.sum;
+    *total = part.count;
+  }
+};
+
+/// Inputs: gradient, log probabilities, targets, how many counted.
+struct LossBackward {
+  static constexpr const char* kName = "nll_loss_backward";
+  std::int64_t classes = 1, inner = 1;
+  bool mean = true;
+  const float *gradient = nullptr, *total = nullptr;
+  const std::int64_t* target = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    gradient = input<float>(pointers, 0), target = input<std::int64_t>(pointers, 2),
+    total = input<float>(pointers, 3);
+    out = output<float>(pointers, 0);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const std::int64_t c = i / inner % classes, k = i / (inner * classes) * inner + i % inner;
+    out[i] = target[k] == c ? -*gradient / (mean ? *total : 1.0f) : 0.0f;
+  }
+};
+
+Result<bool> is_mean(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const std::int64_t reduction = attributes.integer("reduction", kMeanReduction);
+  const std::int64_t ignored = attributes.integer("ignore_index", kIgnored);
+  if (attributes.fault()) return *attributes.fault();
+  if (reduction == 0) return unsupported(signature, "a loss that is not reduced");
+  if (ignored >= 0) return unsupported(signature, "an ignored class");
+  return reduction == kMeanReduction;
+}
+
+Result<Unit> expect_loss(const Signature& signature, std::size_t first, std::size_t inputs,
+                         std::size_t outputs) {
+  if (signature.inputs.size() != inputs || signature.outputs.size() != outputs)
+    return unsupported(signature, "a number of inputs or outputs that is not known");
+  for (std::size_t k = 0; k < inputs; ++k) {
+    if (signature.inputs[k].dtype != (k == first + 1 ? DType::kI64 : DType::kF32))
+      return unsupported(signature, "not f32 with i64 targets");
+    if (!packed(signature.inputs[k])) return unsupported(signature, "an input that is not packed");
+  }
+  const Operand& x = signature.inputs[first];
+  if (x.shape.size() < 2 || elements(x) != elements(signature.inputs[first + 1]) * x.shape[1])
+    return unsupported(signature, "targets of another size");
+  return Unit{};
+}
+
+std::int64_t inner_of(const Operand& x) {
+  std::int64_t inner = 1;
+  for (std::size_t d = 2; d < x.shape.size(); ++d) inner *= x.shape[d];
+  return inner;
+}
+
+Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
+  if (auto fits = expect_loss(signature, 0, 2, 2); !fits) return fits.error();
+  auto mean = is_mean(signature);
+  if (!mean) return mean.error();
+  const Operand& x = signature.inputs[0];
+  auto kernel = std::make_unique<OwnKernel>();
+  add_reduce(*kernel, Loss{x.shape[1], inner_of(x), *mean}, 1, elements(signature.inputs[1]), false);
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
+  if (auto fits = expect_loss(signature, 1, 4, 1); !fits) return fits.error();
+  auto mean = is_mean(signature);
+  if (!mean) return mean.error();
+  const Operand& x = signature.inputs[1];
+  auto kernel = std::make_unique<OwnKernel>();
+  add_each(*kernel, LossBackward{x.shape[1], inner_of(x), *mean}, elements(signature.outputs[0]));
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+}  // namespace
+
+std::span<const KernelEntry> loss_kernels() {
+  static constexpr KernelEntry entries[] = {{"aten::nll_loss_forward", forward},
+                                            {"aten::nll_loss_backward", backward},
+                                            {"aten::nll_loss2d_forward", forward},
+                                            {"aten::nll_loss2d_backward", backward}};
+  return entries;
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,298 @@
+// Work that only moves elements: cat, stack, split, pad, the backward of slice and select, Transpose and its
+// like.
+#include <cstdint>
+
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernels/passes.cuh"
+
+namespace emplace::cuda {
+namespace {
+
+/// Elements of a shape from one tensor's layout into another's.
+template <class T>
+struct StridedCopy {
+  static constexpr const char* kName = "strided copy";
+  Walk<2> walk;  // Target, source.
+  std::size_t from = 0, to = 0;
+  std::int64_t target_offset = 0, source_offset = 0;
+  const T* source = nullptr;
+  T* target = nullptr;
+
+  void bind(const Pointers& pointers) {
+    source = input<T>(pointers, from) + source_offset;
+    target = output<T>(pointers, to) + target_offset;
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    std::int64_t at[2];
+    walk.offsets(i, at);
+    target[at[0]] = source[at[1]];
+  }
+};
+
+template <class T>
+struct Zeros {
+  static constexpr const char* kName = "fill";
+  T value{};
+  T* out = nullptr;
+  void bind(const Pointers& pointers) { out = output<T>(pointers, 0); }
+  EMPLACE_HD void operator()(std::int64_t i) const { out[i] = value; }
+};
+
+inline constexpr int kPieces = 32;  // In one launch.
+
+/// Packed tensors [outer, size of the piece, inner] ↔ one [outer, whole, inner]: cat, stack, split.
+template <class T>
+struct Pieces {
+  static constexpr const char* kName = "cat";
+  int count = 0;
+  std::size_t first = 0;
+  bool splits = false;
+  std::int64_t whole = 0, inner = 1;  // [elements] along the dimension in the whole; behind it
+  std::int64_t begin = 0;             // Of the first piece of this launch, along the dimension.
+  std::int64_t ends[kPieces]{};       // Along the dimension, from `begin`.
+  T* piece[kPieces]{};
+  T* all = nullptr;
+
+  void bind(const Pointers& pointers) {
+    all = splits ? const_cast<T*>(input<T>(pointers, 0)) : output<T>(pointers, 0);
+    for (int p = 0; p < count; ++p) {
+      const std::size_t k = first + static_cast<std::size_t>(p);
+      piece[p] = splits ? output<T>(pointers, k) : const_cast<T*>(input<T>(pointers, k));
+    }
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const std::int64_t width = ends[count - 1] * inner, outer = i / width, rest = i - outer * width;
+    const std::int64_t j = rest / inner;
+    int p = 0;
+    while (j >= ends[p]) ++p;
+    const std::int64_t piece_begin = p == 0 ? 0 : ends[p - 1], size = ends[p] - piece_begin;
+    T& in_whole = all[(outer * whole + begin) * inner + rest];
+    T& in_piece = piece[p][(outer * size) * inner + rest - piece_begin * inner];
+    if (splits) {
+      in_piece = in_whole;
+    } else {
+      in_whole = in_piece;
+    }
+  }
+};
+
+template <class T>
+Result<std::unique_ptr<Kernel>> cat_or_split(const Signature& signature, std::int64_t axis, bool splits,
+                                             bool stack) {
+  const Operand& whole = splits ? signature.inputs[0] : signature.outputs[0];
+  const auto& parts = splits ? signature.outputs : signature.inputs;
+  auto kernel = std::make_unique<OwnKernel>();
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t d = 0; d < whole.shape.size(); ++d)
+    (d < static_cast<std::size_t>(axis)   ? outer
+     : d > static_cast<std::size_t>(axis) ? inner
+                                          : outer) *=
+        d == static_cast<std::size_t>(axis) ? 1 : whole.shape[d];
+  std::int64_t begin = 0;
+  Pieces<T> pass{};
+  const auto flush = [&] {
+    if (pass.count > 0) add_each(*kernel, pass, outer * pass.ends[pass.count - 1] * inner);
+    pass = Pieces<T>{};
+  };
+  const bool whole_packed = packed(whole);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const Operand& part = parts[p];
+    const std::int64_t size = stack ? 1 : part.shape[static_cast<std::size_t>(axis)];
+    if (elements(part) != outer * size * inner) return unsupported(signature, "a piece of another size");
+    if (packed(part) && whole_packed) {
+      if (pass.count == kPieces) flush();
+      if (pass.count == 0)
+        pass = Pieces<T>{.first = p,
+                         .splits = splits,
+                         .whole = whole.shape[static_cast<std::size_t>(axis)],
+                         .inner = inner,
+                         .begin = begin};
+      pass.ends[pass.count] = begin + size - pass.begin;
+      ++pass.count;
+    } else {
+      flush();
+      std::vector<std::int64_t> shape = whole.shape;
+      shape[static_cast<std::size_t>(axis)] = size;
+      std::vector<std::int64_t> in_part = part.strides;
+      if (stack) in_part.insert(in_part.begin() + axis, 0);
+      StridedCopy<T> copy{};
+      const std::int64_t offset = begin * whole.strides[static_cast<std::size_t>(axis)];
+      const std::vector<std::int64_t> strides[2] = {splits ? in_part : whole.strides,
+                                                    splits ? whole.strides : in_part};
+      if (!make_walk<2>(shape, strides, copy.walk)) return unsupported(signature, "too many dimensions");
+      (splits ? copy.source_offset : copy.target_offset) = offset;
+      (splits ? copy.to : copy.from) = p;
+      add_each(*kernel, copy, copy.walk.elements);
+    }
+    begin += size;
+  }
+  flush();
+  if (begin > whole.shape[static_cast<std::size_t>(axis)])
+    return unsupported(signature, "pieces beyond the whole");
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+/// One input into a window of the output, the rest zero (or `fill`); a negative offset cuts.
+template <class T>
+Result<std::unique_ptr<Kernel>> into_window(const Signature& signature, std::vector<std::int64_t> shape,
+                                            std::vector<std::int64_t> in_strides, std::int64_t source_offset,
+                                            std::vector<std::int64_t> out_strides, std::int64_t target_offset,
+                                            T fill, bool clears) {
+  auto kernel = std::make_unique<OwnKernel>();
+  if (clears) add_each(*kernel, Zeros<T>{fill}, elements(signature.outputs[0]));
+  StridedCopy<T> copy{};
+  const std::vector<std::int64_t> strides[2] = {std::move(out_strides), std::move(in_strides)};
+  if (!make_walk<2>(shape, strides, copy.walk)) return unsupported(signature, "too many dimensions");
+  copy.source_offset = source_offset, copy.target_offset = target_offset;
+  add_each(*kernel, copy, copy.walk.elements);
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+Result<std::int64_t> axis_of(const Signature& signature, std::string_view name, std::size_t rank,
+                             std::int64_t fallback) {
+  cpu::Attributes attributes{signature};
+  std::int64_t axis = attributes.integer(name, fallback);
+  if (attributes.fault()) return *attributes.fault();
+  if (axis < 0) axis += static_cast<std::int64_t>(rank);
+  if (axis < 0 || axis >= static_cast<std::int64_t>(rank))
+    return unsupported(signature, "a dimension that is not there");
+  return axis;
+}
+
+Result<std::unique_ptr<Kernel>> by_element(const Signature& signature, std::int64_t axis, bool splits,
+                                           bool stack) {
+  switch (element_bytes((splits ? signature.inputs[0] : signature.outputs[0]).dtype)) {
+    case 4:
+      return cat_or_split<std::uint32_t>(signature, axis, splits, stack);
+    case 8:
+      return cat_or_split<std::uint64_t>(signature, axis, splits, stack);
+    default:
+      return unsupported(signature, "elements of neither 4 nor 8 bytes");
+  }
+}
+
+template <bool kStack>
+Result<std::unique_ptr<Kernel>> cat(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  auto axis =
+      axis_of(signature, attributes.has("axis") ? "axis" : "dim", signature.outputs.at(0).shape.size(), 0);
+  if (!axis) return axis.error();
+  return by_element(signature, *axis, false, kStack);
+}
+
+Result<std::unique_ptr<Kernel>> split(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  auto axis =
+      axis_of(signature, attributes.has("axis") ? "axis" : "dim", signature.inputs.at(0).shape.size(), 0);
+  if (!axis) return axis.error();
+  return by_element(signature, *axis, true, false);
+}
+
+Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const std::vector<std::int64_t> pads = attributes.integers("pad");
+  const float fill = static_cast<float>(attributes.number("value", 0));
+  if (attributes.fault()) return *attributes.fault();
+  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  const std::size_t rank = in.shape.size();
+  if (pads.size() % 2 != 0 || pads.size() > 2 * rank)
+    return unsupported(signature, "pads that do not fit the input");
+  std::vector<std::int64_t> shape = in.shape;
+  std::int64_t source = 0, target = 0;
+  for (std::size_t p = 0; 2 * p < pads.size(); ++p) {  // From the last dimension on: before, after.
+    const std::size_t d = rank - 1 - p;
+    const std::int64_t before = pads[2 * p], after = pads[2 * p + 1];
+    target += std::max<std::int64_t>(before, 0) * out.strides[d];
+    source += std::max<std::int64_t>(-before, 0) * in.strides[d];
+    shape[d] += std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0);
+    if (shape[d] < 0) return unsupported(signature, "pads that cut more than there is");
+  }
+  return into_window<float>(signature, shape, in.strides, source, out.strides, target, fill, true);
+}
+
+Result<std::unique_ptr<Kernel>> slice_backward(const Signature& signature) {
+  const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
+  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
+  auto axis = axis_of(signature, "dim", out.shape.size(), 0);
+  if (!axis) return axis.error();
+  cpu::Attributes attributes{signature};
+  std::int64_t start = attributes.integer("start", 0);
+  const std::int64_t step = attributes.integer("step", 1);
+  if (attributes.fault()) return *attributes.fault();
+  const auto d = static_cast<std::size_t>(*axis);
+  if (start < 0) start += out.shape[d];
+  if (step < 1 || start < 0 || in.shape.size() != out.shape.size() ||
+      start + (in.shape[d] - 1) * step >= out.shape[d])
+    return unsupported(signature, "a slice beyond the output");
+  std::vector<std::int64_t> strides = out.strides;
+  strides[d] *= step;
+  return into_window<float>(signature, in.shape, in.strides, 0, strides, start * out.strides[d], 0.0f, true);
+}
+
+Result<std::unique_ptr<Kernel>> select_backward(const Signature& signature) {
+  const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
+  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
+  auto axis = axis_of(signature, "dim", out.shape.size(), 0);
+  if (!axis) return axis.error();
+  cpu::Attributes attributes{signature};
+  std::int64_t index = attributes.integer("index", 0);
+  if (attributes.fault()) return *attributes.fault();
+  const auto d = static_cast<std::size_t>(*axis);
+  if (index < 0) index += out.shape[d];
+  if (index < 0 || index >= out.shape[d] || in.shape.size() + 1 != out.shape.size())
+    return unsupported(signature, "an index beyond the output");
+  std::vector<std::int64_t> strides = out.strides;
+  strides.erase(strides.begin() + *axis);
+  return into_window<float>(signature, in.shape, in.strides, 0, strides, index * out.strides[d], 0.0f, true);
+}
+
+Result<std::unique_ptr<Kernel>> transpose(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const std::vector<std::int64_t> order = attributes.integers("perm");
+  if (attributes.fault()) return *attributes.fault();
+  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  std::vector<std::int64_t> strides;
+  for (std::size_t d = 0; d < in.shape.size(); ++d) {
+    const std::size_t from = order.empty() ? in.shape.size() - 1 - d : static_cast<std::size_t>(order[d]);
+    if (from >= in.shape.size() || in.shape[from] != out.shape[d])
+      return unsupported(signature, "an order that does not fit");
+    strides.push_back(in.strides[from]);
+  }
+  return into_window<float>(signature, out.shape, strides, 0, out.strides, 0, 0.0f, false);
+}
+
+/// Elements of any kind into order.
+Result<std::unique_ptr<Kernel>> pack(const Signature& signature) {
+  const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
+  switch (element_bytes(in.dtype)) {
+    case 1:
+      return into_window<std::uint8_t>(signature, in.shape, in.strides, 0, out.strides, 0, 0, false);
+    case 4:
+      return into_window<std::uint32_t>(signature, in.shape, in.strides, 0, out.strides, 0, 0, false);
+    case 8:
+      return into_window<std::uint64_t>(signature, in.shape, in.strides, 0, out.strides, 0, 0, false);
+    default:
+      return unsupported(signature, "elements of a size that is not known");
+  }
+}
+
+}  // namespace
+
+std::span<const KernelEntry> movement_kernels() {
+  static constexpr KernelEntry entries[] = {{"emplace::pack", pack},
+                                            {"aten::cat", cat<false>},
+                                            {"aten::stack", cat<true>},
+                                            {"aten::unsafe_split", split},
+                                            {"aten::split_with_sizes", split},
+                                            {"aten::constant_pad_nd", pad},
+                                            {"aten::slice_backward", slice_backward},
+                                            {"aten::select_backward", select_backward},
+                                            {"Concat", cat<false>},
+                                            {"Split", split},
+                                            {"Transpose", transpose}};
+  return entries;
+}
+
+}  // namespace emplace::cuda

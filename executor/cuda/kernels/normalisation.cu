@@ -1,0 +1,320 @@
+// Batch and layer normalisation: statistics of a row (Welford's update, so that large means do no harm), then
+// its elements. A row is a channel, or what layer norm normalises.
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernels/passes.cuh"
+
+namespace emplace::cuda {
+namespace {
+
+/// Channels: row c of [outer, rows, inner]. Layers: row r of [rows, size].
+struct Rows {
+  std::int64_t rows = 1, inner = 1;  ///< Layers: inner is the row's size, and a row has one stretch.
+  bool channels = false;
+  EMPLACE_HD std::int64_t at(std::int64_t row, std::int64_t k) const {
+    return channels ? (k / inner * rows + row) * inner + k % inner : row * inner + k;
+  }
+  EMPLACE_HD std::int64_t row_of(std::int64_t i) const { return channels ? i / inner % rows : i / inner; }
+  /// Which weight an element has.
+  EMPLACE_HD std::int64_t weight_of(std::int64_t i) const { return channels ? i / inner % rows : i % inner; }
+};
+
+struct Moments {
+  static constexpr const char* kName = "moments";
+  struct Part {
+    float mean, squares, count;
+  };
+  Rows rows;
+  float epsilon = 1e-5f;
+  const float* in = nullptr;
+  float *mean = nullptr, *inverse = nullptr;
+
+  void bind(const Pointers& pointers) {
+    in = input<float>(pointers, 0), mean = output<float>(pointers, 1), inverse = output<float>(pointers, 2);
+  }
+  EMPLACE_HD Part zero() const { return {0.0f, 0.0f, 0.0f}; }
+  EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
+    const float x = in[rows.at(row, k)], off = x - part.mean;
+    part.count += 1.0f;
+    part.mean += off / part.count;
+    part.squares += off * (x - part.mean);
+  }
+  EMPLACE_HD static void merge(Part& part, const Part& other) {
+    if (other.count == 0.0f) return;
+    const float count = part.count + other.count, off = other.mean - part.mean, share = other.count / count;
+    part.mean += off * share;
+    part.squares += other.squares + off * off * part.count * share;
+    part.count = count;
+  }
+  EMPLACE_HD void finish(std::int64_t row, const Part& part) const {
+    mean[row] = part.mean;
+    inverse[row] = 1.0f / sqrtf(part.squares / part.count + epsilon);
+  }
+};
+
+/// y = (x - mean) inverse weight + bias. Inputs: x, weight, bias; statistics from outputs 1 and 2.
+struct Scale {
+  static constexpr const char* kName = "normalise";
+  Rows rows;
+  const float *in = nullptr, *weight = nullptr, *bias = nullptr, *mean = nullptr, *inverse = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    in = input<float>(pointers, 0), weight = input<float>(pointers, 1), bias = input<float>(pointers, 2);
+    out = output<float>(pointers, 0), mean = output<float>(pointers, 1), inverse = output<float>(pointers, 2);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const std::int64_t row = rows.row_of(i), w = rows.weight_of(i);
+    out[i] = (in[i] - mean[row]) * inverse[row] * weight[w] + bias[w];
+  }
+};
+
+/// The same with statistics that are given. Inputs: x, weight, bias, mean, variance.
+struct ScaleByRunning {
+  static constexpr const char* kName = "normalise by running statistics";
+  Rows rows;
+  float epsilon = 1e-5f;
+  bool tells = false;  ///< Outputs 1 and 2 are mean and inverse deviation.
+  const float *in = nullptr, *weight = nullptr, *bias = nullptr, *mean = nullptr, *variance = nullptr;
+  float *out = nullptr, *out_mean = nullptr, *out_inverse = nullptr;
+
+  void bind(const Pointers& pointers) {
+    in = input<float>(pointers, 0), weight = input<float>(pointers, 1), bias = input<float>(pointers, 2);
+    mean = input<float>(pointers, 3), variance = input<float>(pointers, 4), out = output<float>(pointers, 0);
+    if (tells) out_mean = output<float>(pointers, 1), out_inverse = output<float>(pointers, 2);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const std::int64_t c = rows.row_of(i);
+    const float inverse = 1.0f / sqrtf(variance[c] + epsilon);
+    out[i] = (in[i] - mean[c]) * inverse * weight[c] + bias[c];
+    if (!tells || i >= rows.rows) return;  // As many threads as channels tell theirs.
+    out_mean[i] = mean[i];
+    out_inverse[i] = 1.0f / sqrtf(variance[i] + epsilon);
+  }
+};
+
+/// Where the backward passes find what they read.
+struct BackwardInputs {
+  std::size_t x = 1, weight = 2, mean = 5, inverse = 6;
+};
+
+/// Per row: sum of g and of g x̂, where g = dy (times the weight if it changes within the row).
+struct GradientSums {
+  static constexpr const char* kName = "normalise_backward rows";
+  struct Part {
+    float g, gx;
+  };
+  Rows rows;
+  BackwardInputs from;
+  bool weighted = false;
+  bool tells = false;  ///< The sums are the gradients of bias and weight, outputs 2 and 1.
+  std::size_t scratch_at = 0;
+  const float *dy = nullptr, *x = nullptr, *weight = nullptr, *mean = nullptr, *inverse = nullptr;
+  float *found = nullptr, *d_weight = nullptr, *d_bias = nullptr;
+
+  void bind(const Pointers& pointers) {
+    dy = input<float>(pointers, 0), x = input<float>(pointers, from.x),
+    weight = input<float>(pointers, from.weight);
+    mean = input<float>(pointers, from.mean), inverse = input<float>(pointers, from.inverse);
+    found = scratch<float>(pointers, scratch_at);
+    if (tells) d_weight = output<float>(pointers, 1), d_bias = output<float>(pointers, 2);
+  }
+  EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
+  EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
+    const std::int64_t at = rows.at(row, k);
+    const float g = weighted ? dy[at] * weight[rows.weight_of(at)] : dy[at];
+    part.g += g;
+    part.gx += g * (x[at] - mean[row]) * inverse[row];
+  }
+  EMPLACE_HD static void merge(Part& part, const Part& other) { part.g += other.g, part.gx += other.gx; }
+  EMPLACE_HD void finish(std::int64_t row, const Part& part) const {
+    found[2 * row] = part.g, found[2 * row + 1] = part.gx;
+    if (tells) d_weight[row] = part.gx, d_bias[row] = part.g;
+  }
+};
+
+/// dx = inverse (g - (Σg + x̂ Σg x̂) / n)
+struct InputGradient {
+  static constexpr const char* kName = "normalise_backward";
+  Rows rows;
+  BackwardInputs from;
+  bool fixed = false;  ///< Statistics are given: dx = dy inverse weight.
+  float columns = 1;
+  std::size_t scratch_at = 0;
+  const float *dy = nullptr, *x = nullptr, *weight = nullptr, *mean = nullptr, *inverse = nullptr,
+              *found = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    dy = input<float>(pointers, 0), x = input<float>(pointers, from.x),
+    weight = input<float>(pointers, from.weight);
+    mean = input<float>(pointers, from.mean), inverse = input<float>(pointers, from.inverse);
+    found = scratch<float>(pointers, scratch_at), out = output<float>(pointers, 0);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const std::int64_t row = rows.row_of(i);
+    const float w = weight[rows.weight_of(i)], s = inverse[row];
+    if (fixed) {
+      out[i] = dy[i] * s * w;
+      return;
+    }
+    const float normal = (x[i] - mean[row]) * s;
+    const float factor = rows.channels ? w : 1.0f;  // Σ were taken without a weight that is the row's own.
+    const float g = rows.channels ? dy[i] : dy[i] * w;
+    out[i] = factor * s * (g - (found[2 * row] + normal * found[2 * row + 1]) / columns);
+  }
+};
+
+/// Layer norm's weights: a row is a weight, its columns the layers.
+struct WeightGradients {
+  static constexpr const char* kName = "layer_norm_backward weights";
+  struct Part {
+    float g, gx;
+  };
+  std::int64_t size = 1;
+  BackwardInputs from;
+  const float *dy = nullptr, *x = nullptr, *mean = nullptr, *inverse = nullptr;
+  float *d_weight = nullptr, *d_bias = nullptr;
+
+  void bind(const Pointers& pointers) {
+    dy = input<float>(pointers, 0), x = input<float>(pointers, from.x);
+    mean = input<float>(pointers, from.mean), inverse = input<float>(pointers, from.inverse);
+    d_weight = output<float>(pointers, 1), d_bias = output<float>(pointers, 2);
+  }
+  EMPLACE_HD Part zero() const { return {0.0f, 0.0f}; }
+  EMPLACE_HD void add(Part& part, std::int64_t w, std::int64_t layer) const {
+    const std::int64_t at = layer * size + w;
+    part.g += dy[at];
+    part.gx += dy[at] * (x[at] - mean[layer]) * inverse[layer];
+  }
+  EMPLACE_HD static void merge(Part& part, const Part& other) { part.g += other.g, part.gx += other.gx; }
+  EMPLACE_HD void finish(std::int64_t w, const Part& part) const {
+    d_weight[w] = part.gx, d_bias[w] = part.g;
+  }
+};
+
+Result<Unit> expect_packed(const Signature& signature) {
+  for (const Operand& in : signature.inputs)
+    if (!packed(in)) return unsupported(signature, "an input that is not packed");
+  return Unit{};
+}
+
+Rows channels_of(const Operand& x) {
+  Rows rows{.rows = x.shape.size() < 2 ? 1 : x.shape[1], .channels = true};
+  for (std::size_t d = 2; d < x.shape.size(); ++d) rows.inner *= x.shape[d];
+  return rows;
+}
+
+Result<std::unique_ptr<Kernel>> batch_norm(const Signature& signature, bool training, float epsilon,
+                                           int outputs) {
+  if (auto fits = expect(signature, 5, outputs); !fits) return fits.error();
+  if (auto fits = expect_packed(signature); !fits) return fits.error();
+  const Operand& x = signature.inputs[0];
+  const Rows rows = channels_of(x);
+  const std::int64_t count = elements(x);
+  auto kernel = std::make_unique<OwnKernel>();
+  if (training) {
+    if (outputs != 3) return unsupported(signature, "training with one output");
+    add_reduce(*kernel, Moments{rows, epsilon}, rows.rows, count / std::max<std::int64_t>(rows.rows, 1),
+               false);
+    add_each(*kernel, Scale{rows}, count);
+  } else {
+    const bool tells = outputs == 3 && elements(signature.outputs[1]) == rows.rows;
+    if (tells && count < rows.rows) return unsupported(signature, "an empty input");
+    add_each(*kernel, ScaleByRunning{rows, epsilon, tells}, count);
+  }
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+Result<std::unique_ptr<Kernel>> aten_batch_norm(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const bool training = attributes.flag("training", true);
+  const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
+  if (attributes.fault()) return *attributes.fault();
+  return batch_norm(signature, training, epsilon, 3);
+}
+
+Result<std::unique_ptr<Kernel>> onnx_batch_norm(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const float epsilon = static_cast<float>(attributes.number("epsilon", 1e-5));
+  if (attributes.fault()) return *attributes.fault();
+  return batch_norm(signature, false, epsilon, 1);
+}
+
+Result<std::unique_ptr<Kernel>> batch_norm_backward(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const bool training = attributes.flag("train", true);
+  if (attributes.fault()) return *attributes.fault();
+  if (auto fits = expect(signature, 7, 3); !fits) return fits.error();
+  if (auto fits = expect_packed(signature); !fits) return fits.error();
+  if (!training) return unsupported(signature, "with running statistics");
+  const Operand& x = signature.inputs[1];
+  const Rows rows = channels_of(x);
+  const std::int64_t count = elements(x), columns = count / std::max<std::int64_t>(rows.rows, 1);
+  auto kernel = std::make_unique<OwnKernel>();
+  const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(rows.rows) * 2 * sizeof(float));
+  GradientSums sums{.rows = rows, .tells = true, .scratch_at = at};
+  add_reduce(*kernel, sums, rows.rows, columns, false);
+  add_each(*kernel, InputGradient{.rows = rows, .columns = static_cast<float>(columns), .scratch_at = at},
+           count);
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+/// Elements that one layer's normalisation covers.
+Result<std::int64_t> layer_size(const Signature& signature, const Operand& x) {
+  cpu::Attributes attributes{signature};
+  const std::vector<std::int64_t> shape = attributes.integers("normalized_shape");
+  if (attributes.fault()) return *attributes.fault();
+  std::int64_t size = 1;
+  for (const std::int64_t dim : shape) size *= dim;
+  if (shape.empty() || size <= 0 || elements(x) % size != 0)
+    return unsupported(signature, "a normalized_shape that is not the input's end");
+  return size;
+}
+
+Result<std::unique_ptr<Kernel>> layer_norm(const Signature& signature) {
+  if (auto fits = expect(signature, 3, 3); !fits) return fits.error();
+  if (auto fits = expect_packed(signature); !fits) return fits.error();
+  const Operand& x = signature.inputs[0];
+  auto size = layer_size(signature, x);
+  if (!size) return size.error();
+  cpu::Attributes attributes{signature};
+  const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
+  if (attributes.fault()) return *attributes.fault();
+  const Rows rows{.rows = elements(x) / *size, .inner = *size};
+  auto kernel = std::make_unique<OwnKernel>();
+  add_reduce(*kernel, Moments{rows, epsilon}, rows.rows, *size, false);
+  add_each(*kernel, Scale{rows}, elements(x));
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+Result<std::unique_ptr<Kernel>> layer_norm_backward(const Signature& signature) {
+  if (auto fits = expect(signature, 6, 3); !fits) return fits.error();
+  if (auto fits = expect_packed(signature); !fits) return fits.error();
+  const Operand& x = signature.inputs[1];
+  auto size = layer_size(signature, x);
+  if (!size) return size.error();
+  const Rows rows{.rows = elements(x) / *size, .inner = *size};
+  const BackwardInputs from{.x = 1, .weight = 4, .mean = 2, .inverse = 3};
+  auto kernel = std::make_unique<OwnKernel>();
+  const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(rows.rows) * 2 * sizeof(float));
+  GradientSums sums{.rows = rows, .from = from, .weighted = true, .scratch_at = at};
+  add_reduce(*kernel, sums, rows.rows, *size, false);
+  add_each(*kernel,
+           InputGradient{.rows = rows, .from = from, .columns = static_cast<float>(*size), .scratch_at = at},
+           elements(x));
+  add_reduce(*kernel, WeightGradients{.size = *size, .from = from}, *size, rows.rows, true);
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+}  // namespace
+
+std::span<const KernelEntry> normalisation_kernels() {
+  static constexpr KernelEntry entries[] = {{"aten::native_batch_norm", aten_batch_norm},
+                                            {"aten::native_batch_norm_backward", batch_norm_backward},
+                                            {"aten::native_layer_norm", layer_norm},
+                                            {"aten::native_layer_norm_backward", layer_norm_backward},
+                                            {"BatchNormalization", onnx_batch_norm}};
+  return entries;
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,46 @@
+#include "executor/cuda/kernels/passes.h"
+
+#include <string>
+
+#include "executor/cuda/session.h"
+
+namespace emplace::cuda {
+
+Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name, unsigned blocks_x,
+                    unsigned blocks_y, void** arguments) {
+  return lane.session->check(
+      lane.session->api().runtime.LaunchKernel(kernel, dim3{blocks_x, blocks_y, 1}, dim3{kThreads, 1, 1},
+                                               arguments, 0, lane.stream),
+      name);
+}
+
+Result<Unit> OwnKernel::enqueue(const Lane& lane, const Pointers& pointers) const {
+  for (const auto& pass : passes_)
+    if (auto done = pass->enqueue(lane, pointers); !done) return done;
+  return Unit{};
+}
+
+void OwnKernel::run_on_host(const Pointers& pointers) const {
+  for (const auto& pass : passes_) pass->run_on_host(pointers);
+}
+
+bool packed(const Operand& operand) {
+  std::int64_t stride = 1;
+  for (std::size_t d = operand.shape.size(); d-- > 0; stride *= operand.shape[d])
+    if (operand.shape[d] != 1 && operand.strides[d] != stride) return elements(operand) == 0;
+  return true;
+}
+
+Result<Unit> expect(const Signature& signature, int inputs, int outputs, DType dtype) {
+  if (inputs >= 0 && signature.inputs.size() != static_cast<std::size_t>(inputs))
+    return unsupported(signature, std::to_string(signature.inputs.size()) + " inputs on a GPU");
+  if (outputs >= 0 && signature.outputs.size() != static_cast<std::size_t>(outputs))
+    return unsupported(signature, std::to_string(signature.outputs.size()) + " outputs on a GPU");
+  for (const auto* operands : {&signature.inputs, &signature.outputs})
+    for (const Operand& operand : *operands)
+      if (operand.dtype != dtype)
+        return unsupported(signature, std::string{dtype_name(operand.dtype)} + " on a GPU");
+  return Unit{};
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,193 @@
+#pragma once
+/// The two shapes of a pass: over elements that do not know of one another, and over rows that are reduced.
+
+#include <algorithm>
+#include <utility>
+
+#include "executor/cuda/kernels/passes.h"
+#include "executor/cuda/kernels/strided.h"
+
+namespace emplace::cuda {
+
+inline constexpr std::int64_t kMostBlocks = 4096;  // A grid walks on from there: launches stay cheap.
+
+template <class F>
+__global__ void __launch_bounds__(kThreads) each_kernel(const F f, const std::int64_t count) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) f(i);
+}
+
+template <class F>
+Result<Unit> launch_each(const Lane& lane, F bound, std::int64_t count) {
+  if (count == 0) return Unit{};
+  const std::int64_t blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
+  void* arguments[] = {&bound, &count};
+  return launch(lane, reinterpret_cast<const void*>(&each_kernel<F>), F::kName, static_cast<unsigned>(blocks),
+                1, arguments);
+}
+
+/// F: kName; bind(pointers) fills its pointers in; operator()(i) does element i.
+template <class F>
+class EachPass final : public Pass {
+ public:
+  EachPass(F f, std::int64_t count) : f_{std::move(f)}, count_{count} {}
+  Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
+    F bound = f_;
+    bound.bind(pointers);
+    return launch_each(lane, bound, count_);
+  }
+  void run_on_host(const Pointers& pointers) const override {
+    F bound = f_;
+    bound.bind(pointers);
+    for (std::int64_t i = 0; i < count_; ++i) bound(i);
+  }
+
+ private:
+  F f_;
+  std::int64_t count_;
+};
+
+/// How rows are dealt to threads: a block has `rows` rows with `lanes` threads each, and a row's columns are
+/// cut into `splits` stretches, merged by a second launch.
+struct RowTiling {
+  std::int64_t num_rows = 0, columns = 0, columns_per_split = 0;
+  int rows = 1, lanes = kThreads, splits = 1;
+  bool rows_adjacent = false;  ///< Neighbouring threads take neighbouring rows: where those lie side by side.
+};
+
+inline RowTiling tile_rows(std::int64_t num_rows, std::int64_t columns, bool rows_adjacent) {
+  RowTiling tiling{.num_rows = num_rows, .columns = columns, .rows_adjacent = rows_adjacent};
+  tiling.lanes = rows_adjacent ? (num_rows >= 32 ? 8 : 64) : columns >= 512 ? 256 : columns >= 32 ? 32 : 8;
+  tiling.rows = static_cast<int>(kThreads) / tiling.lanes;
+  const std::int64_t blocks = (num_rows + tiling.rows - 1) / tiling.rows;
+  const std::int64_t most = columns / (std::int64_t{tiling.lanes} * 8);  // Eight columns a thread at least.
+  if (blocks > 0 && blocks < 256 && most > 1)
+    tiling.splits = static_cast<int>(std::min({512 / blocks, most, std::int64_t{256}}));
+  tiling.columns_per_split = tiling.splits == 0 ? 0 : (columns + tiling.splits - 1) / tiling.splits;
+  return tiling;
+}
+
+template <class F>
+EMPLACE_HD typename F::Part reduce_lane(const F& f, const RowTiling& tiling, std::int64_t row, int split,
+                                        int lane) {
+  typename F::Part part = f.zero();
+  const std::int64_t begin = split * tiling.columns_per_split, past = begin + tiling.columns_per_split;
+  const std::int64_t end = past < tiling.columns ? past : tiling.columns;
+  for (std::int64_t k = begin + lane; k < end; k += tiling.lanes) f.add(part, row, k);
+  return part;
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    reduce_kernel(const F f, const RowTiling tiling, typename F::Part* const partial) {
+  __shared__ typename F::Part parts[kThreads];
+  const int t = static_cast<int>(threadIdx.x), split = static_cast<int>(blockIdx.y);
+  const int r = tiling.rows_adjacent ? t % tiling.rows : t / tiling.lanes;
+  const int lane = tiling.rows_adjacent ? t / tiling.rows : t % tiling.lanes;
+  const std::int64_t row = std::int64_t{blockIdx.x} * tiling.rows + r;
+  typename F::Part* const mine = &parts[r * tiling.lanes + lane];
+  *mine = row < tiling.num_rows ? reduce_lane(f, tiling, row, split, lane) : f.zero();
+  for (int hop = tiling.lanes / 2; hop > 0; hop /= 2) {
+    __syncthreads();
+    if (lane < hop) F::merge(*mine, mine[hop]);
+  }
+  if (lane != 0 || row >= tiling.num_rows) return;
+  if (tiling.splits == 1) {
+    f.finish(row, *mine);
+  } else {
+    partial[row * tiling.splits + split] = *mine;
+  }
+}
+
+/// Second launch: one thread merges what the stretches of a row gave, in their order.
+template <class F>
+struct MergeSplits {
+  static constexpr const char* kName = F::kName;
+  F f;
+  const typename F::Part* partial;
+  int splits;
+  EMPLACE_HD void operator()(std::int64_t row) const {
+    typename F::Part part = partial[row * splits];
+    for (int s = 1; s < splits; ++s) F::merge(part, partial[row * splits + s]);
+    f.finish(row, part);
+  }
+};
+
+/// F: kName; Part, plain data; bind(pointers); zero(); add(part, row, column); merge(part, other);
+/// finish(row, part). Sums are added in an order that depends on the sizes alone, so results repeat.
+template <class F>
+class ReducePass final : public Pass {
+ public:
+  ReducePass(F f, RowTiling tiling, std::size_t scratch_at)
+      : f_{std::move(f)}, tiling_{tiling}, scratch_at_{scratch_at} {}
+  static std::size_t scratch_bytes(const RowTiling& tiling) {
+    return tiling.splits == 1
+               ? 0
+               : static_cast<std::size_t>(tiling.num_rows * tiling.splits) * sizeof(typename F::Part);
+  }
+  Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override {
+    if (tiling_.num_rows == 0) return Unit{};
+    F bound = f_;
+    bound.bind(pointers);
+    RowTiling tiling = tiling_;
+    auto* partial = reinterpret_cast<typename F::Part*>(pointers.scratch + scratch_at_);
+    void* arguments[] = {&bound, &tiling, &partial};
+    const std::int64_t blocks = (tiling.num_rows + tiling.rows - 1) / tiling.rows;
+    auto first = launch(lane, reinterpret_cast<const void*>(&reduce_kernel<F>), F::kName,
+                        static_cast<unsigned>(blocks), static_cast<unsigned>(tiling.splits), arguments);
+    if (!first || tiling.splits == 1) return first;
+    return launch_each(lane, MergeSplits<F>{bound, partial, tiling.splits}, tiling.num_rows);
+  }
+  void run_on_host(const Pointers& pointers) const override {
+    F bound = f_;
+    bound.bind(pointers);
+    typename F::Part parts[kThreads];
+    for (std::int64_t row = 0; row < tiling_.num_rows; ++row) {
+      typename F::Part whole{};
+      for (int split = 0; split < tiling_.splits; ++split) {
+        for (int lane = 0; lane < tiling_.lanes; ++lane)
+          parts[lane] = reduce_lane(bound, tiling_, row, split, lane);
+        for (int hop = tiling_.lanes / 2; hop > 0; hop /= 2)
+          for (int lane = 0; lane < hop; ++lane) F::merge(parts[lane], parts[lane + hop]);
+        if (split == 0) {
+          whole = parts[0];
+        } else {
+          F::merge(whole, parts[0]);
+        }
+      }
+      bound.finish(row, whole);
+    }
+  }
+
+ private:
+  F f_;
+  RowTiling tiling_;
+  std::size_t scratch_at_;
+};
+
+template <class F>
+void add_each(OwnKernel& kernel, F f, std::int64_t count) {
+  kernel.add(std::make_unique<EachPass<F>>(std::move(f), count));
+}
+/// `rows_adjacent`: columns of a row lie apart, and rows side by side.
+template <class F>
+void add_reduce(OwnKernel& kernel, F f, std::int64_t rows, std::int64_t columns, bool rows_adjacent) {
+  const RowTiling tiling = tile_rows(rows, columns, rows_adjacent);
+  const std::size_t at = kernel.take_scratch(ReducePass<F>::scratch_bytes(tiling));
+  kernel.add(std::make_unique<ReducePass<F>>(std::move(f), tiling, at));
+}
+
+template <class T>
+const T* input(const Pointers& pointers, std::size_t k) {
+  return reinterpret_cast<const T*>(pointers.inputs[k]);
+}
+template <class T>
+T* output(const Pointers& pointers, std::size_t k) {
+  return reinterpret_cast<T*>(pointers.outputs[k]);
+}
+template <class T>
+T* scratch(const Pointers& pointers, std::size_t at) {
+  return reinterpret_cast<T*>(pointers.scratch + at);
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,66 @@
+#pragma once
+/// A kernel of ours is a few passes over index ranges, each a functor that host and device share. On the
+/// device a pass is a launch, on the host a plain loop.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernel.h"
+
+namespace emplace::cuda {
+
+inline constexpr unsigned kThreads = 256;  ///< Of every block.
+
+/// Enqueues a `__global__` function. Errors: of Session.
+Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name, unsigned blocks_x,
+                    unsigned blocks_y, void** arguments);
+
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  virtual Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const = 0;
+  virtual void run_on_host(const Pointers& pointers) const = 0;
+};
+
+/// Passes in order, on one stream.
+class OwnKernel final : public Kernel {
+ public:
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+  bool may_overwrite(std::size_t input) const override {
+    return input < 64 && (overwritable_ >> input & 1) != 0;
+  }
+  Result<Unit> enqueue(const Lane& lane, const Pointers& pointers) const override;
+  void run_on_host(const Pointers& pointers) const override;
+
+  void add(std::unique_ptr<Pass> pass) { passes_.push_back(std::move(pass)); }
+  /// Takes scratch; returns its offset [B].
+  std::size_t take_scratch(std::size_t bytes) {
+    const std::size_t at = scratch_bytes_;
+    scratch_bytes_ += (bytes + 255) / 256 * 256;
+    return at;
+  }
+  void allow_overwrite(std::size_t input) { overwritable_ |= std::uint64_t{1} << input; }
+
+ private:
+  std::vector<std::unique_ptr<Pass>> passes_;
+  std::size_t scratch_bytes_ = 0;
+  std::uint64_t overwritable_ = 0;
+};
+
+using cpu::unsupported;
+inline std::int64_t elements(const Operand& operand) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : operand.shape) count *= size;
+  return count;
+}
+/// Row-major without holes; strides of single dimensions do not count.
+bool packed(const Operand& operand);
+/// Errors: kUnsupported unless there are so many inputs (any number if `inputs` is negative) and outputs, all
+/// of `dtype`.
+Result<Unit> expect(const Signature& signature, int inputs, int outputs, DType dtype = DType::kF32);
+
+}  // namespace emplace::cuda

@@ -1,0 +1,221 @@
+// Elementwise ops over up to three inputs, each seen with the output's shape.
+#include "executor/cuda/kernels/pointwise.h"
+
+#include <limits>
+
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernels/passes.cuh"
+
+namespace emplace::cuda {
+namespace {
+
+struct Pointwise {
+  static constexpr const char* kName = "pointwise";
+  PointwiseOp op = PointwiseOp::kCopy;
+  int inputs = 0;
+  float a = 1, b = 0;
+  Walk<4> walk;  // Of the output and three inputs.
+  float* out = nullptr;
+  const float* in[3]{};
+
+  void bind(const Pointers& pointers) {
+    out = output<float>(pointers, 0);
+    for (int k = 0; k < inputs; ++k) in[k] = input<float>(pointers, static_cast<std::size_t>(k));
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    std::int64_t at[4];
+    walk.offsets(i, at);
+    const float x = inputs > 0 ? in[0][at[1]] : 0.0f;
+    const float y = inputs > 1 ? in[1][at[2]] : 0.0f;
+    const float z = inputs > 2 ? in[2][at[3]] : 0.0f;
+    out[at[0]] = pointwise(op, x, y, z, a, b);
+  }
+};
+
+/// The other operand where the graph's file keeps none (docs/kernels.md).
+constexpr double kScalar = 0.5;
+
+struct Constants {
+  float a = 1, b = 0;
+};
+
+/// `used` of the signature's inputs are read (one whose values do not matter is left out).
+Result<std::unique_ptr<Kernel>> make(const Signature& signature, PointwiseOp op, int used,
+                                     Constants constants) {
+  const Operand& out = signature.outputs.at(0);
+  if (out.dtype != DType::kF32 || signature.outputs.size() != 1)
+    return unsupported(signature, "not one f32 output");
+  Pointwise pass{.op = op, .inputs = used, .a = constants.a, .b = constants.b};
+  std::vector<std::int64_t> strides[4] = {packed_strides(out.shape)};
+  auto kernel = std::make_unique<OwnKernel>();
+  for (int k = 0; k < 3; ++k) {
+    auto& own = strides[k + 1];
+    own.assign(out.shape.size(), 0);
+    if (k >= used) continue;
+    const Operand& in = signature.inputs[static_cast<std::size_t>(k)];
+    if (in.dtype != DType::kF32)
+      return unsupported(signature, std::string{dtype_name(in.dtype)} + " on a GPU");
+    if (in.shape.size() > out.shape.size())
+      return unsupported(signature, "an input of more dimensions than the output");
+    own = broadcast_strides(in.shape, in.strides, out.shape);
+    if (in.shape == out.shape && packed(in)) kernel->allow_overwrite(static_cast<std::size_t>(k));
+  }
+  if (!make_walk<4>(out.shape, strides, pass.walk)) return unsupported(signature, "too many dimensions");
+  add_each(*kernel, pass, pass.walk.elements);
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+template <PointwiseOp kOp, int kInputs>
+Result<std::unique_ptr<Kernel>> plain(const Signature& signature) {
+  if (signature.inputs.size() != kInputs)
+    return unsupported(signature, "a number of inputs that is not known");
+  return make(signature, kOp, kInputs, {});
+}
+
+/// Binary; with one input the other is the attribute `other`.
+template <PointwiseOp kOp>
+Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const float alpha = static_cast<float>(attributes.number("alpha", 1));
+  const float other = static_cast<float>(attributes.number("other", kScalar));
+  if (attributes.fault()) return *attributes.fault();
+  if (signature.inputs.size() == 2) return make(signature, kOp, 2, {.a = alpha});
+  if (signature.inputs.size() != 1) return unsupported(signature, "neither one input nor two");
+  switch (kOp) {
+    case PointwiseOp::kAdd:
+      return make(signature, PointwiseOp::kAffine, 1, {1, alpha * other});
+    case PointwiseOp::kSub:
+      return make(signature, PointwiseOp::kAffine, 1, {1, -alpha * other});
+    case PointwiseOp::kMul:
+      return make(signature, PointwiseOp::kAffine, 1, {other, 0});
+    case PointwiseOp::kDiv:
+      return make(signature, PointwiseOp::kAffine, 1, {1 / other, 0});
+    default:
+      return unsupported(signature, "one input");
+  }
+}
+
+Result<std::unique_ptr<Kernel>> rsub(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const float other = static_cast<float>(attributes.number("other", kScalar));
+  if (attributes.fault()) return *attributes.fault();
+  if (signature.inputs.size() != 1) return unsupported(signature, "two inputs");
+  return make(signature, PointwiseOp::kAffine, 1, {-1, other});
+}
+
+template <PointwiseOp kOp>
+Result<std::unique_ptr<Kernel>> addc(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const float value = static_cast<float>(attributes.number("value", 1));
+  if (attributes.fault()) return *attributes.fault();
+  if (signature.inputs.size() != 3) return unsupported(signature, "not three inputs");
+  return make(signature, kOp, 3, {.a = value});
+}
+
+Result<std::unique_ptr<Kernel>> threshold_backward(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const float threshold = static_cast<float>(attributes.number("threshold", 0));
+  if (attributes.fault()) return *attributes.fault();
+  if (signature.inputs.size() != 2) return unsupported(signature, "not two inputs");
+  return make(signature, PointwiseOp::kThresholdBackward, 2, {.a = threshold});
+}
+
+Result<std::unique_ptr<Kernel>> gelu(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const bool tanh = attributes.word("approximate", "none") == "tanh";
+  if (attributes.fault()) return *attributes.fault();
+  return make(signature, tanh ? PointwiseOp::kGeluTanh : PointwiseOp::kGelu, 1, {});
+}
+
+template <int kValue>
+Result<std::unique_ptr<Kernel>> fill(const Signature& signature) {
+  return make(signature, PointwiseOp::kFill, 0, {.a = static_cast<float>(kValue)});
+}
+
+Result<std::unique_ptr<Kernel>> onnx_hard_sigmoid(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const Constants constants{static_cast<float>(attributes.number("alpha", 0.2)),
+                            static_cast<float>(attributes.number("beta", 0.5))};
+  if (attributes.fault()) return *attributes.fault();
+  return make(signature, PointwiseOp::kHardSigmoid, 1, constants);
+}
+
+Result<std::unique_ptr<Kernel>> leaky_relu(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const float alpha = static_cast<float>(attributes.number("alpha", 0.01));
+  if (attributes.fault()) return *attributes.fault();
+  return make(signature, PointwiseOp::kLeakyRelu, 1, {.a = alpha});
+}
+
+/// hardsigmoid as torch has it: slope 1/6.
+Result<std::unique_ptr<Kernel>> hard_sigmoid(const Signature& signature) {
+  return make(signature, PointwiseOp::kHardSigmoid, 1, {1.0f / 6.0f, 0.5f});
+}
+
+}  // namespace
+
+std::span<const KernelEntry> pointwise_kernels() {
+  using enum PointwiseOp;
+  static constexpr KernelEntry entries[] = {
+      {"aten::add", binary<kAdd>},
+      {"aten::sub", binary<kSub>},
+      {"aten::mul", binary<kMul>},
+      {"aten::div", binary<kDiv>},
+      {"aten::rsub", rsub},
+      {"aten::maximum", plain<kMax, 2>},
+      {"aten::minimum", plain<kMin, 2>},
+      {"aten::neg", plain<kNeg, 1>},
+      {"aten::abs", plain<kAbs, 1>},
+      {"aten::exp", plain<kExp, 1>},
+      {"aten::log", plain<kLog, 1>},
+      {"aten::sqrt", plain<kSqrt, 1>},
+      {"aten::rsqrt", plain<kRsqrt, 1>},
+      {"aten::reciprocal", plain<kReciprocal, 1>},
+      {"aten::erf", plain<kErf, 1>},
+      {"aten::sigmoid", plain<kSigmoid, 1>},
+      {"aten::tanh", plain<kTanh, 1>},
+      {"aten::relu", plain<kRelu, 1>},
+      {"aten::silu", plain<kSilu, 1>},
+      {"aten::gelu", gelu},
+      {"aten::hardswish", plain<kHardSwish, 1>},
+      {"aten::hardsigmoid", hard_sigmoid},
+      {"aten::sigmoid_backward", plain<kSigmoidBackward, 2>},
+      {"aten::tanh_backward", plain<kTanhBackward, 2>},
+      {"aten::threshold_backward", threshold_backward},
+      {"aten::gelu_backward", plain<kGeluBackward, 2>},
+      {"aten::hardswish_backward", plain<kHardSwishBackward, 2>},
+      {"aten::hardsigmoid_backward", plain<kHardSigmoidBackward, 2>},
+      {"aten::addcmul", addc<kAddcmul>},
+      {"aten::addcdiv", addc<kAddcdiv>},
+      {"aten::clone", plain<kCopy, 1>},
+      {"aten::contiguous", plain<kCopy, 1>},
+      {"aten::new_zeros", fill<0>},
+      {"aten::zeros_like", fill<0>},
+      {"aten::ones_like", fill<1>},
+      {"aten::empty_like", fill<0>},
+      {"Add", plain<kAdd, 2>},
+      {"Sub", plain<kSub, 2>},
+      {"Mul", plain<kMul, 2>},
+      {"Div", plain<kDiv, 2>},
+      {"Pow", plain<kPow, 2>},
+      {"Max", plain<kMax, 2>},
+      {"Min", plain<kMin, 2>},
+      {"Neg", plain<kNeg, 1>},
+      {"Abs", plain<kAbs, 1>},
+      {"Exp", plain<kExp, 1>},
+      {"Log", plain<kLog, 1>},
+      {"Sqrt", plain<kSqrt, 1>},
+      {"Reciprocal", plain<kReciprocal, 1>},
+      {"Erf", plain<kErf, 1>},
+      {"Sigmoid", plain<kSigmoid, 1>},
+      {"Tanh", plain<kTanh, 1>},
+      {"Relu", plain<kRelu, 1>},
+      {"HardSwish", plain<kHardSwish, 1>},
+      {"HardSigmoid", onnx_hard_sigmoid},
+      {"LeakyRelu", leaky_relu},
+      {"Identity", plain<kCopy, 1>},
+  };
+  return entries;
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,250 @@
+// Pooling over two dimensions. Backward passes gather: an input element asks the windows that cover it, so
+// nothing is added by two threads and results repeat.
+#include <cmath>
+
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernels/passes.cuh"
+
+namespace emplace::cuda {
+namespace {
+
+/// [planes, in_h, in_w] ↔ [planes, out_h, out_w].
+struct Windows {
+  std::int64_t planes = 0;
+  int in[2]{}, out[2]{}, kernel[2]{}, stride[2]{}, pad[2]{}, dilation[2]{};
+  bool adaptive = false;  ///< Window o is [floor(o in / out), ceil((o + 1) in / out)).
+  bool counts_pad = true;
+
+  /// Where window `o` begins and ends along dimension d, before it is cut to the input.
+  EMPLACE_HD int begin(int d, int o) const {
+    return adaptive ? static_cast<int>(std::int64_t{o} * in[d] / out[d]) : o * stride[d] - pad[d];
+  }
+  EMPLACE_HD int end(int d, int o) const {
+    return adaptive ? static_cast<int>((std::int64_t{o + 1} * in[d] + out[d] - 1) / out[d])
+                    : begin(d, o) + (kernel[d] - 1) * dilation[d] + 1;
+  }
+  /// The first and last window that may cover input element `i`.
+  EMPLACE_HD int first_over(int d, int i) const {
+    if (adaptive) return static_cast<int>(std::int64_t{i} * out[d] / in[d]);
+    const int reach = i + pad[d] - (kernel[d] - 1) * dilation[d];
+    return reach <= 0 ? 0 : (reach + stride[d] - 1) / stride[d];
+  }
+  EMPLACE_HD int last_over(int d, int i) const {
+    const int last = adaptive ? static_cast<int>((std::int64_t{i + 1} * out[d] + in[d] - 1) / in[d]) - 1
+                              : (i + pad[d]) / stride[d];
+    return last < out[d] - 1 ? last : out[d] - 1;
+  }
+  EMPLACE_HD float divisor(int oh, int ow) const {
+    const int o[2] = {oh, ow};
+    int count = 1;
+    for (int d = 0; d < 2; ++d) {
+      int from = begin(d, o[d]), to = end(d, o[d]);
+      if (counts_pad && !adaptive) {
+        to = to < in[d] + pad[d] ? to : in[d] + pad[d];
+      } else {
+        from = from > 0 ? from : 0, to = to < in[d] ? to : in[d];
+      }
+      count *= to - from;
+    }
+    return static_cast<float>(count);
+  }
+};
+
+struct MaxPool {
+  static constexpr const char* kName = "max_pool";
+  Windows w;
+  bool tells = false;
+  const float* in = nullptr;
+  float* out = nullptr;
+  std::int64_t* where = nullptr;
+
+  void bind(const Pointers& pointers) {
+    in = input<float>(pointers, 0), out = output<float>(pointers, 0);
+    if (tells) where = output<std::int64_t>(pointers, 1);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const int ow = static_cast<int>(i % w.out[1]), oh = static_cast<int>(i / w.out[1] % w.out[0]);
+    const float* const plane = in + i / (std::int64_t{w.out[0]} * w.out[1]) * w.in[0] * w.in[1];
+    float best = -INFINITY;
+    std::int64_t at = -1;
+    for (int h = w.begin(0, oh); h < w.end(0, oh); h += w.dilation[0]) {
+      for (int x = w.begin(1, ow); x < w.end(1, ow); x += w.dilation[1]) {
+        if (h < 0 || h >= w.in[0] || x < 0 || x >= w.in[1]) continue;
+        const float value = plane[h * w.in[1] + x];
+        if (at >= 0 && !(value > best) && value == value) continue;  // The first of equals; NaN wins.
+        best = value, at = h * w.in[1] + x;
+      }
+    }
+    out[i] = best;
+    if (tells) where[i] = at;
+  }
+};
+
+/// Inputs: gradient, x, indices.
+struct MaxPoolBackward {
+  static constexpr const char* kName = "max_pool_backward";
+  Windows w;
+  const float* gradient = nullptr;
+  const std::int64_t* where = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    gradient = input<float>(pointers, 0), where = input<std::int64_t>(pointers, 2),
+    out = output<float>(pointers, 0);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const int x = static_cast<int>(i % w.in[1]), h = static_cast<int>(i / w.in[1] % w.in[0]);
+    const std::int64_t plane = i / (std::int64_t{w.in[0]} * w.in[1]) * w.out[0] * w.out[1],
+                       own = std::int64_t{h} * w.in[1] + x;
+    float sum = 0.0f;
+    for (int oh = w.first_over(0, h); oh <= w.last_over(0, h); ++oh)
+      for (int ow = w.first_over(1, x); ow <= w.last_over(1, x); ++ow) {
+        const std::int64_t o = plane + oh * w.out[1] + ow;
+        if (where[o] == own) sum += gradient[o];
+      }
+    out[i] = sum;
+  }
+};
+
+struct AveragePool {
+  static constexpr const char* kName = "avg_pool";
+  Windows w;
+  const float* in = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) { in = input<float>(pointers, 0), out = output<float>(pointers, 0); }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const int ow = static_cast<int>(i % w.out[1]), oh = static_cast<int>(i / w.out[1] % w.out[0]);
+    const float* const plane = in + i / (std::int64_t{w.out[0]} * w.out[1]) * w.in[0] * w.in[1];
+    float sum = 0.0f;
+    for (int h = w.begin(0, oh); h < w.end(0, oh); ++h)
+      for (int x = w.begin(1, ow); x < w.end(1, ow); ++x)
+        if (h >= 0 && h < w.in[0] && x >= 0 && x < w.in[1]) sum += plane[h * w.in[1] + x];
+    out[i] = sum / w.divisor(oh, ow);
+  }
+};
+
+struct AveragePoolBackward {
+  static constexpr const char* kName = "avg_pool_backward";
+  Windows w;
+  const float* gradient = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    gradient = input<float>(pointers, 0), out = output<float>(pointers, 0);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const int x = static_cast<int>(i % w.in[1]), h = static_cast<int>(i / w.in[1] % w.in[0]);
+    const std::int64_t plane = i / (std::int64_t{w.in[0]} * w.in[1]) * w.out[0] * w.out[1];
+    float sum = 0.0f;
+    for (int oh = w.first_over(0, h); oh <= w.last_over(0, h); ++oh) {
+      if (h < w.begin(0, oh) || h >= w.end(0, oh)) continue;
+      for (int ow = w.first_over(1, x); ow <= w.last_over(1, x); ++ow) {
+        if (x < w.begin(1, ow) || x >= w.end(1, ow)) continue;
+        sum += gradient[plane + oh * w.out[1] + ow] / w.divisor(oh, ow);
+      }
+    }
+    out[i] = sum;
+  }
+};
+
+/// From the attributes and the two tensors. Errors: kUnsupported.
+Result<Windows> windows_of(const Signature& signature, const Operand& in, const Operand& out, bool adaptive,
+                           bool onnx, bool counts_pad_absent = false) {
+  cpu::Attributes attributes{signature};
+  const auto kernel = attributes.integers(onnx ? "kernel_shape" : "kernel_size");
+  auto stride = attributes.integers(onnx ? "strides" : "stride");
+  auto pad = attributes.integers(onnx ? "pads" : "padding"),
+       dilation = attributes.integers(onnx ? "dilations" : "dilation");
+  const bool counts_pad = attributes.flag("count_include_pad", counts_pad_absent);
+  const std::string automatic = attributes.word("auto_pad", "NOTSET");
+  if (attributes.fault()) return *attributes.fault();
+  const std::size_t rank = in.shape.size();
+  if (rank < 3 || rank > 4 || out.shape.size() != rank) return unsupported(signature, "not two dimensions");
+  if (!packed(in)) return unsupported(signature, "an input that is not packed");
+  if (automatic != "NOTSET" && automatic != "VALID") return unsupported(signature, "auto_pad " + automatic);
+  Windows w{.planes = 1, .adaptive = adaptive, .counts_pad = counts_pad};
+  for (std::size_t d = 0; d + 2 < rank; ++d) w.planes *= in.shape[d];
+  const auto at = [](const std::vector<std::int64_t>& list, std::size_t d, std::int64_t fallback) {
+    return static_cast<int>(list.empty() ? fallback : list.size() == 1 ? list[0] : list[d]);
+  };
+  for (std::size_t d = 0; d < 2; ++d) {
+    w.in[d] = static_cast<int>(in.shape[rank - 2 + d]), w.out[d] = static_cast<int>(out.shape[rank - 2 + d]);
+    w.kernel[d] = at(kernel, d, 0), w.stride[d] = at(stride, d, w.kernel[d]), w.pad[d] = at(pad, d, 0);
+    if (onnx && stride.empty()) w.stride[d] = 1;
+    w.dilation[d] = at(dilation, d, 1);
+    if (!adaptive && (w.kernel[d] < 1 || w.stride[d] < 1 || w.dilation[d] < 1))
+      return unsupported(signature, "a window of no size");
+    if (!adaptive && (w.out[d] - 1) * w.stride[d] - w.pad[d] >= w.in[d])
+      return unsupported(signature, "windows beyond the input");
+  }
+  return w;
+}
+
+std::int64_t inputs_of(const Windows& w) { return w.planes * w.in[0] * w.in[1]; }
+std::int64_t outputs_of(const Windows& w) { return w.planes * w.out[0] * w.out[1]; }
+
+template <class F>
+Result<std::unique_ptr<Kernel>> one_pass(F f, std::int64_t count) {
+  auto kernel = std::make_unique<OwnKernel>();
+  add_each(*kernel, f, count);
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+template <bool kOnnx>
+Result<std::unique_ptr<Kernel>> max_pool(const Signature& signature) {
+  if (signature.inputs.size() != 1 || signature.inputs[0].dtype != DType::kF32)
+    return unsupported(signature, "not one f32 input");
+  auto w = windows_of(signature, signature.inputs[0], signature.outputs.at(0), false, kOnnx);
+  if (!w) return w.error();
+  const bool tells = signature.outputs.size() == 2;
+  if (tells && signature.outputs[1].dtype != DType::kI64)
+    return unsupported(signature, "indices that are not i64");
+  return one_pass(MaxPool{.w = *w, .tells = tells}, outputs_of(*w));
+}
+
+Result<std::unique_ptr<Kernel>> max_pool_backward(const Signature& signature) {
+  if (signature.inputs.size() != 3 || signature.inputs[2].dtype != DType::kI64 ||
+      signature.inputs[0].dtype != DType::kF32)
+    return unsupported(signature, "not gradient, input and i64 indices");
+  if (!packed(signature.inputs[0]) || !packed(signature.inputs[2]))
+    return unsupported(signature, "an input that is not packed");
+  auto w = windows_of(signature, signature.inputs[1], signature.inputs[0], false, false);
+  if (!w) return w.error();
+  return one_pass(MaxPoolBackward{.w = *w}, inputs_of(*w));
+}
+
+template <bool kAdaptive, bool kOnnx>
+Result<std::unique_ptr<Kernel>> average_pool(const Signature& signature) {
+  if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
+  auto w = windows_of(signature, signature.inputs[0], signature.outputs[0], kAdaptive, kOnnx, !kOnnx);
+  if (!w) return w.error();
+  if (w->dilation[0] != 1 || w->dilation[1] != 1) return unsupported(signature, "dilation");
+  return one_pass(AveragePool{.w = *w}, outputs_of(*w));
+}
+
+template <bool kAdaptive>
+Result<std::unique_ptr<Kernel>> average_pool_backward(const Signature& signature) {
+  if (auto fits = expect(signature, 2, 1); !fits) return fits.error();
+  if (!packed(signature.inputs[0])) return unsupported(signature, "a gradient that is not packed");
+  auto w = windows_of(signature, signature.outputs[0], signature.inputs[0], kAdaptive, false);
+  if (!w) return w.error();
+  return one_pass(AveragePoolBackward{.w = *w}, inputs_of(*w));
+}
+
+}  // namespace
+
+std::span<const KernelEntry> pooling_kernels() {
+  static constexpr KernelEntry entries[] = {
+      {"aten::max_pool2d_with_indices", max_pool<false>},
+      {"aten::max_pool2d_with_indices_backward", max_pool_backward},
+      {"aten::avg_pool2d", average_pool<false, false>},
+      {"aten::avg_pool2d_backward", average_pool_backward<false>},
+      {"aten::_adaptive_avg_pool2d", average_pool<true, false>},
+      {"aten::_adaptive_avg_pool2d_backward", average_pool_backward<true>},
+      {"MaxPool", max_pool<true>},
+      {"AveragePool", average_pool<false, true>}};
+  return entries;
+}
+
+}  // namespace emplace::cuda

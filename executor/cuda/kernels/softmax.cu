@@ -1,0 +1,159 @@
+// softmax and log_softmax along one dimension, forward and backward: the row's numbers first, then its
+// elements.
+#include <cmath>
+
+#include "executor/cpu/attributes.h"
+#include "executor/cuda/kernels/passes.cuh"
+
+namespace emplace::cuda {
+namespace {
+
+/// A packed tensor as [outer, size, inner]; a row is all of `size` at one place of the others.
+struct Rows {
+  std::int64_t size = 1, inner = 1;
+  EMPLACE_HD std::int64_t at(std::int64_t row, std::int64_t k) const {
+    return (row / inner * size + k) * inner + row % inner;
+  }
+  EMPLACE_HD std::int64_t row_of(std::int64_t i) const { return i / (size * inner) * inner + i % inner; }
+};
+
+struct RowMax {
+  float max, sum;
+};
+
+struct MaxAndSum {
+  static constexpr const char* kName = "softmax rows";
+  using Part = RowMax;  // sum of exp(x - max)
+  Rows rows;
+  std::size_t scratch_at = 0;
+  const float* in = nullptr;
+  RowMax* found = nullptr;
+
+  void bind(const Pointers& pointers) {
+    in = input<float>(pointers, 0), found = scratch<RowMax>(pointers, scratch_at);
+  }
+  EMPLACE_HD Part zero() const { return {-INFINITY, 0.0f}; }
+  EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
+    merge(part, RowMax{in[rows.at(row, k)], 1.0f});
+  }
+  EMPLACE_HD static void merge(Part& part, const Part& other) {
+    if (other.sum == 0.0f) return;
+    if (other.max > part.max) {
+      part.sum = part.sum * expf(part.max - other.max) + other.sum;
+      part.max = other.max;
+    } else {
+      part.sum += other.sum * expf(other.max - part.max);
+    }
+  }
+  EMPLACE_HD void finish(std::int64_t row, const Part& part) const { found[row] = part; }
+};
+
+struct Normalise {
+  static constexpr const char* kName = "softmax";
+  Rows rows;
+  bool log = false;
+  std::size_t scratch_at = 0;
+  const float* in = nullptr;
+  float* out = nullptr;
+  const RowMax* found = nullptr;
+
+  void bind(const Pointers& pointers) {
+    in = input<float>(pointers, 0), out = output<float>(pointers, 0),
+    found = scratch<RowMax>(pointers, scratch_at);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const RowMax row = found[rows.row_of(i)];
+    out[i] = log ? in[i] - row.max - logf(row.sum) : expf(in[i] - row.max) / row.sum;
+  }
+};
+
+/// Inputs: gradient, result.
+struct GradientSum {
+  static constexpr const char* kName = "softmax_backward rows";
+  struct Part {
+    float sum;
+  };
+  Rows rows;
+  bool log = false;
+  std::size_t scratch_at = 0;
+  const float *gradient = nullptr, *result = nullptr;
+  float* found = nullptr;
+
+  void bind(const Pointers& pointers) {
+    gradient = input<float>(pointers, 0), result = input<float>(pointers, 1),
+    found = scratch<float>(pointers, scratch_at);
+  }
+  EMPLACE_HD Part zero() const { return {0.0f}; }
+  EMPLACE_HD void add(Part& part, std::int64_t row, std::int64_t k) const {
+    const std::int64_t at = rows.at(row, k);
+    part.sum += log ? gradient[at] : gradient[at] * result[at];
+  }
+  EMPLACE_HD static void merge(Part& part, const Part& other) { part.sum += other.sum; }
+  EMPLACE_HD void finish(std::int64_t row, const Part& part) const { found[row] = part.sum; }
+};
+
+struct Backward {
+  static constexpr const char* kName = "softmax_backward";
+  Rows rows;
+  bool log = false;
+  std::size_t scratch_at = 0;
+  const float *gradient = nullptr, *result = nullptr, *found = nullptr;
+  float* out = nullptr;
+
+  void bind(const Pointers& pointers) {
+    gradient = input<float>(pointers, 0), result = input<float>(pointers, 1),
+    out = output<float>(pointers, 0);
+    found = scratch<float>(pointers, scratch_at);
+  }
+  EMPLACE_HD void operator()(std::int64_t i) const {
+    const float sum = found[rows.row_of(i)];
+    out[i] = log ? gradient[i] - expf(result[i]) * sum : result[i] * (gradient[i] - sum);
+  }
+};
+
+Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::int64_t dim, bool log, bool backward) {
+  if (auto fits = expect(signature, backward ? 2 : 1, 1); !fits) return fits.error();
+  const Operand& out = signature.outputs[0];
+  for (const Operand& in : signature.inputs)
+    if (in.shape != out.shape || !packed(in)) return unsupported(signature, "an input that is not packed");
+  const auto rank = static_cast<std::int64_t>(out.shape.size());
+  if (dim < -rank || dim >= rank) return unsupported(signature, "a dimension that is not there");
+  const auto axis = static_cast<std::size_t>(dim < 0 ? dim + rank : dim);
+  Rows rows{.size = out.shape[axis]};
+  for (std::size_t d = axis + 1; d < out.shape.size(); ++d) rows.inner *= out.shape[d];
+  const std::int64_t count = elements(out), num_rows = rows.size == 0 ? 0 : count / rows.size;
+  auto kernel = std::make_unique<OwnKernel>();
+  const std::size_t at = kernel->take_scratch(static_cast<std::size_t>(num_rows) * sizeof(RowMax));
+  if (backward) {
+    add_reduce(*kernel, GradientSum{rows, log, at}, num_rows, rows.size, rows.inner >= 32);
+    add_each(*kernel, Backward{rows, log, at}, count);
+  } else {
+    add_reduce(*kernel, MaxAndSum{rows, at}, num_rows, rows.size, rows.inner >= 32);
+    add_each(*kernel, Normalise{rows, log, at}, count);
+  }
+  kernel->allow_overwrite(0);
+  if (backward) kernel->allow_overwrite(1);
+  return Result<std::unique_ptr<Kernel>>{std::move(kernel)};
+}
+
+template <bool kLog, bool kBackward>
+Result<std::unique_ptr<Kernel>> along(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const std::int64_t dim = attributes.integer(attributes.has("axis") ? "axis" : "dim", -1);
+  if (attributes.fault()) return *attributes.fault();
+  return make(signature, dim, kLog, kBackward);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> softmax_kernels() {
+  static constexpr KernelEntry entries[] = {{"aten::_softmax", along<false, false>},
+                                            {"aten::_log_softmax", along<true, false>},
+                                            {"aten::_softmax_backward_data", along<false, true>},
+                                            {"aten::_log_softmax_backward_data", along<true, true>},
+                                            {"Softmax", along<false, false>},
+                                            {"LogSoftmax", along<true, false>}};
+  return entries;
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,87 @@
+#pragma once
+/// Index arithmetic that host and device share: element i of a tensor → where it lies in each operand.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#ifdef __CUDACC__
+#define EMPLACE_HD __host__ __device__ __forceinline__
+#else
+#define EMPLACE_HD inline
+#endif
+
+namespace emplace::cuda {
+
+inline constexpr int kMaxDims = 6;
+
+/// A row-major walk over `shape` that says where each of N operands is. Neighbouring dimensions that lie
+/// behind one another in all of them are one, so what is packed is a walk over one dimension.
+template <int N>
+struct Walk {
+  int dims = 0;
+  std::int64_t elements = 1;
+  std::int64_t shape[kMaxDims]{};
+  std::int64_t stride[N][kMaxDims]{};
+
+  EMPLACE_HD void offsets(std::int64_t i, std::int64_t (&out)[N]) const {
+    for (int n = 0; n < N; ++n) out[n] = 0;
+    if (elements <= INT32_MAX) {  // Division of 32 bits is several times faster.
+      std::uint32_t rest = static_cast<std::uint32_t>(i);
+      for (int d = dims - 1; d > 0; --d) {
+        const std::uint32_t size = static_cast<std::uint32_t>(shape[d]), above = rest / size;
+        for (int n = 0; n < N; ++n) out[n] += (rest - above * size) * stride[n][d];
+        rest = above;
+      }
+      if (dims > 0)
+        for (int n = 0; n < N; ++n) out[n] += rest * stride[n][0];
+      return;
+    }
+    for (int d = dims - 1; d > 0; --d) {
+      const std::int64_t above = i / shape[d];
+      for (int n = 0; n < N; ++n) out[n] += (i - above * shape[d]) * stride[n][d];
+      i = above;
+    }
+    if (dims > 0)
+      for (int n = 0; n < N; ++n) out[n] += i * stride[n][0];
+  }
+};
+
+/// `strides` [N][dims] in elements. False if more than kMaxDims dimensions are left.
+template <int N>
+bool make_walk(std::span<const std::int64_t> shape, const std::vector<std::int64_t> (&strides)[N],
+               Walk<N>& walk) {
+  walk = {};
+  for (std::size_t d = 0; d < shape.size(); ++d) walk.elements *= shape[d];
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    bool joins = walk.dims > 0;
+    for (int n = 0; n < N && joins; ++n) joins = walk.stride[n][walk.dims - 1] == strides[n][d] * shape[d];
+    if (!joins && walk.dims == kMaxDims) return false;
+    const int at = joins ? walk.dims - 1 : walk.dims++;
+    walk.shape[at] = joins ? walk.shape[at] * shape[d] : shape[d];
+    for (int n = 0; n < N; ++n) walk.stride[n][at] = strides[n][d];
+  }
+  return true;
+}
+
+/// Row-major strides without holes.
+inline std::vector<std::int64_t> packed_strides(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t next = 1;
+  for (std::size_t d = shape.size(); d-- > 0; next *= shape[d]) strides[d] = next;
+  return strides;
+}
+
+/// Strides of `operand` seen with `shape` by broadcasting: missing and single dimensions repeat.
+inline std::vector<std::int64_t> broadcast_strides(std::span<const std::int64_t> operand_shape,
+                                                   std::span<const std::int64_t> operand_strides,
+                                                   std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  const std::size_t missing = shape.size() - operand_shape.size();
+  for (std::size_t d = 0; d < operand_shape.size(); ++d)
+    if (operand_shape[d] != 1) strides[missing + d] = operand_strides[d];
+  return strides;
+}
+
+}  // namespace emplace::cuda

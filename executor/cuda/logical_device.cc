@@ -1,0 +1,145 @@
+#include "executor/cuda/logical_device.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/units.h"
+#include "executor/cuda/partition.h"
+
+namespace emplace::cuda {
+
+#define EMPLACE_TRY(expression) \
+  if (auto done = (expression); !done) return done
+
+LogicalDevice::~LogicalDevice() {
+  if (session_.poisoned()) return;
+  (void)make_current();  // What follows does not depend on it.
+  if (dnn_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.dnn.Destroy(dnn_); });
+  if (blas_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.blas.Destroy(blas_); });
+  for (const cudaStream_t stream : streams_)
+    if (stream != nullptr)
+      session_.give_back([&](const CudaApi& api) { return api.runtime.StreamDestroy(stream); });
+  if (memory_ != nullptr) session_.give_back([&](const CudaApi& api) { return api.runtime.Free(memory_); });
+  if (green_ == nullptr) return;
+  session_.give_back([](const CudaApi& api) { return api.driver.CtxSetCurrent(nullptr); });
+  session_.give_back([&](const CudaApi& api) { return api.driver.GreenCtxDestroy(green_); });
+}
+
+Result<Unit> LogicalDevice::make_current() const {
+  if (context_ == nullptr)
+    return session_.check(session_.api().runtime.SetDevice(physical_), "cudaSetDevice");
+  return session_.check(session_.api().driver.CtxSetCurrent(context_), "cuCtxSetCurrent");
+}
+
+Result<Unit> LogicalDevice::open(std::int64_t bytes) {
+  EMPLACE_TRY(make_current());
+  const CudaApi& api = session_.api();
+  for (cudaStream_t& stream : streams_) {
+    if (green_ == nullptr) {
+      EMPLACE_TRY(session_.check(api.runtime.StreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                                 "cudaStreamCreate"));
+    } else {
+      EMPLACE_TRY(session_.check(api.driver.GreenCtxStreamCreate(&stream, green_, CU_STREAM_NON_BLOCKING, 0),
+                                 "cuGreenCtxStreamCreate"));
+    }
+  }
+  if (api.blas.Create != nullptr) EMPLACE_TRY(session_.check(api.blas.Create(&blas_), "cublasLtCreate"));
+  if (api.dnn.Create != nullptr) {
+    EMPLACE_TRY(session_.check(api.dnn.Create(&dnn_), "cudnnCreate"));
+    EMPLACE_TRY(session_.check(api.dnn.SetStream(dnn_, stream(StreamKind::kCompute)), "cudnnSetStream"));
+  }
+  void* memory = nullptr;
+  EMPLACE_TRY(session_.check(api.runtime.Malloc(&memory, static_cast<std::size_t>(bytes)), "cudaMalloc"));
+  memory_ = static_cast<std::byte*>(memory);
+  bytes_ = bytes;
+  return Unit{};
+}
+
+Lane LogicalDevice::lane(StreamKind kind) const {
+  const bool compute = kind == StreamKind::kCompute;  // Handles belong to one stream.
+  return {&session_, stream(kind), compute ? blas_ : nullptr, compute ? dnn_ : nullptr, processors_};
+}
+
+Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const DeviceSet& devices, int gpus) {
+  if (auto there = check_available(session.api()); !there) return there.error();
+  int found = 0;
+  if (auto done = session.check(session.api().runtime.GetDeviceCount(&found), "cudaGetDeviceCount"); !done)
+    return done.error();
+  const auto count = static_cast<std::size_t>(gpus > 0 ? std::min(gpus, found) : found);
+  for (const Device& device : devices.devices())
+    if (device.profile.kind != "gpu")
+      return Error{Errc::kUnsupported, device.name +
+                                           ": the executor cuda runs on GPUs only; leave the CPU out of the "
+                                           "device file, or use --executor cpu"};
+  auto group = std::unique_ptr<DeviceGroup>{new DeviceGroup{session}};
+  for (std::size_t gpu = 0; gpu < std::min(count, devices.size()); ++gpu) {
+    const auto on_it = static_cast<unsigned>((devices.size() - gpu + count - 1) / count);
+    std::int64_t wanted = 0;
+    for (std::size_t d = gpu; d < devices.size(); d += count) wanted += devices.devices()[d].memory_bytes;
+    const auto physical = static_cast<int>(gpu);
+    if (auto done = session.check(session.api().runtime.SetDevice(physical), "cudaSetDevice"); !done)
+      return done.error();
+    std::size_t free = 0, total = 0;
+    if (auto done = session.check(session.api().runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"); !done)
+      return done.error();
+    if (wanted > static_cast<std::int64_t>(free))
+      return Error{Errc::kUnsupported, "GPU " + std::to_string(gpu) + " has " +
+                                           format_bytes(static_cast<std::int64_t>(free)) +
+                                           " free, its devices want " + format_bytes(wanted) +
+                                           "; lower their memory in the device file"};
+    std::vector<Partition> parts(on_it);
+    if (on_it > 1) {
+      auto parted = partition_gpu(session, physical, on_it);
+      if (!parted && parted.error().code != Errc::kUnsupported) return parted.error();
+      group->isolation_ = parted ? Isolation::kGreenContexts : Isolation::kNone;
+      if (parted) parts = *std::move(parted);
+    }
+    std::vector<std::unique_ptr<LogicalDevice>> opened;  // Each owns its part, whatever fails after.
+    for (const Partition& part : parts)
+      opened.emplace_back(new LogicalDevice{session, physical, part.context, part.green, part.processors});
+    group->devices_.resize(devices.size());
+    for (std::size_t d = gpu, i = 0; d < devices.size(); d += count, ++i) {
+      if (auto done = opened[i]->open(devices.devices()[d].memory_bytes); !done)
+        return Error{done.error().code, devices.devices()[d].name + ": " + done.error().context};
+      group->devices_[d] = std::move(opened[i]);
+    }
+  }
+  if (auto done = group->find_links(); !done) return done.error();
+  return group;
+}
+
+Result<Unit> DeviceGroup::find_links() {
+  direct_.assign(size() * size(), false);
+  std::vector<std::pair<int, int>> enabled;
+  for (std::size_t s = 0; s < size(); ++s) {
+    for (std::size_t t = 0; t < size(); ++t) {
+      const int from = devices_[s]->physical(), to = devices_[t]->physical();
+      if (from == to) continue;
+      int can = 0;
+      EMPLACE_TRY(session_.check(session_.api().runtime.DeviceCanAccessPeer(&can, from, to),
+                                 "cudaDeviceCanAccessPeer"));
+      if (can == 0) continue;
+      if (std::find(enabled.begin(), enabled.end(), std::pair{from, to}) == enabled.end()) {
+        EMPLACE_TRY(devices_[s]->make_current());
+        EMPLACE_TRY(session_.check(session_.api().runtime.DeviceEnablePeerAccess(to, 0),
+                                   "cudaDeviceEnablePeerAccess"));
+        enabled.emplace_back(from, to);
+      }
+      direct_[s * size() + t] = true;
+    }
+  }
+  return Unit{};
+}
+
+Result<Unit> DeviceGroup::synchronize() const {
+  for (const auto& device : devices_) {
+    EMPLACE_TRY(device->make_current());
+    for (const StreamKind kind : {StreamKind::kCompute, StreamKind::kCopyOut, StreamKind::kCopyIn})
+      EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(device->stream(kind)),
+                                 "cudaStreamSynchronize"));
+  }
+  return Unit{};
+}
+
+}  // namespace emplace::cuda

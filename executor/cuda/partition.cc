@@ -1,0 +1,66 @@
+#include "executor/cuda/partition.h"
+
+#include <string>
+
+namespace emplace::cuda {
+
+Result<std::vector<Partition>> partition_gpu(Session& session, int physical, unsigned parts) {
+  const DriverApi& driver = session.api().driver;
+  if (driver.DeviceGetDevResource == nullptr || driver.DevSmResourceSplitByCount == nullptr ||
+      driver.DevResourceGenerateDesc == nullptr || driver.GreenCtxCreate == nullptr ||
+      driver.CtxFromGreenCtx == nullptr || driver.GreenCtxStreamCreate == nullptr ||
+      driver.CtxSetCurrent == nullptr)
+    return Error{Errc::kUnsupported, "the driver has no green contexts; CUDA 12.4 brings them"};
+  CUdevice device = 0;
+  if (auto done = session.check(driver.DeviceGet(&device, physical), "cuDeviceGet"); !done)
+    return done.error();
+  CUdevResource whole{};
+  if (auto done = session.check(driver.DeviceGetDevResource(device, &whole, CU_DEV_RESOURCE_TYPE_SM),
+                                "cuDeviceGetDevResource");
+      !done)
+    return done.error();
+  // The least that each shall have; the driver rounds it up to what the device can part.
+  const unsigned alignment = whole.sm.smCoscheduledAlignment > 0 ? whole.sm.smCoscheduledAlignment : 1;
+  unsigned least = whole.sm.smCount / parts / alignment * alignment;
+  if (least < whole.sm.minSmPartitionSize || least == 0)
+    return Error{Errc::kUnsupported, "GPU " + std::to_string(physical) + ": " +
+                                         std::to_string(whole.sm.smCount) +
+                                         " multiprocessors cannot be parted into " + std::to_string(parts)};
+  std::vector<CUdevResource> groups(parts);
+  unsigned count = parts;
+  CUdevResource rest{};
+  if (auto done =
+          session.check(driver.DevSmResourceSplitByCount(groups.data(), &count, &whole, &rest, 0, least),
+                        "cuDevSmResourceSplitByCount");
+      !done)
+    return done.error();
+  if (count < parts)
+    return Error{Errc::kUnsupported, "GPU " + std::to_string(physical) + " could be parted into " +
+                                         std::to_string(count) + " only, not " + std::to_string(parts)};
+  std::vector<Partition> out;
+  const auto make = [&](CUdevResource& group) -> Result<Unit> {
+    CUdevResourceDesc description = nullptr;
+    Partition partition{.processors = static_cast<int>(group.sm.smCount)};
+    if (auto done = session.check(driver.DevResourceGenerateDesc(&description, &group, 1),
+                                  "cuDevResourceGenerateDesc");
+        !done)
+      return done;
+    if (auto done = session.check(
+            driver.GreenCtxCreate(&partition.green, description, device, CU_GREEN_CTX_DEFAULT_STREAM),
+            "cuGreenCtxCreate");
+        !done)
+      return done;
+    out.push_back(partition);
+    return session.check(driver.CtxFromGreenCtx(&out.back().context, partition.green), "cuCtxFromGreenCtx");
+  };
+  for (unsigned i = 0; i < parts; ++i) {
+    if (auto done = make(groups[i]); !done) {
+      for (const Partition& made : out)
+        session.give_back([&](const CudaApi& api) { return api.driver.GreenCtxDestroy(made.green); });
+      return done.error();
+    }
+  }
+  return out;
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,149 @@
+// What each op costs alone on each device, and each link.
+#include <algorithm>
+#include <map>
+
+#include "executor/cuda/cuda_executor.h"
+#include "executor/cuda/executor_state.h"
+#include "executor/timing.h"
+
+namespace emplace::cuda {
+namespace {
+
+constexpr double kShortUs = 20;  // Below, the events around a kernel would be counted with it.
+constexpr int kRounds = 100;
+
+/// time = latency + bytes / rate by the median of all slopes (Theil and Sen).
+LinkCost fit(std::span<const double> bytes, std::span<const double> seconds) {
+  std::vector<double> slopes, rests;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (std::size_t j = i + 1; j < bytes.size(); ++j)
+      slopes.push_back((seconds[j] - seconds[i]) / (bytes[j] - bytes[i]));
+  const double slope = std::max(median(std::move(slopes)), 1e-15);
+  for (std::size_t i = 0; i < bytes.size(); ++i) rests.push_back(seconds[i] - slope * bytes[i]);
+  return {.latency_s = std::max(median(std::move(rests)), 0.0), .bytes_per_s = 1 / slope};
+}
+
+}  // namespace
+
+Result<ExecutorProfile> CudaExecutor::profile() {
+  State& state = *state_;
+  if (state.session.poisoned()) return state.session.why_poisoned();
+  const auto kernels = state.lowered.kernels();
+  ExecutorProfile profile;
+  const auto of_device = [&](std::size_t d) -> Result<Unit> {
+    const TaskPlan plan = state.plan(Placement(state.lowered.num_ops(), static_cast<DeviceId>(d)));
+    const StepProgram program = state.program(plan);
+    if (program.out_of_memory()) {
+      Measurement full;
+      tell_out_of_memory(*program.out_of_memory(), state.graph, state.devices, full);
+      return Error{Errc::kRunFailed, "profile: the graph does not fit on " +
+                                         state.devices[static_cast<DeviceId>(d)].name + " alone (" +
+                                         full.failure + "); give it more memory"};
+    }
+    if (auto ready = state.prepare(plan, program); !ready) return ready;
+    const auto plain = time_steps(state.options.timing, [&] { return state.stream->step(program); });
+    if (!plain) return plain.error();
+    if (d == 0) profile.step_time_s = plain->step_time_s;
+    std::vector<std::vector<double>> op_us(state.lowered.num_ops());
+    for (std::uint32_t sample = 0; sample < std::max(state.options.timing.samples, 1u); ++sample) {
+      std::vector<InstructionTime> times;
+      const auto took = state.stream->timed_step(program, times);
+      if (!took) return took.error();
+      for (std::size_t i = 0; i < times.size(); ++i)
+        op_us[plan.tasks()[program.instructions()[i].task].what].push_back(times[i].end_us -
+                                                                           times[i].start_us);
+    }
+    // What is short is run many times in a row: ops of one kernel cost the same.
+    std::map<const Kernel*, std::vector<double>> short_us;
+    double sum_us = 0;
+    for (const Instruction& instruction : program.instructions()) {
+      const OpId op{plan.tasks()[instruction.task].what};
+      const Kernel* const kernel = state.kernels[d].kernel(op).kernel;
+      auto& mine = op_us[index(op)];
+      if (program.calls(instruction).size() == 1 && median(mine) < kShortUs &&
+          !state.kernels[d].kernel(op).synthetic) {
+        auto& of_kernel = short_us[kernel];
+        while (of_kernel.size() < mine.size()) {
+          const auto us = state.stream->time_calls(program, instruction, kRounds);
+          if (!us) return us.error();
+          of_kernel.push_back(*us);
+        }
+        mine = of_kernel;
+      }
+      sum_us += median(mine);
+    }
+    profile.ops.emplace_back();
+    for (const OpId op : kernels) {
+      const auto& mine = op_us[index(op)];
+      profile.ops.back().push_back({op, median(mine), median_deviation(mine),
+                                    static_cast<std::uint32_t>(mine.size()),
+                                    state.kernels[d].kernel(op).synthetic});
+    }
+    const double left_us = plain->step_time_s * 1e6 - sum_us;
+    profile.task_overhead_us.push_back(
+        kernels.empty() ? 0 : std::max(left_us, 0.0) / static_cast<double>(kernels.size()));
+    return Unit{};
+  };
+  for (std::size_t d = 0; d < state.devices.size(); ++d)
+    if (auto done = of_device(d); !done) return Error{Errc::kRunFailed, state.failed(done.error()).context};
+  auto links = probe_links();
+  if (!links) return Error{Errc::kRunFailed, state.failed(links.error()).context};
+  profile.links = *std::move(links);
+  return profile;
+}
+
+/// Sizes of 1 KiB to 64 MiB, or the largest that both have room for; the median of five each.
+Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
+  State& state = *state_;
+  std::vector<LinkCost> links;
+  const RuntimeApi& runtime = state.session.api().runtime;
+  for (std::size_t s = 0; s < state.devices.size(); ++s) {
+    for (std::size_t t = 0; t < state.devices.size(); ++t) {
+      if (s == t) continue;
+      const LogicalDevice &from = (*state.group)[s], &to = (*state.group)[t];
+      const std::int64_t room = std::min({from.bytes(), to.bytes(), std::int64_t{64} << 20});
+      const bool direct = state.group->is_direct(s, t);
+      const std::int64_t most = direct ? room : std::min(room, largest_transfer(state.lowered));
+      std::vector<double> sizes, seconds;
+      const auto once = [&](std::size_t bytes) -> Result<double> {
+        const Nanos begin = state.clock.now();
+        if (auto done = from.make_current(); !done) return done.error();
+        const cudaStream_t out = from.stream(StreamKind::kCopyOut), in = to.stream(StreamKind::kCopyIn);
+        const auto copied = direct ? runtime.MemcpyPeerAsync(to.memory(), to.physical(), from.memory(),
+                                                             from.physical(), bytes, out)
+                                   : runtime.MemcpyAsync(state.stages[2 * s], from.memory(), bytes,
+                                                         cudaMemcpyDeviceToHost, out);
+        if (auto done = state.session.check(copied, "copy"); !done) return done.error();
+        if (auto done = state.session.check(runtime.StreamSynchronize(out), "copy"); !done)
+          return done.error();
+        if (!direct) {
+          if (auto done = to.make_current(); !done) return done.error();
+          if (auto done = state.session.check(
+                  runtime.MemcpyAsync(to.memory(), state.stages[2 * s], bytes, cudaMemcpyHostToDevice, in),
+                  "copy");
+              !done)
+            return done.error();
+          if (auto done = state.session.check(runtime.StreamSynchronize(in), "copy"); !done)
+            return done.error();
+        }
+        return static_cast<double>((state.clock.now() - begin).count()) * 1e-9;
+      };
+      for (std::int64_t bytes = 1024; bytes <= std::max<std::int64_t>(most, 2048); bytes *= 2) {
+        std::vector<double> samples;
+        for (int i = 0; i < 6; ++i) {
+          const auto took = once(static_cast<std::size_t>(bytes));
+          if (!took) return took.error();
+          if (i > 0) samples.push_back(*took);
+        }
+        sizes.push_back(static_cast<double>(bytes));
+        seconds.push_back(median(std::move(samples)));
+      }
+      LinkCost cost = fit(sizes, seconds);
+      cost.source = static_cast<DeviceId>(s), cost.target = static_cast<DeviceId>(t);
+      links.push_back(cost);
+    }
+  }
+  return links;
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,84 @@
+#include "executor/cuda/session.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace emplace::cuda {
+
+bool is_sticky(cudaError_t status) {
+  switch (status) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorContained:
+    case cudaErrorExternalDevice:
+      return true;
+    default:
+      return false;
+  }
+}
+
+const CudaApi& Session::api() const {
+  EMPLACE_CHECK(!poisoned_, "CUDA was called after " + why_.context);
+  return *api_;
+}
+
+Result<Unit> Session::check(cudaError_t status, std::string_view what) {
+  if (status == cudaSuccess) return Unit{};
+  std::string text{what};
+  text.append(": ").append(::cudaGetErrorName(status)).append(" (").append(std::to_string(status));
+  text.append("): ").append(::cudaGetErrorString(status));
+  if (is_sticky(status)) {
+    poisoned_ = true;
+    why_ = Error{Errc::kRunFailed, std::move(text)};
+    return why_;
+  }
+  api().runtime.GetLastError();  // Else the next check finds this one again.
+  if (status == cudaErrorMemoryAllocation) return Error{Errc::kOutOfMemory, std::move(text)};
+  if (status == cudaErrorCooperativeLaunchTooLarge || status == cudaErrorNoKernelImageForDevice ||
+      status == cudaErrorNotSupported)
+    return Error{Errc::kUnsupported, std::move(text)};
+  return Error{Errc::kRunFailed, std::move(text)};
+}
+
+Result<Unit> Session::check(CUresult status, std::string_view what) {
+  // The driver's numbers are the runtime's, where both have one.
+  return check(static_cast<cudaError_t>(status), what);
+}
+
+Result<Unit> Session::library_failed(bool out_of_memory, bool unsupported, std::string text) {
+  const cudaError_t device = api().runtime.PeekAtLastError();
+  if (device != cudaSuccess && (is_sticky(device) || !out_of_memory)) return check(device, text);
+  if (device != cudaSuccess) api().runtime.GetLastError();
+  return Error{out_of_memory ? Errc::kOutOfMemory
+               : unsupported ? Errc::kUnsupported
+                             : Errc::kRunFailed,
+               std::move(text)};
+}
+
+Result<Unit> Session::check(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return Unit{};
+  return library_failed(status == CUBLAS_STATUS_ALLOC_FAILED,
+                        status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH,
+                        std::string{what} + ": cuBLASLt status " + std::to_string(status));
+}
+
+Result<Unit> Session::check(cudnnStatus_t status, std::string_view what) {
+  if (status == CUDNN_STATUS_SUCCESS) return Unit{};
+  return library_failed(status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
+                            status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
+                        CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED,
+                        std::string{what} + ": cuDNN status " + std::to_string(status));
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,201 @@
+#include "executor/cuda/step_stream.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace emplace::cuda {
+
+#define EMPLACE_TRY(expression) \
+  if (auto done = (expression); !done) return done
+
+namespace {
+
+/// Tells the observer, if there is one, where a task's calls begin and end, whatever comes of them.
+class Observed {
+ public:
+  Observed(TaskObserver* observer, const Instruction& instruction, const StepProgram& program)
+      : observer_{observer} {
+    if (observer_ != nullptr)
+      observer_->task_begins(std::to_string(instruction.task), program.uses(instruction));
+  }
+  ~Observed() {
+    if (observer_ != nullptr) observer_->task_ends();
+  }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  TaskObserver* const observer_;
+};
+
+}  // namespace
+
+EventPool::~EventPool() {
+  for (std::size_t d = 0; d < events_.size(); ++d) {
+    if (session_.poisoned() || events_[d].empty()) continue;
+    (void)devices_[d].make_current();
+    for (const cudaEvent_t event : events_[d])
+      session_.give_back([&](const CudaApi& api) { return api.runtime.EventDestroy(event); });
+  }
+}
+
+Result<cudaEvent_t> EventPool::event(std::size_t device, std::size_t number) {
+  if (auto done = devices_[device].make_current(); !done) return done.error();
+  auto& mine = events_[device];
+  while (mine.size() <= number) {
+    cudaEvent_t event = nullptr;
+    if (auto done =
+            session_.check(session_.api().runtime.EventCreateWithFlags(&event, flags_), "cudaEventCreate");
+        !done)
+      return done.error();
+    mine.push_back(event);
+  }
+  return mine[number];
+}
+
+Result<Unit> StepStream::record(cudaEvent_t event, cudaStream_t stream) {
+  return session_.check(session_.api().runtime.EventRecord(event, stream), "cudaEventRecord");
+}
+
+Result<Unit> StepStream::prepare(const StepProgram& program) {
+  std::vector<std::size_t> used(devices_.size(), 0);
+  signals_.assign(program.instructions().size(), nullptr);
+  for (std::size_t i = 0; i < signals_.size(); ++i) {
+    const Instruction& instruction = program.instructions()[i];
+    if (!instruction.signals) continue;
+    const std::size_t device = instruction.stream / kStreamsPerDevice;
+    auto event = events_.event(device, used[device]++);
+    if (!event) return event.error();
+    signals_[i] = *event;
+  }
+  return Unit{};
+}
+
+Result<Unit> StepStream::enqueue_work(const StepProgram& program, const Instruction& instruction) {
+  const std::size_t device = instruction.stream / kStreamsPerDevice;
+  const auto kind = static_cast<StreamKind>(instruction.stream % kStreamsPerDevice);
+  const Lane lane = devices_[device].lane(kind);
+  for (const Call& call : program.calls(instruction))
+    EMPLACE_TRY(call.kernel->enqueue(lane, program.pointers(call)));
+  const RuntimeApi& runtime = session_.api().runtime;
+  const auto bytes = static_cast<std::size_t>(instruction.bytes);
+  switch (instruction.kind) {
+    case Instruction::Kind::kKernel:
+      return Unit{};
+    case Instruction::Kind::kDirectCopy: {
+      // Where it goes is on another GPU: whose memory it is, the copy must be told.
+      int target = devices_[device].physical();
+      for (std::size_t d = 0; d < devices_.size(); ++d)
+        if (instruction.to >= devices_[d].memory() &&
+            instruction.to < devices_[d].memory() + devices_[d].bytes())
+          target = devices_[d].physical();
+      return session_.check(runtime.MemcpyPeerAsync(instruction.to, target, instruction.from,
+                                                    devices_[device].physical(), bytes, lane.stream),
+                            "cudaMemcpyPeerAsync");
+    }
+    case Instruction::Kind::kToHost:
+      return session_.check(
+          runtime.MemcpyAsync(instruction.to, instruction.from, bytes, cudaMemcpyDeviceToHost, lane.stream),
+          "cudaMemcpyAsync to the host");
+    case Instruction::Kind::kFromHost:
+      return session_.check(
+          runtime.MemcpyAsync(instruction.to, instruction.from, bytes, cudaMemcpyHostToDevice, lane.stream),
+          "cudaMemcpyAsync from the host");
+  }
+  return Unit{};
+}
+
+Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Watch* watch) {
+  TaskObserver* const observer = session_.api().observer;
+  std::size_t current = devices_.size();
+  for (std::size_t i = 0; i < program.instructions().size(); ++i) {
+    const Instruction& instruction = program.instructions()[i];
+    const std::size_t device = instruction.stream / kStreamsPerDevice;
+    if (device != current) EMPLACE_TRY(devices_[device].make_current());
+    current = device;
+    const cudaStream_t stream = stream_of(instruction);
+    for (const std::uint32_t other : program.waits(instruction))
+      EMPLACE_TRY(session_.check(session_.api().runtime.StreamWaitEvent(stream, signals_[other], 0),
+                                 "cudaStreamWaitEvent"));
+    const Observed observed{observer, instruction, program};
+    if (mode == Mode::kTimed) EMPLACE_TRY(record(begins_[i], stream));
+    EMPLACE_TRY(enqueue_work(program, instruction));
+    if (mode == Mode::kTimed) EMPLACE_TRY(record(ends_[i], stream));
+    if (instruction.signals) EMPLACE_TRY(record(signals_[i], stream));
+    if (mode != Mode::kWatched || instruction.kind != Instruction::Kind::kKernel) continue;
+    EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize"));
+    EMPLACE_TRY((*watch)(instruction));
+  }
+  return Unit{};
+}
+
+Result<double> StepStream::step(const StepProgram& program) {
+  const Nanos begin = clock_.now();
+  if (auto done = enqueue(program, Mode::kPlain, nullptr); !done) return done.error();
+  if (auto done = devices_.synchronize(); !done) return done.error();
+  return static_cast<double>((clock_.now() - begin).count()) * 1e-9;
+}
+
+Result<Unit> StepStream::watched_step(const StepProgram& program, const Watch& watch) {
+  EMPLACE_TRY(enqueue(program, Mode::kWatched, &watch));
+  return devices_.synchronize();
+}
+
+Result<double> StepStream::timed_step(const StepProgram& program, std::vector<InstructionTime>& times) {
+  const std::size_t count = program.instructions().size();
+  std::vector<std::size_t> used(devices_.size(), 0);
+  begins_.assign(count, nullptr), ends_.assign(count, nullptr);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t device = program.instructions()[i].stream / kStreamsPerDevice;
+    for (auto* const events : {&begins_, &ends_}) {
+      auto event = timing_events_.event(device, used[device]++);
+      if (!event) return event.error();
+      (*events)[i] = *event;
+    }
+  }
+  const Nanos begin = clock_.now();
+  if (auto done = enqueue(program, Mode::kTimed, nullptr); !done) return done.error();
+  if (auto done = devices_.synchronize(); !done) return done.error();
+  const double took_s = static_cast<double>((clock_.now() - begin).count()) * 1e-9;
+  // Events of different GPUs have no common clock: each device's first instruction is its zero.
+  std::vector<cudaEvent_t> zero(devices_.size(), nullptr);
+  times.assign(count, {});
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t device = program.instructions()[i].stream / kStreamsPerDevice;
+    if (zero[device] == nullptr) zero[device] = begins_[i];
+    if (auto done = devices_[device].make_current(); !done) return done.error();
+    float from_ms = 0, to_ms = 0;
+    for (const auto& [event, ms] : {std::pair{begins_[i], &from_ms}, std::pair{ends_[i], &to_ms}})
+      if (auto done = session_.check(session_.api().runtime.EventElapsedTime(ms, zero[device], event),
+                                     "cudaEventElapsedTime");
+          !done)
+        return done.error();
+    times[i] = {static_cast<double>(from_ms) * 1e3, static_cast<double>(to_ms) * 1e3};
+  }
+  return took_s;
+}
+
+Result<double> StepStream::time_calls(const StepProgram& program, const Instruction& instruction,
+                                      int rounds) {
+  const std::size_t device = instruction.stream / kStreamsPerDevice;
+  auto begin = timing_events_.event(device, 0), end = timing_events_.event(device, 1);
+  if (!begin) return begin.error();
+  if (!end) return end.error();
+  const cudaStream_t stream = stream_of(instruction);
+  if (auto done = record(*begin, stream); !done) return done.error();
+  for (int round = 0; round < rounds; ++round)
+    if (auto done = enqueue_work(program, instruction); !done) return done.error();
+  if (auto done = record(*end, stream); !done) return done.error();
+  if (auto done = session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize");
+      !done)
+    return done.error();
+  float ms = 0;
+  if (auto done =
+          session_.check(session_.api().runtime.EventElapsedTime(&ms, *begin, *end), "cudaEventElapsedTime");
+      !done)
+    return done.error();
+  return static_cast<double>(ms) * 1e3 / rounds;
+}
+
+}  // namespace emplace::cuda

@@ -1,0 +1,199 @@
+// Goal: whichever call of CUDA fails, in making an executor, in measuring or in giving everything back: a
+// full device is a result and the executor goes on, an error that sticks is told once and nothing is called
+// after it. Method: functions that record, failing at every call there is, one after another.
+#include "executor/cuda/cuda_executor.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/graph_file.h"
+#include "tests/executor/cuda/recording_api.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::cuda {
+namespace {
+
+using testing::RecordingApi;
+
+TensorSpec f32(std::vector<std::int64_t> shape) { return {DType::kF32, std::move(shape)}; }
+
+/// A convolution, a product, a reduction and an update of the weight: a call of every library.
+OpGraph small_training() {
+  OpGraphBuilder builder;
+  builder.add({.name = "x", .type = "Input", .outputs = {f32({2, 3, 8, 8})}});
+  builder.add({.name = "w", .type = "Parameter", .outputs = {f32({4, 3, 3, 3})}});
+  builder.add({.name = "v", .type = "Parameter", .outputs = {f32({8, 5})}});
+  builder.add({.name = "conv",
+               .type = "aten::convolution",
+               .inputs = {{0, 0}, {1, 0}},
+               .outputs = {f32({2, 4, 8, 8})},
+               .attrs_json = R"({"padding":[1,1],"stride":[1,1]})"});
+  builder.add({.name = "relu", .type = "aten::relu", .inputs = {{3, 0}}, .outputs = {f32({2, 4, 8, 8})}});
+  builder.add({.name = "sum",
+               .type = "aten::sum",
+               .inputs = {{4, 0}},
+               .outputs = {f32({8, 8})},
+               .attrs_json = R"({"dim":[0,1]})"});
+  builder.add({.name = "mm", .type = "aten::mm", .inputs = {{5, 0}, {2, 0}}, .outputs = {f32({8, 5})}});
+  builder.add({.name = "strange", .type = "no::such_op", .inputs = {{6, 0}}, .outputs = {f32({8, 5})}});
+  builder.add({.name = "update",
+               .type = "aten::add",
+               .inputs = {{2, 0}, {7, 0}},
+               .outputs = {f32({8, 5})},
+               .phase = Phase::kUpdate});
+  return *std::move(builder).build();
+}
+
+struct Outcome {
+  bool made = false, measured = false, poisoned = false;
+  Measurement first, second;
+  Errc error{};
+  std::string why;
+};
+
+RealOptions quick() { return {.timing = {.warmups = 0, .samples = 1, .most_samples = 1}}; }
+
+Outcome run(RecordingApi& recording, const OpGraph& graph, const DeviceSet& devices,
+            const Placement& placement) {
+  Outcome out;
+  SystemClock clock;
+  auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+  out.made = executor.ok();
+  if (!executor) {
+    out.error = executor.error().code, out.why = executor.error().context;
+    return out;
+  }
+  const auto done = (*executor)->measure(placement, out.first);
+  out.measured = done.ok();
+  if (!done) out.error = done.error().code, out.why = done.error().context;
+  out.poisoned = (*executor)->poisoned();
+  const auto again = (*executor)->measure(placement, out.second);
+  EXPECT_EQ(again.ok(), !(*executor)->poisoned());
+  return out;
+}
+
+TEST(CudaExecutor, MeasuresOnOneGpuPartedInTwo) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  Placement placement(graph.num_ops(), DeviceId{0});
+  placement[4] = placement[5] = DeviceId{1};
+  RecordingApi recording{1};
+  const Outcome out = run(recording, graph, devices, placement);
+  ASSERT_TRUE(out.made && out.measured) << out.why;
+  EXPECT_TRUE(out.first.valid) << out.first.failure;
+  EXPECT_GT(out.first.step_time_s, 0);
+  EXPECT_EQ(out.first.samples_s.size(), 1u);
+  EXPECT_EQ(out.first.bytes_moved, 2 * 4 * 8 * 8 * 4 + 8 * 8 * 4);
+  EXPECT_GT(out.first.synthetic_share, 0) << "no::such_op was stood in for";
+  EXPECT_LT(out.first.synthetic_share, 1);
+  EXPECT_EQ(recording.complaint(), "");
+  EXPECT_EQ(testing::find_race(recording.works()), "");
+  EXPECT_EQ(recording.held(), 0u) << "something was not given back";
+}
+
+TEST(CudaExecutor, SaysWhatAReaderOfItsResultsMustKnow) {
+  const OpGraph graph = small_training();
+  SystemClock clock;
+  {
+    RecordingApi recording{1};
+    const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+    const auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    EXPECT_EQ((*executor)->notes(),
+              (std::vector<std::string>{"math tf32", "dispatch ordered", "links through the host, emulated",
+                                        "logical devices by green contexts"}));
+    EXPECT_EQ((*executor)->synthetic_types(), std::vector<std::string>{"no::such_op"});
+  }
+  RecordingApi recording{2};
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  const auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+  ASSERT_TRUE(executor);
+  EXPECT_EQ((*executor)->notes(), (std::vector<std::string>{"math tf32", "dispatch ordered"}));
+}
+
+TEST(CudaExecutor, ACpuIsRefusedInOneLine) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(1, true, 1 << 20);
+  RecordingApi recording{1};
+  SystemClock clock;
+  const auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+  ASSERT_FALSE(executor);
+  EXPECT_EQ(executor.error().code, Errc::kUnsupported);
+  EXPECT_TRUE(executor.error().context.starts_with("cpu:0: ")) << executor.error().context;
+}
+
+TEST(CudaExecutor, WithoutStandInsAnOpWithoutAKernelIsNamed) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(1, false, 1 << 20);
+  RecordingApi recording{1};
+  SystemClock clock;
+  RealOptions options = quick();
+  options.allow_synthetic = false;
+  const auto executor = CudaExecutor::make(graph, devices, options, clock, recording.api());
+  ASSERT_FALSE(executor);
+  EXPECT_NE(executor.error().context.find("'strange'"), std::string::npos) << executor.error().context;
+  EXPECT_EQ(recording.held(), 0u);
+}
+
+TEST(CudaExecutor, NineTenthsOfThePeakIsOutOfMemoryAndTheExecutorGoesOn) {
+  const OpGraph graph = small_training();
+  const Placement placement(graph.num_ops(), DeviceId{0});
+  std::int64_t peak = 0;
+  {
+    RecordingApi recording{1};
+    peak =
+        run(recording, graph, testing::sample_devices(1, false, 1 << 20), placement).first.peak_bytes.at(0);
+  }
+  RecordingApi recording{1};
+  const Outcome out = run(recording, graph, testing::sample_devices(1, false, peak * 9 / 10), placement);
+  ASSERT_TRUE(out.measured);
+  EXPECT_FALSE(out.first.valid);
+  EXPECT_TRUE(out.first.failure.starts_with("oom: ")) << out.first.failure;
+  EXPECT_EQ(out.first.failure, out.second.failure);
+}
+
+TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  Placement placement(graph.num_ops(), DeviceId{0});
+  placement[4] = placement[5] = DeviceId{1};
+  std::uint64_t calls = 0;
+  {
+    RecordingApi recording{1};
+    run(recording, graph, devices, placement);
+    calls = recording.calls();
+  }
+  ASSERT_GT(calls, 300u);
+  std::size_t full = 0, stuck = 0;
+  for (const cudaError_t code :
+       {cudaErrorMemoryAllocation, cudaErrorIllegalAddress, cudaErrorLaunchFailure}) {
+    for (std::uint64_t at = 0; at < calls; ++at) {
+      RecordingApi recording{1};
+      recording.fail_at(at, code);
+      const Outcome out = run(recording, graph, devices, placement);
+      ASSERT_NE(recording.failed(), "") << at;
+      ASSERT_EQ(recording.complaint(), "") << at << ' ' << code;
+      if (code == cudaErrorMemoryAllocation) {
+        ASSERT_FALSE(out.poisoned) << at;
+        if (!out.made) continue;
+        // An allocation that fails outside of a step's own work leaves the device as it was.
+        ASSERT_TRUE(out.measured) << at << ": " << out.why;
+        ASSERT_TRUE(out.first.valid || out.first.failure.starts_with("oom: "))
+            << at << ": " << out.first.failure;
+        ASSERT_TRUE(out.first.valid || out.second.valid) << at << ": " << out.second.failure;
+        full += !out.first.valid;
+        const bool giving_back = recording.failed().find("Destroy") != std::string::npos ||
+                                 recording.failed().find("Free") != std::string::npos;
+        ASSERT_EQ(recording.held(), giving_back ? 1u : 0u) << at << ' ' << recording.failed();
+      } else if (out.made && !out.measured) {
+        ASSERT_TRUE(out.poisoned) << at << ": " << out.why;
+        ASSERT_EQ(out.error, Errc::kRunFailed);
+        ++stuck;
+      }
+    }
+  }
+  EXPECT_GT(full, 20u);
+  EXPECT_GT(stuck, 40u);
+}
+
+}  // namespace
+}  // namespace emplace::cuda

@@ -1,0 +1,272 @@
+#include "tests/executor/cuda/recording_api.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "base/check.h"
+#include "executor/cuda/session.h"
+
+namespace emplace::testing {
+
+using cuda::CublasLtApi;
+using cuda::CudaApi;
+using cuda::CudnnApi;
+using cuda::DriverApi;
+using cuda::MemoryUse;
+using cuda::RuntimeApi;
+
+namespace {
+
+RecordingApi* living = nullptr;
+constexpr std::int64_t kWorkspace = 1000;  // What the libraries ask for [B].
+
+template <class R>
+R failure(cudaError_t code) {
+  if constexpr (std::is_same_v<R, cudaError_t>) {
+    return code;
+  } else if constexpr (std::is_same_v<R, CUresult>) {
+    return static_cast<CUresult>(code);
+  } else if constexpr (std::is_same_v<R, cublasStatus_t>) {
+    return code == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_EXECUTION_FAILED;
+  } else if constexpr (std::is_same_v<R, cudnnStatus_t>) {
+    return code == cudaErrorMemoryAllocation ? CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+                                             : CUDNN_STATUS_EXECUTION_FAILED;
+  } else {
+    return R{};
+  }
+}
+
+template <auto Member, auto Other>
+constexpr bool same() {
+  if constexpr (std::is_same_v<decltype(Member), decltype(Other)>) {
+    return Member == Other;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace
+
+/// What each function does beyond being noted.
+struct Calls {
+  template <auto Member, class... A>
+  static void act(RecordingApi& r, std::tuple<A...> args) {
+    const auto arg = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) { return std::get<I>(args); };
+    constexpr std::integral_constant<std::size_t, 0> a0;
+    constexpr std::integral_constant<std::size_t, 1> a1;
+    constexpr std::integral_constant<std::size_t, 2> a2;
+    if constexpr (same<Member, &RuntimeApi::GetDeviceCount>()) {
+      *arg(a0) = r.gpus_;
+    } else if constexpr (same<Member, &RuntimeApi::SetDevice>()) {
+      r.current_ = static_cast<std::uint64_t>(arg(a0)) + 1;
+    } else if constexpr (same<Member, &RuntimeApi::MemGetInfo>()) {
+      *arg(a0) = *arg(a1) = std::size_t{1} << 62;
+    } else if constexpr (same<Member, &RuntimeApi::Malloc>() || same<Member, &RuntimeApi::MallocHost>()) {
+      *arg(a0) = reinterpret_cast<void*>(r.next_address_);
+      r.held_.emplace(r.next_address_ >> 4, "memory");
+      r.next_address_ += (arg(a1) + 4095) / 4096 * 4096 + 4096;
+    } else if constexpr (same<Member, &RuntimeApi::Free>() || same<Member, &RuntimeApi::FreeHost>()) {
+      r.drop(arg(a0), "memory");
+    } else if constexpr (same<Member, &RuntimeApi::DeviceCanAccessPeer>()) {
+      *arg(a0) = 1;
+    } else if constexpr (same<Member, &RuntimeApi::StreamCreateWithFlags>()) {
+      *arg(a0) = r.hold<cudaStream_t>("stream");
+      r.streams_[*arg(a0)] = {static_cast<std::uint32_t>(r.streams_.size()), r.current_, 0, {}};
+    } else if constexpr (same<Member, &DriverApi::GreenCtxStreamCreate>()) {
+      *arg(a0) = r.hold<cudaStream_t>("stream");
+      r.streams_[*arg(a0)] = {static_cast<std::uint32_t>(r.streams_.size()), r.green_.at(arg(a1)), 0, {}};
+    } else if constexpr (same<Member, &RuntimeApi::StreamDestroy>()) {
+      r.drop(arg(a0), "stream");
+    } else if constexpr (same<Member, &RuntimeApi::EventCreateWithFlags>()) {
+      *arg(a0) = r.hold<cudaEvent_t>("event");
+      r.events_[*arg(a0)].context = r.current_;
+    } else if constexpr (same<Member, &RuntimeApi::EventDestroy>()) {
+      r.drop(arg(a0), "event");
+    } else if constexpr (same<Member, &RuntimeApi::EventRecord>()) {
+      auto& stream = r.stream(arg(a1));
+      if (r.events_.at(arg(a0)).context != stream.context)
+        r.complain("an event of another context was recorded");
+      r.events_.at(arg(a0)).clock = stream.clock;
+    } else if constexpr (same<Member, &RuntimeApi::StreamWaitEvent>()) {
+      r.learn(r.stream(arg(a0)).clock, r.events_.at(arg(a1)).clock);
+    } else if constexpr (same<Member, &RuntimeApi::StreamSynchronize>()) {
+      r.learn(r.host_clock_, r.stream(arg(a0)).clock);
+    } else if constexpr (same<Member, &RuntimeApi::EventElapsedTime>()) {
+      *arg(a0) = 0.25f * static_cast<float>(++r.elapsed_);
+    } else if constexpr (same<Member, &RuntimeApi::LaunchKernel>()) {
+      r.work_on(std::get<5>(args));
+    } else if constexpr (same<Member, &RuntimeApi::MemcpyAsync>()) {
+      r.work_on(std::get<4>(args));
+    } else if constexpr (same<Member, &RuntimeApi::MemcpyPeerAsync>()) {
+      r.work_on(std::get<5>(args));
+    } else if constexpr (same<Member, &RuntimeApi::PeekAtLastError>() ||
+                         same<Member, &RuntimeApi::GetLastError>()) {
+      EMPLACE_CHECK(false, "answered elsewhere");
+    } else if constexpr (same<Member, &DriverApi::DeviceGetDevResource>()) {
+      arg(a1)->sm = {132, 8, 8};
+    } else if constexpr (same<Member, &DriverApi::DevSmResourceSplitByCount>()) {
+      for (unsigned i = 0; i < *arg(a1); ++i) arg(a0)[i].sm = {std::get<5>(args), 8, 8};
+    } else if constexpr (same<Member, &DriverApi::GreenCtxCreate>()) {
+      *arg(a0) = r.hold<CUgreenCtx>("green context");
+      r.green_[*arg(a0)] = 1000 + r.green_.size();
+    } else if constexpr (same<Member, &DriverApi::GreenCtxDestroy>()) {
+      r.drop(arg(a0), "green context");
+    } else if constexpr (same<Member, &DriverApi::CtxFromGreenCtx>()) {
+      *arg(a0) = reinterpret_cast<CUcontext>(r.green_.at(arg(a1)));
+    } else if constexpr (same<Member, &DriverApi::CtxSetCurrent>()) {
+      r.current_ = reinterpret_cast<std::uint64_t>(arg(a0));
+    } else if constexpr (same<Member, &CublasLtApi::Create>()) {
+      *arg(a0) = r.hold<cublasLtHandle_t>("cuBLASLt");
+    } else if constexpr (same<Member, &CublasLtApi::Destroy>()) {
+      r.drop(arg(a0), "cuBLASLt");
+    } else if constexpr (same<Member, &CublasLtApi::MatmulDescCreate>()) {
+      *arg(a0) = r.hold<cublasLtMatmulDesc_t>("product");
+    } else if constexpr (same<Member, &CublasLtApi::MatmulDescDestroy>()) {
+      r.drop(arg(a0), "product");
+    } else if constexpr (same<Member, &CublasLtApi::MatrixLayoutCreate>()) {
+      *arg(a0) = r.hold<cublasLtMatrixLayout_t>("layout");
+    } else if constexpr (same<Member, &CublasLtApi::MatrixLayoutDestroy>()) {
+      r.drop(arg(a0), "layout");
+    } else if constexpr (same<Member, &CublasLtApi::MatmulPreferenceCreate>()) {
+      *arg(a0) = r.hold<cublasLtMatmulPreference_t>("preference");
+    } else if constexpr (same<Member, &CublasLtApi::MatmulPreferenceDestroy>()) {
+      r.drop(arg(a0), "preference");
+    } else if constexpr (same<Member, &CublasLtApi::MatmulAlgoGetHeuristic>()) {
+      std::get<8>(args)->workspaceSize = kWorkspace;
+      *std::get<9>(args) = 1;
+    } else if constexpr (same<Member, &CublasLtApi::Matmul>()) {
+      r.work_on(std::get<15>(args));
+      if (std::get<14>(args) != kWorkspace) r.complain("a workspace of another size than the algorithm's");
+      r.use(std::get<13>(args), std::get<14>(args), true);
+    } else if constexpr (same<Member, &CudnnApi::Create>()) {
+      *arg(a0) = r.hold<cudnnHandle_t>("cuDNN");
+    } else if constexpr (same<Member, &CudnnApi::Destroy>()) {
+      r.drop(arg(a0), "cuDNN");
+    } else if constexpr (same<Member, &CudnnApi::SetStream>()) {
+      r.handle_streams_[arg(a0)] = arg(a1);
+    } else if constexpr (same<Member, &CudnnApi::BackendCreateDescriptor>()) {
+      *arg(a1) = r.hold<cudnnBackendDescriptor_t>("descriptor");
+    } else if constexpr (same<Member, &CudnnApi::BackendDestroyDescriptor>()) {
+      r.drop(arg(a0), "descriptor");
+    } else if constexpr (same<Member, &CudnnApi::BackendSetAttribute>()) {
+      if (arg(a1) == CUDNN_ATTR_VARIANT_PACK_WORKSPACE)
+        r.workspaces_[arg(a0)] = *static_cast<const void* const*>(std::get<4>(args));
+    } else if constexpr (same<Member, &CudnnApi::BackendGetAttribute>()) {
+      *std::get<4>(args) = 1;
+      if (arg(a1) == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)
+        *static_cast<std::int64_t*>(std::get<5>(args)) = kWorkspace;
+    } else if constexpr (same<Member, &CudnnApi::BackendExecute>()) {
+      r.work_on(r.handle_streams_.at(arg(a0)));
+      r.use(r.workspaces_.at(arg(a2)), kWorkspace, true);
+    }
+  }
+};
+
+template <auto Member, class Function>
+struct Thunk;
+template <auto Member, class R, class... A>
+struct Thunk<Member, R (*)(A...)> {
+  static inline const char* called = "";
+  static R call(A... args) {
+    RecordingApi& r = *living;
+    if constexpr (same<Member, &RuntimeApi::PeekAtLastError>()) {
+      return r.pending_;
+    } else if constexpr (same<Member, &RuntimeApi::GetLastError>()) {
+      return std::exchange(r.pending_, cudaSuccess);
+    } else {
+      if (const auto code = r.begin(called)) return failure<R>(*code);
+      Calls::act<Member>(r, std::tuple<A...>{args...});
+      return R{};
+    }
+  }
+};
+
+RecordingApi::RecordingApi(int gpus) : gpus_{gpus} {
+  EMPLACE_CHECK(living == nullptr, "one recording at a time");
+  living = this;
+#define INSTALL(table, Type, prefix, name)                         \
+  Thunk<&Type::name, decltype(Type::name)>::called = prefix #name; \
+  api_.table.name = &Thunk<&Type::name, decltype(Type::name)>::call;
+#define X(name) INSTALL(runtime, RuntimeApi, "cuda", name)
+  EMPLACE_CUDA_RUNTIME(X)
+#undef X
+#define X(name) INSTALL(driver, DriverApi, "cu", name)
+  EMPLACE_CUDA_DRIVER(X)
+#undef X
+#define X(name) INSTALL(blas, CublasLtApi, "cublasLt", name)
+  EMPLACE_CUBLASLT(X)
+#undef X
+#define X(name) INSTALL(dnn, CudnnApi, "cudnn", name)
+  EMPLACE_CUDNN(X)
+#undef X
+  api_.observer = this;
+}
+
+RecordingApi::~RecordingApi() { living = nullptr; }
+
+std::optional<cudaError_t> RecordingApi::begin(const char* name) {
+  if (stuck_) complain(std::string{name} + " was called after an error that sticks");
+  if (fail_at_ != calls_++) return std::nullopt;
+  failed_ = name;
+  pending_ = code_;
+  stuck_ = cuda::is_sticky(code_);
+  return code_;
+}
+
+RecordingApi::Stream& RecordingApi::stream(cudaStream_t handle) {
+  const auto at = streams_.find(handle);
+  EMPLACE_CHECK(at != streams_.end(), "a stream that was never made");
+  return at->second;
+}
+
+void RecordingApi::learn(std::vector<std::uint32_t>& clock, const std::vector<std::uint32_t>& other) {
+  if (clock.size() < other.size()) clock.resize(other.size(), 0);
+  for (std::size_t s = 0; s < other.size(); ++s) clock[s] = std::max(clock[s], other[s]);
+}
+
+void RecordingApi::work_on(cudaStream_t handle) {
+  Stream& on = stream(handle);
+  if (on.context != current_) complain("work was enqueued with another device current");
+  learn(on.clock, host_clock_);
+  if (!in_task_) return;
+  RecordedWork& work = works_.back();
+  if (work.calls++ == 0) {
+    work.stream = on.number, work.stamp = ++on.stamps, work.clock = on.clock;
+    if (on.clock.size() <= on.number) on.clock.resize(on.number + 1, 0);
+    on.clock[on.number] = work.stamp;
+  } else if (work.stream != on.number) {
+    complain("one task's calls went to two streams");
+  }
+}
+
+void RecordingApi::use(const void* begin, std::size_t bytes, bool written) {
+  if (begin == nullptr) complain("no workspace where one is needed");
+  if (in_task_) works_.back().uses.push_back({begin, bytes, written});
+}
+
+void RecordingApi::task_begins(std::string_view name, std::span<const MemoryUse> uses) {
+  in_task_ = true;
+  works_.push_back({.task = std::string{name}, .uses = {uses.begin(), uses.end()}});
+}
+
+void RecordingApi::task_ends() { in_task_ = false; }
+
+std::string find_race(const std::vector<RecordedWork>& works) {
+  const auto overlap = [](const MemoryUse& a, const MemoryUse& b) {
+    const auto from = reinterpret_cast<std::uintptr_t>(a.begin),
+               other = reinterpret_cast<std::uintptr_t>(b.begin);
+    return (a.written || b.written) && from < other + b.bytes && other < from + a.bytes;
+  };
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    for (std::size_t j = i + 1; j < works.size(); ++j) {
+      if (works[j].after(works[i])) continue;
+      for (const MemoryUse& a : works[i].uses)
+        for (const MemoryUse& b : works[j].uses)
+          if (overlap(a, b)) return "tasks " + works[i].task + " and " + works[j].task + " race";
+    }
+  }
+  return "";
+}
+
+}  // namespace emplace::testing

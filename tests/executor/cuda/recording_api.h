@@ -1,0 +1,111 @@
+#pragma once
+/// CUDA without a GPU: functions that note what is called, in which order streams and events let it happen,
+/// and that fail where they are told to.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/cuda/api.h"
+
+namespace emplace::testing {
+
+/// What was enqueued for one task: on one stream, after everything that its clock knows.
+struct RecordedWork {
+  std::string task;
+  std::uint32_t stream = 0;
+  std::uint32_t stamp = 0;            ///< Its number on its stream, from 1.
+  std::vector<std::uint32_t> clock;   ///< [streams] stamps that have ended before it begins.
+  std::vector<cuda::MemoryUse> uses;  ///< As told by the task, and workspaces of libraries.
+  std::size_t calls = 0;
+
+  bool after(const RecordedWork& other) const {
+    return other.stream < clock.size() && clock[other.stream] >= other.stamp;
+  }
+};
+
+/// One at a time: the functions find the one that lives. Thread: one.
+class RecordingApi final : public cuda::TaskObserver {
+ public:
+  explicit RecordingApi(int gpus);
+  ~RecordingApi() override;
+
+  const cuda::CudaApi& api() const { return api_; }
+  /// Call number `call` (from 0) returns `code` (or the library's word for it).
+  void fail_at(std::uint64_t call, cudaError_t code) { fail_at_ = call, code_ = code; }
+  std::uint64_t calls() const { return calls_; }
+  /// The function that failed; empty if none has.
+  const std::string& failed() const { return failed_; }
+  const std::vector<RecordedWork>& works() const { return works_; }
+  void forget_works() { works_.clear(); }
+  /// What was called wrongly: after an error that sticks, with another device current, …; empty if nothing.
+  const std::string& complaint() const { return complaint_; }
+  /// What is still held: allocations, streams, events, contexts, handles and descriptors.
+  std::size_t held() const { return held_.size(); }
+
+  void task_begins(std::string_view name, std::span<const cuda::MemoryUse> uses) override;
+  void task_ends() override;
+
+ private:
+  template <auto Member, class Function>
+  friend struct Thunk;
+  friend struct Calls;
+  struct Stream {
+    std::uint32_t number = 0;
+    std::uint64_t context = 0;
+    std::uint32_t stamps = 0;
+    std::vector<std::uint32_t> clock;
+  };
+  struct Event {
+    std::uint64_t context = 0;
+    std::vector<std::uint32_t> clock;
+  };
+
+  /// Counts the call; the code with which it is to fail, if it is.
+  std::optional<cudaError_t> begin(const char* name);
+  void complain(const std::string& what) {
+    if (complaint_.empty()) complaint_ = what;
+  }
+  template <class T>
+  T hold(const char* kind) {
+    held_.emplace(++next_handle_, kind);
+    return reinterpret_cast<T>(next_handle_ << 4);
+  }
+  template <class T>
+  void drop(T handle, const char* kind) {
+    const auto at = held_.find(reinterpret_cast<std::uint64_t>(handle) >> 4);
+    if (at == held_.end() || at->second != kind) return complain(std::string{"gave back no "} + kind);
+    held_.erase(at);
+  }
+  Stream& stream(cudaStream_t handle);
+  void work_on(cudaStream_t handle);
+  void use(const void* begin, std::size_t bytes, bool written);
+  static void learn(std::vector<std::uint32_t>& clock, const std::vector<std::uint32_t>& other);
+
+  cuda::CudaApi api_;
+  const int gpus_;
+  std::uint64_t calls_ = 0, next_handle_ = 0, current_ = 0;
+  std::optional<std::uint64_t> fail_at_;
+  cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;
+  std::string failed_;
+  std::uint64_t elapsed_ = 0;
+  bool stuck_ = false, in_task_ = false;
+  std::string complaint_;
+  std::map<std::uint64_t, std::string> held_;
+  std::map<cudaStream_t, Stream> streams_;
+  std::map<cudaEvent_t, Event> events_;
+  std::map<void*, cudaStream_t> handle_streams_;  // cuDNN handles
+  std::map<void*, const void*> workspaces_;       // Variant packs
+  std::map<CUgreenCtx, std::uint64_t> green_;
+  std::vector<std::uint32_t> host_clock_;
+  std::vector<RecordedWork> works_;
+  std::uintptr_t next_address_ = std::uintptr_t{1} << 40;
+};
+
+/// Pairs of works that touch the same memory, one of them writing, and that nothing orders; empty if there
+/// are none.
+std::string find_race(const std::vector<RecordedWork>& works);
+
+}  // namespace emplace::testing

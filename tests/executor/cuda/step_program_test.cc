@@ -1,0 +1,191 @@
+// Goal: whatever the streams do within what events order, each task finds what it reads, nobody's memory is
+// taken while somebody works on it, and workspaces belong to one at a time. Method: thousands of seeded
+// random graphs, placements and machines, enqueued on functions that record; happens-before is rebuilt from
+// the record, every pair of tasks that touch the same memory must be ordered, and every read must find its
+// writer.
+#include "executor/cuda/step_program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/rng.h"
+#include "executor/cuda/step_stream.h"
+#include "executor/simulator.h"
+#include "tests/executor/cuda/recording_api.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::cuda {
+namespace {
+
+using testing::RecordedWork;
+using testing::RecordingApi;
+
+/// A graph on a machine of which nothing is real, up to the program of one placement.
+struct Enqueued {
+  Enqueued(const OpGraph& graph, const DeviceSet& devices, const Placement& placement, int gpus)
+      : recording{gpus}, session{recording.api()}, lowered{graph}, in_place{lowered}, costs{graph, devices} {
+    auto made = DeviceGroup::make(session, devices);
+    EMPLACE_CHECK(made.ok(), made.error().context);
+    group = *std::move(made);
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      EMPLACE_CHECK((*group)[d].make_current().ok(), "current");
+      auto bound = BoundGraph::make(lowered, (*group)[d].lane(), static_cast<DeviceId>(d), costs, true);
+      EMPLACE_CHECK(bound.ok(), bound.error().context);
+      kernels.push_back(*std::move(bound));
+    }
+    for (std::uintptr_t stage = 0; stage < 2 * devices.size(); ++stage)
+      stages.push_back(reinterpret_cast<std::byte*>((std::uintptr_t{1} << 39) + (stage << 20)));
+    plan.emplace(lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place);
+    Measurement measured;
+    Schedule schedule;
+    EMPLACE_CHECK(Simulator(graph, devices).trace(placement, measured, schedule).ok(), "simulated");
+    order = task_order(*plan, schedule);
+    program.emplace(ProgramMachine{lowered, *group, kernels, stages}, *plan, order);
+  }
+
+  RecordingApi recording;
+  Session session;
+  const LoweredGraph lowered;
+  InPlaceWrites in_place;
+  const CostTable costs;
+  std::unique_ptr<DeviceGroup> group;
+  std::vector<BoundGraph> kernels;
+  std::vector<std::byte*> stages;
+  std::optional<TaskPlan> plan;
+  std::vector<std::uint32_t> order;
+  std::optional<StepProgram> program;
+};
+
+/// What lies where: the last to write there.
+class Contents {
+ public:
+  void write(const std::byte* begin, std::int64_t bytes, std::uint64_t what) {
+    if (bytes > 0) written_.push_back({begin, begin + bytes, what});
+  }
+  /// True if the last write that touches the stretch wrote `what` from its begin on, all of it.
+  bool holds(const std::byte* begin, std::int64_t bytes, std::uint64_t what) const {
+    for (auto at = written_.rbegin(); at != written_.rend(); ++at)
+      if (at->begin < begin + bytes && begin < at->end)
+        return at->begin == begin && at->end >= begin + bytes && at->what == what;
+    return bytes == 0;
+  }
+
+ private:
+  struct Write {
+    const std::byte *begin, *end;
+    std::uint64_t what;
+  };
+  std::vector<Write> written_;
+};
+
+void expect_sound(const Enqueued& enqueued, std::uint64_t seed) {
+  const StepProgram& program = *enqueued.program;
+  const TaskPlan& plan = *enqueued.plan;
+  const auto& works = enqueued.recording.works();
+  ASSERT_EQ(enqueued.recording.complaint(), "") << "seed " << seed;
+  ASSERT_EQ(works.size(), program.instructions().size());
+  ASSERT_EQ(testing::find_race(works), "") << "seed " << seed;
+  const LoweredGraph& lowered = plan.lowered();
+  Contents contents;
+  constexpr std::uint64_t kCopied = std::uint64_t{1} << 40;
+  for (std::uint32_t s = 0; s < plan.slots().size(); ++s)
+    if (plan.slots()[s].resident && index(plan.slots()[s].buffer) != TaskPlan::kNone)
+      contents.write(program.memory(s), plan.slots()[s].bytes, index(plan.slots()[s].buffer));
+  for (const Instruction& instruction : program.instructions()) {
+    const TaskPlan::Task& task = plan.tasks()[instruction.task];
+    const BufferId buffer{task.what};
+    const std::uint64_t copied = kCopied + task.what;
+    if (instruction.kind == Instruction::Kind::kKernel) {
+      const OpId op{task.what};
+      for (const BufferId read : lowered.reads(op)) {
+        const bool copy = plan.reads_copy(op, read);
+        const std::uint64_t wanted = copy ? kCopied + index(read) : index(lowered.base(read));
+        ASSERT_TRUE(contents.holds(program.memory(plan.read_slot(op, read)), lowered.bytes(read), wanted))
+            << "seed " << seed << ": op " << task.what << " reads what is not there";
+      }
+      for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b)
+        if (lowered.base(BufferId{b}) == BufferId{b})
+          contents.write(program.memory(plan.home_slot(BufferId{b})), lowered.bytes(BufferId{b}), b);
+      continue;
+    }
+    if (instruction.kind == Instruction::Kind::kFromHost) {
+      ASSERT_TRUE(contents.holds(instruction.from, instruction.bytes, copied)) << "seed " << seed;
+    } else {
+      ASSERT_TRUE(contents.holds(program.memory(plan.home_slot(buffer)), lowered.bytes(buffer),
+                                 index(lowered.base(buffer))))
+          << "seed " << seed << ": copied too late or too early";
+    }
+    contents.write(instruction.to, instruction.bytes, copied);
+  }
+}
+
+TEST(StepProgram, NothingRacesAndEveryReadFindsItsWriter) {
+  std::size_t copies = 0, waits = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    Rng rng{seed, Purpose::kTest};
+    const std::size_t logical = 1 + rng.below(4);
+    const int gpus = 1 + static_cast<int>(rng.below(static_cast<std::uint32_t>(logical)));
+    const OpGraph graph = testing::random_graph(rng, 8 + rng.below(40));
+    // Little memory makes it be used again soon.
+    const DeviceSet devices =
+        testing::sample_devices(logical, false, seed % 2 == 0 ? 1 << 26 : 1 << 14, {1e9, 1e-6});
+    Enqueued enqueued{graph, devices, testing::random_placement(rng, graph.num_ops(), logical), gpus};
+    if (enqueued.program->out_of_memory()) continue;
+    SystemClock clock;
+    StepStream stream{enqueued.session, *enqueued.group, clock};
+    ASSERT_TRUE(stream.prepare(*enqueued.program));
+    ASSERT_TRUE(stream.step(*enqueued.program));
+    ASSERT_NO_FATAL_FAILURE(expect_sound(enqueued, seed));
+    for (const Instruction& instruction : enqueued.program->instructions()) {
+      copies += instruction.kind != Instruction::Kind::kKernel;
+      waits += instruction.num_waits;
+    }
+    enqueued.recording.forget_works();
+    ASSERT_TRUE(stream.step(*enqueued.program)) << "a second step";
+    ASSERT_EQ(testing::find_race(enqueued.recording.works()), "") << seed;
+  }
+  EXPECT_GT(copies, 10000u);
+  EXPECT_GT(waits, 10000u);
+}
+
+TEST(StepProgram, TheCheckerSeesAWaitThatIsMissing) {
+  std::size_t seen = 0, tried = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Rng rng{seed, Purpose::kTest};
+    const OpGraph graph = testing::random_graph(rng, 30);
+    const DeviceSet devices = testing::sample_devices(2, false, 1 << 26, {1e9, 1e-6});
+    Enqueued enqueued{graph, devices, testing::random_placement(rng, graph.num_ops(), 2), 1};
+    SystemClock clock;
+    StepStream stream{enqueued.session, *enqueued.group, clock};
+    ASSERT_TRUE(stream.prepare(*enqueued.program));
+    ASSERT_TRUE(stream.step(*enqueued.program));
+    std::vector<RecordedWork> works = enqueued.recording.works();
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (enqueued.program->instructions()[i].num_waits == 0) continue;
+      const auto kept = works[i].clock;  // As if its stream had not waited, but for its own past.
+      for (std::size_t s = 0; s < kept.size(); ++s)
+        if (s != works[i].stream) works[i].clock[s] = 0;
+      ++tried;
+      seen += !testing::find_race(works).empty();
+      works[i].clock = kept;
+    }
+  }
+  EXPECT_GT(tried, 100u);
+  EXPECT_EQ(seen, tried) << "waits that nothing needs";
+}
+
+TEST(StepProgram, WhatDoesNotFitNeverReachesTheDevice) {
+  const OpGraph graph =
+      testing::sample_graph({{"a", {}, {4000}}, {"b", {{0, 0}}, {4000}}, {"c", {{1, 0}}, {4000}}});
+  const DeviceSet devices = testing::sample_devices(1, false, 6000);
+  Enqueued enqueued{graph, devices, Placement(3, DeviceId{0}), 1};
+  ASSERT_TRUE(enqueued.program->out_of_memory());
+  EXPECT_EQ(enqueued.program->out_of_memory()->op, OpId{1});
+  EXPECT_EQ(enqueued.program->out_of_memory()->asked, 4000);
+  EXPECT_LT(enqueued.program->out_of_memory()->free, 4000);
+  EXPECT_TRUE(enqueued.recording.works().empty());
+}
+
+}  // namespace
+}  // namespace emplace::cuda

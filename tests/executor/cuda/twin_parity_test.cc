@@ -1,0 +1,75 @@
+// Goal: what a GPU kernel computes, by the index arithmetic that the device runs, is what PyTorch computes
+// and what the CPU's kernels compute, and it touches nothing but its own memory. Method: the cases of
+// tests/fixtures/kernels through each kernel's CPU twin: the same functors in plain loops (naive ones for
+// what cuBLASLt and cuDNN do).
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/executor/cpu/kernel_case.h"
+#include "tests/executor/cuda/twin_kernel.h"
+
+namespace emplace {
+namespace {
+
+using testing::KernelCase;
+using testing::KernelRun;
+
+constexpr std::byte kNaNs{0xff}, kOther{0x5a};
+
+/// Kinds of the shared ONNX graphs that are stood in for on a GPU (docs/cuda.md).
+const std::set<std::string> kWithoutKernel{"ConvTranspose", "Pad", "Resize"};
+
+TEST(TwinParity, EveryCaseAgreesWithPyTorchAndTheCpuKernels) {
+  std::size_t tried = 0;
+  std::set<std::string> refused;
+  for (const KernelCase& of : testing::kernel_cases()) {
+    auto kernel = cuda::make_kernel(of.signature);
+    if (!kernel) {
+      EXPECT_EQ(kernel.error().code, Errc::kUnsupported) << of.name;
+      refused.insert(of.name + ": " + kernel.error().context);
+      continue;
+    }
+    ++tried;
+    const auto twin = testing::twin_of(*std::move(kernel));
+    const KernelRun first = testing::run_kernel(*twin, of, kNaNs),
+                    again = testing::run_kernel(*twin, of, kOther);
+    EXPECT_EQ(first.complaint + again.complaint, "") << of.name;
+    EXPECT_EQ(testing::difference(of, first.outputs), "") << of.name;
+    EXPECT_EQ(first.outputs, again.outputs) << of.name << ": the same bytes in gave other bytes out";
+    for (std::size_t i = 0; i < of.inputs.size(); ++i) {
+      if (!twin->may_overwrite(i)) continue;
+      EXPECT_EQ(testing::run_kernel(*twin, of, kNaNs, i).outputs, first.outputs)
+          << of.name << " over input " << i;
+    }
+  }
+  EXPECT_GT(tried, 460u);
+  for (const std::string& one : refused)  // Of a kind that has a kernel, one product alone.
+    EXPECT_TRUE(kWithoutKernel.contains(one.substr(0, one.find('_'))) ||
+                one.starts_with("MatMul_4_broadcast"))
+        << one;
+}
+
+TEST(TwinParity, EveryKindOfTheTrainingGraphsHasAKernel) {
+  for (const std::string& kind : testing::kinds_in_shared_graphs("training"))
+    EXPECT_TRUE(cuda::has_kernel(kind)) << kind;
+  for (const std::string& kind : testing::kinds_in_shared_graphs("onnx"))
+    EXPECT_NE(cuda::has_kernel(kind), kWithoutKernel.contains(kind)) << kind;
+}
+
+TEST(TwinParity, WhatLacksOperandsIsRefused) {
+  for (const KernelCase& of : testing::kernel_cases()) {
+    cpu::Signature signature = of.signature;
+    signature.outputs.clear();
+    EXPECT_FALSE(cuda::make_kernel(signature)) << of.name;
+    if (of.signature.inputs.empty() || of.signature.type.ends_with("_like") ||
+        of.signature.type == "aten::new_zeros" || of.signature.type == "aten::bernoulli")
+      continue;
+    signature = of.signature;
+    signature.inputs.clear();
+    EXPECT_FALSE(cuda::make_kernel(signature)) << of.name;
+  }
+}
+
+}  // namespace
+}  // namespace emplace
