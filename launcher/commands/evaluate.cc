@@ -51,7 +51,8 @@ class Evaluate final : public Command {
     std::optional<double> measured_cost_share;  ///< Of a simulated step.
   };
   Result<Answer> simulate(const Inputs& inputs, const Placement& placement) const;
-  Result<Answer> run_really(const Inputs& inputs, const Placement& placement, const StopSignal& stop) const;
+  Result<Answer> run_really(Console& console, const Inputs& inputs, const Placement& placement,
+                            const StopSignal& stop) const;
   Result<ProcessRequest> request() const;
   void print(Console& console, const Answer& answer, const Inputs& inputs) const;
 
@@ -94,11 +95,12 @@ Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placemen
   return answer;
 }
 
-Result<Evaluate::Answer> Evaluate::run_really(const Inputs& inputs, const Placement& placement,
-                                              const StopSignal& stop) const {
+Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& inputs,
+                                              const Placement& placement, const StopSignal& stop) const {
   auto request = this->request();
   if (!request) return request.error();
   request->interrupted = [&] { return stop.received() != 0; };
+  request->note = [&](const std::string& line) { console.note(line); };
   if (auto fit = check_process_executor(executor_, inputs.judge, *request); !fit) return fit.error();
   const auto executor = make_process_executor(executor_, inputs.graph, inputs.devices, *request);
   Answer answer;
@@ -171,7 +173,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return invalid(printable(placement_), obeyed.error().context);
   }
   const StopSignal stop;
-  const auto answer = real ? run_really(*inputs, *placement, stop) : simulate(*inputs, *placement);
+  const auto answer = real ? run_really(console, *inputs, *placement, stop) : simulate(*inputs, *placement);
   if (stop.received() != 0) return stopped_by(stop.received());
   if (!answer) return answer.error();
   print(console, *answer, *inputs);
