@@ -37,6 +37,7 @@ Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes) {
 
 Result<std::string> versions(const Bundle&) {
   const cuda::CudaApi& api = cuda::real_api();
+  if (auto there = cuda::check_available(api); !there) return there.error();
   cuda::Session session{api};
   json out{{"libraries", cuda::library_versions(api)}};
   int driver = 0, runtime = 0, count = 0;

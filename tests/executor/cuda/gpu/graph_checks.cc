@@ -158,7 +158,7 @@ Result<std::string> profiles(const Bundle& bundle) {
   json out = json::object();
   const SystemClock clock;
   for (const char* name :
-       {"resnet50-bs32", "inception_v3-bs32", "transformer_base-bs64-seq40", "nmt-2layer-bs64"}) {
+       {"resnet50-bs32", "inception_v3-bs32", "transformer_base-bs2-seq40", "nmt-2layer-bs64"}) {
     const auto graph = bundled_graph(bundle, name);
     if (!graph) return graph.error();
     const auto devices = gpus(1, 32 * kGiB);
@@ -183,7 +183,7 @@ Result<std::string> profiles(const Bundle& bundle) {
 Result<std::string> placements(const Bundle& bundle) {
   json out = json::object();
   const SystemClock clock;
-  for (const char* name : {"resnet50-bs32", "transformer_base-bs64-seq40"}) {
+  for (const char* name : {"resnet50-bs32", "transformer_base-bs2-seq40"}) {
     const auto graph = bundled_graph(bundle, name);
     if (!graph) return graph.error();
     const auto plain = gpus(2, 16 * kGiB);
