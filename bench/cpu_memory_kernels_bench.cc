@@ -1,9 +1,13 @@
 // Kernels that are bound by memory, in bytes read and written per second, against memcpy in the same run: a
 // packed one should reach 70 % of it. Budget of one over 64 elements: 150 ns.
 #include <benchmark/benchmark.h>
+#include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "executor/cpu/kernel.h"
 #include "tests/executor/cpu/kernel_run.h"
@@ -20,12 +24,26 @@ std::int64_t bytes_of(const Operand& operand) {
   return places * element_bytes(operand.dtype);
 }
 
-/// Memory that was written to, so that it is there.
-std::vector<std::vector<std::byte>> memory_of(const std::vector<Operand>& operands, std::byte fill) {
-  std::vector<std::vector<std::byte>> memory;
-  for (const Operand& operand : operands) {
-    memory.emplace_back(static_cast<std::size_t>(bytes_of(operand)) + 64, fill);
+/// As devices have it: large pages, written to, so that it is there.
+class Block {
+ public:
+  Block(std::int64_t bytes, int fill) : bytes_{static_cast<std::size_t>(bytes) / kPage * kPage + kPage} {
+    data_ = static_cast<std::byte*>(std::aligned_alloc(kPage, bytes_));
+    ::madvise(data_, bytes_, MADV_HUGEPAGE);
+    std::memset(data_, fill, bytes_);
   }
+  Block(Block&& other) noexcept : bytes_{other.bytes_}, data_{std::exchange(other.data_, nullptr)} {}
+  ~Block() { std::free(data_); }
+  std::byte* data() { return data_; }
+
+ private:
+  static constexpr std::size_t kPage = 2 << 20;
+  std::size_t bytes_;
+  std::byte* data_;
+};
+std::vector<Block> memory_of(const std::vector<Operand>& operands, int fill) {
+  std::vector<Block> memory;
+  for (const Operand& operand : operands) memory.emplace_back(bytes_of(operand), fill);
   return memory;
 }
 
@@ -34,21 +52,20 @@ void run(benchmark::State& state, const Signature& signature, std::int64_t moved
          const std::vector<std::int64_t>& indices = {}) {
   const auto kernel = make_kernel(signature);
   if (!kernel) return state.SkipWithError(kernel.error().context.c_str());
-  auto in = memory_of(signature.inputs, std::byte{0x3F}), out = memory_of(signature.outputs, std::byte{0});
+  auto in = memory_of(signature.inputs, 0x3F), out = memory_of(signature.outputs, 0);
   if (!indices.empty()) std::memcpy(in.back().data(), indices.data(), indices.size() * sizeof(std::int64_t));
-  std::vector<std::byte> scratch((*kernel)->scratch_bytes() + 64);
+  Block scratch{static_cast<std::int64_t>((*kernel)->scratch_bytes()), 0};
   std::vector<const std::byte*> from;
   std::vector<std::byte*> to;
-  const auto aligned = [](auto* p) { return p + (64 - reinterpret_cast<std::uintptr_t>(p) % 64) % 64; };
   std::int64_t bytes = moved;
-  for (auto& block : in) from.push_back(indices.empty() ? aligned(block.data()) : block.data());
-  for (auto& block : out) to.push_back(aligned(block.data()));
+  for (Block& block : in) from.push_back(block.data());
+  for (Block& block : out) to.push_back(block.data());
   if (moved == 0) {
     for (const Operand& operand : signature.inputs) bytes += bytes_of(operand);
     for (const Operand& operand : signature.outputs) bytes += bytes_of(operand);
   }
   for (auto _ : state) {
-    (*kernel)->run(from, to, aligned(scratch.data()));
+    (*kernel)->run(from, to, scratch.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * bytes);
@@ -56,7 +73,7 @@ void run(benchmark::State& state, const Signature& signature, std::int64_t moved
 
 void BM_Memcpy(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0)) * sizeof(float);
-  std::vector<std::byte> from(bytes, std::byte{1}), to(bytes);
+  Block from{static_cast<std::int64_t>(bytes), 1}, to{static_cast<std::int64_t>(bytes), 0};
   for (auto _ : state) {
     std::memcpy(to.data(), from.data(), bytes);
     benchmark::ClobberMemory();
@@ -102,7 +119,7 @@ void BM_AddTransposed(benchmark::State& state) {
 }
 BENCHMARK(BM_AddTransposed)->Arg(kSmall)->Arg(kLarge);
 
-/// One step of Adam over a parameter as traced: eight ops, twenty-one tensors read or written.
+/// One step of Adam over a parameter as traced: eight ops, twenty tensors read or written.
 void BM_AdamChain(benchmark::State& state) {
   const Operand x = packed({state.range(0)});
   const auto make = [&x](const char* type, std::size_t operands) {

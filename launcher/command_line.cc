@@ -175,6 +175,10 @@ Options& Options::optional_operand(const char* name, std::string& value, const c
   app_.add_option(name, value, help);
   return *this;
 }
+Options& Options::operands(const char* name, std::vector<std::string>& values, const char* help) {
+  app_.add_option(name, values, help)->required();
+  return *this;
+}
 Options& Options::required(const char* names, std::string& value, const char* help) {
   app_.add_option(names, value, help)->required();
   return *this;

@@ -22,6 +22,8 @@ class Options {
   Options& operand(const char* name, std::string& value, const char* help);
   /// One that may be left out.
   Options& optional_operand(const char* name, std::string& value, const char* help);
+  /// One or more words without dashes.
+  Options& operands(const char* name, std::vector<std::string>& values, const char* help);
   /// An option that must be given.
   Options& required(const char* names, std::string& value, const char* help);
   /// An option with a default, which the help shows if it is not empty.

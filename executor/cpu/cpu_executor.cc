@@ -156,6 +156,8 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
   });
   out.label = measured_label(out.synthetic_share, shaped);
   if (schedule == nullptr) return Unit{};
+  if (auto shown = state.step(steps); !shown)
+    return Error{Errc::kRunFailed, "the step to be traced did not run"};
   for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
     const TaskPlan::Task& task = plan.tasks()[t];
     const TaskTime& time = steps.times()[t];

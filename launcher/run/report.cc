@@ -360,7 +360,7 @@ class Reader {
 
     Placement learned;
     double learned_s = 0;
-    bool measured = false;  // On real devices, which baselines are not.
+    bool really = false;  // Measured on real devices, which baselines are not.
     std::size_t from = 0;
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       record::TableRow row = row_of(starts_[s], graph.curves[s]);
@@ -370,13 +370,13 @@ class Reader {
       if (!alone) return alone.error();
       if (*best || *alone) {
         Placement placement = *best ? placement_of((**best).placement) : **std::move(alone);
-        if (auto measured = model->measure(placement, row.measurement); !measured) return measured.error();
+        if (auto done = model->measure(placement, row.measurement); !done) return done.error();
         row.found = true;
         if (*best && (**best).label != MeasurementLabel::kSimulated) {
           row.measurement.valid = true;
           row.measurement.step_time_s = (**best).step_time_s;
           row.measurement.label = (**best).label;
-          measured = true;
+          really = true;
         }
         if (row.measurement.valid && (learned.empty() || row.measurement.step_time_s < learned_s))
           learned = std::move(placement), learned_s = row.measurement.step_time_s, from = s;
@@ -384,7 +384,7 @@ class Reader {
       graph.learned.push_back(std::move(row));
     }
     const bool use_baseline = !baselines->best.empty() &&
-                              (learned.empty() || (!measured && baselines->best_step_time_s <= learned_s));
+                              (learned.empty() || (!really && baselines->best_step_time_s <= learned_s));
     if (use_baseline) {
       graph.evaluate_command = "emplace place " + quoted(file) + inputs_of(config_) + " --method " +
                                baselines->best_method + " --seed " + std::to_string(config_.run.seed);

@@ -91,7 +91,8 @@ PlacementProposed proposal(const Task& task, std::uint64_t episode, std::uint32_
   // Placement i of an episode has as many ops on the second device as its number says.
   for (std::uint32_t i = 0; i < count; ++i)
     for (std::uint32_t op = 0; op < p.num_ops; ++op)
-      bytes[std::size_t{i} * p.num_ops + op] = std::byte{op < (episode + i) % (p.num_ops + 1) ? 1u : 0u};
+      bytes[std::size_t{i} * p.num_ops + op] =
+          op < (episode + i) % (p.num_ops + 1) ? std::byte{1} : std::byte{0};
   messages::BulkBuilder builder;
   p.placements = builder.add(bytes);
   p.actions = builder.add(messages::Bytes{});

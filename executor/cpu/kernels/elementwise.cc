@@ -28,6 +28,21 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature) {
   return make_elementwise(signature, form != nullptr ? *form : *elementwise_form(signature.type));
 }
 
+/// The bias is one number per channel: dimension 1, or the last where the attributes say so.
+Result<std::unique_ptr<Kernel>> add_bias(const Signature& signature) {
+  Attributes attributes{signature};
+  const bool last = attributes.word("data_format", "NCHW") == "NHWC";
+  if (attributes.fault()) return *attributes.fault();
+  Signature widened = signature;
+  if (!last && widened.inputs.size() == 2 && widened.inputs[1].shape.size() == 1) {
+    for (std::size_t d = 2; d < widened.inputs[0].shape.size(); ++d) {
+      widened.inputs[1].shape.push_back(1);
+      widened.inputs[1].strides.push_back(0);
+    }
+  }
+  return make_elementwise(widened, *elementwise_form("Add"));
+}
+
 /// One loop after the other; from the second on in place.
 class Chain final : public Kernel {
  public:
@@ -108,7 +123,8 @@ Result<std::unique_ptr<Kernel>> make_variadic(const Signature& signature, std::s
 
 std::span<const KernelEntry> elementwise_kernels() {
   static const auto table = [] {
-    std::vector<KernelEntry> entries{{"AddN", add_all}, {"Max", largest}, {"Min", smallest}};
+    std::vector<KernelEntry> entries{
+        {"AddN", add_all}, {"BiasAdd", add_bias}, {"Max", largest}, {"Min", smallest}};
     for (const auto forms : all_forms()) {
       for (const ElementwiseForm& form : forms) {
         if (form.type.find('~') == std::string_view::npos) entries.push_back({form.type, make});

@@ -143,7 +143,6 @@ constexpr ElementwiseForm kForms[] = {
     {"aten::add", 2, kSame, binary_rows<Add>, {kOther}, {kAlpha}},
     {"Add", 2, kSame, binary_rows<Add>, {}, {kOne}},
     {"AddV2", 2, kSame, binary_rows<Add>, {}, {kOne}},
-    {"BiasAdd", 2, kSame, binary_rows<Add>, {}, {kOne}},
     {"aten::sub", 2, kSame, binary_rows<Subtract>, {kOther}, {kAlpha}},
     {"Sub", 2, kSame, binary_rows<Subtract>, {}, {kOne}},
     {"AssignSub", 2, kSame, binary_rows<Subtract>, {}, {kOne}},

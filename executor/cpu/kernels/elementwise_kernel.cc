@@ -5,6 +5,7 @@
 #include <string>
 
 #include "executor/cpu/attributes.h"
+#include "executor/cpu/kernels/elementwise_math.h"
 
 namespace emplace::cpu {
 namespace {
@@ -134,6 +135,8 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
                        "an output of " + std::string{dtype_name(output.dtype)} + "; it gives bool");
   }
   const RowSet* rows = form.rows(compute);
+  if (const RowSet* wide = compute == DType::kF32 ? wide_rows(form.type) : nullptr; wide != nullptr)
+    rows = wide;
   if (rows == nullptr) return unsupported(signature, "no kernel for " + std::string{dtype_name(compute)});
   for (std::size_t k = 0; k < 2; ++k) {
     const Scalar& scalar = form.scalars[k];

@@ -1,6 +1,5 @@
 /// Of one operand.
-#include "executor/cpu/kernels/approximations.h"
-#include "executor/cpu/kernels/elementwise_form.h"
+#include "executor/cpu/kernels/elementwise_math.h"
 
 namespace emplace::cpu {
 namespace {
@@ -19,11 +18,7 @@ EMPLACE_UNARY(Sqrt, ForFloats, std::sqrt(x))
 EMPLACE_UNARY(Rsqrt, ForFloats, T{1} / std::sqrt(x))
 EMPLACE_UNARY(Reciprocal, ForFloats, T{1} / x)
 EMPLACE_UNARY(Relu, ForAll, x < T{0} ? T{0} : x)
-EMPLACE_UNARY(Sigmoid, ForFloats, sigmoid_of(x))
 EMPLACE_UNARY(LogSigmoid, ForFloats, (x < T{0} ? x : T{0}) - std::log1p(exp_of(-std::abs(x))))
-EMPLACE_UNARY(Tanh, ForFloats, tanh_of(x))
-EMPLACE_UNARY(Erf, ForFloats, erf_of(x))
-EMPLACE_UNARY(Exp, ForFloats, exp_of(x))
 EMPLACE_UNARY(Expm1, ForFloats, std::expm1(x))
 EMPLACE_UNARY(Exp2, ForFloats, std::exp2(x))
 EMPLACE_UNARY(Log, ForFloats, std::log(x))
@@ -44,10 +39,6 @@ EMPLACE_UNARY(Negate, ForAll, wrapping_negate(x))
 EMPLACE_UNARY(Absolute, ForAll, x < T{0} ? wrapping_negate(x) : x + T{0})
 EMPLACE_UNARY(Sign, ForAll, static_cast<T>((x > T{0}) - (x < T{0})))
 EMPLACE_UNARY(Square, ForAll, wrapping_multiply(x, x))
-EMPLACE_UNARY(Gelu, ForFloats, T(0.5) * x * (T{1} + erf_of(x * T(0.70710678118654752))))
-EMPLACE_UNARY(GeluTanh, ForFloats,
-              T(0.5) * x * (T{1} + tanh_of(T(0.79788456080286536) * (x + T(0.044715) * x * x * x))))
-EMPLACE_UNARY(Silu, ForFloats, x* sigmoid_of(x))
 EMPLACE_UNARY(Softplus, ForFloats, (x < T{0} ? T{0} : x) + std::log1p(exp_of(-std::abs(x))))
 EMPLACE_UNARY(Softsign, ForFloats, x / (T{1} + std::abs(x)))
 EMPLACE_UNARY(Mish, ForFloats, x* tanh_of((x < T{0} ? T{0} : x) + std::log1p(exp_of(-std::abs(x)))))
@@ -82,15 +73,15 @@ constexpr ElementwiseForm kForms[] = {
     {"Reciprocal", 1, kSame, unary_rows<Reciprocal>},
     {"aten::relu", 1, kSame, unary_rows<Relu>},
     {"Relu", 1, kSame, unary_rows<Relu>},
-    {"aten::sigmoid", 1, kSame, unary_rows<Sigmoid>},
-    {"Sigmoid", 1, kSame, unary_rows<Sigmoid>},
+    {"aten::sigmoid", 1, kSame, unary_rows<math::Sigmoid>},
+    {"Sigmoid", 1, kSame, unary_rows<math::Sigmoid>},
     {"aten::log_sigmoid", 1, kSame, unary_rows<LogSigmoid>},
-    {"aten::tanh", 1, kSame, unary_rows<Tanh>},
-    {"Tanh", 1, kSame, unary_rows<Tanh>},
-    {"aten::erf", 1, kSame, unary_rows<Erf>},
-    {"Erf", 1, kSame, unary_rows<Erf>},
-    {"aten::exp", 1, kSame, unary_rows<Exp>},
-    {"Exp", 1, kSame, unary_rows<Exp>},
+    {"aten::tanh", 1, kSame, unary_rows<math::Tanh>},
+    {"Tanh", 1, kSame, unary_rows<math::Tanh>},
+    {"aten::erf", 1, kSame, unary_rows<math::Erf>},
+    {"Erf", 1, kSame, unary_rows<math::Erf>},
+    {"aten::exp", 1, kSame, unary_rows<math::Exp>},
+    {"Exp", 1, kSame, unary_rows<math::Exp>},
     {"aten::expm1", 1, kSame, unary_rows<Expm1>},
     {"aten::exp2", 1, kSame, unary_rows<Exp2>},
     {"aten::log", 1, kSame, unary_rows<Log>},
@@ -126,11 +117,11 @@ constexpr ElementwiseForm kForms[] = {
     {"Sign", 1, kSame, unary_rows<Sign>},
     {"aten::square", 1, kSame, unary_rows<Square>},
     {"Square", 1, kSame, unary_rows<Square>},
-    {"aten::gelu", 1, kSame, unary_rows<Gelu>},
-    {"aten::gelu~tanh", 1, kSame, unary_rows<GeluTanh>},
-    {"Gelu", 1, kSame, unary_rows<Gelu>},
-    {"Gelu~tanh", 1, kSame, unary_rows<GeluTanh>},
-    {"aten::silu", 1, kSame, unary_rows<Silu>},
+    {"aten::gelu", 1, kSame, unary_rows<math::Gelu>},
+    {"aten::gelu~tanh", 1, kSame, unary_rows<math::GeluTanh>},
+    {"Gelu", 1, kSame, unary_rows<math::Gelu>},
+    {"Gelu~tanh", 1, kSame, unary_rows<math::GeluTanh>},
+    {"aten::silu", 1, kSame, unary_rows<math::Silu>},
     {"aten::softplus", 1, kSame, unary_rows<Softplus>},
     {"Softplus", 1, kSame, unary_rows<Softplus>},
     {"aten::softsign", 1, kSame, unary_rows<Softsign>},

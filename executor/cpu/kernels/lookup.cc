@@ -9,6 +9,7 @@
 #include "executor/cpu/kernels/index_list.h"
 #include "executor/cpu/kernels/movement_kernel.h"
 #include "executor/cpu/kernels/scatter.h"
+#include "executor/cpu/kernels/selection.h"
 
 namespace emplace::cpu {
 namespace {
@@ -203,8 +204,11 @@ constexpr KernelEntry kEntries[] = {
 std::span<const KernelEntry> lookup_kernels() {
   static const std::vector<KernelEntry> table = [] {
     std::vector<KernelEntry> all{std::begin(kEntries), std::end(kEntries)};
-    const auto scatters = scatter_kernels();
+    const auto scatters = scatter_kernels(), slices = scatter_slices_kernels();
+    const auto selections = selection_kernels();
     all.insert(all.end(), scatters.begin(), scatters.end());
+    all.insert(all.end(), slices.begin(), slices.end());
+    all.insert(all.end(), selections.begin(), selections.end());
     return all;
   }();
   return table;

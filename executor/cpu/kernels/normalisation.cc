@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "executor/cpu/attributes.h"
+#include "executor/cpu/kernels/batch_norm.h"
 #include "executor/cpu/onednn.h"
 #include "executor/cpu/packed_inputs.h"
 
@@ -13,12 +15,8 @@ namespace {
 
 using onednn::Normalisation;
 using Made = Result<std::unique_ptr<Kernel>>;
-constexpr std::size_t kNone = ~std::size_t{0};
-
-/// Where the inputs of an op stand that an op may lack.
-struct Places {
-  std::size_t scale = kNone, shift = kNone, mean = kNone, variance = kNone;
-};
+using Places = NormalisationPlaces;
+constexpr std::size_t kNone = Places::kNone;
 
 /// Source, … → target (, mean, inverse deviation).
 class Forward final : public Kernel {
@@ -142,6 +140,15 @@ Error unlike_lists(const Signature& signature) {
   return unsupported(signature, "scale, shift and statistics are not lists of f32 that fit the source");
 }
 
+/// Batches of f32 have loops of their own.
+std::optional<BatchNorm> plane_norm(const Normalisation& shape, const Places& places) {
+  const Operand& source = shape.source;
+  if (shape.of != Normalisation::Of::kBatch || source.dtype != DType::kF32) return std::nullopt;
+  const std::int64_t batch = source.shape[0], channels = source.shape[1];
+  return BatchNorm{
+      {batch, channels, source.elements() / batch / channels}, places, shape.fixed_statistics, shape.epsilon};
+}
+
 Made finish_forward(const Signature& signature, const Normalisation& shape, const Places& places) {
   const std::int64_t channels = shape.source.shape[1];
   const std::int64_t statistics = shape.of == Normalisation::Of::kBatch ? channels : shape.source.shape[0];
@@ -150,6 +157,7 @@ Made finish_forward(const Signature& signature, const Normalisation& shape, cons
       (!is_list(signature.outputs[1], statistics) || !is_list(signature.outputs[2], statistics))) {
     return unsupported(signature, "the statistics that it puts out do not fit the source");
   }
+  if (const auto norm = plane_norm(shape, places)) return make_plane_batch_norm(*norm);
   auto program = onednn::normalise(shape);
   if (!program.ok()) return unsupported(signature, program.error().context);
   return std::unique_ptr<Kernel>{std::make_unique<Forward>(
@@ -168,6 +176,9 @@ Made finish_backward(const Signature& signature, Normalisation shape, const Plac
   shape.affine = places.scale != kNone;
   if ((mask[1] || mask[2]) && !shape.affine) {
     return unsupported(signature, "the gradient of a scale or shift without them");
+  }
+  if (const auto norm = plane_norm(shape, places)) {
+    return make_plane_batch_norm_backward(*norm, {mask[0], mask[1], mask[2]});
   }
   Backward::Options options{
       places,

@@ -188,7 +188,7 @@ Made make_mean(const Signature& signature) {
   const std::int64_t divisor = attributes.integer("divisor_override", 0);
   if (attributes.fault()) return *attributes.fault();
   if (!shape.ok()) return shape.error();
-  return make_loop(signature, *shape, [&]<class T>(T) { return Mean<T>{{*shape, with_padding, divisor}}; });
+  return make_mean_of(signature, *shape, with_padding, divisor);
 }
 
 Made make_mean_backward(const Signature& signature) {
@@ -200,6 +200,12 @@ Made make_mean_backward(const Signature& signature) {
   const std::int64_t divisor = attributes.integer("divisor_override", 0);
   if (attributes.fault()) return *attributes.fault();
   if (!shape.ok()) return shape.error();
+  const DType dtype = signature.outputs[0].dtype;
+  if (divisor == 0 && signature.inputs[0].dtype == dtype) {
+    if (auto program = library_program(*shape, mean_of(with_padding), dtype, /*backward=*/true)) {
+      return program_kernel(signature, *std::move(program));
+    }
+  }
   return make_loop(signature, *shape, [&]<class T>(T) {
     return MeanBackward<T>{{*shape, with_padding, divisor}};
   });

@@ -1,5 +1,5 @@
 #pragma once
-/// The part of the lookup family that takes and puts single elements: an index for each.
+/// The part of the lookup family that takes and puts by index, elements and slices.
 
 #include <span>
 
@@ -8,5 +8,6 @@
 namespace emplace::cpu {
 
 std::span<const KernelEntry> scatter_kernels();
+std::span<const KernelEntry> scatter_slices_kernels();  ///< Whole slices, an index or a tuple for each.
 
 }  // namespace emplace::cpu

@@ -101,7 +101,7 @@ void add_bias(Values& target, const Dims& shape, const Values& bias) {
 
 TEST(ConvolutionKernels, ForwardIsTheSumOverTheWindow) {
   Rng rng{21, Purpose::kTest};
-  for (int round = 0; round < 80; ++round) {
+  for (int round = 0; round < 60; ++round) {
     const bool onnx = rng.below(2) == 0, bias = rng.below(2) == 0;
     const Problem p = drawn_problem(rng, !onnx);
     std::vector<Operand> inputs{packed(p.source), packed(p.weights)};
@@ -148,7 +148,7 @@ Dims unseen(const Problem& p) {
 
 TEST(ConvolutionKernels, TransposedIsTheSumOverThePlacesThatSeeIt) {
   Rng rng{22, Purpose::kTest};
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 50; ++round) {
     const bool onnx = rng.below(2) == 0, bias = rng.below(2) == 0;
     const Problem p = drawn_problem(rng, /*even_pads=*/true);
     std::vector<Operand> inputs{packed(p.target), packed(p.weights)};
@@ -179,7 +179,7 @@ TEST(ConvolutionKernels, TransposedIsTheSumOverThePlacesThatSeeIt) {
 
 TEST(ConvolutionKernels, GradientsAreThoseThatTheMaskAsksFor) {
   Rng rng{23, Purpose::kTest};
-  for (int round = 0; round < 80; ++round) {
+  for (int round = 0; round < 60; ++round) {
     const bool transposed = rng.below(3) == 0;
     const Problem p = drawn_problem(rng, /*even_pads=*/true);
     const Dims &in = transposed ? p.target : p.source, &out = transposed ? p.source : p.target;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <functional>
 
-#include "executor/cpu/kernels/approximations.h"
+#include "executor/cpu/kernels/elementwise_math.h"
 #include "tests/executor/cpu/random_operand.h"
 
 namespace emplace::cpu {
@@ -201,6 +201,44 @@ TEST(Approximations, AreWithinABoundOverTheWholeRange) {
   }
 }
 
+// Whichever a machine runs, a step has the same bits.
+TEST(ElementwiseKernels, WiderInstructionsGiveTheSameBits) {
+  if (wide_rows("aten::tanh") == nullptr) GTEST_SKIP() << "no AVX-512 here";
+  EXPECT_EQ(wide_rows("aten::add"), nullptr) << "memory bounds it";
+  std::vector<float> x, g, narrow, wide;
+  for (std::uint64_t bits = 0; bits < 0x1'0000'0000; bits += 100'003) {
+    x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    g.push_back(static_cast<float>(x.size()));
+    if (std::isnan(x.back())) x.back() = 1;  // Which NaN comes out is not promised.
+  }
+  narrow.resize(x.size());
+  wide.resize(x.size());
+  const double scalars[] = {1, 1};
+  int tried = 0;
+  for (const auto forms : {unary_forms(), gradient_forms()}) {
+    for (const ElementwiseForm& form : forms) {
+      const RowSet* rows = wide_rows(form.type);
+      if (rows == nullptr) continue;
+      const std::byte* in[] = {reinterpret_cast<const std::byte*>(x.data()),
+                               reinterpret_cast<const std::byte*>(x.data())};
+      if (form.operands == 2) in[0] = reinterpret_cast<const std::byte*>(g.data());
+      for (std::size_t k = 0; k < 4; k += form.operands == 2 ? 1 : 4) {
+        if (k == 3) continue;
+        const auto n = static_cast<std::int64_t>(x.size());
+        form.rows(DType::kF32)->row[k](n, reinterpret_cast<std::byte*>(narrow.data()), in, scalars);
+        rows->row[k](n, reinterpret_cast<std::byte*>(wide.data()), in, scalars);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          if (std::isnan(narrow[i]) && std::isnan(wide[i])) continue;
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(narrow[i]), std::bit_cast<std::uint32_t>(wide[i]))
+              << form.type << " of " << x[i];
+        }
+        ++tried;
+      }
+    }
+  }
+  EXPECT_GE(tried, 20);
+}
+
 TEST(ElementwiseKernels, IntegersWrapAndDivisionByZeroIsZero) {
   const auto i64 = [](std::vector<std::int64_t> shape) { return packed(std::move(shape), DType::kI64); };
   const auto of = [&](const char* type, Values a, Values b) {
@@ -241,6 +279,15 @@ TEST(ElementwiseKernels, SumsOfManyInputsAreOneAfterTheOther) {
   EXPECT_EQ(run_kernel({"AddN", "{}", {x}, {x}}, {a}).at(0), a);
   EXPECT_EQ(run_kernel({"Max", "{}", {x, row, x}, {x}}, {a, b, a}).at(0), (Values{10, 20, 30, 10, 20, 30}));
   expect_near(run_kernel({"Mean", "{}", {x, x, row}, {x}}, {a, a, b}).at(0), {4, 8, 12, 6, 10, 14}, 1e-6, 0);
+}
+
+TEST(ElementwiseKernels, ABiasIsOneNumberPerChannel) {
+  const Operand image = packed({1, 2, 2, 2}), bias = packed({2});
+  const Values x(8, 1.0);
+  EXPECT_EQ(run_kernel({"BiasAdd", "{}", {image, bias}, {image}}, {x, {1, 2}}).at(0),
+            (Values{2, 2, 2, 2, 3, 3, 3, 3}));
+  EXPECT_EQ(run_kernel({"BiasAdd", R"({"data_format":"NHWC"})", {image, bias}, {image}}, {x, {1, 2}}).at(0),
+            (Values{2, 3, 2, 3, 2, 3, 2, 3}));
 }
 
 TEST(ElementwiseKernels, EmptyTensorsAndManyDimensionsAreFine) {

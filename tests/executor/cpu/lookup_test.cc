@@ -2,6 +2,8 @@
 // Method: seeded random tables, views and indices against index arithmetic; guard bytes of run_kernel.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/executor/cpu/random_operand.h"
 
 namespace emplace::cpu {
@@ -112,6 +114,66 @@ TEST(LookupKernels, ElementsAreTakenAndPutOneByOne) {
                   .at(0),
               added);
   }
+}
+
+TEST(LookupKernels, PlacesOfMaximaRunningSumsAndOneHot) {
+  const Operand x = packed({2, 3}), turned = permuted({2, 3}, {1, 0}), rows = packed({2}, DType::kI64),
+                values = packed({2});
+  const Values v{3, 7, 7, -1, -5, -2};
+  for (const Operand& in : {x, turned}) {
+    EXPECT_EQ(run_kernel({"aten::argmax", R"({"dim":1})", {in}, {rows}}, {v}).at(0), (Values{1, 0}))
+        << "the first of equals";
+    EXPECT_EQ(run_kernel({"ArgMin", R"({"axis":-1})", {in}, {packed({2, 1}, DType::kI64)}}, {v}).at(0),
+              (Values{0, 1}));
+    EXPECT_EQ(run_kernel({"aten::max", R"({"dim":1})", {in}, {values, rows}}, {v}),
+              (std::vector<Values>{{7, -1}, {1, 0}}));
+    EXPECT_EQ(run_kernel({"aten::cumsum", R"({"dim":1})", {in}, {x}}, {v}).at(0),
+              (Values{3, 10, 17, -1, -6, -8}));
+    EXPECT_EQ(run_kernel({"CumSum", R"({"axis":0})", {in}, {x}}, {v}).at(0), (Values{3, 7, 7, 2, 2, 5}));
+  }
+  EXPECT_EQ(run_kernel({"aten::argmax", "{}", {x}, {packed({}, DType::kI64)}}, {v}).at(0), Values{1});
+  EXPECT_EQ(run_kernel({"aten::max", "{}", {x}, {packed({})}}, {v}).at(0), Values{7});
+  EXPECT_EQ(run_kernel({"aten::min", "{}", {x, packed({3})}, {x}}, {v, {0, 9, 9}}).at(0),
+            (Values{0, 7, 7, -1, -5, -2}));
+  EXPECT_EQ(run_kernel({"aten::max", R"({"dim":1})", {x}, {values, rows}}, {{1, NAN, 2, 3, 4, 5}}).at(1),
+            (Values{1, 2}))
+      << "NaN wins";
+  const Operand hot = packed({2, 3}, DType::kI64), pair = packed({2}), depth = packed({1}, DType::kI64);
+  EXPECT_EQ(run_kernel({"aten::one_hot", "{}", {rows}, {hot}}, {{2, 99}}).at(0), (Values{0, 0, 1, 0, 0, 1}));
+  EXPECT_EQ(run_kernel({"OneHot", "{}", {rows, depth, pair}, {x}}, {{-3, 1}, {3}, {-1, 5}}).at(0),
+            (Values{5, -1, -1, -1, 5, -1}));
+  EXPECT_NE(refusal({"ArgMax", R"({"axis":1})", {packed({2, 0})}, {rows}}).find("nothing"),
+            std::string::npos);
+  EXPECT_NE(refusal({"CumSum", R"({"axis":1,"reverse":1})", {x}, {x}}).find("reverse"), std::string::npos);
+}
+
+TEST(LookupKernels, SlicesArePutAndAddedByIndex) {
+  const Operand table = packed({3, 2}), turned = permuted({3, 2}, {1, 0}), two = packed({2}, DType::kI64);
+  const Values t{1, 2, 3, 4, 5, 6}, u{10, 20, 30, 40};
+  EXPECT_EQ(
+      run_kernel(
+          {"aten::index_add", R"({"dim":0,"alpha":2})", {turned, two, permuted({2, 2}, {1, 0})}, {table}},
+          {t, {2, 2}, u})
+          .at(0),
+      (Values{1, 2, 3, 4, 85, 126}));
+  EXPECT_EQ(run_kernel({"aten::index_copy", R"({"dim":-1})", {table, two, table}, {table}},
+                       {t, {1, 0}, {7, 8, 9, 10, 11, 12}})
+                .at(0),
+            (Values{8, 7, 10, 9, 12, 11}));
+  const Operand tuples = packed({2, 2}, DType::kI64), rows = packed({2, 1}, DType::kI64);
+  EXPECT_EQ(
+      run_kernel({"ScatterND", "{}", {table, tuples, packed({2})}, {table}}, {t, {0, 1, -1, 99}, {7, 8}})
+          .at(0),
+      (Values{1, 7, 3, 4, 5, 8}));
+  EXPECT_EQ(run_kernel({"ScatterND", R"({"reduction":"add"})", {table, rows, packed({2, 2})}, {table}},
+                       {t, {1, 1}, u})
+                .at(0),
+            (Values{1, 2, 43, 64, 5, 6}));
+  EXPECT_NE(refusal({"ScatterND", "{}", {table, packed({1, 3}, DType::kI64), packed({1})}, {table}})
+                .find("too many"),
+            std::string::npos);
+  EXPECT_NE(refusal({"aten::index_add", "{}", {table, two, packed({3, 2})}, {table}}).find("another size"),
+            std::string::npos);
 }
 
 TEST(LookupKernels, RefuseWithAReason) {

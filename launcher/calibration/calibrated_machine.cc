@@ -1,0 +1,91 @@
+#include "launcher/calibration/calibrated_machine.h"
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "launcher/json_object.h"
+#include "placement/device_file.h"
+
+namespace emplace::launcher {
+namespace {
+
+std::string number(double value) {
+  std::array<char, 40> text{};
+  const int size = std::snprintf(text.data(), text.size(), "%.6g", value);
+  return {text.data(), static_cast<std::size_t>(size)};
+}
+std::string assign(std::string_view key, const std::string& value) {
+  return std::string{key} + " = " + value + "\n";
+}
+std::string quoted(const std::string& value) { return '"' + value + '"'; }
+
+std::string profile_text(const Profile& profile, const CostLedger& ledger, const Fit& fit) {
+  std::string text = "\n[[profile]]\n";
+  text += assign("name", quoted(profile.name));
+  text += assign("kind", quoted(profile.kind));
+  text += assign("peak", quoted(number(profile.peak_gflops) + "GFLOP/s"));
+  text += assign("bandwidth", quoted(number(profile.bandwidth_gbs) + "GB/s"));
+  text += assign("bandwidth_efficiency", number(profile.bandwidth_efficiency));
+  text += assign("launch", quoted(number(profile.launch_us + fit.overhead_us) + "us"));
+  text += "costs_us = [\n";
+  for (const SignatureCosts::Entry& entry : ledger.costs(ledger.overhead_us() + fit.overhead_us))
+    text += "  " + quoted(SignatureCosts::entry_text(entry)) + ",\n";
+  text += "]\n[profile.efficiency]\n";
+  for (std::size_t c = 2; c < kNumOpClasses; ++c)
+    text += assign(op_class_name(static_cast<OpClass>(c)), number(profile.efficiency[c]));
+  return text;
+}
+
+}  // namespace
+
+std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger, const Fit& fit,
+                             const std::string& costs_file) {
+  std::string text = "# Written by emplace calibrate";
+  text += costs_file.empty() ? "." : ": " + costs_file + " says in words what each entry of costs_us is.";
+  text += '\n';
+  text += assign("copies", quoted(std::string{copy_engine_name(devices.copies())}));
+  text += assign("corun", number(fit.corun));
+  Profile profile = ledger.fitted(devices[DeviceId{0}].profile);
+  profile.name += profile.name.ends_with("-measured") ? "" : "-measured";
+  text += profile_text(profile, ledger, fit);
+  for (const Device& device : devices.devices()) {
+    text += "\n[[device]]\n" + assign("name", quoted(device.name)) + assign("profile", quoted(profile.name)) +
+            assign("memory", quoted(std::to_string(device.memory_bytes) + "B"));
+    if (!device.host.empty()) text += assign("host", quoted(device.host));
+  }
+  for (const LinkCost& link : ledger.links()) {
+    const Link& given = devices.link(link.source, link.target);
+    text += "\n[[link]]\n" + assign("from", quoted(devices[link.source].name)) +
+            assign("to", quoted(devices[link.target].name));
+    const double rate = given.shaped ? given.bytes_per_s : link.bytes_per_s * fit.link_efficiency;
+    text += assign("bandwidth", quoted(number(rate * 1e-9) + "GB/s"));
+    text += assign("latency", quoted(number((given.shaped ? given.latency_s : link.latency_s) * 1e6) + "us"));
+    if (given.shaped) text += assign("shaped", "true");
+  }
+  return text;
+}
+
+Result<DeviceSet> calibrated_devices(const DeviceSet& devices, const CostLedger& ledger, const Fit& fit) {
+  return parse_devices(device_file_text(devices, ledger, fit, ""), "calibrated devices");
+}
+
+std::string costs_file_text(const CostLedger& ledger, const std::string& executor,
+                            const std::string& machine) {
+  JsonObject file;
+  file.add("format", "emplace.costs/1").add("executor", executor).add("machine", machine);
+  file.add("task_overhead_us", ledger.overhead_us());
+  std::vector<JsonObject> entries;
+  for (const auto& [signature, entry] : ledger.entries()) {
+    JsonObject one;
+    const std::string named = SignatureCosts::entry_text({signature, 0});
+    one.add("signature", std::string_view{named}.substr(0, 16)).add("op", entry.text).add("us", entry.us);
+    one.add("mad_us", entry.mad_us).add("ops", std::uint64_t{entry.ops});
+    one.add("samples", std::uint64_t{entry.samples}).add("source", entry.synthetic ? "roofline" : "measured");
+    entries.push_back(std::move(one));
+  }
+  file.add("costs", std::move(entries));
+  return file.text() + "\n";
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,70 @@
+#include "launcher/calibration/fit.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "executor/simulator.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::array kOverheads{0.0, 0.1, 0.25, 0.5, 1.0, 2.0};  // [us]
+constexpr std::array kLinkEfficiencies{0.1, 0.15, 0.2, 0.3, 0.45, 0.65, 1.0};
+constexpr std::array kCoruns{1.0, 1.02, 1.04, 1.07, 1.1, 1.13, 1.16, 1.2, 1.25, 1.3, 1.4, 1.55, 1.75};
+
+Result<double> misfit_of(const DeviceSet& devices, const CostLedger& ledger, const Fit& fit,
+                         std::span<const MeasuredPlacements> measured) {
+  const auto machine = calibrated_devices(devices, ledger, fit);
+  if (!machine) return machine.error();
+  double sum = 0;
+  for (const MeasuredPlacements& one : measured) {
+    const auto predicted = predict(*one.graph, *machine, one.placements);
+    if (!predicted) return predicted.error();
+    double error = 0;
+    for (std::size_t i = 0; i < predicted->size(); ++i)
+      error += std::abs(std::log((*predicted)[i] / one.step_time_s[i]));
+    if (!predicted->empty()) sum += error / static_cast<double>(predicted->size());
+  }
+  return sum;
+}
+
+}  // namespace
+
+Result<std::vector<double>> predict(const OpGraph& graph, const DeviceSet& devices,
+                                    std::span<const Placement> placements) {
+  Simulator simulator{graph, devices};
+  std::vector<double> seconds;
+  Measurement measured;
+  for (const Placement& placement : placements) {
+    if (auto done = simulator.measure(placement, measured); !done) return done.error();
+    seconds.push_back(measured.step_time_s);
+  }
+  return seconds;
+}
+
+Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
+                           std::span<const MeasuredPlacements> measured) {
+  Fit best;
+  double least = std::numeric_limits<double>::infinity();
+  const auto try_all = [&](std::span<const double> values, double Fit::*parameter) -> Result<Unit> {
+    for (const double value : values) {
+      Fit fit = best;
+      fit.*parameter = value;
+      const auto error = misfit_of(devices, ledger, fit, measured);
+      if (!error) return error.error();
+      if (*error >= least) continue;
+      least = *error;
+      best = fit;
+    }
+    return Unit{};
+  };
+  for (int round = 0; round < 2; ++round) {
+    if (auto done = try_all(kCoruns, &Fit::corun); !done) return done.error();
+    if (auto done = try_all(kLinkEfficiencies, &Fit::link_efficiency); !done) return done.error();
+    if (auto done = try_all(kOverheads, &Fit::overhead_us); !done) return done.error();
+  }
+  return best;
+}
+
+}  // namespace emplace::launcher

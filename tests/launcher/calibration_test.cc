@@ -1,0 +1,156 @@
+// Goal: what calibration says about a machine is what it measured. Method: agreement against numbers worked
+// out by hand; a machine of known costs and parameters, simulated, whose fit must find them again.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/rng.h"
+#include "executor/fake_executor.h"
+#include "executor/simulator.h"
+#include "launcher/calibration/agreement.h"
+#include "launcher/calibration/calibrated_machine.h"
+#include "launcher/calibration/cost_ledger.h"
+#include "launcher/calibration/fit.h"
+#include "launcher/calibration/sample_placements.h"
+#include "placement/device_file.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace::launcher {
+namespace {
+
+TEST(AgreementTest, IsWhatTheFormulasSay) {
+  const std::vector<double> measured{1, 2, 4, 8, 16, 32}, predicted{1.1, 2, 5, 4, 16, 30};
+  const Agreement found = agreement(predicted, measured);
+  EXPECT_EQ(found.count, 6u);
+  EXPECT_NEAR(found.mape, (0.1 + 0 + 0.25 + 0.5 + 0 + 2.0 / 32) / 6, 1e-12);
+  EXPECT_NEAR(found.spearman, 1 - 6.0 * 2 / (6 * 35), 1e-12);  // Two neighbours changed places.
+  EXPECT_NEAR(found.kendall, 13.0 / 15, 1e-12);
+  EXPECT_EQ(found.top5_overlap, 1);
+}
+
+TEST(AgreementTest, TiesShareARankAndReversalIsMinusOne) {
+  const std::vector<double> up{1, 2, 2, 3}, down{3, 2, 2, 1};
+  EXPECT_NEAR(agreement(up, up).spearman, 1, 1e-12);
+  EXPECT_NEAR(agreement(up, up).kendall, 1, 1e-12);
+  EXPECT_NEAR(agreement(down, up).spearman, -1, 1e-12);
+  EXPECT_NEAR(agreement(down, up).kendall, -1, 1e-12);
+  const std::vector<double> flat{2, 2, 2, 2};
+  EXPECT_TRUE(std::isnan(agreement(flat, up).spearman));
+  const std::vector<double> seven{7, 6, 5, 4, 3, 2, 1}, ordered{1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(agreement(seven, ordered).top5_overlap, 0.6);
+}
+
+/// Chains and forks whose ops have distinct signatures, with costs as the graph measured them on "cpu".
+OpGraph forked_graph(Rng& rng) {
+  OpGraphBuilder builder;
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    OpSpec op{.name = "op" + std::to_string(i),
+              .type = "Work",
+              .inputs = {},
+              .outputs = {{DType::kF32, {1000 + i}}}};
+    for (std::uint32_t k = 0; k < 2 && i > 0; ++k) op.inputs.push_back({rng.below(i), 0});
+    op.measured_us.emplace_back("cpu", 50.0 + rng.below(200));
+    builder.add(std::move(op));
+  }
+  return *std::move(builder).build();
+}
+
+DeviceSet two_cores(Link link) {
+  Profile profile = *find_profile("haswell18");
+  profile.name = "cpu-here";
+  std::vector<Device> devices;
+  for (int d = 0; d < 2; ++d)
+    devices.push_back({"cpu:" + std::to_string(d), profile, std::int64_t{1} << 30, ""});
+  return DeviceSet::make(std::move(devices), link)->with_copies(CopyEngine::kTarget);
+}
+
+struct Planted {
+  Planted()
+      : graph{make_graph()},
+        machine{two_cores({0.3e9, 2e-6}).with_corun(1.2)},
+        probed{two_cores({1e9, 2e-6})} {
+    // What a profile finds: ops alone, links without anybody else.
+    FakeExecutor executor{graph, probed};
+    ledger.add(graph, *executor.profile());
+  }
+  static OpGraph make_graph() {
+    Rng rng{4, Purpose::kTest};
+    return forked_graph(rng);
+  }
+  OpGraph graph;
+  DeviceSet machine, probed;
+  CostLedger ledger;
+};
+
+TEST(CalibrationTest, TheFitFindsTheMachineAgain) {
+  Planted planted;
+  Simulator truth{planted.graph, planted.machine};
+  const auto constraints = Constraints::make(planted.graph, planted.machine);
+  MeasuredPlacements measured{&planted.graph, {}, {}};
+  for (auto& sampled : sample_placements(planted.graph, planted.machine, *constraints, truth, 40, 1)) {
+    Measurement out;
+    ASSERT_TRUE(truth.measure(sampled.placement, out));
+    measured.placements.push_back(std::move(sampled.placement));
+    measured.step_time_s.push_back(out.step_time_s);
+  }
+  const auto fit = fit_parameters(planted.probed, planted.ledger, {&measured, 1});
+  ASSERT_TRUE(fit) << fit.error().context;
+  EXPECT_EQ(fit->corun, 1.2);
+  EXPECT_EQ(fit->link_efficiency, 0.3);
+  EXPECT_EQ(fit->overhead_us, 0);
+  const auto machine = calibrated_devices(planted.probed, planted.ledger, *fit);
+  ASSERT_TRUE(machine) << machine.error().context;
+  const auto predicted = predict(planted.graph, *machine, measured.placements);
+  ASSERT_TRUE(predicted);
+  EXPECT_LT(agreement(*predicted, measured.step_time_s).mape, 1e-3);
+}
+
+TEST(CalibrationTest, TheDeviceFileIsReadBackAsItWasMeasured) {
+  Planted planted;
+  const std::string text =
+      device_file_text(planted.probed, planted.ledger, {0.5, 0.5, 1.25}, "here.costs.json");
+  const auto devices = parse_devices(text, "here.toml");
+  ASSERT_TRUE(devices) << devices.error().context;
+  EXPECT_EQ(devices->copies(), CopyEngine::kTarget);
+  EXPECT_EQ(devices->corun(), 1.25);
+  EXPECT_NEAR(devices->link(DeviceId{0}, DeviceId{1}).bytes_per_s, 0.5e9, 1e4);
+  EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, std::int64_t{1} << 30);
+  const SignatureCosts& costs = *(*devices)[DeviceId{0}].profile.costs;
+  ASSERT_EQ(costs.entries().size(), planted.ledger.entries().size());
+  for (const auto& [signature, entry] : planted.ledger.entries())
+    EXPECT_NEAR(*costs.us(signature), entry.us + planted.ledger.overhead_us() + 0.5, 1e-3 * entry.us);
+}
+
+TEST(CalibrationTest, OpsThatWereStoodInForAreNoMeasurement) {
+  Planted planted;
+  ExecutorProfile profile = *FakeExecutor(planted.graph, planted.probed).profile();
+  for (auto& device : profile.ops) device[7].synthetic = true;
+  CostLedger ledger;
+  ledger.add(planted.graph, profile);
+  EXPECT_EQ(ledger.costs(0).size() + 1, ledger.entries().size());
+}
+
+TEST(CalibrationTest, SampledPlacementsDifferAndObeyAndComeAgain) {
+  const OpGraph graph = testing::random_graph(std::uint64_t{3}, 80);
+  const DeviceSet devices = two_cores({1e9, 1e-6});
+  const auto constraints = Constraints::make(graph, devices);
+  ASSERT_TRUE(constraints);
+  Simulator model{graph, devices};
+  const auto first = sample_placements(graph, devices, *constraints, model, 50, 9);
+  const auto again = sample_placements(graph, devices, *constraints, model, 50, 9);
+  ASSERT_EQ(first.size(), 50u);
+  std::set<Placement> distinct;
+  std::set<std::string> kinds;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].placement, again[i].placement);
+    EXPECT_TRUE(constraints->check(graph, devices, first[i].placement));
+    distinct.insert(first[i].placement);
+    kinds.insert(first[i].kind);
+  }
+  EXPECT_EQ(distinct.size(), 50u);
+  EXPECT_EQ(kinds, (std::set<std::string>{"blocks", "contiguous", "heuristic", "neighbour", "single"}));
+}
+
+}  // namespace
+}  // namespace emplace::launcher
