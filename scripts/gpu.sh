@@ -10,7 +10,7 @@ bundle() {
   local dir=$1 build=${2:-build/release} name
   cd "$here/.."
   if [ ! -f "$build/CMakeCache.txt" ]; then cmake --preset release -DEMPLACE_TESTS=ON; fi
-  cmake --build "$build" --target emplace-gpu-check emplace
+  cmake --build "$build" --target emplace-gpu-check
   mkdir -p "$dir/fixtures" "$dir/graphs"
   strip -o "$dir/emplace-gpu-check" "$build/emplace-gpu-check"
   cp scripts/gpu.sh "$dir/"
@@ -19,7 +19,6 @@ bundle() {
   for name in tests/fixtures/graphs/resnet50-bs32 configs/graphs/resnet50-bs2 configs/graphs/transformer_base-bs2-seq40 configs/graphs/nmt-2layer-bs64; do
     gunzip -c "$name.json.gz" > "$dir/graphs/$(basename "$name").json"
   done
-  "$build/emplace" generate inception-v3 --batch 32 --training -o "$dir/graphs/inception_v3-bs32.json" > /dev/null
   local left
   left=$(ldd "$dir/emplace-gpu-check" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so' || true)
   if [ -n "$left" ]; then echo "error: the program needs more than glibc: $left" >&2; exit 1; fi

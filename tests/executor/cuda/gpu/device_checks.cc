@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <bit>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -15,12 +16,19 @@
 #include "tests/executor/cpu/kernel_case.h"
 #include "tests/executor/cuda/gpu/checks.h"
 #include "tests/executor/cuda/gpu/device_kernel.h"
+#include "tests/executor/cuda/recording_api.h"
 
 extern char** environ;
 
 namespace emplace::gpu_check {
 
 using nlohmann::json;
+
+const cuda::CudaApi& api_in_use() {
+  if (std::getenv("EMPLACE_GPU_REHEARSE") == nullptr) return cuda::real_api();
+  static testing::RecordingApi recording{1};
+  return recording.api();
+}
 
 namespace {
 
@@ -36,7 +44,7 @@ Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes) {
 }
 
 Result<std::string> versions(const Bundle&) {
-  const cuda::CudaApi& api = cuda::real_api();
+  const cuda::CudaApi& api = api_in_use();
   if (auto there = cuda::check_available(api); !there) return there.error();
   cuda::Session session{api};
   json out{{"libraries", cuda::library_versions(api)}};
@@ -75,7 +83,7 @@ Result<std::string> versions(const Bundle&) {
 
 Result<std::string> kernel_parity(const Bundle&) {
   constexpr std::byte kNaNs{0xff};
-  cuda::Session session{cuda::real_api()};
+  cuda::Session session{api_in_use()};
   const auto devices = gpus(1, std::int64_t{1} << 30);
   auto group = cuda::DeviceGroup::make(session, *devices);
   if (!group) return group.error();
@@ -112,20 +120,20 @@ Result<std::string> full_device(const Bundle& bundle) {
   std::int64_t peak = 0;
   {
     const auto devices = gpus(1, std::int64_t{4} << 30);
-    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock);
+    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use());
     if (!executor) return executor.error();
     if (auto done = (*executor)->measure(alone, roomy); !done) return done.error();
     peak = roomy.peak_bytes.at(0);
   }
   const auto devices = gpus(1, peak * 9 / 10);
-  auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock);
+  auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use());
   if (!executor) return executor.error();
   int full = 0;
   for (int i = 0; i < 100; ++i) {
     if (auto done = (*executor)->measure(alone, tight); !done) return done.error();
     full += !tight.valid && tight.failure.starts_with("oom: ");
   }
-  cuda::Session session{cuda::real_api()};
+  cuda::Session session{api_in_use()};
   void* memory = nullptr;
   const auto asked = session.check(session.api().runtime.Malloc(&memory, std::size_t{1} << 50), "cudaMalloc");
   const bool went_on =
@@ -139,7 +147,7 @@ Result<std::string> full_device(const Bundle& bundle) {
 }
 
 Result<std::string> poison(const Bundle&) {
-  cuda::Session session{cuda::real_api()};
+  cuda::Session session{api_in_use()};
   const auto devices = gpus(1, 1 << 20);
   auto group = cuda::DeviceGroup::make(session, *devices);
   if (!group) return group.error();
@@ -156,7 +164,7 @@ Result<std::string> illegal_access(const Bundle& bundle) {
   if (::posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ) != 0)
     return failed("a child could not be started");
   ::waitpid(child, &status, 0);
-  cuda::Session session{cuda::real_api()};
+  cuda::Session session{api_in_use()};
   const bool well = session.check(session.api().runtime.DeviceSynchronize(), "after").ok();
   return json{{"child_status", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status)},
               {"expected", 75},
@@ -167,7 +175,7 @@ Result<std::string> illegal_access(const Bundle& bundle) {
 Result<std::string> green_contexts(const Bundle&) {
   json out = json::array();
   for (const std::size_t parts : {2u, 4u}) {
-    cuda::Session session{cuda::real_api()};
+    cuda::Session session{api_in_use()};
     const auto devices = gpus(parts, 1 << 20);
     auto group = cuda::DeviceGroup::make(session, *devices, 1);
     if (!group) return group.error();

@@ -11,6 +11,7 @@
 #include "executor/simulator.h"
 #include "executor/timing.h"
 #include "graph/formats/emplace_graph.h"
+#include "graph/models/catalogue.h"
 #include "placement/signature_costs.h"
 #include "tests/executor/cuda/gpu/checks.h"
 
@@ -84,6 +85,8 @@ double correlation(const std::vector<double>& x, const std::vector<double>& y) {
 }  // namespace
 
 Result<OpGraph> bundled_graph(const Bundle& bundle, const std::string& name) {
+  if (name == "inception_v3-bs32")
+    return models::model_graph(*models::find_model("inception-v3"), {.batch = 32}, {.training = true});
   const auto bytes = read_file(bundle.folder / "graphs" / (name + ".json"));
   if (!bytes) return bytes.error();
   return read_emplace_graph(*bytes, name);
@@ -96,7 +99,7 @@ Result<std::string> dispatch_overhead(const Bundle&) {
     const OpGraph graph = tiny_chain(length);
     for (const std::size_t count : {1u, 2u}) {
       const auto devices = gpus(count, kGiB);
-      auto executor = cuda::CudaExecutor::make(graph, *devices, {}, clock, cuda::real_api(), 1);
+      auto executor = cuda::CudaExecutor::make(graph, *devices, {}, clock, api_in_use(), 1);
       if (!executor) return executor.error();
       Placement placement(graph.num_ops(), DeviceId{0});
       for (std::size_t i = 0; i < placement.size(); ++i)
@@ -119,7 +122,7 @@ Result<std::string> step_times(const Bundle& bundle) {
     const auto graph = bundled_graph(bundle, name);
     if (!graph) return graph.error();
     const auto devices = gpus(1, 32 * kGiB);
-    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, cuda::real_api(), 1);
+    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use(), 1);
     if (!executor) return executor.error();
     Measurement m;
     if (auto done = (*executor)->measure(Placement(graph->num_ops(), DeviceId{0}), m); !done)
@@ -139,7 +142,7 @@ Result<std::string> verification(const Bundle& bundle) {
     const auto graph = bundled_graph(bundle, name);
     if (!graph) return graph.error();
     const auto devices = gpus(2, 16 * kGiB);
-    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, cuda::real_api(), 1);
+    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use(), 1);
     if (!executor) return executor.error();
     Rng rng{1, Purpose::kTest};
     Placement placement(graph->num_ops());
@@ -162,7 +165,7 @@ Result<std::string> profiles(const Bundle& bundle) {
     const auto graph = bundled_graph(bundle, name);
     if (!graph) return graph.error();
     const auto devices = gpus(1, 32 * kGiB);
-    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, cuda::real_api(), 1);
+    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use(), 1);
     if (!executor) return executor.error();
     const auto profile = (*executor)->profile();
     if (!profile) return profile.error();
@@ -187,7 +190,7 @@ Result<std::string> placements(const Bundle& bundle) {
     const auto graph = bundled_graph(bundle, name);
     if (!graph) return graph.error();
     const auto plain = gpus(2, 16 * kGiB);
-    auto executor = cuda::CudaExecutor::make(*graph, *plain, {}, clock, cuda::real_api(), 1);
+    auto executor = cuda::CudaExecutor::make(*graph, *plain, {}, clock, api_in_use(), 1);
     if (!executor) return executor.error();
     const auto profile = (*executor)->profile();
     if (!profile) return profile.error();
