@@ -9,10 +9,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bundle() {
   local dir=$1 build=${2:-build/release} name
   cd "$here/.."
-  if [ ! -f "$build/CMakeCache.txt" ]; then cmake --preset release -DEMPLACE_TESTS=ON; fi
-  cmake --build "$build" --target emplace-gpu-check
+  local program=${EMPLACE_GPU_CHECK:-}  # Set: it was built already.
+  if [ -z "$program" ]; then
+    if [ ! -f "$build/CMakeCache.txt" ]; then cmake --preset release -DEMPLACE_TESTS=ON; fi
+    cmake --build "$build" --target emplace-gpu-check
+    program=$build/emplace-gpu-check
+  fi
   mkdir -p "$dir/fixtures" "$dir/graphs"
-  strip -o "$dir/emplace-gpu-check" "$build/emplace-gpu-check"
+  strip -o "$dir/emplace-gpu-check" "$program"
   cp scripts/gpu.sh "$dir/"
   cp -r tests/fixtures/kernels "$dir/fixtures/"
   cp tests/fixtures/graphs/cifar10_cnn-bs128.json "$dir/graphs/"

@@ -41,9 +41,11 @@ Result<std::string> verification(const Bundle& bundle);  ///< Two logical device
 Result<std::string> profiles(const Bundle& bundle);      ///< Every signature of the bundle's graphs.
 Result<std::string> placements(const Bundle& bundle);    ///< Fifty, measured and simulated.
 
-/// The real functions; with EMPLACE_GPU_REHEARSE set, those of a test that record (tests/executor/cuda/recording_api.h):
-/// then everything is called, nothing computed, and no figure means anything.
+/// The real functions; with EMPLACE_GPU_REHEARSE set, those of a test that record
+/// (tests/executor/cuda/recording_api.h): then everything is called, nothing computed, and no figure means
+/// anything.
 const cuda::CudaApi& api_in_use();
+bool rehearsing();  ///< Then less of the same is done, too.
 /// `count` logical GPUs of `bytes` each.
 Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes);
 /// A graph of the bundle, by its file's name without ".json".
