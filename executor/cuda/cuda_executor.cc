@@ -105,6 +105,15 @@ Error CudaExecutor::State::failed(const Error& error) {
   return error;
 }
 
+Error call_failed(const Error& error) {
+  return {error.code == Errc::kDeviceLost ? Errc::kDeviceLost : Errc::kRunFailed, error.context};
+}
+
+Result<double> CudaExecutor::State::step(const StepProgram& program) {
+  if (options.progress != nullptr) ++*options.progress;
+  return stream->step(program);
+}
+
 CudaExecutor::CudaExecutor(std::unique_ptr<State> state) : state_{std::move(state)} {}
 CudaExecutor::~CudaExecutor() = default;
 
@@ -112,6 +121,11 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
                                                          const RealOptions& options, const Clock& clock,
                                                          const CudaApi& api, int gpus) {
   auto state = std::make_unique<State>(graph, devices, options, clock, api);
+  for (std::size_t s = 0; s < devices.size(); ++s)
+    for (std::size_t t = 0; t < devices.size(); ++t)
+      if (s != t && devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t)).shaped)
+        return Error{Errc::kUnsupported,
+                     "the executor cuda does not slow links down; leave `shaped` out of the device file"};
   auto group = DeviceGroup::make(state->session, devices, gpus);
   if (!group) return group.error();
   state->group = *std::move(group);
@@ -190,7 +204,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   double traced_s = 0;
   const auto timed = [&]() -> Result<StepTiming> {
     if (auto ready = state.prepare(plan, program); !ready) return ready.error();
-    auto timing = time_steps(state.options.timing, [&] { return state.stream->step(program); });
+    auto timing = time_steps(state.options.timing, [&] { return state.step(program); });
     if (!timing) return timing;
     auto traced = state.stream->timed_step(program, times);
     if (!traced) return traced.error();
@@ -199,7 +213,7 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   }();
   if (!timed) {
     const Error why = state.failed(timed.error());
-    if (why.code != Errc::kOutOfMemory) return Error{Errc::kRunFailed, why.context};
+    if (why.code != Errc::kOutOfMemory) return call_failed(why);
     out.failure = "oom: " + why.context;
     return Unit{};
   }
@@ -219,6 +233,11 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
     if (state.kernels[d].kernel(OpId{plan.tasks()[instruction.task].what}).synthetic) synthetic_us += us;
   }
   out.synthetic_share = all_us > 0 ? synthetic_us / all_us : 0;
+  const bool emulated = std::ranges::any_of(plan.tasks(), [&](const TaskPlan::Task& task) {
+    return task.is_copy &&
+           (*state.group)[index(task.source)].physical() == (*state.group)[index(task.target)].physical();
+  });
+  out.label = measured_label(out.synthetic_share, emulated);
   state.clock_ratio = traced_s > 0 ? last_us * 1e-6 / traced_s : 1;
   if (schedule == nullptr) return Unit{};
   std::vector<double> left_us(plan.tasks().size(),

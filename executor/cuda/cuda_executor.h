@@ -25,7 +25,7 @@ class CudaExecutor final : public RealExecutor {
   ~CudaExecutor() override;
 
   std::string_view kind() const override { return "cuda"; }
-  /// Errors: kRunFailed. Where poisoned() is true afterwards, no call will ever succeed: end the process.
+  /// Errors: kRunFailed; kDeviceLost, and no call will ever succeed: end the process.
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override;
   /// Compares up to 1024 elements of every kernel's outputs: floats within 1 % of the tensor's largest value

@@ -26,6 +26,9 @@ class PinnedMemory {
   std::vector<void*> blocks_;
 };
 
+/// As measure(), verify() and profile() return it: kDeviceLost, or kRunFailed.
+Error call_failed(const Error& error);
+
 struct CudaExecutor::State {
   State(const OpGraph& graph, const DeviceSet& devices, const RealOptions& options, const Clock& clock,
         const CudaApi& api);
@@ -37,6 +40,8 @@ struct CudaExecutor::State {
   /// Synchronous copies. Errors: of Session.
   Result<Unit> to_device(std::size_t device, std::byte* to, std::span<const std::byte> from);
   Result<Unit> from_device(std::size_t device, const std::byte* from, std::span<std::byte> to);
+  /// StepStream::step, and progress for who looks.
+  Result<double> step(const StepProgram& program);
   /// After an error: kOutOfMemory leaves the devices drained.
   Error failed(const Error& error);
 

@@ -41,7 +41,7 @@ Result<ExecutorProfile> CudaExecutor::profile() {
                                          full.failure + "); give it more memory"};
     }
     if (auto ready = state.prepare(plan, program); !ready) return ready;
-    const auto plain = time_steps(state.options.timing, [&] { return state.stream->step(program); });
+    const auto plain = time_steps(state.options.timing, [&] { return state.step(program); });
     if (!plain) return plain.error();
     if (d == 0) profile.step_time_s = plain->step_time_s;
     std::vector<std::vector<double>> op_us(state.lowered.num_ops());
@@ -85,9 +85,9 @@ Result<ExecutorProfile> CudaExecutor::profile() {
     return Unit{};
   };
   for (std::size_t d = 0; d < state.devices.size(); ++d)
-    if (auto done = of_device(d); !done) return Error{Errc::kRunFailed, state.failed(done.error()).context};
+    if (auto done = of_device(d); !done) return call_failed(state.failed(done.error()));
   auto links = probe_links();
-  if (!links) return Error{Errc::kRunFailed, state.failed(links.error()).context};
+  if (!links) return call_failed(state.failed(links.error()));
   profile.links = *std::move(links);
   return profile;
 }

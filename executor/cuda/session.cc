@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "base/check.h"
-
 namespace emplace::cuda {
 
 bool is_sticky(cudaError_t status) {
@@ -28,19 +26,49 @@ bool is_sticky(cudaError_t status) {
   }
 }
 
+namespace {
+
+/// In place of a function that must not be called any more.
+template <class Function>
+struct Refusing;
+template <class R, class... A>
+struct Refusing<R (*)(A...)> {
+  static R call(A...) { return static_cast<R>(1); }  // No library's word for success.
+};
+
+CudaApi make_refusing_api() {
+  CudaApi api;
+#define X(name) api.runtime.name = &Refusing<decltype(api.runtime.name)>::call;
+  EMPLACE_CUDA_RUNTIME(X)
+#undef X
+#define X(name) api.driver.name = &Refusing<decltype(api.driver.name)>::call;
+  EMPLACE_CUDA_DRIVER(X)
+#undef X
+#define X(name) api.blas.name = &Refusing<decltype(api.blas.name)>::call;
+  EMPLACE_CUBLASLT(X)
+#undef X
+#define X(name) api.dnn.name = &Refusing<decltype(api.dnn.name)>::call;
+  EMPLACE_CUDNN(X)
+#undef X
+  return api;
+}
+
+}  // namespace
+
 const CudaApi& Session::api() const {
-  EMPLACE_CHECK(!poisoned_, "CUDA was called after " + why_.context);
-  return *api_;
+  static const CudaApi refusing = make_refusing_api();
+  return poisoned_ ? refusing : *api_;
 }
 
 Result<Unit> Session::check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return Unit{};
+  if (poisoned_) return why_;
   std::string text{what};
   text.append(": ").append(::cudaGetErrorName(status)).append(" (").append(std::to_string(status));
   text.append("): ").append(::cudaGetErrorString(status));
   if (is_sticky(status)) {
     poisoned_ = true;
-    why_ = Error{Errc::kRunFailed, std::move(text)};
+    why_ = Error{Errc::kDeviceLost, std::move(text)};
     return why_;
   }
   api().runtime.GetLastError();  // Else the next check finds this one again.
@@ -57,6 +85,7 @@ Result<Unit> Session::check(CUresult status, std::string_view what) {
 }
 
 Result<Unit> Session::library_failed(bool out_of_memory, bool unsupported, std::string text) {
+  if (poisoned_) return why_;
   const cudaError_t device = api().runtime.PeekAtLastError();
   if (device != cudaSuccess && (is_sticky(device) || !out_of_memory)) return check(device, text);
   if (device != cudaSuccess) api().runtime.GetLastError();

@@ -20,10 +20,11 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// The functions. @pre !poisoned()
+  /// The functions; once poisoned, others in their place that call nothing and fail.
   const CudaApi& api() const;
   /// Nothing, or `what: NAME: text`. Errors: kOutOfMemory (and the session goes on); kUnsupported for a
-  /// launch that is too large for the device or a library that has no way; kRunFailed for the others.
+  /// launch that is too large for the device or a library that has no way; kDeviceLost for one that sticks;
+  /// kRunFailed for the others.
   Result<Unit> check(cudaError_t status, std::string_view what);
   Result<Unit> check(CUresult status, std::string_view what);
   Result<Unit> check(cublasStatus_t status, std::string_view what);

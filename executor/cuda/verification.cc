@@ -75,9 +75,12 @@ Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
     return samples;
   };
   const auto placed = samples_of(placement);
-  if (!placed) return Error{Errc::kRunFailed, state.failed(placed.error()).context};
+  if (!placed) return call_failed(state.failed(placed.error()));
   const auto alone = samples_of(Placement(state.lowered.num_ops(), DeviceId{0}));
-  if (!alone) return Error{Errc::kRunFailed, "on a single device: " + state.failed(alone.error()).context};
+  if (!alone) {
+    const Error why = state.failed(alone.error());
+    return call_failed({why.code, "on a single device: " + why.context});
+  }
   Verification out;
   out.identical = true;
   std::vector<bool> filler(state.lowered.num_ops(), false);

@@ -151,6 +151,40 @@ TEST(CudaExecutor, NineTenthsOfThePeakIsOutOfMemoryAndTheExecutorGoesOn) {
   EXPECT_EQ(out.first.failure, out.second.failure);
 }
 
+TEST(CudaExecutor, VerificationAndProfileRunEveryKernelAndEveryLink) {
+  const OpGraph graph = small_training();
+  const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
+  Placement placement(graph.num_ops(), DeviceId{0});
+  placement[4] = placement[5] = DeviceId{1};
+  for (const int gpus : {1, 2}) {
+    RecordingApi recording{gpus};
+    SystemClock clock;
+    auto executor = CudaExecutor::make(graph, devices, quick(), clock, recording.api());
+    ASSERT_TRUE(executor) << executor.error().context;
+    const auto verified = (*executor)->verify(placement);
+    ASSERT_TRUE(verified) << verified.error().context;
+    EXPECT_TRUE(verified->identical) << "nothing was computed, twice alike";
+    EXPECT_EQ(verified->compared, 4u);
+    EXPECT_EQ(verified->skipped, 2u) << "the stand-in, and the update that reads it";
+    const auto profile = (*executor)->profile();
+    ASSERT_TRUE(profile) << profile.error().context;
+    ASSERT_EQ(profile->ops.size(), 2u);
+    for (const auto& of_device : profile->ops) {
+      ASSERT_EQ(of_device.size(), 6u);
+      for (const OpCost& cost : of_device) {
+        EXPECT_GT(cost.us, 0);
+        EXPECT_GT(cost.samples, 0u);
+        EXPECT_EQ(cost.synthetic, cost.op == OpId{7});
+      }
+    }
+    ASSERT_EQ(profile->links.size(), 2u);
+    for (const LinkCost& link : profile->links) EXPECT_NE(link.source, link.target);
+    EXPECT_EQ(recording.complaint(), "");
+    executor->reset();
+    EXPECT_EQ(recording.held(), 0u);
+  }
+}
+
 TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
   const OpGraph graph = small_training();
   const DeviceSet devices = testing::sample_devices(2, false, 1 << 20);
@@ -186,7 +220,7 @@ TEST(CudaExecutor, WhicheverCallFailsTheMeaningIsKept) {
         ASSERT_EQ(recording.held(), giving_back ? 1u : 0u) << at << ' ' << recording.failed();
       } else if (out.made && !out.measured) {
         ASSERT_TRUE(out.poisoned) << at << ": " << out.why;
-        ASSERT_EQ(out.error, Errc::kRunFailed);
+        ASSERT_EQ(out.error, Errc::kDeviceLost);
         ++stuck;
       }
     }

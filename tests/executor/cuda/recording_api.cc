@@ -1,6 +1,7 @@
 #include "tests/executor/cuda/recording_api.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -64,7 +65,11 @@ struct Calls {
       *arg(a0) = *arg(a1) = std::size_t{1} << 62;
     } else if constexpr (same<Member, &RuntimeApi::Malloc>() || same<Member, &RuntimeApi::MallocHost>()) {
       *arg(a0) = reinterpret_cast<void*>(r.next_address_);
-      r.held_.emplace(r.next_address_ >> 4, "memory");
+      if (r.real_memory_) {
+        *arg(a0) = std::aligned_alloc(4096, (arg(a1) + 4095) / 4096 * 4096);
+        r.memory_.emplace_back(*arg(a0), std::free);
+      }
+      r.held_.emplace(reinterpret_cast<std::uintptr_t>(*arg(a0)) >> 4, "memory");
       r.next_address_ += (arg(a1) + 4095) / 4096 * 4096 + 4096;
     } else if constexpr (same<Member, &RuntimeApi::Free>() || same<Member, &RuntimeApi::FreeHost>()) {
       r.drop(arg(a0), "memory");
@@ -182,7 +187,7 @@ struct Thunk<Member, R (*)(A...)> {
   }
 };
 
-RecordingApi::RecordingApi(int gpus) : gpus_{gpus} {
+RecordingApi::RecordingApi(int gpus, bool real_memory) : gpus_{gpus}, real_memory_{real_memory} {
   EMPLACE_CHECK(living == nullptr, "one recording at a time");
   living = this;
 #define INSTALL(table, Type, prefix, name)                         \

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +30,8 @@ struct RecordedWork {
 /// One at a time: the functions find the one that lives. Thread: one.
 class RecordingApi final : public cuda::TaskObserver {
  public:
-  explicit RecordingApi(int gpus);
+  /// `real_memory`: what is allocated is the host's, for who runs programs on it; else addresses of nothing.
+  explicit RecordingApi(int gpus, bool real_memory = false);
   ~RecordingApi() override;
 
   const cuda::CudaApi& api() const { return api_; }
@@ -86,6 +88,8 @@ class RecordingApi final : public cuda::TaskObserver {
 
   cuda::CudaApi api_;
   const int gpus_;
+  const bool real_memory_;
+  std::vector<std::unique_ptr<void, void (*)(void*)>> memory_;
   std::uint64_t calls_ = 0, next_handle_ = 0, current_ = 0;
   std::optional<std::uint64_t> fail_at_;
   cudaError_t code_ = cudaSuccess, pending_ = cudaSuccess;

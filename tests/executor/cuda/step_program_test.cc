@@ -12,50 +12,14 @@
 #include "base/rng.h"
 #include "executor/cuda/step_stream.h"
 #include "executor/simulator.h"
-#include "tests/executor/cuda/recording_api.h"
+#include "tests/executor/cuda/enqueued.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::cuda {
 namespace {
 
+using testing::Enqueued;
 using testing::RecordedWork;
-using testing::RecordingApi;
-
-/// A graph on a machine of which nothing is real, up to the program of one placement.
-struct Enqueued {
-  Enqueued(const OpGraph& graph, const DeviceSet& devices, const Placement& placement, int gpus)
-      : recording{gpus}, session{recording.api()}, lowered{graph}, in_place{lowered}, costs{graph, devices} {
-    auto made = DeviceGroup::make(session, devices);
-    EMPLACE_CHECK(made.ok(), made.error().context);
-    group = *std::move(made);
-    for (std::size_t d = 0; d < devices.size(); ++d) {
-      EMPLACE_CHECK((*group)[d].make_current().ok(), "current");
-      auto bound = BoundGraph::make(lowered, (*group)[d].lane(), static_cast<DeviceId>(d), costs, true);
-      EMPLACE_CHECK(bound.ok(), bound.error().context);
-      kernels.push_back(*std::move(bound));
-    }
-    for (std::uintptr_t stage = 0; stage < 2 * devices.size(); ++stage)
-      stages.push_back(reinterpret_cast<std::byte*>((std::uintptr_t{1} << 39) + (stage << 20)));
-    plan.emplace(lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place);
-    Measurement measured;
-    Schedule schedule;
-    EMPLACE_CHECK(Simulator(graph, devices).trace(placement, measured, schedule).ok(), "simulated");
-    order = task_order(*plan, schedule);
-    program.emplace(ProgramMachine{lowered, *group, kernels, stages}, *plan, order);
-  }
-
-  RecordingApi recording;
-  Session session;
-  const LoweredGraph lowered;
-  InPlaceWrites in_place;
-  const CostTable costs;
-  std::unique_ptr<DeviceGroup> group;
-  std::vector<BoundGraph> kernels;
-  std::vector<std::byte*> stages;
-  std::optional<TaskPlan> plan;
-  std::vector<std::uint32_t> order;
-  std::optional<StepProgram> program;
-};
 
 /// What lies where: the last to write there.
 class Contents {

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Everything that only a GPU can answer, in under ten minutes. Two halves, which may be on two machines:
+#   scripts/gpu.sh --bundle DIR [BUILD]   here: builds the program and puts it, its fixtures and its graphs into DIR (< 64 MiB)
+#   DIR/gpu.sh --run [SECONDS]            there: needs the CUDA toolkit's libraries and cuDNN 9, nothing else of ours;
+#                                         results are files in $OUT, or ./gpu-results. Checks that find no time are left out.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+bundle() {
+  local dir=$1 build=${2:-build/release} name
+  cd "$here/.."
+  local program=${EMPLACE_GPU_CHECK:-}  # Set: it was built already.
+  if [ -z "$program" ]; then
+    if [ ! -f "$build/CMakeCache.txt" ]; then cmake --preset release -DEMPLACE_TESTS=ON; fi
+    cmake --build "$build" --target emplace-gpu-check
+    program=$build/emplace-gpu-check
+  fi
+  mkdir -p "$dir/fixtures" "$dir/graphs"
+  strip -o "$dir/emplace-gpu-check" "$program"
+  cp scripts/gpu.sh "$dir/"
+  cp -r tests/fixtures/kernels "$dir/fixtures/"
+  cp tests/fixtures/graphs/cifar10_cnn-bs128.json "$dir/graphs/"
+  for name in tests/fixtures/graphs/resnet50-bs32 configs/graphs/resnet50-bs2 configs/graphs/transformer_base-bs2-seq40 configs/graphs/nmt-2layer-bs64; do
+    gunzip -c "$name.json.gz" > "$dir/graphs/$(basename "$name").json"
+  done
+  local left
+  left=$(ldd "$dir/emplace-gpu-check" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so' || true)
+  if [ -n "$left" ]; then echo "error: the program needs more than glibc: $left" >&2; exit 1; fi
+  local bytes
+  bytes=$(du -sb "$dir" | cut -f1)
+  if [ "$bytes" -ge $((64 << 20)) ]; then echo "error: $dir has $bytes bytes, 64 MiB is the limit" >&2; exit 1; fi
+  echo "$dir: $bytes bytes; there: $dir/gpu.sh --run"
+}
+
+run() {
+  local seconds=${1:-570} out=${OUT:-gpu-results} found
+  # cuDNN and cuBLASLt lie in the toolkit, or where Python's packages put them.
+  for found in /usr/local/cuda*/lib64 /usr/lib/x86_64-linux-gnu; do
+    if [ -d "$found" ]; then LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found; fi
+  done
+  for found in $(python3 -c 'import glob, site, sys
+print(*[d for s in set(sys.path + site.getsitepackages()) for d in glob.glob(s + "/nvidia/*/lib")])' 2> /dev/null || true); do
+    LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$found
+  done
+  export LD_LIBRARY_PATH
+  mkdir -p "$out"
+  "$here/emplace-gpu-check" --run "$out" --budget "$seconds"
+}
+
+case "${1:-}" in
+  --bundle) bundle "${2:?a folder for the bundle}" ${3:+"$3"} ;;
+  --run) run ${2:+"$2"} ;;
+  *) sed -n 2,6p "$0"; exit 2 ;;
+esac

@@ -1,0 +1,64 @@
+#pragma once
+/// A step's program on a machine that is not there, for tests.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/check.h"
+#include "executor/cuda/step_program.h"
+#include "executor/simulator.h"
+#include "tests/executor/cuda/recording_api.h"
+
+namespace emplace::testing {
+
+/// A graph on a machine of which nothing is real, up to the program of one placement.
+struct Enqueued {
+  Enqueued(const OpGraph& graph, const DeviceSet& devices, const Placement& placement, int gpus,
+           bool real_memory = false)
+      : recording{gpus, real_memory},
+        session{recording.api()},
+        lowered{graph},
+        in_place{lowered},
+        costs{graph, devices} {
+    auto made = cuda::DeviceGroup::make(session, devices);
+    EMPLACE_CHECK(made.ok(), made.error().context);
+    group = *std::move(made);
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      EMPLACE_CHECK((*group)[d].make_current().ok(), "current");
+      auto bound = cuda::BoundGraph::make(lowered, (*group)[d].lane(), static_cast<DeviceId>(d), costs, true);
+      EMPLACE_CHECK(bound.ok(), bound.error().context);
+      kernels.push_back(*std::move(bound));
+    }
+    for (const OpId op : lowered.kernels())
+      if (!kernels[0].kernel(op).kernel->may_overwrite(0)) in_place.keep_apart(op);
+    for (std::uintptr_t stage = 0; stage < 2 * devices.size(); ++stage)
+      if (real_memory) {
+        staged.emplace_back(static_cast<std::size_t>(cuda::largest_transfer(lowered)));
+        stages.push_back(staged.back().data());
+      } else {
+        stages.push_back(reinterpret_cast<std::byte*>((std::uintptr_t{1} << 39) + (stage << 20)));
+      }
+    plan.emplace(lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place);
+    Measurement measured;
+    Schedule schedule;
+    EMPLACE_CHECK(Simulator(graph, devices).trace(placement, measured, schedule).ok(), "simulated");
+    order = cuda::task_order(*plan, schedule);
+    program.emplace(cuda::ProgramMachine{lowered, *group, kernels, stages}, *plan, order);
+  }
+
+  RecordingApi recording;
+  cuda::Session session;
+  const LoweredGraph lowered;
+  InPlaceWrites in_place;
+  const CostTable costs;
+  std::unique_ptr<cuda::DeviceGroup> group;
+  std::vector<cuda::BoundGraph> kernels;
+  std::vector<std::vector<std::byte>> staged;
+  std::vector<std::byte*> stages;
+  std::optional<TaskPlan> plan;
+  std::vector<std::uint32_t> order;
+  std::optional<cuda::StepProgram> program;
+};
+
+}  // namespace emplace::testing

@@ -1,0 +1,229 @@
+// What the device, its library and its memory do.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <bit>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/clock.h"
+#include "executor/cuda/cuda_executor.h"
+#include "executor/cuda/kernels/probes.h"
+#include "executor/cuda/library_versions.h"
+#include "executor/cuda/logical_device.h"
+#include "executor/cuda/partition.h"
+#include "tests/executor/cpu/kernel_case.h"
+#include "tests/executor/cuda/gpu/checks.h"
+#include "tests/executor/cuda/gpu/device_kernel.h"
+#include "tests/executor/cuda/recording_api.h"
+
+extern char** environ;
+
+namespace emplace::gpu_check {
+
+using nlohmann::json;
+
+bool rehearsing() { return std::getenv("EMPLACE_GPU_REHEARSE") != nullptr; }
+
+const cuda::CudaApi& api_in_use() {
+  if (!rehearsing()) return cuda::real_api();
+  static testing::RecordingApi recording{1};
+  return recording.api();
+}
+
+namespace {
+
+Error failed(const std::string& what) { return {Errc::kRunFailed, what}; }
+
+}  // namespace
+
+Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes) {
+  std::vector<Device> devices;
+  for (std::size_t i = 0; i < count; ++i)
+    devices.push_back({"gpu:" + std::to_string(i), *find_profile("h200"), bytes, ""});
+  return DeviceSet::make(std::move(devices), Link{2.5e10, 2e-5});
+}
+
+Result<std::string> versions(const Bundle&) {
+  const cuda::CudaApi& api = api_in_use();
+  if (auto there = cuda::check_available(api); !there) return there.error();
+  cuda::Session session{api};
+  json out{{"libraries", cuda::library_versions(api)}};
+  int driver = 0, runtime = 0, count = 0;
+  api.runtime.DriverGetVersion(&driver), api.runtime.RuntimeGetVersion(&runtime),
+      api.runtime.GetDeviceCount(&count);
+  out["driver"] = driver, out["runtime"] = runtime, out["gpus"] = json::array();
+  for (int gpu = 0; gpu < count; ++gpu) {
+    json one{{"gpu", gpu}};
+    for (const auto& [name, attribute] : {std::pair{"major", cudaDevAttrComputeCapabilityMajor},
+                                          {"minor", cudaDevAttrComputeCapabilityMinor},
+                                          {"multiprocessors", cudaDevAttrMultiProcessorCount},
+                                          {"l2_bytes", cudaDevAttrL2CacheSize},
+                                          {"copy_engines", cudaDevAttrAsyncEngineCount}}) {
+      int value = 0;
+      if (auto done = session.check(api.runtime.DeviceGetAttribute(&value, attribute, gpu), name); !done)
+        return done.error();
+      one[name] = value;
+    }
+    if (auto done = session.check(api.runtime.SetDevice(gpu), "cudaSetDevice"); !done) return done.error();
+    std::size_t free = 0, total = 0;
+    if (auto done = session.check(api.runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"); !done)
+      return done.error();
+    one["free_bytes"] = free, one["total_bytes"] = total;
+    CUdevice device = 0;
+    CUdevResource resource{};
+    if (api.driver.DeviceGetDevResource != nullptr && api.driver.DeviceGet(&device, gpu) == CUDA_SUCCESS &&
+        api.driver.DeviceGetDevResource(device, &resource, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS)
+      one["sm_resource"] = {{"count", resource.sm.smCount},
+                            {"least", resource.sm.minSmPartitionSize},
+                            {"alignment", resource.sm.smCoscheduledAlignment}};
+    out["gpus"].push_back(one);
+  }
+  return out.dump(1);
+}
+
+Result<std::string> kernel_parity(const Bundle&) {
+  constexpr std::byte kNaNs{0xff};
+  cuda::Session session{api_in_use()};
+  const auto devices = gpus(1, std::int64_t{1} << 30);
+  auto group = cuda::DeviceGroup::make(session, *devices);
+  if (!group) return group.error();
+  json out{{"passed", 0}, {"refused", json::array()}, {"differ", json::array()}};
+  std::size_t passed = 0;
+  for (testing::KernelCase of : testing::kernel_cases()) {
+    auto kernel = cuda::make_kernel(of.signature);
+    if (!kernel) {
+      out["refused"].push_back(of.name);
+      continue;
+    }
+    const bool tensor_cores = of.signature.type.find("mm") != std::string::npos ||
+                              of.signature.type.find("onv") != std::string::npos ||
+                              of.signature.type == "MatMul" || of.signature.type == "Gemm";
+    of.tolerance = std::max(of.tolerance, tensor_cores ? 3e-3 : 2e-5);  // TF32 has 10 bits.
+    std::string failure;
+    const auto on = on_device(*std::move(kernel), of.signature, session, (**group)[0], failure);
+    const auto run = testing::run_kernel(*on, of, kNaNs);
+    const std::string differs =
+        !failure.empty() ? failure : run.complaint + testing::difference(of, run.outputs);
+    if (session.poisoned()) return failed(of.name + ": " + failure);
+    differs.empty() ? void(++passed) : void(out["differ"].push_back({{"case", of.name}, {"how", differs}}));
+  }
+  out["passed"] = passed;
+  return out.dump(1);
+}
+
+Result<std::string> full_device(const Bundle& bundle) {
+  const auto graph = bundled_graph(bundle, "cifar10_cnn-bs128");
+  if (!graph) return graph.error();
+  const SystemClock clock;
+  const Placement alone(graph->num_ops(), DeviceId{0});
+  Measurement roomy, tight;
+  std::int64_t peak = 0;
+  {
+    const auto devices = gpus(1, std::int64_t{4} << 30);
+    auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use());
+    if (!executor) return executor.error();
+    if (auto done = (*executor)->measure(alone, roomy); !done) return done.error();
+    peak = roomy.peak_bytes.at(0);
+  }
+  const auto devices = gpus(1, peak * 9 / 10);
+  auto executor = cuda::CudaExecutor::make(*graph, *devices, {}, clock, api_in_use());
+  if (!executor) return executor.error();
+  int full = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (auto done = (*executor)->measure(alone, tight); !done) return done.error();
+    full += !tight.valid && tight.failure.starts_with("oom: ");
+  }
+  cuda::Session session{api_in_use()};
+  void* memory = nullptr;
+  const auto asked = session.check(session.api().runtime.Malloc(&memory, std::size_t{1} << 50), "cudaMalloc");
+  const bool went_on =
+      !session.poisoned() && session.check(session.api().runtime.DeviceSynchronize(), "after").ok();
+  return json{{"peak_bytes", peak},
+              {"full_of_100", full},
+              {"failure", tight.failure},
+              {"malloc_of_a_pebibyte", asked ? "succeeded" : asked.error().context},
+              {"went_on", went_on}}
+      .dump(1);
+}
+
+Result<std::string> poison(const Bundle&) {
+  cuda::Session session{api_in_use()};
+  const auto devices = gpus(1, 1 << 20);
+  auto group = cuda::DeviceGroup::make(session, *devices);
+  if (!group) return group.error();
+  if (auto done = cuda::enqueue_illegal_access((**group)[0].lane()); !done) return done.error();
+  if (auto done = (*group)->synchronize(); !done) return done.error();
+  return std::string{"{\"poisoned\": false}"};
+}
+
+Result<std::string> illegal_access(const Bundle& bundle) {
+  std::string program = bundle.program, check = "--check", name = "poison";
+  char* const arguments[] = {program.data(), check.data(), name.data(), nullptr};
+  pid_t child = 0;
+  int status = 0;
+  posix_spawn_file_actions_t actions;  // What it says on standard output is not this check's answer.
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  const int started = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments, environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (started != 0) return failed("a child could not be started");
+  ::waitpid(child, &status, 0);
+  cuda::Session session{api_in_use()};
+  const bool well = session.check(session.api().runtime.DeviceSynchronize(), "after").ok();
+  return json{{"child_status", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status)},
+              {"expected", 75},
+              {"this_process_goes_on", well}}
+      .dump(1);
+}
+
+Result<std::string> green_contexts(const Bundle&) {
+  json out = json::array();
+  for (const std::size_t parts : {2u, 4u}) {
+    cuda::Session session{api_in_use()};
+    const auto devices = gpus(parts, 1 << 20);
+    auto group = cuda::DeviceGroup::make(session, *devices, 1);
+    if (!group) return group.error();
+    json one{{"parts", parts}, {"isolated", (*group)->isolation() == cuda::Isolation::kGreenContexts}};
+    constexpr int kWords = 16;
+    std::vector<std::uint32_t> all(kWords, 0);
+    bool overlap = false;
+    for (std::size_t d = 0; d < parts; ++d) {
+      const cuda::LogicalDevice& device = (**group)[d];
+      std::vector<std::uint32_t> seen(kWords, 0);
+      const auto run = [&]() -> Result<Unit> {
+        if (auto done = device.make_current(); !done) return done;
+        const auto& runtime = session.api().runtime;
+        const cudaStream_t stream = device.stream(cuda::StreamKind::kCompute);
+        if (auto done = session.check(runtime.MemsetAsync(device.memory(), 0, kWords * 4, stream), "clear");
+            !done)
+          return done;
+        if (auto done = cuda::enqueue_note_processors(
+                device.lane(), reinterpret_cast<std::uint32_t*>(device.memory()), kWords);
+            !done)
+          return done;
+        if (auto done = session.check(
+                runtime.MemcpyAsync(seen.data(), device.memory(), kWords * 4, cudaMemcpyDeviceToHost, stream),
+                "read");
+            !done)
+          return done;
+        return session.check(runtime.StreamSynchronize(stream), "wait");
+      };
+      if (auto done = run(); !done) return done.error();
+      int count = 0;
+      for (int w = 0; w < kWords; ++w) {
+        count += std::popcount(seen[w]);
+        overlap |= (all[w] & seen[w]) != 0;
+        all[w] |= seen[w];
+      }
+      one["devices"].push_back({{"promised", device.processors()}, {"reached", count}});
+    }
+    one["overlap"] = overlap;
+    out.push_back(one);
+  }
+  return out.dump(1);
+}
+
+}  // namespace emplace::gpu_check

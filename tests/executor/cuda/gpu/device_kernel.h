@@ -1,0 +1,16 @@
+#pragma once
+/// A GPU kernel, run on the device, in the clothes of a CPU kernel: what tests those tests it.
+
+#include <memory>
+
+#include "executor/cuda/logical_device.h"
+
+namespace emplace::gpu_check {
+
+/// Its run() copies in, runs and copies back; an error shows in `failure`. `device` and `failure` must
+/// outlive it.
+std::unique_ptr<cpu::Kernel> on_device(std::unique_ptr<cuda::Kernel> kernel, const cpu::Signature& signature,
+                                       cuda::Session& session, const cuda::LogicalDevice& device,
+                                       std::string& failure);
+
+}  // namespace emplace::gpu_check
