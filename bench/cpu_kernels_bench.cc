@@ -174,6 +174,14 @@ void BM_AvgPool(benchmark::State& state) {
               {packed({1, 192, 35, 35})}});
 }
 BENCHMARK(BM_AvgPool)->Unit(benchmark::kMicrosecond);
+void BM_AvgPoolBackward(benchmark::State& state) {
+  const Operand x = packed({1, 192, 35, 35});
+  run(state, {"aten::avg_pool2d_backward",
+              R"({"kernel_size":[3,3],"stride":[1,1],"padding":[1,1],"count_include_pad":true})",
+              {x, x},
+              {x}});
+}
+BENCHMARK(BM_AvgPoolBackward)->Unit(benchmark::kMicrosecond);
 void BM_GlobalAvgPool(benchmark::State& state) {
   run(state, {"GlobalAveragePool", "{}", {packed({1, 2048, 7, 7})}, {packed({1, 2048, 1, 1})}});
 }

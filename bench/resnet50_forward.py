@@ -8,10 +8,12 @@ Rounds alternate: `emplace evaluate GRAPH PLACEMENT --executor cpu` with everyth
 PyTorch, op by op in the graph's order, one thread, oneDNN as installed. Both run on one core, the same one, one after
 the other. In PyTorch a ReLU writes over its input where nobody else reads that (as the model's definition does), and
 the optimizer over its state (as torch.optim does). Weights and data are random. Prints the medians of all samples, the
-smallest and largest, and the ratio; exit status 1 if the CPU executor is not there or refuses the graph.
+smallest and largest, and the ratio. Exit status 1 if the CPU executor is not there or refuses the graph, 77 if PyTorch
+is not there.
 """
 import argparse
 import gzip
+import importlib.util
 import json
 import os
 import pathlib
@@ -170,6 +172,9 @@ def summary(samples):
 def main():
     args = words()
     alone_on(args.core, args.keep_memory)
+    if importlib.util.find_spec("torch") is None:
+        print("bench/resnet50_forward.py: %s has no torch; install python3-torch" % sys.executable, file=sys.stderr)
+        raise SystemExit(77)
     source = args.training or args.graph
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

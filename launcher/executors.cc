@@ -74,10 +74,12 @@ std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, con
   options.command.environment = {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0", "OMP_NUM_THREADS=1"};
   options.real = request.real;
   options.supervision.least_deadline = Nanos{static_cast<std::int64_t>(request.deadline_s * 1e9)};
-  options.supervision.silence = std::min(options.supervision.silence, options.supervision.least_deadline);
+  options.supervision.silence = std::clamp(options.supervision.least_deadline, Nanos{std::chrono::seconds{3}},
+                                           options.supervision.silence);
   options.supervision.restarts_per_minute = static_cast<int>(request.restarts);
   options.supervision.seed = request.real.seed;
   options.interrupted = request.interrupted;
+  options.note = request.note;
   return std::make_unique<ProcessExecutor>(graph, devices, std::move(options), clock);
 }
 

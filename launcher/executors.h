@@ -30,11 +30,12 @@ std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devi
 /// How an executor of real devices, which lives in a process of its own, is started and timed.
 struct ProcessRequest {
   RealOptions real;
-  std::string chaos;                  ///< launcher/exec/chaos.h; for tests.
-  double delay_s = 0;                 ///< Of "fake": what a measurement takes.
-  double deadline_s = 30;             ///< Without progress, at least.
-  std::uint32_t restarts = 5;         ///< Within a minute.
-  std::function<bool()> interrupted;  ///< Ends a call that waits.
+  std::string chaos;                             ///< launcher/exec/chaos.h; for tests.
+  double delay_s = 0;                            ///< Of "fake": what a measurement takes.
+  double deadline_s = 30;                        ///< Without progress, at least.
+  std::uint32_t restarts = 5;                    ///< Within a minute.
+  std::function<bool()> interrupted;             ///< Ends a call that waits.
+  std::function<void(const std::string&)> note;  ///< Is told what processes die of.
 };
 /// "median" or "mean". Errors: kInvalid.
 Result<TimingOptions::Statistic> parse_statistic(const std::string& name);

@@ -6,6 +6,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "placement/cost_share.h"
+#include "placement/signature_costs.h"
+
 namespace emplace {
 namespace {
 
@@ -152,6 +155,30 @@ std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
   return found;
 }
 
+/// What was measured of ops on a device: by the graph for the profile's name, on such a device for the op's
+/// signature, by the graph for the kind of device.
+class KnownCosts {
+ public:
+  KnownCosts(const OpGraph& graph, const Profile& profile)
+      : graph_{graph},
+        class_{measured_class(graph, profile)},
+        in_graph_{class_ < graph.measured_classes().size()},
+        own_{in_graph_ && graph.measured_classes()[class_] == profile.name},
+        costs_{profile.costs.get()} {}
+  /// [us] NaN: nobody knows. @pre neither state nor a view
+  double us(OpId op) const {
+    const double known = in_graph_ ? graph_.measured_us(op, class_) : kUnknown;
+    if (costs_ == nullptr || costs_->empty() || (own_ && !std::isnan(known))) return known;
+    return costs_->us(signature_hash(graph_, op)).value_or(known);
+  }
+
+ private:
+  const OpGraph& graph_;
+  const std::size_t class_;
+  const bool in_graph_, own_;
+  const SignatureCosts* const costs_;
+};
+
 }  // namespace
 
 OpClass classify(const OpGraph& graph, OpId op) {
@@ -185,22 +212,33 @@ double estimate_us(const OpGraph& graph, OpId op, const Profile& profile) {
 }
 
 std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile) {
-  const std::size_t measured = measured_class(graph, profile);
-  const bool in_graph = measured < graph.measured_classes().size();
-  const bool own = in_graph && graph.measured_classes()[measured] == profile.name;
-  const bool calibrated = profile.costs != nullptr && !profile.costs->empty();
+  const KnownCosts known{graph, profile};
   std::vector<double> us(graph.num_ops());
   for (std::size_t i = 0; i < us.size(); ++i) {
     const OpId op{static_cast<std::uint32_t>(i)};
     if (graph.is_view(op) || graph.is_state(op)) continue;
-    const double known = in_graph ? graph.measured_us(op, measured) : kUnknown;
-    us[i] = own ? known : kUnknown;
-    if (std::isnan(us[i]) && calibrated)
-      us[i] = profile.costs->us(signature_hash(graph, op)).value_or(kUnknown);
-    if (std::isnan(us[i])) us[i] = known;
+    us[i] = known.us(op);
     if (std::isnan(us[i])) us[i] = estimate_us(graph, op, profile);
   }
   return us;
+}
+
+double measured_cost_share(const OpGraph& graph, const DeviceSet& devices,
+                           std::span<const DeviceId> placement) {
+  double all_us = 0, known_us = 0;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const DeviceId device = static_cast<DeviceId>(d);
+    if (std::ranges::find(placement, device) == placement.end()) continue;
+    const KnownCosts known{graph, devices[device].profile};
+    for (std::size_t i = 0; i < placement.size(); ++i) {
+      const OpId op{static_cast<std::uint32_t>(i)};
+      if (placement[i] != device || graph.is_view(op) || graph.is_state(op)) continue;
+      const double us = known.us(op);
+      all_us += std::isnan(us) ? estimate_us(graph, op, devices[device].profile) : us;
+      known_us += std::isnan(us) ? 0 : us;
+    }
+  }
+  return all_us > 0 ? known_us / all_us : 1;
 }
 
 CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{graph.num_ops()} {

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <regex>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/text/words.h"
+#include "record/seal.h"
 
 namespace emplace::record {
 namespace {
@@ -92,6 +95,30 @@ void shadow_columns(SQLite::Database& db, std::span<const NewColumns> all) {
   }
 }
 
+/// Whether the row of `runs` is as it was sealed; none: it has no seal, as in schema 3.
+std::optional<bool> seal_of_run(SQLite::Database& db) {
+  SQLite::Statement row{db, "SELECT * FROM runs"};
+  const int columns = row.getColumnCount();
+  if (std::string_view{row.getColumnName(columns - 1)} != "seal" || !row.executeStep() ||
+      row.getColumn(columns - 1).isNull())
+    return std::nullopt;
+  RowHash hash;
+  hash.add(row, columns - 1);
+  return hash.value() == row.getColumn(columns - 1).getInt64();
+}
+
+void seal_run(SQLite::Database& db) {
+  RowHash hash;
+  {
+    SQLite::Statement row{db, "SELECT * FROM runs"};
+    row.executeStep();
+    hash.add(row, row.getColumnCount() - 1);
+  }
+  SQLite::Statement update{db, "UPDATE runs SET seal = ?"};
+  update.bind(1, hash.value());
+  update.exec();
+}
+
 /// Its tables, each with the names and types of its columns, in order.
 std::map<std::string, std::string> tables_of(SQLite::Database& db) {
   std::map<std::string, std::string> tables;
@@ -145,8 +172,11 @@ Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesyst
 
 void migrate(SQLite::Database& db, int version) {
   SQLite::Transaction all{db};
+  const bool sealed = seal_of_run(db).value_or(false);
   add_versions(db, version, kSchemaVersion);
   db.exec("UPDATE runs SET schema_version = " + std::to_string(kSchemaVersion));
+  // The version is part of the row. One that was damaged stays so.
+  if (sealed) seal_run(db);
   all.commit();
 }
 

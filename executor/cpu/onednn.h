@@ -24,7 +24,7 @@ class Program {
   explicit Program(std::shared_ptr<const Steps> steps);
 
   std::size_t scratch_bytes() const;
-  /// True if oneDNN offers only its slow reference for this.
+  /// True if oneDNN offers only slow loops for this.
   bool is_reference() const;
   /// Pointers in the order that the making function names; one that is null is left out, where it may be.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,

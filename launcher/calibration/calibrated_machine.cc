@@ -18,19 +18,19 @@ std::string number(double value) {
 std::string assign(std::string_view key, const std::string& value) {
   return std::string{key} + " = " + value + "\n";
 }
-std::string quoted(const std::string& value) { return '"' + value + '"'; }
+std::string in_quotes(const std::string& value) { return '"' + value + '"'; }
 
 std::string profile_text(const Profile& profile, const CostLedger& ledger, const Fit& fit) {
   std::string text = "\n[[profile]]\n";
-  text += assign("name", quoted(profile.name));
-  text += assign("kind", quoted(profile.kind));
-  text += assign("peak", quoted(number(profile.peak_gflops) + "GFLOP/s"));
-  text += assign("bandwidth", quoted(number(profile.bandwidth_gbs) + "GB/s"));
+  text += assign("name", in_quotes(profile.name));
+  text += assign("kind", in_quotes(profile.kind));
+  text += assign("peak", in_quotes(number(profile.peak_gflops) + "GFLOP/s"));
+  text += assign("bandwidth", in_quotes(number(profile.bandwidth_gbs) + "GB/s"));
   text += assign("bandwidth_efficiency", number(profile.bandwidth_efficiency));
-  text += assign("launch", quoted(number(profile.launch_us + fit.overhead_us) + "us"));
+  text += assign("launch", in_quotes(number(profile.launch_us + fit.overhead_us) + "us"));
   text += "costs_us = [\n";
   for (const SignatureCosts::Entry& entry : ledger.costs(ledger.overhead_us() + fit.overhead_us))
-    text += "  " + quoted(SignatureCosts::entry_text(entry)) + ",\n";
+    text += "  " + in_quotes(SignatureCosts::entry_text(entry)) + ",\n";
   text += "]\n[profile.efficiency]\n";
   for (std::size_t c = 2; c < kNumOpClasses; ++c)
     text += assign(op_class_name(static_cast<OpClass>(c)), number(profile.efficiency[c]));
@@ -44,23 +44,25 @@ std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger,
   std::string text = "# Written by emplace calibrate";
   text += costs_file.empty() ? "." : ": " + costs_file + " says in words what each entry of costs_us is.";
   text += '\n';
-  text += assign("copies", quoted(std::string{copy_engine_name(devices.copies())}));
+  text += assign("copies", in_quotes(std::string{copy_engine_name(devices.copies())}));
   text += assign("corun", number(fit.corun));
   Profile profile = ledger.fitted(devices[DeviceId{0}].profile);
   profile.name += profile.name.ends_with("-measured") ? "" : "-measured";
   text += profile_text(profile, ledger, fit);
   for (const Device& device : devices.devices()) {
-    text += "\n[[device]]\n" + assign("name", quoted(device.name)) + assign("profile", quoted(profile.name)) +
-            assign("memory", quoted(std::to_string(device.memory_bytes) + "B"));
-    if (!device.host.empty()) text += assign("host", quoted(device.host));
+    text += "\n[[device]]\n" + assign("name", in_quotes(device.name)) +
+            assign("profile", in_quotes(profile.name)) +
+            assign("memory", in_quotes(std::to_string(device.memory_bytes) + "B"));
+    if (!device.host.empty()) text += assign("host", in_quotes(device.host));
   }
   for (const LinkCost& link : ledger.links()) {
     const Link& given = devices.link(link.source, link.target);
-    text += "\n[[link]]\n" + assign("from", quoted(devices[link.source].name)) +
-            assign("to", quoted(devices[link.target].name));
+    text += "\n[[link]]\n" + assign("from", in_quotes(devices[link.source].name)) +
+            assign("to", in_quotes(devices[link.target].name));
     const double rate = given.shaped ? given.bytes_per_s : link.bytes_per_s * fit.link_efficiency;
-    text += assign("bandwidth", quoted(number(rate * 1e-9) + "GB/s"));
-    text += assign("latency", quoted(number((given.shaped ? given.latency_s : link.latency_s) * 1e6) + "us"));
+    text += assign("bandwidth", in_quotes(number(rate * 1e-9) + "GB/s"));
+    text +=
+        assign("latency", in_quotes(number((given.shaped ? given.latency_s : link.latency_s) * 1e6) + "us"));
     if (given.shaped) text += assign("shaped", "true");
   }
   return text;

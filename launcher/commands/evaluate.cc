@@ -1,3 +1,4 @@
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
 #include "launcher/stop_signal.h"
+#include "placement/cost_share.h"
 #include "placement/placement_file.h"
 #include "placement/schedule.h"
 #include "record/trace.h"
@@ -46,9 +48,11 @@ class Evaluate final : public Command {
     Measurement measured;
     std::optional<Verification> verified;
     std::vector<std::string> synthetic_types;
+    std::optional<double> measured_cost_share;  ///< Of a simulated step.
   };
   Result<Answer> simulate(const Inputs& inputs, const Placement& placement) const;
-  Result<Answer> run_really(const Inputs& inputs, const Placement& placement, const StopSignal& stop) const;
+  Result<Answer> run_really(Console& console, const Inputs& inputs, const Placement& placement,
+                            const StopSignal& stop) const;
   Result<ProcessRequest> request() const;
   void print(Console& console, const Answer& answer, const Inputs& inputs) const;
 
@@ -86,14 +90,17 @@ Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placemen
   }
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   if (auto done = model->measure(placement, answer.measured); !done) return done.error();
+  if (inputs.judge.objective == Objective::kStepTime)
+    answer.measured_cost_share = measured_cost_share(inputs.graph, inputs.devices, placement);
   return answer;
 }
 
-Result<Evaluate::Answer> Evaluate::run_really(const Inputs& inputs, const Placement& placement,
-                                              const StopSignal& stop) const {
+Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& inputs,
+                                              const Placement& placement, const StopSignal& stop) const {
   auto request = this->request();
   if (!request) return request.error();
   request->interrupted = [&] { return stop.received() != 0; };
+  request->note = [&](const std::string& line) { console.note(line); };
   if (auto fit = check_process_executor(executor_, inputs.judge, *request); !fit) return fit.error();
   const auto executor = make_process_executor(executor_, inputs.graph, inputs.devices, *request);
   Answer answer;
@@ -118,6 +125,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
   if (console.json()) {
     JsonObject json = measured_json(answer.measured, inputs, executor_);
     if (executor_ != "sim") json.add("synthetic_types", std::span<const std::string>{answer.synthetic_types});
+    if (answer.measured_cost_share) json.add("measured_cost_share", *answer.measured_cost_share);
     if (answer.verified) {
       json.add("verified", answer.verified->identical);
       json.add("compared", std::uint64_t{answer.verified->compared});
@@ -128,6 +136,9 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
     return console.print(json.text());
   }
   std::string text = measured_text(answer.measured, inputs);
+  if (answer.measured_cost_share)
+    text += "costs      " + std::to_string(std::lround(100 * *answer.measured_cost_share)) +
+            " % of the time in ops was measured, the rest is estimated\n";
   if (answer.verified) {
     text += "verified   " + std::string{answer.verified->identical ? "identical" : "different"} + ": " +
             std::to_string(answer.verified->compared) + " tensors compared with a run on one device, " +
@@ -162,7 +173,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return invalid(printable(placement_), obeyed.error().context);
   }
   const StopSignal stop;
-  const auto answer = real ? run_really(*inputs, *placement, stop) : simulate(*inputs, *placement);
+  const auto answer = real ? run_really(console, *inputs, *placement, stop) : simulate(*inputs, *placement);
   if (stop.received() != 0) return stopped_by(stop.received());
   if (!answer) return answer.error();
   print(console, *answer, *inputs);

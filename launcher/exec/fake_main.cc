@@ -45,8 +45,10 @@ class DelayedExecutor final : public RealExecutor {
 
 int main(int argc, char** argv) {
   int delay_ms = 0;
+  bool refuses = false;
   launcher::ExecutorProgram program{.kind = "fake", .version = EMPLACE_VERSION, .takes_real_time = false};
   program.option = [&](std::string_view option) -> Result<Unit> {
+    if (option == "--refuse") return refuses = true, Unit{};
     if (!option.starts_with("--delay="))
       return invalid(printable(option, 60), "is no option", "use --delay=5ms");
     const auto seconds = parse_seconds(option.substr(8));
@@ -56,6 +58,7 @@ int main(int argc, char** argv) {
   };
   program.make = [&](const OpGraph& graph, const DeviceSet& devices,
                      const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
+    if (refuses) return Error{Errc::kUnsupported, "refuses every graph, as it was told to"};
     return std::unique_ptr<RealExecutor>{
         std::make_unique<DelayedExecutor>(graph, devices, options.timing, delay_ms)};
   };

@@ -136,6 +136,9 @@ void ProcessExecutor::turn() {
   if (life_) {
     if (const auto cause = life_->ended()) {
       take_messages();  // What it said last.
+      if (options_.note)
+        options_.note("executor '" + options_.kind + "': process " + std::to_string(life_->pid()) + ": " +
+                      *cause);
       life_.reset();
       tell(Supervisor::Died{*cause});
     }
@@ -218,7 +221,11 @@ void ProcessExecutor::act(const Supervisor::Send&) {
 }
 
 void ProcessExecutor::act(const Supervisor::Terminate&) {
-  if (life_) life_->signal(SIGTERM);
+  if (!life_) return;
+  if (options_.note)
+    options_.note("executor '" + options_.kind + "': process " + std::to_string(life_->pid()) +
+                  " gets nowhere and is ended");
+  life_->signal(SIGTERM);
 }
 void ProcessExecutor::act(const Supervisor::Kill&) {
   if (life_) life_->signal(SIGKILL);

@@ -26,6 +26,8 @@ struct ProcessExecutorOptions {
   runtime::ChildSupervisorOptions supervision;
   /// Asked while a call waits; true ends it with kRunFailed. Empty: nobody interrupts.
   std::function<bool()> interrupted;
+  /// Is told, in a line, what processes die of. Empty: nobody wants to know.
+  std::function<void(const std::string&)> note;
 };
 
 /// Starts its process when it is first needed, and again after each death, by the rules of

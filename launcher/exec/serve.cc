@@ -106,8 +106,10 @@ Result<Settings> parse_settings(int argc, const char* const* argv, const Executo
       settings.version = true;
     } else if (word.starts_with("--parent=")) {
       settings.parent = static_cast<pid_t>(std::strtol(argv[i] + 9, nullptr, 10));
-    } else if (word.starts_with("--") && word.find("-every=") != std::string_view::npos) {
+    } else if (word.starts_with("--") && word.find("-every") != std::string_view::npos) {
+      const bool apart = word.ends_with("-every") && i + 1 < argc;  // "--crash-every 7"
       chaos += (chaos.empty() ? "" : ",") + std::string{word.substr(2)};
+      if (apart) chaos += "=" + std::string{argv[++i]};
     } else if (program.option) {
       if (auto taken = program.option(word); !taken) return taken.error();
     } else {

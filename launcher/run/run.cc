@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -434,6 +435,15 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     return invalid(printable(directory.string()), "holds a run already",
                    "go on with it by --resume, or choose another --run-dir");
   }
+  std::map<std::string, int> executors_at;  // By host; "": here.
+  for (const NodePlan& node : topology->nodes)
+    for (const std::string& actor : node.actors)
+      if (actor.starts_with("executor/")) ++executors_at[node.start == "local" ? "" : node.host];
+  if (uses_processes(config) && executors_at.contains("")) {
+    // Better now than once the baselines are found. Other machines answer for themselves.
+    auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
+    if (!can) return can.error();
+  }
   const std::vector<Start> starts = starts_of(config, directory, resume);
   for (const Start& start : starts)
     if (auto checked = check_start(config, *summary.task, start); !checked) return checked.error();
@@ -451,16 +461,11 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   }
 
   Progress progress{quiet, clock};
-  for (const NodePlan& node : topology->nodes) {
-    const auto executors =
-        std::count_if(node.actors.begin(), node.actors.end(),
-                      [](const std::string& actor) { return actor.starts_with("executor/"); });
+  for (const auto& [host, executors] : executors_at)
     if (config.executor.kind == "cpu" && executors > 1)
-      progress.note(
-          "warning: node '" + printable(node.name) + "' has " + std::to_string(executors) +
-          " executors of kind cpu, which time each other's work if they share cores; one per machine "
-          "is right");
-  }
+      progress.note("warning: " + std::to_string(executors) + " executors of kind cpu on " +
+                    (host.empty() ? "this machine" : printable(host)) +
+                    " time each other's work if they share cores; one is right");
   std::vector<NodePlan*> far;
   for (std::vector<NodePlan>& member : topology->members)
     if (push && member.front().start == "ssh") far.push_back(&member.front());

@@ -140,11 +140,15 @@ class Wiring {
     if (log_) return [log = *log_](const actors::TaskGraph& of) { return make_replay_executor(log, of); };
     Judge judge = judge_of(config_);
     judge.simulator.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
-    if (uses_processes(config_))
-      return
-          [kind = config_.executor.kind, request = process_request_of(config_)](const actors::TaskGraph& of) {
-            return std::unique_ptr<Executor>{make_process_executor(kind, of.graph, of.devices, request)};
-          };
+    if (uses_processes(config_)) {
+      ProcessRequest request = process_request_of(config_);
+      request.note = [](const std::string& line) {
+        runtime::log(runtime::LogLevel::kWarning, "executor", line);
+      };
+      return [kind = config_.executor.kind, request](const actors::TaskGraph& of) {
+        return std::unique_ptr<Executor>{make_process_executor(kind, of.graph, of.devices, request)};
+      };
+    }
     return [judge](const actors::TaskGraph& of) { return make_model(of.graph, of.devices, judge); };
   }
   actors::PlacerFactory placers() const {

@@ -26,9 +26,8 @@ struct ChildSupervisorOptions {
   Nanos grace = std::chrono::seconds{2};     ///< From SIGTERM to SIGKILL.
   int restarts_per_minute = 5;               ///< One more gives up.
   int tries = 2;                             ///< Of an evaluation that its process did not survive.
-  Nanos first_delay =
-      std::chrono::milliseconds{50};              ///< Before a restart; doubled by each life that answered
-  Nanos longest_delay = std::chrono::seconds{5};  ///< nothing, up to this. Jitter takes up to half off.
+  Nanos first_delay = std::chrono::milliseconds{50};  ///< Before a restart; doubled by each life that was
+  Nanos longest_delay = std::chrono::seconds{5};  ///< never ready, up to this. Jitter takes up to half off.
   std::uint64_t seed = 1;                         ///< Of the jitter.
 };
 
@@ -124,6 +123,7 @@ class ChildSupervisor {
 
   void handle(const Ready&, Nanos now, std::vector<Action>& actions) {
     if (phase_ != Phase::kStarting) return;
+    barren_lives_ = 0;
     phase_ = Phase::kIdle;
     heard_ = now;
     if (wanted_) send(now, actions);
@@ -137,7 +137,6 @@ class ChildSupervisor {
     // It may have answered while it was told to end: what was measured was measured.
     if (!wanted_ || (phase_ != Phase::kBusy && phase_ != Phase::kEnding && phase_ != Phase::kKilled)) return;
     wanted_ = evaluating_ = false;
-    barren_lives_ = 0;
     if (phase_ != Phase::kBusy) return;
     if (answered.ran) fastest_ = std::min(fastest_.value_or(Nanos::max()), now - began_);
     phase_ = Phase::kIdle;
@@ -241,7 +240,7 @@ class ChildSupervisor {
   bool wanted_ = false;      ///< An evaluation is under way here, whatever became of its process.
   bool evaluating_ = false;  ///< The process at hand was given it.
   int tries_ = 0;            ///< Processes that it has cost.
-  int barren_lives_ = 0;     ///< In a row, that answered nothing.
+  int barren_lives_ = 0;     ///< In a row, that were never ready.
   int restarts_ = 0;
   std::uint64_t progress_ = 0;
   Nanos patience_{0}, began_{0}, progressed_{0}, heard_{0}, at_{0};

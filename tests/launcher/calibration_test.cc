@@ -13,6 +13,7 @@
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/fit.h"
 #include "launcher/calibration/sample_placements.h"
+#include "launcher/calibration/study.h"
 #include "placement/device_file.h"
 #include "tests/support/sample_graphs.h"
 
@@ -104,6 +105,58 @@ TEST(CalibrationTest, TheFitFindsTheMachineAgain) {
   const auto predicted = predict(planted.graph, *machine, measured.placements);
   ASSERT_TRUE(predicted);
   EXPECT_LT(agreement(*predicted, measured.step_time_s).mape, 1e-3);
+}
+
+TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen) {
+  Planted planted;
+  std::vector<StudiedGraph> studied;
+  studied.push_back({.graph = Planted::make_graph(), .file = "forked.json"});
+  FakeExecutor executor{studied[0].graph, planted.machine, {.rules = TaskPlan::Rules::kSimulated}};
+  std::vector<std::string> told;
+  const StudyOptions options{24, 2, 1, [&](const std::string& what) { told.push_back(what); }};
+  ASSERT_TRUE(study(studied[0], planted.probed, executor, options));
+  EXPECT_EQ(told.size(), 2 * (1 + 24u));
+  EXPECT_EQ(studied[0].profiles.size(), 2u);
+  EXPECT_EQ(studied[0].drift(), 0);
+  CostLedger ledger;
+  for (const ExecutorProfile& profile : studied[0].profiles) ledger.add(studied[0].graph, profile);
+  const auto fit = fit_and_predict(studied, planted.probed, ledger);
+  ASSERT_TRUE(fit) << fit.error().context;
+  const Agreement held_out = studied[0].held_out();
+  EXPECT_EQ(held_out.count, 12u);
+  EXPECT_LT(held_out.mape, 1e-3);
+  EXPECT_GT(held_out.spearman, 0.999);
+}
+
+TEST(CalibrationTest, APlacementThatDoesNotFitIsLeftOutAndNoneIsAnError) {
+  Planted planted;
+  std::vector<Device> small{planted.machine.devices().begin(), planted.machine.devices().end()};
+  for (Device& device : small) device.memory_bytes = 256;
+  const DeviceSet tiny = DeviceSet::make(small, Link{1e9, 0})->with_copies(CopyEngine::kTarget);
+  StudiedGraph one{.graph = Planted::make_graph(), .file = "forked.json"};
+  class Unprofiled final : public RealExecutor {
+   public:
+    Unprofiled(FakeExecutor& roomy, FakeExecutor& tight) : roomy_{roomy}, tight_{tight} {}
+    std::string_view kind() const override { return "fake"; }
+    Result<Unit> measure(std::span<const DeviceId> p, Measurement& out) override {
+      return tight_.measure(p, out);
+    }
+    Result<Unit> trace(std::span<const DeviceId> p, Measurement& out, Schedule& s) override {
+      return tight_.trace(p, out, s);
+    }
+    Result<Verification> verify(std::span<const DeviceId> p) override { return tight_.verify(p); }
+    Result<ExecutorProfile> profile() override { return roomy_.profile(); }
+    std::vector<std::string> synthetic_types() const override { return {}; }
+
+   private:
+    FakeExecutor &roomy_, &tight_;
+  };
+  FakeExecutor roomy{one.graph, planted.machine}, tight{one.graph, tiny};
+  Unprofiled executor{roomy, tight};
+  const auto none = study(one, tiny, executor, {8, 2, 1, [](const std::string&) {}});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::kNoPlacement);
+  EXPECT_NE(none.error().context.find("oom"), std::string::npos) << none.error().context;
 }
 
 TEST(CalibrationTest, TheDeviceFileIsReadBackAsItWasMeasured) {

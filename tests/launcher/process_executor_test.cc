@@ -240,6 +240,25 @@ TEST_F(ProcessExecutorTest, AProgramThatCannotStartSaysWhy) {
   EXPECT_THAT(missing.error().context, HasSubstr("emplace-exec-cuda-of-another-build is not beside"));
 }
 
+TEST_F(ProcessExecutorTest, ARefusalIsSaidBeforeAnythingRunsAndIsFinal) {
+  const auto executor = make({"--refuse"});
+  Measurement m;
+  for (int i = 0; i < 2; ++i) {
+    const auto done = executor->measure(placement(1), m);
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().code, Errc::kUnsupported);
+    EXPECT_EQ(done.error().context, "executor 'fake': refuses every graph, as it was told to");
+  }
+  EXPECT_TRUE(executor->broken());
+  EXPECT_EQ(executor->restarts(), 0);
+}
+
+TEST_F(ProcessExecutorTest, ChaosOptionsMayBeTypedWithASpace) {
+  const auto executor = make({"--oom-every", "2"});
+  EXPECT_TRUE(measured(*executor, 1).valid);
+  EXPECT_FALSE(measured(*executor, 2).valid);
+}
+
 TEST_F(ProcessExecutorTest, LeavesNoProcess) {
   pid_t pid = 0;
   {

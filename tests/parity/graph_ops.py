@@ -221,6 +221,45 @@ def _(a, i, o):
     return torch.from_numpy((words < 1 << 31).astype(numpy.float64)).to(i[0].dtype).reshape(i[0].shape)
 
 
+# -- ops of other networks: not in the shared graphs, computed all the same -------------------------------------------
+UNARY = ("abs", "atan", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "isfinite", "isnan", "log", "log10",
+         "log1p", "log2", "logical_not", "neg", "reciprocal", "round", "rsqrt", "sgn", "sign", "sin", "sinh", "square",
+         "tan", "trunc")
+BINARY = ("atan2", "eq", "floor_divide", "fmod", "ge", "gt", "le", "logical_and", "logical_or", "logical_xor", "lt",
+          "maximum", "minimum", "ne", "pow", "remainder")
+ACTIVATIONS = ("elu", "leaky_relu", "mish", "relu6", "selu", "silu", "softplus", "softsign")
+for name in UNARY:
+    op("aten::" + name)(lambda a, i, o, f=getattr(torch, name): f(i[0]))
+for name in BINARY:
+    op("aten::" + name)(lambda a, i, o, f=getattr(torch, name): f(i[0], i[1]))
+for name in ACTIVATIONS:
+    op("aten::" + name)(lambda a, i, o, f=getattr(F, name): f(i[0]))
+op("aten::where")(lambda a, i, o: torch.where(*i))
+op("aten::silu_backward")(lambda a, i, o: aten.silu_backward(i[0], i[1]))
+op("aten::leaky_relu_backward")(lambda a, i, o: aten.leaky_relu_backward(i[0], i[1], 0.01, False))
+op("aten::softplus_backward")(lambda a, i, o: aten.softplus_backward(i[0], i[1], 1, 20))
+op("aten::amax")(over(torch.amax))
+op("aten::amin")(over(torch.amin))
+op("aten::argmax")(lambda a, i, o: torch.argmax(i[0], a["dim"], a.get("keepdim", False)))
+op("aten::argmin")(lambda a, i, o: torch.argmin(i[0], a["dim"], a.get("keepdim", False)))
+op("aten::max")(lambda a, i, o: tuple(torch.max(i[0], a["dim"], a.get("keepdim", False))))
+op("aten::prod")(lambda a, i, o: torch.prod(i[0], a["dim"], a.get("keepdim", False)))
+op("aten::cumsum")(lambda a, i, o: torch.cumsum(i[0], a["dim"]))
+op("aten::gather")(lambda a, i, o: torch.gather(i[0], a["dim"], i[1]))
+op("aten::scatter")(lambda a, i, o: torch.scatter(i[0], a["dim"], i[1], i[2]))
+op("aten::scatter_add")(lambda a, i, o: torch.scatter_add(i[0], a["dim"], i[1], i[2]))
+op("aten::index_select")(lambda a, i, o: torch.index_select(i[0], a["dim"], i[1]))
+op("aten::index_add")(lambda a, i, o: torch.index_add(i[0], a["dim"], i[1], i[2]))
+op("aten::flip")(lambda a, i, o: torch.flip(i[0], a["dims"]))
+op("aten::repeat")(lambda a, i, o: i[0].repeat(a["repeats"]))
+op("aten::upsample_nearest2d")(lambda a, i, o: aten.upsample_nearest2d(i[0], a["output_size"], None, None))
+op("aten::upsample_bilinear2d")(
+    lambda a, i, o: aten.upsample_bilinear2d(i[0], a["output_size"], a.get("align_corners", False), None, None))
+op("aten::upsample_nearest2d_backward")(
+    lambda a, i, o: aten.upsample_nearest2d_backward(i[0], a["output_size"], a["input_size"], None, None))
+op("aten::upsample_bilinear2d_backward")(lambda a, i, o: aten.upsample_bilinear2d_backward(
+    i[0], a["output_size"], a["input_size"], a.get("align_corners", False), None, None))
+
 # -- views of the traced graphs ---------------------------------------------------------------------------------------
 view("aten::view", "aten::_reshape_alias", "aten::_unsafe_view")(lambda a, i, o: i[0].reshape(size(o)))
 view("aten::t")(lambda a, i, o: i[0].t())

@@ -525,6 +525,47 @@ def creation():
     case(f, "aten::bernoulli", {}, [rand(1, 21, 1, 1)], label="odd")
 
 
+# -- ops of other networks --------------------------------------------------------------------------------------------
+def others():
+    f = "others"
+    spread = torch.tensor([-7.5, -2.5, -1.5, -0.5, -0.25, 0.25, 0.5, 1.5, 2.5, 7.5])  # Halves: where rounding decides.
+    for name in graph_ops.UNARY:
+        below_zero = name not in ("log", "log10", "log1p", "log2", "rsqrt")
+        case(f, "aten::" + name, {}, [rand(3, 5) if below_zero else positive(3, 5)])
+        case(f, "aten::" + name, {}, [spread if below_zero else spread.abs()], label="spread")
+    for name in graph_ops.BINARY:
+        x = positive(3, 4) if name == "pow" else 3 * rand(3, 4)
+        case(f, "aten::" + name, {}, [x, positive(3, 4) if name in ("fmod", "remainder", "floor_divide") else rand(3, 4)])
+        case(f, "aten::" + name, {}, [x, x.clone()], label="equal")
+    for name in graph_ops.ACTIVATIONS:
+        case(f, "aten::" + name, {}, [4 * rand(3, 5)])
+        case(f, "aten::" + name, {}, [sliced(3, 4, of=thrice)], label="slice")
+    case(f, "aten::where", {}, [rand(3, 4) > 0, rand(3, 4), rand(3, 4)])
+    case(f, "aten::where", {}, [rand(2, 1, 4) > 0, rand(2, 3, 4), torch.tensor(0.5)], label="broadcast")
+    for name in ("silu", "leaky_relu", "softplus"):
+        case(f, "aten::%s_backward" % name, {}, [rand(3, 5), 3 * rand(3, 5)])
+    for name in ("amax", "amin"):
+        case(f, "aten::" + name, {"dim": [-1], "keepdim": True}, [rand(2, 3, 4)])
+        case(f, "aten::" + name, {"dim": [0, 2]}, [rand(2, 3, 4)], label="outer")
+    for name in ("argmax", "argmin", "max", "prod", "cumsum"):
+        case(f, "aten::" + name, {"dim": 1}, [rand(3, 5)])
+        case(f, "aten::" + name, {"dim": 1}, [rand(2, 5, 3)], label="middle")
+    case(f, "aten::gather", {"dim": 1}, [rand(3, 6), ids(6, 3, 4)])
+    case(f, "aten::scatter", {"dim": 1}, [rand(2, 5), torch.tensor([[4, 0, 2], [1, 3, 0]]), rand(2, 3)])
+    case(f, "aten::scatter_add", {"dim": 1}, [rand(2, 5), ids(5, 2, 7), rand(2, 7)])
+    case(f, "aten::index_select", {"dim": 1}, [rand(3, 6, 2), ids(6, 4)])
+    case(f, "aten::index_add", {"dim": 0}, [rand(4, 3), ids(4, 6), rand(6, 3)])
+    case(f, "aten::flip", {"dims": [0, 2]}, [rand(2, 3, 4)])
+    case(f, "aten::repeat", {"repeats": [2, 1, 3]}, [rand(2, 3)], outputs=[[2, 2, 9]])
+    for x, size in ((rand(1, 2, 3, 4), [6, 8]), (rand(2, 1, 4, 5), [7, 3])):
+        for name in ("nearest", "bilinear"):
+            case(f, "aten::upsample_%s2d" % name, {"output_size": size}, [x])
+            case(f, "aten::upsample_%s2d_backward" % name, {"input_size": list(x.shape), "output_size": size},
+                 [rand(*x.shape[:2], *size)], outputs=[x.shape])
+    case(f, "aten::upsample_bilinear2d", {"align_corners": True, "output_size": [5, 7]}, [rand(1, 2, 3, 4)],
+         label="corners")
+
+
 def kinds_in(folder):
     found = set()
     for path in sorted(folder.iterdir()):
@@ -540,7 +581,7 @@ def kinds_in(folder):
 if __name__ == "__main__":
     training, onnx, out = (pathlib.Path(a) for a in sys.argv[1:])
     for family in (matmul, convolution, pooling, normalisation, softmax, elementwise, reduction, movement, lookup,
-                   creation):
+                   creation, others):
         family()
     kinds = {"training": kinds_in(training), "onnx": kinds_in(onnx)}
     missing = sorted(set(kinds["training"] + kinds["onnx"]) - set(taken))

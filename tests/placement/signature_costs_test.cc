@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "placement/cost_model.h"
+#include "placement/cost_share.h"
 #include "placement/device_file.h"
+#include "placement/placement.h"
 
 namespace emplace {
 namespace {
@@ -71,6 +74,10 @@ TEST(SignatureCostsTest, ADeviceFileBringsThemToTheOps) {
   const double estimate = estimate_us(graph, OpId{4}, (*devices)[DeviceId{0}].profile);
   EXPECT_EQ(costs.ns(DeviceId{0}, OpId{4}), std::llround(estimate * 1e3));
   EXPECT_EQ(costs.ns(DeviceId{0}, OpId{2}), 0);  // A view is free.
+  // Half of the ops on each device; those of one signature are measured.
+  EXPECT_EQ(measured_cost_share(graph, *devices, Placement(7, DeviceId{0})), 155 / (155 + 2 * estimate));
+  EXPECT_EQ(measured_cost_share(graph, devices->with_corun(2), Placement(7, DeviceId{1})),
+            155 / (155 + 2 * estimate));
   const DeviceSet other = devices->with_corun(1.5);
   EXPECT_NE(other.sha256(), devices->sha256());
 }

@@ -194,7 +194,7 @@ TEST_F(RunDbTest, DamageShows) {
       "UPDATE checkpoints SET sha256 = 'abd'",
       "UPDATE updates SET \"update\" = 0, seal = NULL WHERE \"update\" = 1",
       "INSERT INTO measurements SELECT 999999, episode, number, 1, 1e-6, bytes_over, "
-      "bytes_moved, peak_bytes, host, executor, executor_kind, attempt, synthetic_share "
+      "bytes_moved, peak_bytes, host, executor, executor_kind, attempt, synthetic_share, NULL, NULL, NULL "
       "FROM measurements LIMIT 1"};
   for (const std::string& harm : harms) {
     std::filesystem::remove_all(directory_);
@@ -311,7 +311,7 @@ TEST_F(RunDbTest, AMeasurementOfNoEpisodeIsNotTheBest) {
   damage(
       "INSERT INTO measurements SELECT 999999, episode, number, 1, 1e-6, bytes_over, bytes_moved, "
       "peak_bytes, host, "
-      "executor, executor_kind, attempt, synthetic_share FROM measurements LIMIT 1");
+      "executor, executor_kind, attempt, synthetic_share, NULL, NULL, NULL FROM measurements LIMIT 1");
   EXPECT_EQ((*RunDb::open(directory_, false))->best()->value().step_time_s, 1.0 / 3);
 }
 
@@ -323,13 +323,13 @@ TEST_F(RunDbTest, ANumberOfDevicesThatNoMachineHasIsRefused) {
 
 TEST_F(RunDbTest, ANewerSchemaIsRefusedAndNothingChanges) {
   make_whole_run();
-  damage("UPDATE runs SET schema_version = 5");
+  damage("UPDATE runs SET schema_version = 6");
   const auto before = files();
   for (const bool writable : {false, true}) {
     const auto opened = RunDb::open(directory_, writable);
     ASSERT_FALSE(opened.ok());
     EXPECT_EQ(opened.error().code, Errc::kInvalid);
-    EXPECT_NE(opened.error().context.find("schema 5"), std::string::npos) << opened.error().context;
+    EXPECT_NE(opened.error().context.find("schema 6"), std::string::npos) << opened.error().context;
   }
   const auto after = files();
   EXPECT_EQ(after.at("run.db"), before.at("run.db"));

@@ -13,6 +13,7 @@
 #include "actors/recorder.h"
 #include "actors/sampler.h"
 #include "base/hash.h"
+#include "executor/polled_executor.h"
 #include "executor/simulator.h"
 #include "policy/placers/hierarchical.h"
 #include "tests/sim/disk.h"
@@ -47,6 +48,34 @@ const TaskPtr& task(std::size_t which) {
   }();
   return tasks.at(which);
 }
+
+/// Measures as the simulator does, elsewhere and in its own time: who asks has to look again.
+class PolledSimulator final : public Executor, public PolledExecutor {
+ public:
+  PolledSimulator(const actors::TaskGraph& of, const World& world, Nanos takes)
+      : simulator_{of.graph, of.devices}, world_{world}, takes_{takes} {}
+  std::string_view kind() const override { return "sim"; }
+  Result<Unit> measure(std::span<const DeviceId>, Measurement&) override {
+    return Error{Errc::kRunFailed, "nobody may wait for it"};
+  }
+  void begin(std::span<const DeviceId> placement) override {
+    placement_.assign(placement.begin(), placement.end());
+    until_ = world_.now() + takes_;
+  }
+  Result<bool> poll(Measurement& out) override {
+    if (world_.now() < until_) return false;
+    if (auto done = simulator_.measure(placement_, out); !done) return done.error();
+    return true;
+  }
+  bool broken() const override { return false; }
+
+ private:
+  Simulator simulator_;
+  const World& world_;
+  const Nanos takes_;
+  Placement placement_;
+  Nanos until_{0};
+};
 
 /// Nobody looks at the progress here.
 class View final : public runtime::Actor {
@@ -377,10 +406,17 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
       injector.add_node(nodes.back());
     }
     for (std::uint32_t e = 0; e < swarm.executors; ++e)
-      spawn(nodes[e % nodes.size()], actors::executor_name(e), [&, executor] {
+      spawn(nodes[e % nodes.size()], actors::executor_name(e), [&, executor, e]() mutable {
+        if (e % 2 == 0)
+          return std::make_unique<actors::ExecutorActor>(
+              problem, executor, actors::ExecutorFactory{[](const actors::TaskGraph& of) {
+                return std::make_unique<Simulator>(of.graph, of.devices);
+              }});
+        // Every other one has its devices elsewhere.
+        executor.delay = Nanos{0};
         return std::make_unique<actors::ExecutorActor>(
-            problem, executor, actors::ExecutorFactory{[](const actors::TaskGraph& of) {
-              return std::make_unique<Simulator>(of.graph, of.devices);
+            problem, executor, actors::ExecutorFactory{[&](const actors::TaskGraph& of) {
+              return std::make_unique<PolledSimulator>(of, world, swarm.executor_delay);
             }});
       });
     for (std::uint32_t c = 0; c < swarm.samplers; ++c) {

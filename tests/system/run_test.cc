@@ -164,6 +164,29 @@ TEST(Run, RefusesInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "nothing half-written stays";
 }
 
+// The same numbers whether the simulator runs in the executor or, as devices would, in a process of its own.
+TEST(Run, ExecutorsInProcessesLearnTheSame) {
+  const TemporaryFolder folder;
+  const auto parameters = [&](const char* name, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments =
+        small_run(folder.at(name),
+                  {"--set", "executor.kind=fake", "--set", "run.deterministic=true", "--set",
+                   "run.starts=[\"scratch\"]", "--episodes", "20", "--budget", "60s", "--json", "--quiet"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished done = run(arguments);
+    EXPECT_EQ(done.status, 0) << done.err;
+    const json summary = json::parse(done.out, nullptr, false);
+    EXPECT_EQ(summary["best_label"], "simulated") << "a fake measures nothing";
+    EXPECT_EQ(summary["duplicated"], 0);
+    return summary["parameters_sha256"].get<std::string>();
+  };
+  const std::string process = parameters("process", {"--set", "executor.process=true"});
+  const std::string dying =
+      parameters("dying", {"--set", "executor.chaos=crash-every=7", "--set", "executor.restarts=10000"});
+  EXPECT_EQ(process, dying) << "a crash changes nothing of what is learned";
+  EXPECT_EQ(process.size(), 64u);
+}
+
 TEST(Run, SaysWhenNothingFits) {
   const TemporaryFolder folder;
   const std::string tiny =

@@ -58,15 +58,19 @@ bool is_dense_matrix(const Operand& operand) {
   return dense(rank - 1, rank - 2) || dense(rank - 2, rank - 1);
 }
 
-/// As it lies for a reader who looks at strides of dimensions of size 1 too.
+/// As it lies for a reader who looks at strides of dimensions of size 1 too, and takes a matrix without a
+/// stride of 1 for one that is not dense.
 Operand settled(Operand operand) {
-  for (std::size_t d = operand.shape.size(); d-- > 0;) {
-    if (operand.shape[d] != 1) continue;
-    // In front of all that is dense behind it.
-    operand.strides[d] = 1;
-    for (std::size_t e = 0; e < operand.shape.size(); ++e) {
-      if (e != d) operand.strides[d] = std::max(operand.strides[d], operand.shape[e] * operand.strides[e]);
-    }
+  const std::size_t rank = operand.shape.size();
+  std::int64_t &rows = operand.strides[rank - 2], &columns = operand.strides[rank - 1];
+  const std::int64_t height = operand.shape[rank - 2], width = operand.shape[rank - 1];
+  if (width == 1) columns = 1;
+  if (width == 1 && height == 1) rows = 1;
+  if (width != 1 && height == 1) rows = columns == 1 ? width : 1;
+  std::int64_t end = std::max(rows * height, columns * width);
+  for (std::size_t d = rank - 2; d-- > 0;) {
+    if (operand.shape[d] == 1) operand.strides[d] = end;
+    end = std::max(end, operand.strides[d] * operand.shape[d]);
   }
   return operand;
 }

@@ -126,7 +126,7 @@ using Made = Result<std::unique_ptr<Kernel>>;
 /// where it does not do the same: a window that reaches behind the padding divides by less than its size.
 std::optional<onednn::Program> library_program(const Shape& shape, onednn::Pooling::Of of, DType dtype,
                                                bool backward) {
-  if (dtype == DType::kF64) return std::nullopt;
+  if (dtype != DType::kF32 && dtype != DType::kBF16) return std::nullopt;
   onednn::Pooling pooling{.of = of};
   const auto tensor = [&](std::int64_t rows, std::int64_t columns) {
     return packed(Operand{dtype, {1, shape.planes, rows, columns}, {0, 0, 0, 0}});
@@ -143,7 +143,8 @@ std::optional<onednn::Program> library_program(const Shape& shape, onednn::Pooli
     pooling.pads_end.push_back(std::max<std::int64_t>(0, seen));
   }
   auto program = backward ? onednn::pool_backward(pooling) : onednn::pool(pooling);
-  if (!program.ok() || program->is_reference()) return std::nullopt;
+  // For bf16 there is nothing else.
+  if (!program.ok() || (program->is_reference() && dtype == DType::kF32)) return std::nullopt;
   return std::move(program).value();
 }
 

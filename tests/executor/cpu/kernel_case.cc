@@ -11,6 +11,15 @@
 
 #include "base/check.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define EMPLACE_POISON(begin, bytes) ASAN_POISON_MEMORY_REGION(begin, bytes)
+#define EMPLACE_UNPOISON(begin, bytes) ASAN_UNPOISON_MEMORY_REGION(begin, bytes)
+#else
+#define EMPLACE_POISON(begin, bytes) (void)(begin), (void)(bytes)
+#define EMPLACE_UNPOISON(begin, bytes) (void)(begin), (void)(bytes)
+#endif
+
 namespace emplace::testing {
 namespace {
 
@@ -104,7 +113,7 @@ const std::vector<KernelCase>& kernel_cases() {
   static const std::vector<KernelCase> cases = [] {
     std::vector<KernelCase> all;
     for (const char* family : {"matmul", "convolution", "pooling", "normalisation", "softmax", "elementwise",
-                               "reduction", "movement", "lookup", "creation"}) {
+                               "reduction", "movement", "lookup", "creation", "others"}) {
       for (const json& entry : read_json(family)) all.push_back(case_of(entry));
     }
     return all;
@@ -122,13 +131,20 @@ GuardedBytes::GuardedBytes(std::size_t bytes, std::byte fill, std::size_t shift)
   const std::size_t to_boundary = (kAlignment - begin % kAlignment) % kAlignment;
   start_ = memory_.data() + kGuard + to_boundary + shift;
   std::fill_n(start_, bytes_, fill);
+  EMPLACE_POISON(memory_.data(), static_cast<std::size_t>(start_ - memory_.data()));
+  EMPLACE_POISON(start_ + bytes_,
+                 memory_.size() - static_cast<std::size_t>(start_ + bytes_ - memory_.data()));
 }
 
-bool GuardedBytes::guards_are_whole() const {
+void GuardedBytes::open() {
+  if (!memory_.empty()) EMPLACE_UNPOISON(memory_.data(), memory_.size());
+}
+
+bool GuardedBytes::guards_are_whole() {
+  open();
   const auto is_guard = [](std::byte byte) { return byte == kGuardByte; };
-  return std::all_of(memory_.data(), static_cast<const std::byte*>(start_), is_guard) &&
-         std::all_of(static_cast<const std::byte*>(start_) + bytes_, memory_.data() + memory_.size(),
-                     is_guard);
+  return std::all_of(memory_.data(), start_, is_guard) &&
+         std::all_of(start_ + bytes_, memory_.data() + memory_.size(), is_guard);
 }
 
 KernelRun run_kernel(const cpu::Kernel& kernel, const KernelCase& of, std::byte garbage,

@@ -24,16 +24,22 @@ const std::vector<KernelCase>& kernel_cases();
 /// Kinds of ops that the shared graphs hold: "training" or "onnx".
 std::vector<std::string> kinds_in_shared_graphs(const std::string& folder);
 
-/// Bytes between two guards: exactly as many as asked, so that a write beside them shows.
+/// Bytes between two guards: exactly as many as asked, so that a write beside them shows; in a build with
+/// AddressSanitizer a read does too.
 class GuardedBytes {
  public:
   /// `shift` [B] moves the start off the 64-byte boundary, as a view's may be.
   explicit GuardedBytes(std::size_t bytes, std::byte fill = {}, std::size_t shift = 0);
+  GuardedBytes(GuardedBytes&&) = default;
+  ~GuardedBytes() { open(); }
   std::byte* data() { return start_; }
   std::vector<std::byte> copy() const { return {start_, start_ + bytes_}; }
-  bool guards_are_whole() const;
+  /// Only after the last use: the guards are no guards any more.
+  bool guards_are_whole();
 
  private:
+  void open();
+
   std::vector<std::byte> memory_;
   std::size_t bytes_;
   std::byte* start_;

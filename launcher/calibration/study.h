@@ -1,0 +1,66 @@
+#pragma once
+/// One graph on a machine, measured and simulated: what calibration learns from it.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "executor/real_executor.h"
+#include "graph/op_graph.h"
+#include "launcher/calibration/agreement.h"
+#include "launcher/calibration/cost_ledger.h"
+#include "launcher/calibration/fit.h"
+#include "placement/device.h"
+#include "placement/placement.h"
+
+namespace emplace::launcher {
+
+/// A placement that was run, and what the simulator says of it.
+struct ComparedPlacement {
+  std::string kind;
+  Placement placement;
+  std::vector<double> round_s = {};  ///< [rounds] What it took each time.
+  double measured_s = 0;             ///< Their median.
+  double predicted_s = 0;
+  double synthetic_share = 0;
+  bool fitted = false;  ///< The fit has seen it.
+};
+
+/// A graph and what is known of it on this machine. Thread: one.
+struct StudiedGraph {
+  OpGraph graph;
+  std::string file;
+  std::vector<ExecutorProfile> profiles = {};  ///< [rounds]
+  std::vector<std::string> synthetic_types = {};
+  std::vector<ComparedPlacement> placements = {};
+
+  double step_time_s() const;  ///< [s] On one device: median over the rounds.
+  double ops_s() const;        ///< [s] The same of the sum of its ops.
+  /// How far the machine's speed moved: the last round's times by the first one's, less one; the median.
+  /// @pre placements
+  double drift() const;
+  std::vector<double> column(double ComparedPlacement::*value, bool fitted) const;
+  /// On placements that the fit has not seen.
+  Agreement held_out() const;
+};
+
+struct StudyOptions {
+  std::size_t placements = 50;
+  std::size_t rounds = 3;  ///< At least 1.
+  std::uint64_t seed = 1;
+  std::function<void(const std::string&)> progress;  ///< Told what is measured now.
+};
+
+/// Profiles `one.graph` and runs sampled placements of it, round after round; every other placement is for
+/// the fit. Errors: those of the executor; kInvalid of constraints; kNoPlacement if none of the placements
+/// fits.
+Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& executor,
+                   const StudyOptions& options);
+
+/// Fits to one half and predicts all. Errors: those of the simulator.
+Result<Fit> fit_and_predict(std::vector<StudiedGraph>& studied, const DeviceSet& devices,
+                            const CostLedger& ledger);
+
+}  // namespace emplace::launcher
