@@ -154,12 +154,13 @@ Result<ConvolutionShape> shape_of(const Signature& signature, ConvolutionKind ki
 
 Operand channels(std::int64_t count) { return {DType::kF32, {1, count, 1, 1}, {count, 1, 1, 1}}; }
 
-template <bool kOnnx>
+template <bool kOnnx, bool kTransposed = false>
 Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
   const bool biased = signature.inputs.size() == 3;
   if (auto fits = expect(signature, biased ? 3 : 2, 1); !fits) return fits.error();
   auto g = geometry_of(signature, kOnnx);
   if (!g) return g.error();
+  if (kTransposed) g.value().transposed = true;
   const Operand &in = signature.inputs[0], &w = signature.inputs[1], &out = signature.outputs[0];
   // A transposed convolution is the gradient of one that goes the other way.
   auto shape = g->transposed ? shape_of(signature, ConvolutionKind::kInputGradient, out, w, in, *g)
@@ -223,7 +224,8 @@ Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
 std::span<const KernelEntry> convolution_kernels() {
   static constexpr KernelEntry entries[] = {{"aten::convolution", forward<false>},
                                             {"aten::convolution_backward", backward},
-                                            {"Conv", forward<true>}};
+                                            {"Conv", forward<true>},
+                                            {"ConvTranspose", forward<true, true>}};
   return entries;
 }
 

@@ -166,7 +166,12 @@ Result<Unit> ConvolutionGraph::plan(cudnnHandle_t handle, int processors, std::i
     EMPLACE_TRY(heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode));
     if (const auto target = static_cast<std::int32_t>(processors); target > 0)
       EMPLACE_TRY(heuristics.set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &target));
-    EMPLACE_TRY(heuristics.finalize());
+    if (auto ready = heuristics.finalize(); !ready) {  // Not every heuristic knows every convolution.
+      if (session.poisoned() || ready.error().code == Errc::kOutOfMemory) return ready;
+      last = Error{Errc::kUnsupported, ready.error().context};
+      heuristics = CudnnDescriptor{};
+      continue;
+    }
     std::vector<CudnnDescriptor> configs(kMostConfigs);
     std::vector<cudnnBackendDescriptor_t> handles;
     for (CudnnDescriptor& config : configs) {

@@ -14,9 +14,9 @@ namespace {
 const std::unordered_map<std::string_view, MakeKernel>& makers() {
   static const auto table = [] {
     std::unordered_map<std::string_view, MakeKernel> all;
-    for (const auto family :
-         {pointwise_kernels, movement_kernels, reduction_kernels, softmax_kernels, normalisation_kernels,
-          pooling_kernels, lookup_kernels, loss_kernels, matmul_kernels, convolution_kernels}) {
+    for (const auto family : {pointwise_kernels, movement_kernels, reduction_kernels, softmax_kernels,
+                              normalisation_kernels, pooling_kernels, lookup_kernels, resize_kernels,
+                              loss_kernels, matmul_kernels, convolution_kernels}) {
       for (const KernelEntry& entry : family())
         EMPLACE_CHECK(all.emplace(entry.type, entry.make).second, "a type belongs to one family");
     }

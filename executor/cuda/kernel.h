@@ -90,6 +90,7 @@ std::span<const KernelEntry> softmax_kernels();
 std::span<const KernelEntry> normalisation_kernels();
 std::span<const KernelEntry> pooling_kernels();
 std::span<const KernelEntry> lookup_kernels();
+std::span<const KernelEntry> resize_kernels();
 std::span<const KernelEntry> loss_kernels();
 std::span<const KernelEntry> matmul_kernels();
 std::span<const KernelEntry> convolution_kernels();

@@ -151,7 +151,12 @@ Result<Unit> Matmul::describe(Session& session, int processors) {
   const cublasOperation_t second = p_.a.turned() ? CUBLAS_OP_T : CUBLAS_OP_N;
   EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, first));
   EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, second));
-  if (p_.bias == Bias::kRow) EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+  if (p_.bias == Bias::kRow) {
+    EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    // Some versions find no algorithm without one; the real one comes with each call.
+    const std::uintptr_t somewhere = 256;
+    EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
+  }
   if (processors > 0) EMPLACE_TRY(set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, std::int32_t{processors}));
   EMPLACE_TRY(layout(session, p_.a, a_layout_));
   EMPLACE_TRY(layout(session, p_.b, b_layout_));

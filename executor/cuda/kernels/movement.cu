@@ -211,6 +211,20 @@ Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
   return into_window<float>(signature, shape, in.strides, source, out.strides, target, fill, true);
 }
 
+/// The graph does not say on which side: what the shape grew by lies behind (docs/kernels.md).
+Result<std::unique_ptr<Kernel>> onnx_pad(const Signature& signature) {
+  cpu::Attributes attributes{signature};
+  const std::string mode = attributes.word("mode", "constant");
+  if (attributes.fault()) return *attributes.fault();
+  const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
+  if (mode != "constant") return unsupported(signature, "mode " + mode);
+  if (in.dtype != DType::kF32 || out.dtype != DType::kF32 || in.shape.size() != out.shape.size())
+    return unsupported(signature, "not f32 tensors of as many dimensions");
+  for (std::size_t d = 0; d < in.shape.size(); ++d)
+    if (in.shape[d] > out.shape[d]) return unsupported(signature, "a shape that shrinks");
+  return into_window<float>(signature, in.shape, in.strides, 0, out.strides, 0, 0.0f, true);
+}
+
 Result<std::unique_ptr<Kernel>> slice_backward(const Signature& signature) {
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
   if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
@@ -291,7 +305,8 @@ std::span<const KernelEntry> movement_kernels() {
                                             {"aten::select_backward", select_backward},
                                             {"Concat", cat<false>},
                                             {"Split", split},
-                                            {"Transpose", transpose}};
+                                            {"Transpose", transpose},
+                                            {"Pad", onnx_pad}};
   return entries;
 }
 

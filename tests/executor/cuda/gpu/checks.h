@@ -46,7 +46,7 @@ Result<std::string> placements(const Bundle& bundle);    ///< Fifty, measured an
 /// anything.
 const cuda::CudaApi& api_in_use();
 bool rehearsing();  ///< Then less of the same is done, too.
-/// `count` logical GPUs of `bytes` each.
+/// `count` logical GPUs of `bytes` each, or of what one GPU has free.
 Result<DeviceSet> gpus(std::size_t count, std::int64_t bytes);
 /// A graph of the bundle, by its file's name without ".json".
 Result<OpGraph> bundled_graph(const Bundle& bundle, const std::string& name);
