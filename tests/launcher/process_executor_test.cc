@@ -160,9 +160,9 @@ TEST_F(ProcessExecutorTest, WhatNoProcessSurvivesIsAFailedMeasurementAndIsRememb
 }
 
 TEST_F(ProcessExecutorTest, ALostDeviceEndsTheProcessAndItsLastWordsAreTheCause) {
-  const auto executor = make({"--poison-every=1"});
+  const auto executor = make({"--poison-every=1"}, 1'000, std::chrono::seconds{10});
   EXPECT_EQ(measured(*executor, 1).failure, "poisoned: measurement 2 lost its device on purpose");
-  const auto once = make({"--poison-every=2"});
+  const auto once = make({"--poison-every=2"}, 1'000, std::chrono::seconds{10});
   EXPECT_TRUE(measured(*once, 1).valid);
   EXPECT_TRUE(measured(*once, 2).valid) << "tried again in another process";
   EXPECT_EQ(once->restarts(), 1);
