@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "executor/cuda/nvtx_observer.h"
+
 namespace emplace::cuda {
 namespace {
 
@@ -55,6 +57,7 @@ CudaApi make_real_api() {
 #define X(name) find(dnn, "cudnn" #name, api.dnn.name, api.missing);
   EMPLACE_CUDNN(X)
 #undef X
+  api.observer = nvtx_observer();
   return api;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "executor/cuda/executor_state.h"
+#include "executor/cuda/task_order.h"
 #include "executor/timing.h"
 
 namespace emplace::cuda {

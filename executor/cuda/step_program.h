@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "executor/cuda/bound_graph.h"
 #include "executor/cuda/logical_device.h"
 #include "executor/out_of_memory.h"
 #include "executor/task_plan.h"
-#include "placement/schedule.h"
 
 namespace emplace::cuda {
 
@@ -46,10 +46,6 @@ struct ProgramMachine {
       host_stages;  ///< [devices, 2] pinned memory for copies that leave through the host
 };
 
-/// In which order tasks are enqueued: by the start that the simulator gives them, and never before what they
-/// wait for.
-std::vector<std::uint32_t> task_order(const TaskPlan& plan, const Schedule& simulated);
-
 /// Immutable once made; any thread.
 class StepProgram {
  public:
@@ -73,6 +69,8 @@ class StepProgram {
   std::byte* memory(std::uint32_t slot) const { return memory_[slot]; }  ///< Of a slot, when it is there.
   std::int64_t peak_bytes(std::size_t device) const { return peak_bytes_[device]; }
   std::int64_t bytes_moved() const { return bytes_moved_; }
+  /// "OP|TYPE|device N", or "OP|copy|device N" for a copy that leaves or reaches device N.
+  std::string task_name(const Instruction& instruction) const;
   /// Memory that an instruction reads and writes, for who observes it.
   std::vector<MemoryUse> uses(const Instruction& instruction) const;
 

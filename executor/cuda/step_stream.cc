@@ -17,7 +17,7 @@ class Observed {
   Observed(TaskObserver* observer, const Instruction& instruction, const StepProgram& program)
       : observer_{observer} {
     if (observer_ != nullptr)
-      observer_->task_begins(std::to_string(instruction.task), program.uses(instruction));
+      observer_->task_begins(program.task_name(instruction), program.uses(instruction));
   }
   ~Observed() {
     if (observer_ != nullptr) observer_->task_ends();

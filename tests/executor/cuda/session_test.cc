@@ -16,7 +16,7 @@ CudaApi quiet_api() {
   return api;
 }
 
-TEST(Session, AFullDeviceIsForgottenAndTheSessionGoesOn) {
+TEST(CudaSession, AFullDeviceIsForgottenAndTheSessionGoesOn) {
   const CudaApi api = quiet_api();
   Session session{api};
   cleared = 0;
@@ -30,7 +30,7 @@ TEST(Session, AFullDeviceIsForgottenAndTheSessionGoesOn) {
   EXPECT_EQ(&session.api(), &api);
 }
 
-TEST(Session, AnErrorThatSticksPoisonsIt) {
+TEST(CudaSession, AnErrorThatSticksPoisonsIt) {
   for (const int code : {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}) {
     const CudaApi api = quiet_api();
     Session session{api};
@@ -48,7 +48,7 @@ TEST(Session, AnErrorThatSticksPoisonsIt) {
   }
 }
 
-TEST(Session, ALibrarysFailureIsTheDevicesIfThatFailed) {
+TEST(CudaSession, ALibrarysFailureIsTheDevicesIfThatFailed) {
   const CudaApi api = quiet_api();
   {
     Session session{api};

@@ -1,0 +1,26 @@
+#include "executor/cuda/nvtx_observer.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <cstdlib>
+
+namespace emplace::cuda {
+namespace {
+
+class NvtxObserver final : public TaskObserver {
+ public:
+  void task_begins(std::string_view name, std::span<const MemoryUse>) override {
+    ::nvtxRangePushA(std::string{name}.c_str());
+  }
+  void task_ends() override { ::nvtxRangePop(); }
+};
+
+}  // namespace
+
+TaskObserver* nvtx_observer() {
+  static NvtxObserver observer;
+  return std::getenv("NVTX_INJECTION64_PATH") == nullptr ? nullptr
+                                                         : &observer;  // How tools announce themselves.
+}
+
+}  // namespace emplace::cuda

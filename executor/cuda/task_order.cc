@@ -1,0 +1,48 @@
+#include "executor/cuda/task_order.h"
+
+#include <functional>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "base/check.h"
+
+namespace emplace::cuda {
+
+std::vector<std::uint32_t> task_order(const TaskPlan& plan, const Schedule& simulated) {
+  std::map<std::pair<std::uint32_t, DeviceId>, double> arrivals;  // (tensor, target) → start
+  for (const TransferRun& run : simulated.transfers)
+    arrivals.emplace(std::pair{static_cast<std::uint32_t>(index(run.tensor)), run.target}, run.start_s);
+  std::vector<double> op_start(plan.lowered().num_ops(), 0);
+  for (const OpRun& run : simulated.ops) op_start[index(run.op)] = run.start_s;
+  const std::size_t count = plan.tasks().size();
+  std::vector<double> start(count, 0);
+  std::vector<std::uint32_t> waits(count);
+  for (std::uint32_t t = 0; t < count; ++t) {
+    const TaskPlan::Task& task = plan.tasks()[t];
+    waits[t] = plan.waits(t);
+    if (!task.is_copy) {
+      start[t] = op_start[task.what];
+      continue;
+    }
+    const auto tensor = static_cast<std::uint32_t>(index(plan.lowered().tensor(BufferId{task.what})));
+    const auto at = arrivals.find({tensor, task.target});
+    if (at != arrivals.end()) start[t] = at->second;
+  }
+  using Entry = std::pair<double, std::uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  for (const std::uint32_t task : plan.sources()) ready.emplace(start[task], task);
+  std::vector<std::uint32_t> order;
+  order.reserve(count);
+  while (!ready.empty()) {
+    const std::uint32_t task = ready.top().second;
+    ready.pop();
+    order.push_back(task);
+    for (const std::uint32_t next : plan.successors(task))
+      if (--waits[next] == 0) ready.emplace(start[next], next);
+  }
+  EMPLACE_CHECK(order.size() == count, "tasks wait for one another in a circle");
+  return order;
+}
+
+}  // namespace emplace::cuda
