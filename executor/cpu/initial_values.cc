@@ -82,9 +82,14 @@ std::int64_t InitialValues::index_bound(OpId op) const {
   return bound == 0 ? 2 : bound;
 }
 
-void InitialValues::fill(OpId op, std::byte* memory) const {
+void InitialValues::fill(BufferId buffer, std::byte* memory) const {
   const OpGraph& graph = lowered_.graph();
-  const TensorId tensor = graph.output(op, 0);
+  const OpId op = lowered_.owner(buffer);
+  const TensorId tensor = lowered_.tensor(buffer);
+  if (tensor != graph.output(op, 0)) {
+    std::memset(memory, 0, static_cast<std::size_t>(graph.bytes(tensor)));
+    return;
+  }
   const DType dtype = graph.dtype(tensor);
   const std::int64_t elements = graph.bytes(tensor) / element_bytes(dtype);
   const std::uint64_t stream = splitmix64(seed_ << 32 | index(op));

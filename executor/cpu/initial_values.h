@@ -18,8 +18,9 @@ namespace emplace::cpu {
 class InitialValues {
  public:
   InitialValues(const LoweredGraph& lowered, std::uint64_t seed) : lowered_{lowered}, seed_{seed} {}
-  /// Fills output 0 of a state op. @pre `memory` has the tensor's bytes. Pure; any thread.
-  void fill(OpId op, std::byte* memory) const;
+  /// Fills what a buffer of state holds, the first output of its op as above, others with zeros. @pre
+  /// `memory` has the buffer's bytes. Pure; any thread.
+  void fill(BufferId buffer, std::byte* memory) const;
 
  private:
   std::int64_t index_bound(OpId op) const;

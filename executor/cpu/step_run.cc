@@ -93,7 +93,7 @@ bool StepRun::prepare(const InitialValues& values) {
       if (index(state.buffer) == TaskPlan::kNone) {
         std::memset(memory(slot), 0, static_cast<std::size_t>(state.bytes));
       } else {
-        values.fill(plan_.lowered().owner(state.buffer), memory(slot));
+        values.fill(state.buffer, memory(slot));
       }
     }
   });

@@ -41,7 +41,7 @@ CudaExecutor::State::State(const OpGraph& graph_, const DeviceSet& devices_, con
       values{lowered, options_.seed},
       simulator{graph_, devices_},
       session{api},
-      initial(graph_.num_ops()) {}
+      initial(lowered.num_buffers()) {}
 
 TaskPlan CudaExecutor::State::plan(std::span<const DeviceId> placement) const {
   return {lowered, devices.size(), placement, TaskPlan::Rules::kReal, &in_place};
@@ -87,11 +87,10 @@ Result<Unit> CudaExecutor::State::prepare(const TaskPlan& plan, const StepProgra
       zeros.resize(static_cast<std::size_t>(state.bytes));
       from = zeros;
     } else {
-      const OpId op = lowered.owner(state.buffer);
-      auto& mine = initial[index(op)];
+      auto& mine = initial[index(state.buffer)];
       if (mine.empty()) {
         mine.resize(static_cast<std::size_t>(state.bytes));
-        values.fill(op, mine.data());
+        values.fill(state.buffer, mine.data());
       }
       from = mine;
     }

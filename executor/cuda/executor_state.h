@@ -60,7 +60,7 @@ struct CudaExecutor::State {
   std::unique_ptr<PinnedMemory> pinned;
   std::vector<std::byte*> stages;  // [devices, 2]
   std::unique_ptr<StepStream> stream;
-  std::vector<std::vector<std::byte>> initial;  // [ops] what state begins with; made when first wanted.
+  std::vector<std::vector<std::byte>> initial;  // [buffers] what state begins with; made when first wanted.
   double clock_ratio = 1;
 };
 

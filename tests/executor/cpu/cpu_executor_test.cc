@@ -105,8 +105,8 @@ TEST(CpuExecutorTest, MeasuresAndTracesAWholeStep) {
 
 TEST(CpuExecutorTest, AFullDeviceIsAnAnswerAHundredTimesOfAHundred) {
   const DeviceSet roomy = cores(2);
-  Rng rng{7, Purpose::kTest};
-  const Placement placement = random_placement(rng, recurrent().num_ops(), 2);
+  // On one device the order, and so the peak, does not depend on how fast anything is.
+  const Placement placement(recurrent().num_ops(), DeviceId{1});
   Measurement whole;
   ASSERT_TRUE(executor_of(recurrent(), roomy)->measure(placement, whole));
   ASSERT_TRUE(whole.valid) << whole.failure;

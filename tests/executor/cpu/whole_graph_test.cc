@@ -127,7 +127,7 @@ TEST_P(WholeGraph, StateBeginsAsPyTorchBegan) {
     const OpId op = op_of_.at(row.at("op").get<std::string>());
     const TensorId tensor = graph_.output(op, 0);
     std::vector<std::byte> bytes(static_cast<std::size_t>(graph_.bytes(tensor)));
-    values.fill(op, bytes.data());
+    values.fill(lowered.buffer(tensor), bytes.data());
     EXPECT_EQ(difference(row, graph_.dtype(tensor), bytes, 1e-7 * row.at("largest").get<double>()), "");
   }
 }

@@ -46,7 +46,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
     const cpu::InitialValues values{enqueued.lowered, results_.at("seed").get<std::uint64_t>()};
     for (std::uint32_t s = 0; s < plan.slots().size(); ++s)
       if (plan.slots()[s].resident && index(plan.slots()[s].buffer) != TaskPlan::kNone)
-        values.fill(enqueued.lowered.owner(plan.slots()[s].buffer), program.memory(s));
+        values.fill(plan.slots()[s].buffer, program.memory(s));
     for (const Instruction& instruction : program.instructions()) {
       for (const Call& call : program.calls(instruction)) call.kernel->run_on_host(program.pointers(call));
       if (instruction.kind != Instruction::Kind::kKernel) {
