@@ -25,7 +25,7 @@ struct ExecutorOptions {
   /// it goes.
   Nanos delay{0};
   double delay_spread = 1;  ///< Delays lie evenly between delay / sqrt(spread) and delay · sqrt(spread).
-  /// Between two looks at an executor that is polled: an eighth of what it has taken so far, within these.
+  /// Between two looks at an executor that is polled: a sixteenth of what it has taken so far, within these.
   Nanos least_pause = std::chrono::milliseconds{1}, most_pause = std::chrono::milliseconds{20};
   /// What it announces beside its kind; told to it, so that it asks no machine.
   std::string node, version;

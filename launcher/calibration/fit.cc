@@ -47,23 +47,19 @@ Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
                            std::span<const MeasuredPlacements> measured) {
   Fit best;
   double least = std::numeric_limits<double>::infinity();
-  const auto try_all = [&](std::span<const double> values, double Fit::*parameter) -> Result<Unit> {
-    for (const double value : values) {
-      Fit fit = best;
-      fit.*parameter = value;
-      const auto error = misfit_of(devices, ledger, fit, measured);
-      if (!error) return error.error();
-      if (*error >= least) continue;
-      least = *error;
-      best = fit;
-    }
+  const auto offer = [&](const Fit& fit) -> Result<Unit> {
+    const auto error = misfit_of(devices, ledger, fit, measured);
+    if (!error) return error.error();
+    if (*error < least) least = *error, best = fit;
     return Unit{};
   };
-  for (int round = 0; round < 2; ++round) {
-    if (auto done = try_all(kCoruns, &Fit::corun); !done) return done.error();
-    if (auto done = try_all(kLinkEfficiencies, &Fit::link_efficiency); !done) return done.error();
-    if (auto done = try_all(kOverheads, &Fit::overhead_us); !done) return done.error();
-  }
+  // Slow links and slow neighbours look alike where most placements have both, so these two are tried
+  // together.
+  for (const double corun : kCoruns)
+    for (const double efficiency : kLinkEfficiencies)
+      if (auto done = offer({0, efficiency, corun}); !done) return done.error();
+  for (const double overhead_us : kOverheads)
+    if (auto done = offer({overhead_us, best.link_efficiency, best.corun}); !done) return done.error();
   return best;
 }
 

@@ -26,8 +26,9 @@ struct MeasuredPlacements {
 Result<std::vector<double>> predict(const OpGraph& graph, const DeviceSet& devices,
                                     std::span<const Placement> placements);
 
-/// Parameter by parameter, the value of a fixed grid with the smallest mean of |log(predicted / measured)|,
-/// every graph counting alike; twice round. Deterministic. Errors: those of predict and calibrated_devices.
+/// The values of a fixed grid with the smallest mean of |log(predicted / measured)|, every graph counting
+/// alike: links and neighbours together, then the overhead. Deterministic. Errors: those of predict and
+/// calibrated_devices.
 Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
                            std::span<const MeasuredPlacements> measured);
 

@@ -40,9 +40,9 @@ std::vector<double> StudiedGraph::column(double ComparedPlacement::*value, bool 
   return out;
 }
 
-Agreement StudiedGraph::held_out() const {
-  return agreement(column(&ComparedPlacement::predicted_s, false),
-                   column(&ComparedPlacement::measured_s, false));
+record::Agreement StudiedGraph::held_out() const {
+  return record::agreement(column(&ComparedPlacement::measured_s, false),
+                           column(&ComparedPlacement::predicted_s, false));
 }
 
 Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& executor,

@@ -9,11 +9,11 @@
 #include "base/result.h"
 #include "executor/real_executor.h"
 #include "graph/op_graph.h"
-#include "launcher/calibration/agreement.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/fit.h"
 #include "placement/device.h"
 #include "placement/placement.h"
+#include "record/agreement.h"
 
 namespace emplace::launcher {
 
@@ -42,8 +42,8 @@ struct StudiedGraph {
   /// @pre placements
   double drift() const;
   std::vector<double> column(double ComparedPlacement::*value, bool fitted) const;
-  /// On placements that the fit has not seen.
-  Agreement held_out() const;
+  /// Of measured times with predicted ones, on placements that the fit has not seen.
+  record::Agreement held_out() const;
 };
 
 struct StudyOptions {

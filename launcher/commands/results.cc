@@ -83,7 +83,7 @@ JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std:
     JsonObject about;
     about.add("median_s", spread.median_s).add("mad_s", spread.mad_s);
     about.add("min_s", spread.min_s).add("max_s", spread.max_s);
-    about.add("long_tail", std::uint64_t{spread.long_tail});
+    about.add("long_tail", std::uint64_t{spread.long_tail}).add("noisy", spread.noisy());
     json.add("spread", std::move(about));
   }
   if (measured.label != MeasurementLabel::kSimulated) json.add("synthetic_share", measured.synthetic_share);
@@ -116,6 +116,7 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs) {
     text += "samples    " + std::to_string(measured.samples_s.size()) + ", from " +
             format_seconds(spread.min_s) + " to " + format_seconds(spread.max_s) + ", MAD " +
             format_percent(spread.median_s > 0 ? spread.mad_s / spread.median_s : 0);
+    if (spread.noisy()) text += ", which is noisy: something else runs here";
     if (spread.long_tail > 0)
       text += "; " + std::to_string(spread.long_tail) + " took more than twice the median";
     text += "\n";

@@ -26,6 +26,8 @@ struct Spread {
   double median_s = 0, mad_s = 0;  ///< Median, and median absolute deviation from it.
   double min_s = 0, max_s = 0;
   std::size_t long_tail = 0;  ///< Steps that took more than twice the median.
+  /// More spread than a step time can be trusted with: MAD above 5 % of the median.
+  bool noisy() const { return mad_s > 0.05 * median_s; }
 };
 /// @pre not empty.
 Spread spread_of(std::vector<double> samples_s);

@@ -42,6 +42,7 @@ std::string ProcessExecutor::key() const {
 }
 
 void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placement) {
+  turn();  // One that died while nobody asked is no try of this placement.
   outcome_.reset();
   const auto bytes = std::as_bytes(placement);
   placement_.assign(bytes.begin(), bytes.end());

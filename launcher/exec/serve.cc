@@ -256,7 +256,10 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
     const Channel::Received received = line.next();
     progress.fetch_add(1);
     const auto asked = received.as<messages::RunPlacement>();
-    if (!asked) return say(asked.error().context), 1;
+    if (!asked) {
+      say(asked.error().context);
+      ::_exit(1);  // Another thread is still here.
+    }
     line.send(run(received, *asked, **prepared, program));
   }
 }

@@ -1,46 +1,23 @@
-// Goal: what calibration says about a machine is what it measured. Method: agreement against numbers worked
-// out by hand; a machine of known costs and parameters, simulated, whose fit must find them again.
+// Goal: what calibration says about a machine is what it measured. Method: a machine of known costs
+// and parameters, simulated, whose fit must find them again.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <set>
 
 #include "base/rng.h"
 #include "executor/fake_executor.h"
 #include "executor/simulator.h"
-#include "launcher/calibration/agreement.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/fit.h"
 #include "launcher/calibration/sample_placements.h"
 #include "launcher/calibration/study.h"
 #include "placement/device_file.h"
+#include "record/agreement.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::launcher {
 namespace {
-
-TEST(AgreementTest, IsWhatTheFormulasSay) {
-  const std::vector<double> measured{1, 2, 4, 8, 16, 32}, predicted{1.1, 2, 5, 4, 16, 30};
-  const Agreement found = agreement(predicted, measured);
-  EXPECT_EQ(found.count, 6u);
-  EXPECT_NEAR(found.mape, (0.1 + 0 + 0.25 + 0.5 + 0 + 2.0 / 32) / 6, 1e-12);
-  EXPECT_NEAR(found.spearman, 1 - 6.0 * 2 / (6 * 35), 1e-12);  // Two neighbours changed places.
-  EXPECT_NEAR(found.kendall, 13.0 / 15, 1e-12);
-  EXPECT_EQ(found.top5_overlap, 1);
-}
-
-TEST(AgreementTest, TiesShareARankAndReversalIsMinusOne) {
-  const std::vector<double> up{1, 2, 2, 3}, down{3, 2, 2, 1};
-  EXPECT_NEAR(agreement(up, up).spearman, 1, 1e-12);
-  EXPECT_NEAR(agreement(up, up).kendall, 1, 1e-12);
-  EXPECT_NEAR(agreement(down, up).spearman, -1, 1e-12);
-  EXPECT_NEAR(agreement(down, up).kendall, -1, 1e-12);
-  const std::vector<double> flat{2, 2, 2, 2};
-  EXPECT_TRUE(std::isnan(agreement(flat, up).spearman));
-  const std::vector<double> seven{7, 6, 5, 4, 3, 2, 1}, ordered{1, 2, 3, 4, 5, 6, 7};
-  EXPECT_EQ(agreement(seven, ordered).top5_overlap, 0.6);
-}
 
 /// Chains and forks whose ops have distinct signatures, with costs as the graph measured them on "cpu".
 OpGraph forked_graph(Rng& rng) {
@@ -104,7 +81,7 @@ TEST(CalibrationTest, TheFitFindsTheMachineAgain) {
   ASSERT_TRUE(machine) << machine.error().context;
   const auto predicted = predict(planted.graph, *machine, measured.placements);
   ASSERT_TRUE(predicted);
-  EXPECT_LT(agreement(*predicted, measured.step_time_s).mape, 1e-3);
+  EXPECT_LT(record::agreement(measured.step_time_s, *predicted).error_mean, 1e-3);
 }
 
 TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen) {
@@ -122,9 +99,9 @@ TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen
   for (const ExecutorProfile& profile : studied[0].profiles) ledger.add(studied[0].graph, profile);
   const auto fit = fit_and_predict(studied, planted.probed, ledger);
   ASSERT_TRUE(fit) << fit.error().context;
-  const Agreement held_out = studied[0].held_out();
+  const record::Agreement held_out = studied[0].held_out();
   EXPECT_EQ(held_out.count, 12u);
-  EXPECT_LT(held_out.mape, 1e-3);
+  EXPECT_LT(held_out.error_mean, 1e-3);
   EXPECT_GT(held_out.spearman, 0.999);
 }
 

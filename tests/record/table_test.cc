@@ -21,5 +21,26 @@ TEST(Table, MarksTheFastestValidRowAndItsDistanceToTheBound) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(Table, SaysWhatWasMeasuredAndHoldsItAgainstNothingSimulated) {
+  TableRow simulated, measured;
+  simulated.method = "expert", simulated.found = true;
+  simulated.measurement.valid = true, simulated.measurement.step_time_s = 0.1;
+  measured.method = "learned", measured.found = true;
+  measured.measurement.valid = true, measured.measurement.step_time_s = 0.3;
+  measured.measurement.label = MeasurementLabel::kPartlySynthetic;
+  for (TableRow* row : {&simulated, &measured}) row->measurement.peak_bytes = {1 << 20};
+  const std::string plain = render_table({simulated}, 0.05, {"gpu:0"});
+  EXPECT_EQ(plain.find("which is"), std::string::npos);
+  EXPECT_NE(plain.find("* expert"), std::string::npos);
+  const std::string text = render_table({simulated, measured}, 0.05, {"gpu:0"});
+  EXPECT_NE(text.find("which is"), std::string::npos) << text;
+  EXPECT_NE(text.find("* learned"), std::string::npos) << "the faster one is no measurement";
+  EXPECT_EQ(text.find("* expert"), std::string::npos);
+  EXPECT_NE(text.find("measured, partly synthetic"), std::string::npos);
+  EXPECT_NE(text.find("+100 %"), std::string::npos) << "of the simulated one";
+  EXPECT_EQ(text.find("+500 %"), std::string::npos) << "a simulator's bound bounds no device";
+  EXPECT_NE(text.find("in the simulator (proven bound)"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace emplace::record

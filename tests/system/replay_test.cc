@@ -216,7 +216,6 @@ TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
   EXPECT_TRUE(db->verify().ok());
   db.reset();
   const auto before = contents(folder.at("run"));
-  refused({"replay", folder.at("run"), "--re-measure", "cpu"}, 2, "executor 'cpu'");
   refused({"replay", folder.at("run"), "--re-measure", "abacus"}, 2, "executor 'abacus'");
   refused({"replay", folder.at("run"), "--re-measure", "sim", "--devices",
            shipped("configs/devices/hierarchical-8gpu.toml")},
