@@ -1,8 +1,5 @@
 // What graphs cost on the device, and how well that is foretold.
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -13,6 +10,7 @@
 #include "graph/formats/emplace_graph.h"
 #include "graph/models/catalogue.h"
 #include "placement/signature_costs.h"
+#include "record/agreement.h"
 #include "tests/executor/cuda/gpu/checks.h"
 
 namespace emplace::gpu_check {
@@ -61,25 +59,6 @@ Result<DeviceSet> calibrated(const OpGraph& graph, const ExecutorProfile& profil
   const Link link = profile.links.empty() ? Link{2.5e10, 2e-5}
                                           : Link{profile.links[0].bytes_per_s, profile.links[0].latency_s};
   return DeviceSet::make(std::move(devices), link);
-}
-
-std::vector<double> ranks(const std::vector<double>& values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
-  std::vector<double> out(values.size());
-  for (std::size_t i = 0; i < order.size(); ++i) out[order[i]] = static_cast<double>(i);
-  return out;
-}
-
-double correlation(const std::vector<double>& x, const std::vector<double>& y) {
-  const double n = static_cast<double>(x.size());
-  const double mx = std::accumulate(x.begin(), x.end(), 0.0) / n,
-               my = std::accumulate(y.begin(), y.end(), 0.0) / n;
-  double xy = 0, xx = 0, yy = 0;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    xy += (x[i] - mx) * (y[i] - my), xx += (x[i] - mx) * (x[i] - mx), yy += (y[i] - my) * (y[i] - my);
-  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
 }  // namespace
@@ -200,7 +179,6 @@ Result<std::string> placements(const Bundle& bundle) {
     if (!machine) return machine.error();
     Simulator simulator{*graph, *machine};
     std::vector<double> measured, simulated;
-    double error = 0;
     json rows = json::array();
     for (std::uint64_t i = 0; i < count; ++i) {  // Blocks of random length, from a handful of cuts to many.
       Rng rng{i, Purpose::kTest};
@@ -217,12 +195,11 @@ Result<std::string> placements(const Bundle& bundle) {
                       {"simulated_s", model.step_time_s},
                       {"bytes_moved", real.bytes_moved}});
       measured.push_back(real.step_time_s), simulated.push_back(model.step_time_s);
-      error += std::fabs(model.step_time_s / real.step_time_s - 1) / static_cast<double>(count);
     }
-    out[name] = {{"placements", rows},
-                 {"mape", error},
-                 {"spearman", correlation(ranks(measured), ranks(simulated))},
-                 {"notes", (*executor)->notes()}};
+    const record::Agreement agrees = record::agreement(measured, simulated);
+    out[name] = {
+        {"placements", rows},        {"mape", agrees.error_mean},           {"spearman", agrees.spearman},
+        {"kendall", agrees.kendall}, {"top5_overlap", agrees.top5_overlap}, {"notes", (*executor)->notes()}};
   }
   return out.dump(1);
 }
