@@ -11,7 +11,7 @@ trap 'rm -f "$log"' EXIT
 # A tree that was configured with tests keeps them; only the program is built here either way.
 configure=(cmake --preset release)
 [ -f build/release/CMakeCache.txt ] || configure+=(-DEMPLACE_TESTS=OFF -DEMPLACE_BENCHES=OFF)
-if ! { "${configure[@]}" && cmake --build build/release --target emplace; } >"$log" 2>&1; then
+if ! { "${configure[@]}" && cmake --build build/release --target programs; } >"$log" 2>&1; then
   tail -n 40 "$log" >&2
   echo "error: quickstart: the build failed; the lines above say where" >&2
   exit 4
