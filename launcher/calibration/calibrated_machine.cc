@@ -20,7 +20,14 @@ std::string assign(std::string_view key, const std::string& value) {
 }
 std::string in_quotes(const std::string& value) { return '"' + value + '"'; }
 
-std::string profile_text(const Profile& profile, const CostLedger& ledger, const Fit& fit) {
+/// The name of device `d`'s profile: it is measured, and another core's may differ.
+std::string profile_name(const DeviceSet& devices, std::size_t d) {
+  return devices[static_cast<DeviceId>(d)].name + "-measured";
+}
+
+std::string profile_text(const DeviceSet& devices, std::size_t d, const CostLedger& ledger, const Fit& fit) {
+  Profile profile = ledger.fitted(d, devices[static_cast<DeviceId>(d)].profile);
+  profile.name = profile_name(devices, d);
   std::string text = "\n[[profile]]\n";
   text += assign("name", in_quotes(profile.name));
   text += assign("kind", in_quotes(profile.kind));
@@ -29,7 +36,7 @@ std::string profile_text(const Profile& profile, const CostLedger& ledger, const
   text += assign("bandwidth_efficiency", number(profile.bandwidth_efficiency));
   text += assign("launch", in_quotes(number(profile.launch_us + fit.overhead_us) + "us"));
   text += "costs_us = [\n";
-  for (const SignatureCosts::Entry& entry : ledger.costs(ledger.overhead_us() + fit.overhead_us))
+  for (const SignatureCosts::Entry& entry : ledger.costs(d, fit.overhead_us))
     text += "  " + in_quotes(SignatureCosts::entry_text(entry)) + ",\n";
   text += "]\n[profile.efficiency]\n";
   for (std::size_t c = 2; c < kNumOpClasses; ++c)
@@ -46,12 +53,11 @@ std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger,
   text += '\n';
   text += assign("copies", in_quotes(std::string{copy_engine_name(devices.copies())}));
   text += assign("corun", number(fit.corun));
-  Profile profile = ledger.fitted(devices[DeviceId{0}].profile);
-  profile.name += profile.name.ends_with("-measured") ? "" : "-measured";
-  text += profile_text(profile, ledger, fit);
-  for (const Device& device : devices.devices()) {
+  for (std::size_t d = 0; d < devices.size(); ++d) text += profile_text(devices, d, ledger, fit);
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const Device& device = devices[static_cast<DeviceId>(d)];
     text += "\n[[device]]\n" + assign("name", in_quotes(device.name)) +
-            assign("profile", in_quotes(profile.name)) +
+            assign("profile", in_quotes(profile_name(devices, d))) +
             assign("memory", in_quotes(std::to_string(device.memory_bytes) + "B"));
     if (!device.host.empty()) text += assign("host", in_quotes(device.host));
   }
@@ -76,15 +82,18 @@ std::string costs_file_text(const CostLedger& ledger, const std::string& executo
                             const std::string& machine) {
   JsonObject file;
   file.add("format", "emplace.costs/1").add("executor", executor).add("machine", machine);
-  file.add("task_overhead_us", ledger.overhead_us());
   std::vector<JsonObject> entries;
-  for (const auto& [signature, entry] : ledger.entries()) {
-    JsonObject one;
-    const std::string named = SignatureCosts::entry_text({signature, 0});
-    one.add("signature", std::string_view{named}.substr(0, 16)).add("op", entry.text).add("us", entry.us);
-    one.add("mad_us", entry.mad_us).add("ops", std::uint64_t{entry.ops});
-    one.add("samples", std::uint64_t{entry.samples}).add("source", entry.synthetic ? "roofline" : "measured");
-    entries.push_back(std::move(one));
+  for (std::size_t d = 0; d < ledger.num_devices(); ++d) {
+    for (const auto& [signature, entry] : ledger.entries(d)) {
+      JsonObject one;
+      one.add("device", std::uint64_t{d});
+      const std::string named = SignatureCosts::entry_text({signature, 0});
+      one.add("signature", std::string_view{named}.substr(0, 16)).add("op", entry.text).add("us", entry.us);
+      one.add("mad_us", entry.mad_us).add("ops", std::uint64_t{entry.ops});
+      one.add("samples", std::uint64_t{entry.samples})
+          .add("source", entry.synthetic ? "roofline" : "measured");
+      entries.push_back(std::move(one));
+    }
   }
   file.add("costs", std::move(entries));
   return file.text() + "\n";

@@ -18,8 +18,8 @@ struct Fit {
   bool operator==(const Fit&) const = default;
 };
 
-/// The device file's text: `devices` with one profile from the ledger, its links, and the fit. load_devices
-/// reads it back.
+/// The device file's text: `devices`, each with its profile from the ledger, their links, and the fit.
+/// load_devices reads it back.
 std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger, const Fit& fit,
                              const std::string& costs_file);
 /// The same as the file's reader has it. Errors: those of parse_devices.

@@ -9,12 +9,13 @@
 namespace emplace::launcher {
 
 void CostLedger::add(const OpGraph& graph, const ExecutorProfile& profile) {
-  for (const std::vector<OpCost>& device : profile.ops) {
-    for (const OpCost& cost : device) {
-      LedgerEntry& entry = entries_[signature_hash(graph, cost.op)];
+  entries_.resize(std::max(entries_.size(), profile.ops.size()));
+  overheads_us_.resize(entries_.size());
+  for (std::size_t d = 0; d < profile.ops.size(); ++d) {
+    for (const OpCost& cost : profile.ops[d]) {
+      LedgerEntry& entry = entries_[d][signature_hash(graph, cost.op)];
       if (entry.ops == 0) {
         entry.text = signature_text(graph, cost.op);
-        entry.type = graph.type_name(cost.op);
         entry.op_class = classify(graph, cost.op);
         entry.flops = static_cast<double>(graph.flops(cost.op));
         entry.bytes = static_cast<double>(memory_traffic_bytes(graph, cost.op, entry.op_class));
@@ -26,11 +27,14 @@ void CostLedger::add(const OpGraph& graph, const ExecutorProfile& profile) {
       entry.synthetic = entry.synthetic || cost.synthetic;
     }
   }
-  overheads_us_.insert(overheads_us_.end(), profile.task_overhead_us.begin(), profile.task_overhead_us.end());
+  for (std::size_t d = 0; d < profile.task_overhead_us.size(); ++d)
+    overheads_us_[d].push_back(profile.task_overhead_us[d]);
   for (const LinkCost& link : profile.links) links_[{link.source, link.target}].push_back(link);
 }
 
-double CostLedger::overhead_us() const { return overheads_us_.empty() ? 0 : median(overheads_us_); }
+double CostLedger::overhead_us(std::size_t device) const {
+  return overheads_us_[device].empty() ? 0 : median(overheads_us_[device]);
+}
 
 std::vector<LinkCost> CostLedger::links() const {
   std::vector<LinkCost> out;
@@ -45,21 +49,21 @@ std::vector<LinkCost> CostLedger::links() const {
   return out;
 }
 
-std::vector<SignatureCosts::Entry> CostLedger::costs(double overhead_us) const {
+std::vector<SignatureCosts::Entry> CostLedger::costs(std::size_t device, double more_us) const {
   std::vector<SignatureCosts::Entry> out;
-  for (const auto& [signature, entry] : entries_)
-    if (!entry.synthetic) out.push_back({signature, entry.us + overhead_us});
+  for (const auto& [signature, entry] : entries_[device])
+    if (!entry.synthetic) out.push_back({signature, entry.us + overhead_us(device) + more_us});
   return out;
 }
 
-Profile CostLedger::fitted(Profile base) const {
+Profile CostLedger::fitted(std::size_t device, Profile base) const {
   constexpr double kLong = 20;  // [us] Shorter ops say more about what starts them.
   struct Sum {
     double us = 0, flops = 0, bytes = 0;
   };
   std::array<Sum, kNumOpClasses> sums{};
   double peak = 0;  // [flop/us]
-  for (const auto& [signature, entry] : entries_) {
+  for (const auto& [signature, entry] : entries_[device]) {
     if (entry.synthetic || entry.us < kLong) continue;
     Sum& sum = sums[static_cast<std::size_t>(entry.op_class)];
     sum.us += entry.us * static_cast<double>(entry.ops);
@@ -67,7 +71,7 @@ Profile CostLedger::fitted(Profile base) const {
     sum.bytes += entry.bytes * static_cast<double>(entry.ops);
     peak = std::max(peak, entry.flops / entry.us);
   }
-  base.launch_us = overhead_us();
+  base.launch_us = overhead_us(device);
   if (peak > 0) {
     base.peak_gflops = base.matrix_peak_gflops = peak * 1e-3;
     for (const OpClass c : {OpClass::kMatmul, OpClass::kConv, OpClass::kConvGrouped}) {

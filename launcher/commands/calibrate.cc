@@ -143,7 +143,8 @@ JsonObject Calibrate::as_json(const std::vector<StudiedGraph>& studied, const Co
                               const Fit& fit, const std::string& costs_file) const {
   JsonObject out;
   out.add("devices", output_).add("costs", costs_file).add("executor", executor_);
-  out.add("signatures", std::uint64_t{ledger.entries().size()}).add("task_overhead_us", ledger.overhead_us());
+  out.add("signatures", std::uint64_t{ledger.entries(0).size()})
+      .add("task_overhead_us", ledger.overhead_us(0));
   JsonObject fitted;
   fitted.add("overhead_us", fit.overhead_us)
       .add("link_efficiency", fit.link_efficiency)
@@ -176,8 +177,8 @@ JsonObject Calibrate::as_json(const std::vector<StudiedGraph>& studied, const Co
 
 std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const CostLedger& ledger,
                                const Fit& fit) const {
-  std::string text = printable(output_) + ": " + std::to_string(ledger.entries().size()) +
-                     " kinds of work measured, " + format_seconds(ledger.overhead_us() * 1e-6) +
+  std::string text = printable(output_) + ": " + std::to_string(ledger.entries(0).size()) +
+                     " kinds of work measured, " + format_seconds(ledger.overhead_us(0) * 1e-6) +
                      " to start an op\n";
   for (const StudiedGraph& one : studied) {
     text += "\n" + one.graph.name() + ": one device " + format_seconds(one.step_time_s()) +

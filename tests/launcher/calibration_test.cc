@@ -147,9 +147,25 @@ TEST(CalibrationTest, TheDeviceFileIsReadBackAsItWasMeasured) {
   EXPECT_NEAR(devices->link(DeviceId{0}, DeviceId{1}).bytes_per_s, 0.5e9, 1e4);
   EXPECT_EQ((*devices)[DeviceId{1}].memory_bytes, std::int64_t{1} << 30);
   const SignatureCosts& costs = *(*devices)[DeviceId{0}].profile.costs;
-  ASSERT_EQ(costs.entries().size(), planted.ledger.entries().size());
-  for (const auto& [signature, entry] : planted.ledger.entries())
-    EXPECT_NEAR(*costs.us(signature), entry.us + planted.ledger.overhead_us() + 0.5, 1e-3 * entry.us);
+  ASSERT_EQ(costs.entries().size(), planted.ledger.entries(0).size());
+  for (const auto& [signature, entry] : planted.ledger.entries(0))
+    EXPECT_NEAR(*costs.us(signature), entry.us + planted.ledger.overhead_us(0) + 0.5, 1e-3 * entry.us);
+}
+
+TEST(CalibrationTest, ASlowerCoreIsKnownAsOne) {
+  Planted planted;
+  ExecutorProfile profile = *FakeExecutor(planted.graph, planted.probed).profile();
+  for (OpCost& cost : profile.ops[1]) cost.us *= 1.1;
+  CostLedger ledger;
+  ledger.add(planted.graph, profile);
+  const auto devices = calibrated_devices(planted.probed, ledger, {});
+  ASSERT_TRUE(devices) << devices.error().context;
+  const CostTable costs{planted.graph, *devices};
+  for (const OpCost& cost : profile.ops[0]) {
+    const double ratio = static_cast<double>(costs.ns(DeviceId{1}, cost.op)) /
+                         static_cast<double>(costs.ns(DeviceId{0}, cost.op));
+    EXPECT_NEAR(ratio, 1.1, 1e-3);
+  }
 }
 
 TEST(CalibrationTest, OpsThatWereStoodInForAreNoMeasurement) {
@@ -158,7 +174,7 @@ TEST(CalibrationTest, OpsThatWereStoodInForAreNoMeasurement) {
   for (auto& device : profile.ops) device[7].synthetic = true;
   CostLedger ledger;
   ledger.add(planted.graph, profile);
-  EXPECT_EQ(ledger.costs(0).size() + 1, ledger.entries().size());
+  EXPECT_EQ(ledger.costs(0, 0).size() + 1, ledger.entries(0).size());
 }
 
 TEST(CalibrationTest, SampledPlacementsDifferAndObeyAndComeAgain) {
