@@ -17,9 +17,12 @@ struct DeviceFacts {
   std::int64_t memory_bytes = 0;          ///< The cap.
   std::int64_t profile_memory_bytes = 0;  ///< As the profile has it.
   double peak_gflops = 0, matrix_peak_gflops = 0, bandwidth_gbs = 0, bandwidth_efficiency = 1, launch_us = 0;
-  std::vector<double> efficiency;  ///< By OpClass.
+  std::vector<double> efficiency;         ///< By OpClass.
+  std::vector<std::uint64_t> signatures;  ///< Whose costs are known, and
+  std::vector<double> signature_us;       ///< what they are [us].
   EMPLACE_FIELDS(name, host, profile, kind, memory_bytes, profile_memory_bytes, peak_gflops,
-                 matrix_peak_gflops, bandwidth_gbs, bandwidth_efficiency, launch_us, efficiency)
+                 matrix_peak_gflops, bandwidth_gbs, bandwidth_efficiency, launch_us, efficiency, signatures,
+                 signature_us)
 };
 
 /// parent -> executor process, first of all. It answers ExecutorReady or ExecutorRefused.
@@ -35,8 +38,10 @@ struct PrepareExecutor {
   std::uint64_t seed = 0;
   bool allow_synthetic = true;
   std::uint8_t copies = 0;  ///< CopyEngine.
+  double corun = 1;
+  std::vector<std::uint8_t> link_shaped;  ///< [devices, devices] 1: it is.
   EMPLACE_FIELDS(graph_sha256, graph, devices, link_bytes_per_s, link_latency_s, warmups, samples,
-                 most_samples, statistic, seed, allow_synthetic, copies)
+                 most_samples, statistic, seed, allow_synthetic, copies, corun, link_shaped)
 };
 
 /// executor process -> parent. It has the graph, and its self-test passed.

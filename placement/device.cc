@@ -182,7 +182,10 @@ std::string DeviceSet::sha256() const {
       number(entry.us);
     }
   }
-  for (const Link& link : links_) number(link.bytes_per_s), number(link.latency_s);
+  for (const Link& link : links_) {
+    number(link.bytes_per_s), number(link.latency_s);
+    if (link.shaped) append(&link.shaped, sizeof link.shaped);
+  }
   if (copies_ != CopyEngine::kSource) append(&copies_, sizeof copies_);
   if (corun_ != 1) number(corun_);
   return sha256_hex(bytes);

@@ -33,16 +33,25 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
                                p.bandwidth_gbs,
                                p.bandwidth_efficiency,
                                p.launch_us,
-                               {p.efficiency.begin(), p.efficiency.end()}});
+                               {p.efficiency.begin(), p.efficiency.end()},
+                               {},
+                               {}});
+    if (p.costs == nullptr) continue;
+    for (const SignatureCosts::Entry& entry : p.costs->entries()) {
+      prepare.devices.back().signatures.push_back(entry.signature);
+      prepare.devices.back().signature_us.push_back(entry.us);
+    }
   }
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {
       const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
       prepare.link_bytes_per_s.push_back(link.bytes_per_s);
       prepare.link_latency_s.push_back(link.latency_s);
+      prepare.link_shaped.push_back(link.shaped ? 1 : 0);
     }
   }
   prepare.copies = static_cast<std::uint8_t>(devices.copies());
+  prepare.corun = devices.corun();
   prepare.warmups = options.timing.warmups;
   prepare.samples = options.timing.samples;
   prepare.most_samples = options.timing.most_samples;
@@ -70,16 +79,23 @@ Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare) {
     p.launch_us = facts.launch_us;
     if (facts.efficiency.size() != p.efficiency.size()) return damaged();
     std::copy(facts.efficiency.begin(), facts.efficiency.end(), p.efficiency.begin());
+    if (facts.signatures.size() != facts.signature_us.size()) return damaged();
+    std::vector<SignatureCosts::Entry> costs;
+    for (std::size_t i = 0; i < facts.signatures.size(); ++i)
+      costs.push_back({facts.signatures[i], facts.signature_us[i]});
+    if (!costs.empty()) p.costs = std::make_shared<const SignatureCosts>(std::move(costs));
     devices.push_back(std::move(device));
   }
   const std::size_t pairs = devices.size() * devices.size();
   if (prepare.link_bytes_per_s.size() != pairs || prepare.link_latency_s.size() != pairs) return damaged();
+  if (prepare.link_shaped.size() != pairs || !(prepare.corun >= 1 && prepare.corun < 1e6)) return damaged();
   std::vector<Link> links;
   for (std::size_t pair = 0; pair < pairs; ++pair)
-    links.push_back({prepare.link_bytes_per_s[pair], prepare.link_latency_s[pair]});
+    links.push_back(
+        {prepare.link_bytes_per_s[pair], prepare.link_latency_s[pair], prepare.link_shaped[pair] != 0});
   auto all = DeviceSet::make(std::move(devices), std::move(links));
   if (!all) return all;
-  return all->with_copies(static_cast<CopyEngine>(prepare.copies));
+  return all->with_copies(static_cast<CopyEngine>(prepare.copies)).with_corun(prepare.corun);
 }
 
 RealOptions options_of(const messages::PrepareExecutor& prepare) {

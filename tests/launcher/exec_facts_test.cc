@@ -24,9 +24,14 @@ OpGraph some_graph() {
 
 TEST(ExecFacts, AMachineArrivesWhole) {
   const auto devices = parse_devices(R"(
+corun = 1.5
+[[profile]]
+name = "measured"
+base = "haswell18"
+costs_us = ["00f3a1c27b9d4e58=12.625", "0000000000000007=0.5"]
 [[device]]
 name = "cpu:0"
-profile = "haswell18"
+profile = "measured"
 memory = "3GiB"
 host = "rack7"
 [[device]]
@@ -36,6 +41,7 @@ profile = "h200"
 between = ["cpu:0", "gpu:0"]
 bandwidth = "7.6GB/s"
 latency = "25us"
+shaped = true
 )",
                                      "test");
   ASSERT_TRUE(devices.ok()) << devices.error().context;
@@ -52,6 +58,10 @@ latency = "25us"
     ASSERT_TRUE(got.ok()) << got.error().context;
     EXPECT_EQ(got->sha256(), sent.sha256()) << "everything that decides a time";
     EXPECT_EQ((*got)[DeviceId{0}].host, "rack7");
+    EXPECT_EQ(got->corun(), 1.5);
+    EXPECT_TRUE(got->link(DeviceId{0}, DeviceId{1}).shaped);
+    ASSERT_NE((*got)[DeviceId{0}].profile.costs, nullptr);
+    EXPECT_EQ((*got)[DeviceId{0}].profile.costs->us(7), 0.5);
     EXPECT_EQ(options_of(*prepare).timing, options.timing);
     EXPECT_EQ(options_of(*prepare).seed, 11u);
     EXPECT_FALSE(options_of(*prepare).allow_synthetic);
@@ -60,6 +70,12 @@ latency = "25us"
     EXPECT_FALSE(devices_of(cut).ok());
     cut = *prepare;
     cut.devices[0].efficiency.pop_back();
+    EXPECT_FALSE(devices_of(cut).ok());
+    cut = *prepare;
+    cut.devices[0].signature_us.pop_back();
+    EXPECT_FALSE(devices_of(cut).ok());
+    cut = *prepare;
+    cut.link_shaped.clear();
     EXPECT_FALSE(devices_of(cut).ok());
   }
 }
