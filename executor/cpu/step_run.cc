@@ -35,6 +35,8 @@ StepRun::StepRun(const Machine& machine, const TaskPlan& plan, std::span<const s
       offsets_(plan.slots().size(), 0),
       times_(plan.tasks().size()) {
   for (const std::int64_t cap : caps) lanes_.push_back(std::make_unique<Lane>(plan.tasks().size(), cap));
+  for (const TaskPlan::Task& task : plan.tasks())
+    if (task.is_copy) bytes_moved_ += plan.lowered().bytes(BufferId{task.what});
 }
 
 StepRun::~StepRun() = default;
@@ -107,9 +109,6 @@ std::optional<double> StepRun::step(const Watch* watch) {
     uses_[s].store(plan_.slots()[s].uses, std::memory_order_relaxed);
   left_.store(static_cast<std::uint32_t>(plan_.tasks().size()));
   over_.store(plan_.tasks().empty());
-  bytes_moved_ = 0;
-  for (const TaskPlan::Task& task : plan_.tasks())
-    if (task.is_copy) bytes_moved_ += plan_.lowered().bytes(BufferId{task.what});
   for (const std::uint32_t task : plan_.sources()) make_ready(task);
   machine_.pool.run([&](std::size_t lane) { serve(lane); });
   if (oom_) return std::nullopt;
