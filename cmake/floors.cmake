@@ -1,8 +1,15 @@
 # emplace_floor(NAME SOURCES… [PUBLIC targets…] [PRIVATE targets…]): one static library per floor.
+# GLUE says that it moves words about and computes nothing: -O2 takes a quarter less time to compile there.
 function(emplace_floor name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "GLUE" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(emplace_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(emplace_${name} PUBLIC emplace_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  if(ARG_GLUE)
+    set_target_properties(emplace_${name} PROPERTIES EMPLACE_OPTIMIZE 2)
+    emplace_use_precompiled(emplace_${name} emplace_precompiled_glue)
+  else()
+    emplace_use_precompiled(emplace_${name} emplace_precompiled)
+  endif()
 endfunction()
 
 # emplace_test(NAME SOURCES… LINKS…): one GoogleTest program per room, its cases listed to CTest one by one.
@@ -15,6 +22,8 @@ function(emplace_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE emplace_options ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES EMPLACE_OPTIMIZE 1)
+  emplace_use_precompiled(${name} emplace_precompiled_tests)
   target_compile_definitions(${name} PRIVATE EMPLACE_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures"
     EMPLACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" EMPLACE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   if(ARG_WHOLE)

@@ -1,5 +1,8 @@
 #include "launcher/calibration/study.h"
 
+#include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text/words.h"
@@ -27,10 +30,22 @@ double StudiedGraph::ops_s() const {
 }
 
 double StudiedGraph::drift() const {
-  std::vector<double> ratios;
+  std::vector<double> sorted = reference_s;
+  std::ranges::sort(sorted);
+  const std::size_t tenth = sorted.size() / 10;
+  return sorted[sorted.size() - 1 - tenth] / sorted[tenth] - 1;
+}
+
+double StudiedGraph::repeatability() const {
+  const std::size_t rounds = profiles.size();
+  std::vector<std::vector<double>> times(rounds);
   for (const ComparedPlacement& one : placements)
-    ratios.push_back(one.round_s.back() / one.round_s.front() - 1);
-  return median(std::move(ratios));
+    for (std::size_t r = 0; r < rounds; ++r) times[r].push_back(one.round_s[r]);
+  double sum = 0, pairs = 0;
+  for (std::size_t a = 0; a < rounds; ++a)
+    for (std::size_t b = a + 1; b < rounds; ++b, ++pairs)
+      sum += record::agreement(times[a], times[b]).spearman;
+  return pairs > 0 ? sum / pairs : 1;
 }
 
 std::vector<double> StudiedGraph::column(double ComparedPlacement::*value, bool fitted) const {
@@ -45,12 +60,105 @@ record::Agreement StudiedGraph::held_out() const {
                            column(&ComparedPlacement::predicted_s, false));
 }
 
+namespace {
+
+/// What was measured, on a machine that is `factor` times as slow.
+void scale(ExecutorProfile& profile, double factor) {
+  for (auto& device : profile.ops) {
+    for (OpCost& cost : device) {
+      cost.us *= factor;
+      cost.mad_us *= factor;
+    }
+  }
+  for (double& us : profile.task_overhead_us) us *= factor;
+  profile.step_time_s *= factor;
+}
+
+/// The runs of one graph's placements, each between two of the reference.
+class PacedRuns {
+ public:
+  PacedRuns(StudiedGraph& one, RealExecutor& executor) : one_{one}, executor_{executor} {}
+
+  /// To be called after the profile of a round, which was made at the pace that is noted now.
+  Result<Unit> begin_round() {
+    if (auto noted = reference_.empty() ? choose_reference() : note_pace(); !noted) return noted;
+    after_profile_s_.push_back(one_.reference_s.back());
+    return Unit{};
+  }
+
+  /// One more run of this placement, and of the reference after it.
+  Result<Unit> run(ComparedPlacement& point) {
+    const auto took = time(point.placement);
+    if (!took) return took.error();
+    point.synthetic_share = measured_.synthetic_share;
+    const double before = one_.reference_s.back();
+    if (auto noted = note_pace(); !noted) return noted;
+    if (*took) point.round_s.push_back(**took / ((before + one_.reference_s.back()) / 2));
+    return Unit{};
+  }
+
+  /// Puts all times on the reference's median: those of profiles, and of runs, which are its shares until
+  /// then.
+  void settle() {
+    if (one_.reference_s.empty()) return;
+    const double pace = median(one_.reference_s);
+    for (std::size_t r = 0; r < after_profile_s_.size(); ++r)
+      scale(one_.profiles[r], pace / after_profile_s_[r]);
+    for (ComparedPlacement& point : one_.placements) {
+      for (double& round : point.round_s) round *= pace;
+      point.measured_s = median(point.round_s);
+    }
+  }
+
+ private:
+  /// Runs placements until one fits, those on most devices first: what slows one core then shows.
+  Result<Unit> choose_reference() {
+    std::vector<std::pair<std::size_t, std::size_t>> order;  // (devices that it leaves out, its number)
+    for (std::size_t i = 0; i < one_.placements.size(); ++i) {
+      const Placement& placement = one_.placements[i].placement;
+      const std::set<DeviceId> used(placement.begin(), placement.end());
+      order.emplace_back(kMaxDevices - used.size(), i);
+    }
+    std::ranges::sort(order);
+    for (const auto& [unused, i] : order) {
+      const auto took = time(one_.placements[i].placement);
+      if (!took) return took.error();
+      if (!*took) continue;
+      reference_ = one_.placements[i].placement;
+      one_.reference_s.push_back(**took);
+      return Unit{};
+    }
+    return Error{Errc::kNoPlacement, printable(one_.file) + ": no placement ran: " + measured_.failure};
+  }
+
+  /// Runs the reference. If it does not fit this time, it is as fast as it was.
+  Result<Unit> note_pace() {
+    const auto took = time(reference_);
+    if (!took) return took.error();
+    one_.reference_s.push_back(took->value_or(one_.reference_s.back()));
+    return Unit{};
+  }
+
+  /// [s] None if it did not fit.
+  Result<std::optional<double>> time(const Placement& placement) {
+    if (auto done = executor_.measure(placement, measured_); !done) return done.error();
+    return measured_.valid ? std::optional{measured_.step_time_s} : std::nullopt;
+  }
+
+  StudiedGraph& one_;
+  RealExecutor& executor_;
+  Placement reference_;
+  std::vector<double> after_profile_s_;  // [rounds]
+  Measurement measured_;
+};
+
+}  // namespace
+
 Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& executor,
                    const StudyOptions& options) {
   const auto constraints = Constraints::make(one.graph, devices);
   if (!constraints) return invalid(printable(one.file), constraints.error().context);
-  Measurement measured;
-  std::string misfit;
+  PacedRuns runs{one, executor};
   for (std::size_t round = 1; round <= options.rounds; ++round) {
     const std::string where =
         one.graph.name() + ", round " + std::to_string(round) + " of " + std::to_string(options.rounds);
@@ -58,7 +166,8 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
     auto profile = executor.profile();
     if (!profile) return Error{profile.error().code, printable(one.file) + ": " + profile.error().context};
     one.profiles.push_back(*std::move(profile));
-    if (round == 1 && options.placements > 0) {
+    if (options.placements == 0) continue;
+    if (round == 1) {
       CostLedger ledger;
       ledger.add(one.graph, one.profiles.front());
       const auto prior = calibrated_devices(devices, ledger, {});
@@ -68,26 +177,19 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
            sample_placements(one.graph, devices, *constraints, model, options.placements, options.seed))
         one.placements.push_back({std::move(sampled.kind), std::move(sampled.placement)});
     }
+    if (auto begun = runs.begin_round(); !begun) return begun;
     for (std::size_t i = 0; i < one.placements.size(); ++i) {
-      ComparedPlacement& point = one.placements[i];
-      if (point.round_s.size() + 1 < round) continue;  // It did not fit.
       options.progress(where + ": placement " + std::to_string(i + 1) + " of " +
                        std::to_string(one.placements.size()));
-      if (auto done = executor.measure(point.placement, measured); !done) return done;
-      if (measured.valid) point.round_s.push_back(measured.step_time_s);
-      if (!measured.valid) misfit = measured.failure;
-      point.synthetic_share = measured.synthetic_share;
+      if (auto done = runs.run(one.placements[i]); !done) return done;
     }
+    // What did not fit once is not asked again.
+    std::erase_if(one.placements,
+                  [&](const ComparedPlacement& point) { return point.round_s.size() < round; });
   }
   one.synthetic_types = executor.synthetic_types();
-  std::erase_if(one.placements,
-                [&](const ComparedPlacement& point) { return point.round_s.size() < options.rounds; });
-  if (one.placements.empty() && options.placements > 0)
-    return Error{Errc::kNoPlacement, printable(one.file) + ": no placement ran: " + misfit};
-  for (std::size_t i = 0; i < one.placements.size(); ++i) {
-    one.placements[i].measured_s = median(one.placements[i].round_s);
-    one.placements[i].fitted = i % 2 == 1;
-  }
+  runs.settle();
+  for (std::size_t i = 0; i < one.placements.size(); ++i) one.placements[i].fitted = i % 2 == 1;
   return Unit{};
 }
 

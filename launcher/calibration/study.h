@@ -21,7 +21,7 @@ namespace emplace::launcher {
 struct ComparedPlacement {
   std::string kind;
   Placement placement;
-  std::vector<double> round_s = {};  ///< [rounds] What it took each time.
+  std::vector<double> round_s = {};  ///< [rounds] What it took each time, at the machine's usual pace.
   double measured_s = 0;             ///< Their median.
   double predicted_s = 0;
   double synthetic_share = 0;
@@ -35,12 +35,16 @@ struct StudiedGraph {
   std::vector<ExecutorProfile> profiles = {};  ///< [rounds]
   std::vector<std::string> synthetic_types = {};
   std::vector<ComparedPlacement> placements = {};
+  std::vector<double> reference_s = {};  ///< What the reference took, in order of time.
 
   double step_time_s() const;  ///< [s] On one device: median over the rounds.
   double ops_s() const;        ///< [s] The same of the sum of its ops.
-  /// How far the machine's speed moved: the last round's times by the first one's, less one; the median.
-  /// @pre placements
+  /// How far the machine's speed moved: the reference's slowest tenth by its fastest tenth, less one. @pre
+  /// placements
   double drift() const;
+  /// How far the machine agrees with itself: Spearman of every two rounds, their mean. No prediction can
+  /// agree with it better than that; 1 if there was one round.
+  double repeatability() const;
   std::vector<double> column(double ComparedPlacement::*value, bool fitted) const;
   /// Of measured times with predicted ones, on placements that the fit has not seen.
   record::Agreement held_out() const;
@@ -54,8 +58,9 @@ struct StudyOptions {
 };
 
 /// Profiles `one.graph` and runs sampled placements of it, round after round; every other placement is for
-/// the fit. Errors: those of the executor; kInvalid of constraints; kNoPlacement if none of the placements
-/// fits.
+/// the fit. Before and after each runs one and the same, the reference: it says how fast the machine is just
+/// then, which on a shared one moves by more than placements differ. Errors: those of the executor; kInvalid
+/// of constraints; kNoPlacement if none of the placements fits.
 Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& executor,
                    const StudyOptions& options);
 

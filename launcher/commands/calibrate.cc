@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -161,6 +160,7 @@ JsonObject Calibrate::as_json(const std::vector<StudiedGraph>& studied, const Co
         .add("spearman", held_out.spearman)
         .add("kendall", held_out.kendall);
     graph.add("top5_overlap", held_out.top5_overlap).add("drift", one.placements.empty() ? 0 : one.drift());
+    graph.add("repeatability", one.repeatability());
     std::vector<JsonObject> points;
     for (const ComparedPlacement& point : one.placements) {
       JsonObject row;
@@ -192,7 +192,9 @@ std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const C
             " of the 5 fastest found\n";
     const auto [fastest, slowest] = std::ranges::minmax(one.column(&ComparedPlacement::measured_s, false));
     text += "  they take from " + format_seconds(fastest) + " to " + format_seconds(slowest) +
-            "; the machine drifted by " + percent(std::abs(one.drift())) + " meanwhile\n";
+            "; the machine's speed moved by " + percent(one.drift()) +
+            " meanwhile, and its rounds agree with " + "one another by Spearman " +
+            fixed(one.repeatability(), 3) + "\n";
     text += "    predicted     measured   error  kind\n";
     for (const ComparedPlacement& point : one.placements) {
       if (point.fitted) continue;

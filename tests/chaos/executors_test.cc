@@ -11,7 +11,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -54,6 +56,9 @@ std::vector<pid_t> executor_processes(const std::string& mark) {
 struct Counts {
   std::uint64_t all = 0, valid = 0;
   std::map<std::string, std::uint64_t> failures;  // By their first word.
+  // Placements that an executor's processes did not survive, once each: it remembers them and does not try
+  // again when they are proposed again.
+  std::map<std::string, std::uint64_t> given_up;
 };
 Counts counts_of(const std::string& directory) {
   Counts counts;
@@ -61,12 +66,26 @@ Counts counts_of(const std::string& directory) {
   EXPECT_TRUE(db.ok());
   const auto rows = (*db)->measurements(1, 1'000'000);
   EXPECT_TRUE(rows.ok());
+  const auto episodes = (*db)->episodes(1, 1'000'000);
+  EXPECT_TRUE(episodes.ok());
+  std::map<std::uint64_t, const record::EpisodeRow*> by_number;
+  for (const record::EpisodeRow& episode : *episodes) by_number[episode.episode] = &episode;
+  std::set<std::pair<std::string, Bytes>> known;  // (executor, placement)
   for (const record::MeasurementRow& row : *rows) {
     ++counts.all;
     counts.valid += row.valid ? 1 : 0;
     EXPECT_EQ(row.valid, row.failure.empty()) << row.failure;
     EXPECT_EQ(row.label, MeasurementLabel::kSimulated) << "a fake measures nothing";
-    if (!row.valid) ++counts.failures[row.failure.substr(0, row.failure.find(':'))];
+    const std::string word = row.failure.substr(0, row.failure.find(':'));
+    if (!row.valid) ++counts.failures[word];
+    if (!row.valid && word != "oom") {
+      const record::EpisodeRow& episode = *by_number.at(row.episode);
+      const std::size_t ops = episode.placements.size() / episode.count;
+      const auto begin = episode.placements.begin() + static_cast<std::ptrdiff_t>(row.number * ops);
+      const bool first =
+          known.emplace(row.executor, Bytes(begin, begin + static_cast<std::ptrdiff_t>(ops))).second;
+      counts.given_up[word] += first ? 1 : 0;
+    }
     EXPECT_EQ(row.samples_s.size(), row.valid ? 5u : 0u);
   }
   return counts;
@@ -124,6 +143,11 @@ TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseNothingAndDoubleNothing) {
               5 + 0.05 * static_cast<double>(counts.all));
   std::printf("%llu placements, %llu out of memory, in %.1f s\n", static_cast<unsigned long long>(counts.all),
               static_cast<unsigned long long>(full), run.elapsed().count());
+  for (const auto& [word, count] : counts.failures)
+    if (word != "oom")
+      std::printf("%s: %llu, of them %llu for the first time\n", word.c_str(),
+                  static_cast<unsigned long long>(count),
+                  static_cast<unsigned long long>(counts.given_up.at(word)));
 }
 
 TEST(ExecutorChaos, APlacementThatNoProcessSurvivesCountsOnceAsFailedAndTheRunGoesOn) {

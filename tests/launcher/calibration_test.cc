@@ -2,11 +2,13 @@
 // and parameters, simulated, whose fit must find them again.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "base/rng.h"
 #include "executor/fake_executor.h"
 #include "executor/simulator.h"
+#include "executor/timing.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/fit.h"
@@ -103,6 +105,71 @@ TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen
   EXPECT_EQ(held_out.count, 12u);
   EXPECT_LT(held_out.error_mean, 1e-3);
   EXPECT_GT(held_out.spearman, 0.999);
+}
+
+/// What another executor measures, on a machine whose speed moves.
+class Moody final : public RealExecutor {
+ public:
+  explicit Moody(RealExecutor& steady) : steady_{steady} {}
+  std::string_view kind() const override { return steady_.kind(); }
+  Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
+    auto done = steady_.measure(placement, out);
+    ++measured_;
+    out.step_time_s *= mood();
+    return done;
+  }
+  Result<Unit> trace(std::span<const DeviceId> p, Measurement& out, Schedule& s) override {
+    return steady_.trace(p, out, s);
+  }
+  Result<Verification> verify(std::span<const DeviceId> p) override { return steady_.verify(p); }
+  Result<ExecutorProfile> profile() override {
+    auto profile = steady_.profile();
+    for (auto& device : profile->ops)
+      for (OpCost& cost : device) cost.us *= mood();
+    return profile;
+  }
+  std::vector<std::string> synthetic_types() const override { return {}; }
+  int measured() const { return measured_; }
+
+ private:
+  double mood() const { return 1 + 0.25 * std::sin(measured_ / 20.0); }
+
+  RealExecutor& steady_;
+  int measured_ = 0;
+};
+
+TEST(CalibrationTest, WhereTheSpeedMovesTheReferenceTellsPlacementsApart) {
+  Planted planted;
+  StudiedGraph steady{.graph = Planted::make_graph(), .file = "forked.json"};
+  std::vector<StudiedGraph> studied(1, steady);
+  StudiedGraph& moved = studied[0];
+  FakeExecutor executor{steady.graph, planted.machine, {.rules = TaskPlan::Rules::kSimulated}};
+  Moody moody{executor};
+  const StudyOptions options{24, 3, 1, [](const std::string&) {}};
+  ASSERT_TRUE(study(steady, planted.probed, executor, options));
+  ASSERT_TRUE(study(moved, planted.probed, moody, options));
+  // One to choose the reference, one before each further round, and one after every placement.
+  EXPECT_EQ(moody.measured(), 1 + 2 + 2 * 3 * 24);
+  EXPECT_EQ(moved.reference_s.size(), 1u + 2 + 3 * 24);
+  EXPECT_GT(moved.drift(), 0.4);
+  EXPECT_EQ(steady.repeatability(), 1);
+  EXPECT_GT(moved.repeatability(), 0.99);
+  std::vector<double> as_is, corrected;
+  for (std::size_t i = 0; i < 24; ++i) {
+    EXPECT_EQ(moved.placements[i].placement, steady.placements[i].placement);
+    as_is.push_back(steady.placements[i].measured_s);
+    corrected.push_back(moved.placements[i].measured_s);
+  }
+  const record::Agreement agreement = record::agreement(as_is, corrected);
+  EXPECT_GT(agreement.spearman, 0.99);
+  const double pace = median(moved.reference_s) / median(steady.reference_s);
+  for (double& seconds : as_is) seconds *= pace;
+  EXPECT_LT(record::agreement(as_is, corrected).error_max, 0.01);
+  CostLedger ledger;
+  for (const ExecutorProfile& profile : moved.profiles) ledger.add(moved.graph, profile);
+  ASSERT_TRUE(fit_and_predict(studied, planted.probed, ledger));
+  EXPECT_GT(moved.held_out().spearman, 0.99);
+  EXPECT_LT(moved.held_out().error_mean, 0.02);
 }
 
 TEST(CalibrationTest, APlacementThatDoesNotFitIsLeftOutAndNoneIsAnError) {

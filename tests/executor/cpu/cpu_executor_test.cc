@@ -106,13 +106,13 @@ TEST(CpuExecutorTest, MeasuresAndTracesAWholeStep) {
 TEST(CpuExecutorTest, AFullDeviceIsAnAnswerAHundredTimesOfAHundred) {
   const DeviceSet roomy = cores(2);
   // On one device the order, and so the peak, does not depend on how fast anything is.
-  const Placement placement(recurrent().num_ops(), DeviceId{1});
+  const Placement placement(cifar().num_ops(), DeviceId{1});
   Measurement whole;
-  ASSERT_TRUE(executor_of(recurrent(), roomy)->measure(placement, whole));
+  ASSERT_TRUE(executor_of(cifar(), roomy)->measure(placement, whole));
   ASSERT_TRUE(whole.valid) << whole.failure;
   const std::int64_t peak = *std::ranges::max_element(whole.peak_bytes);
   const DeviceSet tight = cores(2, peak * 9 / 10);
-  const auto executor = executor_of(recurrent(), tight);
+  const auto executor = executor_of(cifar(), tight);
   for (int i = 0; i < 100; ++i) {
     Measurement out;
     ASSERT_TRUE(executor->measure(placement, out));
