@@ -16,18 +16,26 @@ messages::EpisodeScored Scoring::score(const messages::MeasurementCommitted& com
   for (std::uint32_t i = 0; i < measured.count; ++i) {
     const bool valid = measured.valid[i] != 0;
     const bool counts = valid || measured.policy_version < options_.valid_only_after;
-    scored.costs.push_back(
-        policy::placement_cost(options_.reward, valid, measured.step_time_s[i], measured.bytes_over[i]));
     scored.valid.push_back(valid ? 1 : 0);
     scored.counted.push_back(counts ? 1 : 0);
     placements[key_of(measured, i)].push_back(i);
   }
+  scored.costs.resize(measured.count);
   scored.advantages.resize(measured.count);
   for (const auto& [key, numbers] : placements) {
     Usual& usual = usual_
                        .try_emplace(key, Usual{policy::Baseline{options_.baseline},
-                                               policy::OutlierFilter{options_.outlier}})
+                                               policy::OutlierFilter{options_.outlier},
+                                               policy::AdaptivePenalty{options_.valid_target}})
                        .first->second;
+    // By the penalty before this episode, so that the order within it says nothing.
+    const policy::RewardOptions reward = usual.penalty.applied(options_.reward);
+    for (const std::uint32_t i : numbers) {
+      scored.costs[i] = policy::placement_cost(reward, scored.valid[i] != 0, measured.step_time_s[i],
+                                               measured.bytes_over[i]);
+      const bool died = scored.valid[i] == 0 && measured.bytes_over[i] == 0;  // Which says nothing of memory.
+      if (!died) usual.penalty.learn(scored.valid[i] != 0);
+    }
     hold_against(usual, numbers, scored);
   }
   // Of a self-critical episode the last placement is the baseline, and has no advantage.
@@ -53,7 +61,7 @@ void Scoring::hold_against(Usual& usual, std::span<const std::uint32_t> numbers,
   std::vector<double> costs;
   std::vector<std::uint8_t> counted;
   for (const std::uint32_t i : numbers) {
-    // By the costs before this episode, so that the order within it says nothing.
+    // By the costs before this episode.
     if (scored.valid[i] != 0 && usual.outliers.is_outlier(scored.costs[i])) scored.counted[i] = 0;
     costs.push_back(scored.costs[i]);
     counted.push_back(scored.counted[i]);

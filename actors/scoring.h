@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "messages/episode_measured.h"
+#include "policy/objective/adaptive_penalty.h"
 #include "policy/objective/baseline.h"
 #include "policy/objective/outlier.h"
 #include "policy/objective/reward.h"
@@ -27,6 +28,8 @@ struct ScoringOptions {
   /// > 0: a valid placement whose cost is an outlier of its baseline's (policy::OutlierFilter) does not
   /// count.
   double outlier = 0;
+  /// > 0: the memory penalty adapts until this share of placements fits (policy::AdaptivePenalty).
+  double valid_target = 0;
   /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
   std::uint64_t valid_only_after = 500;
 };
@@ -45,6 +48,7 @@ class Scoring {
   struct Usual {
     policy::Baseline baseline;
     policy::OutlierFilter outliers;
+    policy::AdaptivePenalty penalty;
   };
   Key key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
   static void hold_against(Usual& usual, std::span<const std::uint32_t> numbers,

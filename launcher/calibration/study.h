@@ -39,11 +39,11 @@ struct StudiedGraph {
 
   double step_time_s() const;  ///< [s] On one device: median over the rounds.
   double ops_s() const;        ///< [s] The same of the sum of its ops.
-  /// How far the machine's speed moved: the reference's slowest tenth by its fastest tenth, less one. @pre
-  /// placements
+  /// How far the machine's speed moved: the reference's slowest tenth by its fastest tenth, less one.
+  /// @pre placements
   double drift() const;
-  /// How far the machine agrees with itself: Spearman of every two rounds, their mean. No prediction can
-  /// agree with it better than that; 1 if there was one round.
+  /// How far the machine agrees with itself: Spearman of every two rounds, their mean; 1 if there was one.
+  /// Where it is low, noise decides the ranks.
   double repeatability() const;
   std::vector<double> column(double ComparedPlacement::*value, bool fitted) const;
   /// Of measured times with predicted ones, on placements that the fit has not seen.

@@ -180,6 +180,8 @@ void each_field(Config& c, Visit visit) {
   visit("reward", "penalty_per_gb", c.reward.penalty_per_gb, "and so much per 10^9 bytes.");
   visit("reward", "penalty_per_memory", c.reward.penalty_per_memory,
         "and so much per memory of the smallest GPU (of the smallest device, where there is none).");
+  visit("reward", "valid_target", c.reward.valid_target,
+        "> 0: the penalty is multiplied by what makes this share of placements fit. Paper: 0.");
   visit("reward", "baseline", c.reward.baseline,
         "\"moving-average\", \"mean\" (of all trials), \"step-mean\" (Placeto) or \"self-critic\".");
   visit("reward", "returns", c.reward.returns,
@@ -389,6 +391,7 @@ Result<Unit> check_config(const RunConfig& c) {
         one_of("reward.returns", c.reward.returns, {"placement", "intermediate", "final"}),
         one_of("reward.baseline_per", c.reward.baseline_per, {"controller", "run", "host"}),
         at_least("reward.outlier", c.reward.outlier, 0),
+        at_least("reward.valid_target", c.reward.valid_target, 0),
         one_of("reward.source", c.reward.source, {"executors", "local"}),
         at_least("policy.steps_per_update", c.policy.steps_per_update, 1),
         at_least("policy.layers", c.policy.layers, 1),
@@ -420,6 +423,11 @@ Result<Unit> check_config(const RunConfig& c) {
         at_least("input.reserve", c.input.reserve, 0)}) {
     if (!checked) return checked;
   }
+  if (c.reward.valid_target >= 1)
+    return invalid("reward.valid_target", "is a share of placements that penalties can reach",
+                   "use 0.6, or 0 for never");
+  if (c.reward.valid_target > 0 && !c.reward.graded_memory)
+    return invalid("reward.valid_target", "adapts the penalty of reward.graded_memory", "set that to true");
   if (c.pipeline.speculate > 1)
     return invalid("pipeline.speculate", "is a share of the leases", "use 0.99, or 0 for never");
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {

@@ -86,7 +86,7 @@ struct RunConfig {
     std::string transform = "sqrt";
     double failing_signal = 10;
     bool graded_memory = false;
-    double penalty_base = 0.2, penalty_per_gb = 0.5, penalty_per_memory = 0;
+    double penalty_base = 0.2, penalty_per_gb = 0.5, penalty_per_memory = 0, valid_target = 0;
     std::string baseline = "moving-average", returns = "placement", source = "executors";
     double discount = 1;
     std::uint32_t baseline_window = 20;

@@ -131,6 +131,29 @@ TEST(BaselineTracker, ACostFarAboveTheUsualOnesDoesNotCount) {
   EXPECT_EQ(world.last_sent<EpisodeScored>().advantages, scored.advantages);
 }
 
+TEST(BaselineTracker, APenaltyWithATargetGrowsFromEpisodeToEpisodeWhileNothingFits) {
+  World world;
+  TrackerOptions options;
+  options.reward = {policy::Transform::kLog, 100, true, 0.2, 0.5};
+  options.valid_target = 0.5;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  const auto cost_of = [&](std::uint64_t episode, std::uint8_t valid, std::int64_t over) {
+    MeasurementCommitted c = committed(episode, {1.0, 1.0}, {valid, valid});
+    c.measured.bytes_over = {over, over};
+    world.deliver(tracker, c);
+    const auto scored = world.last_sent<EpisodeScored>();
+    EXPECT_EQ(scored.costs[0], scored.costs[1]) << "one penalty for an episode";
+    return scored.costs[0];
+  };
+  EXPECT_DOUBLE_EQ(cost_of(0, 0, 1'000'000'000), 0.7);
+  EXPECT_NEAR(cost_of(1, 0, 1'000'000'000), 0.7 * std::exp(0.01), 1e-12);
+  EXPECT_DOUBLE_EQ(cost_of(2, 1, 0), 0);
+  EXPECT_NEAR(cost_of(3, 0, 1'000'000'000), 0.7 * std::exp(0.01), 1e-12);
+  // What died did not run out of memory.
+  EXPECT_NEAR(cost_of(4, 0, 0), 0.2 * std::exp(0.02), 1e-12);
+  EXPECT_NEAR(cost_of(5, 0, 1'000'000'000), 0.7 * std::exp(0.02), 1e-12);
+}
+
 TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
   World world;
   TrackerOptions options;

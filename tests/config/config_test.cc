@@ -191,6 +191,9 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("reward.baseline=step-mean", "step-mean");
   refused("reward.baseline_per=hosts", "did you mean 'host'?");
   refused("reward.outlier=-1", "reward.outlier");
+  refused("reward.valid_target=-0.1", "reward.valid_target");
+  refused("reward.valid_target=1", "is a share of placements");
+  refused("reward.valid_target=0.5", "reward.graded_memory");
   refused("policy.objective=ppo", "policy.objective");
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/rng.h"
+#include "policy/objective/adaptive_penalty.h"
 #include "policy/objective/reward.h"
 #include "policy/optim/adam.h"
 
@@ -127,6 +129,47 @@ TEST(Reward, TransformsAndPenalties) {
       << "never worse than the failing signal";
   EXPECT_DOUBLE_EQ(placement_cost({Transform::kIdentity}, true, 0.7, 0), 0.7);
   EXPECT_FALSE(parse_transform("cube").ok());
+}
+
+TEST(AdaptivePenalty, GrowsWhileTooFewFitAndFallsWhileMoreDo) {
+  AdaptivePenalty penalty{0.6};
+  EXPECT_EQ(penalty.factor(), 1);
+  penalty.learn(false);
+  EXPECT_DOUBLE_EQ(penalty.factor(), std::exp(0.01 * 0.6));
+  penalty.learn(true);
+  EXPECT_DOUBLE_EQ(penalty.factor(), std::exp(0.01 * (0.6 - 0.4)));
+  // At the target it stays.
+  AdaptivePenalty even{0.5};
+  for (int i = 0; i < 1000; ++i) even.learn(i % 2 == 0);
+  EXPECT_NEAR(even.factor(), 1, 1e-9);
+  for (int i = 0; i < 100'000; ++i) penalty.learn(false);
+  EXPECT_EQ(penalty.factor(), AdaptivePenalty::kMost);
+  for (int i = 0; i < 100'000; ++i) penalty.learn(true);
+  EXPECT_EQ(penalty.factor(), 1 / AdaptivePenalty::kMost);
+  const RewardOptions graded{Transform::kLog, 100, true, 0.2, 0.5};
+  const double per_gb = 0.5 / AdaptivePenalty::kMost, base = 0.2 / AdaptivePenalty::kMost;
+  EXPECT_DOUBLE_EQ(placement_cost(penalty.applied(graded), false, 1.0, 2'000'000'000), base + 2 * per_gb);
+  EXPECT_DOUBLE_EQ(placement_cost(penalty.applied(graded), true, 2.0, 0), std::log(2.0))
+      << "what fits costs its time";
+}
+
+// Dual ascent: a policy of one choice, a fast placement over the cap against a slow one that fits, which
+// follows softmax of the costs, ends where the target says.
+TEST(AdaptivePenalty, ReachesItsTargetWhateverTheOtherSideSaves) {
+  for (const double slower : {2.0, 10.0}) {
+    Rng rng{1, Purpose::kTest};
+    AdaptivePenalty penalty{0.6};
+    const RewardOptions graded{Transform::kLog, 100, true, 0.2, 0.5};
+    int fitted = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const double fast = placement_cost(penalty.applied(graded), false, 1.0, 100'000'000);
+      const double slow = placement_cost(penalty.applied(graded), true, slower, 0);
+      const bool fits = rng.uniform_double() < 1 / (1 + std::exp(slow - fast));
+      penalty.learn(fits);
+      if (i >= 10'000) fitted += fits ? 1 : 0;
+    }
+    EXPECT_NEAR(fitted / 10'000.0, 0.6, 0.05) << slower;
+  }
 }
 
 }  // namespace
