@@ -40,6 +40,7 @@ function(emplace_bench name)
   cmake_parse_arguments(ARG "" "SMOKE" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE emplace_options ${ARG_LINKS} benchmark::benchmark)
+  emplace_use_precompiled(${name} emplace_precompiled)
   target_compile_definitions(${name} PRIVATE EMPLACE_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures"
     EMPLACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   if(EMPLACE_TESTS)

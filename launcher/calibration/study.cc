@@ -188,6 +188,8 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
                   [&](const ComparedPlacement& point) { return point.round_s.size() < round; });
   }
   one.synthetic_types = executor.synthetic_types();
+  if (options.placements > 0 && one.placements.empty())
+    return Error{Errc::kNoPlacement, printable(one.file) + ": no placement ran in every round"};
   runs.settle();
   for (std::size_t i = 0; i < one.placements.size(); ++i) one.placements[i].fitted = i % 2 == 1;
   return Unit{};
