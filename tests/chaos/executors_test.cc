@@ -141,7 +141,9 @@ TEST(ExecutorChaos, CrashesHangsAndFullDevicesLoseNothingAndDoubleNothing) {
   const std::uint64_t tried = counts.all - (others - given_up);
   EXPECT_NEAR(static_cast<double>(given_up), static_cast<double>(tried) * 2 / 182, 4);
   // So few placements that none is proposed again often: all failures together.
-  if (!long_form()) EXPECT_LE(others, 4 + counts.all / 100);
+  if (!long_form()) {
+    EXPECT_LE(others, 4 + counts.all / 100);
+  }
   for (const auto& [word, count] : counts.failures)
     EXPECT_TRUE(word == "oom" || word == "crashed" || word == "timeout") << word << ": " << count;
   EXPECT_NEAR(static_cast<double>(full), static_cast<double>(counts.all) / 5,
