@@ -12,12 +12,15 @@ come from `compare`; those that nothing random decides are run with the first se
 
   --short        3 graphs, capped memory only, one seed: half an hour with four learned methods of 60 s
   --only REGEX   of the rows' names "GRAPH/MACHINE/METHOD/SEED"
-  --table        print the table of ROWS.jsonl and run nothing
+  --table        print the tables of ROWS.jsonl and run nothing
+  --reach METHOD with it: how far each learned row was after how many evaluations, and after how many it reached
+                 METHOD's best of the same graph, machine and seed
 """
 import argparse
 import json
 import os
 import re
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -55,6 +58,7 @@ def words():
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--reach", default="", metavar="METHOD")
     args = parser.parse_args()
     if not args.table and not args.graphs:
         parser.error("--graphs is needed to run anything")
@@ -166,7 +170,19 @@ def learned_in(args, place, method, seed, folder):
         return {"step_time_s": None, "evaluations": None, "wall_s": None, "note": "nothing that fits was found"}
     best = result["best_step_time_s"]
     return {"step_time_s": best if best else None, "evaluations": result["measurements"], "wall_s": result["wall_s"],
-            "updates": result["updates"], "note": "" if best else "nothing that fits was found"}
+            "updates": result["updates"], "note": "" if best else "nothing that fits was found",
+            "curve": curve(os.path.join(folder, "run", "run.db"))}
+
+
+def curve(run_db):
+    """[evaluations, step time in s] of every placement that was better than all before it, in the log's order."""
+    points = []
+    with sqlite3.connect(run_db) as db:
+        logged = db.execute("SELECT valid, step_time_s FROM measurements JOIN episodes USING (episode) ORDER BY seq, number")
+        for number, (valid, step_time_s) in enumerate(logged, 1):
+            if valid and (not points or step_time_s < points[-1][1]):
+                points.append([number, step_time_s])
+    return points
 
 
 def prepare(args, graph, machine, gpus, share, folder, known):
@@ -272,6 +288,34 @@ def table(rows):
             "Evaluations / wall time, means over the seeds:\n\n%s" % (steps, costs))
 
 
+CHECKPOINTS = [1000, 3000, 6000, 12000]  # Evaluations.
+
+
+def reach_table(rows, reference):
+    """Markdown: each learned row's best so far, and when it reached what `reference` ended with."""
+    text = "Best step time so far [ms]:\n\n| graph | machine | seed | method | %s | best (at) | reaches %s |\n" % (
+        " | ".join("%d" % n for n in CHECKPOINTS), reference)
+    text += "|---|---|--:|---|" + "--:|" * (len(CHECKPOINTS) + 2) + "\n"
+    curves = [r for r in rows if r.get("curve")]
+    goals = {(r["graph"], r["machine"], r["seed"]): r for r in curves if r["method"] == reference}
+    for r in sorted(curves, key=lambda r: (r["graph"], r["machine"], r["seed"], r["method"] != reference, r["method"])):
+        cells = []
+        for n in CHECKPOINTS:
+            seen = [seconds for number, seconds in r["curve"] if number <= n]
+            cells.append("%.1f" % (seen[-1] * 1e3) if seen and n <= r["evaluations"] + n // 50 else "–")
+        number, seconds = r["curve"][-1]
+        goal = goals.get((r["graph"], r["machine"], r["seed"]))
+        reached = "–"
+        if goal is r:
+            reached = "after %d" % number
+        elif goal:
+            there = next((n for n, s in r["curve"] if s <= goal["curve"][-1][1]), None)
+            reached = "after %d, %.1f x" % (there, there / goal["curve"][-1][0]) if there else "not in %d" % r["evaluations"]
+        text += "| %s | %s | %d | %s | %s | %.1f (%d) | %s |\n" % (
+            r["graph"], r["machine"], r["seed"], r["method"], " | ".join(cells), seconds * 1e3, number, reached)
+    return text
+
+
 def main():
     args = words()
     rows = Rows(args.out)
@@ -285,7 +329,8 @@ def main():
         except (Failed, OSError) as failure:
             print("error: %s" % failure, file=sys.stderr)
             return 2
-    print(table(list(rows.rows.values())))
+    done = list(rows.rows.values())
+    print(reach_table(done, args.reach) if args.reach else table(done))
     if failures:
         print("%d rows failed; the same command tries them again" % failures, file=sys.stderr)
     return 1 if failures else 0

@@ -59,6 +59,12 @@ class Sampler {
     }
     offer("blocks", std::move(placement));
   }
+  /// Each op anywhere: where a policy that knows nothing begins.
+  void random() {
+    Placement placement(ops_);
+    for (DeviceId& at : placement) at = device(rng_.below(devices_));
+    offer("random", std::move(placement));
+  }
   /// One found before, with a stretch of it moved.
   void neighbour() {
     Placement placement = found_[rng_.below(static_cast<std::uint32_t>(found_.size()))].placement;
@@ -100,9 +106,10 @@ std::vector<SampledPlacement> sample_placements(const OpGraph& graph, const Devi
   }
   // A graph may have fewer placements than asked for.
   for (std::size_t tries = 0; !sampler.enough() && tries < 50 * count; ++tries) {
-    if (tries % 3 == 0) sampler.contiguous();
-    if (tries % 3 == 1) sampler.blocks();
-    if (tries % 3 == 2 && sampler.size() > 0) sampler.neighbour();
+    if (tries % 4 == 0) sampler.contiguous();
+    if (tries % 4 == 1) sampler.blocks();
+    if (tries % 4 == 2) sampler.random();
+    if (tries % 4 == 3) sampler.neighbour();
   }
   return std::move(sampler).take();
 }

@@ -1,8 +1,11 @@
 #include "launcher/calibration/study.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/text/words.h"
@@ -12,6 +15,32 @@
 #include "launcher/calibration/sample_placements.h"
 
 namespace emplace::launcher {
+
+ExecutorProfile StudiedGraph::profile() const {
+  ExecutorProfile usual = profiles.front();
+  const auto usually = [&](auto&& value_of) {
+    std::vector<double> values;
+    for (const ExecutorProfile& profile : profiles) values.push_back(value_of(profile));
+    return median(std::move(values));
+  };
+  for (std::size_t d = 0; d < usual.ops.size(); ++d) {
+    for (std::size_t k = 0; k < usual.ops[d].size(); ++k) {
+      OpCost& cost = usual.ops[d][k];
+      cost.us = usually([&](const ExecutorProfile& profile) { return profile.ops[d][k].us; });
+      cost.samples = 0;
+      for (const ExecutorProfile& profile : profiles) {
+        cost.samples += profile.ops[d][k].samples;
+        cost.mad_us = std::max(cost.mad_us, profile.ops[d][k].mad_us);
+      }
+    }
+    usual.task_overhead_us[d] =
+        usually([&](const ExecutorProfile& profile) { return profile.task_overhead_us[d]; });
+  }
+  usual.step_time_s = step_time_s();
+  for (const ExecutorProfile& profile : std::span{profiles}.subspan(1))
+    usual.links.insert(usual.links.end(), profile.links.begin(), profile.links.end());
+  return usual;
+}
 
 double StudiedGraph::step_time_s() const {
   std::vector<double> seconds;
@@ -37,15 +66,14 @@ double StudiedGraph::drift() const {
 }
 
 double StudiedGraph::repeatability() const {
-  const std::size_t rounds = profiles.size();
-  std::vector<std::vector<double>> times(rounds);
-  for (const ComparedPlacement& one : placements)
-    for (std::size_t r = 0; r < rounds; ++r) times[r].push_back(one.round_s[r]);
-  double sum = 0, pairs = 0;
-  for (std::size_t a = 0; a < rounds; ++a)
-    for (std::size_t b = a + 1; b < rounds; ++b, ++pairs)
-      sum += record::agreement(times[a], times[b]).spearman;
-  return pairs > 0 ? sum / pairs : 1;
+  if (profiles.size() < 2) return 1;
+  std::vector<double> halves[2];
+  for (const ComparedPlacement& one : placements) {
+    std::vector<double> rounds[2];
+    for (std::size_t r = 0; r < one.round_s.size(); ++r) rounds[r % 2].push_back(one.round_s[r]);
+    for (const std::size_t half : {0, 1}) halves[half].push_back(median(std::move(rounds[half])));
+  }
+  return record::agreement(halves[0], halves[1]).spearman;
 }
 
 std::vector<double> StudiedGraph::column(double ComparedPlacement::*value, bool fitted) const {
@@ -72,6 +100,14 @@ void scale(ExecutorProfile& profile, double factor) {
   }
   for (double& us : profile.task_overhead_us) us *= factor;
   profile.step_time_s *= factor;
+}
+
+void fit_to_half_of_each_kind(std::vector<ComparedPlacement>& placements) {
+  std::map<std::string_view, std::vector<ComparedPlacement*>> kinds;
+  for (ComparedPlacement& one : placements) kinds[one.kind].push_back(&one);
+  bool fitted = false;
+  for (const auto& [kind, members] : kinds)
+    for (ComparedPlacement* one : members) one->fitted = std::exchange(fitted, !fitted);
 }
 
 /// The runs of one graph's placements, each between two of the reference.
@@ -169,7 +205,7 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
     if (options.placements == 0) continue;
     if (round == 1) {
       CostLedger ledger;
-      ledger.add(one.graph, one.profiles.front());
+      ledger.add(one.graph, one.profile());
       const auto prior = calibrated_devices(devices, ledger, {});
       if (!prior) return prior.error();
       Simulator model{one.graph, *prior};
@@ -191,7 +227,7 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
   if (options.placements > 0 && one.placements.empty())
     return Error{Errc::kNoPlacement, printable(one.file) + ": no placement ran in every round"};
   runs.settle();
-  for (std::size_t i = 0; i < one.placements.size(); ++i) one.placements[i].fitted = i % 2 == 1;
+  fit_to_half_of_each_kind(one.placements);
   return Unit{};
 }
 

@@ -37,13 +37,15 @@ struct StudiedGraph {
   std::vector<ComparedPlacement> placements = {};
   std::vector<double> reference_s = {};  ///< What the reference took, in order of time.
 
+  /// What the rounds say together: the median of each op and overhead, every link of all of them.
+  ExecutorProfile profile() const;
   double step_time_s() const;  ///< [s] On one device: median over the rounds.
   double ops_s() const;        ///< [s] The same of the sum of its ops.
   /// How far the machine's speed moved: the reference's slowest tenth by its fastest tenth, less one.
   /// @pre placements
   double drift() const;
-  /// How far the machine agrees with itself: Spearman of every two rounds, their mean; 1 if there was one.
-  /// Where it is low, noise decides the ranks.
+  /// How far the machine agrees with itself: Spearman of the medians of every other round with those of the
+  /// rest; 1 if there was one round. Where it is low, noise decides the ranks.
   double repeatability() const;
   std::vector<double> column(double ComparedPlacement::*value, bool fitted) const;
   /// Of measured times with predicted ones, on placements that the fit has not seen.
@@ -52,7 +54,7 @@ struct StudiedGraph {
 
 struct StudyOptions {
   std::size_t placements = 50;
-  std::size_t rounds = 3;  ///< At least 1.
+  std::size_t rounds = 8;  ///< At least 1.
   std::uint64_t seed = 1;
   std::function<void(const std::string&)> progress;  ///< Told what is measured now.
 };

@@ -63,7 +63,7 @@ class Calibrate final : public Command {
 
   std::vector<std::string> graphs_;
   std::string executor_ = "cpu", output_, devices_, deadline_ = "120s";
-  std::uint64_t count_ = 0, placements_ = 50, rounds_ = 3, warmups_ = 1, samples_ = 3;
+  std::uint64_t count_ = 0, placements_ = 50, rounds_ = 8, warmups_ = 1, samples_ = 1;
 };
 
 /// Cores of this machine, with four fifths of its memory between them. Copies are made by who gets them.
@@ -91,7 +91,7 @@ Result<ExitStatus> Calibrate::run(Console& console) {
   const bool sensible =
       samples_ > 0 && samples_ <= 10'000 && warmups_ <= 10'000 && rounds_ > 0 && rounds_ <= 1'000;
   if (!sensible || placements_ > 100'000)
-    return invalid("--rounds, --warmups, --samples, --placements", "are out of range", "use 3, 1, 3 and 50");
+    return invalid("--rounds, --warmups, --samples, --placements", "are out of range", "use 8, 1, 1 and 50");
   const auto deadline = parse_budget(deadline_);
   if (!deadline) return invalid("--deadline", deadline.error().context);
   const auto devices = machine();
@@ -120,7 +120,7 @@ Result<ExitStatus> Calibrate::run(Console& console) {
     auto done = study(one, *devices, *executor, options);
     if (stop.received() != 0) return stopped_by(stop.received());
     if (!done) return done.error();
-    for (const ExecutorProfile& profile : one.profiles) ledger.add(one.graph, profile);
+    ledger.add(one.graph, one.profile());
   }
   view.show({}, "fit");
   const auto fit = fit_and_predict(studied, *devices, ledger);
@@ -166,6 +166,7 @@ JsonObject Calibrate::as_json(const std::vector<StudiedGraph>& studied, const Co
       JsonObject row;
       row.add("kind", point.kind).add("measured_s", point.measured_s).add("predicted_s", point.predicted_s);
       row.add("synthetic_share", point.synthetic_share).add("fitted", point.fitted);
+      row.add("rounds_s", std::span<const double>{point.round_s});
       points.push_back(std::move(row));
     }
     graph.add("points", std::move(points));
@@ -193,7 +194,7 @@ std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const C
     const auto [fastest, slowest] = std::ranges::minmax(one.column(&ComparedPlacement::measured_s, false));
     text += "  they take from " + format_seconds(fastest) + " to " + format_seconds(slowest) +
             "; the machine's speed moved by " + percent(one.drift()) +
-            " meanwhile, and its rounds agree with " + "one another by Spearman " +
+            " meanwhile, and every other round agrees with the rest by Spearman " +
             fixed(one.repeatability(), 3) + "\n";
     text += "    predicted     measured   error  kind\n";
     for (const ComparedPlacement& point : one.placements) {

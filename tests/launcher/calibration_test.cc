@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <map>
 #include <set>
 
 #include "base/rng.h"
@@ -98,11 +100,15 @@ TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen
   EXPECT_EQ(studied[0].profiles.size(), 2u);
   EXPECT_EQ(studied[0].drift(), 0);
   CostLedger ledger;
-  for (const ExecutorProfile& profile : studied[0].profiles) ledger.add(studied[0].graph, profile);
+  ledger.add(studied[0].graph, studied[0].profile());
   const auto fit = fit_and_predict(studied, planted.probed, ledger);
   ASSERT_TRUE(fit) << fit.error().context;
   const record::Agreement held_out = studied[0].held_out();
   EXPECT_EQ(held_out.count, 12u);
+  std::map<std::string, std::pair<int, int>> seen;  // Of each kind: by the fit, by nobody.
+  for (const ComparedPlacement& one : studied[0].placements)
+    ++(one.fitted ? seen[one.kind].first : seen[one.kind].second);
+  for (const auto& [kind, counts] : seen) EXPECT_LE(std::abs(counts.first - counts.second), 1) << kind;
   EXPECT_LT(held_out.error_mean, 1e-3);
   EXPECT_GT(held_out.spearman, 0.999);
 }
@@ -166,10 +172,41 @@ TEST(CalibrationTest, WhereTheSpeedMovesTheReferenceTellsPlacementsApart) {
   for (double& seconds : as_is) seconds *= pace;
   EXPECT_LT(record::agreement(as_is, corrected).error_max, 0.01);
   CostLedger ledger;
-  for (const ExecutorProfile& profile : moved.profiles) ledger.add(moved.graph, profile);
+  ledger.add(moved.graph, moved.profile());
   ASSERT_TRUE(fit_and_predict(studied, planted.probed, ledger));
   EXPECT_GT(moved.held_out().spearman, 0.99);
   EXPECT_LT(moved.held_out().error_mean, 0.02);
+}
+
+TEST(CalibrationTest, RoundsTogetherSayTheMedianAndHalvesOfThemHowFarToTrustIt) {
+  Planted planted;
+  StudiedGraph one{.graph = Planted::make_graph(), .file = "forked.json"};
+  FakeExecutor executor{one.graph, planted.machine, {.rules = TaskPlan::Rules::kSimulated}};
+  for (const double slowness : {1.0, 5.0, 1.1}) {
+    one.profiles.push_back(*executor.profile());
+    for (OpCost& cost : one.profiles.back().ops[0]) cost.us *= slowness;
+    one.profiles.back().step_time_s *= slowness;
+    one.profiles.back().task_overhead_us[0] = 3 * slowness;
+  }
+  const ExecutorProfile usual = one.profile();
+  ASSERT_EQ(usual.ops.size(), 2u);
+  for (std::size_t k = 0; k < usual.ops[0].size(); ++k) {
+    EXPECT_DOUBLE_EQ(usual.ops[0][k].us, 1.1 * one.profiles[0].ops[0][k].us);
+    EXPECT_DOUBLE_EQ(usual.ops[1][k].us, one.profiles[0].ops[1][k].us);
+    EXPECT_EQ(usual.ops[0][k].samples, 3 * one.profiles[0].ops[0][k].samples);
+  }
+  EXPECT_DOUBLE_EQ(usual.task_overhead_us[0], 3.3);
+  EXPECT_DOUBLE_EQ(usual.step_time_s, 1.1 * one.profiles[0].step_time_s);
+  EXPECT_EQ(usual.links.size(), 3 * one.profiles[0].links.size());
+
+  // Rounds 1 and 3 rank these as 1 2 3 4, round 2 the other way round.
+  for (const double seconds : {1.0, 2.0, 3.0, 4.0})
+    one.placements.push_back({"planted", {}, {seconds, 5 - seconds, seconds}});
+  EXPECT_DOUBLE_EQ(one.repeatability(), -1);
+  for (ComparedPlacement& point : one.placements) point.round_s[1] = 7 * point.round_s[0];
+  EXPECT_DOUBLE_EQ(one.repeatability(), 1);
+  one.profiles.resize(1);
+  EXPECT_EQ(one.repeatability(), 1);
 }
 
 TEST(CalibrationTest, APlacementThatDoesNotFitIsLeftOutAndNoneIsAnError) {
@@ -262,7 +299,8 @@ TEST(CalibrationTest, SampledPlacementsDifferAndObeyAndComeAgain) {
     kinds.insert(first[i].kind);
   }
   EXPECT_EQ(distinct.size(), 50u);
-  EXPECT_EQ(kinds, (std::set<std::string>{"blocks", "contiguous", "heuristic", "neighbour", "single"}));
+  EXPECT_EQ(kinds,
+            (std::set<std::string>{"blocks", "contiguous", "heuristic", "neighbour", "random", "single"}));
 }
 
 }  // namespace
