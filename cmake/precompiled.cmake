@@ -3,7 +3,7 @@
 # Sources include what they use all the same: with EMPLACE_PRECOMPILE=OFF (preset dev) nothing is included for them.
 option(EMPLACE_PRECOMPILE "Precompile the headers that most files include" ON)
 set(standard_headers <algorithm> <chrono> <cstdint> <filesystem> <fstream> <functional> <map> <memory> <optional> <set>
-  <span> <sstream> <string> <string_view> <unordered_map> <variant> <vector>)
+  <span> <sstream> <string> <string_view> <unordered_map> <variant> <vector> <nlohmann/json.hpp>)
 
 # emplace_precompiled(NAME LEVEL HEADERS… LINKS…): a target that holds them, at -O LEVEL in a release.
 function(emplace_precompiled name level)
@@ -29,8 +29,8 @@ function(emplace_use_precompiled target name)
 endfunction()
 
 emplace_precompiled(emplace_precompiled 3 HEADERS ${standard_headers} <Eigen/Core> LINKS Eigen3::Eigen)
-emplace_precompiled(emplace_precompiled_glue 2 HEADERS ${standard_headers} <Eigen/Core> LINKS Eigen3::Eigen)
+emplace_precompiled(emplace_precompiled_glue 1 HEADERS ${standard_headers} <Eigen/Core> LINKS Eigen3::Eigen)
 if(EMPLACE_TESTS)
-  emplace_precompiled(emplace_precompiled_tests 1
+  emplace_precompiled(emplace_precompiled_tests 0
     HEADERS ${standard_headers} <Eigen/Core> <gtest/gtest.h> <gmock/gmock.h> LINKS Eigen3::Eigen GTest::gtest GTest::gmock)
 endif()

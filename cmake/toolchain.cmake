@@ -27,7 +27,7 @@ target_compile_options(emplace_options INTERFACE
   -Werror)
 # What computes is compiled at 3; a target whose EMPLACE_OPTIMIZE says so, at less (CMake's own level goes before).
 target_compile_options(emplace_options INTERFACE
-  $<$<CONFIG:Release>:-O$<IF:$<BOOL:$<TARGET_PROPERTY:EMPLACE_OPTIMIZE>>,$<TARGET_PROPERTY:EMPLACE_OPTIMIZE>,3>>)
+  $<$<CONFIG:Release>:-O$<IF:$<STREQUAL:$<TARGET_PROPERTY:EMPLACE_OPTIMIZE>,>,3,$<TARGET_PROPERTY:EMPLACE_OPTIMIZE>>>)
 # g++ collects its garbage less often: a tenth of its time for a fifth more memory.
 target_compile_options(emplace_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=524288>)
 target_include_directories(emplace_options INTERFACE ${CMAKE_SOURCE_DIR})

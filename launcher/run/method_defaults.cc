@@ -101,7 +101,8 @@ void tuned(RunConfig& c) {
   if (c.policy.method == "placeto" || c.policy.method.starts_with("placeto-")) {
     c.policy.groups = 64;
     c.policy.initial = "best";
-    c.policy.stay = 2.5;
+    c.policy.traversal = "random";
+    c.policy.stay = 1.5;
     c.policy.logit_bound = 5;
     c.policy.learning_rate_end = c.policy.learning_rate;
     c.policy.entropy = 0.1;
