@@ -18,15 +18,17 @@ namespace emplace::launcher {
 
 ExecutorProfile StudiedGraph::profile() const {
   ExecutorProfile usual = profiles.front();
-  const auto usually = [&](auto&& value_of) {
+  const auto each = [&](auto&& value_of) {
     std::vector<double> values;
     for (const ExecutorProfile& profile : profiles) values.push_back(value_of(profile));
-    return median(std::move(values));
+    return values;
   };
   for (std::size_t d = 0; d < usual.ops.size(); ++d) {
     for (std::size_t k = 0; k < usual.ops[d].size(); ++k) {
       OpCost& cost = usual.ops[d][k];
-      cost.us = usually([&](const ExecutorProfile& profile) { return profile.ops[d][k].us; });
+      const std::vector<double> us = each([&](const ExecutorProfile& one) { return one.ops[d][k].us; });
+      cost.us = median(us);
+      cost.mad_us = median_deviation(us);
       cost.samples = 0;
       for (const ExecutorProfile& profile : profiles) {
         cost.samples += profile.ops[d][k].samples;
@@ -34,7 +36,7 @@ ExecutorProfile StudiedGraph::profile() const {
       }
     }
     usual.task_overhead_us[d] =
-        usually([&](const ExecutorProfile& profile) { return profile.task_overhead_us[d]; });
+        median(each([&](const ExecutorProfile& one) { return one.task_overhead_us[d]; }));
   }
   usual.step_time_s = step_time_s();
   for (const ExecutorProfile& profile : std::span{profiles}.subspan(1))

@@ -37,7 +37,8 @@ struct StudiedGraph {
   std::vector<ComparedPlacement> placements = {};
   std::vector<double> reference_s = {};  ///< What the reference took, in order of time.
 
-  /// What the rounds say together: the median of each op and overhead, every link of all of them.
+  /// What the rounds say together: the median of each op and overhead, its spread over the rounds if that is
+  /// more than within one, every link of all of them.
   ExecutorProfile profile() const;
   double step_time_s() const;  ///< [s] On one device: median over the rounds.
   double ops_s() const;        ///< [s] The same of the sum of its ops.

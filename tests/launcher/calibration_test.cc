@@ -194,6 +194,9 @@ TEST(CalibrationTest, RoundsTogetherSayTheMedianAndHalvesOfThemHowFarToTrustIt) 
     EXPECT_DOUBLE_EQ(usual.ops[0][k].us, 1.1 * one.profiles[0].ops[0][k].us);
     EXPECT_DOUBLE_EQ(usual.ops[1][k].us, one.profiles[0].ops[1][k].us);
     EXPECT_EQ(usual.ops[0][k].samples, 3 * one.profiles[0].ops[0][k].samples);
+    EXPECT_NEAR(usual.ops[0][k].mad_us, 0.1 * one.profiles[0].ops[0][k].us,
+                1e-9);  // of 1, 5 and 1.1: 0.1, 3.9, 0
+    EXPECT_EQ(usual.ops[1][k].mad_us, one.profiles[0].ops[1][k].mad_us);
   }
   EXPECT_DOUBLE_EQ(usual.task_overhead_us[0], 3.3);
   EXPECT_DOUBLE_EQ(usual.step_time_s, 1.1 * one.profiles[0].step_time_s);
