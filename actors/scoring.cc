@@ -28,8 +28,14 @@ messages::EpisodeScored Scoring::score(const messages::MeasurementCommitted& com
                                                policy::OutlierFilter{options_.outlier},
                                                policy::AdaptivePenalty{options_.valid_target}})
                        .first->second;
-    // By the penalty before this episode, so that the order within it says nothing.
-    const policy::RewardOptions reward = usual.penalty.applied(options_.reward);
+    // By the penalty before this episode and the floor after it, so that the order within it says nothing.
+    policy::RewardOptions reward = usual.penalty.applied(options_.reward);
+    for (const std::uint32_t i : numbers) {
+      if (measured.step_time_s[i] > 0)
+        usual.floor.learn(scored.valid[i] != 0,
+                          policy::transformed(reward.transform, measured.step_time_s[i]));
+    }
+    if (options_.fits_first) reward.floor = usual.floor.cost();
     for (const std::uint32_t i : numbers) {
       scored.costs[i] = policy::placement_cost(reward, scored.valid[i] != 0, measured.step_time_s[i],
                                                measured.bytes_over[i]);

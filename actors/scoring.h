@@ -9,6 +9,7 @@
 #include "messages/episode_measured.h"
 #include "policy/objective/adaptive_penalty.h"
 #include "policy/objective/baseline.h"
+#include "policy/objective/memory_floor.h"
 #include "policy/objective/outlier.h"
 #include "policy/objective/reward.h"
 
@@ -30,6 +31,8 @@ struct ScoringOptions {
   double outlier = 0;
   /// > 0: the memory penalty adapts until this share of placements fits (policy::AdaptivePenalty).
   double valid_target = 0;
+  /// What does not fit costs no less than the best that does, and the penalty (policy::MemoryFloor).
+  bool fits_first = false;
   /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
   std::uint64_t valid_only_after = 500;
 };
@@ -49,6 +52,7 @@ class Scoring {
     policy::Baseline baseline;
     policy::OutlierFilter outliers;
     policy::AdaptivePenalty penalty;
+    policy::MemoryFloor floor;
   };
   Key key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
   static void hold_against(Usual& usual, std::span<const std::uint32_t> numbers,

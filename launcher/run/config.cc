@@ -182,6 +182,8 @@ void each_field(Config& c, Visit visit) {
         "and so much per memory of the smallest GPU (of the smallest device, where there is none).");
   visit("reward", "valid_target", c.reward.valid_target,
         "> 0: the penalty is multiplied by what makes this share of placements fit. Paper: 0.");
+  visit("reward", "fits_first", c.reward.fits_first,
+        "Graded: a placement that does not fit costs no less than the best that does. Paper: false.");
   visit("reward", "baseline", c.reward.baseline,
         "\"moving-average\", \"mean\" (of all trials), \"step-mean\" (Placeto) or \"self-critic\".");
   visit("reward", "returns", c.reward.returns,
@@ -284,7 +286,7 @@ Result<Unit> read_into(RunConfig& config, TomlDocument document) {
 }  // namespace
 
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
-                               std::span<const std::string> settings) {
+                               std::span<const std::string> settings, ConfigFrom from) {
   // Twice: the first reading tells the method, whose numbers the second one starts from.
   RunConfig config;
   for (const bool first : {true, false}) {
@@ -293,7 +295,7 @@ Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
     if (!first) {
       auto defaults = method_defaults(config.policy.method, config.policy.preset);
       if (!defaults) return defaults;
-      config = *std::move(defaults);
+      if (from == ConfigFrom::kPerson) config = *std::move(defaults);
     }
     if (auto read = read_into(config, *std::move(document)); !read) return read.error();
     for (const std::string& setting : settings) {
@@ -303,11 +305,12 @@ Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
   return config;
 }
 
-Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> settings) {
+Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> settings,
+                              ConfigFrom from) {
   const auto bytes = read_file(path, std::size_t{16} << 20);
   if (!bytes) return bytes.error();
   auto config = parse_config({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
-                             printable(path.filename().string()), settings);
+                             printable(path.filename().string()), settings, from);
   if (!config) return config;
   std::vector<std::string*> inputs{&config->input.graph, &config->input.devices, &config->input.rules};
   for (std::string& graph : config->input.graphs) inputs.push_back(&graph);
@@ -428,6 +431,8 @@ Result<Unit> check_config(const RunConfig& c) {
                    "use 0.6, or 0 for never");
   if (c.reward.valid_target > 0 && !c.reward.graded_memory)
     return invalid("reward.valid_target", "adapts the penalty of reward.graded_memory", "set that to true");
+  if (c.reward.fits_first && !c.reward.graded_memory)
+    return invalid("reward.fits_first", "is about the costs of reward.graded_memory", "set that to true");
   if (c.pipeline.speculate > 1)
     return invalid("pipeline.speculate", "is a share of the leases", "use 0.99, or 0 for never");
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {
@@ -463,7 +468,7 @@ Result<Unit> check_config(const RunConfig& c) {
     return invalid("input.graphs", "needs a policy that places any graph",
                    "use policy.method = \"placeto\" or \"sweep\"");
   for (const std::string& start : c.run.starts) {
-    if (auto checked = one_of("run.starts", start, {"scratch", "best-baseline"}); !checked) return checked;
+    if (auto checked = one_of("run.starts", start, {"scratch", kBestBaseline}); !checked) return checked;
   }
   for (const std::string& kind : c.executor.counts) {
     if (auto checked = one_of("executor.counts", kind, {"sim", "cpu", "cuda", "fake", "replay"}); !checked)

@@ -87,6 +87,7 @@ struct RunConfig {
     double failing_signal = 10;
     bool graded_memory = false;
     double penalty_base = 0.2, penalty_per_gb = 0.5, penalty_per_memory = 0, valid_target = 0;
+    bool fits_first = false;
     std::string baseline = "moving-average", returns = "placement", source = "executors";
     double discount = 1;
     std::uint32_t baseline_window = 20;
@@ -109,6 +110,9 @@ struct RunConfig {
   } record;
 };
 
+/// Of run.starts: from the best simple placement of each graph; the other one is "scratch".
+inline constexpr const char* kBestBaseline = "best-baseline";
+
 /// The methods that run as a pipeline of actors.
 std::span<const std::string_view> run_methods();
 /// False for methods that only draw.
@@ -120,13 +124,26 @@ bool uses_processes(const RunConfig& config);
 /// better (docs/learning.md says by how much). Errors: kInvalid for an unknown method or preset.
 Result<RunConfig> method_defaults(std::string_view method, std::string_view preset);
 
+/// Who wrote a config.
+enum class ConfigFrom : std::uint8_t {
+  kPerson,  ///< Keys that are not there have the numbers of its method and preset.
+  kRecord,  ///< A run, which writes all keys: one that is not there was not known then, and is off.
+};
+
 /// Reads a config over the defaults of its method, then `settings` ("section.key=value") over both; relative
 /// paths in [input] are looked up beside the file, then from the current folder.
 /// Errors: kIo; kInvalid with file and line: an unknown key (the nearest is named), a wrong kind, unit or
 /// value.
-Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> settings = {});
+Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> settings = {},
+                              ConfigFrom from = ConfigFrom::kPerson);
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
-                               std::span<const std::string> settings = {});
+                               std::span<const std::string> settings = {},
+                               ConfigFrom from = ConfigFrom::kPerson);
+/// What a run's record holds of its config.
+inline Result<RunConfig> recorded_config(std::string_view toml, std::string_view where,
+                                         std::span<const std::string> settings = {}) {
+  return parse_config(toml, where, settings, ConfigFrom::kRecord);
+}
 /// "section.key=value", the value as TOML or as plain text. Errors: kInvalid.
 Result<Unit> set_option(RunConfig& config, std::string_view assignment);
 /// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what

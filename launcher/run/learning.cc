@@ -33,6 +33,7 @@ actors::ScoringOptions scoring_options(const RunConfig& config, const DeviceSet&
                                           : actors::BaselinePer::kController;
   options.outlier = r.outlier;
   options.valid_target = r.valid_target;
+  options.fits_first = r.fits_first;
   options.valid_only_after = r.valid_only_after;
   options.baseline = {policy::parse_baseline(r.baseline).value(),
                       r.returns == "final"          ? policy::Returns::kFinal

@@ -116,6 +116,11 @@ void tuned(RunConfig& c) {
   }
   c.pipeline.redraws = 8;
   c.reward.baseline = "moving-average";
+  c.reward.fits_first = true;
+  if (c.policy.method == "colocrl" || c.policy.method == "spotlight") {
+    c.reward.penalty_base = 0.05;
+    c.reward.penalty_per_gb = 0.25;
+  }
   c.policy.tanh_constant = 5;  // Unbounded logits end at one device for everything.
   c.policy.steps_per_update = 1;
   if (c.policy.method == "spotlight") {

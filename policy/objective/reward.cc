@@ -17,16 +17,20 @@ Result<Transform> parse_transform(std::string_view name) {
   return invalid("reward '" + std::string{name} + "'", "is unknown", "use id, sqrt or log");
 }
 
+double transformed(Transform transform, double step_time_s) {
+  return transform == Transform::kIdentity ? step_time_s
+         : transform == Transform::kSqrt   ? std::sqrt(step_time_s)
+                                           : std::log(step_time_s);
+}
+
 double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over) {
-  const double cost = options.transform == Transform::kIdentity ? step_time_s
-                      : options.transform == Transform::kSqrt   ? std::sqrt(step_time_s)
-                                                                : std::log(step_time_s);
+  const double cost = transformed(options.transform, step_time_s);
   if (valid) return cost;
   // Without a step time there is nothing to grade: it did not run.
   if (!options.graded_memory || !(step_time_s > 0)) return options.failing_signal;
   const double penalty =
       options.penalty_base + options.penalty_per_gb * static_cast<double>(bytes_over) * 1e-9;
-  return std::min(cost + penalty, options.failing_signal);
+  return std::min(std::max(cost, options.floor) + penalty, options.failing_signal);
 }
 
 }  // namespace emplace::policy

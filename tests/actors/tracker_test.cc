@@ -154,6 +154,41 @@ TEST(BaselineTracker, APenaltyWithATargetGrowsFromEpisodeToEpisodeWhileNothingFi
   EXPECT_NEAR(cost_of(5, 0, 1'000'000'000), 0.7 * std::exp(0.02), 1e-12);
 }
 
+// Costs are step times; what does not fit is 1 GB above its cap: + 0.2 + 0.5.
+TEST(BaselineTracker, WhatFitsComesFirstHoweverFastTheOthersWouldBe) {
+  World world;
+  TrackerOptions options;
+  options.reward = {policy::Transform::kIdentity, 100, true, 0.2, 0.5};
+  options.fits_first = true;
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
+  const auto costs_of = [&](std::uint64_t episode, std::vector<double> step_time_s,
+                            std::vector<std::uint8_t> valid) {
+    MeasurementCommitted c = committed(episode, step_time_s, valid);
+    c.measured.bytes_over.clear();
+    for (const std::uint8_t fits : valid) c.measured.bytes_over.push_back(fits != 0 ? 0 : 1'000'000'000);
+    world.deliver(tracker, c);
+    return world.last_sent<EpisodeScored>().costs;
+  };
+  const auto expect_costs = [](const std::vector<double>& costs, const std::vector<double>& wanted) {
+    ASSERT_EQ(costs.size(), wanted.size());
+    for (std::size_t i = 0; i < costs.size(); ++i) EXPECT_DOUBLE_EQ(costs[i], wanted[i]) << i;
+  };
+  // Nothing fits: alike but for what is above, at the slowest of them.
+  expect_costs(costs_of(0, {1.0, 3.0}, {0, 0}), {3.7, 3.7});
+  // What died says nothing of speed.
+  expect_costs(costs_of(1, {2.0, 0.0}, {0, 0}), {3.7, 100});
+  // The first that fits is the mark, in its own episode and whatever its place in it.
+  expect_costs(costs_of(2, {1.0, 5.0}, {0, 1}), {5.7, 5.0});
+  expect_costs(costs_of(3, {4.0, 1.0}, {1, 0}), {4.0, 4.7});
+  expect_costs(costs_of(4, {9.0, 1.0}, {1, 0}), {9.0, 4.7});
+  // Another graph has its own.
+  MeasurementCommitted other = committed(5, {1.0, 2.0}, {0, 0});
+  other.measured.graph_sha256 = "another";
+  other.measured.bytes_over = {1'000'000'000, 1'000'000'000};
+  world.deliver(tracker, other);
+  expect_costs(world.last_sent<EpisodeScored>().costs, {2.7, 2.7});
+}
+
 TEST(BaselineTracker, TakesEpisodesInOrderIfAsked) {
   World world;
   TrackerOptions options;

@@ -147,12 +147,29 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
     }
   }
   EXPECT_FALSE(parse_config("[policy]\npreset = \"best\"\n", "x").ok());
+  EXPECT_FALSE(recorded_config("[policy]\npreset = \"best\"\n", "x").ok());
   for (const std::string_view method : {"hierarchical", "colocrl", "spotlight"}) {
     const RunConfig tuned = *method_defaults(method, "tuned");
     EXPECT_GT(tuned.policy.tanh_constant, 0) << method << ": unbounded logits settle on one device";
     EXPECT_GT(tuned.pipeline.redraws, 0u) << method;
     EXPECT_EQ(tuned.policy.objective, method == "spotlight" ? "kl" : "reinforce") << "the paper's own";
   }
+}
+
+// A record of an older program lacks the keys that came after it: they must not change what it learned.
+TEST(Config, AKeyThatARecordDoesNotHaveIsOffWhateverItsPresetSaysNow) {
+  const std::string written = to_toml(*method_defaults("colocrl", "tuned"), false);
+  const std::string line = "fits_first = true\n";
+  ASSERT_NE(written.find(line), std::string::npos);
+  std::string older = written;
+  older.erase(older.find(line), line.size());
+  const auto by_a_person = parse_config(older, "x");
+  const auto by_a_run = recorded_config(older, "x");
+  ASSERT_TRUE(by_a_person.ok() && by_a_run.ok());
+  EXPECT_TRUE(by_a_person->reward.fits_first);
+  EXPECT_FALSE(by_a_run->reward.fits_first);
+  EXPECT_EQ(differing_keys(*by_a_person, *by_a_run), std::vector<std::string>{"reward.fits_first"});
+  EXPECT_EQ(to_toml(*recorded_config(written, "x"), false), written);
 }
 
 void expect_refused(std::string_view toml, std::string_view with) {
@@ -194,6 +211,7 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("reward.valid_target=-0.1", "reward.valid_target");
   refused("reward.valid_target=1", "is a share of placements");
   refused("reward.valid_target=0.5", "reward.graded_memory");
+  refused("reward.fits_first=true", "reward.graded_memory");
   refused("policy.objective=ppo", "policy.objective");
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");

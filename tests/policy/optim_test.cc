@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "policy/objective/adaptive_penalty.h"
+#include "policy/objective/memory_floor.h"
 #include "policy/objective/reward.h"
 #include "policy/optim/adam.h"
 
@@ -129,6 +130,34 @@ TEST(Reward, TransformsAndPenalties) {
       << "never worse than the failing signal";
   EXPECT_DOUBLE_EQ(placement_cost({Transform::kIdentity}, true, 0.7, 0), 0.7);
   EXPECT_FALSE(parse_transform("cube").ok());
+}
+
+TEST(Reward, NothingAboveTheCapsIsWorthMoreThanItsFloor) {
+  RewardOptions graded{Transform::kIdentity, 5, true, 0.2, 0.5, 1.0};
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000), 1.0 + 0.2 + 1.0);
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000),
+                   placement_cost(graded, false, 0.9, 2'000'000'000))
+      << "how fast it would have been counts for nothing";
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 3.0, 0), 3.2)
+      << "what is slower than the floor costs its time";
+  EXPECT_DOUBLE_EQ(placement_cost(graded, true, 0.1, 0), 0.1) << "what fits is worth what it is";
+  graded.floor = 4.5;
+  EXPECT_DOUBLE_EQ(placement_cost(graded, false, 0.1, 2'000'000'000), 5) << "never above the failing signal";
+}
+
+TEST(MemoryFloor, IsTheBestThatFitsAndUntilOneDoesTheWorstThatDoesNot) {
+  MemoryFloor floor;
+  EXPECT_EQ(floor.cost(), kNoFloor);
+  floor.learn(false, -0.5);
+  floor.learn(false, 0.25);
+  floor.learn(false, 0.0);
+  EXPECT_EQ(floor.cost(), 0.25);
+  floor.learn(true, 1.5);
+  EXPECT_EQ(floor.cost(), 1.5) << "slower than all that do not fit, and still the mark";
+  floor.learn(true, 1.0);
+  floor.learn(true, 2.0);
+  floor.learn(false, 7.0);
+  EXPECT_EQ(floor.cost(), 1.0);
 }
 
 TEST(AdaptivePenalty, GrowsWhileTooFewFitAndFallsWhileMoreDo) {
