@@ -16,17 +16,25 @@
 
 namespace emplace::launcher {
 
+namespace {
+
+/// [rounds] What `value_of` says of each.
+template <class Value>
+std::vector<double> of_each(const std::vector<ExecutorProfile>& profiles, Value value_of) {
+  std::vector<double> values;
+  for (const ExecutorProfile& profile : profiles) values.push_back(value_of(profile));
+  return values;
+}
+
+}  // namespace
+
 ExecutorProfile StudiedGraph::profile() const {
   ExecutorProfile usual = profiles.front();
-  const auto each = [&](auto&& value_of) {
-    std::vector<double> values;
-    for (const ExecutorProfile& profile : profiles) values.push_back(value_of(profile));
-    return values;
-  };
   for (std::size_t d = 0; d < usual.ops.size(); ++d) {
     for (std::size_t k = 0; k < usual.ops[d].size(); ++k) {
       OpCost& cost = usual.ops[d][k];
-      const std::vector<double> us = each([&](const ExecutorProfile& one) { return one.ops[d][k].us; });
+      const std::vector<double> us =
+          of_each(profiles, [&](const ExecutorProfile& one) { return one.ops[d][k].us; });
       cost.us = median(us);
       cost.mad_us = median_deviation(us);
       cost.samples = 0;
@@ -36,7 +44,7 @@ ExecutorProfile StudiedGraph::profile() const {
       }
     }
     usual.task_overhead_us[d] =
-        median(each([&](const ExecutorProfile& one) { return one.task_overhead_us[d]; }));
+        median(of_each(profiles, [&](const ExecutorProfile& one) { return one.task_overhead_us[d]; }));
   }
   usual.step_time_s = step_time_s();
   for (const ExecutorProfile& profile : std::span{profiles}.subspan(1))
@@ -45,19 +53,15 @@ ExecutorProfile StudiedGraph::profile() const {
 }
 
 double StudiedGraph::step_time_s() const {
-  std::vector<double> seconds;
-  for (const ExecutorProfile& profile : profiles) seconds.push_back(profile.step_time_s);
-  return median(std::move(seconds));
+  return median(of_each(profiles, [](const ExecutorProfile& one) { return one.step_time_s; }));
 }
 
 double StudiedGraph::ops_s() const {
-  std::vector<double> seconds;
-  for (const ExecutorProfile& profile : profiles) {
+  return median(of_each(profiles, [](const ExecutorProfile& one) {
     double sum_us = 0;
-    for (const OpCost& cost : profile.ops.front()) sum_us += cost.us;
-    seconds.push_back(sum_us * 1e-6);
-  }
-  return median(std::move(seconds));
+    for (const OpCost& cost : one.ops.front()) sum_us += cost.us;
+    return sum_us * 1e-6;
+  }));
 }
 
 double StudiedGraph::drift() const {

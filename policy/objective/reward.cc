@@ -24,13 +24,13 @@ double transformed(Transform transform, double step_time_s) {
 }
 
 double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over) {
-  const double cost = transformed(options.transform, step_time_s);
-  if (valid) return cost;
+  if (valid) return transformed(options.transform, step_time_s);
   // Without a step time there is nothing to grade: it did not run.
   if (!options.graded_memory || !(step_time_s > 0)) return options.failing_signal;
   const double penalty =
       options.penalty_base + options.penalty_per_gb * static_cast<double>(bytes_over) * 1e-9;
-  return std::min(std::max(cost, options.floor) + penalty, options.failing_signal);
+  return std::min(std::max(transformed(options.transform, step_time_s), options.floor) + penalty,
+                  options.failing_signal);
 }
 
 }  // namespace emplace::policy
