@@ -31,7 +31,7 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
                    "placement was under all groupings is not known",
                    "learn from a log of random, colocrl, spotlight or simple-planner");
   }
-  auto placer = make_placer(run.config, *run.task, run.baseline);
+  auto placer = make_placer(run.config, *run.task, run.baselines);
   if (!placer) return placer.error();
   Behaviour made{run, *std::move(placer)};
   if (!learns(run.config) || versions.empty()) return made;
@@ -46,7 +46,7 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
   if (!*checkpoint || (**checkpoint).update > oldest)
     return invalid(where(run), "keeps no checkpoint before the policy that drew its first episodes",
                    "how likely their placements were cannot be found out");
-  auto trained = make_placer(run.config, *run.task, run.baseline);
+  auto trained = make_placer(run.config, *run.task, run.baselines);
   if (!trained) return trained.error();
   made.trainer_.emplace(trainer_options(run.config), *std::move(trained));
   const record::CheckpointRow& row = **checkpoint;

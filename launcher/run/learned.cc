@@ -4,7 +4,9 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/text/words.h"
 #include "executor/simulator.h"
 #include "launcher/inputs.h"
@@ -40,9 +42,11 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// The config of the policy's run, or the method's own, on this graph.
+/// The config of the policy's run, or the method's own, on this graph. A policy that learned from the best
+/// baselines of its graphs is to start at this one's, too, and one that knows nothing also.
 Result<RunConfig> config_of(const LearnRequest& request) {
   Result<RunConfig> config = RunConfig{};
+  bool improves = request.policy.empty();
   if (request.policy.empty()) {
     config = method_defaults(request.method, "tuned");
   } else {
@@ -50,7 +54,8 @@ Result<RunConfig> config_of(const LearnRequest& request) {
     if (!db) return db.error();
     const auto facts = (*db)->facts();
     if (!facts) return facts.error();
-    config = parse_config(facts->config_toml, printable(request.policy) + ": config");
+    config = recorded_config(facts->config_toml, printable(request.policy) + ": config");
+    improves = began_at_baselines(*facts);
   }
   if (!config) return config;
   if (!request.method.empty() && config->policy.method != request.method) {
@@ -66,16 +71,29 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   config->objective.kind = request.objective;
   config->executor.dispatch = request.dispatch;
   config->run = {};
+  if (improves) config->run.starts = {kBestBaseline};
   config->run.seed = request.seed;
   config->run.budget.seconds = request.budget_s;
   if (!request.policy.empty()) config->run.policy = std::filesystem::absolute(request.policy).string();
   return config;
 }
 
-Result<Learned> place_at_once(const RunConfig& config, std::uint64_t samples) {
+/// What a policy that improves on baselines begins with; none if none fits, or for any other policy.
+Result<Baselines> start_of(const RunConfig& config, const actors::Task& task) {
+  if (config.run.starts.front() != kBestBaseline) return Baselines{};
+  return find_baselines(task.graphs.front(), config, SystemClock{});
+}
+
+Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
+  // Each episode that is drawn begins at the best so far, however those began that it was learned from.
+  if (config.run.starts.front() == kBestBaseline) config.policy.initial = "best";
   const auto task = load_task(config);
   if (!task) return task.error();
-  auto placer = make_placer(config, **task, {});
+  const auto start = start_of(config, **task);
+  if (!start) return start.error();
+  std::vector<Placement> starts;
+  if (!start->best.empty()) starts.push_back(start->best);
+  auto placer = make_placer(config, **task, starts);
   if (!placer) return placer.error();
   const auto policy = load_policy(config, **placer);
   if (!policy) return policy.error();
@@ -95,6 +113,9 @@ Result<Learned> place_at_once(const RunConfig& config, std::uint64_t samples) {
     }
     return Unit{};
   };
+  if (!start->best.empty()) {
+    if (auto offered = offer(start->best); !offered) return offered.error();
+  }
   if (auto offered = offer((*placer)->greedy()); !offered) return offered.error();
   for (std::uint64_t episode = 0; episode < samples; ++episode) {
     auto placements = (*placer)->expand((*placer)->sample_from({&best.placement, 1}, episode, 0));
@@ -113,20 +134,28 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (!config) return config.error();
   if (request.budget_s <= 0) return place_at_once(*config, request.samples);
   if (auto checked = check_config(*config); !checked) return checked.error();
-  if (request.policy.empty()) {
-    const auto task = load_task(*config);
-    if (!task) return task.error();
-    const SystemClock clock;
-    const auto baselines = find_baselines((*task)->graphs.front(), *config, clock);
-    if (!baselines) return baselines.error();
-    if (!baselines->best.empty()) config->run.starts = {"best-baseline"};
-  }
+  const auto task = load_task(*config);
+  if (!task) return task.error();
+  const auto start = start_of(*config, **task);
+  if (!start) return start.error();
+  if (start->best.empty()) config->run.starts = {"scratch"};
   const auto folder = ScratchFolder::make();
   if (!folder) return folder.error();
   const auto summary = perform(*config, folder->path(), /*resume=*/false, request.quiet);
   if (!summary) return summary.error();
   const Outcome& outcome = summary->outcomes.front();
   const record::TableRow& row = outcome.rows.front();
+  Learned learned;
+  Found& found = learned.found;
+  learned.method = config->policy.method;
+  learned.status = summary->status;
+  found.evaluations = outcome.counters.measurements;
+  if (!start->best.empty() && (!row.found || start->best_step_time_s < row.measurement.step_time_s)) {
+    found.placement = start->best;
+    found.measurement = start->best_row().measurement;
+    found.notes = {"nothing better than " + start->best_method + "'s placement was found"};
+    return learned;
+  }
   if (!row.found)
     return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config->policy.method +
                                          " found no placement that fits; give it a larger --budget"};
@@ -134,13 +163,8 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (!db) return db.error();
   const auto best = (*db)->best();
   if (!best) return best.error();
-  Learned learned;
-  learned.found.measurement = row.measurement;
-  learned.found.evaluations = row.evaluations;
-  learned.method = config->policy.method;
-  learned.status = summary->status;
-  for (const std::byte device : (**best).placement)
-    learned.found.placement.push_back(static_cast<DeviceId>(device));
+  found.measurement = row.measurement;
+  for (const std::byte device : (**best).placement) found.placement.push_back(static_cast<DeviceId>(device));
   return learned;
 }
 

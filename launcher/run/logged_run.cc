@@ -42,10 +42,6 @@ Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph
   return **std::move(own);
 }
 
-bool began_at_baseline(const record::RunFacts& facts) {
-  return facts.method.ends_with(" from best-baseline");
-}
-
 }  // namespace
 
 Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
@@ -82,7 +78,7 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   if (!facts) return facts.error();
   run.facts = *std::move(facts);
   const std::string where = printable(directory.string());
-  auto config = parse_config(run.facts.config_toml, where + ": config");
+  auto config = recorded_config(run.facts.config_toml, where + ": config");
   if (!config) return config.error();
   run.config = *std::move(config);
   const auto rows = run.db->graph_rows();
@@ -90,20 +86,20 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   auto task = rows->empty() ? task_from_files(run, where) : kept_task(*rows, where, run.config);
   if (!task) return task.error();
   run.task = *std::move(task);
-  if (began_at_baseline(run.facts)) {
-    const actors::TaskGraph& first = run.task->graphs.front();
-    auto baseline = load_placement(baseline_path(directory), first.graph, first.sha256, first.devices);
-    if (!baseline) return baseline.error();
-    run.baseline = *std::move(baseline);
+  if (began_at_baselines(run.facts)) {
+    auto baselines = load_baselines(directory, *run.task);
+    if (!baselines) return baselines.error();
+    run.baselines = *std::move(baselines);
   }
   return run;
 }
 
 Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
-  auto placer = make_placer(run.config, *run.task, run.baseline);
+  auto placer = make_placer(run.config, *run.task, run.baselines);
   if (!placer) return placer;
-  if (!run.baseline.empty() && imitates(run.config) && run.config.run.policy.empty()) {
-    const auto imitated = policy::imitate(**placer, {run.baseline, run.config.policy.start_probability});
+  const Placement wanted = to_imitate(run.config, run.baselines);
+  if (!wanted.empty() && run.config.run.policy.empty()) {
+    const auto imitated = policy::imitate(**placer, {wanted, run.config.policy.start_probability});
     if (!imitated) return imitated.error();
   }
   return placer;

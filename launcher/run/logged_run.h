@@ -20,8 +20,8 @@ struct LoggedRun {
   std::unique_ptr<record::RunDb> db;
   record::RunFacts facts;
   RunConfig config;
-  actors::TaskPtr task;  ///< Its graphs as the run had them.
-  Placement baseline;    ///< Where its policy began; empty for one from scratch.
+  actors::TaskPtr task;              ///< Its graphs as the run had them.
+  std::vector<Placement> baselines;  ///< [graphs] Where its policy began; empty for one from scratch.
 };
 
 /// The graphs that a run keeps, with their devices. `where` names it. Rules are read from where

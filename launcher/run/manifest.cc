@@ -24,8 +24,8 @@ bool stays_within(const std::filesystem::path& path) {
 
 }  // namespace
 
-Result<Manifest> make_manifest(const RunConfig& config, const std::filesystem::path& cluster,
-                               const Start& start) {
+Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task,
+                               const std::filesystem::path& cluster, const Start& start) {
   Manifest manifest;
   RunConfig there = config;
   /// Its name there.
@@ -62,9 +62,10 @@ Result<Manifest> make_manifest(const RunConfig& config, const std::filesystem::p
     if (!path) return path.error();
     there.input.rules = *path;
   }
-  if (start.name == "best-baseline") {
-    const std::filesystem::path baseline = baseline_path(start.directory);
-    if (const auto added = add(baseline, baseline.filename().string()); !added) return added.error();
+  for (const actors::TaskGraph& one : task.graphs) {
+    if (start.name != kBestBaseline) break;
+    const std::string path = baseline_path({}, task, one).string();
+    if (const auto added = add(start.directory / path, path); !added) return added.error();
   }
   there.run.policy.clear();  // Only the learner reads it, and where one is given it lives here.
   there.run.dir.clear();

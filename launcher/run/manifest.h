@@ -16,9 +16,10 @@ struct Manifest {
   std::map<std::string, std::filesystem::path> places;  ///< Of its files here, by hash.
 };
 
-/// What a node elsewhere needs of this start. `cluster`: its file; empty: none. Errors: kIo, kInvalid.
-Result<Manifest> make_manifest(const RunConfig& config, const std::filesystem::path& cluster,
-                               const Start& start);
+/// What a node elsewhere needs of this start; `task` tells where one from baselines keeps them. `cluster`:
+/// its file; empty: none. Errors: kIo, kInvalid.
+Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task,
+                               const std::filesystem::path& cluster, const Start& start);
 
 /// Reads its files as they were when it was made.
 actors::FileReader reader_of(const Manifest& manifest);

@@ -97,7 +97,7 @@ Result<Unit> spawn_head(runtime::Node& node, const Life& life, const actors::Tas
   if (auto viewed = node.spawn<ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task));
       !viewed)
     return viewed;
-  auto manifest = make_manifest(life.config, life.cluster, life.start);
+  auto manifest = make_manifest(life.config, task, life.cluster, life.start);
   if (!manifest) return manifest.error();
   return node.spawn<actors::Library>(actors::kLibrary, runtime::Home::kOwnLoop, manifest->facts,
                                      reader_of(*manifest));

@@ -30,12 +30,12 @@ Result<Unit> run_node(const NodeRequest& request);
 inline constexpr std::uint32_t kMostExecutors = 4'000;  ///< Of one node.
 
 struct JoinRequest {
-  std::string head;             ///< tcp://HOST:PORT or ipc:///PATH.
-  std::string name;             ///< Of a node in the cluster's plan, whose roles it takes; empty: of its own.
+  std::string head;  ///< tcp://HOST:PORT or ipc:///PATH.
+  std::string name;  ///< Of a node in the cluster's plan, whose roles it takes; empty: of its own.
   /// Without a name: so many of them. 0: one for each CPU, but one of those that drive real devices.
   std::uint32_t executors = 1;
-  std::string executor;         ///< Their kind; empty: as the run has it.
-  runtime::KeyFiles keys;       ///< None: `insecure`, or ipc.
+  std::string executor;    ///< Their kind; empty: as the run has it.
+  runtime::KeyFiles keys;  ///< None: `insecure`, or ipc.
   bool insecure = false;
   std::filesystem::path cache;  ///< Where files of runs are kept.
   /// Started by a launcher: says so in lines on standard output and ends when standard input does. Otherwise

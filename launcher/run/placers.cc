@@ -100,6 +100,13 @@ Result<std::unique_ptr<Placer>> make_hierarchical(const RunConfig& config, const
                                                      std::move(start), config.run.seed));
 }
 
+/// One that cannot be made to repeat a placement from its first draw.
+bool imitates(const RunConfig& config) {
+  if (config.policy.method == "simple-planner" || config.policy.method.starts_with("placeto")) return true;
+  if (config.policy.method == "sweep") return config.policy.stay == 0;
+  return learns(config) && config.policy.table_scale == 0 && config.policy.method != "hierarchical";
+}
+
 Result<std::unique_ptr<Placer>> make_sequence(const RunConfig& config, const TaskGraph& task,
                                               const Placement& baseline) {
   const RunConfig::Policy& p = config.policy;
@@ -147,7 +154,7 @@ Result<std::unique_ptr<Placer>> make_simple_planner(const RunConfig& config, con
 }
 
 Result<std::unique_ptr<Placer>> make_placeto(const RunConfig& config, const actors::Task& task,
-                                             const Placement& baseline) {
+                                             std::span<const Placement> baselines) {
   const RunConfig::Policy& p = config.policy;
   policy::PlacetoOptions o;
   o.network = {p.method == "placeto-simple-aggregator"    ? policy::Aggregator::kSimpleAggregator
@@ -163,20 +170,21 @@ Result<std::unique_ptr<Placer>> make_placeto(const RunConfig& config, const acto
   o.traversal = policy::parse_traversal(p.traversal).value();
   o.start = policy::parse_episode_start(p.initial).value();
   // A policy that is to improve on a baseline starts every episode there, or at what is better.
-  if (!baseline.empty() && o.start != policy::EpisodeStart::kBest) o.start = policy::EpisodeStart::kGiven;
+  if (!baselines.empty() && o.start != policy::EpisodeStart::kBest) o.start = policy::EpisodeStart::kGiven;
   o.objective = objective_options(config);
   o.entropy_end = static_cast<float>(p.entropy_end);
   o.entropy_updates = p.entropy_over;
   std::vector<policy::PlacetoGraph> graphs;
-  for (const TaskGraph& one : task.graphs) {
+  for (std::size_t g = 0; g < task.graphs.size(); ++g) {
+    const TaskGraph& one = task.graphs[g];
     graphs.push_back({&one.graph, &one.devices, &one.constraints, grouping_of(config, one), {}, {}, {}});
-    if (!baseline.empty()) graphs.back().start = baseline;
+    if (!baselines.empty()) graphs.back().start = baselines[g];
   }
   return as_placer(policy::PlacetoPlacer::make(std::move(graphs), o, config.run.seed));
 }
 
 Result<std::unique_ptr<Placer>> make_sweep(const RunConfig& config, const actors::Task& task,
-                                           const Placement& baseline) {
+                                           std::span<const Placement> baselines) {
   const RunConfig::Policy& p = config.policy;
   policy::SweepOptions o;
   o.hidden = p.hidden;
@@ -192,8 +200,8 @@ Result<std::unique_ptr<Placer>> make_sweep(const RunConfig& config, const actors
   for (const TaskGraph& one : task.graphs) {
     const Grouping grouping = grouping_of(config, one);
     graphs.push_back({&one.constraints, grouping.group_of_op, sweep_world(one, grouping, pieces), {}});
+    if (!baselines.empty()) graphs.back().start = baselines[graphs.size() - 1];
   }
-  graphs.front().start = baseline;
   return as_placer(policy::SweepPlacer::make(std::move(graphs), o, config.run.seed));
 }
 
@@ -213,8 +221,9 @@ Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task) {
 }
 
 Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actors::Task& task,
-                                            const Placement& baseline) {
+                                            std::span<const Placement> baselines) {
   const TaskGraph& first = task.graphs.front();
+  const Placement baseline = baselines.empty() ? Placement{} : baselines.front();
   const std::string& method = config.policy.method;
   if (method == "random") {
     return std::unique_ptr<Placer>{
@@ -225,14 +234,13 @@ Result<std::unique_ptr<Placer>> make_placer(const RunConfig& config, const actor
   if (method == "colocrl" || method == "spotlight" || method == "random-grouping")
     return make_sequence(config, first, baseline);
   if (method == "simple-planner") return make_simple_planner(config, first);
-  if (method == "sweep") return make_sweep(config, task, baseline);
-  return make_placeto(config, task, baseline);
+  if (method == "sweep") return make_sweep(config, task, baselines);
+  return make_placeto(config, task, baselines);
 }
 
-bool imitates(const RunConfig& config) {
-  if (config.policy.method == "simple-planner" || config.policy.method.starts_with("placeto")) return true;
-  if (config.policy.method == "sweep") return config.policy.stay == 0;
-  return learns(config) && config.policy.table_scale == 0 && config.policy.method != "hierarchical";
+Placement to_imitate(const RunConfig& config, std::span<const Placement> baselines) {
+  if (baselines.size() != 1 || !imitates(config)) return {};
+  return baselines.front();
 }
 
 CheckpointName parse_checkpoint_name(const std::string& text) {
@@ -292,7 +300,7 @@ Result<WarmStart> load_policy(const RunConfig& config, const Placer& placer) {
   auto warm = read_checkpoint(config.run.policy);
   if (!warm) return Error{warm.error().code, "run.policy: " + warm.error().context};
   const record::CheckpointRow& checkpoint = warm->checkpoint;
-  const auto theirs = parse_config(warm->facts.config_toml, where);
+  const auto theirs = recorded_config(warm->facts.config_toml, where);
   if (!theirs) return theirs.error();
   if (theirs->policy.method != config.policy.method) {
     return invalid(where, "is a policy of " + theirs->policy.method + ", not of " + config.policy.method,

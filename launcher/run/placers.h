@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "actors/task.h"
@@ -18,13 +19,14 @@ namespace emplace::launcher {
 /// What a config groups a graph into: at most policy.groups groups.
 Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task);
 
-/// The placer of a config, a function of config, task and `baseline` alone. `baseline` is where a policy
-/// started at a baseline begins; empty for one from scratch. Errors: kInvalid, naming the key.
+/// The placer of a config, a function of config, task and `baselines` alone. `baselines`: [graphs] where a
+/// policy started at baselines begins; empty for one from scratch. Errors: kInvalid, naming the key.
 Result<std::unique_ptr<policy::Placer>> make_placer(const RunConfig& config, const actors::Task& task,
-                                                    const Placement& baseline);
+                                                    std::span<const Placement> baselines);
 
-/// True if a policy of this config that starts at a baseline learns to repeat it first; else it is made so.
-bool imitates(const RunConfig& config);
+/// What a policy of this config that starts at baselines learns to repeat before anything else; empty: it is
+/// made so, or starts every episode there.
+Placement to_imitate(const RunConfig& config, std::span<const Placement> baselines);
 
 /// A checkpoint by name: "RUN" (its newest), "RUN@50" (after that update), "RUN@best" (the policy nearest
 /// before the one that drew the best placement), "RUN@last".

@@ -94,7 +94,7 @@ Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& direct
   auto first = open_start({"", directory, 0, false});
   if (!first) return first.error();
   auto parsed =
-      parse_config(first->facts.config_toml, printable((directory / "run.db").string()) + ": config");
+      recorded_config(first->facts.config_toml, printable((directory / "run.db").string()) + ": config");
   if (!parsed) return parsed.error();
   config = *std::move(parsed);
   first->start.name = config.run.starts.empty() ? "scratch" : config.run.starts.front();

@@ -114,15 +114,17 @@ Result<RunConfig> config_of_branch(const RunRequest& request) {
   const auto facts = (*db)->facts();
   if (!facts) return facts.error();
   if (!request.config.empty()) return load_config(request.config, request.settings);
-  auto config = parse_config(facts->config_toml, printable(parent.string()) + ": config", request.settings);
+  auto config =
+      recorded_config(facts->config_toml, printable(parent.string()) + ": config", request.settings);
   if (config) config->run.dir.clear();  // It has its own.
   return config;
 }
 
 Result<RunConfig> resolve(const RunRequest& request) {
-  const std::filesystem::path file =
-      request.resume ? std::filesystem::path{request.run_dir} / "config.toml" : request.config;
-  auto config = request.branch.empty() ? load_config(file, request.settings) : config_of_branch(request);
+  auto config = !request.branch.empty() ? config_of_branch(request)
+                : request.resume        ? load_config(std::filesystem::path{request.run_dir} / "config.toml",
+                                                      request.settings, ConfigFrom::kRecord)
+                                        : load_config(request.config, request.settings);
   if (!config) return config;
   if (request.seed) config->run.seed = *request.seed;
   if (request.episodes) config->run.episodes = *request.episodes;
@@ -523,7 +525,7 @@ Result<std::string> write_manifests(RunRequest request, const std::filesystem::p
     return invalid("run.starts",
                    "begins with '" + config->run.starts.front() + "', which needs a run directory",
                    "begin with scratch");
-  const auto manifest = make_manifest(*config, {}, {"scratch", {}});
+  const auto manifest = make_manifest(*config, {}, {}, {"scratch", {}});
   if (!manifest) return manifest.error();
   const auto text = kubernetes_manifests(**cluster, *config, *manifest, request.config.stem().string());
   if (!text) return text.error();

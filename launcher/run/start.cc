@@ -151,14 +151,40 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
   return files;
 }
 
-std::filesystem::path baseline_path(const std::filesystem::path& directory) {
-  return directory / "baseline.placement.json";
+namespace {
+
+/// Of a run of one graph, DIRECTORY/NAME.placement.json; of many, one file per graph in a folder NAME.
+std::filesystem::path kept_path(const std::filesystem::path& directory, const char* name,
+                                const actors::Task& task, const actors::TaskGraph& one) {
+  if (task.graphs.size() == 1) return directory / (std::string{name} + ".placement.json");
+  return directory / name / (one.graph.name() + "-" + one.sha256.substr(0, 8) + ".placement.json");
+}
+
+}  // namespace
+
+std::filesystem::path baseline_path(const std::filesystem::path& directory, const actors::Task& task,
+                                    const actors::TaskGraph& one) {
+  return kept_path(directory, "baseline", task, one);
 }
 
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
                                           const actors::TaskGraph& one) {
-  if (task.graphs.size() == 1) return directory / "best.placement.json";
-  return directory / "best" / (one.graph.name() + "-" + one.sha256.substr(0, 8) + ".placement.json");
+  return kept_path(directory, "best", task, one);
+}
+
+bool began_at_baselines(const record::RunFacts& facts) {
+  return facts.method.ends_with(std::string{" from "} + kBestBaseline);
+}
+
+Result<std::vector<Placement>> load_baselines(const std::filesystem::path& directory,
+                                              const actors::Task& task) {
+  std::vector<Placement> baselines;
+  for (const actors::TaskGraph& one : task.graphs) {
+    auto loaded = load_placement(baseline_path(directory, task, one), one.graph, one.sha256, one.devices);
+    if (!loaded) return loaded.error();
+    baselines.push_back(*std::move(loaded));
+  }
+  return baselines;
 }
 
 namespace {
@@ -211,6 +237,11 @@ Result<TaskPtr> load_task(const RunConfig& config) {
         {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
   }
   return TaskPtr{std::move(task)};
+}
+
+const record::TableRow& Baselines::best_row() const {
+  return *std::find_if(rows.begin(), rows.end(),
+                       [&](const record::TableRow& row) { return row.method == best_method; });
 }
 
 Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock) {
@@ -294,7 +325,7 @@ Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const re
   if (first.devices.sha256() != facts.devices_json)
     return invalid(where, "is about other devices than " + printable(config.input.devices) + " has now",
                    cure);
-  const auto recorded = parse_config(facts.config_toml, where + ": config");
+  const auto recorded = recorded_config(facts.config_toml, where + ": config");
   if (!recorded) return recorded.error();
   constexpr std::array<std::string_view, 7> kLearning{
       "run.", "pipeline.", "policy.", "reward.", "executor.dispatch", "executor.log", "objective."};
@@ -339,6 +370,23 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
   return Unit{};
 }
 
+namespace {
+
+/// What a start from the best baseline begins with on graph `g`.
+Result<Unit> keep_baseline(const RunConfig& config, const actors::Task& task, std::size_t g,
+                           const Baselines& found, const Start& start, const Clock& clock) {
+  const actors::TaskGraph& one = task.graphs[g];
+  if (found.best.empty()) {
+    return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +
+                                         " fits this machine, so none can be started from"};
+  }
+  return save_placement(baseline_path(start.directory, task, one), one.graph, one.devices, found.best,
+                        found.best_row().measurement,
+                        {one.sha256, found.best_method, "sim", config.run.seed, format_wall(clock.wall())});
+}
+
+}  // namespace
+
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
                            std::span<const Baselines> baselines, const Clock& clock) {
   if (!start.resume) {
@@ -353,20 +401,14 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
   }
   std::error_code ignored;
   std::filesystem::create_directories(start.directory / "log", ignored);
-  if (task.graphs.size() > 1) std::filesystem::create_directories(start.directory / "best", ignored);
-  if (start.name == "best-baseline" && !start.resume) {  // Who goes on begins where it began.
-    const Baselines& found = baselines.front();
-    if (found.best.empty())
-      return Error{Errc::kNoPlacement,
-                   "run.starts: no baseline fits this machine, so none can be started from"};
-    const actors::TaskGraph& first = task.graphs.front();
-    const auto row = std::find_if(found.rows.begin(), found.rows.end(),
-                                  [&](const auto& r) { return r.method == found.best_method; });
-    if (auto saved = save_placement(
-            baseline_path(start.directory), first.graph, first.devices, found.best, row->measurement,
-            {first.sha256, found.best_method, "sim", config.run.seed, format_wall(clock.wall())});
-        !saved)
-      return saved;
+  const auto folder_of = [](const std::filesystem::path& file) { return file.parent_path(); };
+  const actors::TaskGraph& first = task.graphs.front();
+  std::filesystem::create_directories(folder_of(best_placement_path(start.directory, task, first)), ignored);
+  if (start.name == kBestBaseline && !start.resume) {  // Who goes on begins where it began.
+    std::filesystem::create_directories(folder_of(baseline_path(start.directory, task, first)), ignored);
+    for (std::size_t g = 0; g < task.graphs.size(); ++g) {
+      if (auto kept = keep_baseline(config, task, g, baselines[g], start, clock); !kept) return kept;
+    }
   }
   return note_actors(config, task, start, clock);
 }

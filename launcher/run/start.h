@@ -37,19 +37,27 @@ struct Baselines {
   std::string best_method;
   double best_step_time_s = 0;  ///< 0: none fits.
   ProvenBound bound;
+  /// What is known of `best`. @pre there is one.
+  const record::TableRow& best_row() const;
 };
 Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock);
 
 /// One learning run of a config: where it starts and where it is kept.
 struct Start {
-  std::string name;                 ///< "scratch" or "best-baseline".
+  std::string name;                 ///< "scratch" or kBestBaseline.
   std::filesystem::path directory;  ///< Of run.db, best.placement.json and log/.
   double budget_s = 0;              ///< 0: no limit.
   bool resume = false;
 };
 
-/// The placement that a start from the best baseline repeats.
-std::filesystem::path baseline_path(const std::filesystem::path& directory);
+/// Where a start from the best baseline keeps what it began with on one of its graphs.
+std::filesystem::path baseline_path(const std::filesystem::path& directory, const actors::Task& task,
+                                    const actors::TaskGraph& one);
+/// [graphs] What such a start began with. Errors: as load_placement().
+Result<std::vector<Placement>> load_baselines(const std::filesystem::path& directory,
+                                              const actors::Task& task);
+/// That a run started from the best baselines of its graphs.
+bool began_at_baselines(const record::RunFacts& facts);
 
 /// Where a start keeps the best placement of one of its graphs.
 std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,

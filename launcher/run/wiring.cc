@@ -88,11 +88,10 @@ class Wiring {
     wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) &&
                     std::all_of(actors.begin(), actors.end(),
                                 [](const std::string& actor) { return actor.starts_with("executor/"); });
-    if (start.name == "best-baseline") {
-      const actors::TaskGraph& first = task->graphs.front();
-      auto loaded = load_placement(baseline_path(start.directory), first.graph, first.sha256, first.devices);
+    if (start.name == kBestBaseline) {
+      auto loaded = load_baselines(start.directory, *task);
       if (!loaded) return loaded.error();
-      wiring.baseline_ = *std::move(loaded);
+      wiring.baselines_ = *std::move(loaded);
     }
     if (!config.executor.log.empty()) {
       auto log = open_driving_log(config, *task);
@@ -152,8 +151,8 @@ class Wiring {
     return [judge](const actors::TaskGraph& of) { return make_model(of.graph, of.devices, judge); };
   }
   actors::PlacerFactory placers() const {
-    return [config = config_, task = task_, baseline = baseline_] {
-      return *make_placer(config, *task, baseline);
+    return [config = config_, task = task_, baselines = baselines_] {
+      return *make_placer(config, *task, baselines);
     };
   }
 
@@ -165,7 +164,7 @@ class Wiring {
 
   /// Numbers that no policy can have are found here, by name, not on an actor's loop.
   Result<std::unique_ptr<policy::Placer>> checked_placer() const {
-    auto placer = make_placer(config_, *task_, baseline_);
+    auto placer = make_placer(config_, *task_, baselines_);
     if (!placer) return placer;
     const std::size_t bytes = (*placer)->placements_per_episode() * task_->most_ops();
     if (bytes <= kMostEpisodeBytes) return placer;
@@ -245,7 +244,7 @@ class Wiring {
         if (config_.run.optimizer) options.optimizer = std::move(warm->checkpoint.optimizer);
       }
     }
-    if (imitates(config_)) options.imitation = {baseline_, config_.policy.start_probability};
+    options.imitation = {to_imitate(config_, baselines_), config_.policy.start_probability};
     return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
   }
 
@@ -289,8 +288,8 @@ class Wiring {
   Start start_;
   const Clock* clock_;
   std::vector<std::string> samplers_;
-  Placement baseline_;             // Empty unless the start is one.
-  std::optional<DrivingLog> log_;  // Of a run that is driven by one.
+  std::vector<Placement> baselines_;  // [graphs] Empty unless the start is from them.
+  std::optional<DrivingLog> log_;     // Of a run that is driven by one.
   /// In a process of nothing but fake executors, which wait more than they work, they share the I/O loop and
   /// what they measure with: thousands of threads and simulators would be all that they cost.
   bool light_ = false;

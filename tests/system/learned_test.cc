@@ -106,6 +106,64 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
             1.5 * zero_shot["measured"]["step_time_s"].get<double>());
 }
 
+TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUnseenOne) {
+  const TemporaryFolder folder;
+  for (const char* index : {"3", "4", "5"}) {
+    const Finished made = run({"generate", "cifar10", "--index", index, "-o",
+                               folder.at("g" + std::string{index} + ".json.gz"), "--quiet"});
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  const std::string graphs = "graphs = [\"" + folder.at("g[34]*") + "\"]";
+  const std::vector<std::string> baselines{"--set", "compare.baselines=[\"expert\", \"heft\"]"};
+  std::vector<std::string> from_baselines = baselines;
+  from_baselines.insert(from_baselines.end(), {"--set", "run.starts=[\"best-baseline\"]"});
+  const Finished trained = train(folder, "placeto", graphs, from_baselines);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  // What each graph starts with is kept, and is that graph's own best.
+  std::size_t kept = 0;
+  for (const auto& entry : std::filesystem::directory_iterator{folder.at("placeto") + "/baseline"}) {
+    const std::string graph = folder.at(
+        entry.path().filename().string().starts_with("cifar10-s1-03") ? "g3.json.gz" : "g4.json.gz");
+    const auto step_time_s = [&](const std::vector<std::string>& command) {
+      const Finished done = run(command);
+      EXPECT_EQ(done.status, 0) << done.err;
+      return json::parse(done.out);
+    };
+    const json start =
+        step_time_s({"evaluate", graph, "-d", kLargeMachine, entry.path().string(), "--json", "--quiet"});
+    const json table =
+        step_time_s({"compare", graph, "-d", kLargeMachine, "-m", "expert,heft", "--json", "--quiet"});
+    EXPECT_EQ(start["step_time_s"].get<double>(), std::min(table["methods"][0]["step_time_s"].get<double>(),
+                                                           table["methods"][1]["step_time_s"].get<double>()));
+    ++kept;
+  }
+  EXPECT_EQ(kept, 2u);
+  const Finished replayed = run({"replay", folder.at("placeto"), "--verify", "--json"});
+  EXPECT_EQ(replayed.status, 0) << replayed.err;
+  EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>());
+
+  const Finished at_once = run({"place", folder.at("g5.json.gz"), "-d", kLargeMachine, "--policy",
+                                folder.at("placeto"), "--json", "--quiet"});
+  ASSERT_EQ(at_once.status, 0) << at_once.err;
+  const json zero_shot = json::parse(at_once.out);
+  EXPECT_EQ(zero_shot["method"], "placeto (zero-shot)");
+  EXPECT_EQ(zero_shot["evaluations"], 2) << "its start, and the policy's likeliest placement";
+  const Finished compared = run(
+      {"compare", folder.at("g5.json.gz"), "-d", kLargeMachine, "-m", "expert,heft", "--json", "--quiet"});
+  for (const json& method : json::parse(compared.out)["methods"])
+    EXPECT_LE(zero_shot["measured"]["step_time_s"].get<double>(), method["step_time_s"].get<double>());
+
+  // Where nothing fits there is nothing to start from, and the graph is named.
+  const std::string small =
+      folder.file("small.toml", "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\nmemory = \"1MB\"\n");
+  std::vector<std::string> nowhere = from_baselines;
+  nowhere.insert(nowhere.end(), {"--set", "input.devices=" + small});
+  const TemporaryFolder other;
+  const Finished failed = train(other, "placeto", graphs, nowhere);
+  EXPECT_EQ(failed.status, 3) << failed.err;
+  EXPECT_NE(failed.err.find("no baseline of cifar10"), std::string::npos) << failed.err;
+}
+
 TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
   const TemporaryFolder folder;
   const Finished done = run({"place", kSmall, "-d", kMachine, "-m", "colocrl", "--budget", "1s", "-o",
