@@ -7,8 +7,9 @@ Runs `emplace compare` and `emplace run` for every graph, machine, method and se
 finished row to ROWS.jsonl (one JSON object per line) and skips rows that are there; ends with the Markdown table.
 Stop it whenever you like: the same command goes on where it was. The machines are one Haswell CPU and 2 or 4
 K40s, with all their memory or with each GPU cut to 0.6 (of 2) or 0.4 (of 4) of what one GPU would need for the
-whole graph. Learned methods are written METHOD or METHOD:PRESET (paper, tuned). `anneal` and the simple methods
-come from `compare`; those that nothing random decides are run with the first seed only.
+whole graph. Learned methods are written METHOD or METHOD:PRESET (paper, tuned) and start from nothing, or
+METHOD:PRESET:best-baseline, to start where annealing does: from the best of the simple methods, whose placement
+counts if nothing better is found. `anneal` and the simple methods come from `compare`; those that nothing random decides are run with the first seed only.
 
   --short        3 graphs, capped memory only, one seed: half an hour with four learned methods of 60 s
   --only REGEX   of the rows' names "GRAPH/MACHINE/METHOD/SEED"
@@ -34,6 +35,7 @@ SHORT_GRAPHS = ["nmt-2layer-bs64", "inception_v3-bs32", "nasnet_a_cifar-bs32"]
 MACHINES = [("2gpu-full", 2, None), ("2gpu-0.6x", 2, 0.6), ("4gpu-full", 4, None), ("4gpu-0.4x", 4, 0.4)]
 FIXED = ["single-cpu", "single-gpu", "round-robin", "contiguous", "expert"]  # Nothing random in them.
 SEEDED = ["random", "anneal"]
+SIMPLE = FIXED + ["random", "scotch", "mincut", "metis", "m-topo", "m-etf", "m-sct", "heft"]  # Annealing's starts.
 LEARNED = ["hierarchical:tuned", "colocrl:tuned", "spotlight:tuned", "placeto:tuned"]
 ENDINGS = (".json.gz", ".json", ".json.zst", ".epg", ".msgpack")
 
@@ -47,7 +49,7 @@ def words():
     parser.add_argument("--graphs", help="folder with the graph files")
     parser.add_argument("--out", required=True, help="rows, one JSON object per line; read first if it is there")
     parser.add_argument("--program", default="build/release/emplace")
-    parser.add_argument("--learned", default=",".join(LEARNED), help="METHOD[:PRESET], separated by commas")
+    parser.add_argument("--learned", default=",".join(LEARNED), help="METHOD[:PRESET[:START]], separated by commas")
     parser.add_argument("--methods", default=",".join(FIXED + SEEDED), help="methods of `emplace compare`")
     parser.add_argument("--names", help="graphs, separated by commas, instead of the table's")
     parser.add_argument("--seeds", default="1,2,3")
@@ -94,12 +96,13 @@ def device_file(path, gpus, memory_bytes):
     return path
 
 
-def config_file(path, graph, devices, method, preset, args):
+def config_file(path, graph, devices, method, preset, start, args):
     quoted = [json.dumps(os.path.abspath(p)) for p in (graph, devices)]
     with open(path, "w") as f:
-        f.write("[run]\nbudget = %s\nevaluations = %d\nstarts = [\"scratch\"]\n\n[input]\ngraph = %s\n"
-                "devices = %s\n\n[policy]\nmethod = %s\npreset = %s\n\n[compare]\nbaselines = []\n"
-                % (json.dumps(args.budget), args.evaluations, quoted[0], quoted[1], json.dumps(method), json.dumps(preset)))
+        f.write("[run]\nbudget = %s\nevaluations = %d\nstarts = [%s]\n\n[input]\ngraph = %s\n"
+                "devices = %s\n\n[policy]\nmethod = %s\npreset = %s\n\n[compare]\nbaselines = %s\n"
+                % (json.dumps(args.budget), args.evaluations, json.dumps(start), quoted[0], quoted[1], json.dumps(method),
+                   json.dumps(preset), json.dumps(SIMPLE if start == "best-baseline" else [])))
     return path
 
 
@@ -159,16 +162,17 @@ def learned(args, place, method, seed):
 
 
 def learned_in(args, place, method, seed, folder):
-    name, _, preset = method.partition(":")
+    name, preset, start = (method.split(":") + ["", ""])[:3]
     config = config_file(os.path.join(folder, "run.toml"), place["path"], place["devices"], name, preset or "paper",
-                         args)
+                         start or "scratch", args)
     command = ["run", config, "--run-dir", os.path.join(folder, "run"), "--seed", str(seed)]
     for setting in args.set:
         command += ["--set", setting]
     result = run_program(args, command, allowed=(0, 3))
     if result is None:
         return {"step_time_s": None, "evaluations": None, "wall_s": None, "note": "nothing that fits was found"}
-    best = result["best_step_time_s"]
+    known = [result["best_step_time_s"], *(result["baseline_step_time_s"].values())]
+    best = min((s for s in known if s), default=None)
     return {"step_time_s": best if best else None, "evaluations": result["measurements"], "wall_s": result["wall_s"],
             "updates": result["updates"], "note": "" if best else "nothing that fits was found",
             "curve": curve(os.path.join(folder, "run", "run.db"))}

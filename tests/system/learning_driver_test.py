@@ -67,6 +67,14 @@ class LearningDriver(unittest.TestCase):
         self.assertEqual([row["evaluations"] for row in rows[1:]], [604, 605], "whole episodes of 4 and 5 placements")
         self.assertLess(abs(rows[0]["evaluations"] - 602), 60)
 
+    def test_a_learned_row_may_start_where_annealing_does(self):
+        self.drive("--methods", "heft,metis", "--learned", "colocrl:tuned:best-baseline,colocrl:tuned", "--only",
+                   "2gpu-full/.*/1", "--budget", "0s", "--evaluations", "40")
+        rows = {row["method"]: row for row in self.rows()}
+        simple = min(rows["heft"]["step_time_s"], rows["metis"]["step_time_s"])
+        self.assertLessEqual(rows["colocrl:tuned:best-baseline"]["step_time_s"], simple)
+        self.assertGreater(rows["colocrl:tuned"]["step_time_s"], simple, "forty placements from nothing")
+
     def test_failures_are_no_rows(self):
         done = self.drive("--methods", "single-gpu,nonsense", "--learned", "", "--only", "2gpu-full", status=1)
         self.assertIn("method 'nonsense': is unknown", done.stderr)
