@@ -31,7 +31,8 @@ struct ScoringOptions {
   double outlier = 0;
   /// > 0: the memory penalty adapts until this share of placements fits (policy::AdaptivePenalty).
   double valid_target = 0;
-  /// What does not fit costs no less than the best that does, and the penalty (policy::MemoryFloor).
+  /// What does not fit costs no less than the best that does, of the same baseline, and the penalty
+  /// (policy::MemoryFloor).
   bool fits_first = false;
   /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
   std::uint64_t valid_only_after = 500;

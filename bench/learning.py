@@ -9,7 +9,8 @@ Stop it whenever you like: the same command goes on where it was. The machines a
 K40s, with all their memory or with each GPU cut to 0.6 (of 2) or 0.4 (of 4) of what one GPU would need for the
 whole graph. Learned methods are written METHOD or METHOD:PRESET (paper, tuned) and start from nothing, or
 METHOD:PRESET:best-baseline, to start where annealing does: from the best of the simple methods, whose placement
-counts if nothing better is found. `anneal` and the simple methods come from `compare`; those that nothing random decides are run with the first seed only.
+counts if nothing better is found. `anneal` and the simple methods come from `compare`; those that nothing
+random decides are run with the first seed only.
 
   --short        3 graphs, capped memory only, one seed: half an hour with four learned methods of 60 s
   --only REGEX   of the rows' names "GRAPH/MACHINE/METHOD/SEED"
@@ -174,7 +175,7 @@ def learned_in(args, place, method, seed, folder):
     known = [result["best_step_time_s"], *(result["baseline_step_time_s"].values())]
     best = min((s for s in known if s), default=None)
     return {"step_time_s": best if best else None, "evaluations": result["measurements"], "wall_s": result["wall_s"],
-            "updates": result["updates"], "note": "" if best else "nothing that fits was found",
+            "updates": result["updates"], "start": result["starts"][0]["start"], "note": "" if best else "nothing that fits was found",
             "curve": curve(os.path.join(folder, "run", "run.db"))}
 
 

@@ -147,9 +147,10 @@ void each_field(Config& c, Visit visit) {
         "Placeto: the order of an episode's visits: \"topological\", \"reversed\" or \"random\".");
   visit("policy", "logit_bound", c.policy.logit_bound,
         "Placeto: > 0 keeps logits within it, so that no device becomes impossible. Paper: 0.");
-  visit(
-      "policy", "initial", c.policy.initial,
-      "Placeto: where an episode starts: \"single\" (all on the first GPU), \"random\", or \"best\" so far.");
+  visit("policy", "initial", c.policy.initial,
+        "Placeto: where an episode starts: \"single\" (all on the first GPU), \"random\", or \"best\" so "
+        "far; in a "
+        "start from the best baseline the first two are that baseline.");
   visit("policy", "means", c.policy.means,
         "Placeto: means over neighbours and over the graph in place of sums. Paper: false.");
   visit("policy", "stay", c.policy.stay,
@@ -182,8 +183,10 @@ void each_field(Config& c, Visit visit) {
         "and so much per memory of the smallest GPU (of the smallest device, where there is none).");
   visit("reward", "valid_target", c.reward.valid_target,
         "> 0: the penalty is multiplied by what makes this share of placements fit. Paper: 0.");
-  visit("reward", "fits_first", c.reward.fits_first,
-        "Graded: a placement that does not fit costs no less than the best that does. Paper: false.");
+  visit(
+      "reward", "fits_first", c.reward.fits_first,
+      "Graded: a placement that does not fit costs no less than the best that does, of those that share its "
+      "baseline. Paper: false.");
   visit("reward", "baseline", c.reward.baseline,
         "\"moving-average\", \"mean\" (of all trials), \"step-mean\" (Placeto) or \"self-critic\".");
   visit("reward", "returns", c.reward.returns,
@@ -287,7 +290,7 @@ Result<Unit> read_into(RunConfig& config, TomlDocument document) {
 
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
                                std::span<const std::string> settings, ConfigFrom from) {
-  // Twice: the first reading tells the method, whose numbers the second one starts from.
+  // Twice: the first reading tells the method, whose numbers a person's config starts from.
   RunConfig config;
   for (const bool first : {true, false}) {
     auto document = TomlDocument::parse(toml, where);
@@ -431,8 +434,6 @@ Result<Unit> check_config(const RunConfig& c) {
                    "use 0.6, or 0 for never");
   if (c.reward.valid_target > 0 && !c.reward.graded_memory)
     return invalid("reward.valid_target", "adapts the penalty of reward.graded_memory", "set that to true");
-  if (c.reward.fits_first && !c.reward.graded_memory)
-    return invalid("reward.fits_first", "is about the costs of reward.graded_memory", "set that to true");
   if (c.pipeline.speculate > 1)
     return invalid("pipeline.speculate", "is a share of the leases", "use 0.99, or 0 for never");
   if (c.pipeline.batch_episodes > c.pipeline.controllers * c.pipeline.max_outstanding) {

@@ -127,7 +127,8 @@ Result<RunConfig> method_defaults(std::string_view method, std::string_view pres
 /// Who wrote a config.
 enum class ConfigFrom : std::uint8_t {
   kPerson,  ///< Keys that are not there have the numbers of its method and preset.
-  kRecord,  ///< A run, which writes all keys: one that is not there was not known then, and is off.
+  kRecord,  ///< A run, which writes all keys: one that is not there was not known then, and stays
+            ///< as RunConfig has it, whatever presets say now.
 };
 
 /// Reads a config over the defaults of its method, then `settings` ("section.key=value") over both; relative

@@ -79,9 +79,15 @@ Result<RunConfig> config_of(const LearnRequest& request) {
 }
 
 /// What a policy that improves on baselines begins with; none if none fits, or for any other policy.
-Result<Baselines> start_of(const RunConfig& config, const actors::Task& task) {
+Result<Baselines> start_of(const RunConfig& config) {
   if (config.run.starts.front() != kBestBaseline) return Baselines{};
-  return find_baselines(task.graphs.front(), config, SystemClock{});
+  const auto task = load_task(config);
+  if (!task) return task.error();
+  return find_baselines((*task)->graphs.front(), config, SystemClock{});
+}
+
+std::string nothing_better(const Baselines& start) {
+  return "nothing better than " + start.best_method + "'s placement was found";
 }
 
 Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
@@ -89,7 +95,7 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   if (config.run.starts.front() == kBestBaseline) config.policy.initial = "best";
   const auto task = load_task(config);
   if (!task) return task.error();
-  const auto start = start_of(config, **task);
+  const auto start = start_of(config);
   if (!start) return start.error();
   std::vector<Placement> starts;
   if (!start->best.empty()) starts.push_back(start->best);
@@ -124,6 +130,7 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
       if (auto offered = offer(std::move(placement)); !offered) return offered.error();
     }
   }
+  if (best.placement == start->best) best.notes = {nothing_better(*start)};
   return learned;
 }
 
@@ -134,11 +141,10 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (!config) return config.error();
   if (request.budget_s <= 0) return place_at_once(*config, request.samples);
   if (auto checked = check_config(*config); !checked) return checked.error();
-  const auto task = load_task(*config);
-  if (!task) return task.error();
-  const auto start = start_of(*config, **task);
-  if (!start) return start.error();
-  if (start->best.empty()) config->run.starts = {"scratch"};
+  const auto begun = start_of(*config);
+  if (!begun) return begun.error();
+  const Baselines& start = *begun;
+  if (start.best.empty()) config->run.starts = {"scratch"};
   const auto folder = ScratchFolder::make();
   if (!folder) return folder.error();
   const auto summary = perform(*config, folder->path(), /*resume=*/false, request.quiet);
@@ -150,10 +156,13 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   learned.method = config->policy.method;
   learned.status = summary->status;
   found.evaluations = outcome.counters.measurements;
-  if (!start->best.empty() && (!row.found || start->best_step_time_s < row.measurement.step_time_s)) {
-    found.placement = start->best;
-    found.measurement = start->best_row().measurement;
-    found.notes = {"nothing better than " + start->best_method + "'s placement was found"};
+  // What real devices have measured is not held against what is simulated.
+  const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
+  if (!start.best.empty() &&
+      (!row.found || (comparable && start.best_step_time_s < row.measurement.step_time_s))) {
+    found.placement = start.best;
+    found.measurement = start.best_row().measurement;
+    found.notes = {nothing_better(start)};
     return learned;
   }
   if (!row.found)

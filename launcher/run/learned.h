@@ -31,9 +31,11 @@ struct Learned {
 };
 
 /// Runs the actors of `emplace run` in a folder of its own for the budget, from the best baseline (or from
-/// the policy), and takes their best placement; or asks a policy once: its
-/// likeliest placement and those of `samples` episodes, all of them measured. Errors: kInvalid for inputs,
-/// method or policy that do not go together; kNoPlacement if nothing fitted; kRunFailed.
+/// the policy), and takes their best placement; or asks a policy once: its likeliest placement and those of
+/// `samples` episodes, all of them measured. A policy that learned from the best baselines of its graphs
+/// begins at this one's. What a simulated search began with is the answer where it finds nothing better, and
+/// its notes say so. Errors: kInvalid for inputs, method or policy that do not go together; kNoPlacement if
+/// nothing fitted; kRunFailed.
 Result<Learned> place_by_learning(const LearnRequest& request);
 
 }  // namespace emplace::launcher

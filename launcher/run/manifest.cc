@@ -62,10 +62,11 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
     if (!path) return path.error();
     there.input.rules = *path;
   }
-  for (const actors::TaskGraph& one : task.graphs) {
-    if (start.name != kBestBaseline) break;
-    const std::string path = baseline_path({}, task, one).string();
-    if (const auto added = add(start.directory / path, path); !added) return added.error();
+  if (start.name == kBestBaseline) {
+    for (const actors::TaskGraph& one : task.graphs) {
+      const std::string path = baseline_path({}, task, one).string();
+      if (const auto added = add(start.directory / path, path); !added) return added.error();
+    }
   }
   there.run.policy.clear();  // Only the learner reads it, and where one is given it lives here.
   there.run.dir.clear();

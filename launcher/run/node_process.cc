@@ -285,7 +285,7 @@ Result<Unit> run_node(const NodeRequest& request) {
   // The end of standard input says that the launcher is gone; one that was stopped must wake up to hear it.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   StopWatch watch{{.interrupt = false, .standard_input = true}};
-  auto config = load_config(request.config);
+  auto config = load_config(request.config, {}, ConfigFrom::kRecord);
   if (!config) return config.error();
   auto plan = find_plan(request.cluster, request.name, *config);
   if (!plan) return plan.error();
@@ -324,7 +324,7 @@ Result<Joined> join_run(const JoinRequest& request) {
     if (auto laid_out = lay_out(*manifest, store, scratch.at()); !laid_out) return laid_out.error();
     joined.fetched = 0;
     for (const messages::FileFacts& file : manifest->files) joined.fetched += file.bytes;
-    auto config = load_config(scratch.at() / "config.toml");
+    auto config = load_config(scratch.at() / "config.toml", {}, ConfigFrom::kRecord);
     if (!config) return config.error();
     if (auto chosen = choose_kind(*config, request.executor); !chosen) return chosen.error();
     const std::filesystem::path cluster =

@@ -25,7 +25,7 @@ Result<std::unique_ptr<policy::Placer>> make_placer(const RunConfig& config, con
                                                     std::span<const Placement> baselines);
 
 /// What a policy of this config that starts at baselines learns to repeat before anything else; empty: it is
-/// made so, or starts every episode there.
+/// made so, or there are many graphs, and episodes start there.
 Placement to_imitate(const RunConfig& config, std::span<const Placement> baselines);
 
 /// A checkpoint by name: "RUN" (its newest), "RUN@50" (after that update), "RUN@best" (the policy nearest

@@ -159,7 +159,7 @@ void remove_leftovers(const std::filesystem::path& directory, const Topology& to
   std::error_code ignored;
   for (const std::string& endpoint : {topology.endpoint, topology.beside})
     if (endpoint.starts_with("ipc://")) std::filesystem::remove(endpoint.substr(6), ignored);
-  for (const std::filesystem::path& folder : {directory, directory / "best"}) {
+  for (const std::filesystem::path& folder : {directory, directory / "best", directory / "baseline"}) {
     for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
       const std::string extension = entry.path().extension().string();
       const std::size_t digits = extension.find_first_not_of("0123456789", 5);
@@ -483,6 +483,9 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
                   (baselines->best.empty()
                        ? "none fits"
                        : baselines->best_method + " " + format_seconds(baselines->best_step_time_s)));
+    if (baselines->best.empty() && starts.back().name == kBestBaseline)
+      return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +
+                                           " fits this machine, so none can be started from"};
     summary.baselines.push_back(*std::move(baselines));
   }
   const auto size = predict_size(config, *summary.task);  // What it refuses, the head refuses by name.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "base/text/words.h"
@@ -153,11 +154,18 @@ Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) 
 
 namespace {
 
+/// A name as people gave it, as one part of a path.
+std::string file_name(std::string name) {
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
+  return name;
+}
+
 /// Of a run of one graph, DIRECTORY/NAME.placement.json; of many, one file per graph in a folder NAME.
 std::filesystem::path kept_path(const std::filesystem::path& directory, const char* name,
                                 const actors::Task& task, const actors::TaskGraph& one) {
   if (task.graphs.size() == 1) return directory / (std::string{name} + ".placement.json");
-  return directory / name / (one.graph.name() + "-" + one.sha256.substr(0, 8) + ".placement.json");
+  return directory / name / (file_name(one.graph.name()) + "-" + one.sha256.substr(0, 8) + ".placement.json");
 }
 
 }  // namespace
@@ -376,10 +384,6 @@ namespace {
 Result<Unit> keep_baseline(const RunConfig& config, const actors::Task& task, std::size_t g,
                            const Baselines& found, const Start& start, const Clock& clock) {
   const actors::TaskGraph& one = task.graphs[g];
-  if (found.best.empty()) {
-    return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +
-                                         " fits this machine, so none can be started from"};
-  }
   return save_placement(baseline_path(start.directory, task, one), one.graph, one.devices, found.best,
                         found.best_row().measurement,
                         {one.sha256, found.best_method, "sim", config.run.seed, format_wall(clock.wall())});
@@ -389,7 +393,16 @@ Result<Unit> keep_baseline(const RunConfig& config, const actors::Task& task, st
 
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
                            std::span<const Baselines> baselines, const Clock& clock) {
+  std::error_code ignored;
+  const actors::TaskGraph& first = task.graphs.front();
+  for (const std::filesystem::path& folder :
+       {start.directory / "log", best_placement_path(start.directory, task, first).parent_path(),
+        baseline_path(start.directory, task, first).parent_path()})
+    std::filesystem::create_directories(folder, ignored);
   if (!start.resume) {
+    // Before the database, which says that the start has begun; who goes on begins where it began.
+    for (std::size_t g = 0; g < task.graphs.size() && start.name == kBestBaseline; ++g)
+      if (auto kept = keep_baseline(config, task, g, baselines[g], start, clock); !kept) return kept;
     const auto graphs = graph_rows(config, task, baselines);
     if (!graphs) return graphs.error();
     record::RunFacts facts = run_facts(config, task, start, clock);
@@ -398,17 +411,6 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
     facts.parent = *std::move(parent);
     const auto made = record::RunDb::create(start.directory, facts, *graphs, baseline_rows(task, baselines));
     if (!made) return made.error();
-  }
-  std::error_code ignored;
-  std::filesystem::create_directories(start.directory / "log", ignored);
-  const auto folder_of = [](const std::filesystem::path& file) { return file.parent_path(); };
-  const actors::TaskGraph& first = task.graphs.front();
-  std::filesystem::create_directories(folder_of(best_placement_path(start.directory, task, first)), ignored);
-  if (start.name == kBestBaseline && !start.resume) {  // Who goes on begins where it began.
-    std::filesystem::create_directories(folder_of(baseline_path(start.directory, task, first)), ignored);
-    for (std::size_t g = 0; g < task.graphs.size(); ++g) {
-      if (auto kept = keep_baseline(config, task, g, baselines[g], start, clock); !kept) return kept;
-    }
   }
   return note_actors(config, task, start, clock);
 }

@@ -79,7 +79,7 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
 
 /// Before the first process of a start: makes its database (with the graphs, each one's devices and
 /// baselines) unless it is gone on with; keeps what the start begins from. `baselines` by
-/// graph. Errors: kInvalid, kIo; kNoPlacement if no baseline fits to start from.
+/// graph. @pre those that it starts from are there. Errors: kInvalid, kIo.
 Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
                            std::span<const Baselines> baselines, const Clock& clock);
 

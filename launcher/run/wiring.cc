@@ -88,7 +88,9 @@ class Wiring {
     wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) &&
                     std::all_of(actors.begin(), actors.end(),
                                 [](const std::string& actor) { return actor.starts_with("executor/"); });
-    if (start.name == kBestBaseline) {
+    const bool places = std::any_of(actors.begin(), actors.end(),
+                                    [](const std::string& actor) { return !actor.starts_with("executor/"); });
+    if (start.name == kBestBaseline && places) {
       auto loaded = load_baselines(start.directory, *task);
       if (!loaded) return loaded.error();
       wiring.baselines_ = *std::move(loaded);

@@ -155,7 +155,7 @@ TEST(BaselineTracker, APenaltyWithATargetGrowsFromEpisodeToEpisodeWhileNothingFi
 }
 
 // Costs are step times; what does not fit is 1 GB above its cap: + 0.2 + 0.5.
-TEST(BaselineTracker, WhatFitsComesFirstHoweverFastTheOthersWouldBe) {
+TEST(BaselineTracker, NothingAboveTheCapsIsWorthMoreThanTheBestThatFits) {
   World world;
   TrackerOptions options;
   options.reward = {policy::Transform::kIdentity, 100, true, 0.2, 0.5};

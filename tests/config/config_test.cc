@@ -211,7 +211,6 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("reward.valid_target=-0.1", "reward.valid_target");
   refused("reward.valid_target=1", "is a share of placements");
   refused("reward.valid_target=0.5", "reward.graded_memory");
-  refused("reward.fits_first=true", "reward.graded_memory");
   refused("policy.objective=ppo", "policy.objective");
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");

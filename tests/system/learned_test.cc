@@ -124,20 +124,24 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
   for (const auto& entry : std::filesystem::directory_iterator{folder.at("placeto") + "/baseline"}) {
     const std::string graph = folder.at(
         entry.path().filename().string().starts_with("cifar10-s1-03") ? "g3.json.gz" : "g4.json.gz");
-    const auto step_time_s = [&](const std::vector<std::string>& command) {
+    const auto answer_of = [&](const std::vector<std::string>& command) {
       const Finished done = run(command);
       EXPECT_EQ(done.status, 0) << done.err;
       return json::parse(done.out);
     };
     const json start =
-        step_time_s({"evaluate", graph, "-d", kLargeMachine, entry.path().string(), "--json", "--quiet"});
+        answer_of({"evaluate", graph, "-d", kLargeMachine, entry.path().string(), "--json", "--quiet"});
     const json table =
-        step_time_s({"compare", graph, "-d", kLargeMachine, "-m", "expert,heft", "--json", "--quiet"});
+        answer_of({"compare", graph, "-d", kLargeMachine, "-m", "expert,heft", "--json", "--quiet"});
     EXPECT_EQ(start["step_time_s"].get<double>(), std::min(table["methods"][0]["step_time_s"].get<double>(),
                                                            table["methods"][1]["step_time_s"].get<double>()));
     ++kept;
   }
   EXPECT_EQ(kept, 2u);
+  const Finished resumed =
+      run({"run", "--resume", "--run-dir", folder.at("placeto"), "--episodes", "16", "--json", "--quiet"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(json::parse(resumed.out)["episodes"], 16);
   const Finished replayed = run({"replay", folder.at("placeto"), "--verify", "--json"});
   EXPECT_EQ(replayed.status, 0) << replayed.err;
   EXPECT_TRUE(json::parse(replayed.out)["identical"].get<bool>());
@@ -162,6 +166,8 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
   const Finished failed = train(other, "placeto", graphs, nowhere);
   EXPECT_EQ(failed.status, 3) << failed.err;
   EXPECT_NE(failed.err.find("no baseline of cifar10"), std::string::npos) << failed.err;
+  const Finished again = train(other, "placeto", graphs, from_baselines);
+  EXPECT_EQ(again.status, 0) << "nothing is in the way of a better machine: " << again.err;
 }
 
 TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
@@ -172,6 +178,11 @@ TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
   ASSERT_EQ(done.status, 0) << done.err;
   const json answer = json::parse(done.out);
   EXPECT_EQ(answer["method"], "colocrl");
+  const Finished compared =
+      run({"compare", kSmall, "-d", kMachine, "-m", "single-gpu,expert", "--json", "--quiet"});
+  for (const json& simple : json::parse(compared.out)["methods"])
+    EXPECT_LE(answer["measured"]["step_time_s"].get<double>(), simple["step_time_s"].get<double>())
+        << "it began with the best of these";
   EXPECT_GT(answer["evaluations"].get<int>(), 1);
   const Finished checked = run({"evaluate", kSmall, folder.at("p.json"), "-d", kMachine, "--json"});
   ASSERT_EQ(checked.status, 0) << checked.err;
