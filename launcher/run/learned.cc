@@ -79,11 +79,9 @@ Result<RunConfig> config_of(const LearnRequest& request) {
 }
 
 /// What a policy that improves on baselines begins with; none if none fits, or for any other policy.
-Result<Baselines> start_of(const RunConfig& config) {
+Result<Baselines> start_of(const RunConfig& config, const actors::Task& task) {
   if (config.run.starts.front() != kBestBaseline) return Baselines{};
-  const auto task = load_task(config);
-  if (!task) return task.error();
-  return find_baselines((*task)->graphs.front(), config, SystemClock{});
+  return find_baselines(task.graphs.front(), config, SystemClock{});
 }
 
 std::string nothing_better(const Baselines& start) {
@@ -95,7 +93,7 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   if (config.run.starts.front() == kBestBaseline) config.policy.initial = "best";
   const auto task = load_task(config);
   if (!task) return task.error();
-  const auto start = start_of(config);
+  const auto start = start_of(config, **task);
   if (!start) return start.error();
   std::vector<Placement> starts;
   if (!start->best.empty()) starts.push_back(start->best);
@@ -141,8 +139,11 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (!config) return config.error();
   if (request.budget_s <= 0) return place_at_once(*config, request.samples);
   if (auto checked = check_config(*config); !checked) return checked.error();
-  const auto begun = start_of(*config);
+  auto task = load_task(*config);
+  if (!task) return task.error();
+  const auto begun = start_of(*config, **task);
   if (!begun) return begun.error();
+  task->reset();  // The run loads its own.
   const Baselines& start = *begun;
   if (start.best.empty()) config->run.starts = {"scratch"};
   const auto folder = ScratchFolder::make();
