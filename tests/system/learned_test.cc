@@ -157,6 +157,21 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
   for (const json& method : json::parse(compared.out)["methods"])
     EXPECT_LE(zero_shot["measured"]["step_time_s"].get<double>(), method["step_time_s"].get<double>());
 
+  // One that never moves shows where it began: at the worst of placements, if that is the only baseline.
+  const TemporaryFolder still;
+  const Finished stays =
+      train(still, "placeto", graphs,
+            {"--set", "compare.baselines=[\"round-robin\"]", "--set", "run.starts=[\"best-baseline\"]",
+             "--set", "policy.stay=1000", "--set", "policy.logit_bound=0"});
+  ASSERT_EQ(stays.status, 0) << stays.err;
+  const Finished stayed = run({"place", folder.at("g5.json.gz"), "-d", kLargeMachine, "--policy",
+                               still.at("placeto"), "--samples", "2", "--json", "--quiet"});
+  ASSERT_EQ(stayed.status, 0) << stayed.err;
+  const Finished single =
+      run({"compare", folder.at("g5.json.gz"), "-d", kLargeMachine, "-m", "single-gpu", "--json", "--quiet"});
+  EXPECT_GT(json::parse(stayed.out)["measured"]["step_time_s"].get<double>(),
+            json::parse(single.out)["methods"][0]["step_time_s"].get<double>());
+
   // Where nothing fits there is nothing to start from, and the graph is named.
   const std::string small =
       folder.file("small.toml", "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\nmemory = \"1MB\"\n");
