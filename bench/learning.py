@@ -174,8 +174,9 @@ def learned_in(args, place, method, seed, folder):
         return {"step_time_s": None, "evaluations": None, "wall_s": None, "note": "nothing that fits was found"}
     known = [result["best_step_time_s"], *(result["baseline_step_time_s"].values())]
     best = min((s for s in known if s), default=None)
-    return {"step_time_s": best if best else None, "evaluations": result["measurements"], "wall_s": result["wall_s"],
-            "updates": result["updates"], "start": result["starts"][0]["start"], "note": "" if best else "nothing that fits was found",
+    return {"step_time_s": best, "evaluations": result["measurements"], "wall_s": result["wall_s"],
+            "updates": result["updates"], "start": result["starts"][0]["start"],
+            "note": "" if best else "nothing that fits was found",
             "curve": curve(os.path.join(folder, "run", "run.db"))}
 
 

@@ -483,9 +483,13 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
                   (baselines->best.empty()
                        ? "none fits"
                        : baselines->best_method + " " + format_seconds(baselines->best_step_time_s)));
-    if (baselines->best.empty() && starts.back().name == kBestBaseline)
+    const bool begins_there =
+        std::any_of(starts.begin(), starts.end(), [](const Start& s) { return s.name == kBestBaseline; });
+    if (baselines->best.empty() && begins_there) {
+      if (fresh) remove_unbegun(directory);
       return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +
                                            " fits this machine, so none can be started from"};
+    }
     summary.baselines.push_back(*std::move(baselines));
   }
   const auto size = predict_size(config, *summary.task);  // What it refuses, the head refuses by name.

@@ -395,13 +395,15 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
                            std::span<const Baselines> baselines, const Clock& clock) {
   std::error_code ignored;
   const actors::TaskGraph& first = task.graphs.front();
-  for (const std::filesystem::path& folder :
-       {start.directory / "log", best_placement_path(start.directory, task, first).parent_path(),
-        baseline_path(start.directory, task, first).parent_path()})
-    std::filesystem::create_directories(folder, ignored);
+  const bool begins_there = start.name == kBestBaseline;
+  std::filesystem::create_directories(start.directory / "log", ignored);
+  std::filesystem::create_directories(best_placement_path(start.directory, task, first).parent_path(),
+                                      ignored);
+  if (begins_there)
+    std::filesystem::create_directories(baseline_path(start.directory, task, first).parent_path(), ignored);
   if (!start.resume) {
     // Before the database, which says that the start has begun; who goes on begins where it began.
-    for (std::size_t g = 0; g < task.graphs.size() && start.name == kBestBaseline; ++g)
+    for (std::size_t g = 0; g < task.graphs.size() && begins_there; ++g)
       if (auto kept = keep_baseline(config, task, g, baselines[g], start, clock); !kept) return kept;
     const auto graphs = graph_rows(config, task, baselines);
     if (!graphs) return graphs.error();

@@ -63,14 +63,19 @@ TEST(Learned, PlacetoMeasuresEveryStepWhoeverMeasures) {
   }
 }
 
-TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
-  const TemporaryFolder folder;
+/// g3 and g4 of a family, as a config names them; g5 lies beside them.
+std::string two_to_learn_from(const TemporaryFolder& folder) {
   for (const char* index : {"3", "4", "5"}) {
     const Finished made = run({"generate", "cifar10", "--index", index, "-o",
                                folder.at("g" + std::string{index} + ".json.gz"), "--quiet"});
-    ASSERT_EQ(made.status, 0) << made.err;
+    EXPECT_EQ(made.status, 0) << made.err;
   }
-  const std::string graphs = "graphs = [\"" + folder.at("g[34]*") + "\"]";
+  return "graphs = [\"" + folder.at("g[34]*") + "\"]";
+}
+
+TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
+  const TemporaryFolder folder;
+  const std::string graphs = two_to_learn_from(folder);
   const Finished trained = train(folder, "placeto", graphs);
   ASSERT_EQ(trained.status, 0) << trained.err;
   const json summary = json::parse(trained.out);
@@ -79,6 +84,7 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
     EXPECT_GE(graph["best_step_time_s"][0].get<double>(), graph["lower_bound_s"].get<double>());
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.at("placeto") + "/best"}, {}), 2);
+  EXPECT_FALSE(std::filesystem::exists(folder.at("placeto") + "/baseline")) << "it began at none";
 
   const std::vector<std::string> place{"place",    folder.at("g5.json.gz"), "-d",     kLargeMachine,
                                        "--policy", folder.at("placeto"),    "--json", "--quiet"};
@@ -108,12 +114,7 @@ TEST(Learned, APolicyOfManyGraphsPlacesOneThatItHasNotSeen) {
 
 TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUnseenOne) {
   const TemporaryFolder folder;
-  for (const char* index : {"3", "4", "5"}) {
-    const Finished made = run({"generate", "cifar10", "--index", index, "-o",
-                               folder.at("g" + std::string{index} + ".json.gz"), "--quiet"});
-    ASSERT_EQ(made.status, 0) << made.err;
-  }
-  const std::string graphs = "graphs = [\"" + folder.at("g[34]*") + "\"]";
+  const std::string graphs = two_to_learn_from(folder);
   const std::vector<std::string> baselines{"--set", "compare.baselines=[\"expert\", \"heft\"]"};
   std::vector<std::string> from_baselines = baselines;
   from_baselines.insert(from_baselines.end(), {"--set", "run.starts=[\"best-baseline\"]"});
@@ -181,6 +182,9 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
   const Finished failed = train(other, "placeto", graphs, nowhere);
   EXPECT_EQ(failed.status, 3) << failed.err;
   EXPECT_NE(failed.err.find("no baseline of cifar10"), std::string::npos) << failed.err;
+  EXPECT_FALSE(std::filesystem::exists(other.at("placeto"))) << "nothing was begun";
+  nowhere.insert(nowhere.end(), {"--set", "run.starts=[\"best-baseline\", \"scratch\"]"});
+  EXPECT_EQ(train(other, "placeto", graphs, nowhere).status, 3) << "whichever start it is";
   const Finished again = train(other, "placeto", graphs, from_baselines);
   EXPECT_EQ(again.status, 0) << "nothing is in the way of a better machine: " << again.err;
 }
