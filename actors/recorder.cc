@@ -26,11 +26,8 @@ Recorder::Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on
     : options_{options}, factory_{std::move(factory)}, on_best_{std::move(on_best)} {}
 
 void Recorder::on_start(runtime::Context& context) {
-  const auto opened = open();
-  if (opened) return;
-  // Somebody who only reads it for a while, or a disk that comes back.
-  opened.error().code == Errc::kIo ? disk_failed(context, opened.error())
-                                   : context.stop_node(opened.error().context);
+  watch(context);
+  if (const auto opened = open(); !opened) disk_failed(context, opened.error());
 }
 
 /// Everything that this actor knows is in the database.
@@ -46,6 +43,11 @@ Result<Unit> Recorder::open() {
   if (!updates) return updates.error();
   if (!graphs) return graphs.error();
   if (!unlearned) return unlearned.error();
+  if (counters->episodes < committed_)
+    return invalid("run.db",
+                   "holds " + std::to_string(counters->episodes) + " episodes of " +
+                       std::to_string(committed_) + " that were acknowledged",
+                   "bring back the file that the run had written, then go on with --resume");
   committed_ = counters->episodes;
   next_seq_ = committed_ + 1;
   updates_ = *updates;
@@ -69,24 +71,45 @@ Result<Unit> Recorder::open() {
   return Unit{};
 }
 
+/// What will not come back by itself ends the run (kInvalid); anything else is tried again.
 void Recorder::disk_failed(runtime::Context& context, const Error& error) {
   runtime::log(LogLevel::kError, context.name(), error.context);
+  if (error.code == Errc::kInvalid && !stopping_) context.stop_node(error.context);
   // What was not committed was not acknowledged, and is said again.
-  db_.reset();
   uncommitted_.clear();
   acknowledged_.clear();
   noted_.clear();
   updates_came_ = false;
+  const bool deleted = db_ != nullptr && db_->deleted();
+  const auto saved = deleted ? record::RunDb::write_again(std::move(db_)) : Result<Unit>{Unit{}};
+  db_.reset();
+  if (!saved) return context.stop_node(saved.error().context);
+  if (deleted)
+    runtime::log(LogLevel::kWarning, context.name(),
+                 "run.db was deleted while the run went on; it was written again, and nothing is missing");
   if (stopping_) return;
-  refused_since_ = context.now();
+  if (refused_since_ == Nanos{0}) refused_since_ = context.now();
+  report_progress(context);
   context.after(options_.retry, [this, &context] { reopen(context); });
 }
 
 void Recorder::reopen(runtime::Context& context) {
   const auto opened = open();
-  if (opened) return runtime::log(LogLevel::kInfo, context.name(), "the disk takes writes again");
-  if (context.now() - refused_since_ > options_.patience) return context.stop_node(opened.error().context);
+  if (opened) {
+    refused_since_ = Nanos{0};
+    report_progress(context);
+    return runtime::log(LogLevel::kInfo, context.name(), "the disk takes writes again");
+  }
+  const bool given_up = context.now() - refused_since_ > options_.patience;
+  if (given_up || opened.error().code == Errc::kInvalid) return context.stop_node(opened.error().context);
+  report_progress(context);
   context.after(options_.retry, [this, &context] { reopen(context); });
+}
+
+/// Looks after the record's files, whether anything is written or not.
+void Recorder::watch(runtime::Context& context) {
+  if (db_ != nullptr) (void)wrote(context, db_->watch(options_.watched_rows));
+  context.after(options_.watch_every, [this, &context] { watch(context); });
 }
 
 bool Recorder::wrote(runtime::Context& context, const Result<Unit>& done) {
@@ -127,9 +150,9 @@ void Recorder::on_reported(runtime::Context& context, const messages::Measuremen
                          m.placement_id,
                          context.wall().count()};
   const auto added = db_->add_episode(row, rows_of(m));
-  if (!added && added.error().code != Errc::kInvalid) return disk_failed(context, added.error());
+  if (!added) return disk_failed(context, added.error());
   acknowledged_.push_back(m.episode);  // Also if it was counted before: it is on disk, or will be.
-  if (added) {
+  if (*added) {
     if (options_.learned) unlearned_[m.episode] = next_seq_;
     uncommitted_.push_back({{next_seq_++, m, reported.actions}, incoming.bulk, reported.placements});
   }
@@ -308,6 +331,11 @@ bool Recorder::commit(runtime::Context& context) {
   committed_ = next_seq_ - 1;
   for (const Uncommitted& one : std::exchange(uncommitted_, {})) tell(context, one);
   acknowledge(context);
+  report_progress(context);
+  return true;
+}
+
+void Recorder::report_progress(runtime::Context& context) {
   messages::RunProgress progress;
   progress.from = context.name();
   progress.committed = committed_;
@@ -315,7 +343,6 @@ bool Recorder::commit(runtime::Context& context) {
   progress.staleness = staleness_;
   if (best_step_time_s_.size() == 1) progress.best_step_time_s = best_step_time_s_.begin()->second;
   context.send(kView, progress);
-  return true;
 }
 
 void Recorder::acknowledge(runtime::Context& context) {
@@ -338,7 +365,7 @@ void Recorder::tell(runtime::Context& context, const Uncommitted& one) {
   context.send(sampler_name(m.controller), without_actions);
   for (std::uint32_t i = 0; i < m.count; ++i) {
     double& best = best_step_time_s_[m.graph_sha256];
-    if (m.valid[i] == 0 || (best != 0 && m.step_time_s[i] >= best)) continue;
+    if (m.valid[i] == 0 || (best != 0 && !(m.step_time_s[i] < best))) continue;
     best = m.step_time_s[i];
     best_version_ = m.policy_version;
     const auto all = messages::section_of(one.bulk.bytes(), one.placements);

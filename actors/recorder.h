@@ -32,6 +32,9 @@ struct RecorderOptions {
   std::uint64_t keep_recent = 64;             ///< [updates]
   Nanos retry = std::chrono::seconds{1};      ///< Of a disk that refuses,
   Nanos patience = std::chrono::minutes{10};  ///< for so long; then the run ends.
+  /// How often the record's files are looked after, and rows that are checked each time (RunDb::watch).
+  Nanos watch_every = std::chrono::milliseconds{500};
+  std::size_t watched_rows = 128;
 };
 
 /// A valid placement that is better than all before it, once it is on disk.
@@ -42,13 +45,13 @@ using RunDbFactory = std::function<Result<std::unique_ptr<record::RunDb>>()>;
 
 /// Everything that happened, in order, to the run database: durable first, then told. The only writer, and
 /// the log that tracker and learner follow: whoever was made anew, or missed something, asks for it again.
-/// What comes twice is recorded once and acknowledged twice. While the disk refuses, nothing is acknowledged,
-/// so that everybody waits, and says it again later.
-/// Receives MeasurementReported, UpdateApplied, CheckpointTaken, LogRequested, HistoryRequested,
-/// EpisodesAsked; sends MeasurementCommitted (to its followers and the proposing sampler), EpisodesRecorded,
-/// UpdatesRecorded, CheckpointDelivered, UpdateReplayed, EpisodesKnown, RunProgress. Its state is that of the
-/// database, read at each start. Thread: constructed anywhere; every handler runs on the owning loop, one of
-/// its own.
+/// What comes twice is recorded once and acknowledged twice. While the disk refuses, or the record is not
+/// where it was, nothing is acknowledged, so that everybody waits, and says it again later. Damage ends the
+/// run. A run.db that was deleted is written again. Receives MeasurementReported, UpdateApplied,
+/// CheckpointTaken, LogRequested, HistoryRequested, EpisodesAsked; sends MeasurementCommitted (to its
+/// followers and the proposing sampler), EpisodesRecorded, UpdatesRecorded, CheckpointDelivered,
+/// UpdateReplayed, EpisodesKnown, RunProgress. Its state is that of the database, read at each start. Thread:
+/// constructed anywhere; every handler runs on the owning loop, one of its own.
 class Recorder final : public runtime::Actor {
  public:
   Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on_best);
@@ -75,6 +78,8 @@ class Recorder final : public runtime::Actor {
   Result<Unit> open();
   void reopen(runtime::Context& context);
   void disk_failed(runtime::Context& context, const Error& error);
+  void watch(runtime::Context& context);
+  void report_progress(runtime::Context& context);
   /// True if it is done; else the disk refused, and nothing of this transaction counts.
   bool wrote(runtime::Context& context, const Result<Unit>& done);
   void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
@@ -120,8 +125,8 @@ class Recorder final : public runtime::Actor {
   std::optional<Delivery> delivery_;         ///< While the learner fetches one.
   std::map<runtime::ActorId, Reader> readers_;
   bool commit_due_ = false;
-  bool stopping_ = false;  ///< What still comes is committed at once: no timer may run any more.
-  Nanos refused_since_{0};
+  bool stopping_ = false;   ///< What still comes is committed at once: no timer may run any more.
+  Nanos refused_since_{0};  ///< 0: the disk takes writes.
 };
 
 }  // namespace emplace::actors

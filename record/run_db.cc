@@ -1,16 +1,18 @@
 #include "record/run_db.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "record/integrity.h"
 #include "record/packed.h"
 #include "record/run_db_state.h"
 #include "record/schema.h"
@@ -53,35 +55,6 @@ void bind_real(SQLite::Statement& m, const MeasurementRow& measured) {
 
 }  // namespace
 
-std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
-                         const Bytes& actions, const std::vector<MeasurementRow>& measurements) {
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset_withSeed(state, before);
-  const auto add = [&](const void* data, std::size_t size) { XXH3_64bits_update(state, data, size); };
-  const std::array<std::uint64_t, 5> head{row.seq, row.episode, row.controller, row.policy_version,
-                                          row.count};
-  add(head.data(), sizeof head);
-  add(row.graph_sha256.data(), row.graph_sha256.size());
-  add(placements.data(), placements.size());
-  add(actions.data(), actions.size());
-  for (const MeasurementRow& m : measurements) {
-    const std::array<std::uint64_t, 4> ids{m.placement_id, m.number, m.valid ? 1u : 0u, m.attempt};
-    add(ids.data(), sizeof ids);
-    add(&m.step_time_s, sizeof m.step_time_s);
-    add(&m.bytes_over, sizeof m.bytes_over);
-    add(&m.bytes_moved, sizeof m.bytes_moved);
-    add(m.peak_bytes.data(), m.peak_bytes.size() * sizeof(std::int64_t));
-    add(m.executor.c_str(), m.executor.size() + 1);
-    // Of real executors; schemas before 5 have none.
-    add(m.failure.data(), m.failure.size());
-    if (m.label != MeasurementLabel::kSimulated) add(&m.label, sizeof m.label);
-    add(m.samples_s.data(), m.samples_s.size() * sizeof(double));
-  }
-  const std::uint64_t hash = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return hash;
-}
-
 std::int64_t episode_bytes(std::span<const std::byte> placements, std::size_t count,
                            std::span<const std::byte> actions, std::size_t devices) {
   // Measured on runs of 100,000 episodes: keys, names and hashes of the rows, what SQLite keeps around them
@@ -109,20 +82,33 @@ void RunDb::State::prepare(Durability durability) {
     last_seq = back(last.getColumn(0).getInt64());
     chain = back(last.getColumn(1).getInt64());
   }
+  files = std::make_unique<RunFiles>(directory, lock.folder());
+}
+
+Error RunDb::State::failure(const std::exception& thrown) const {
+  const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
+  const int code = error == nullptr ? 0 : error->getErrorCode();
+  if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB)
+    return io(directory, std::string{"run.db: "} + thrown.what());
+  return invalid(printable(directory.string()) + ": run.db", "is damaged: " + printable(thrown.what()),
+                 "emplace replay RUN --salvage DIR gives back what can be trusted");
+}
+
+Result<Unit> RunDb::State::check_files() {
+  if (auto there = files->check(); !there) return there;
+  suspicious = suspicious || files->changed(/*log_too=*/!transaction);
+  if (!suspicious) return Unit{};
+  // What this connection has in memory would hide it: read from the file, by another one.
+  auto reader = RunDb::open(directory, false);
+  if (!reader) return reader.error();
+  if (auto whole = (*reader)->verify(); !whole) return whole;
+  suspicious = false;
+  files->remember();
+  return Unit{};
 }
 
 RunDb::RunDb(std::unique_ptr<State> state) : state_{std::move(state)} {}
 RunDb::~RunDb() = default;
-
-FolderLock::FolderLock(const std::filesystem::path& directory, bool exclusive)
-    : fd_{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)} {
-  if (fd_ < 0 || ::flock(fd_, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return;
-  ::close(std::exchange(fd_, -1));
-}
-
-FolderLock::~FolderLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 namespace {
 
@@ -185,11 +171,7 @@ std::string uri(const std::filesystem::path& file) {
 Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& directory, const RunFacts& facts,
                                              const std::vector<GraphRow>& graphs,
                                              const std::vector<BaselineRow>& baselines) {
-  std::error_code failure;
-  std::filesystem::create_directories(directory, failure);
-  if (failure || !std::filesystem::is_directory(directory))
-    return io(directory, "the run directory cannot be made; choose another with --run-dir");
-  ::chmod(directory.c_str(), 0700);
+  if (auto made = make_private_folder(directory); !made) return made.error();
   if (std::filesystem::exists(directory / "run.db")) {
     return invalid(printable(directory.string()), "holds a run already",
                    "go on with it by --resume, or choose another --run-dir");
@@ -245,7 +227,8 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
   const std::string where = printable(directory.string());
   std::error_code unreadable;
   if (!std::filesystem::exists(file, unreadable))
-    return invalid(where, unreadable ? "cannot be read: " + unreadable.message() : "holds no run");
+    return Error{Errc::kIo,
+                 where + (unreadable ? ": cannot be read: " + unreadable.message() : ": holds no run")};
   if (access == Access::kWrite && on_network(directory)) return on_network_error(directory);
   FolderLock lock;
   if (access != Access::kRead) {
@@ -280,7 +263,7 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
   }
 }
 
-Result<Unit> RunDb::add_episode(const EpisodeRow& row, const std::vector<MeasurementRow>& measurements) {
+Result<bool> RunDb::add_episode(const EpisodeRow& row, const std::vector<MeasurementRow>& measurements) {
   State& s = *state_;
   const Bytes placements = pack_placements(row.placements, row.count),
               actions = compress_zstd(row.actions, 1);
@@ -327,16 +310,19 @@ Result<Unit> RunDb::add_episode(const EpisodeRow& row, const std::vector<Measure
     s.insert_measurement->tryReset();
     s.db.tryExec("ROLLBACK TO episode");
     s.db.tryExec("RELEASE episode");
-    constexpr int kConstraint = 19;
-    if (error.getErrorCode() == kConstraint) {
-      return invalid("episode " + std::to_string(row.episode), "was counted already");
-    }
-    return io(s.directory, std::string{"run.db: "} + error.what());
+    if (error.getErrorCode() != SQLITE_CONSTRAINT) return s.failure(error);
+    const auto counted = has_episode(row.episode);
+    if (!counted) return counted.error();
+    if (*counted) return false;
+    return invalid("episode " + std::to_string(row.episode),
+                   "claims placements from " + std::to_string(row.placement_id) +
+                       " on, and another episode has one of them",
+                   "the run has two samplers with the same numbers");
   }
   s.chain = chain;
   s.last_seq = row.seq;
   s.rows += 1 + measurements.size();
-  return Unit{};
+  return true;
 }
 
 Result<Unit> RunDb::add_update(const UpdateRow& update) {
@@ -452,6 +438,7 @@ Result<Unit> RunDb::note_actor(const std::string& name, const std::string& host,
 Result<Unit> RunDb::commit() {
   State& s = *state_;
   if (!s.transaction) return Unit{};
+  if (auto there = s.check_files(); !there) return there;
   auto done = s.guarded([&] {
     s.transaction->commit();
     return Unit{};
@@ -459,8 +446,58 @@ Result<Unit> RunDb::commit() {
   s.transaction.reset();
   s.rows = 0;
   if (!done) return done;
+  s.files->remember();
   // Kept apart from the WAL, so that a WAL cut short shows.
-  return write_file(s.directory / "head.seq", std::to_string(s.last_seq) + "\n");
+  if (auto kept = s.files->write_head(s.last_seq); !kept) return kept;
+  return s.files->check();
+}
+
+Result<Unit> RunDb::watch(std::size_t rows) {
+  State& s = *state_;
+  if (auto there = s.check_files(); !there) return there;
+  const std::string where = printable(s.directory.string()) + ": run.db";
+  auto checked = s.guarded([&] {
+    if (!s.patrol) s.patrol = std::make_unique<Patrol>(s.directory / "run.db");
+    return s.patrol->next(where, rows);
+  });
+  return checked ? *checked : Result<Unit>{checked.error()};
+}
+
+bool RunDb::deleted() const { return state_->files && state_->files->deleted(); }
+
+namespace {
+
+/// Waits until a file, or a folder's entries, are on disk.
+Result<Unit> sync_file(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = fd >= 0 && ::fsync(fd) == 0;
+  const int code = errno;
+  if (fd >= 0) ::close(fd);
+  return synced ? Result<Unit>{Unit{}}
+                : Error{Errc::kIo, printable(path.string()) + ": " + std::strerror(code)};
+}
+
+}  // namespace
+
+Result<Unit> RunDb::write_again(std::unique_ptr<RunDb> db) {
+  const std::filesystem::path directory = db->state_->directory, again = directory / "run.db.again";
+  auto copied = db->state_->guarded([&] {
+    db->state_->transaction.reset();
+    std::filesystem::remove(again);
+    SQLite::Statement copy{db->state_->db, "VACUUM INTO ?"};
+    copy.bind(1, again.string());
+    copy.executeStep();
+    return Unit{};
+  });
+  db.reset();  // With it the log of the deleted file goes, which the new one must not find.
+  if (!copied) return copied;
+  std::error_code failure;
+  for (const char* rest : {"run.db-wal", "run.db-shm"}) std::filesystem::remove(directory / rest, failure);
+  if (auto synced = sync_file(again); !synced) return synced;
+  std::filesystem::rename(again, directory / "run.db", failure);
+  if (failure) return io(directory, "run.db was deleted, and cannot be written again: " + failure.message());
+  if (auto synced = sync_file(directory); !synced) return synced;
+  return Unit{};
 }
 
 std::size_t RunDb::uncommitted_rows() const { return state_->rows; }

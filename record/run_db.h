@@ -161,13 +161,13 @@ enum class Durability : std::uint8_t {
 /// Thread: one. Writes gather in a transaction until commit(), which returns when they are on disk.
 class RunDb {
  public:
-  /// Makes `directory` (0700) and the database in it. Errors: kInvalid if it holds a run already; kIo if it
-  /// cannot be written or lies on a network file system.
+  /// Makes `directory` (0700; one that exists keeps its mode) and the database in it. Errors: kInvalid if it
+  /// holds a run already; kIo if it cannot be written or lies on a network file system.
   static Result<std::unique_ptr<RunDb>> create(const std::filesystem::path& directory, const RunFacts& facts,
                                                const std::vector<GraphRow>& graphs = {},
                                                const std::vector<BaselineRow>& baselines = {});
   /// Opens an existing run, to go on (`writable`) or to read. One process at a time may write; an older
-  /// schema is brought up to date then. Who reads changes nothing. Errors: kInvalid if there is none, it is
+  /// schema is brought up to date then. Who reads changes nothing. Errors: kIo if there is none; kInvalid if it is
   /// damaged, newer than this program, or being written; kIo if it lies on a network file system, or (to
   /// write) while somebody reads it who wants quiet.
   static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable,
@@ -186,8 +186,9 @@ class RunDb {
   RunDb(const RunDb&) = delete;
   RunDb& operator=(const RunDb&) = delete;
 
-  /// Errors: kInvalid if one of the placements counted already (nothing of the episode is then written); kIo.
-  Result<Unit> add_episode(const EpisodeRow& episode, const std::vector<MeasurementRow>& measurements);
+  /// Adds an episode, all of it or nothing. False: it was counted before. Errors: kInvalid if another episode
+  /// has one of its placement ids, or the file is damaged; kIo.
+  Result<bool> add_episode(const EpisodeRow& episode, const std::vector<MeasurementRow>& measurements);
   Result<Unit> add_update(const UpdateRow& update);
   Result<Unit> add_checkpoint(const CheckpointRow& checkpoint);
   /// Errors: as add_episode; on disk when it returns.
@@ -197,8 +198,19 @@ class RunDb {
   Result<Unit> add_actor(const std::string& name, const std::string& host, std::int64_t wall_ns);
   /// The same, unless it is there already.
   Result<Unit> note_actor(const std::string& name, const std::string& host, std::int64_t wall_ns);
+  /// Returns when everything is on disk, under its path, in files that only this process has written. Errors:
+  /// as watch(); nothing may then be acknowledged.
   Result<Unit> commit();
   std::size_t uncommitted_rows() const;
+  /// Looks after the files while the run goes on: that they are where they were, that nobody else wrote to
+  /// them (if somebody did, everything is verified), and that the next `rows` rows are as they were written.
+  /// Call it about once a second. Errors: kIo for what may come back (the disk, a folder that was moved);
+  /// kInvalid for what will not: damage, another file in their place.
+  Result<Unit> watch(std::size_t rows);
+  /// True if run.db was deleted while this object has it open: write_again() can save it.
+  bool deleted() const;
+  /// Writes the deleted run.db once more, with everything that was committed. Open it again afterwards.
+  static Result<Unit> write_again(std::unique_ptr<RunDb> db);
 
   Result<RunFacts> facts();
   Result<Counters> counters();

@@ -1,5 +1,4 @@
 // What a run is about, and what was found of it later: read from its database.
-#include <limits>
 #include <stdexcept>
 
 #include "base/ids.h"
@@ -82,10 +81,6 @@ Result<std::vector<RemeasureSession>> RunDb::remeasure_sessions() {
                         "SELECT session, executor_kind, host, started_wall_ns, count, spearman, kendall, "
                         "error_mean, error_median, error_p95, error_max, top5_overlap FROM "
                         "remeasure_sessions ORDER BY session"};
-    const auto number = [&](int column) {  // SQLite keeps NaN as NULL.
-      return q.getColumn(column).isNull() ? std::numeric_limits<double>::quiet_NaN()
-                                          : q.getColumn(column).getDouble();
-    };
     std::vector<RemeasureSession> rows;
     while (q.executeStep()) {
       RemeasureSession& row = rows.emplace_back();
@@ -97,7 +92,7 @@ Result<std::vector<RemeasureSession>> RunDb::remeasure_sessions() {
       int at = 5;
       for (double* field :
            {&row.spearman, &row.kendall, &row.error_mean, &row.error_median, &row.error_p95, &row.error_max})
-        *field = number(at++);
+        *field = real_of(q.getColumn(at++));
       row.top5_overlap = back(q.getColumn(at).getInt64());
     }
     return rows;

@@ -4,6 +4,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <charconv>
+#include <limits>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -29,6 +30,11 @@ std::vector<T> split(std::string_view text) {
     at = after;
   }
   return numbers;
+}
+
+/// A number that may be NULL: NaN was stored.
+inline double real_of(const SQLite::Column& column) {
+  return column.isNull() ? std::numeric_limits<double>::quiet_NaN() : column.getDouble();
 }
 
 /// What a compressed column holds. Throws, as SQLite does, if it is damaged.

@@ -5,87 +5,10 @@
 #include <utility>
 
 #include "record/run_db_columns.h"
-#include "record/seal.h"
+#include "record/run_db_rows.h"
 
 namespace emplace::record {
 namespace {
-
-constexpr const char* kEpisodeColumns =
-    "seq, episode, controller, policy_version, count, graph_sha256, placement_id, placements, actions, "
-    "wall_ns";
-
-/// An episode without its blobs, which are the columns 7 and 8.
-EpisodeRow read_episode_head(SQLite::Statement& q) {
-  EpisodeRow row;
-  row.seq = back(q.getColumn(0).getInt64());
-  row.episode = back(q.getColumn(1).getInt64());
-  row.controller = q.getColumn(2).getUInt();
-  row.policy_version = back(q.getColumn(3).getInt64());
-  row.count = q.getColumn(4).getUInt();
-  row.graph_sha256 = q.getColumn(5).getString();
-  row.placement_id = back(q.getColumn(6).getInt64());
-  row.wall_ns = q.getColumn(9).getInt64();
-  return row;
-}
-
-/// NULL, and all of schemas before 5: simulated.
-MeasurementLabel label_of(const SQLite::Column& column) {
-  const std::string name = column.getString();
-  for (const MeasurementLabel label :
-       {MeasurementLabel::kMeasured, MeasurementLabel::kPartlySynthetic, MeasurementLabel::kEmulated})
-    if (label_name(label) == name) return label;
-  return MeasurementLabel::kSimulated;
-}
-
-MeasurementRow read_measurement(SQLite::Statement& row) {
-  MeasurementRow m;
-  m.placement_id = back(row.getColumn(0).getInt64());
-  m.episode = back(row.getColumn(1).getInt64());
-  m.number = row.getColumn(2).getUInt();
-  m.valid = row.getColumn(3).getInt() != 0;
-  m.step_time_s = row.getColumn(4).getDouble();
-  m.bytes_over = row.getColumn(5).getInt64();
-  m.bytes_moved = row.getColumn(6).getInt64();
-  m.peak_bytes = split<std::int64_t>(row.getColumn(7).getString());
-  m.host = row.getColumn(8).getString();
-  m.executor = row.getColumn(9).getString();
-  m.executor_kind = row.getColumn(10).getString();
-  m.attempt = row.getColumn(11).getUInt();
-  m.synthetic_share = row.getColumn(12).getDouble();
-  m.failure = row.getColumn(13).getString();
-  m.label = label_of(row.getColumn(14));
-  const Bytes samples = blob(row.getColumn(15));
-  m.samples_s.resize(samples.size() / sizeof(double));
-  if (!m.samples_s.empty())
-    std::memcpy(m.samples_s.data(), samples.data(), m.samples_s.size() * sizeof(double));
-  return m;
-}
-constexpr const char* kMeasurementColumns =
-    "m.placement_id, m.episode, m.number, m.valid, m.step_time_s, m.bytes_over, m.bytes_moved, m.peak_bytes, "
-    "m.host, m.executor, "
-    "m.executor_kind, m.attempt, m.synthetic_share, m.failure, m.label, m.samples_s";
-
-/// An episode's measurements, in order.
-class MeasurementsOf {
- public:
-  explicit MeasurementsOf(SQLite::Database& db)
-      : query_{db, std::string{"SELECT "} + kMeasurementColumns +
-                       " FROM measurements m WHERE m.placement_id >= ?1 AND m.placement_id < ?1 + ?2 "
-                       "AND m.episode = ?3 ORDER BY m.placement_id"} {}
-
-  std::vector<MeasurementRow> operator()(const EpisodeRow& episode) {
-    query_.reset();
-    query_.bind(1, sql(episode.placement_id));
-    query_.bind(2, episode.count);
-    query_.bind(3, sql(episode.episode));
-    std::vector<MeasurementRow> rows;
-    while (query_.executeStep()) rows.push_back(read_measurement(query_));
-    return rows;
-  }
-
- private:
-  SQLite::Statement query_;
-};
 
 /// Log rows of a query over episodes.
 std::vector<LogRow> read_log(SQLite::Database& db, SQLite::Statement& q, bool actions) {
@@ -168,7 +91,7 @@ Result<std::optional<BestRow>> RunDb::best(const std::string& graph_sha256) {
         "m.bytes_moved, m.peak_bytes "
         "FROM measurements m JOIN episodes e ON e.episode = m.episode "
         "AND m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
-        "WHERE m.valid = 1 AND ?1 IN ('', e.graph_sha256) "
+        "WHERE m.valid = 1 AND m.step_time_s >= 0 AND ?1 IN ('', e.graph_sha256) "
         "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
     q.bind(1, graph_sha256);
     if (!q.executeStep()) return std::nullopt;
@@ -329,88 +252,6 @@ Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint(std::uint64_t at_m
     row.optimizer = unpacked(q.getColumn(4), "optimizer");
     return row;
   });
-}
-
-namespace {
-
-/// Every sealed row of a table against its seal. Rows of older schemas have none.
-Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const std::string& table) {
-  SQLite::Statement q{db, "SELECT * FROM " + table};
-  const int seal = q.getColumnCount() - 1;
-  for (std::uint64_t number = 1; q.executeStep(); ++number) {
-    if (q.getColumn(seal).isNull()) continue;
-    RowHash hash;
-    hash.add(q, seal);
-    if (hash.value() != q.getColumn(seal).getInt64())
-      return invalid(where, "the record is damaged in " + table + ", row " + std::to_string(number),
-                     "take a copy of the folder that is whole");
-  }
-  return Unit{};
-}
-
-/// Updates are numbered from 1 without gaps.
-Result<Unit> check_updates(SQLite::Database& db, const std::string& where) {
-  SQLite::Statement q{
-      db, "SELECT COUNT(*), COALESCE(MAX(\"update\"), 0), COALESCE(MIN(\"update\"), 1) FROM updates"};
-  q.executeStep();
-  if (q.getColumn(0).getInt64() == q.getColumn(1).getInt64() && q.getColumn(2).getInt64() == 1) return Unit{};
-  return invalid(where,
-                 "the record is damaged: " + q.getColumn(0).getString() + " updates, the last is number " +
-                     q.getColumn(1).getString(),
-                 "take a copy of the folder that is whole");
-}
-
-Result<Unit> check_structure(SQLite::Database& db, const std::string& where) {
-  SQLite::Statement q{db, "PRAGMA main.integrity_check(1)"};
-  if (q.executeStep() && q.getColumn(0).getString() == "ok") return Unit{};
-  return invalid(where, "is damaged: " + printable(q.getColumn(0).getString()),
-                 "take a copy of the folder that is whole");
-}
-
-}  // namespace
-
-Result<Unit> RunDb::verify() {
-  const std::string where = printable(state_->directory.string()) + ": run.db";
-  auto followed = state_->guarded([&]() -> Result<Unit> {
-    if (auto whole = check_structure(state_->db, where); !whole) return whole;
-    std::uint64_t chain = 0, expected_seq = 1, measured = 0;
-    SQLite::Statement q{state_->db,
-                        std::string{"SELECT "} + kEpisodeColumns + ", chain FROM episodes ORDER BY seq"};
-    MeasurementsOf measurements_of{state_->db};
-    while (q.executeStep()) {
-      EpisodeRow row = read_episode_head(q);
-      const std::vector<MeasurementRow> measurements = measurements_of(row);
-      measured += measurements.size();
-      chain = chain_link(chain, row, blob(q.getColumn(7)), blob(q.getColumn(8)), measurements);
-      if (row.seq != expected_seq++ || chain != back(q.getColumn(10).getInt64())) {
-        return invalid(where, "the record is damaged at episode number " + std::to_string(row.seq),
-                       "what came before it can be trusted");
-      }
-    }
-    std::uint64_t acknowledged = 0;
-    if (const auto head = read_file(state_->directory / "head.seq")) {
-      acknowledged = std::strtoull(
-          std::string{reinterpret_cast<const char*>(head->data()), head->size()}.c_str(), nullptr, 10);
-    }
-    if (expected_seq - 1 < acknowledged) {
-      return invalid(where, "the record is shortened: " + std::to_string(expected_seq - 1) + " episodes of " +
-                                std::to_string(acknowledged));
-    }
-    SQLite::Statement all{state_->db, "SELECT COUNT(*) FROM measurements"};
-    all.executeStep();
-    if (back(all.getColumn(0).getInt64()) != measured)
-      return invalid(where, "the record is damaged: it has measurements that are of no episode",
-                     "take a copy of the folder that is whole");
-    if (auto whole = check_updates(state_->db, where); !whole) return whole;
-    for (const char* table : {"runs", "graphs", "baselines", "updates", "checkpoints"})
-      if (auto whole = check_seals(state_->db, where, table); !whole) return whole;
-    return Unit{};
-  });
-  if (!followed) {
-    return invalid(where, "is damaged: " + followed.error().context,
-                   "take a copy of the folder that is whole");
-  }
-  return *followed;
 }
 
 }  // namespace emplace::record

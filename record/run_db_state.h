@@ -15,7 +15,10 @@
 
 #include "base/file.h"
 #include "base/text/words.h"
+#include "record/folder_lock.h"
+#include "record/integrity.h"
 #include "record/run_db.h"
+#include "record/run_files.h"
 
 namespace emplace::record {
 
@@ -31,30 +34,6 @@ inline Bytes blob(const SQLite::Column& column) {
   return first == nullptr ? Bytes{} : Bytes(first, first + column.getBytes());
 }
 
-/// XXH3 of an episode's content, its blobs as stored, chained to the one before it.
-std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
-                         const Bytes& actions, const std::vector<MeasurementRow>& measurements);
-
-/// The lock on a run's folder: one process writes, or any number read that want it to stay as it is.
-class FolderLock {
- public:
-  FolderLock() = default;
-  /// `exclusive`, or shared. Not taken if somebody else has what excludes it.
-  FolderLock(const std::filesystem::path& directory, bool exclusive);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  FolderLock& operator=(FolderLock&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  bool taken() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
-
 struct RunDb::State {
   State(const std::filesystem::path& path, const std::string& file, int flags, FolderLock held)
       : directory{path}, lock{std::move(held)}, db{file, flags, /*busy_timeout_ms=*/5000} {}
@@ -68,15 +47,27 @@ struct RunDb::State {
   std::uint64_t last_seq = 0;
   std::size_t rows = 0;
 
+  std::unique_ptr<RunFiles> files;  // Of a writer.
+  std::unique_ptr<Patrol> patrol;   // Opened by its first round.
+  bool suspicious = false;          // Another program wrote to the files since they were last verified.
+
   void begin() {
-    if (!transaction) transaction = std::make_unique<SQLite::Transaction>(db);
+    if (transaction) return;
+    suspicious = suspicious || files->changed(/*log_too=*/true);
+    transaction = std::make_unique<SQLite::Transaction>(db);
   }
   void prepare(Durability durability);
+  /// That the files are where they were, and hold what this process wrote. Errors: as RunDb::watch().
+  Result<Unit> check_files();
+  /// What SQLite threw: kInvalid where it says that the file is damaged, else kIo.
+  Error failure(const std::exception& error) const;
   /// Runs a database action; what SQLite throws becomes an Error.
   template <class F>
   auto guarded(F action) -> Result<decltype(action())> {
     try {
       return action();
+    } catch (const SQLite::Exception& error) {
+      return failure(error);
     } catch (const std::exception& error) {
       return io(directory, std::string{"run.db: "} + error.what());
     }

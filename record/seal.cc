@@ -2,6 +2,10 @@
 
 #include <xxhash.h>
 
+#include <cmath>
+
+#include "record/stored_value.h"
+
 namespace emplace::record {
 
 void RowHash::mix(char kind, const void* data, std::size_t size) {
@@ -10,20 +14,27 @@ void RowHash::mix(char kind, const void* data, std::size_t size) {
   hash_ = XXH3_64bits_withSeed(size == 0 ? "" : data, size, hash_);
 }
 
-void RowHash::add(SQLite::Statement& row, int columns) {
-  for (int c = 0; c < columns; ++c) {
-    const SQLite::Column column = row.getColumn(c);
-    if (column.isInteger()) {
-      add(static_cast<std::int64_t>(column.getInt64()));
-    } else if (column.isFloat()) {
-      add(column.getDouble());
-    } else if (column.isText()) {
-      mix('t', column.getText(), static_cast<std::size_t>(column.getBytes()));
-    } else {  // Bytes; empty ones may come back as NULL.
-      const void* const data = column.getBlob();
-      mix('b', data, static_cast<std::size_t>(column.getBytes()));
-    }
+void RowHash::add(double number) {
+  const double stored = as_stored(number);
+  if (std::isnan(stored)) return mix('b', nullptr, 0);  // NULL.
+  mix('f', &stored, sizeof stored);
+}
+
+void RowHash::add(const SQLite::Column& column) {
+  if (column.isInteger()) {
+    add(static_cast<std::int64_t>(column.getInt64()));
+  } else if (column.isFloat()) {
+    add(column.getDouble());
+  } else if (column.isText()) {
+    mix('t', column.getText(), static_cast<std::size_t>(column.getBytes()));
+  } else {  // Bytes; empty ones may come back as NULL.
+    const void* const data = column.getBlob();
+    mix('b', data, static_cast<std::size_t>(column.getBytes()));
   }
+}
+
+void RowHash::add(SQLite::Statement& row, int columns) {
+  for (int c = 0; c < columns; ++c) add(row.getColumn(c));
 }
 
 }  // namespace emplace::record

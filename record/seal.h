@@ -10,13 +10,16 @@
 
 namespace emplace::record {
 
-/// XXH3-64 over a row's values, chained: what is in a column, never how it is stored.
+/// XXH3-64 over a row's values, chained: what a column gives back, never how it is stored.
 class RowHash {
  public:
   void add(std::int64_t number) { mix('i', &number, sizeof number); }
-  void add(double number) { mix('f', &number, sizeof number); }
+  void add(double number);
+  /// As programs up to 0.1 did: also what SQLite does not keep, NaN and the sign of zero.
+  void add_bits(double number) { mix('f', &number, sizeof number); }
   void add(const std::string& text) { mix('t', text.data(), text.size()); }
   void add(const Bytes& bytes) { mix('b', bytes.data(), bytes.size()); }
+  void add(const SQLite::Column& column);
   /// The first `columns` of the row at hand.
   void add(SQLite::Statement& row, int columns);
   std::int64_t value() const { return static_cast<std::int64_t>(hash_); }

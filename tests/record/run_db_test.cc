@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "record/folder_lock.h"
 
 namespace emplace::record {
 namespace {
@@ -149,12 +150,12 @@ TEST_F(RunDbTest, NothingCountsTwice) {
   fill(*db, 2);
   EpisodeRow again = episode(3);
   again.episode = 0;
-  const auto refused = db->add_episode(again, measurements(1));
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Errc::kInvalid);
+  EXPECT_FALSE(*db->add_episode(again, measurements(1))) << "counted before";
   auto half = measurements(3);
   half[1].placement_id = 0;  // The second one counted already: neither may stay.
-  EXPECT_FALSE(db->add_episode(episode(3), half).ok());
+  const auto refused = db->add_episode(episode(3), half);
+  ASSERT_FALSE(refused.ok()) << "another episode has that placement: this one would be lost";
+  EXPECT_EQ(refused.error().code, Errc::kInvalid);
   ASSERT_TRUE(db->add_episode(episode(3), measurements(3)).ok());
   ASSERT_TRUE(db->commit().ok());
   EXPECT_EQ(db->counters()->measurements, 6u);
@@ -369,6 +370,213 @@ TEST_F(RunDbTest, WhatRealExecutorsSayIsReadBackAndGuarded) {
     SQLite::Database{(copy / "run.db").string(), SQLite::OPEN_READWRITE}.exec(change);
     EXPECT_FALSE((*RunDb::open_quiet(copy))->verify().ok()) << change;
   }
+}
+
+TEST_F(RunDbTest, WhateverIsAddedVerifies) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> numbers{0.5,        0.0,  -0.0,   kNan,  -kNan,  kInfinity,
+                                    -kInfinity, -1e9, 5e-324, 1e308, -1e308, 1e-9};
+  Rng rng{17, Purpose::kTest, 1};
+  const auto number = [&] { return numbers[rng.below(static_cast<std::uint32_t>(numbers.size()))]; };
+  GraphRow graph{"graph", "g", "g.json", 100, Bytes(50, std::byte{9}), "", -0.0, kNan, "work"};
+  BaselineRow baseline{"graph", "expert", true, true, kNan, 0, 12, {3, 4}, 1, -0.0, "", {}};
+  auto db = *RunDb::create(directory_, {}, {graph}, {baseline});
+  for (std::uint64_t seq = 1; seq <= 300; ++seq) {
+    auto rows = measurements(seq);
+    for (MeasurementRow& row : rows) {
+      row.step_time_s = number();
+      row.synthetic_share = number();
+      row.bytes_over = rng.below(2) == 0 ? std::numeric_limits<std::int64_t>::min() : 0;
+      row.label = static_cast<MeasurementLabel>(rng.below(256));
+      row.samples_s = {number(), number()};
+      row.executor = std::string("a\0b\xff", 4);
+      row.failure = rng.below(2) == 0 ? "" : std::string("\0", 1);
+      row.peak_bytes = {std::numeric_limits<std::int64_t>::min(), -1};
+    }
+    ASSERT_TRUE(db->add_episode(episode(seq), rows).ok());
+    UpdateRow update{seq, seq, {seq - 1}, number(), 1, number(), number(), number(), number(), number()};
+    update.advantages = {static_cast<float>(number()), static_cast<float>(number())};
+    update.log_probability = number();
+    update.divergence = number();
+    ASSERT_TRUE(db->add_update(update).ok());
+  }
+  ASSERT_TRUE(db->commit().ok());
+  const auto verified = db->verify();
+  EXPECT_TRUE(verified.ok()) << verified.error().context;
+  const auto best = *db->best();
+  ASSERT_TRUE(best);
+  EXPECT_GE(best->step_time_s, 0) << "neither NaN nor a negative time is a best one";
+  db.reset();
+  for (int rounds = 0; rounds < 2; ++rounds) {  // And the patrol agrees.
+    auto again = *RunDb::open(directory_, true);
+    for (int step = 0; step < 20; ++step) ASSERT_TRUE(again->watch(64).ok());
+  }
+}
+
+TEST_F(RunDbTest, ARecordWhoseValuesSqliteDidNotKeepIsStillWhole) {
+  // Written by 0.1.0: NaN, -NaN, -0.0 and labels above 3, hashed before they were stored.
+  std::filesystem::copy(std::filesystem::path{EMPLACE_FIXTURES} / "runs" / "unkept_values", directory_);
+  const auto verified = (*RunDb::open_quiet(directory_))->verify();
+  EXPECT_TRUE(verified.ok()) << verified.error().context;
+  EXPECT_EQ((*RunDb::open_quiet(directory_))->counters()->episodes, 6u);
+  for (const char* change : {"UPDATE measurements SET step_time_s = 1e-3 WHERE placement_id = 3",
+                             "UPDATE measurements SET step_time_s = NULL WHERE placement_id = 0",
+                             "UPDATE updates SET loss = NULL WHERE \"update\" = 1",
+                             "UPDATE updates SET loss = 0.5 WHERE \"update\" = 2"}) {
+    std::filesystem::remove_all(directory_);
+    std::filesystem::copy(std::filesystem::path{EMPLACE_FIXTURES} / "runs" / "unkept_values", directory_);
+    damage(change);
+    EXPECT_FALSE((*RunDb::open(directory_, false))->verify().ok()) << change;
+  }
+}
+
+TEST_F(RunDbTest, AFolderThatExistsKeepsItsMode) {
+  std::filesystem::create_directories(directory_);
+  constexpr auto kShared = std::filesystem::perms{01777};
+  std::filesystem::permissions(directory_, kShared);
+  ASSERT_TRUE(RunDb::create(directory_, {}).ok());
+  EXPECT_EQ(std::filesystem::status(directory_).permissions(), kShared);
+  std::filesystem::remove_all(directory_);
+  ASSERT_TRUE(RunDb::create(directory_ / "made", {}).ok());
+  EXPECT_EQ(std::filesystem::status(directory_ / "made").permissions(), std::filesystem::perms::owner_all);
+}
+
+/// What befalls the files of a run while it is written.
+class WatchedRun : public RunDbTest {
+ protected:
+  WatchedRun() : db_{*RunDb::create(directory_, {})} { fill(*db_, 3); }
+  ~WatchedRun() override { std::filesystem::remove_all(moved()); }
+  std::filesystem::path moved() const { return directory_.string() + "-moved"; }
+  /// Adds the next episode; what commit() says.
+  Result<Unit> add(std::uint64_t seq) {
+    const auto added = db_->add_episode(episode(seq), measurements(seq));
+    return added ? db_->commit() : Result<Unit>{added.error()};
+  }
+  void expect(const Result<Unit>& refused, Errc code, const std::string& what) {
+    ASSERT_FALSE(refused.ok()) << what;
+    EXPECT_EQ(refused.error().code, code) << refused.error().context;
+    EXPECT_NE(refused.error().context.find(what), std::string::npos) << refused.error().context;
+  }
+  /// Writes the database back into its file, so that there is nothing in the log.
+  void checkpoint() {
+    SQLite::Database db{(directory_ / "run.db").string(), SQLite::OPEN_READWRITE};
+    db.exec("PRAGMA wal_checkpoint(FULL)");
+  }
+  std::unique_ptr<RunDb> db_;
+};
+
+TEST_F(WatchedRun, ADeletedDatabaseIsNoticedAndWrittenAgain) {
+  std::filesystem::remove(directory_ / "run.db");
+  expect(db_->watch(1), Errc::kIo, "deleted");
+  expect(add(4), Errc::kIo, "deleted");
+  ASSERT_TRUE(db_->deleted());
+  ASSERT_TRUE(RunDb::write_again(std::move(db_)).ok());
+  db_ = *RunDb::open(directory_, true);
+  EXPECT_EQ(db_->counters()->episodes, 3u) << "what was not acknowledged need not be there";
+  EXPECT_TRUE(add(4).ok());
+  EXPECT_TRUE(db_->verify().ok());
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "run.db.again"));
+}
+
+TEST_F(WatchedRun, ADatabaseWhoseFilesAreAllDeletedIsWrittenAgain) {
+  for (const char* name : {"run.db", "run.db-wal", "run.db-shm"}) std::filesystem::remove(directory_ / name);
+  expect(db_->watch(1), Errc::kIo, "deleted");
+  ASSERT_TRUE(RunDb::write_again(std::move(db_)).ok());
+  db_ = *RunDb::open(directory_, true);
+  EXPECT_EQ(db_->counters()->episodes, 3u);
+  EXPECT_TRUE(db_->verify().ok());
+}
+
+TEST_F(WatchedRun, NothingIsAcknowledgedWhileTheDatabaseIsElsewhere) {
+  std::filesystem::rename(directory_ / "run.db", directory_ / "away");
+  expect(add(4), Errc::kIo, "moved away");
+  EXPECT_FALSE(db_->deleted());
+  std::filesystem::rename(directory_ / "away", directory_ / "run.db");
+  EXPECT_TRUE(db_->watch(1).ok());
+}
+
+TEST_F(WatchedRun, AFolderThatIsMovedMayComeBack) {
+  std::filesystem::rename(directory_, moved());
+  expect(add(4), Errc::kIo, "moved away");
+  std::filesystem::rename(moved(), directory_);
+  EXPECT_TRUE(db_->watch(1).ok());
+}
+
+TEST_F(WatchedRun, AnotherRunInItsPlaceIsNotTouched) {
+  std::filesystem::remove_all(directory_);
+  expect(add(4), Errc::kInvalid, "the folder was deleted");
+  auto other = *RunDb::create(directory_, {});
+  fill(*other, 1);
+  const auto before = files();
+  expect(add(5), Errc::kInvalid, "");
+  EXPECT_FALSE(db_->deleted());
+  db_.reset();
+  EXPECT_EQ(files(), before) << "head.seq is the other run's";
+  EXPECT_TRUE(other->verify().ok());
+}
+
+TEST_F(WatchedRun, AnotherDatabaseInItsPlaceEndsTheRun) {
+  std::filesystem::copy(directory_ / "run.db", directory_ / "copy");
+  std::filesystem::rename(directory_ / "copy", directory_ / "run.db");
+  expect(add(4), Errc::kInvalid, "another file took the place of run.db");
+}
+
+TEST_F(WatchedRun, RandomBytesFromOutsideAreNoticedBeforeAnythingElseIsAcknowledged) {
+  Rng rng{5, Purpose::kTest, 2};
+  for (int round = 0; round < 8; ++round) {
+    std::filesystem::remove_all(directory_);
+    db_.reset();
+    db_ = *RunDb::create(directory_, {});
+    fill(*db_, 200);
+    checkpoint();
+    ASSERT_TRUE(db_->watch(1).ok()) << "a checkpoint by another program is no damage";
+    std::fstream file{directory_ / "run.db", std::ios::in | std::ios::out | std::ios::binary};
+    const auto size = static_cast<std::uint32_t>(std::filesystem::file_size(directory_ / "run.db"));
+    for (int block = 0; block < 12; ++block) {
+      file.seekp(rng.below(size - 512));
+      for (int i = 0; i < 512; ++i) file.put(static_cast<char>(rng.below(256)));
+    }
+    file.close();
+    EXPECT_FALSE(add(201).ok()) << "round " << round;
+  }
+}
+
+TEST_F(WatchedRun, ALogCutShortIsNoticed) {
+  const std::filesystem::path log = directory_ / "run.db-wal";
+  std::filesystem::resize_file(log, std::filesystem::file_size(log) * 6 / 10);
+  EXPECT_FALSE(add(4).ok());
+}
+
+TEST_F(WatchedRun, ThePatrolFindsWhatNobodyWasSeenToChange) {
+  checkpoint();
+  db_.reset();
+  for (const char* harm : {"UPDATE measurements SET step_time_s = 0.001 WHERE placement_id = 3",
+                           "UPDATE runs SET config = 'another'"}) {
+    const std::filesystem::path copy = directory_.string() + "-copy";
+    std::filesystem::copy(directory_, copy);
+    SQLite::Database{(copy / "run.db").string(), SQLite::OPEN_READWRITE}.exec(harm);
+    auto db = *RunDb::open(copy, true);
+    bool found = false;
+    for (int step = 0; step < 20 && !found; ++step) found = !db->watch(2).ok();
+    EXPECT_TRUE(found) << harm;
+    db.reset();
+    std::filesystem::remove_all(copy);
+  }
+}
+
+TEST_F(RunDbTest, OneLauncherAtATime) {
+  std::filesystem::create_directories(directory_);
+  {
+    const auto first = LaunchLock::take(directory_);
+    ASSERT_TRUE(first.ok());
+    const auto second = LaunchLock::take(directory_);
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().code, Errc::kInvalid);
+    EXPECT_TRUE(RunDb::create(directory_, {}).ok()) << "its processes may write meanwhile";
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "lock"));
+  EXPECT_TRUE(LaunchLock::take(directory_).ok());
 }
 
 /// A run that schema 3 recorded: 12 episodes and updates of colocrl.

@@ -28,8 +28,8 @@ struct Disk::File {
   Content durable;  // As the disk has it for certain.
   std::vector<Write> unsynced;
   std::vector<std::unique_ptr<std::uint8_t[]>>
-      shared;  // The WAL's index: memory of the process, not of the disk.
-  int locks = 0;
+      shared;       // The WAL's index: memory of the process, not of the disk.
+  int sharers = 0;  // Handles that hold a lock; several of one process, as SQLite's are.
 
   static void apply(Content& to, const Write& write, std::size_t bytes) {
     if (write.cut) return to.resize(write.offset);
@@ -43,6 +43,7 @@ struct Disk::Handle : sqlite3_file {
   std::shared_ptr<Disk::File> file;
   Disk* disk;
   std::uint64_t life;
+  int locked = SQLITE_LOCK_NONE;
 };
 
 /// The functions that SQLite asks for.
@@ -50,7 +51,10 @@ struct DiskVfs {
   static Disk::Handle& handle(sqlite3_file* file) { return *static_cast<Disk::Handle*>(file); }
   static bool dead(const Disk::Handle& h) { return h.disk != mounted || h.life != mounted->life_; }
 
-  static int close(sqlite3_file* file) { return handle(file).~Handle(), SQLITE_OK; }
+  static int close(sqlite3_file* file) {
+    unlock(file, SQLITE_LOCK_NONE);
+    return handle(file).~Handle(), SQLITE_OK;
+  }
   static int read(sqlite3_file* file, void* to, int size, sqlite3_int64 at) {
     const Content& content = handle(file).file->now;
     const auto offset = static_cast<std::size_t>(at), wanted = static_cast<std::size_t>(size);
@@ -91,7 +95,20 @@ struct DiskVfs {
     *out = static_cast<sqlite3_int64>(handle(file).file->now.size());
     return SQLITE_OK;
   }
-  static int no_lock(sqlite3_file*, int) { return SQLITE_OK; }
+  static int lock(sqlite3_file* file, int level) {
+    Disk::Handle& h = handle(file);
+    const int mine = h.locked >= SQLITE_LOCK_SHARED ? 1 : 0;
+    if (level == SQLITE_LOCK_EXCLUSIVE && h.file->sharers > mine) return SQLITE_BUSY;
+    if (level >= SQLITE_LOCK_SHARED) h.file->sharers += 1 - mine;
+    h.locked = std::max(h.locked, level);
+    return SQLITE_OK;
+  }
+  static int unlock(sqlite3_file* file, int level) {
+    Disk::Handle& h = handle(file);
+    if (h.locked >= SQLITE_LOCK_SHARED && level < SQLITE_LOCK_SHARED) --h.file->sharers;
+    h.locked = std::min(h.locked, level);
+    return SQLITE_OK;
+  }
   static int reserved(sqlite3_file*, int* out) { return *out = 0, SQLITE_OK; }
   static int control(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
   static int sector(sqlite3_file*) { return static_cast<int>(kSector); }
@@ -114,7 +131,7 @@ struct DiskVfs {
 
   static int open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
     static const sqlite3_io_methods methods{2,       &close,   &read,     &write,       &truncate, &sync,
-                                            &size,   &no_lock, &no_lock,  &reserved,    &control,  &sector,
+                                            &size,   &lock,    &unlock,   &reserved,    &control,  &sector,
                                             &traits, &shm_map, &shm_lock, &shm_barrier, &shm_unmap};
     file->pMethods = nullptr;
     const std::string path = name == nullptr ? "" : name;

@@ -1,0 +1,300 @@
+#include "record/integrity.h"
+
+#include <sqlite3.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/text/words.h"
+#include "record/run_db_columns.h"
+#include "record/seal.h"
+#include "record/stored_value.h"
+
+namespace emplace::record {
+namespace {
+
+constexpr std::array<const char*, 5> kSealed{"runs", "graphs", "baselines", "updates", "checkpoints"};
+constexpr const char* kCure = "emplace replay RUN --salvage DIR gives back what can be trusted";
+
+/// XXH3-64 of pieces, one after the other.
+class Digest {
+ public:
+  explicit Digest(std::uint64_t seed) : state_{XXH3_createState(), &XXH3_freeState} {
+    XXH3_64bits_reset_withSeed(state_.get(), seed);
+  }
+  void add(const void* data, std::size_t size) { XXH3_64bits_update(state_.get(), data, size); }
+  std::uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
+};
+
+/// chain_link() of values as they are given.
+std::uint64_t link_of(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
+                      const Bytes& actions, const std::vector<MeasurementRow>& measurements) {
+  Digest digest{before};
+  const std::array<std::uint64_t, 5> head{row.seq, row.episode, row.controller, row.policy_version,
+                                          row.count};
+  digest.add(head.data(), sizeof head);
+  digest.add(row.graph_sha256.data(), row.graph_sha256.size());
+  digest.add(placements.data(), placements.size());
+  digest.add(actions.data(), actions.size());
+  for (const MeasurementRow& m : measurements) {
+    const std::array<std::uint64_t, 4> ids{m.placement_id, m.number, m.valid ? 1u : 0u, m.attempt};
+    digest.add(ids.data(), sizeof ids);
+    digest.add(&m.step_time_s, sizeof m.step_time_s);
+    digest.add(&m.bytes_over, sizeof m.bytes_over);
+    digest.add(&m.bytes_moved, sizeof m.bytes_moved);
+    digest.add(m.peak_bytes.data(), m.peak_bytes.size() * sizeof(std::int64_t));
+    digest.add(m.executor.c_str(), m.executor.size() + 1);
+    // Of real executors; schemas before 5 have none.
+    digest.add(m.failure.data(), m.failure.size());
+    if (m.label != MeasurementLabel::kSimulated) digest.add(&m.label, sizeof m.label);
+    digest.add(m.samples_s.data(), m.samples_s.size() * sizeof(double));
+  }
+  return digest.value();
+}
+
+/// A value that may have been another one when an older program hashed it.
+struct Doubtful {
+  std::function<void()> as_read, otherwise;
+};
+
+/// Whether `matches` holds for some choice among `values`: all as read, all otherwise, every mixture of a
+/// few, and each one alone of many.
+bool any_choice(const std::vector<Doubtful>& values, const std::function<bool()>& matches) {
+  constexpr std::size_t kFew = 12;
+  const auto choose = [&](auto otherwise) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      otherwise(i) ? values[i].otherwise() : values[i].as_read();
+    return matches();
+  };
+  if (values.size() <= kFew) {
+    for (std::size_t mask = 0; mask < std::size_t{1} << values.size(); ++mask)
+      if (choose([&](std::size_t i) { return (mask >> i & 1) != 0; })) return true;
+    return false;
+  }
+  if (choose([](std::size_t) { return true; })) return true;
+  for (std::size_t one = 0; one < values.size(); ++one)
+    if (choose([&](std::size_t i) { return i == one; })) return true;
+  return false;
+}
+
+/// Whether an older program, which hashed values before SQLite stored them, may have made this link: of NaN
+/// any sign, of zero any sign, and of a label, which was stored by name, any number that has this name.
+bool older_link(std::uint64_t link, std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
+                const Bytes& actions, std::vector<MeasurementRow> measurements) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr unsigned kLabels = 4;
+  for (unsigned more = 0; more < 256; more += kLabels) {
+    std::vector<Doubtful> values;
+    for (MeasurementRow& m : measurements) {
+      double& time = m.step_time_s;
+      if (std::isnan(time)) values.push_back({[&] { time = kNan; }, [&] { time = -kNan; }});
+      if (time == 0) values.push_back({[&] { time = 0.0; }, [&] { time = -0.0; }});
+      if (more == 0) continue;
+      values.push_back({[&m, label = m.label] { m.label = label; },
+                        [&m, label = m.label, more] {
+                          m.label = static_cast<MeasurementLabel>(static_cast<unsigned>(label) + more);
+                        }});
+    }
+    const std::vector<MeasurementRow> as_read = measurements;
+    if (any_choice(values, [&] { return link_of(before, row, placements, actions, measurements) == link; }))
+      return true;
+    std::copy(as_read.begin(), as_read.end(), measurements.begin());
+  }
+  return false;
+}
+
+Error damaged_episode(const std::string& where, std::uint64_t seq) {
+  return invalid(where, "the record is damaged at episode number " + std::to_string(seq),
+                 "what came before it can be trusted: " + std::string{kCure});
+}
+
+Error damaged_row(const std::string& where, const std::string& table, std::uint64_t number) {
+  return invalid(where, "the record is damaged in " + table + ", row " + std::to_string(number), kCure);
+}
+
+/// Every sealed row of a table against its seal. Rows of older schemas have none.
+Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const std::string& table) {
+  SQLite::Statement q{db, "SELECT * FROM " + table};
+  const int seal = q.getColumnCount() - 1;
+  for (std::uint64_t number = 1; q.executeStep(); ++number)
+    if (!is_as_sealed(q, seal)) return damaged_row(where, table, number);
+  return Unit{};
+}
+
+/// Updates are numbered from 1 without gaps.
+Result<Unit> check_updates(SQLite::Database& db, const std::string& where) {
+  SQLite::Statement q{
+      db, "SELECT COUNT(*), COALESCE(MAX(\"update\"), 0), COALESCE(MIN(\"update\"), 1) FROM updates"};
+  q.executeStep();
+  if (q.getColumn(0).getInt64() == q.getColumn(1).getInt64() && q.getColumn(2).getInt64() == 1) return Unit{};
+  return invalid(where,
+                 "the record is damaged: " + q.getColumn(0).getString() + " updates, the last is number " +
+                     q.getColumn(1).getString(),
+                 kCure);
+}
+
+Result<Unit> check_structure(SQLite::Database& db, const std::string& where, const char* how) {
+  SQLite::Statement q{db, std::string{"PRAGMA main."} + how + "(1)"};
+  if (q.executeStep() && q.getColumn(0).getString() == "ok") return Unit{};
+  return invalid(where, "is damaged: " + printable(q.getColumn(0).getString()), kCure);
+}
+
+}  // namespace
+
+std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Bytes& placements,
+                         const Bytes& actions, const std::vector<MeasurementRow>& measurements) {
+  std::vector<MeasurementRow> stored = measurements;
+  for (MeasurementRow& m : stored) {
+    m.step_time_s = as_stored(m.step_time_s);
+    m.label = static_cast<MeasurementLabel>(static_cast<unsigned>(m.label) % 4);
+  }
+  return link_of(before, row, placements, actions, stored);
+}
+
+bool is_as_sealed(SQLite::Statement& row, int seal) {
+  if (row.getColumn(seal).isNull()) return true;
+  const std::int64_t wanted = row.getColumn(seal).getInt64();
+  RowHash hash;
+  hash.add(row, seal);
+  if (hash.value() == wanted) return true;
+  // As an older program may have hashed it: of NaN, which is stored as NULL, and of zero any sign.
+  std::vector<std::optional<double>> hashed(static_cast<std::size_t>(seal));
+  std::vector<Doubtful> values;
+  for (int c = 0; c < seal; ++c) {
+    const SQLite::Column column = row.getColumn(c);
+    const bool null = column.isNull() && std::string_view{row.getColumnDeclaredType(c)} == "REAL";
+    if (!null && !(column.isFloat() && column.getDouble() == 0)) continue;
+    const double value = null ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+    std::optional<double>& one = hashed[static_cast<std::size_t>(c)];
+    values.push_back({[&one, value] { one = value; }, [&one, value] { one = -value; }});
+  }
+  return any_choice(values, [&] {
+    RowHash again;
+    for (int c = 0; c < seal; ++c) {
+      const auto& one = hashed[static_cast<std::size_t>(c)];
+      one ? again.add_bits(*one) : again.add(row.getColumn(c));
+    }
+    return again.value() == wanted;
+  });
+}
+
+ChainWalk::ChainWalk(SQLite::Database& db)
+    : next_{db, std::string{"SELECT "} + kEpisodeColumns +
+                    ", chain FROM episodes WHERE seq > ? ORDER BY seq LIMIT 1"},
+      measurements_of_{db} {}
+
+ChainWalk::Step ChainWalk::step() {
+  next_.reset();
+  next_.bind(1, sql(seq_));
+  if (!next_.executeStep()) {
+    next_.reset();
+    return Step::kEnd;
+  }
+  EpisodeRow row = read_episode_head(next_);
+  Bytes placements = blob(next_.getColumn(7)), actions = blob(next_.getColumn(8));
+  const std::uint64_t link = back(next_.getColumn(10).getInt64());
+  next_.reset();
+  std::vector<MeasurementRow> measurements = measurements_of_(row);
+  if (row.seq != seq_ + 1 || (chain_link(chain_, row, placements, actions, measurements) != link &&
+                              !older_link(link, chain_, row, placements, actions, measurements)))
+    return Step::kDamaged;
+  seq_ = row.seq;
+  chain_ = link;
+  measured_ += measurements.size();
+  row_ = std::move(row);
+  placements_ = std::move(placements);
+  actions_ = std::move(actions);
+  measurements_ = std::move(measurements);
+  return Step::kWhole;
+}
+
+std::uint64_t acknowledged_episodes(const std::filesystem::path& directory) {
+  const auto head = read_file(directory / "head.seq");
+  if (!head) return 0;
+  const std::string text{reinterpret_cast<const char*>(head->data()), head->size()};
+  return std::strtoull(text.c_str(), nullptr, 10);
+}
+
+Result<Unit> check_record(SQLite::Database& db, const std::string& where, std::uint64_t acknowledged) {
+  if (auto whole = check_structure(db, where, "integrity_check"); !whole) return whole;
+  ChainWalk walk{db};
+  ChainWalk::Step step = walk.step();
+  while (step == ChainWalk::Step::kWhole) step = walk.step();
+  if (step == ChainWalk::Step::kDamaged) return damaged_episode(where, walk.seq() + 1);
+  if (walk.seq() < acknowledged)
+    return invalid(where, "the record is shortened: " + std::to_string(walk.seq()) + " episodes of " +
+                              std::to_string(acknowledged));
+  SQLite::Statement all{db, "SELECT COUNT(*) FROM measurements"};
+  all.executeStep();
+  if (back(all.getColumn(0).getInt64()) != walk.measured())
+    return invalid(where, "the record is damaged: it has measurements that are of no episode", kCure);
+  if (auto whole = check_updates(db, where); !whole) return whole;
+  for (const char* table : kSealed)
+    if (auto whole = check_seals(db, where, table); !whole) return whole;
+  return Unit{};
+}
+
+Patrol::Patrol(const std::filesystem::path& database)
+    : db_{database.string(), SQLite::OPEN_READONLY, /*busy_timeout_ms=*/100} {}
+Patrol::~Patrol() = default;
+
+Result<Unit> Patrol::chain(const std::string& where, std::size_t rows) {
+  if (!walk_) walk_ = std::make_unique<ChainWalk>(db_);
+  for (std::size_t n = 0; n < rows; ++n) {
+    const ChainWalk::Step step = walk_->step();
+    if (step == ChainWalk::Step::kDamaged) return damaged_episode(where, walk_->seq() + 1);
+    if (step == ChainWalk::Step::kWhole) continue;
+    ++stage_;
+    walk_.reset();
+    break;
+  }
+  return Unit{};
+}
+
+Result<Unit> Patrol::seals(const std::string& where, std::size_t rows) {
+  const char* const table = kSealed.at(stage_ - 1);
+  SQLite::Statement q{
+      db_, std::string{"SELECT *, rowid FROM "} + table + " WHERE rowid > ? ORDER BY rowid LIMIT ?"};
+  q.bind(1, row_);
+  q.bind(2, sql(rows));
+  const int number = q.getColumnCount() - 1;
+  std::size_t seen = 0;
+  for (; q.executeStep(); ++seen) {
+    row_ = q.getColumn(number).getInt64();
+    if (!is_as_sealed(q, number - 1)) return damaged_row(where, table, back(row_));
+  }
+  if (seen == rows) return Unit{};
+  row_ = 0;
+  ++stage_;
+  return Unit{};
+}
+
+Result<Unit> Patrol::next(const std::string& where, std::size_t rows) {
+  sqlite3_db_release_memory(db_.getHandle());  // What was read before is read again.
+  if (stage_ == 0) return chain(where, rows);
+  if (stage_ <= kSealed.size()) return seals(where, rows);
+  stage_ = 0;
+  ++rounds_;
+  return check_structure(db_, where, "quick_check");
+}
+
+Result<Unit> RunDb::verify() {
+  const std::string where = printable(state_->directory.string()) + ": run.db";
+  auto followed = state_->guarded(
+      [&] { return check_record(state_->db, where, acknowledged_episodes(state_->directory)); });
+  if (!followed) return invalid(where, "is damaged: " + followed.error().context, kCure);
+  return *followed;
+}
+
+}  // namespace emplace::record

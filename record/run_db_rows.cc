@@ -1,0 +1,72 @@
+#include "record/run_db_rows.h"
+
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "record/run_db_columns.h"
+
+namespace emplace::record {
+
+EpisodeRow read_episode_head(SQLite::Statement& q) {
+  EpisodeRow row;
+  row.seq = back(q.getColumn(0).getInt64());
+  row.episode = back(q.getColumn(1).getInt64());
+  row.controller = q.getColumn(2).getUInt();
+  row.policy_version = back(q.getColumn(3).getInt64());
+  row.count = q.getColumn(4).getUInt();
+  row.graph_sha256 = q.getColumn(5).getString();
+  row.placement_id = back(q.getColumn(6).getInt64());
+  row.wall_ns = q.getColumn(9).getInt64();
+  return row;
+}
+
+MeasurementLabel label_of(const SQLite::Column& column) {
+  const std::string name = column.getString();
+  for (const MeasurementLabel label :
+       {MeasurementLabel::kMeasured, MeasurementLabel::kPartlySynthetic, MeasurementLabel::kEmulated})
+    if (label_name(label) == name) return label;
+  return MeasurementLabel::kSimulated;
+}
+
+MeasurementRow read_measurement(SQLite::Statement& row) {
+  MeasurementRow m;
+  m.placement_id = back(row.getColumn(0).getInt64());
+  m.episode = back(row.getColumn(1).getInt64());
+  m.number = row.getColumn(2).getUInt();
+  m.valid = row.getColumn(3).getInt() != 0;
+  m.step_time_s = real_of(row.getColumn(4));
+  m.bytes_over = row.getColumn(5).getInt64();
+  m.bytes_moved = row.getColumn(6).getInt64();
+  m.peak_bytes = split<std::int64_t>(row.getColumn(7).getString());
+  m.host = row.getColumn(8).getString();
+  m.executor = row.getColumn(9).getString();
+  m.executor_kind = row.getColumn(10).getString();
+  m.attempt = row.getColumn(11).getUInt();
+  m.synthetic_share = row.getColumn(12).getDouble();
+  m.failure = row.getColumn(13).getString();
+  m.label = label_of(row.getColumn(14));
+  const Bytes samples = blob(row.getColumn(15));
+  m.samples_s.resize(samples.size() / sizeof(double));
+  if (!m.samples_s.empty())
+    std::memcpy(m.samples_s.data(), samples.data(), m.samples_s.size() * sizeof(double));
+  return m;
+}
+
+MeasurementsOf::MeasurementsOf(SQLite::Database& db)
+    : query_{db, std::string{"SELECT "} + kMeasurementColumns +
+                     " FROM measurements m WHERE m.placement_id >= ?1 AND m.placement_id < ?1 + ?2 "
+                     "AND m.episode = ?3 ORDER BY m.placement_id"} {}
+
+std::vector<MeasurementRow> MeasurementsOf::operator()(const EpisodeRow& episode) {
+  query_.reset();
+  query_.bind(1, sql(episode.placement_id));
+  query_.bind(2, episode.count);
+  query_.bind(3, sql(episode.episode));
+  std::vector<MeasurementRow> rows;
+  while (query_.executeStep()) rows.push_back(read_measurement(query_));
+  query_.reset();
+  return rows;
+}
+
+}  // namespace emplace::record

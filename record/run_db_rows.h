@@ -1,0 +1,38 @@
+#pragma once
+/// Rows of the tables that grow with a run, read from their columns. What is damaged throws, as SQLite does.
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <vector>
+
+#include "record/run_db.h"
+
+namespace emplace::record {
+
+/// Columns of `episodes` for read_episode_head(); `placements` and `actions` are 7 and 8.
+inline constexpr const char* kEpisodeColumns =
+    "seq, episode, controller, policy_version, count, graph_sha256, placement_id, placements, actions, "
+    "wall_ns";
+/// An episode without its blobs.
+EpisodeRow read_episode_head(SQLite::Statement& row);
+
+/// What a column `label` holds; NULL: simulated.
+MeasurementLabel label_of(const SQLite::Column& column);
+
+/// Columns of `measurements m` for read_measurement().
+inline constexpr const char* kMeasurementColumns =
+    "m.placement_id, m.episode, m.number, m.valid, m.step_time_s, m.bytes_over, m.bytes_moved, m.peak_bytes, "
+    "m.host, m.executor, m.executor_kind, m.attempt, m.synthetic_share, m.failure, m.label, m.samples_s";
+MeasurementRow read_measurement(SQLite::Statement& row);
+
+/// An episode's measurements, in order.
+class MeasurementsOf {
+ public:
+  explicit MeasurementsOf(SQLite::Database& db);
+  std::vector<MeasurementRow> operator()(const EpisodeRow& episode);
+
+ private:
+  SQLite::Statement query_;
+};
+
+}  // namespace emplace::record

@@ -1,0 +1,94 @@
+#include "record/run_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+
+namespace emplace::record {
+namespace {
+
+constexpr const char* kDatabase = "run.db";
+constexpr const char* kLog = "run.db-wal";
+constexpr const char* kHead = "head.seq";
+
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+}  // namespace
+
+RunFiles::RunFiles(std::filesystem::path directory, int folder)
+    : directory_{std::move(directory)},
+      folder_{folder},
+      database_{::openat(folder, kDatabase, O_PATH | O_CLOEXEC)} {
+  remember();
+}
+
+RunFiles::~RunFiles() {
+  for (const int fd : {database_, head_})
+    if (fd >= 0) ::close(fd);
+}
+
+Result<Unit> RunFiles::check() const {
+  const std::string where = printable(directory_.string());
+  struct stat ours {
+  }, there{};
+  if (::fstat(folder_, &ours) != 0 || ours.st_nlink == 0)
+    return invalid(where, "the folder was deleted while the run went on, and its record with it");
+  if (::stat(directory_.c_str(), &there) != 0)
+    return Error{Errc::kIo, where + ": the folder was moved away; move it back"};
+  if (!same_file(ours, there))
+    return invalid(where, "another folder took the place of the run's while it went on",
+                   "the record is where the first one was moved to");
+  if (::fstat(database_, &ours) != 0) return Unit{};  // It was not there when this began.
+  if (::fstatat(folder_, kDatabase, &there, 0) != 0)
+    return Error{Errc::kIo,
+                 where + ": run.db was " + (ours.st_nlink == 0 ? "deleted" : "moved away; move it back")};
+  if (!same_file(ours, there))
+    return invalid(where, "another file took the place of run.db while the run went on",
+                   "move the run's own back, then go on with --resume");
+  return Unit{};
+}
+
+bool RunFiles::deleted() const {
+  struct stat folder {
+  }, database{}, named{};
+  return ::fstat(folder_, &folder) == 0 && folder.st_nlink > 0 && ::fstat(database_, &database) == 0 &&
+         database.st_nlink == 0 && ::fstatat(folder_, kDatabase, &named, 0) != 0 && errno == ENOENT;
+}
+
+RunFiles::Stamp RunFiles::stamp(const char* name) const {
+  struct stat now {};
+  if (::fstatat(folder_, name, &now, 0) != 0) return {};
+  return {now.st_ino,
+          now.st_size,
+          {now.st_mtim.tv_sec, now.st_mtim.tv_nsec, now.st_ctim.tv_sec, now.st_ctim.tv_nsec}};
+}
+
+void RunFiles::remember() {
+  database_then_ = stamp(kDatabase);
+  log_then_ = stamp(kLog);
+}
+
+bool RunFiles::changed(bool log_too) const {
+  return stamp(kDatabase) != database_then_ || (log_too && stamp(kLog) != log_then_);
+}
+
+Result<Unit> RunFiles::write_head(std::uint64_t seq) {
+  if (head_ < 0) head_ = ::openat(folder_, kHead, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  // One small write of a constant size: it never appears in part.
+  std::array<char, 24> text{};
+  const int size = std::snprintf(text.data(), text.size(), "%020llu\n", static_cast<unsigned long long>(seq));
+  if (head_ >= 0 && ::pwrite(head_, text.data(), static_cast<std::size_t>(size), 0) == size) return Unit{};
+  const int code = errno;
+  return Error{Errc::kIo, printable((directory_ / kHead).string()) + ": " + std::strerror(code)};
+}
+
+}  // namespace emplace::record
