@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,7 @@
 #include "launcher/run/supervised.h"
 #include "launcher/run/topology.h"
 #include "launcher/run/wiring.h"
+#include "record/folder_lock.h"
 #include "record/run_db.h"
 
 namespace emplace::launcher {
@@ -178,6 +180,12 @@ void remove_unbegun(const std::filesystem::path& directory) {
   for (const auto& entry : std::filesystem::directory_iterator{directory, ignored})
     std::filesystem::remove_all(entry.path(), ignored);
   std::filesystem::remove(directory, ignored);
+}
+
+bool holds_only_the_lock(const std::filesystem::path& directory) {
+  std::error_code failure;
+  const std::filesystem::directory_iterator entries{directory, failure};
+  return !failure && std::distance(begin(entries), end(entries)) == 1;
 }
 
 /// Runs the processes of a start until it ends by itself; what is killed comes back and goes on.
@@ -387,6 +395,18 @@ std::vector<Start> starts_of(const RunConfig& config, const std::filesystem::pat
   return starts;
 }
 
+/// That every start can begin, or be gone on with. Errors: as check_start(); kInvalid if the folder holds a
+/// run that is not resumed.
+Result<Unit> check_starts(const RunConfig& config, const actors::Task& task, const std::vector<Start>& starts,
+                          const std::filesystem::path& directory, bool resume) {
+  if (!resume && std::filesystem::exists(directory / "run.db"))
+    return invalid(printable(directory.string()), "holds a run already",
+                   "go on with it by --resume, or choose another --run-dir");
+  for (const Start& start : starts)
+    if (auto checked = check_start(config, task, start); !checked) return checked;
+  return Unit{};
+}
+
 /// How far the nearest miss was over, for a run in which nothing fitted.
 std::string nearest_miss(const RunSummary& summary) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -433,10 +453,6 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   auto task = load_task(config);
   if (!task) return task.error();
   summary.task = *std::move(task);
-  if (!resume && std::filesystem::exists(directory / "run.db")) {
-    return invalid(printable(directory.string()), "holds a run already",
-                   "go on with it by --resume, or choose another --run-dir");
-  }
   std::map<std::string, int> executors_at;  // By host; "": here.
   for (const NodePlan& node : topology->nodes)
     for (const std::string& actor : node.actors)
@@ -446,16 +462,19 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
     if (!can) return can.error();
   }
+  if (auto may = record::RunDb::check_folder(directory); !may) return may.error();
+  if (auto made = record::make_private_folder(directory); !made) return made.error();
+  // From here on nobody else writes into the folder: what is checked stays so, and the processes of the run
+  // find the config that is recorded.
+  const auto lock = record::LaunchLock::take(directory);
+  if (!lock) return lock.error();
+  const bool fresh = holds_only_the_lock(directory);
   const std::vector<Start> starts = starts_of(config, directory, resume);
-  for (const Start& start : starts)
-    if (auto checked = check_start(config, *summary.task, start); !checked) return checked.error();
-  std::error_code failure;
-  const bool fresh =
-      !std::filesystem::exists(directory, failure) || std::filesystem::is_empty(directory, failure);
-  std::filesystem::create_directories(directory, failure);
-  if (failure)
-    return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" +
-                                failure.message() + ")"};
+  const auto checked = check_starts(config, *summary.task, starts, directory, resume);
+  if (!checked) {
+    if (fresh) remove_unbegun(directory);
+    return checked.error();
+  }
   if (auto written = write_file(topology->config, to_toml(config, false)); !written) return written.error();
   if (cluster) {
     topology->cluster = directory / "cluster.toml";
