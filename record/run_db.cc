@@ -221,6 +221,29 @@ Result<std::unique_ptr<RunDb>> RunDb::open_to_look(const std::filesystem::path& 
   return is_being_written(directory) ? open(directory, false) : open_quiet(directory);
 }
 
+namespace {
+
+/// Writes the whole log into the database file and waits for the disk. After a failed sync the kernel shows
+/// pages that the disk does not have and will not be given again. Such a transaction may stand in the log as
+/// committed, and a power cut would take it and all that is appended behind it. Errors: kIo, also while
+/// somebody reads from the log.
+Result<Unit> settle_log(SQLite::Database& db, const std::filesystem::path& directory) {
+  constexpr int kBriefly_ms = 100, kAsBefore_ms = 5000;  // Who opens a run to write it tries again.
+  try {
+    db.setBusyTimeout(kBriefly_ms);
+    SQLite::Statement checkpoint{db, "PRAGMA main.wal_checkpoint(TRUNCATE)"};
+    const bool done = checkpoint.executeStep() && checkpoint.getColumn(0).getInt() == 0;
+    db.setBusyTimeout(kAsBefore_ms);
+    if (done) return Unit{};
+    return io(directory, "run.db: a reader holds on to its log (run.db-wal); wait for its end");
+  } catch (const SQLite::Exception& refused) {
+    return io(directory,
+              std::string{"run.db: its log cannot be written into it and synced: "} + refused.what());
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& directory, Access access,
                                               Durability durability) {
   const std::filesystem::path file = directory / "run.db";
@@ -254,6 +277,8 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
     const auto version = schema_version(state->db, directory);
     if (!version) return version.error();
     if (auto whole = check_schema(state->db, *version, directory); !whole) return whole.error();
+    if (access == Access::kWrite && durability == Durability::kDisk)
+      if (auto settled = settle_log(state->db, directory); !settled) return settled.error();
     if (*version < kSchemaVersion)
       access == Access::kWrite ? migrate(state->db, *version) : shadow(state->db, *version);
     if (access == Access::kWrite) state->prepare(durability);

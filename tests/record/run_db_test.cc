@@ -295,6 +295,39 @@ TEST_F(RunDbTest, OneWriterAtATimeAndReadersThatWantQuietWait) {
   EXPECT_TRUE(RunDb::open(directory_, true).ok());
 }
 
+/// What a sync that failed may have left only in memory must be on the disk before more is acknowledged.
+TEST_F(RunDbTest, WhoOpensARunToWriteFirstWritesItsWholeLogIntoTheDatabase) {
+  const auto left = directory_.parent_path() / (directory_.filename().string() + "-left");
+  std::filesystem::remove_all(left);
+  auto writer = *RunDb::create(directory_, {});
+  fill(*writer, 3);
+  std::filesystem::copy(directory_, left);  // As a process that is killed leaves it.
+  ASSERT_GT(std::filesystem::file_size(left / "run.db-wal"), 0u);
+  const auto opened = RunDb::open(left, true);
+  ASSERT_TRUE(opened.ok()) << opened.error().context;
+  EXPECT_EQ(std::filesystem::file_size(left / "run.db-wal"), 0u);
+  std::filesystem::copy(left / "run.db", left / "alone.db");
+  SQLite::Database alone{(left / "alone.db").string()};
+  EXPECT_EQ(alone.execAndGet("SELECT COUNT(*) FROM episodes").getInt(), 3);
+  std::filesystem::remove_all(left);
+}
+
+TEST_F(RunDbTest, WhileSomebodyReadsFromItsLogARunCannotBeOpenedToWrite) {
+  auto writer = *RunDb::create(directory_, {});
+  fill(*writer, 2);
+  SQLite::Database reader{(directory_ / "run.db").string()};
+  auto reading = std::make_unique<SQLite::Statement>(reader, "SELECT seq FROM episodes");
+  ASSERT_TRUE(reading->executeStep());
+  writer.reset();
+  const auto refused = RunDb::open(directory_, true);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Errc::kIo) << "who opens it may try again";
+  EXPECT_NE(refused.error().context.find("reader"), std::string::npos) << refused.error().context;
+  EXPECT_TRUE(RunDb::open(directory_, true, Durability::kProcess).ok()) << "nobody waits for the disk there";
+  reading.reset();
+  EXPECT_TRUE(RunDb::open(directory_, true).ok());
+}
+
 TEST_F(RunDbTest, QuietReadersChangeNoFile) {
   make_whole_run();
   const auto before = files();
