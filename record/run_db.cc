@@ -1,5 +1,6 @@
 #include "record/run_db.h"
 
+#include <SQLiteCpp/Backup.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -188,6 +189,10 @@ Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& direct
     insert_graphs(state->db, graphs);
     insert_baselines(state->db, baselines);
     transaction.commit();
+    // The run as it began, page by page: what never changes is there once more if run.db is damaged.
+    SQLite::Database initial{(directory / "initial.db").string(),
+                             SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
+    SQLite::Backup{initial, state->db}.executeStep(-1);
     state->prepare(Durability::kDisk);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {

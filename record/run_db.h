@@ -167,10 +167,10 @@ class RunDb {
                                                const std::vector<GraphRow>& graphs = {},
                                                const std::vector<BaselineRow>& baselines = {});
   /// Opens an existing run, to go on (`writable`) or to read. One process at a time may write; an older
-  /// schema is brought up to date then. Who reads changes nothing. Errors: kIo if there is none; kInvalid if it is
-  /// damaged, newer than this program, or being written; kIo if it lies on a network file system, or (to
-  /// write) while somebody reads it who wants quiet. To write with kDisk, the whole log is first written into
-  /// the database and synced: kIo if the disk refuses, or while somebody reads from the log.
+  /// schema is brought up to date then. Who reads changes nothing. Errors: kIo if there is none; kInvalid if
+  /// it is damaged, newer than this program, or being written; kIo if it lies on a network file system, or
+  /// (to write) while somebody reads it who wants quiet. To write with kDisk, the whole log is first written
+  /// into the database and synced: kIo if the disk refuses, or while somebody reads from the log.
   static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable,
                                              Durability durability = Durability::kDisk);
   /// Before anything is written: that a run may be kept there, or where its folder would be made. Errors: kIo

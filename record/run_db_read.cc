@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <unordered_set>
 #include <utility>
@@ -21,31 +20,6 @@ std::vector<LogRow> read_log(SQLite::Database& db, SQLite::Statement& q, bool ac
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-constexpr const char* kUpdateColumns =
-    "\"update\", policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss, entropy, "
-    "learning_rate, wall_s, parameters_sha256, advantages, log_probability, divergence, wall_ns";
-
-UpdateRow read_update(SQLite::Statement& q) {
-  UpdateRow row;
-  row.update = back(q.getColumn(0).getInt64());
-  row.policy_version = back(q.getColumn(1).getInt64());
-  row.episodes = split<std::uint64_t>(q.getColumn(2).getString());
-  row.staleness_mean = q.getColumn(3).getDouble();
-  row.staleness_max = back(q.getColumn(4).getInt64());
-  int at = 5;
-  for (double* number : {&row.gradient_norm, &row.loss, &row.entropy, &row.learning_rate, &row.wall_s})
-    *number = q.getColumn(at++).getDouble();
-  row.parameters_sha256 = q.getColumn(at++).getString();
-  const Bytes advantages = blob(q.getColumn(at++));
-  row.log_probability = q.getColumn(at++).getDouble();
-  row.divergence = q.getColumn(at++).getDouble();
-  row.wall_ns = q.getColumn(at).getInt64();
-  row.advantages.resize(advantages.size() / sizeof(float));
-  if (!row.advantages.empty())  // An empty vector may have no address to copy from.
-    std::memcpy(row.advantages.data(), advantages.data(), row.advantages.size() * sizeof(float));
-  return row;
 }
 
 }  // namespace
@@ -239,18 +213,12 @@ Result<std::uint64_t> RunDb::last_update() {
 Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint(std::uint64_t at_most) {
   return state_->guarded([&]() -> std::optional<CheckpointRow> {
     SQLite::Statement q{state_->db,
-                        "SELECT policy_version, \"update\", sha256, parameters, optimizer FROM checkpoints "
-                        "ORDER BY \"update\" <= ?1 DESC, "
-                        "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
+                        std::string{"SELECT "} + kCheckpointColumns +
+                            " FROM checkpoints ORDER BY \"update\" <= ?1 DESC, "
+                            "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
     q.bind(1, sql(at_most));
     if (!q.executeStep()) return std::nullopt;
-    CheckpointRow row;
-    row.policy_version = back(q.getColumn(0).getInt64());
-    row.update = back(q.getColumn(1).getInt64());
-    row.sha256 = q.getColumn(2).getString();
-    row.parameters = unpacked(q.getColumn(3), "parameters");
-    row.optimizer = unpacked(q.getColumn(4), "optimizer");
-    return row;
+    return read_checkpoint(q);
   });
 }
 

@@ -69,4 +69,35 @@ std::vector<MeasurementRow> MeasurementsOf::operator()(const EpisodeRow& episode
   return rows;
 }
 
+UpdateRow read_update(SQLite::Statement& q) {
+  UpdateRow row;
+  row.update = back(q.getColumn(0).getInt64());
+  row.policy_version = back(q.getColumn(1).getInt64());
+  row.episodes = split<std::uint64_t>(q.getColumn(2).getString());
+  row.staleness_mean = q.getColumn(3).getDouble();
+  row.staleness_max = back(q.getColumn(4).getInt64());
+  int at = 5;
+  for (double* number : {&row.gradient_norm, &row.loss, &row.entropy, &row.learning_rate, &row.wall_s})
+    *number = q.getColumn(at++).getDouble();
+  row.parameters_sha256 = q.getColumn(at++).getString();
+  const Bytes advantages = blob(q.getColumn(at++));
+  row.log_probability = q.getColumn(at++).getDouble();
+  row.divergence = q.getColumn(at++).getDouble();
+  row.wall_ns = q.getColumn(at).getInt64();
+  row.advantages.resize(advantages.size() / sizeof(float));
+  if (!row.advantages.empty())  // An empty vector may have no address to copy from.
+    std::memcpy(row.advantages.data(), advantages.data(), row.advantages.size() * sizeof(float));
+  return row;
+}
+
+CheckpointRow read_checkpoint(SQLite::Statement& q) {
+  CheckpointRow row;
+  row.policy_version = back(q.getColumn(0).getInt64());
+  row.update = back(q.getColumn(1).getInt64());
+  row.sha256 = q.getColumn(2).getString();
+  row.parameters = unpacked(q.getColumn(3), "parameters");
+  row.optimizer = unpacked(q.getColumn(4), "optimizer");
+  return row;
+}
+
 }  // namespace emplace::record

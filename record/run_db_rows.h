@@ -35,4 +35,14 @@ class MeasurementsOf {
   SQLite::Statement query_;
 };
 
+/// Columns of `updates` for read_update(), in the order of the table.
+inline constexpr const char* kUpdateColumns =
+    "\"update\", policy_version, episodes, staleness_mean, staleness_max, gradient_norm, loss, entropy, "
+    "learning_rate, wall_s, parameters_sha256, advantages, log_probability, divergence, wall_ns";
+UpdateRow read_update(SQLite::Statement& row);
+
+/// Columns of `checkpoints` for read_checkpoint(), in the order of the table.
+inline constexpr const char* kCheckpointColumns = "policy_version, \"update\", sha256, parameters, optimizer";
+CheckpointRow read_checkpoint(SQLite::Statement& row);
+
 }  // namespace emplace::record

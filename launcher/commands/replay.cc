@@ -18,6 +18,7 @@
 #include "launcher/json_object.h"
 #include "launcher/run/remeasure.h"
 #include "launcher/run/replay.h"
+#include "launcher/run/salvage.h"
 #include "launcher/run/start.h"
 #include "launcher/stop_signal.h"
 
@@ -47,6 +48,8 @@ class Replay final : public Command {
         .option("--count", count_, "Re-measured at most: the fastest fifth, and others from fast to slow")
         .option("--devices,-d", devices_, "Re-measured on this device file instead of the run's")
         .option("--dispatch", dispatch_, "Of a simulator: program or fifo")
+        .option("--salvage", salvage_dir_,
+                "Write what can be trusted of a damaged record into this new folder, as a run of its own")
         .option("--speed", speed_,
                 "As fast as then (1), twice as fast (2), …; without it as fast as it goes");
   }
@@ -57,13 +60,14 @@ class Replay final : public Command {
   Result<double> speed() const;
   Result<ExitStatus> replay_updates(Console& console, LoggedRun& run) const;
   Result<ExitStatus> measure_again(Console& console, LoggedRun& run) const;
+  Result<ExitStatus> salvage(Console& console) const;
   void print(Console& console, const ReplayReport& report) const;
 
   std::string run_dir_, speed_, remeasure_, devices_, dispatch_ = "program";
   bool verify_ = false;
   std::uint64_t from_ = 0, to_ = 0, count_ = kCount;
   LearnFromLogRequest learn_;
-  std::string learn_dir_;
+  std::string learn_dir_, salvage_dir_;
 };
 
 /// A while, or until a signal comes.
@@ -80,6 +84,9 @@ Result<Unit> Replay::options_go_together() const {
   if (again && !speed_.empty()) return invalid("--speed", "is of a replay", "leave it out with --re-measure");
   if (!again && (!devices_.empty() || dispatch_ != "program" || count_ != kCount))
     return invalid("--devices, --dispatch and --count", "go with --re-measure", "add it, or leave them out");
+  const bool alone = !verify_ && !again && learn_.method.empty() && from_ == 0 && to_ == 0 && speed_.empty();
+  if (!salvage_dir_.empty() && !alone)
+    return invalid("--salvage", "replays nothing", "salvage first, then replay the folder that it wrote");
   return Unit{};
 }
 
@@ -99,6 +106,7 @@ Result<ExitStatus> Replay::run(Console& console) {
   if (verify_ && !remeasure_.empty()) return invalid("--verify", "measures nothing", "leave one of both out");
   if (!learn_.method.empty() && (verify_ || !remeasure_.empty()))
     return invalid("--learn", "makes another policy", "leave --verify and --re-measure out");
+  if (!salvage_dir_.empty()) return salvage(console);
   auto run = open_logged_run(run_dir_);
   if (!run) return run.error();
   if (!learn_.method.empty()) {
@@ -140,6 +148,28 @@ Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) cons
     return Error{Errc::kRunFailed, printable(run_dir_) + ": the replay differs from the run, which emplace " +
                                        run.facts.software_version + " recorded on " +
                                        printable(run.facts.host)};
+  return ExitStatus::kDone;
+}
+
+Result<ExitStatus> Replay::salvage(Console& console) const {
+  const auto salvaged = salvage_run(run_dir_, salvage_dir_);
+  if (!salvaged) return salvaged.error();
+  const record::Counters& c = salvaged->counters;
+  if (console.json()) {
+    JsonObject json;
+    json.add("run_dir", salvage_dir_).add("whole", salvaged->missing.empty());
+    json.add("episodes", c.episodes).add("acknowledged", salvaged->acknowledged);
+    json.add("measurements", c.measurements).add("updates", c.updates).add("checkpoints", c.checkpoints);
+    json.add("missing", salvaged->missing);
+    console.print(json.text());
+    return ExitStatus::kDone;
+  }
+  std::string text = "salvaged    " + std::to_string(c.episodes) + " episodes, " +
+                     std::to_string(c.measurements) + " measurements, " + std::to_string(c.updates) +
+                     " updates, " + std::to_string(c.checkpoints) + " checkpoints\n";
+  for (const std::string& loss : salvaged->missing) text += "missing     " + loss + "\n";
+  if (salvaged->missing.empty()) text += "missing     nothing\n";
+  console.print(text + "kept        as a run of its own in " + printable(salvage_dir_));
   return ExitStatus::kDone;
 }
 

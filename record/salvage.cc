@@ -1,0 +1,389 @@
+#include "record/salvage.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text/words.h"
+#include "record/folder_lock.h"
+#include "record/integrity.h"
+#include "record/run_db_columns.h"
+#include "record/run_db_rows.h"
+#include "record/schema.h"
+
+namespace emplace::record {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::string count_of(std::uint64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+/// Copies a file, and zeros where the disk cannot read it. Returns the bytes that it could not read.
+Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const int in = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
+  if (in < 0)
+    return Error{Errc::kIo, printable(from.string()) + ": cannot be read (" + std::strerror(errno) + ")"};
+  std::ofstream out{to, std::ios::binary};
+  std::uint64_t lost = 0;
+  const off_t size = ::lseek(in, 0, SEEK_END);
+  for (off_t at = 0; at < size; at += static_cast<off_t>(kPage)) {
+    std::array<char, kPage> page{};
+    const auto wanted = static_cast<std::size_t>(std::min<off_t>(size - at, kPage));
+    if (::pread(in, page.data(), wanted, at) != static_cast<ssize_t>(wanted)) {
+      page.fill(0);
+      lost += wanted;
+    }
+    out.write(page.data(), static_cast<std::streamsize>(wanted));
+  }
+  ::close(in);
+  if (!out.flush()) return Error{Errc::kIo, printable(to.string()) + ": cannot be written"};
+  return lost;
+}
+
+/// Gives a database the first page of the one that it began as: its header and where its tables begin.
+Result<Unit> restore_first_page(const std::filesystem::path& database, const std::filesystem::path& initial) {
+  auto begun = read_file(initial);
+  if (!begun) return begun.error();
+  const auto pages = std::filesystem::file_size(database) / kPage;
+  if (begun->size() < kPage || pages == 0) return invalid(printable(database.string()), "is too short");
+  const auto put = [&](std::size_t at, std::uint32_t number) {  // Big-endian, as SQLite's file format has it.
+    for (std::size_t i = 0; i < 4; ++i) (*begun)[at + i] = static_cast<std::byte>(number >> (24 - 8 * i));
+  };
+  put(28, static_cast<std::uint32_t>(pages));
+  put(32, 0);  // No list of free pages.
+  put(36, 0);
+  std::copy_n(begun->begin() + 24, 4, begun->begin() + 92);  // The size above is valid.
+  std::fstream file{database, std::ios::in | std::ios::out | std::ios::binary};
+  file.write(reinterpret_cast<const char*>(begun->data()), kPage);
+  return file.flush() ? Result<Unit>{Unit{}}
+                      : Error{Errc::kIo, printable(database.string()) + ": cannot be written"};
+}
+
+/// A folder that is removed at the end.
+class Scratch {
+ public:
+  explicit Scratch(std::filesystem::path at) : at_{std::move(at)} {
+    std::error_code ignored;
+    for (const char* part : {"run", "initial"}) std::filesystem::create_directories(at_ / part, ignored);
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(at_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::filesystem::path run() const { return at_ / "run"; }
+  std::filesystem::path initial() const { return at_ / "initial"; }
+
+ private:
+  const std::filesystem::path at_;
+};
+
+/// A copy of a record, perhaps damaged: typed readers, and the database itself to check rows.
+class Source {
+ public:
+  static Result<std::unique_ptr<Source>> open(const std::filesystem::path& folder) {
+    auto typed = RunDb::open_quiet(folder);
+    if (!typed) return typed.error();
+    try {
+      auto source = std::unique_ptr<Source>{new Source{*std::move(typed), folder}};
+      const auto version = schema_version(source->rows, folder);
+      if (!version) return version.error();
+      if (*version < kSchemaVersion) shadow(source->rows, *version);
+      return source;
+    } catch (const std::exception& error) {
+      return invalid("run.db", printable(error.what()));
+    }
+  }
+  /// True if every row of the table can be read and is as it was sealed.
+  bool whole(const std::string& table) {
+    try {
+      SQLite::Statement q{rows, "SELECT * FROM " + table};
+      while (q.executeStep())
+        if (!is_as_sealed(q, q.getColumnCount() - 1)) return false;
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  const std::unique_ptr<RunDb> typed;
+  SQLite::Database rows;
+
+ private:
+  Source(std::unique_ptr<RunDb> db, const std::filesystem::path& folder)
+      : typed{std::move(db)}, rows{(folder / "run.db").string(), SQLite::OPEN_READONLY, 5000} {}
+};
+
+/// Reads from a copy of a record into a new one.
+class Salvage {
+ public:
+  Salvage(const std::filesystem::path& run, const std::filesystem::path& directory)
+      : run_{run}, directory_{directory}, scratch_{directory / "salvage.part"} {}
+
+  Result<Salvaged> make() {
+    found_.acknowledged = acknowledged_episodes(run_);
+    if (auto copied = copy(); !copied) return copied.error();
+    if (auto opened = open(); !opened) return opened.error();
+    if (auto begun = begin(); !begun) return begun.error();
+    for (auto step : {&Salvage::episodes, &Salvage::updates, &Salvage::checkpoints, &Salvage::rest})
+      if (auto done = (this->*step)(); !done) return done.error();
+    if (auto committed = into_->commit(); !committed) return committed.error();
+    if (auto verified = into_->verify(); !verified) return verified.error();
+    const auto counters = into_->counters();
+    if (!counters) return counters.error();
+    found_.counters = *counters;
+    return std::move(found_);
+  }
+
+ private:
+  Result<Unit> copy() {
+    for (const auto& [from, to] : {std::pair{"run.db", scratch_.run() / "run.db"},
+                                   std::pair{"run.db-wal", scratch_.run() / "run.db-wal"},
+                                   std::pair{"initial.db", scratch_.initial() / "run.db"}}) {
+      std::error_code none;
+      if (!std::filesystem::exists(run_ / from, none)) continue;
+      const auto lost = copy_readable(run_ / from, to);
+      if (!lost) return lost.error();
+      if (*lost > 0)
+        found_.missing.push_back(count_of(*lost, "byte") + " of " + from + " that the disk cannot read");
+    }
+    return Unit{};
+  }
+
+  Result<Unit> open() {
+    if (std::filesystem::exists(scratch_.initial() / "run.db"))
+      if (auto initial = Source::open(scratch_.initial())) initial_ = *std::move(initial);
+    auto source = Source::open(scratch_.run());
+    if (!source && initial_) {
+      const auto restored = restore_first_page(scratch_.run() / "run.db", scratch_.initial() / "run.db");
+      if (restored) source = Source::open(scratch_.run());
+    }
+    if (source) {
+      source_ = *std::move(source);
+    } else if (initial_) {
+      found_.missing.push_back("all of run.db, which cannot be read");
+    } else {
+      return source.error();
+    }
+    return Unit{};
+  }
+
+  /// The copy that has all rows of a table that never changes; null: none has.
+  RunDb* holder_of(const std::string& table) {
+    for (const std::unique_ptr<Source>* source : {&source_, &initial_})
+      if (*source && (**source).whole(table)) return (**source).typed.get();
+    found_.missing.push_back("the table " + table);
+    return nullptr;
+  }
+
+  Result<Unit> begin() {
+    RunDb* const runs = holder_of("runs");
+    const auto facts = runs ? runs->facts() : Result<RunFacts>{Error{}};
+    if (!facts)
+      return invalid(printable(run_.string()) + ": run.db", "does not say any more what run it is of",
+                     "nothing of it can be salvaged");
+    found_.facts = *facts;
+    const std::string name = facts->run_id + " salvaged";
+    found_.facts.run_id = sha256_hex(std::as_bytes(std::span{name})).substr(0, 16);
+    found_.facts.parent = nlohmann::json{
+        {"kind", "salvaged"},
+        {"run_id", facts->run_id},
+        {"run_dir", std::filesystem::absolute(run_).string()},
+        {"parent",
+         facts->parent}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::vector<GraphRow> graphs;
+    std::vector<BaselineRow> baselines;
+    if (RunDb* const holder = holder_of("graphs"))
+      if (auto rows = holder->graph_rows()) graphs = *std::move(rows);
+    if (RunDb* const holder = holder_of("baselines"))
+      if (auto rows = holder->baselines()) baselines = *std::move(rows);
+    auto made = RunDb::create(directory_, found_.facts, graphs, baselines);
+    if (!made) return made.error();
+    into_ = *std::move(made);
+    return Unit{};
+  }
+
+  Result<Unit> episodes() {
+    std::uint64_t all = found_.acknowledged;
+    std::string why = "not there";
+    try {
+      if (source_) {
+        ChainWalk walk{source_->rows};
+        ChainWalk::Step step = walk.step();
+        for (; step == ChainWalk::Step::kWhole; step = walk.step())
+          if (auto added = add(walk); !added) return added;
+        if (step == ChainWalk::Step::kDamaged) why = "damaged";
+        last_ = walk.seq();
+      }
+    } catch (const std::exception& error) {
+      why = "cannot be read: " + printable(error.what());
+    }
+    all = std::max(all, last_in("episodes", "seq"));
+    if (last_ < all)
+      found_.missing.push_back("episodes " + std::to_string(last_ + 1) + " to " + std::to_string(all) +
+                               ": number " + std::to_string(last_ + 1) + " is " + why);
+    return Unit{};
+  }
+
+  Result<Unit> add(const ChainWalk& walk) {
+    EpisodeRow row = walk.episode();
+    auto placements = unpack_placements(walk.placements(), "placements");
+    auto actions = decompress(walk.actions(), "actions");
+    if (!placements) return placements.error();
+    if (!actions) return actions.error();
+    row.placements = *std::move(placements);
+    row.actions = *std::move(actions);
+    const auto added = into_->add_episode(row, walk.measurements());
+    if (!added) return added.error();
+    known_.insert(row.episode);
+    last_ = row.seq;
+    if (into_->uncommitted_rows() < kRowsOfACommit) return Unit{};
+    return into_->commit();
+  }
+
+  Result<Unit> updates() {
+    const std::uint64_t all = last_in("updates", "\"update\"");
+    std::string why = "not there";
+    while (source_) {
+      const auto next = update(updates_ + 1, why);
+      if (!next) break;
+      if (auto added = into_->add_update(*next); !added) return added;
+      updates_ = next->update;
+    }
+    if (updates_ < all)
+      found_.missing.push_back("updates " + std::to_string(updates_ + 1) + " to " + std::to_string(all) +
+                               ": number " + std::to_string(updates_ + 1) + " " + why);
+    return Unit{};
+  }
+
+  /// An update that can be trusted, and whose episodes are there.
+  std::optional<UpdateRow> update(std::uint64_t number, std::string& why) {
+    try {
+      SQLite::Statement row{source_->rows, "SELECT * FROM updates WHERE \"update\" = ?"};
+      row.bind(1, sql(number));
+      why = "is not there";
+      if (!row.executeStep()) return std::nullopt;
+      why = "is damaged";
+      if (!is_as_sealed(row, row.getColumnCount() - 1)) return std::nullopt;
+      UpdateRow read = read_update(row);
+      why = "learned from an episode that is missing";
+      const bool there = std::all_of(read.episodes.begin(), read.episodes.end(),
+                                     [&](std::uint64_t episode) { return known_.contains(episode); });
+      return there ? std::optional{std::move(read)} : std::nullopt;
+    } catch (const std::exception& error) {
+      why = "cannot be read: " + printable(error.what());
+      return std::nullopt;
+    }
+  }
+
+  Result<Unit> checkpoints() {
+    std::uint64_t damaged = 0;
+    try {
+      if (!source_) return Unit{};
+      SQLite::Statement row{source_->rows,
+                            "SELECT * FROM checkpoints WHERE \"update\" <= ? ORDER BY policy_version"};
+      row.bind(1, sql(updates_));
+      while (row.executeStep()) {
+        if (!is_as_sealed(row, row.getColumnCount() - 1)) {
+          ++damaged;
+          continue;
+        }
+        if (auto added = into_->add_checkpoint(read_checkpoint(row)); !added) return added;
+      }
+    } catch (const std::exception&) {
+      ++damaged;  // And perhaps those behind it.
+    }
+    if (damaged > 0) found_.missing.push_back("checkpoints that are damaged");
+    return Unit{};
+  }
+
+  /// Who took part, and what was measured again. Neither has a hash.
+  Result<Unit> rest() {
+    if (!source_) return Unit{};
+    try {
+      SQLite::Statement actors{source_->rows, "SELECT name, host, started_wall_ns FROM actors"};
+      while (actors.executeStep())
+        if (auto noted = into_->note_actor(actors.getColumn(0).getString(), actors.getColumn(1).getString(),
+                                           actors.getColumn(2).getInt64());
+            !noted)
+          return noted;
+    } catch (const std::exception&) {
+      found_.missing.push_back("some of the actors that took part");
+    }
+    const auto sessions = source_->typed->remeasure_sessions();
+    if (!sessions) found_.missing.push_back("what was measured again");
+    for (RemeasureSession session : sessions ? *sessions : std::vector<RemeasureSession>{}) {
+      const auto rows = source_->typed->remeasured(session.session);
+      if (!rows) {
+        found_.missing.push_back("session " + std::to_string(session.session) +
+                                 " of what was measured again");
+        continue;
+      }
+      if (auto added = into_->add_remeasured(session, *rows); !added) return added;
+    }
+    return Unit{};
+  }
+
+  /// The highest number in a table, as far as it can be read.
+  std::uint64_t last_in(const std::string& table, const std::string& column) {
+    try {
+      if (!source_) return 0;
+      SQLite::Statement q{source_->rows, "SELECT COALESCE(MAX(" + column + "), 0) FROM " + table};
+      q.executeStep();
+      return back(q.getColumn(0).getInt64());
+    } catch (const std::exception&) {
+      return 0;
+    }
+  }
+
+  static constexpr std::size_t kRowsOfACommit = 10'000;
+  const std::filesystem::path run_, directory_;
+  const Scratch scratch_;
+  std::unique_ptr<Source> source_, initial_;
+  std::unique_ptr<RunDb> into_;
+  Salvaged found_;
+  std::set<std::uint64_t> known_;  // Episodes of the new run.
+  std::uint64_t last_ = 0, updates_ = 0;
+};
+
+}  // namespace
+
+Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem::path& directory) {
+  const std::string where = printable(run.string());
+  std::error_code failure;
+  if (!std::filesystem::exists(run / "run.db", failure) &&
+      !std::filesystem::exists(run / "initial.db", failure))
+    return Error{Errc::kIo, where + ": holds no run"};
+  const FolderLock lock{run, /*exclusive=*/false};
+  if (!lock.taken())
+    return invalid(where, "is still being written", "end the run first, or wait for its end");
+  const bool was_there = std::filesystem::exists(directory, failure);
+  if (was_there && !std::filesystem::is_empty(directory, failure))
+    return invalid(printable(directory.string()), "is not empty", "name a folder that does not exist yet");
+  if (auto made = make_private_folder(directory); !made) return made.error();
+  auto salvaged = Salvage{run, directory}.make();
+  if (salvaged) return salvaged;
+  for (const auto& entry : std::filesystem::directory_iterator{directory, failure})
+    std::filesystem::remove_all(entry.path(), failure);
+  if (!was_there) std::filesystem::remove(directory, failure);
+  return salvaged;
+}
+
+}  // namespace emplace::record
