@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/log_rows.h"
+#include "messages/measured_values.h"
 #include "messages/run_control.h"
 #include "record/checkpoint_keeping.h"
 #include "runtime/log.h"
@@ -131,10 +132,15 @@ void Recorder::on_message(runtime::Context& context, const runtime::Incoming& in
 
 void Recorder::on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
                            const runtime::Incoming& incoming) {
-  const EpisodeMeasured& m = reported.measured;
+  EpisodeMeasured m = reported.measured;
   const auto placements = incoming.section(reported.placements), actions = incoming.section(reported.actions);
-  if (!m.consistent() || !placements || !actions || placements->size() != std::size_t{m.count} * m.num_ops)
-    return runtime::log(LogLevel::kWarning, context.name(), "an episode that is not whole was refused");
+  messages::canonicalise(m);
+  std::string wrong = messages::wrong_values(m);
+  if (!placements || !actions || placements->size() != std::size_t{m.count} * m.num_ops)
+    wrong = "its placements are not whole";
+  if (!wrong.empty())
+    return runtime::log(LogLevel::kWarning, context.name(),
+                        "refused episode " + std::to_string(m.episode) + ": " + wrong);
   for (std::size_t i = 0; i < m.executors.size(); ++i)  // Also those that joined while the run went on.
     if (noted_.insert(m.executors[i]).second &&
         !wrote(context, db_->note_actor(m.executors[i], m.hosts[i], context.wall().count())))
@@ -161,6 +167,9 @@ void Recorder::on_reported(runtime::Context& context, const messages::Measuremen
 
 void Recorder::on_update(runtime::Context& context, const messages::UpdateApplied& u) {
   if (u.epoch < learner_epoch_) return;
+  if (!messages::all_finite(u))
+    return runtime::log(LogLevel::kWarning, context.name(),
+                        "refused update " + std::to_string(u.update) + ": a number of it is not finite");
   updates_came_ = true;  // Also if it is known: the learner did not hear that it is.
   if (u.update == updates_ + 1) {
     staleness_ = u.staleness_mean;

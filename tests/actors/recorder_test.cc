@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <limits>
+
+#include "messages/run_control.h"
 #include "runtime/sim/world.h"
 #include "tests/support/scratch_folder.h"
 
@@ -12,6 +16,7 @@ namespace {
 
 using messages::CheckpointDelivered;
 using messages::HistoryRequested;
+using messages::MeasurementReported;
 using runtime::sim::World;
 
 class RecorderTest : public ::testing::Test {
@@ -76,6 +81,43 @@ TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore
   EXPECT_EQ(known.recorded, std::vector<std::uint64_t>{m.episode});
   EXPECT_LE(known.missing.size(), 65'536u);
   EXPECT_EQ(known.missing.at(7), 7u);
+}
+
+TEST_F(RecorderTest, WhatCannotBeReadBackAsItWasIsNotRecorded) {
+  start({});
+  MeasurementReported sound;
+  messages::EpisodeMeasured& m = sound.measured;
+  m.count = m.num_ops = m.num_devices = 1;
+  m.executors = m.executor_kinds = m.hosts = {"somebody"};
+  m.resize();
+  sound.placements = {0, 1};
+  std::uint64_t episode = 0;
+  const auto report = [&](const std::function<void(messages::EpisodeMeasured&)>& change) {
+    MeasurementReported reported = sound;
+    reported.measured.episode = reported.measured.placement_id = ++episode;
+    change(reported.measured);
+    world_.deliver(recorder_, reported, messages::SharedBytes::copy(Bytes(1)),
+                   runtime::actor_id(kDispatcher));
+  };
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  report([](auto& e) { e.step_time_s = {kNan}; });
+  report([](auto& e) { e.synthetic_share = {kNan}; });
+  report([](auto& e) { e.labels = {5}; });
+  report([](auto& e) { e.hosts = {std::string{"a\0b", 3}}; });
+  report([](auto& e) { e.sample_counts = {1}, e.samples_s = {kNan}; });
+  report([](auto& e) { e.step_time_s = {-0.0}, e.failures = {"crashed: \xff\x1b"}; });  // Is mended.
+  messages::UpdateApplied update{.update = 1, .policy_version = 1, .epoch = 1};
+  update.loss = kNan;
+  world_.deliver(recorder_, update);
+  world_.advance(std::chrono::seconds{1});
+  EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{episode});
+  EXPECT_EQ(world_.last_sent<messages::RunProgress>().updates, 0u);
+  world_.stop();
+  world_.crash(recorder_);
+  const auto db = record::RunDb::open(folder_.path() / "run", false);
+  ASSERT_TRUE(db.ok());
+  EXPECT_TRUE((*db)->verify().ok());
+  EXPECT_EQ((*db)->counters()->episodes, 1u);
 }
 
 }  // namespace

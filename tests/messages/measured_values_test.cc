@@ -1,0 +1,163 @@
+// Goal: a value that cannot be a measurement is named, and nothing else is. Method: one sound result, one
+// field of which is changed at a time.
+#include "messages/measured_values.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/rng.h"
+#include "base/text/words.h"
+
+namespace emplace::messages {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+
+PlacementMeasured sound() {
+  PlacementMeasured m{.placement_id = 100,
+                      .count = 2,
+                      .host = "here",
+                      .executor = "executor/0",
+                      .executor_kind = "cpu",
+                      .attempt = 1,
+                      .num_devices = 2,
+                      .valid = {1, 0},
+                      .step_time_s = {0.5, 0},
+                      .bytes_over = {0, 7},
+                      .bytes_moved = {3, 0},
+                      .peak_bytes = {1, 2, 3, 4},
+                      .busy_s = {0.1, 0.2, 0, 0},
+                      .wall_s = 1,
+                      .synthetic_shares = {0, 1},
+                      .failures = {"", "oom: gpu:0"},
+                      .labels = {1, 0},
+                      .sample_counts = {2, 0},
+                      .samples_s = {0.5, 0.6}};
+  return m;
+}
+
+struct Case {
+  const char* says;  ///< A part of the phrase.
+  std::function<void(PlacementMeasured&)> change;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> kCases{
+      {"step_time_s of placement 0 is not finite", [](auto& m) { m.step_time_s[0] = kNan; }},
+      {"step_time_s of placement 1 is not finite", [](auto& m) { m.step_time_s[1] = kInf; }},
+      {"step_time_s of placement 1 is not finite", [](auto& m) { m.step_time_s[1] = -kInf; }},
+      {"step_time_s of placement 0 is below 0", [](auto& m) { m.step_time_s[0] = -1e9; }},
+      {"step_time_s of placement 0 is longer", [](auto& m) { m.step_time_s[0] = 1e308; }},
+      {"step_time_s of placement 0 is 0, and it ran", [](auto& m) { m.step_time_s[0] = 0; }},
+      {"valid of placement 1 is neither", [](auto& m) { m.valid[1] = 2; }},
+      {"label of placement 1 is no label", [](auto& m) { m.labels[1] = 5; }},
+      {"bytes_over of placement 0 is below 0", [](auto& m) { m.bytes_over[0] = kLowest; }},
+      {"bytes_moved of placement 1 is more", [](auto& m) { m.bytes_moved[1] = kMostMeasuredBytes + 1; }},
+      {"peak_bytes of placement 1 is below 0", [](auto& m) { m.peak_bytes[2] = -1; }},
+      {"busy_s of placement 1 is not finite", [](auto& m) { m.busy_s[3] = kNan; }},
+      {"wall_s is not finite", [](auto& m) { m.wall_s = kInf; }},
+      {"wall_s is below 0", [](auto& m) { m.wall_s = -1; }},
+      {"synthetic_share is outside", [](auto& m) { m.synthetic_share = 1.5; }},
+      {"synthetic_share of placement 0 is not finite", [](auto& m) { m.synthetic_shares[0] = kNan; }},
+      {"synthetic_share of placement 1 is outside", [](auto& m) { m.synthetic_shares[1] = -0.1; }},
+      {"a sample of placement 0 is not finite", [](auto& m) { m.samples_s[1] = kNan; }},
+      {"sample_count of placement 0 is above",
+       [](auto& m) { m.sample_counts[0] = 1'000'000, m.samples_s.assign(1'000'000, 1.0); }},
+      {"its lists are not of one length", [](auto& m) { m.sample_counts[0] = 3; }},
+      {"its lists are not of one length",
+       [](auto& m) {
+         m.sample_counts = {0xffffffff, 0xffffffff};
+       }},
+      {"its lists are not of one length", [](auto& m) { m.step_time_s.clear(); }},
+      {"its lists are not of one length", [](auto& m) { m.num_devices = 0xffffffff; }},
+      {"host is longer", [](auto& m) { m.host.assign(300, 'a'); }},
+      {"host has bytes that cannot be shown", [](auto& m) { m.host = "\x1b[31mred"; }},
+      {"executor_kind has bytes that cannot be shown", [](auto& m) { m.executor_kind = "\xff"; }},
+      {"executor has bytes that cannot be shown",
+       [](auto& m) {
+         m.executor = std::string{"a\0b", 3};
+       }},
+  };
+  return kCases;
+}
+
+TEST(MeasuredValues, ASoundResultHasNothingWrong) {
+  EXPECT_EQ(wrong_values(sound()), "");
+  EXPECT_EQ(wrong_values(PlacementMeasured{.error = "no kernel"}), "") << "nothing was measured";
+}
+
+TEST(MeasuredValues, NamesTheValueThatIsWrong) {
+  for (const Case& one : cases()) {
+    PlacementMeasured m = sound();
+    one.change(m);
+    canonicalise(m);
+    EXPECT_NE(wrong_values(m).find(one.says), std::string::npos) << one.says << ": " << wrong_values(m);
+  }
+}
+
+TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
+  EpisodeMeasured whole{.placement_id = 100, .count = 2, .num_devices = 2};
+  EXPECT_EQ(wrong_values(EpisodeMeasured{}), "it has no placements");
+  whole.resize();
+  EXPECT_NE(wrong_values(whole), "") << "nobody measured it";
+  whole.merge(sound());
+  EXPECT_EQ(wrong_values(whole), "");
+  for (const auto& [says, change] :
+       std::vector<std::pair<std::string, std::function<void(EpisodeMeasured&)>>>{
+           {"step_time_s of placement 0 is not finite", [](auto& m) { m.step_time_s[0] = kNan; }},
+           {"label of placement 0", [](auto& m) { m.labels[0] = 4; }},
+           {"synthetic_share of placement 1", [](auto& m) { m.synthetic_share[1] = 2; }},
+           {"its numbers are above", [](auto& m) { m.episode = std::uint64_t{1} << 63; }},
+           {"its numbers are above", [](auto& m) { m.placement_id = ~std::uint64_t{0}; }},
+           {"graph_sha256 is longer", [](auto& m) { m.graph_sha256.assign(1 << 20, 'a'); }},
+           {"executor has bytes", [](auto& m) { m.executors[0] = "\x80"; }}}) {
+    EpisodeMeasured m = whole;
+    change(m);
+    EXPECT_NE(wrong_values(m).find(says), std::string::npos) << says << ": " << wrong_values(m);
+  }
+}
+
+TEST(MeasuredValues, TheSignOfZeroGoes) {
+  PlacementMeasured m = sound();
+  m.step_time_s[1] = m.busy_s[2] = m.synthetic_share = m.synthetic_shares[0] = m.samples_s[0] = m.wall_s =
+      -0.0;
+  canonicalise(m);
+  for (const double value :
+       {m.step_time_s[1], m.busy_s[2], m.synthetic_share, m.synthetic_shares[0], m.samples_s[0], m.wall_s})
+    EXPECT_FALSE(std::signbit(value));
+  EXPECT_EQ(wrong_values(m), "");
+  m.step_time_s[0] = -0.0;
+  canonicalise(m);
+  EXPECT_NE(wrong_values(m), "") << "what ran took some time";
+}
+
+TEST(MeasuredValues, TextsBecomeHarmlessAndShortOnceAndForAll) {
+  Rng rng{1, Purpose::kTest};
+  for (int i = 0; i < 300; ++i) {
+    std::string text;
+    for (std::uint32_t n = rng.below(3'000); n > 0; --n)
+      text += rng.below(3) == 0 ? static_cast<char>(rng.below(256)) : rng.below(2) == 0 ? 'a' : '\xc3';
+    const std::string once = harmless_text(text);
+    EXPECT_LE(once.size(), kLongestText);
+    EXPECT_TRUE(is_utf8(once));
+    EXPECT_EQ(printable(once, kLongestText), once);
+    EXPECT_EQ(harmless_text(once), once);
+  }
+  EXPECT_EQ(harmless_text("crashed: \x1b[31mboo\n\xff"), "crashed: \\x1b[31mboo\\n\xef\xbf\xbd");
+  EXPECT_EQ(harmless_text("größer"), "größer");
+  PlacementMeasured m = sound();
+  m.error.assign(1 << 20, '\x1b');
+  m.failures[1] = "\xff";
+  canonicalise(m);
+  EXPECT_LE(m.error.size(), kLongestText);
+  EXPECT_EQ(m.failures[1], "\xef\xbf\xbd");
+  EXPECT_EQ(m.failures[0], "") << "nothing is made of nothing";
+}
+
+}  // namespace
+}  // namespace emplace::messages
