@@ -1,11 +1,13 @@
 #include "actors/dispatcher.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/mark.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "messages/measured_values.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
@@ -18,8 +20,7 @@ using runtime::LogLevel;
 
 namespace {
 
-constexpr double kLongestEvaluationS = 1e6;  // What says more is not believed.
-constexpr std::size_t kRemembered = 1024;    // Recorded episodes that a sampler may still ask about.
+constexpr std::size_t kRemembered = 1024;  // Recorded episodes that a sampler may still ask about.
 
 }  // namespace
 
@@ -27,7 +28,8 @@ Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options)
     : task_{std::move(task)},
       options_{std::move(options)},
       leases_{options_.lease},
-      roster_{options_.horizon} {}
+      roster_{options_.horizon},
+      quarantine_{options_.quarantine} {}
 
 void Dispatcher::on_start(runtime::Context& context) {
   leases_ =
@@ -144,7 +146,7 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
   for (std::uint32_t begin = 0; begin < proposal.count; begin += options_.placements_per_lease) {
     const std::uint64_t piece = next_piece_++;
     pieces_[piece] = {proposal.episode, begin,
-                      std::min(options_.placements_per_lease, proposal.count - begin), 0, false};
+                      std::min(options_.placements_per_lease, proposal.count - begin), false, false};
     enqueue(piece, waiting_);
   }
   pump(context);
@@ -166,7 +168,9 @@ void Dispatcher::pump(runtime::Context& context) {
     pieces_[piece].queued = false;
     return true;
   };
-  std::erase_if(overdue_, taken);  // Few; who holds one cannot take it, but may take what waits.
+  // Few; who holds or failed one cannot take it, but may take what waits.
+  std::erase_if(overdue_, taken);
+  std::erase_if(failed_, taken);
   while (!waiting_.empty() && taken(waiting_.front())) waiting_.pop_front();
 }
 
@@ -176,7 +180,8 @@ void Dispatcher::overtake_stragglers(runtime::Context& context) {
   const auto age = static_cast<std::int64_t>(options_.straggles *
                                              static_cast<double>(durations_.at(options_.speculate).count()));
   for (const runtime::Lease& old : leases_.older(Nanos{age}, context.now())) {
-    const auto next = roster_.next(old.holder);
+    const auto next =
+        roster_.next([&](runtime::ActorId executor) { return may_take(old.item, executor, context.now()); });
     if (!next || !roster_.idle(*next)) return;
     if (!lease(context, peers_.at(*next), old.item)) {
       roster_.pass(*next);
@@ -187,10 +192,15 @@ void Dispatcher::overtake_stragglers(runtime::Context& context) {
   }
 }
 
+bool Dispatcher::may_take(std::uint64_t piece, runtime::ActorId executor, Nanos now) const {
+  return leases_.may_grant(piece, executor, now) &&
+         quarantine_.may_take(piece, executor, roster_.idle(executor), now);
+}
+
 /// False: nobody can take it now.
 bool Dispatcher::place(runtime::Context& context, std::uint64_t piece) {
-  const runtime::ActorId holder = leases_.holder_of(piece);
-  while (const auto next = roster_.next(holder)) {
+  const auto may = [&](runtime::ActorId executor) { return may_take(piece, executor, context.now()); };
+  while (const auto next = roster_.next(may)) {
     if (lease(context, peers_.at(*next), piece)) return true;
     roster_.pass(*next);
   }
@@ -222,8 +232,9 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   out.attempt = granted->attempt;
   out.lease_epoch = granted->epoch;
   out.executor_epoch = peer.epoch;
-  out.deadline_ms =
-      static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count());
+  out.deadline_ms = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count(),
+                             std::numeric_limits<std::uint32_t>::max()));
   out.placements = {0, bytes};
   out.actions = {};
   const std::uint64_t offset =
@@ -235,33 +246,28 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   return false;
 }
 
-void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured& measured,
+void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured& said,
                              runtime::ActorId from) {
-  const runtime::Lease* lease = leases_.find(measured.lease_epoch);
-  if (lease != nullptr && lease->holder != from) return (void)++counters_.duplicated;  // Of another.
-  const std::uint64_t number = lease == nullptr ? 0 : lease->item;
-  Peer* const peer = peer_of(measured.executor, from);
-  const auto piece = pieces_.find(number);
-  if (peer != nullptr) give_back(context, *peer, measured.lease_epoch);
-  const bool belongs = piece != pieces_.end() && measured.consistent() &&
-                       measured.count == piece->second.count &&
-                       measured.placement_id ==
-                           episodes_.at(piece->second.episode).proposal.placement_id + piece->second.begin &&
-                       measured.num_devices == episodes_.at(piece->second.episode).proposal.num_devices;
-  if (piece != pieces_.end() && (!measured.error.empty() || !belongs)) {
-    // An executor that cannot is not an executor that died: it says why, and too many of those end the run.
-    const std::string why = measured.error.empty() ? "a result that is not of its lease" : measured.error;
-    runtime::log(LogLevel::kWarning, context.name(), measured.executor + ": " + why);
-    if (++piece->second.failures >= options_.attempts)
-      return context.stop_node(measured.executor + " cannot measure: " + why);
-    requeue(leases_.end(measured.lease_epoch));
-    return pump(context);
-  }
-  const Nanos took = lease == nullptr ? Nanos{0} : context.now() - lease->granted;
-  if (!leases_.commit(measured.lease_epoch)) {
+  const runtime::Lease* const open = leases_.find(said.lease_epoch);
+  Peer* const peer = peer_of(said.executor, from);
+  if (peer != nullptr) give_back(context, *peer, said.lease_epoch);
+  if (open == nullptr || open->holder != from) {  // It has ended, or is another's.
+    if (open == nullptr) (void)leases_.commit(said.lease_epoch);
     ++counters_.duplicated;
     return pump(context);
   }
+  const runtime::Lease lease = *open;
+  const auto piece = pieces_.find(lease.item);
+  const Nanos took = context.now() - lease.granted;
+  PlacementMeasured measured = said;
+  messages::canonicalise(measured);
+  if (const std::string why = fault_of(measured, piece->second, from); !why.empty())
+    return refuse(context, lease, why);
+  measured.attempt = lease.attempt;
+  // It cannot have worked for longer than it had the lease.
+  measured.wall_s = std::min(measured.wall_s, std::chrono::duration<double>(took).count());
+  (void)leases_.commit(lease.epoch);
+  quarantine_.succeeded(lease.item, from, context.now());
   durations_.add(took);
   Episode& episode = episodes_.at(piece->second.episode);
   episode.measured.merge(measured);
@@ -272,8 +278,7 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
     peer->measured += measured.count;
     roster_.measured(peer->id, measured.wall_s / measured.count);
   }
-  if (measured.wall_s > 0 && measured.wall_s < kLongestEvaluationS)
-    slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
+  slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
   const std::uint64_t finished = piece->second.episode;
   pieces_.erase(piece);
   if (episode.missing == 0) {
@@ -282,6 +287,49 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
     episodes_.erase(finished);
   }
   pump(context);
+}
+
+std::string Dispatcher::fault_of(const PlacementMeasured& measured, const Piece& piece,
+                                 runtime::ActorId from) const {
+  if (runtime::actor_id(measured.executor) != from) return "an executor answered in another's name";
+  const std::string who = measured.executor;
+  if (!measured.error.empty()) return who + " cannot measure: " + measured.error;
+  const PlacementProposed& proposal = episodes_.at(piece.episode).proposal;
+  if (measured.count != piece.count || measured.placement_id != proposal.placement_id + piece.begin ||
+      measured.num_devices != proposal.num_devices)
+    return who + " cannot measure: it answered with a result that is not of its lease";
+  const std::string wrong = messages::wrong_values(measured);
+  return wrong.empty() ? "" : who + " cannot measure: it answered with wrong values: " + wrong;
+}
+
+/// The result does not count, and the work goes to others.
+void Dispatcher::refuse(runtime::Context& context, const runtime::Lease& lease, const std::string& why) {
+  ++counters_.duplicated;
+  pieces_.at(lease.item).failed = true;
+  requeue(leases_.end(lease.epoch));
+  const bool quarantined = quarantine_.failed(lease.item, lease.holder, why, context.now());
+  const std::optional<Nanos> until = quarantine_.until(lease.holder);
+  if (quarantined && until) {
+    ++counters_.quarantines;
+    if (const auto peer = peers_.find(lease.holder); peer != peers_.end())
+      for (const auto& [epoch, held] : peer->second.held) requeue(leases_.end(epoch));
+    const double seconds = std::chrono::duration<double>(*until - context.now()).count();
+    runtime::log(LogLevel::kWarning, context.name(),
+                 why + "; it gets no work for " + format_seconds(seconds));
+  } else {
+    runtime::log(LogLevel::kWarning, context.name(), why);
+  }
+  pump(context);
+}
+
+/// No executor that is there can do what is to be done: that is an error of the run, not of an executor.
+void Dispatcher::end_if_hopeless(runtime::Context& context) {
+  if (ending_ || stopping_) return;
+  const std::optional<std::string> why = quarantine_.hopeless(context.now());
+  if (!why) return;
+  stopping_ = true;
+  progress_now(context);
+  context.stop_node(*why + "; no other executor that is there could do it either");
 }
 
 void Dispatcher::count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s) {
@@ -295,16 +343,31 @@ void Dispatcher::count_valid(std::span<const std::uint8_t> valid, std::span<cons
 /// An episode that its sampler has measured itself: counted like any other.
 void Dispatcher::on_reported(runtime::Context& context, const MeasurementReported& reported,
                              const runtime::Incoming& incoming) {
-  const EpisodeMeasured& m = reported.measured;
-  if (known(m.episode)) return;
-  if (!m.consistent() || task_->find(m.graph_sha256) == nullptr) {
+  if (known(reported.measured.episode)) return;
+  MeasurementReported canonical = reported;
+  EpisodeMeasured& m = canonical.measured;
+  messages::canonicalise(m);
+  const std::string wrong =
+      is_of_this_run(reported, incoming) ? messages::wrong_values(m) : "it is not of this run";
+  if (!wrong.empty()) {
     ++counters_.refused;
-    return runtime::log(LogLevel::kWarning, context.name(), "refused an episode that is not of this run");
+    return runtime::log(LogLevel::kWarning, context.name(),
+                        "refused episode " + std::to_string(m.episode) + ": " + wrong);
   }
   counters_.proposed += m.count;
   counters_.reported += m.count;
   count_valid(m.valid, m.step_time_s);
-  report(context, reported, incoming.bulk);
+  report(context, std::move(canonical), incoming.bulk);
+}
+
+bool Dispatcher::is_of_this_run(const MeasurementReported& reported,
+                                const runtime::Incoming& incoming) const {
+  const EpisodeMeasured& m = reported.measured;
+  const TaskGraph* const task = task_->find(m.graph_sha256);
+  const auto placements = incoming.section(reported.placements);
+  return task != nullptr && m.count > 0 && m.num_ops == task->graph.num_ops() &&
+         m.num_devices == task->devices.size() && placements.ok() &&
+         placements->size() == std::size_t{m.num_ops} * m.count && incoming.section(reported.actions).ok();
 }
 
 void Dispatcher::report(runtime::Context& context, MeasurementReported reported,
@@ -340,16 +403,16 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
   const bool counts = kinds.empty() || std::find(kinds.begin(), kinds.end(), joined.kind) != kinds.end();
   const bool ours = joined.graph_sha256 == task_->signature();
   const auto known = peers_.find(from);
-  if (ours && counts && known != peers_.end() && known->second.epoch == joined.epoch) return;
+  std::string wrong = messages::wrong_name("the host", joined.host);
+  if (wrong.empty()) wrong = messages::wrong_name("the kind", joined.kind);
+  if (wrong.empty() && !ours) wrong = "it has another graph or machine";
+  if (wrong.empty() && !counts) wrong = "executors of kind '" + joined.kind + "' do not count here";
+  if (wrong.empty() && known != peers_.end() && known->second.epoch == joined.epoch) return;
   remove(context, from);  // A new life: what the old one held is lost.
-  if (!ours || !counts) {
+  if (!wrong.empty()) {
     if (strangers_.size() >= kRemembered) strangers_.clear();  // Those that are left are named once more.
     if (!strangers_.insert(joined.name).second) return;
-    return runtime::log(LogLevel::kWarning, context.name(),
-                        joined.name +
-                            (ours ? " is of kind '" + joined.kind + "', which does not count here"
-                                  : std::string{" has another graph or machine"}) +
-                            "; it gets no work");
+    return runtime::log(LogLevel::kWarning, context.name(), joined.name + " gets no work: " + wrong);
   }
   strangers_.erase(joined.name);
   runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
@@ -358,6 +421,7 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
   peer.joined = context.now();
   by_name_[joined.name] = &peer;
   roster_.join(from);
+  quarantine_.join(from, context.now());
   std::string about;
   if (joined.cores > 0) about += ", " + std::to_string(joined.cores) + " cores";
   if (joined.memory_bytes > 0) about += ", " + format_bytes(static_cast<std::int64_t>(joined.memory_bytes));
@@ -377,6 +441,7 @@ void Dispatcher::on_left(runtime::Context& context, const messages::ExecutorLeft
   peers_.erase(from);
   by_name_.erase(left.executor);
   roster_.leave(from);
+  quarantine_.leave(from, context.now());
   for (const std::uint64_t epoch : undone) {
     const runtime::Lease* const lease = leases_.find(epoch);
     if (lease != nullptr && lease->holder == from) requeue(leases_.end(epoch));
@@ -392,6 +457,7 @@ void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
   if (peer == peers_.end()) return;
   runtime::log(LogLevel::kInfo, context.name(), peer->second.name + " is gone");
   roster_.leave(executor);
+  quarantine_.leave(executor, context.now());
   by_name_.erase(peer->second.name);
   peers_.erase(peer);
   pump(context);
@@ -404,7 +470,8 @@ void Dispatcher::lose(const std::vector<runtime::Lease>& ended) {
 
 void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
   for (const runtime::Lease& lease : ended)
-    if (leases_.open_of(lease.item) == 0) enqueue(lease.item, waiting_);
+    if (leases_.open_of(lease.item) == 0)
+      enqueue(lease.item, pieces_.at(lease.item).failed ? failed_ : waiting_);
 }
 
 void Dispatcher::tick(runtime::Context& context) {
@@ -413,6 +480,7 @@ void Dispatcher::tick(runtime::Context& context) {
   roster_.ask_all();
   pump(context);
   overtake_stragglers(context);
+  end_if_hopeless(context);
   for (auto& [episode, waiting] : unrecorded_) {
     if (context.now() - waiting.sent < options_.resend) continue;
     waiting.sent = context.now();
@@ -437,6 +505,7 @@ void Dispatcher::progress_now(runtime::Context& context) {
   now.valid = valid_;
   now.lost = counters_.lost;
   now.duplicated = counters_.duplicated;
+  now.quarantined = static_cast<std::uint32_t>(quarantine_.quarantined(context.now()));
   now.in_flight = static_cast<std::uint32_t>(in_flight());
   now.issued = leases_.counters().issued;
   now.counted = leases_.counters().committed;

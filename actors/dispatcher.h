@@ -22,6 +22,7 @@
 #include "runtime/context.h"
 #include "runtime/core/credit.h"
 #include "runtime/core/lease.h"
+#include "runtime/core/quarantine.h"
 #include "runtime/core/recent.h"
 #include "runtime/core/roster.h"
 
@@ -41,7 +42,7 @@ struct DispatcherOptions {
   double speculate = 0.99;
   double straggles = 2;
   std::size_t speculate_from = 50;  ///< Once so many durations are known.
-  std::uint32_t attempts = 5;       ///< Of one lease's work that an executor refuses; then the run fails.
+  runtime::QuarantineOptions quarantine;
   Nanos progress_every = std::chrono::milliseconds{500};
   std::uint64_t episodes = 0;  ///< Ends the run after so many; 0: never.
   Nanos budget{0};             ///< Ends the run after so long; 0: never.
@@ -54,7 +55,9 @@ struct DispatcherOptions {
 
 /// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them
 /// again when an executor is lost, counts each placement once, and hands finished episodes to the recorder,
-/// again and again until they are on disk. It also ends the run. Receives PlacementProposed,
+/// again and again until they are on disk. It also ends the run. Executors are not trusted: a result is
+/// checked before it counts (messages/measured_values.h), and who fails is quarantined
+/// (runtime/core/quarantine.h). Receives PlacementProposed,
 /// MeasurementReported (of a sampler that measures itself), PlacementMeasured, ExecutorJoined, CreditGranted,
 /// Heartbeat, ExecutorLeft, EpisodesRecorded, EpisodesKnown, EpisodesAsked, StopRun, RunProgress (a sampler
 /// that has drained); sends PlacementProposed (leases), MeasurementReported, EpisodesWanted, EpisodesAsked,
@@ -73,6 +76,7 @@ class Dispatcher final : public runtime::Actor {
     std::uint64_t proposed = 0, reported = 0;  ///< Placements.
     std::uint64_t episodes = 0, refused = 0;   ///< Episodes finished; proposals of another graph or shape.
     std::uint64_t lost = 0, duplicated = 0;    ///< Leases that expired; results that did not count.
+    std::uint64_t quarantines = 0;             ///< Of executors, in all.
     std::uint64_t speculated = 0;              ///< Leases given to a second executor because of their age.
     std::uint64_t committed = 0;               ///< Episodes of the run on disk, as the recorder said.
   };
@@ -93,7 +97,7 @@ class Dispatcher final : public runtime::Actor {
   struct Piece {
     std::uint64_t episode = 0;
     std::uint32_t begin = 0, count = 0;
-    std::uint32_t failures = 0;
+    bool failed = false;  ///< Some executor could not do it.
     bool queued = false;
   };
   /// A finished episode that the recorder has not said to have.
@@ -124,12 +128,18 @@ class Dispatcher final : public runtime::Actor {
                    const runtime::Incoming& incoming);
   void on_measured(runtime::Context& context, const messages::PlacementMeasured& measured,
                    runtime::ActorId from);
+  /// What is wrong with a result of this piece, and who says it; empty: it may count.
+  std::string fault_of(const messages::PlacementMeasured& measured, const Piece& piece,
+                       runtime::ActorId from) const;
+  void refuse(runtime::Context& context, const runtime::Lease& lease, const std::string& why);
+  void end_if_hopeless(runtime::Context& context);
   /// The executor of that name, if it is `from` who speaks for it; null: nobody, or another.
   Peer* peer_of(const std::string& name, runtime::ActorId from);
   void on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from);
   void on_left(runtime::Context& context, const messages::ExecutorLeft& left, runtime::ActorId from);
   void remove(runtime::Context& context, runtime::ActorId executor);
   void pump(runtime::Context& context);
+  bool may_take(std::uint64_t piece, runtime::ActorId executor, Nanos now) const;
   bool place(runtime::Context& context, std::uint64_t piece);
   bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
   void give_back(runtime::Context& context, Peer& peer, std::uint64_t epoch);
@@ -139,6 +149,7 @@ class Dispatcher final : public runtime::Actor {
   void overtake_stragglers(runtime::Context& context);
   void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
                    const runtime::Incoming& incoming);
+  bool is_of_this_run(const messages::MeasurementReported& reported, const runtime::Incoming& incoming) const;
   void count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s);
   void report(runtime::Context& context, messages::MeasurementReported reported,
               const messages::SharedBytes& bulk);
@@ -166,11 +177,13 @@ class Dispatcher final : public runtime::Actor {
   std::unordered_set<std::uint64_t> on_disk_;       ///< and the same to look up.
   std::set<std::string> strangers_;                 ///< Executors of another task or kind.
   std::deque<std::uint64_t> waiting_;               ///< Pieces without an open lease, oldest first.
-  std::deque<std::uint64_t> overdue_;               ///< Those whose only lease is overdue: they go first.
+  std::deque<std::uint64_t> overdue_;               ///< Those whose leases are all overdue: they go first.
+  std::deque<std::uint64_t> failed_;                ///< Those that not everybody may take now.
   runtime::RecentDurations durations_;              ///< Of leases, from grant to result.
   std::map<std::string, Peer*> by_name_;            ///< As RunProgress lists them.
   std::unordered_map<runtime::ActorId, Peer> peers_;
   runtime::Roster roster_;
+  runtime::Quarantine quarantine_;
   std::uint64_t next_piece_ = 1;
   Counters counters_;
   std::uint64_t valid_ = 0;

@@ -47,7 +47,7 @@ struct RunProgress {
   std::uint64_t updates = 0;
   std::uint64_t policy_version = 0;
   std::uint64_t lost = 0;         ///< Leases that expired.
-  std::uint64_t duplicated = 0;   ///< Results that came too late to count.
+  std::uint64_t duplicated = 0;   ///< Results that did not count: too late, of another's lease, or wrong.
   std::uint64_t committed = 0;    ///< Episodes on disk.
   std::uint32_t in_flight = 0;    ///< Placements.
   double best_step_time_s = 0;    ///< 0: none yet.
@@ -60,10 +60,11 @@ struct RunProgress {
   std::string ending;    ///< Why the run ends, once it does: "budget", "episodes", "down".
   double staleness = 0;  ///< Of the last update on disk: versions between drawing and learning, on average.
   std::vector<std::uint32_t>
-      credits;  ///< [executors] Placements that each may be given beyond those in flight.
+      credits;                    ///< [executors] Placements that each may be given beyond those in flight.
+  std::uint32_t quarantined = 0;  ///< Executors that get no work now, for what they answered.
   EMPLACE_FIELDS(from, episodes, measurements, valid, updates, policy_version, lost, duplicated, committed,
                  in_flight, best_step_time_s, recent_step_time_s, elapsed_s, executors, issued, counted, open,
-                 expired, refused, ending, staleness, credits)
+                 expired, refused, ending, staleness, credits, quarantined)
 };
 
 }  // namespace emplace::messages

@@ -86,6 +86,7 @@ JsonObject to_json(const StatusDelivered& status) {
   else
     json.add_null("best_step_time_s");
   json.add("lost", p.lost).add("duplicated", p.duplicated).add("ending", p.ending);
+  json.add("quarantined", std::uint64_t{p.quarantined});
   JsonObject leases;
   leases.add("issued", p.issued).add("counted", p.counted).add("open", p.open);
   leases.add("expired", p.expired).add("refused", p.refused);

@@ -10,13 +10,15 @@ struct Metric {
   const char *key, *name, *type, *help;
 };
 
-constexpr std::array<Metric, 11> kMetrics{{
+constexpr std::array<Metric, 12> kMetrics{{
     {"episodes", "emplace_episodes_total", "counter", "Episodes finished."},
     {"committed", "emplace_episodes_committed_total", "counter", "Episodes on disk."},
     {"measurements", "emplace_measurements_total", "counter", "Placements measured, each counted once."},
     {"valid", "emplace_valid_measurements_total", "counter", "Of these, placements that fit."},
     {"updates", "emplace_updates_total", "counter", "Updates of the policy on disk."},
     {"duplicated", "emplace_refused_results_total", "counter", "Results that did not count."},
+    {"quarantined", "emplace_executors_quarantined", "gauge",
+     "Executors that get no work for what they answered."},
     {"in_flight", "emplace_placements_in_flight", "gauge", "Placements on their way."},
     {"executors", "emplace_executors", "gauge", "Executors that have joined."},
     {"staleness", "emplace_update_staleness_versions", "gauge", "Of the last update on disk, on average."},

@@ -46,6 +46,7 @@ void ViewActor::on_progress(runtime::Context& context, const messages::RunProgre
                             {"committed", recorded_.committed},
                             {"lost", progress.lost},
                             {"duplicated", progress.duplicated},
+                            {"quarantined", progress.quarantined},
                             {"in_flight", progress.in_flight},
                             {"best_step_time_s", progress.best_step_time_s},
                             {"elapsed_s", progress.elapsed_s},

@@ -9,12 +9,24 @@ namespace emplace::runtime {
 LeaseTable::LeaseTable(LeaseOptions options, std::uint64_t first_epoch)
     : options_{options}, next_epoch_{first_epoch} {}
 
-std::optional<Lease> LeaseTable::grant(std::uint64_t item, messages::ActorId holder, Nanos now,
-                                       Nanos evaluation_limit) {
-  Item& entry = items_[item];
+bool LeaseTable::may_grant(std::uint64_t item, messages::ActorId holder, Nanos now) const {
+  const auto found = items_.find(item);
+  if (found == items_.end()) return true;
+  const Item& entry = found->second;
   const bool holds_one = std::any_of(entry.open.begin(), entry.open.end(),
                                      [&](std::uint64_t epoch) { return leases_.at(epoch).holder == holder; });
-  if (holds_one || entry.open.size() >= options_.open_attempts) return std::nullopt;
+  return !holds_one && (entry.open.size() < options_.open_attempts || all_overdue(entry, now));
+}
+
+bool LeaseTable::all_overdue(const Item& item, Nanos now) const {
+  return std::all_of(item.open.begin(), item.open.end(),
+                     [&](std::uint64_t epoch) { return now > leases_.at(epoch).evaluate_until; });
+}
+
+std::optional<Lease> LeaseTable::grant(std::uint64_t item, messages::ActorId holder, Nanos now,
+                                       Nanos evaluation_limit) {
+  if (!may_grant(item, holder, now)) return std::nullopt;
+  Item& entry = items_[item];
   if (!entry.open.empty()) EMPLACE_MARK("lease.second_attempt");
   const Lease lease{.epoch = next_epoch_++,
                     .item = item,
@@ -103,7 +115,7 @@ std::vector<Lease> LeaseTable::end(std::uint64_t epoch) {
 std::vector<Lease> LeaseTable::overdue(Nanos now) const {
   std::vector<Lease> late;
   for (const auto& [epoch, lease] : leases_)
-    if (now > lease.evaluate_until && alone(lease)) late.push_back(lease);
+    if (now > lease.evaluate_until && all_overdue(items_.at(lease.item), now)) late.push_back(lease);
   if (!late.empty()) EMPLACE_MARK("lease.overdue");
   return late;
 }
@@ -125,12 +137,6 @@ const Lease* LeaseTable::find(std::uint64_t epoch) const {
 std::size_t LeaseTable::open_of(std::uint64_t item) const {
   const auto entry = items_.find(item);
   return entry == items_.end() ? 0 : entry->second.open.size();
-}
-
-messages::ActorId LeaseTable::holder_of(std::uint64_t item) const {
-  const auto entry = items_.find(item);
-  if (entry == items_.end() || entry->second.open.empty()) return messages::kNobody;
-  return leases_.at(entry->second.open.front()).holder;
 }
 
 }  // namespace emplace::runtime

@@ -27,7 +27,7 @@ struct Lease {
 struct LeaseOptions {
   Nanos heartbeat = std::chrono::milliseconds{500};
   int missed = 3;                 ///< Heartbeats; then the lease expires.
-  std::size_t open_attempts = 2;  ///< Of one item at once.
+  std::size_t open_attempts = 2;  ///< Of one item at once, unless all of them are past their limit.
 };
 
 /// Conservation: issued == committed + superseded + returned + expired + open. Pure; one thread.
@@ -42,8 +42,11 @@ class LeaseTable {
 
   explicit LeaseTable(LeaseOptions options = {}, std::uint64_t first_epoch = 1);
 
-  /// Empty: so many attempts are open already, or this holder has one. An item that was committed is a new
-  /// one: the caller forgets what it is done with.
+  /// True if grant() would: not so many attempts are open already, or all of them are past their evaluation
+  /// limit, and this holder has none. So no number of holders that never answer keeps an item for ever.
+  bool may_grant(std::uint64_t item, messages::ActorId holder, Nanos now) const;
+  /// Empty: may_grant() is false. An item that was committed is a new one: the caller forgets what it is done
+  /// with.
   std::optional<Lease> grant(std::uint64_t item, messages::ActorId holder, Nanos now, Nanos evaluation_limit);
   /// The holder lives and still works on these epochs; those of others are ignored.
   void renew(messages::ActorId holder, std::span<const std::uint64_t> epochs, Nanos now);
@@ -56,7 +59,7 @@ class LeaseTable {
   std::vector<Lease> drop(messages::ActorId holder);
   /// Ends one lease, which is given back; empty if it is not open.
   std::vector<Lease> end(std::uint64_t epoch);
-  /// Leases past their evaluation limit whose item has no second attempt, oldest first.
+  /// Leases past their evaluation limit of items without an attempt that is within its own, oldest first.
   std::vector<Lease> overdue(Nanos now) const;
   /// Leases granted more than `age` ago whose item has no second attempt, oldest first.
   std::vector<Lease> older(Nanos age, Nanos now) const;
@@ -64,8 +67,6 @@ class LeaseTable {
   const Lease* find(std::uint64_t epoch) const;
   std::size_t open() const { return leases_.size(); }
   std::size_t open_of(std::uint64_t item) const;
-  /// Whoever works on it; of two the first; nobody.
-  messages::ActorId holder_of(std::uint64_t item) const;
   const Counters& counters() const { return counters_; }
 
  private:
@@ -75,6 +76,7 @@ class LeaseTable {
   };
   Lease take(std::uint64_t epoch);
   std::vector<Lease> end_all(const std::vector<std::uint64_t>& epochs, std::uint64_t& counter);
+  bool all_overdue(const Item& item, Nanos now) const;
   bool alone(const Lease& lease) const { return items_.at(lease.item).open.size() == 1; }
 
   LeaseOptions options_;

@@ -78,12 +78,6 @@ void Roster::measured(Id id, double seconds_per_item) {
   });
 }
 
-std::optional<Roster::Id> Roster::next(Id except) const {
-  auto first = order_.begin();
-  if (first != order_.end() && std::get<Id>(*first) == except) ++first;
-  return first == order_.end() ? std::nullopt : std::optional{std::get<Id>(*first)};
-}
-
 bool Roster::idle(Id id) const {
   const auto found = entries_.find(id);
   return found != entries_.end() && found->second.leases == 0;

@@ -32,8 +32,17 @@ class Roster {
   /// It took so long for each item of a lease.
   void measured(Id id, double seconds_per_item);
 
-  /// The one to ask for the next lease, `except` apart. None: all that may be asked hold enough.
-  std::optional<Id> next(Id except = messages::kNobody) const;
+  /// The one to ask for the next lease. None: all that may be asked hold enough.
+  std::optional<Id> next() const {
+    return next([](Id) { return true; });
+  }
+  /// Of those for whom may(Id) is true.
+  template <class May>
+  std::optional<Id> next(May&& may) const {
+    for (const Key& key : order_)
+      if (may(std::get<Id>(key))) return std::get<Id>(key);
+    return std::nullopt;
+  }
   /// True if it holds nothing.
   bool idle(Id id) const;
   /// It could not take what it was asked for: not named again before something of it changes.

@@ -65,12 +65,30 @@ TEST(LeaseTable, AnOverdueLeaseIsNamedOnlyWhileItIsAlone) {
   const auto lease = table.grant(1, kFirst, Nanos{0}, milliseconds{100});
   EXPECT_TRUE(table.overdue(milliseconds{100}).empty());
   ASSERT_EQ(table.overdue(milliseconds{101}).size(), 1u);
-  EXPECT_EQ(table.holder_of(1), kFirst);
+  EXPECT_FALSE(table.may_grant(1, kFirst, milliseconds{101})) << "it has it";
+  EXPECT_TRUE(table.may_grant(1, kSecond, milliseconds{101}));
   const auto second = table.grant(1, kSecond, milliseconds{102}, milliseconds{100});
   EXPECT_TRUE(table.overdue(milliseconds{102}).empty());
   EXPECT_EQ(table.end(second->epoch).size(), 1u);
   EXPECT_EQ(table.overdue(milliseconds{103}).size(), 1u) << "alone again";
   EXPECT_NE(table.find(lease->epoch), nullptr);
+}
+
+TEST(LeaseTable, AThirdMayTryWhenTwoAreOverdueForTheyMayNeverAnswer) {
+  LeaseTable table;
+  const auto third = actor_id("executor/2");
+  (void)table.grant(1, kFirst, Nanos{0}, milliseconds{100});
+  (void)table.grant(1, kSecond, milliseconds{101}, milliseconds{100});
+  EXPECT_FALSE(table.may_grant(1, third, milliseconds{201}));
+  EXPECT_TRUE(table.overdue(milliseconds{201}).empty());
+  EXPECT_EQ(table.overdue(milliseconds{202}).size(), 2u);
+  const auto lease = table.grant(1, third, milliseconds{202}, milliseconds{100});
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->attempt, 3u);
+  EXPECT_TRUE(table.overdue(milliseconds{202}).empty());
+  EXPECT_TRUE(table.commit(lease->epoch));
+  EXPECT_EQ(table.counters().superseded, 2u);
+  EXPECT_EQ(table.open(), 0u);
 }
 
 TEST(LeaseTable, OldLeasesAreNamedOldestFirstWhileTheyAreAlone) {

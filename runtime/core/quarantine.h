@@ -1,0 +1,206 @@
+#pragma once
+/// Which executors get work, by what their results were. One bad executor must not end a run, and one bad
+/// piece of work must not be tried for ever.
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "messages/envelope.h"
+
+namespace emplace::runtime {
+
+struct QuarantineOptions {
+  double strikes = 3;          ///< Failures, less what was forgiven; at so many an executor is quarantined.
+  double forgiveness = 0.125;  ///< What a good result takes off.
+  Nanos first = std::chrono::seconds{1};    ///< The first quarantine; each one after it is twice as long,
+  Nanos longest = std::chrono::minutes{5};  ///< up to this.
+  std::uint32_t redeemed = 100;  ///< Good results in a row after which the next quarantine is a first one.
+  std::uint32_t attempts = 5;    ///< Failures of one piece, before the run may end for it,
+  Nanos patience = std::chrono::seconds{10};  ///< and the time over which they must have happened.
+  std::size_t remembered = 4'096;             ///< Executors that left with something against them.
+};
+
+/// Executors and pieces of work, by id. The rules:
+///
+/// - An executor with `strikes` failures is quarantined: it gets no work. Afterwards it is on probation and
+///   gets one piece at a time. If that is good it is a full member again; if not it is quarantined for twice
+///   as long. To leave and to join again changes nothing.
+/// - A piece that an executor failed goes to others at once, and to the same one after a pause, which doubles
+///   each time.
+/// - The run ends, by hopeless(), when for `patience` nobody who is there was a full member and all have
+///   failed on probation, or when every full member failed the same piece, over at least `patience` and
+///   `attempts` times in all. So one executor that works keeps a run alive, however many others fail.
+///
+/// Pure; one thread. Times never go back.
+class Quarantine {
+ public:
+  using Id = messages::ActorId;
+
+  explicit Quarantine(QuarantineOptions options = {}) : options_{options} {}
+
+  void join(Id id, Nanos now) {
+    Standing& standing = standings_[id];
+    if (std::exchange(standing.present, true)) return;
+    absent_.erase(standing.left);
+    count(now);
+  }
+  void leave(Id id, Nanos now) {
+    const auto found = standings_.find(id);
+    if (found == standings_.end() || !found->second.present) return;
+    Standing& standing = found->second;
+    standing.present = false;
+    if (standing.strikes == 0 && standing.level == 0) {
+      standings_.erase(found);
+    } else {
+      remember(id, standing);
+    }
+    count(now);
+  }
+
+  /// False: it is quarantined, on probation with something in hand (`idle` is false), or failed this piece a
+  /// moment ago.
+  bool may_take(std::uint64_t piece, Id id, bool idle, Nanos now) const {
+    const auto found = standings_.find(id);
+    if (found != standings_.end() && found->second.suspect && (now < found->second.until || !idle))
+      return false;
+    const auto failed = pieces_.find(piece);
+    if (failed == pieces_.end()) return true;
+    const auto by = failed->second.by.find(id);
+    return by == failed->second.by.end() || now >= by->second.again;
+  }
+
+  /// It could not do the piece, or answered what cannot be. True: it is quarantined from now on.
+  bool failed(std::uint64_t piece, Id id, std::string why, Nanos now) {
+    Piece& one = pieces_.try_emplace(piece, Piece{.first = now}).first->second;
+    ++one.failures;
+    By& by = one.by[id];
+    by.again = now + pause(by.failures++);
+    one.why = last_failure_ = std::move(why);
+    Standing& standing = standing_of(id);
+    standing.good = 0;
+    standing.strikes += 1;
+    if (standing.suspect && now < standing.until) return false;  // The last of what it had in hand.
+    if (!standing.suspect && standing.strikes < options_.strikes) return false;
+    standing.relapsed = standing.suspect;
+    standing.suspect = true;
+    standing.strikes = 0;
+    standing.until = now + pause(standing.level++);
+    count(now);
+    return true;
+  }
+  /// Its result of the piece counts.
+  void succeeded(std::uint64_t piece, Id id, Nanos now) {
+    pieces_.erase(piece);
+    const auto found = standings_.find(id);
+    if (found == standings_.end()) return;
+    Standing& standing = found->second;
+    standing.strikes = std::max(standing.strikes - options_.forgiveness, 0.0);
+    if (++standing.good >= options_.redeemed) standing.level = 0;
+    if (!standing.suspect || now < standing.until) return;
+    standing.suspect = standing.relapsed = false;
+    standing.strikes = 0;
+    count(now);
+  }
+
+  /// Executors that are there and get no work now.
+  std::size_t quarantined(Nanos now) const {
+    return static_cast<std::size_t>(std::count_if(standings_.begin(), standings_.end(), [&](const auto& one) {
+      return one.second.present && one.second.suspect && now < one.second.until;
+    }));
+  }
+  /// When the quarantine of this one ends; none: it is in none.
+  std::optional<Nanos> until(Id id) const {
+    const auto found = standings_.find(id);
+    if (found == standings_.end() || !found->second.suspect) return std::nullopt;
+    return found->second.until;
+  }
+  /// Why the run must end: the last failure that made it hopeless; none: it goes on.
+  std::optional<std::string> hopeless(Nanos now) const {
+    if (without_members_ && now - *without_members_ >= options_.patience && !hope_) return last_failure_;
+    for (const auto& [number, piece] : pieces_)
+      if (piece.failures >= options_.attempts && now - piece.first >= options_.patience &&
+          every_member_failed(piece))
+        return piece.why;
+    return std::nullopt;
+  }
+
+ private:
+  struct Standing {
+    double strikes = 0;
+    std::uint32_t level = 0;  ///< Quarantines so far.
+    std::uint32_t good = 0;   ///< Results in a row.
+    bool suspect = false;     ///< Quarantined until `until`, then on probation.
+    bool relapsed = false;    ///< Failed on probation, and no result since was good.
+    bool present = false;
+    Nanos until{0};
+    std::uint64_t left = 0;  ///< Its turn in absent_.
+  };
+  struct By {
+    std::uint32_t failures = 0;
+    Nanos again{0};
+  };
+  struct Piece {
+    Nanos first{0};
+    std::uint32_t failures = 0;
+    std::map<Id, By> by = {};
+    std::string why = {};
+  };
+
+  Nanos pause(std::uint32_t before) const {
+    Nanos longest = options_.first;
+    for (std::uint32_t i = 0; i < before && longest < options_.longest; ++i) longest *= 2;
+    return std::min(longest, options_.longest);
+  }
+  /// What is held against it; of one that has left, too.
+  Standing& standing_of(Id id) {
+    const auto [found, added] = standings_.try_emplace(id);
+    if (added) remember(id, found->second);
+    return standings_[id];
+  }
+  /// It is not there. The one that left first is forgotten for it.
+  void remember(Id id, Standing& standing) {
+    standing.left = ++turn_;
+    absent_.emplace(standing.left, id);
+    if (absent_.size() <= std::max<std::size_t>(options_.remembered, 1)) return;
+    standings_.erase(absent_.begin()->second);
+    absent_.erase(absent_.begin());
+  }
+  bool every_member_failed(const Piece& piece) const {
+    bool any = false;
+    for (const auto& [id, standing] : standings_) {
+      if (!standing.present || standing.suspect) continue;
+      if (!piece.by.contains(id)) return false;
+      any = true;
+    }
+    return any;
+  }
+  /// Since when is nobody who is there a full member? Who was quarantined once may yet be good.
+  void count(Nanos now) {
+    bool any = false, member = false;
+    hope_ = false;
+    for (const auto& [id, standing] : standings_) {
+      if (!standing.present) continue;
+      any = true;
+      member |= !standing.suspect;
+      hope_ |= !standing.relapsed;
+    }
+    if (!any || member) return without_members_.reset();
+    if (!without_members_) without_members_ = now;
+  }
+
+  QuarantineOptions options_;
+  std::map<Id, Standing> standings_;
+  std::map<std::uint64_t, Id> absent_;  ///< Who left with something against it, oldest first.
+  std::map<std::uint64_t, Piece> pieces_;
+  std::optional<Nanos> without_members_;  ///< Since when nobody who is there is one.
+  bool hope_ = false;                     ///< Somebody who is there has not failed on probation.
+  std::string last_failure_;
+  std::uint64_t turn_ = 0;
+};
+
+}  // namespace emplace::runtime
