@@ -57,10 +57,10 @@ void Learner::look(runtime::Context& context) {
     asked_ = now;  // It is not all said yet.
     send_pieces(context);
   }
-  if (phase_ != Phase::kLearning) {
+  if (phase_ != Phase::kLearning && phase_ != Phase::kDiverged) {
     if (now - asked_ >= options_.resend) phase_ == Phase::kFirst ? send_first(context) : ask_history(context);
   } else {
-    if (const auto asked = log_.due(now)) follow(context, *asked);
+    if (const auto asked = log_.due(now); asked && phase_ == Phase::kLearning) follow(context, *asked);
     std::uint64_t unscored = log_.next();
     for (auto& [episode, pending] : pending_) {
       if (!pending.has_actions || pending.has_score || now - pending.since < options_.resend) continue;
@@ -81,6 +81,7 @@ void Learner::on_message(runtime::Context& context, const runtime::Incoming& inc
       [&](const messages::MeasurementCommitted& committed) { on_committed(context, committed, incoming); },
       [&](const messages::EpisodeScored& scored) { on_scored(context, scored); },
       [&](const messages::ParametersRequested& requested) {
+        if (phase_ == Phase::kDiverged) return;
         // Who asks again while it waits is answered once.
         if (phase_ != Phase::kLearning || !answer(context, incoming.from(), requested))
           waiting_.insert_or_assign(incoming.from(), requested);
@@ -156,9 +157,9 @@ void Learner::on_replayed(runtime::Context& context, const messages::UpdateRepla
   if (replayed.update == 0) return begin_learning(context, replayed.unlearned_from);
   const auto batch = batch_of(replayed, incoming);
   if (!batch) return context.stop_node("the record cannot be learned again: " + batch.error().context);
-  messages::UpdateApplied again;
-  update(*batch, again);
-  if (again.parameters_sha256 != replayed.parameters_sha256) {
+  (void)update(*batch);
+  keep_snapshot();
+  if (snapshots_.at(updates()).sha256 != replayed.parameters_sha256) {
     runtime::log(LogLevel::kWarning, context.name(),
                  "update " + std::to_string(updates()) + " made again gives other bits than it gave then");
   }
@@ -215,7 +216,7 @@ void Learner::complete(runtime::Context& context, std::uint64_t episode) {
   } else if (whole(episode)) {
     ready_.push_back(episode);
   }
-  while (ready_.size() >= options_.batch_episodes) learn(context);
+  while (phase_ == Phase::kLearning && ready_.size() >= options_.batch_episodes) learn(context);
 }
 
 void Learner::learn(runtime::Context& context) {
@@ -238,10 +239,23 @@ void Learner::learn(runtime::Context& context) {
     batch.push_back(std::move(episode));
     pending_.erase(it);
   }
-  {
+  const UpdateMade made = [&] {
     const auto updating = context.phase("update");
-    update(batch, applied);
+    return update(batch);
+  }();
+  if (!made.diverged.empty()) {
+    phase_ = Phase::kDiverged;
+    return context.stop_node(made.diverged);
   }
+  keep_snapshot();
+  applied.update = applied.policy_version = updates();
+  applied.learning_rate = made.learning_rate;
+  applied.gradient_norm = made.gradient_norm;
+  applied.loss = made.parts.loss;
+  applied.entropy = made.parts.entropy;
+  applied.log_probability = made.parts.log_probability;
+  applied.divergence = made.parts.divergence;
+  applied.parameters_sha256 = snapshots_.at(updates()).sha256;
   publish(context);
   applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
   applied.epoch = context.epoch();
@@ -252,18 +266,10 @@ void Learner::learn(runtime::Context& context) {
   if (options_.checkpoint_every > 0 && updates() % options_.checkpoint_every == 0) checkpoint(context);
 }
 
-void Learner::update(std::span<const policy::ScoredEpisode> batch, messages::UpdateApplied& applied) {
-  const UpdateMade made = trainer_->update(batch);
+UpdateMade Learner::update(std::span<const policy::ScoredEpisode> batch) {
+  UpdateMade made = trainer_->update(batch);
   if (!made.error.empty()) runtime::log(LogLevel::kError, kLearner, made.error);
-  applied.update = applied.policy_version = updates();
-  applied.learning_rate = made.learning_rate;
-  applied.gradient_norm = made.gradient_norm;
-  applied.loss = made.parts.loss;
-  applied.entropy = made.parts.entropy;
-  applied.log_probability = made.parts.log_probability;
-  applied.divergence = made.parts.divergence;
-  keep_snapshot();
-  applied.parameters_sha256 = snapshots_.at(updates()).sha256;
+  return made;
 }
 
 void Learner::keep_snapshot() {

@@ -37,7 +37,8 @@ struct LearnerOptions {
 
 /// Turns scored episodes into a better policy: the only one who owns parameters. Made anew, it asks the
 /// recorder for a checkpoint and the updates since, makes these again, and goes on with what no update has
-/// consumed; the parameters are then those of the recorded history, bit for bit.
+/// consumed; the parameters are then those of the recorded history, bit for bit. An update whose loss,
+/// gradient or parameters are not finite is said to nobody and ends the run.
 /// Receives MeasurementCommitted (the actions), EpisodeScored (the advantages), ParametersRequested,
 /// CheckpointDelivered, UpdateReplayed, UpdatesRecorded; sends LogRequested, HistoryRequested,
 /// ScoresRequested, UpdateApplied (until the recorder has it), ParametersPublished, ParametersDelivered,
@@ -55,6 +56,7 @@ class Learner final : public runtime::Actor {
     kFirst,       ///< There was none: its own first one is not known to be on disk.
     kReplay,      ///< Makes the updates since again.
     kLearning,
+    kDiverged,  ///< The next update would make parameters that are no numbers: the run ends.
   };
   struct Pending {
     bool has_actions = false, has_score = false;
@@ -90,7 +92,7 @@ class Learner final : public runtime::Actor {
   void on_scored(runtime::Context& context, const messages::EpisodeScored& scored);
   void complete(runtime::Context& context, std::uint64_t episode);
   void learn(runtime::Context& context);
-  void update(std::span<const policy::ScoredEpisode> batch, messages::UpdateApplied& applied);
+  UpdateMade update(std::span<const policy::ScoredEpisode> batch);
   std::uint64_t updates() const { return trainer_->updates(); }  ///< Also the version of the parameters.
   void keep_snapshot();
   void publish(runtime::Context& context);

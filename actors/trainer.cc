@@ -1,8 +1,17 @@
 #include "actors/trainer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace emplace::actors {
+namespace {
+
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace
 
 Trainer::Trainer(TrainerOptions options, std::unique_ptr<policy::Placer> placer)
     : options_{std::move(options)}, placer_{std::move(placer)}, adam_{options_.adam} {}
@@ -37,10 +46,27 @@ UpdateMade Trainer::update(std::span<const policy::ScoredEpisode> batch) {
     }
     made.gradient_norm = adam_.step(placer_->parameters(), static_cast<float>(made.learning_rate));
     made.parts = *parts;
+    if (made.diverged.empty()) made.diverged = divergence(batch, made);
   }
   placer_->end_update(made.parts);
   ++updates_;
   return made;
+}
+
+std::string Trainer::divergence(std::span<const policy::ScoredEpisode> batch, const UpdateMade& made) const {
+  const std::string update = "update " + std::to_string(updates_ + 1) + ": ";
+  const bool scored = std::all_of(batch.begin(), batch.end(), [](const policy::ScoredEpisode& episode) {
+    return all_finite(episode.advantages);
+  });
+  if (!scored) return update + "an advantage is not finite; choose smaller numbers in the section reward";
+  const char* const what = !std::isfinite(made.parts.loss)               ? "the loss"
+                           : !std::isfinite(made.gradient_norm)          ? "the gradient"
+                           : !all_finite(placer_->parameters().values()) ? "a parameter"
+                           : !std::isfinite(made.parts.entropy)          ? "the entropy"
+                           : !std::isfinite(made.parts.log_probability)  ? "the probability of a placement"
+                           : !std::isfinite(made.parts.divergence) ? "the divergence from the last policy"
+                                                                   : nullptr;
+  return what == nullptr ? "" : update + what + " is not finite; lower policy.learning_rate";
 }
 
 }  // namespace emplace::actors

@@ -24,6 +24,8 @@ struct UpdateMade {
   policy::LossParts parts;  ///< Of its last step.
   double gradient_norm = 0, learning_rate = 0;
   std::string error;  ///< Why it had no effect; empty: it had.
+  std::string
+      diverged;  ///< "update 3: the loss is not finite; lower …": to be published or recorded by nobody.
 };
 
 /// A policy with its optimiser. Its parameters are a function of those it began with and of the batches, in
@@ -40,6 +42,7 @@ class Trainer {
   Result<Unit> start_from(std::span<const std::byte> parameters, std::span<const std::byte> optimizer);
   /// One more update. A batch that is not this policy's has no effect, but counts, so that nobody waits for
   /// it.
+  /// After one that diverged the policy is lost: `diverged` says why.
   UpdateMade update(std::span<const policy::ScoredEpisode> batch);
 
   std::uint64_t updates() const { return updates_; }  ///< Also the version of the parameters.
@@ -48,6 +51,8 @@ class Trainer {
   Bytes optimizer() const { return adam_.save(); }
 
  private:
+  std::string divergence(std::span<const policy::ScoredEpisode> batch, const UpdateMade& made) const;
+
   const TrainerOptions options_;
   std::unique_ptr<policy::Placer> placer_;
   policy::Adam adam_;

@@ -375,6 +375,7 @@ class Learning {
     batch_.clear();
     const actors::UpdateMade made = trainer_->update(batch);
     if (!made.error.empty()) return invalid(where(), made.error);
+    if (!made.diverged.empty()) return Error{Errc::kRunFailed, where() + ": " + made.diverged};
     row.update = row.policy_version = trainer_->updates();
     row.episodes = std::exchange(consumed_, {});
     row.gradient_norm = made.gradient_norm;

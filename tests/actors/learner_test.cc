@@ -74,6 +74,69 @@ TEST(Learner, ACheckpointThatIsLargerThanTheQueueArrivesAllTheSame) {
   EXPECT_EQ((*record::RunDb::open(run, false))->counters()->checkpoints, 1u);
 }
 
+/// A learner that learns from one episode at a time.
+class LearningTest : public LearnerTest {
+ protected:
+  void begin(const LearnerOptions& options) {
+    learner_ = world.spawn<Learner>("learner/1", options, PlacerFactory{[this] { return placer(); }});
+    world.deliver(learner_, messages::CheckpointDelivered{});
+    world.deliver(learner_, messages::UpdatesRecorded{});
+    world.deliver(learner_, messages::UpdateReplayed{});
+    world.clear_log();
+  }
+  /// The next episode, drawn with version 0.
+  void learn_from(double advantage) {
+    const policy::Actions actions = placer()->sample(seq_, 0);
+    messages::MeasurementCommitted committed;
+    messages::EpisodeScored scored;
+    committed.seq = scored.seq = ++seq_;
+    committed.measured.episode = scored.episode = seq_;
+    committed.actions = {0, actions.bytes.size()};
+    scored.advantages.assign(placer()->placements_per_episode(), advantage);
+    world.deliver(learner_, committed, messages::SharedBytes::copy(actions.bytes));
+    world.deliver(learner_, scored);
+  }
+  runtime::ActorId learner_{};
+  std::uint64_t seq_ = 0;
+};
+
+TEST_F(LearningTest, AnEpisodeThatIsTooStaleIsConsumedWithoutEffectAndNoted) {
+  LearnerOptions options;
+  options.max_staleness = 2;
+  begin(options);
+  for (int i = 0; i < 5; ++i) learn_from(0.5);
+  const auto applied = world.sent<messages::UpdateApplied>();
+  ASSERT_EQ(applied.size(), 5u);
+  for (std::uint64_t u = 0; u < 5; ++u) {
+    EXPECT_EQ(applied[u].staleness_max, u);
+    EXPECT_EQ(applied[u].episodes, std::vector<std::uint64_t>{u + 1}) << "it is consumed all the same";
+    for (const float advantage : applied[u].advantages) EXPECT_EQ(advantage, u <= 2 ? 0.5f : 0.0f);
+  }
+}
+
+TEST_F(LearningTest, AnUpdateThatDivergesIsSaidToNobodyAndEndsTheRun) {
+  LearnerOptions options;
+  options.samplers = {"sampler/0"};
+  begin(options);
+  learn_from(0.5);
+  EXPECT_EQ(world.sent<messages::UpdateApplied>().size(), 2u) << "to recorder and sampler";
+  world.clear_log();
+  learn_from(1e300);
+  ASSERT_TRUE(world.stopped().has_value());
+  EXPECT_EQ(*world.stopped(),
+            "update 2: an advantage is not finite; choose smaller numbers in the section reward");
+  world.deliver(learner_, messages::ParametersRequested{}, {}, runtime::actor_id("sampler/0"));
+  learn_from(0.5);
+  world.stop();
+  EXPECT_TRUE(world.sent<messages::UpdateApplied>().empty());
+  EXPECT_TRUE(world.sent<messages::ParametersPublished>().empty());
+  EXPECT_TRUE(world.sent<messages::ParametersDelivered>().empty());
+  for (const auto& packet : world.log()) {
+    if (packet.envelope.from != learner_) continue;
+    EXPECT_NE(packet.envelope.type, messages::CheckpointTaken::kType);
+  }
+}
+
 TEST_F(LearnerTest, WhoAsksAgainWhileItWaitsIsAnsweredOnce) {
   for (const std::uint32_t controller : {0, 1, 0, 0, 1}) {
     world.deliver(learner, messages::ParametersRequested{}, {}, runtime::actor_id(sampler_name(controller)));

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -60,6 +61,7 @@ struct Scenario {
   std::string away;                   // Who is not there
   int away_from = 0, away_until = 0;  // during these.
   std::uint32_t executors = 2;
+  float learning_rate = 0.01f;
 };
 
 constexpr std::size_t kPlacetoGroups = 10;
@@ -192,7 +194,7 @@ Outcome play(const Scenario& scenario) {
   learner.batch_episodes = 2;
   learner.checkpoint_piece = recorder.checkpoint_piece;
   learner.ordered = scenario.deterministic;
-  learner.training.learning_rate.start = 0.01f;
+  learner.training.learning_rate.start = scenario.learning_rate;
   learner.samplers = dispatcher.samplers;
   world.spawn<Learner>(kLearner, learner, placer);
   ExecutorOptions executor;
@@ -287,6 +289,19 @@ void expect_whole(const Outcome& outcome) {
 }
 
 TEST(Pipeline, MeasuresLearnsAndEndsByTheCount) { expect_whole(play({})); }
+
+TEST(Pipeline, APolicyThatDivergesEndsTheRunBeforeAnyOfItIsRecorded) {
+  Scenario scenario;
+  scenario.deterministic = true;
+  scenario.learning_rate = 1e30f;
+  const Outcome outcome = play(scenario);  // It verifies the record.
+  ASSERT_TRUE(outcome.stopped.has_value());
+  EXPECT_EQ(*outcome.stopped, "update " + std::to_string(outcome.counters.updates + 1) +
+                                  ": the loss is not finite; lower policy.learning_rate");
+  EXPECT_LT(outcome.counters.updates, 5u);
+  scenario.learning_rate = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(*play(scenario).stopped, "update 1: a parameter is not finite; lower policy.learning_rate");
+}
 
 TEST(Pipeline, LosesNothingAndCountsNothingTwiceUnderFaults) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "actors/baseline_tracker.h"
+#include "actors/scoring.h"
 #include "actors/task.h"
+#include "messages/measured_values.h"
 #include "runtime/sim/world.h"
 
 namespace emplace::actors {
@@ -46,6 +48,40 @@ TEST(BaselineTracker, MovesFromTheFailingSignalTowardsTheCost) {
   world.deliver(tracker, committed(1, {16.0}, {1}));
   EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().advantages[0], 4.0 - 7.0);
   EXPECT_DOUBLE_EQ(world.last_sent<EpisodeScored>().baseline, 7.0);
+}
+
+// Whatever passes wrong_values() gives advantages that are finite as float32, at the bounds too and where all
+// costs are equal.
+TEST(Scoring, WhatMayBeMeasuredHasFiniteAdvantages) {
+  const std::vector<double> times{5e-324, 1e-300, 1e-9, 1, 1, 1, messages::kLongestMeasuredS};
+  const std::vector<std::int64_t> bytes{0, 1, messages::kMostMeasuredBytes};
+  for (const auto transform :
+       {policy::Transform::kIdentity, policy::Transform::kSqrt, policy::Transform::kLog})
+    for (const auto kind : {policy::BaselineKind::kMovingAverage, policy::BaselineKind::kMean,
+                            policy::BaselineKind::kStepMean, policy::BaselineKind::kSelfCritic})
+      for (const auto returns : {policy::Returns::kPlacement, policy::Returns::kIntermediate})
+        for (const bool graded : {false, true}) {
+          ScoringOptions options;
+          options.reward.transform = transform;
+          options.reward.graded_memory = options.fits_first = graded;
+          options.baseline.kind = kind;
+          options.baseline.returns = returns;
+          options.baseline.normalise = graded;
+          Scoring scoring{options};
+          Rng rng{7, Purpose::kTest};
+          for (std::uint64_t episode = 0; episode < 50; ++episode) {
+            MeasurementCommitted c = committed(episode, {1, 1, 1, 1}, {1, 1, 1, 1});
+            for (std::size_t i = 0; i < 4 && episode % 5 > 0; ++i) {  // Every fifth is all equal.
+              c.measured.step_time_s[i] = times[rng.below(static_cast<std::uint32_t>(times.size()))];
+              c.measured.bytes_over[i] = bytes[rng.below(3)];
+              c.measured.valid[i] = rng.below(2) == 0 ? 1 : 0;
+              if (c.measured.valid[i] == 0 && rng.below(2) == 0) c.measured.step_time_s[i] = 0;
+            }
+            ASSERT_EQ(messages::wrong_values(c.measured), "");
+            for (const double advantage : scoring.score(c).advantages)
+              ASSERT_TRUE(std::isfinite(static_cast<float>(advantage))) << advantage;
+          }
+        }
 }
 
 TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
