@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/file.h"
 #include "base/keys.h"
@@ -245,6 +246,10 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
   if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
+  std::set<std::uint64_t> consumed;
+  for (const record::UpdateRow& update : *updates)
+    for (const std::uint64_t episode : update.episodes)
+      outcome.consumed_twice += consumed.insert(episode).second ? 0 : 1;
   for (const actors::TaskGraph& one : task.graphs) {
     record::TableRow& row = outcome.rows.emplace_back();
     row.method = config.policy.method +
@@ -284,7 +289,8 @@ json outcome_json(const Outcome& o) {
          {"measurements", o.counters.measurements},
          {"updates", o.counters.updates},
          {"lost", progress.value("lost", std::uint64_t{0})},
-         {"duplicated", progress.value("duplicated", std::uint64_t{0})},
+         {"duplicated", o.consumed_twice},
+         {"refused_results", progress.value("duplicated", std::uint64_t{0})},
          {"best_step_time_s", best_json(o.rows.front())},
          {"best_label",
           o.rows.front().found ? json(label_name(o.rows.front().measurement.label)) : json(nullptr)},

@@ -39,6 +39,7 @@ struct Outcome {
   std::vector<std::string> nodes;  ///< Its processes,
   std::vector<int> restarts;       ///< and how often each came back.
   record::Counters counters;
+  std::uint64_t consumed_twice = 0;  ///< Episodes that updates name once more than once.
   std::string parameters_sha256;
   double wall_s = 0;
   std::vector<record::TableRow> rows;  ///< By graph: its best placement, measured once more.
