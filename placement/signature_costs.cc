@@ -63,8 +63,9 @@ std::uint64_t signature_hash(const OpGraph& graph, OpId op) {
 
 SignatureCosts::SignatureCosts(std::vector<Entry> entries) : entries_{std::move(entries)} {
   std::ranges::stable_sort(entries_, {}, &Entry::signature);
-  const auto repeated = std::ranges::unique(entries_, {}, &Entry::signature);
-  entries_.erase(repeated.begin(), repeated.end());
+  // Not std::ranges::unique: clang 14, which builds the fuzzers, cannot read its header in g++ 12's library.
+  const auto same = [](const Entry& a, const Entry& b) { return a.signature == b.signature; };
+  entries_.erase(std::unique(entries_.begin(), entries_.end(), same), entries_.end());
 }
 
 Result<SignatureCosts::Entry> SignatureCosts::parse_entry(const std::string& text) {
