@@ -15,6 +15,7 @@
 
 #include "base/text/words.h"
 #include "record/run_db_columns.h"
+#include "record/schema.h"
 #include "record/seal.h"
 #include "record/stored_value.h"
 
@@ -22,7 +23,6 @@ namespace emplace::record {
 namespace {
 
 constexpr std::array<const char*, 5> kSealed{"runs", "graphs", "baselines", "updates", "checkpoints"};
-constexpr const char* kCure = "emplace replay RUN --salvage DIR gives back what can be trusted";
 
 /// XXH3-64 of pieces, one after the other.
 class Digest {
@@ -116,11 +116,11 @@ bool older_link(std::uint64_t link, std::uint64_t before, const EpisodeRow& row,
 
 Error damaged_episode(const std::string& where, std::uint64_t seq) {
   return invalid(where, "the record is damaged at episode number " + std::to_string(seq),
-                 "what came before it can be trusted: " + std::string{kCure});
+                 "what came before it can be trusted: " + std::string{kSalvageIt});
 }
 
 Error damaged_row(const std::string& where, const std::string& table, std::uint64_t number) {
-  return invalid(where, "the record is damaged in " + table + ", row " + std::to_string(number), kCure);
+  return invalid(where, "the record is damaged in " + table + ", row " + std::to_string(number), kSalvageIt);
 }
 
 /// Every sealed row of a table against its seal. Rows of older schemas have none.
@@ -141,13 +141,14 @@ Result<Unit> check_updates(SQLite::Database& db, const std::string& where) {
   return invalid(where,
                  "the record is damaged: " + q.getColumn(0).getString() + " updates, the last is number " +
                      q.getColumn(1).getString(),
-                 kCure);
+                 kSalvageIt);
 }
 
 Result<Unit> check_structure(SQLite::Database& db, const std::string& where, const char* how) {
   SQLite::Statement q{db, std::string{"PRAGMA main."} + how + "(1)"};
   if (q.executeStep() && q.getColumn(0).getString() == "ok") return Unit{};
-  return invalid(where, "is damaged: " + printable(q.getColumn(0).getString()), kCure);
+  const std::string found = q.getColumn(0).getString();  // A headline may come before it.
+  return invalid(where, "is damaged: " + printable(found.substr(found.rfind('\n') + 1)), kSalvageIt);
 }
 
 }  // namespace
@@ -238,7 +239,7 @@ Result<Unit> check_record(SQLite::Database& db, const std::string& where, std::u
   SQLite::Statement all{db, "SELECT COUNT(*) FROM measurements"};
   all.executeStep();
   if (back(all.getColumn(0).getInt64()) != walk.measured())
-    return invalid(where, "the record is damaged: it has measurements that are of no episode", kCure);
+    return invalid(where, "the record is damaged: it has measurements that are of no episode", kSalvageIt);
   if (auto whole = check_updates(db, where); !whole) return whole;
   for (const char* table : kSealed)
     if (auto whole = check_seals(db, where, table); !whole) return whole;
@@ -293,7 +294,7 @@ Result<Unit> RunDb::verify() {
   const std::string where = printable(state_->directory.string()) + ": run.db";
   auto followed = state_->guarded(
       [&] { return check_record(state_->db, where, acknowledged_episodes(state_->directory)); });
-  if (!followed) return invalid(where, "is damaged: " + followed.error().context, kCure);
+  if (!followed) return invalid(where, "is damaged: " + followed.error().context, kSalvageIt);
   return *followed;
 }
 

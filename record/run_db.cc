@@ -92,7 +92,7 @@ Error RunDb::State::failure(const std::exception& thrown) const {
   if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB)
     return io(directory, std::string{"run.db: "} + thrown.what());
   return invalid(printable(directory.string()) + ": run.db", "is damaged: " + printable(thrown.what()),
-                 "emplace replay RUN --salvage DIR gives back what can be trusted");
+                 kSalvageIt);
 }
 
 Result<Unit> RunDb::State::check_files() {
@@ -289,7 +289,8 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
     if (access == Access::kWrite) state->prepare(durability);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
-    return invalid(printable(directory.string()), "run.db is damaged: " + printable(error.what()));
+    return invalid(printable(directory.string()), "run.db is damaged: " + printable(error.what()),
+                   kSalvageIt);
   }
 }
 

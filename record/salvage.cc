@@ -293,24 +293,26 @@ class Salvage {
     }
   }
 
+  /// One by one, by their key: a page that is lost takes no other checkpoint with it.
   Result<Unit> checkpoints() {
     std::uint64_t damaged = 0;
-    try {
-      if (!source_) return Unit{};
-      SQLite::Statement row{source_->rows,
-                            "SELECT * FROM checkpoints WHERE \"update\" <= ? ORDER BY policy_version"};
-      row.bind(1, sql(updates_));
-      while (row.executeStep()) {
-        if (!is_as_sealed(row, row.getColumnCount() - 1)) {
-          ++damaged;
-          continue;
+    for (std::uint64_t version = 0; source_ && version <= updates_; ++version) {
+      try {
+        SQLite::Statement row{source_->rows, "SELECT * FROM checkpoints WHERE policy_version = ?"};
+        row.bind(1, sql(version));
+        if (!row.executeStep()) continue;
+        const bool whole = is_as_sealed(row, row.getColumnCount() - 1);
+        const CheckpointRow checkpoint = read_checkpoint(row);
+        if (!whole || checkpoint.update > updates_) {
+          damaged += whole ? 0 : 1;
+        } else if (auto added = into_->add_checkpoint(checkpoint); !added) {
+          return added;
         }
-        if (auto added = into_->add_checkpoint(read_checkpoint(row)); !added) return added;
+      } catch (const std::exception&) {
+        ++damaged;
       }
-    } catch (const std::exception&) {
-      ++damaged;  // And perhaps those behind it.
     }
-    if (damaged > 0) found_.missing.push_back("checkpoints that are damaged");
+    if (damaged > 0) found_.missing.push_back(count_of(damaged, "checkpoint") + " that cannot be read");
     return Unit{};
   }
 

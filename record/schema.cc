@@ -142,7 +142,8 @@ void make_schema(SQLite::Database& db) {
 Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& directory) {
   const std::string where = printable(directory.string()) + ": run.db";
   SQLite::Statement query{db, "SELECT schema_version FROM runs"};
-  if (!query.executeStep()) return invalid(where, "is damaged: it does not say what run it is of");
+  if (!query.executeStep())
+    return invalid(where, "is damaged: it does not say what run it is of", kSalvageIt);
   const int version = query.getColumn(0).getInt();
   if (version > kSchemaVersion) {
     return invalid(where,
@@ -164,8 +165,7 @@ Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesyst
     const auto found = theirs.find(table);
     if (found == theirs.end() || found->second != columns)
       return invalid(printable(directory.string()) + ": run.db",
-                     "is damaged: its table " + table + " is not whole",
-                     "take a copy of the folder that is whole");
+                     "is damaged: its table " + table + " is not whole", kSalvageIt);
   }
   return Unit{};
 }

@@ -11,6 +11,9 @@ namespace emplace::record {
 
 inline constexpr int kSchemaVersion = 5;
 
+/// The cure for every record that is damaged.
+inline constexpr const char* kSalvageIt = "emplace replay RUN --salvage DIR gives back what can be trusted";
+
 /// All of the newest.
 void make_schema(SQLite::Database& db);
 

@@ -117,8 +117,10 @@ Result<std::string> head_endpoint(const std::string& address) {
   if (address.starts_with("tcp://")) return has_port(address, false) ? Result<std::string>{address} : refused;
   std::error_code ignored;
   if (std::filesystem::is_directory(address, ignored)) {
-    const std::filesystem::path socket = std::filesystem::absolute(address).lexically_normal() / kHeadSocket;
-    if (std::filesystem::exists(socket, ignored)) return "ipc://" + socket.string();
+    for (const char* name : {kHeadSocket, kPrivateSocket}) {
+      const std::filesystem::path socket = std::filesystem::absolute(address).lexically_normal() / name;
+      if (std::filesystem::exists(socket, ignored)) return "ipc://" + socket.string();
+    }
     return invalid(printable(address), "no run goes on there, or it has no socket",
                    "name the head's tcp://HOST:PORT, or a run that goes on");
   }

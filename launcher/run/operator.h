@@ -21,6 +21,8 @@ struct HeadAccess {
 
 /// The socket of a run's head, in its run directory.
 inline constexpr const char* kHeadSocket = "head.ipc";
+/// The same where others can reach the run directory: in a folder of mode 0700.
+inline constexpr const char* kPrivateSocket = "private/head.ipc";
 
 /// What people write: an endpoint, HOST:PORT, or a run directory of this machine. Errors (kInvalid).
 Result<std::string> head_endpoint(const std::string& address);

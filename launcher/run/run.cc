@@ -157,11 +157,20 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
   return std::filesystem::path{"runs"} / (stem + "-" + time);
 }
 
+/// The file of an ipc endpoint; empty: it is none.
+std::filesystem::path socket_of(const std::string& endpoint) {
+  return endpoint.starts_with("ipc://") ? std::filesystem::path{endpoint.substr(6)} : std::filesystem::path{};
+}
+
 /// What killed processes leave once all have ended: files half-written, the head's sockets.
 void remove_leftovers(const std::filesystem::path& directory, const Topology& topology) {
   std::error_code ignored;
-  for (const std::string& endpoint : {topology.endpoint, topology.beside})
-    if (endpoint.starts_with("ipc://")) std::filesystem::remove(endpoint.substr(6), ignored);
+  for (const std::string& endpoint : {topology.endpoint, topology.beside}) {
+    const std::filesystem::path socket = socket_of(endpoint);
+    if (socket.empty()) continue;
+    std::filesystem::remove(socket, ignored);
+    if (socket.parent_path().filename() == "private") std::filesystem::remove(socket.parent_path(), ignored);
+  }
   for (const std::filesystem::path& folder : {directory, directory / "best", directory / "baseline"}) {
     for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
       const std::string extension = entry.path().extension().string();
@@ -487,6 +496,10 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     if (auto kept = write_file(topology->cluster, to_toml(*cluster)); !kept) return kept.error();
   }
 
+  for (const std::string& endpoint : {topology->endpoint, topology->beside})
+    if (const auto socket = socket_of(endpoint); !socket.empty())
+      if (auto made = record::make_private_folder(socket.parent_path()); !made) return made.error();
+
   Progress progress{quiet, clock};
   for (const auto& [host, executors] : executors_at)
     if (config.executor.kind == "cpu" && executors > 1)
@@ -521,8 +534,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   progress.note("run directory " + printable(directory.string()) +
                 (size ? ", run.db " + size->text() : std::string{}));
   if (topology->endpoint.empty())
-    progress.note(
-        "nobody can look in by ps: the directory's path is too long for a socket, or others may read it");
+    progress.note("nobody can look in by ps: the directory's path is too long for a socket");
   // Baselines are simulated: measured times are not held against them.
   const bool comparable = config.executor.kind != "cpu" && config.executor.kind != "cuda";
   const double baseline_s =

@@ -14,11 +14,10 @@ namespace {
 
 constexpr std::size_t kMostSocketPath = 107;  // Of sockaddr_un, on Linux.
 
-/// A run that is there already and that others of this machine may look into: no place for a socket without
-/// keys.
+/// A folder that exists and that others of this machine can reach: no place for a socket without keys.
 bool is_shared(const std::filesystem::path& directory) {
   struct stat facts {};
-  return std::filesystem::exists(directory / "run.db") && ::stat(directory.c_str(), &facts) == 0 &&
+  return ::stat(directory.c_str(), &facts) == 0 &&
          (facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0);
 }
 
@@ -59,8 +58,9 @@ Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
   Topology topology{directory / "config.toml", {}, {}, {}, false, cluster.supervision, *std::move(nodes), {}};
   topology.encrypted = !cluster.head.key.empty();
   topology.supervision.seed = config.run.seed;
-  const std::filesystem::path socket = std::filesystem::absolute(directory).lexically_normal() / kHeadSocket;
-  const bool fits = socket.string().size() <= kMostSocketPath && !is_shared(directory);
+  const std::filesystem::path folder = std::filesystem::absolute(directory).lexically_normal();
+  const std::filesystem::path socket = folder / (is_shared(folder) ? kPrivateSocket : kHeadSocket);
+  const bool fits = socket.string().size() <= kMostSocketPath;
   const bool tcp = cluster.endpoint != "ipc";
   // Somebody has to reach the head where others are planned; else it is for those who look in, if it can be
   // had.
