@@ -46,6 +46,20 @@ class RecorderTest : public ::testing::Test {
     return delivered;
   }
 
+  /// An episode of one placement.
+  void report(std::uint64_t episode, std::uint64_t placement_id) {
+    messages::MeasurementReported reported;
+    messages::EpisodeMeasured& m = reported.measured;
+    m.episode = episode;
+    m.placement_id = placement_id;
+    m.count = m.num_ops = m.num_devices = 1;
+    m.executors = m.executor_kinds = m.hosts = {"somebody"};
+    m.resize();
+    reported.placements = {0, 1};
+    world_.deliver(recorder_, reported, messages::SharedBytes::copy(Bytes(1)),
+                   runtime::actor_id(kDispatcher));
+  }
+
   testing::ScratchFolder folder_{"recorder"};
   World world_;
   runtime::ActorId recorder_{};
@@ -62,6 +76,64 @@ TEST_F(RecorderTest, ACheckpointInPiecesIsOneCheckpoint) {
   EXPECT_EQ(fetch(2'000).piece.size, 500u);
   EXPECT_EQ(fetched_, Bytes(2'500, std::byte{1}));
   EXPECT_EQ(fetch(0).update, 1u);
+}
+
+TEST_F(RecorderTest, ADatabaseThatIsDeletedIsWrittenAgainBeforeAnythingElseIsAcknowledged) {
+  start({});
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  std::filesystem::remove(folder_.path() / "run" / "run.db");
+  report(2, 2);
+  world_.advance(std::chrono::milliseconds{20});
+  EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{1});
+  world_.advance(std::chrono::seconds{3});
+  report(2, 2);  // As the dispatcher does until it is acknowledged.
+  world_.advance(std::chrono::seconds{1});
+  EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{2});
+  EXPECT_FALSE(world_.stopped());
+  const auto db = record::RunDb::open(folder_.path() / "run", false);
+  ASSERT_TRUE(db.ok()) << db.error().context;
+  EXPECT_EQ((*db)->counters()->episodes, 2u);
+}
+
+TEST_F(RecorderTest, ADatabaseThatIsReplacedEndsTheRun) {
+  start({});
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  ASSERT_TRUE(record::RunDb::create(folder_.path() / "other", {}).ok());
+  std::filesystem::rename(folder_.path() / "other" / "run.db", folder_.path() / "run" / "run.db");
+  world_.advance(std::chrono::seconds{1});
+  ASSERT_TRUE(world_.stopped());
+  EXPECT_NE(world_.stopped()->find("another file took the place of run.db"), std::string::npos)
+      << *world_.stopped();
+}
+
+TEST_F(RecorderTest, AnOlderCopyIsNotGoneOnWith) {
+  start({});
+  const std::filesystem::path run = folder_.path() / "run", away = folder_.path() / "away";
+  std::filesystem::copy(run, away, std::filesystem::copy_options::recursive);
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  std::filesystem::rename(run, folder_.path() / "lost");
+  world_.advance(std::chrono::seconds{5});
+  EXPECT_FALSE(world_.stopped()) << "it may come back";
+  for (const char* name : {"run.db-wal", "run.db-shm"}) std::filesystem::remove(away / name);
+  std::filesystem::rename(away, run);
+  world_.advance(std::chrono::seconds{2});
+  ASSERT_TRUE(world_.stopped());
+  EXPECT_NE(world_.stopped()->find("holds 0 episodes of 1 that were acknowledged"), std::string::npos)
+      << *world_.stopped();
+}
+
+TEST_F(RecorderTest, AnEpisodeThatClaimsAnothersPlacementIsNotAcknowledgedAndLost) {
+  start({});
+  report(1, 7);
+  world_.advance(std::chrono::seconds{1});
+  report(2, 7);
+  world_.advance(std::chrono::seconds{1});
+  EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{1});
+  ASSERT_TRUE(world_.stopped());
+  EXPECT_NE(world_.stopped()->find("claims placements from 7 on"), std::string::npos) << *world_.stopped();
 }
 
 TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore) {
