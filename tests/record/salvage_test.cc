@@ -164,6 +164,25 @@ TEST_F(SalvageTest, RandomBytesAnywhereLeaveAPrefix) {
   EXPECT_GT(episodes, kRounds * kEpisodes / 20) << "of " << kRounds * kEpisodes;
 }
 
+TEST_F(SalvageTest, AFileCutAnywhereLeavesAPrefix) {
+  record();
+  const auto size = std::filesystem::file_size(run_ / "run.db");
+  const Bytes whole = *read_file(run_ / "run.db");
+  std::uint64_t before = 0;
+  for (std::uintmax_t part = 1; part <= 24; ++part) {
+    std::filesystem::remove_all(saved_);
+    ASSERT_TRUE(write_file(run_ / "run.db", whole).ok());
+    std::filesystem::resize_file(run_ / "run.db", size * part / 25);
+    const auto salvaged = salvage(run_, saved_);
+    ASSERT_TRUE(salvaged.ok()) << part << " of 25: " << salvaged.error().context;
+    auto db = *RunDb::open_quiet(saved_);
+    expect_a_prefix(*db, *salvaged);
+    EXPECT_GE(salvaged->counters.episodes, before) << "more of the file, more of the run";
+    before = salvaged->counters.episodes;
+  }
+  EXPECT_GT(before, kEpisodes / 2);
+}
+
 TEST_F(SalvageTest, ALostFirstPageIsPutBack) {
   record();
   Rng rng{1, Purpose::kTest, 3};
