@@ -20,6 +20,7 @@ using runtime::LogLevel;
 
 namespace {
 
+constexpr std::size_t kMissed = 8;         // Executors that had one piece and did not answer.
 constexpr std::size_t kRemembered = 1024;  // Recorded episodes that a sampler may still ask about.
 
 }  // namespace
@@ -199,10 +200,20 @@ bool Dispatcher::may_take(std::uint64_t piece, runtime::ActorId executor, Nanos 
 
 /// False: nobody can take it now.
 bool Dispatcher::place(runtime::Context& context, std::uint64_t piece) {
-  const auto may = [&](runtime::ActorId executor) { return may_take(piece, executor, context.now()); };
-  while (const auto next = roster_.next(may)) {
-    if (lease(context, peers_.at(*next), piece)) return true;
-    roster_.pass(*next);
+  const std::vector<runtime::ActorId>& missed = pieces_.at(piece).missed;
+  const auto had_it = [&](runtime::ActorId executor) {
+    return std::find(missed.begin(), missed.end(), executor) != missed.end();
+  };
+  // Who had it before is asked after everybody else, for it may come and go all the time.
+  for (const bool again : {false, true}) {
+    if (again && missed.empty()) break;
+    const auto may = [&](runtime::ActorId executor) {
+      return (again || !had_it(executor)) && may_take(piece, executor, context.now());
+    };
+    while (const auto next = roster_.next(may)) {
+      if (lease(context, peers_.at(*next), piece)) return true;
+      roster_.pass(*next);
+    }
   }
   return false;
 }
@@ -276,7 +287,10 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   count_valid(measured.valid, measured.step_time_s);
   if (peer != nullptr) {
     peer->measured += measured.count;
-    roster_.measured(peer->id, measured.wall_s / measured.count);
+    // Not as it says: who claims to be fast would be given all there is.
+    const Nanos worked = context.now() - std::max(lease.granted, peer->answered);
+    roster_.measured(peer->id, std::chrono::duration<double>(worked).count() / measured.count);
+    peer->answered = context.now();
   }
   slowest_ = std::max(slowest_, Nanos{static_cast<std::int64_t>(measured.wall_s * 1e9)});
   const std::uint64_t finished = piece->second.episode;
@@ -469,9 +483,14 @@ void Dispatcher::lose(const std::vector<runtime::Lease>& ended) {
 }
 
 void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
-  for (const runtime::Lease& lease : ended)
-    if (leases_.open_of(lease.item) == 0)
-      enqueue(lease.item, pieces_.at(lease.item).failed ? failed_ : waiting_);
+  for (const runtime::Lease& lease : ended) {
+    Piece& piece = pieces_.at(lease.item);
+    if (std::find(piece.missed.begin(), piece.missed.end(), lease.holder) == piece.missed.end()) {
+      if (piece.missed.size() >= kMissed) piece.missed.erase(piece.missed.begin());
+      piece.missed.push_back(lease.holder);
+    }
+    if (leases_.open_of(lease.item) == 0) enqueue(lease.item, piece.failed ? failed_ : waiting_);
+  }
 }
 
 void Dispatcher::tick(runtime::Context& context) {

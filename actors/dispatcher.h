@@ -99,6 +99,8 @@ class Dispatcher final : public runtime::Actor {
     std::uint32_t begin = 0, count = 0;
     bool failed = false;  ///< Some executor could not do it.
     bool queued = false;
+    std::vector<runtime::ActorId> missed =
+        {};  ///< Who had it and did not answer, the last few: others first.
   };
   /// A finished episode that the recorder has not said to have.
   struct Unrecorded {
@@ -122,6 +124,7 @@ class Dispatcher final : public runtime::Actor {
     double busy_s = 0;                  ///< Since it joined here, as far as its heartbeats said.
     std::optional<double> busy_before;  ///< [s] Of what it counts itself.
     Nanos joined{0};
+    Nanos answered{0};  ///< When a result of it came last.
   };
 
   void on_proposed(runtime::Context& context, const messages::PlacementProposed& proposal,

@@ -587,6 +587,41 @@ TEST_F(BadExecutorTest, AnotherMayTryWhatTwoHoldForEver) {
   EXPECT_EQ(reported(), 1u);
 }
 
+TEST_F(BadExecutorTest, WhoComesAndGoesWithAPieceIsAskedLast) {
+  start();
+  join(kGood);
+  propose(1, 1);
+  world_.advance(std::chrono::milliseconds{100});
+  answer(leases().back(), kGood);
+  const auto asked = [&] { return world_.last_of(PlacementProposed::kType)->envelope.to; };
+  for (std::uint64_t epoch = 2; epoch < 10; ++epoch) {
+    join(kBad, epoch);
+    propose(epoch, 1);
+    ASSERT_EQ(asked(), runtime::actor_id(kBad)) << "never measured: it goes first";
+    world_.deliver(dispatcher_, messages::ExecutorLeft{kBad, epoch, "", {leases().back().lease_epoch}, 0}, {},
+                   runtime::actor_id(kBad));
+    join(kBad, epoch + 100);
+    ASSERT_EQ(asked(), runtime::actor_id(kGood));
+    answer(leases().back(), kGood);
+  }
+  EXPECT_EQ(dispatcher().in_flight(), 0u);
+}
+
+TEST_F(BadExecutorTest, WhatItSaysOfItsSpeedIsNotBelieved) {
+  options_.window = 512;
+  start();
+  join(kBad, 1, 512);
+  propose(1, 1);
+  world_.deliver(dispatcher_, messages::Heartbeat{kBad, 1, {leases()[0].lease_epoch}, 0}, {},
+                 runtime::actor_id(kBad));
+  world_.advance(std::chrono::seconds{1});
+  PlacementMeasured m = result_of(leases().at(0), kBad, 1);
+  m.wall_s = 1e-9;
+  world_.deliver(dispatcher_, m, {}, runtime::actor_id(kBad));
+  propose(2, 100);
+  EXPECT_EQ(leases().size(), 1u + 2u) << "one in work and one at hand, of one that takes a second";
+}
+
 TEST_F(BadExecutorTest, AHostThatCannotBeShownJoinsNobody) {
   start();
   messages::ExecutorJoined joined{kBad, "\xff\x1b[31m", "sim", "hash", 2, 0, 1, 4, 1 << 20};
