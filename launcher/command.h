@@ -17,6 +17,7 @@ enum class ExitStatus : int {
   kBadInput = 2,     ///< Wrong usage or bad input.
   kNoPlacement = 3,  ///< No valid placement exists or was found.
   kRunFailed = 4,
+  kHungUp = 129,       ///< SIGHUP, after a clean stop.
   kInterrupted = 130,  ///< SIGINT, after a clean stop.
   kTerminated = 143,   ///< SIGTERM, after a clean stop.
 };

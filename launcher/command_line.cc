@@ -85,7 +85,8 @@ class Parser {
     app_.require_subcommand(0, 1);
     app_.allow_extras();  // Named in our own words below.
     app_.footer(
-        "Exit status: 0 done, 2 bad input, 3 no valid placement, 4 a run failed, 130/143 interrupted.");
+        "Exit status: 0 done, 2 bad input, 3 no valid placement, 4 a run failed, 129/130/143 ended by "
+        "SIGHUP, SIGINT, SIGTERM.");
     branches_.reserve(commands.size());
     for (const auto& command : commands) {
       CLI::App* sub = app_.add_subcommand(std::string{command->name()}, std::string{command->summary()});

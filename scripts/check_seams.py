@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The world comes in by four seams: clock, randomness, transport, disk (and threads, which are a clock of their own).
+"""The world comes in by five seams: clock, randomness, transport, disk, processes (and threads, which are a clock of their own).
 
     usage: scripts/check_seams.py [TREE]      (default: the repository that this script lies in)
 
-Fails, naming file and line, where a source reaches past them: everything else gets Clock, Rng, Context and RunDb injected, or
+Fails, naming file and line, where a source reaches past them: everything else gets Clock, Rng, Context and RunDb injected (of processes: ChildProcess), or
 the simulated world (tests/sim) could not stand in for the real one and no seed would be a reproduction. The few files that are
 the real thing stand in scripts/seams.txt with their reasons; a line there that nothing needs any more fails too. Tests and
 benches may do as they like, except for sleeping.
@@ -25,9 +25,12 @@ SEAMS = {
     "disk": r"\bstd::[io]?fstream\b|\bfopen\s*\(|(?<![\w>])::(?:open|openat|creat|unlink|unlinkat|rename|mkdir|rmdir|fsync|fdatasync|ftruncate|flock|statvfs|statfs)\s*\("
             r"|\bstd::filesystem::(?:create_|remove|rename|copy|resize_file|permissions|exists|is_|file_size|space|directory_iterator|recursive_|temp_)"
             r"|#\s*include\s*<(?:sqlite3|SQLiteCpp)",
+    "process": r"\bposix_spawn\w*\b|#\s*include\s*<(?:boost/process|sys/pidfd|spawn\.h)|\bstd::system\s*\("
+               r"|(?<![\w.>:])(?:::)?(?:kill|killpg|tgkill|fork|vfork|clone|clone3|waitpid|waitid|wait3|wait4|popen|system"
+               r"|execl|execlp|execle|execv|execvp|execve|execvpe|fexecve|pidfd_\w+)\s*\(",
 }
 # Of the folders that are not part of a program.
-OUTSIDE = {"tests": {"clock", "thread", "transport", "disk", "random"}, "bench": set(SEAMS)}
+OUTSIDE = {"tests": {"clock", "thread", "transport", "disk", "random", "process"}, "bench": set(SEAMS)}
 
 
 def read_table(path):
@@ -65,7 +68,7 @@ def check(tree, table, files):
                 permits = [key for key in table if key[0] == seam and (name == key[1] or key[1].endswith("/") and name.startswith(key[1]))]
                 used.update(permits)
                 if not permits:
-                    yield (f"{name}:{number}: uses {found.group(0).strip(' (')} ({seam}); take Clock, Rng, Context or RunDb instead, "
+                    yield (f"{name}:{number}: uses {found.group(0).strip(' (')} ({seam}); take Clock, Rng, Context, RunDb or ChildProcess instead, "
                            "or say in scripts/seams.txt why this file is the real thing")
     for key in sorted(table.keys() - used):
         yield f"scripts/seams.txt:{table[key]}: {key[1]} does not need {key[0]} any more; take the line away"

@@ -40,7 +40,7 @@ struct AccessOptions {
   }
 };
 
-/// 0, or 130 / 143 after a clean end by a signal.
+/// 0, or 129 / 130 / 143 after a clean end by a signal.
 inline ExitStatus after_signal(int signal) {
   return signal == 0 ? ExitStatus::kDone : static_cast<ExitStatus>(128 + signal);
 }

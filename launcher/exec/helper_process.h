@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "launcher/exec/channel.h"
+#include "launcher/process/child_process.h"
 
 namespace emplace::launcher {
 
@@ -29,16 +30,17 @@ inline constexpr int kDeviceLostStatus = 75;
 class HelperProcess {
  public:
   /// Errors (kIo): it cannot be started.
-  static Result<std::unique_ptr<HelperProcess>> start(const HelperCommand& command);
+  static Result<std::unique_ptr<HelperProcess>> start(const HelperCommand& command,
+                                                      Spawner& spawner = system_spawner());
   /// Ends it if it lives: it has seen the end of its channel, and is killed after that.
   ~HelperProcess();
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
 
   Channel& channel() { return *channel_; }
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return process_.pid(); }
   /// To this process alone.
-  void signal(int signal) const;
+  void signal(int signal) const { (void)process_.signal(signal); }
   /// Empty while it lives; then why it ended: "crashed: signal 11 (Segmentation fault)", "poisoned: …", with
   /// the last lines that it wrote to standard error.
   std::optional<std::string> ended();
@@ -46,14 +48,13 @@ class HelperProcess {
   void wait(std::chrono::milliseconds most);
 
  private:
-  HelperProcess(pid_t pid, int channel, int errors);
+  HelperProcess(ChildProcess process, Descriptor channel, Descriptor errors);
   void read_errors();
 
-  const pid_t pid_;
+  ChildProcess process_;
   std::unique_ptr<Channel> channel_;
-  const int errors_;
-  std::string words_;          // The end of what it wrote to standard error.
-  std::optional<int> status_;  // Once it is reaped.
+  const Descriptor errors_;
+  std::string words_;  // The end of what it wrote to standard error.
 };
 
 }  // namespace emplace::launcher

@@ -23,6 +23,7 @@
 #include "launcher/exec/chaos.h"
 #include "launcher/exec/facts.h"
 #include "launcher/exec/helper_process.h"
+#include "launcher/process/signals.h"
 #include "messages/executor_process.h"
 
 namespace emplace::launcher {
@@ -229,8 +230,9 @@ messages::PlacementRan run(const Channel::Received& received, const messages::Ru
 }  // namespace
 
 int serve_executor(int argc, const char* const* argv, const ExecutorProgram& program) {
-  // Interrupts from a terminal reach the whole group; the parent decides what they mean.
-  ::signal(SIGINT, SIG_IGN);
+  prepare_process();
+  // Interrupts and hang-ups of a terminal reach the whole group; the parent decides what they mean.
+  for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string name = "emplace-exec-" + std::string{program.kind};
   const auto settings = parse_settings(argc, argv, program);

@@ -6,11 +6,17 @@ namespace emplace::launcher {
 
 using nlohmann::json;
 
-std::string ready_line(const std::string& endpoint) { return json{{"ready", endpoint}}.dump(); }
+namespace {
 
-std::string ending_line(const std::string& failure) {
-  return json{{"ending", failure}}.dump(-1, ' ', false, json::error_handler_t::replace);
+/// Paths and messages may hold bytes that are not UTF-8; JSON may not.
+std::string line_of(const char* key, const std::string& text) {
+  return json{{key, text}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
+
+}  // namespace
+
+std::string ready_line(const std::string& endpoint) { return line_of("ready", endpoint); }
+std::string ending_line(const std::string& failure) { return line_of("ending", failure); }
 
 NodeLine parse_node_line(const std::string& line) {
   const json parsed = json::parse(line, nullptr, false);

@@ -2,15 +2,17 @@
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/build_info.h"
+#include "launcher/process/line_writer.h"
+#include "launcher/process/signals.h"
 #include "launcher/run/actor_trace.h"
 #include "launcher/run/cluster.h"
 #include "launcher/run/manifest.h"
@@ -31,11 +33,44 @@ void limit(__rlimit_resource resource, std::uint64_t most) {
   if (most > 0) ::setrlimit(resource, &both);
 }
 
-/// To the launcher. Thread: the I/O loop, and before it runs.
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
+/// For the last lines of a node, if its launcher is slow to read them.
+constexpr std::chrono::seconds kLastLines{1};
+
+/// The sockets that a head has bound in the file system. Whoever ends it, a signal to its launcher included,
+/// they go with it.
+class BoundSockets {
+ public:
+  BoundSockets() = default;
+  BoundSockets(const BoundSockets&) = delete;
+  BoundSockets& operator=(const BoundSockets&) = delete;
+  ~BoundSockets() {
+    std::error_code ignored;
+    for (const Socket& bound : sockets_)
+      if (facts_of(bound.path) == bound.facts) std::filesystem::remove(bound.path, ignored);
+  }
+  /// Once they are bound.
+  void note(const std::vector<std::string>& endpoints) {
+    for (const std::string& endpoint : endpoints) {
+      if (!endpoint.starts_with("ipc://")) continue;
+      const std::filesystem::path path = endpoint.substr(6);
+      if (const auto facts = facts_of(path)) sockets_.push_back({path, facts});
+    }
+  }
+
+ private:
+  /// Device and inode: a socket of the same name may be another head's by now.
+  using Facts = std::optional<std::pair<dev_t, ino_t>>;
+  struct Socket {
+    std::filesystem::path path;
+    Facts facts;
+  };
+  static Facts facts_of(const std::filesystem::path& path) {
+    struct stat facts {};
+    if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
+    return std::pair{facts.st_dev, facts.st_ino};
+  }
+  std::vector<Socket> sockets_;
+};
 
 /// What the cluster has for this process.
 Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std::string& name,
@@ -67,8 +102,8 @@ struct Life {
   std::string endpoint;  ///< The head binds it (and `beside`, if it is not empty), the others dial it.
   std::string beside;
   Nanos first_patience{0};
-  bool says_lines = true;
-  std::uint32_t restarts = 0;  ///< Lives before this one, as its launcher knows.
+  LineWriter* launcher = nullptr;  ///< Hears of it in lines, from the I/O loop; null: it has none.
+  std::uint32_t restarts = 0;      ///< Lives before this one, as its launcher knows.
   std::function<void()> on_joined = nullptr;
 };
 
@@ -94,7 +129,10 @@ messages::StatusDelivered run_facts(const Life& life, const actors::Task& task) 
 }
 
 Result<Unit> spawn_head(runtime::Node& node, const Life& life, const actors::Task& task) {
-  if (auto viewed = node.spawn<ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task));
+  const ViewActor::Show show = [launcher = life.launcher](std::string line) {
+    if (launcher != nullptr) launcher->show(std::move(line) + "\n");
+  };
+  if (auto viewed = node.spawn<ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task), show);
       !viewed)
     return viewed;
   auto manifest = make_manifest(life.config, task, life.cluster, life.start);
@@ -138,29 +176,35 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
   for (const std::string& endpoint : {life.endpoint, life.beside})
     if (head && !endpoint.empty()) options.listen.push_back(endpoint);
   if (!head) options.upstream = life.endpoint;
-  if (life.says_lines) {
+  const auto say = [launcher = life.launcher](const std::string& line) {
+    if (launcher != nullptr) launcher->say(line + "\n");
+  };
+  if (life.launcher != nullptr) {
     // One node that stopped by itself would take the others' last words with it: the launcher ends them in
     // order.
-    options.on_stop_asked = [](const std::string& failure) {
+    options.on_stop_asked = [&say](const std::string& failure) {
       say(ending_line(failure));
       return false;
     };
   }
   const SystemClock clock;
+  BoundSockets sockets;
   auto node = runtime::Node::make(options, clock);
   if (!node) return node.error();
+  sockets.note(options.listen);
   if (auto spawned = spawn_actors(**node, life.config, *task, life.start, life.plan.actors, clock); !spawned)
     return spawned.error();
   if (head) {
     if (auto spawned = spawn_head(**node, life, **task); !spawned) return spawned.error();
   }
   const auto probe = [raw = node->get(), name = life.plan.name, host = (*task)->host, &clock,
-                      born = clock.now(), restarts = life.restarts] {
+                      born = clock.now(), restarts = life.restarts, launcher = life.launcher] {
+    if (launcher != nullptr) launcher->flush();  // Lines that it had not read a second ago.
     return report_of(*raw, name, host, clock.now() - born, restarts);
   };
   // The head takes part from the first; the others once they have reached it.
-  const std::function<void()> on_joined = [&life] {
-    if (life.says_lines) say(ready_line(""));
+  const std::function<void()> on_joined = [&life, &say] {
+    say(ready_line(""));
     if (life.on_joined) life.on_joined();
   };
   if (auto spawned = (*node)->spawn<NodeAgent>(agent_name(life.plan.name), runtime::Home::kIoLoop,
@@ -284,6 +328,7 @@ class Scratch {
 Result<Unit> run_node(const NodeRequest& request) {
   // The end of standard input says that the launcher is gone; one that was stopped must wake up to hear it.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
+  ignore_broken_pipes();
   StopWatch watch{{.interrupt = false, .standard_input = true}};
   auto config = load_config(request.config, {}, ConfigFrom::kRecord);
   if (!config) return config.error();
@@ -294,7 +339,10 @@ Result<Unit> run_node(const NodeRequest& request) {
   Life life{*std::move(plan), *std::move(config), request.cluster, request.start, request.endpoint, {}};
   life.beside = request.beside;
   life.restarts = request.restarts;
+  LineWriter launcher{STDOUT_FILENO};
+  life.launcher = &launcher;
   const auto ended = live(life, watch);
+  (void)launcher.finish(kLastLines);
   runtime::close_log();
   if (ended) return Unit{};
   const Errc code = ended.error().code;
@@ -305,6 +353,8 @@ Result<Joined> join_run(const JoinRequest& request) {
   if (request.name == Cluster{}.head.name)
     return invalid("--as head", "the head is the launcher's",
                    "join without --as, or as a node of the cluster file");
+  ignore_broken_pipes();
+  LineWriter launcher{STDOUT_FILENO};
   StopWatch watch{{.interrupt = !request.for_launcher, .standard_input = request.for_launcher}};
   const std::uint64_t number = draw_number();
   Joined joined;
@@ -344,9 +394,10 @@ Result<Joined> join_run(const JoinRequest& request) {
         *std::move(plan), *std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
     life.first_patience = request.patience;
     life.config.record.trace = false;  // Nobody would come for it.
-    life.says_lines = request.for_launcher;
+    if (request.for_launcher) life.launcher = &launcher;
     life.on_joined = [&request, note] { request.note(note); };
     const auto ended = live(life, watch);
+    (void)launcher.finish(kLastLines);
     joined.received_signal = watch.received();
     if (!ended) return ended.error();
     joined.reason = watch.asked() ? "asked to" : "the run is over";

@@ -16,6 +16,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/inputs.h"
+#include "launcher/process/signals.h"
 #include "launcher/run/actor_trace.h"
 #include "launcher/run/cluster.h"
 #include "launcher/run/elsewhere.h"
@@ -23,6 +24,7 @@
 #include "launcher/run/metrics.h"
 #include "launcher/run/operator.h"
 #include "launcher/run/placers.h"
+#include "launcher/run/progress.h"
 #include "launcher/run/report.h"
 #include "launcher/run/supervised.h"
 #include "launcher/run/topology.h"
@@ -34,79 +36,6 @@ namespace emplace::launcher {
 namespace {
 
 using nlohmann::json;
-
-/// The dispatcher's account of its leases, as long as nothing is missing from it.
-std::string account(const json& p) {
-  const json leases = p.value("leases", json::object());
-  const auto number = [&](const char* key) { return leases.value(key, std::uint64_t{0}); };
-  const std::uint64_t issued = number("issued");
-  const std::uint64_t known = number("counted") + number("open") + number("expired") + number("refused");
-  std::string text = "  leases " + std::to_string(issued);
-  for (const char* key : {"open", "expired", "refused"})
-    if (number(key) > 0) text += ", " + std::to_string(number(key)) + " " + key;
-  if (issued != known) text += " (" + std::to_string(known) + " accounted for)";
-  return issued == 0 ? "" : text;
-}
-
-/// Progress as people see it: one line that is rewritten on a terminal, a plain line every five seconds
-/// elsewhere.
-class Progress {
- public:
-  Progress(bool quiet, const Clock& clock)
-      : quiet_{quiet},
-        terminal_{::isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr},
-        clock_{clock} {}
-
-  void show(const Outcome& outcome, const json& p, double baseline_s) {
-    if (quiet_) return;
-    const Nanos now = clock_.now();
-    if (!terminal_ && shown_ && now - last_ < std::chrono::seconds{5}) return;
-    last_ = now;
-    shown_ = true;
-    const double best = p.value("best_step_time_s", 0.0);
-    const std::uint64_t measured = p.value("measurements", std::uint64_t{0});
-    std::string line = outcome.start.name + "  " + format_seconds(p.value("elapsed_s", 0.0)) + "  best " +
-                       (best > 0 ? format_seconds(best) : std::string{"none yet"});
-    if (best > 0 && baseline_s > 0) {
-      char versus[48];
-      std::snprintf(versus, sizeof versus, " (%+.1f %% to the best baseline)", (best / baseline_s - 1) * 100);
-      line += versus;
-    }
-    line += "  updates " + std::to_string(p.value("updates", std::uint64_t{0})) + "  placements " +
-            std::to_string(measured);
-    if (measured > 0)
-      line += "  fit " + std::to_string(100 * p.value("valid", std::uint64_t{0}) / measured) + " %";
-    if (const std::uint64_t executors = p.value("executors", std::uint64_t{0}); executors > 0)
-      line += "  executors " + std::to_string(executors);
-    if (p.value("staleness", 0.0) > 0) {
-      char staleness[32];
-      std::snprintf(staleness, sizeof staleness, "  staleness %.1f", p.value("staleness", 0.0));
-      line += staleness;
-    }
-    line += account(p);
-    for (std::size_t i = 0; i < outcome.restarts.size(); ++i)
-      if (outcome.restarts[i] > 0)
-        line += "  " + outcome.nodes[i] + " restarted " + std::to_string(outcome.restarts[i]) + "x";
-    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line.c_str());
-    std::fflush(stderr);
-    open_ = terminal_;
-  }
-  void note(const std::string& text) {
-    if (quiet_) return;
-    end_line();
-    std::fprintf(stderr, "%s\n", text.c_str());
-  }
-  void end_line() {
-    if (open_) std::fprintf(stderr, "\n");
-    open_ = false;
-  }
-
- private:
-  const bool quiet_, terminal_;
-  const Clock& clock_;
-  Nanos last_{0};
-  bool shown_ = false, open_ = false;
-};
 
 /// The config that a branch goes on with, of the run that it leaves.
 Result<RunConfig> config_of_branch(const RunRequest& request) {
@@ -228,11 +157,11 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
     outcome.progress = line;
     // For whoever watches; a disk that is full takes it later.
     (void)write_file(start.directory / "metrics.prom", metrics_text(line));
-    progress.show(outcome, parsed, baseline_s);
+    progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s}, parsed);
   };
-  supervised.on_death = [&](std::size_t i, const std::string& cause) {
+  supervised.on_death = [&](std::size_t i, const std::string& note) {
     ++outcome.restarts[i];
-    progress.note(outcome.nodes[i] + " was ended by " + cause + "; going on from run.db");
+    progress.note(outcome.nodes[i] + " " + note + "; going on from run.db");
   };
   const auto ended = supervise(supervised);
   progress.end_line();
@@ -500,7 +429,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     if (const auto socket = socket_of(endpoint); !socket.empty())
       if (auto made = record::make_private_folder(socket.parent_path()); !made) return made.error();
 
-  Progress progress{quiet, clock};
+  Progress progress{STDERR_FILENO, quiet, clock};
   for (const auto& [host, executors] : executors_at)
     if (config.executor.kind == "cpu" && executors > 1)
       progress.note("warning: " + std::to_string(executors) + " executors of kind cpu on " +
@@ -578,6 +507,7 @@ Result<std::string> write_manifests(RunRequest request, const std::filesystem::p
 }
 
 Result<int> run(const RunRequest& asked) {
+  ignore_broken_pipes();  // Whoever looked on may go; the run stays.
   RunRequest request = asked;
   const auto cluster = cluster_of(request);
   if (!cluster) return cluster.error();
@@ -606,7 +536,7 @@ Result<int> run(const RunRequest& asked) {
     std::fprintf(stderr, "warning: %s: not written: %s\n", printable(page.string()).c_str(),
                  written.error().context.c_str());
   if (request.json) {
-    std::printf("%s\n", summary_json(*summary).dump().c_str());
+    std::printf("%s\n", summary_json(*summary).dump(-1, ' ', false, json::error_handler_t::replace).c_str());
   } else {
     print_summary(*summary);
     if (written) std::printf("explained: %s\n", printable(page.string()).c_str());

@@ -51,7 +51,7 @@ struct RunSummary {
   std::vector<Baselines> baselines;  ///< By graph.
   std::vector<Outcome> outcomes;     ///< By start.
   std::filesystem::path directory;
-  int status = 0;  ///< Of the process: 0, or 130 / 143 after a clean end by a signal.
+  int status = 0;  ///< Of the process: 0, or 129 / 130 / 143 after a clean end by a signal.
 };
 
 /// Runs every start of a resolved config in `directory`. Progress goes to standard error unless `quiet`.
@@ -64,7 +64,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
 /// file. Errors: kInvalid, kIo.
 Result<std::string> write_manifests(RunRequest request, const std::filesystem::path& file);
 
-/// Returns the exit status: 0, or 130 / 143 after a clean end by a signal. The summary goes to standard
+/// Returns the exit status: 0, or 129 / 130 / 143 after a clean end by a signal. The summary goes to standard
 /// output (one JSON object with `json`), progress to standard error. Errors: kInvalid, kIo before the start;
 /// kNoPlacement if nothing that fits was found; kRunFailed.
 Result<int> run(const RunRequest& request);

@@ -1,17 +1,17 @@
 #include "launcher/run/run_command.h"
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <sstream>
+
+#include "base/text/words.h"
+#include "launcher/process/child_process.h"
 
 namespace emplace::launcher {
 namespace {
@@ -57,28 +57,18 @@ Result<Ran> run_command(const std::string& program, const std::vector<std::strin
   if (!path) return path.error();
   const File out{std::tmpfile(), &std::fclose}, err{std::tmpfile(), &std::fclose};
   if (!out || !err) return Error{Errc::kIo, program + ": no place for what it writes"};
-  std::vector<std::string> words{program};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files{};
-  ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, input.empty() ? "/dev/null" : input.c_str(),
-                                     O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&files, ::fileno(out.get()), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, ::fileno(err.get()), STDERR_FILENO);
-  pid_t child = 0;
-  const int failure = ::posix_spawn(&child, path->c_str(), &files, nullptr, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&files);
-  if (failure != 0) return invalid(program, std::string{"cannot be started: "} + std::strerror(failure));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const Descriptor in{::open(input.empty() ? "/dev/null" : input.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!in.open()) return system_error(printable(input).c_str(), errno);
+  ChildCommand command{*path, arguments, {}, {}, false};
+  command.descriptors = {
+      {in.get(), STDIN_FILENO}, {::fileno(out.get()), STDOUT_FILENO}, {::fileno(err.get()), STDERR_FILENO}};
+  auto child = ChildProcess::start(command);
+  if (!child) return Error{Errc::kInvalid, child.error().context};
+  const ChildEnd end = (*child).wait();
   Ran ran;
   ran.output = all_of(out);
   ran.errors = all_of(err);
-  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  ran.status = end.signal == 0 ? end.status : 128 + end.signal;
   return ran;
 }
 

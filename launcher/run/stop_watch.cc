@@ -7,6 +7,9 @@
 
 #include <array>
 #include <cerrno>
+#include <system_error>
+
+#include "launcher/process/signals.h"
 
 namespace emplace::launcher {
 namespace {
@@ -14,23 +17,32 @@ namespace {
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&set, signal);
+  // One that is ignored would be read all the same once it is blocked.
+  if (!hangups_are_ignored()) sigaddset(&set, SIGHUP);
   return set;
+}
+
+Descriptor opened(int fd) {
+  if (fd < 0) throw std::system_error{errno, std::generic_category(), "signals cannot be watched"};
+  return Descriptor{fd};
 }
 
 }  // namespace
 
-StopWatch::StopWatch(Rules rules) : rules_{rules}, done_{::eventfd(0, EFD_CLOEXEC)} {
-  const sigset_t set = handled_signals();
-  ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+StopWatch::StopWatch(Rules rules)
+    : rules_{rules},
+      handled_{handled_signals()},
+      done_{opened(::eventfd(0, EFD_CLOEXEC))},
+      signals_{opened(::signalfd(-1, &handled_, SFD_CLOEXEC))} {
+  ::pthread_sigmask(SIG_BLOCK, &handled_, &before_);
   thread_ = std::jthread{[this] { watch(); }};
 }
 
 StopWatch::~StopWatch() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(done_, &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = ::write(done_.get(), &one, sizeof one);
   thread_.join();
-  ::close(done_);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
@@ -60,16 +72,14 @@ void StopWatch::stop(const std::string& why, int signal) {
 }
 
 void StopWatch::watch() {
-  const sigset_t set = handled_signals();
-  const int signals = ::signalfd(-1, &set, SFD_CLOEXEC);
   const int input = rules_.standard_input ? STDIN_FILENO : -1;
-  std::array<pollfd, 3> sources{{{signals, POLLIN, 0}, {done_, POLLIN, 0}, {input, POLLIN, 0}}};
+  std::array<pollfd, 3> sources{{{signals_.get(), POLLIN, 0}, {done_.get(), POLLIN, 0}, {input, POLLIN, 0}}};
   while (::poll(sources.data(), sources.size(), -1) >= 0 || errno == EINTR) {
     if (sources[1].revents != 0) break;
     if (sources[0].revents != 0) {
       signalfd_siginfo info{};
-      const bool got = ::read(signals, &info, sizeof info) == sizeof info;
-      if (got && (info.ssi_signo != SIGINT || rules_.interrupt))
+      const bool got = ::read(signals_.get(), &info, sizeof info) == sizeof info;
+      if (got && (info.ssi_signo == SIGTERM || rules_.interrupt))
         stop("signal", static_cast<int>(info.ssi_signo));
     }
     if (sources[2].revents != 0) {
@@ -79,7 +89,6 @@ void StopWatch::watch() {
       stop("the launcher is gone", 0);
     }
   }
-  ::close(signals);
 }
 
 }  // namespace emplace::launcher

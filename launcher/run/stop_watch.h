@@ -6,18 +6,22 @@
 #include <string>
 #include <thread>
 
+#include "launcher/process/descriptor.h"
 #include "runtime/node.h"
 
 namespace emplace::launcher {
 
-/// Stops the node at hand on SIGTERM and SIGHUP, and as the rules say on SIGINT or when standard input ends.
+/// Stops the node at hand on SIGTERM, and as the rules say on SIGINT, SIGHUP or when standard input ends.
 /// One at a time. Thread: made and ended on the main one, before and after any other but its own.
 class StopWatch {
  public:
   struct Rules {
-    bool interrupt, standard_input;
+    bool
+        interrupt;  ///< SIGINT and SIGHUP stop it; otherwise they are the launcher's and pass without effect.
+    bool standard_input;  ///< Its end stops it.
   };
-  /// Signals are blocked for all threads that come.
+  /// Signals are blocked for all threads that come. A SIGHUP that was ignored when the program was started
+  /// stays ignored. Throws std::system_error if no descriptor or thread is left.
   explicit StopWatch(Rules rules);
   ~StopWatch();
   StopWatch(const StopWatch&) = delete;
@@ -34,7 +38,8 @@ class StopWatch {
   void watch();
 
   const Rules rules_;
-  const int done_;
+  const sigset_t handled_;
+  const Descriptor done_, signals_;
   sigset_t before_{};
   mutable std::mutex mutex_;
   runtime::Node* node_ = nullptr;  // Guarded by mutex_, as are the next two.

@@ -1,113 +1,148 @@
 #include "launcher/run/supervised.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
-
+#include <algorithm>
+#include <array>
 #include <csignal>
-#include <cstring>
 #include <deque>
-#include <istream>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 // Asio 1.74 uses std::exchange without including <utility>.
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/read_until.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/streambuf.hpp>
-#include <boost/process/args.hpp>
-#include <boost/process/async_pipe.hpp>
-#include <boost/process/child.hpp>
-#include <boost/process/env.hpp>
-#include <boost/process/environment.hpp>
-#include <boost/process/exe.hpp>
-#include <boost/process/extend.hpp>
-#include <boost/process/io.hpp>
-#include <boost/process/pipe.hpp>
 
 #include "base/text/words.h"
+#include "launcher/process/signals.h"
 #include "launcher/run/node_lines.h"
 
 namespace emplace::launcher {
 namespace {
 
 namespace asio = boost::asio;
-namespace bp = boost::process;
 using runtime::Supervisor;
 
-constexpr std::size_t kLastLines = 4;  // Of a life, to say what it died of.
+constexpr std::size_t kLastLines = 4;                       // Of a life, to say what it died of.
+constexpr std::size_t kLongestLine = std::size_t{1} << 20;  // [B] What comes after it is left out.
 /// For the last lines of a process that is gone; a grandchild may hold the pipes open.
 constexpr std::chrono::milliseconds kPipesEnd{200};
 
-/// No other child may inherit it: the end of a pipe must be seen.
-void close_on_exec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
+/// Hands a descriptor over to Asio. Errors (kIo): the system cannot watch one more.
+Result<Unit> watch(asio::posix::stream_descriptor& watched, Descriptor fd) {
+  boost::system::error_code failure;
+  watched.assign(fd.get(), failure);
+  if (failure) return Error{Errc::kIo, "epoll: " + failure.message()};
+  (void)fd.release();
+  return Unit{};
+}
 
-/// Reads a pipe line by line until it ends.
+/// What a child writes to a pipe, line by line until it ends.
 class Lines {
  public:
-  explicit Lines(asio::io_context& io) : pipe_{io} {
-    close_on_exec(pipe_.native_source());
-    close_on_exec(pipe_.native_sink());
+  explicit Lines(asio::io_context& io) : pipe_{io} {}
+  /// Errors (kIo): the system cannot watch one more.
+  Result<Unit> open(Descriptor read_end) { return watch(pipe_, std::move(read_end)); }
+  void close() {
+    boost::system::error_code ignored;
+    pipe_.close(ignored);
   }
-  bp::async_pipe& pipe() { return pipe_; }
   bool ended() const { return ended_; }
   /// `keep` holds this object until then.
   void read(const std::shared_ptr<void>& keep, std::function<void(const std::string&)> on_line,
             std::function<void()> on_end) {
-    asio::async_read_until(pipe_, buffer_, '\n',
-                           [this, keep, on_line = std::move(on_line), on_end = std::move(on_end)](
-                               const boost::system::error_code& failure, std::size_t) mutable {
-                             std::istream in{&buffer_};
-                             std::string line;
-                             if (!failure) {
-                               std::getline(in, line);
-                               on_line(line);
-                               return read(keep, std::move(on_line), std::move(on_end));
-                             }
-                             while (std::getline(in, line)) on_line(line);
-                             ended_ = true;
-                             on_end();
-                           });
+    pipe_.async_read_some(asio::buffer(piece_),
+                          [this, keep, on_line = std::move(on_line), on_end = std::move(on_end)](
+                              const boost::system::error_code& failure, std::size_t size) mutable {
+                            if (!failure) {
+                              split({piece_.data(), size}, on_line);
+                              return read(keep, std::move(on_line), std::move(on_end));
+                            }
+                            if (!line_.empty()) on_line(std::exchange(line_, {}));
+                            ended_ = true;
+                            on_end();
+                          });
   }
 
  private:
-  bp::async_pipe pipe_;
-  asio::streambuf buffer_;
+  void split(std::string_view text, const std::function<void(const std::string&)>& on_line) {
+    for (std::size_t end = 0; (end = text.find('\n')) != std::string_view::npos;
+         text.remove_prefix(end + 1)) {
+      append(text.substr(0, end));
+      on_line(std::exchange(line_, {}));
+    }
+    append(text);
+  }
+  void append(std::string_view text) {
+    line_.append(text.substr(0, std::min(text.size(), kLongestLine - std::min(kLongestLine, line_.size()))));
+  }
+
+  asio::posix::stream_descriptor pipe_;
+  std::array<char, 4096> piece_{};
+  std::string line_;  // As far as it has come.
   bool ended_ = false;
 };
 
 /// One process, from its start until its death has been told.
 struct Life {
-  explicit Life(asio::io_context& io) : out{io}, err{io}, pipes_end{io} {
-    close_on_exec(life_line.native_source());
-    close_on_exec(life_line.native_sink());
+  explicit Life(asio::io_context& io) : out{io}, err{io}, death{io}, pipes_end{io} {}
+  Life(const Life&) = delete;
+  Life& operator=(const Life&) = delete;
+  ~Life() { stop_watching(); }
+
+  /// Errors (kIo): it cannot be started; then no process is left.
+  Result<Unit> start(const Program& program, const Child& child, Spawner& spawner);
+
+  /// The descriptor is the process's, and stays open.
+  void stop_watching() {
+    if (death.is_open()) (void)death.release();
   }
-  Lines out, err;
-  bp::pipe life_line;  // Its end tells the child that we are gone.
-  asio::steady_timer pipes_end;
-  pid_t pid = 0;
-  std::optional<int> status;  // Once it is reaped.
-  bool ready = false;
-  std::deque<std::string> last_lines;
 
   std::string last_words() const {
     std::string words;
     for (const std::string& line : last_lines) words += (words.empty() ? "" : " / ") + printable(line, 300);
     return words;
   }
+
+  std::optional<ChildProcess> process;
+  Lines out, err;
+  Descriptor life_line;                  // Its standard input, whose end tells the child that we are gone.
+  asio::posix::stream_descriptor death;  // The process's pidfd.
+  asio::steady_timer pipes_end;
+  bool ready = false;
+  std::deque<std::string> last_lines;
 };
 
-std::string describe(int status) {
-  if (!WIFSIGNALED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
-  return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+Result<Unit> Life::start(const Program& program, const Child& child, Spawner& spawner) {
+  const auto refused = [&](const Error& error) {
+    return Error{error.code, printable(program.path) + ": cannot be started: " + error.context};
+  };
+  auto in_pipe = make_pipe(), out_pipe = make_pipe(), err_pipe = make_pipe();
+  for (const auto* pipe : {&in_pipe, &out_pipe, &err_pipe})
+    if (!*pipe) return refused(pipe->error());
+  if (auto opened = out.open(std::move((*out_pipe).read_end)); !opened) return refused(opened.error());
+  if (auto opened = err.open(std::move((*err_pipe).read_end)); !opened) return refused(opened.error());
+  ChildCommand command{program.path, program.arguments, child.environment, {}, child.elsewhere};
+  command.descriptors = {
+      {in_pipe->read_end.get(), 0}, {out_pipe->write_end.get(), 1}, {err_pipe->write_end.get(), 2}};
+  auto started = ChildProcess::start(command, spawner);
+  if (!started) return started.error();
+  process.emplace(*std::move(started));
+  boost::system::error_code failure;
+  death.assign(process->descriptor(), failure);
+  if (failure) {
+    process.reset();  // Nobody would see it end.
+    return refused(Error{Errc::kIo, "epoll: " + failure.message()});
+  }
+  life_line = std::move((*in_pipe).write_end);
+  return Unit{};
 }
 
 /// Wrong input and the like: the same again after any restart.
-bool is_final(int status) {
-  return WIFEXITED(status) && (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 3);
-}
+bool is_final(const ChildEnd& end) { return end.signal == 0 && (end.status == 2 || end.status == 3); }
 
 std::vector<Supervisor::Node> nodes_of(const std::vector<Child>& children) {
   std::vector<Supervisor::Node> nodes;
@@ -122,8 +157,10 @@ class Watch {
       : run_{run},
         supervisor_{nodes_of(run.children), run.options},
         lives_(run.children.size()),
-        signals_{io_, SIGINT, SIGTERM, SIGCHLD},
-        timer_{io_} {}
+        signals_{io_, SIGINT, SIGTERM},
+        timer_{io_} {
+    if (!hangups_are_ignored()) signals_.add(SIGHUP);
+  }
 
   Result<Ended> until_the_end() {
     wait_for_signals();
@@ -133,6 +170,7 @@ class Watch {
     signals_.cancel();
     timer_.cancel();
     io_.poll();
+    if (received_signal_ == SIGHUP) hold_hangups();
     Ended ended;
     ended.received_signal = received_signal_;
     for (std::size_t i = 0; i < lives_.size(); ++i) ended.restarts.push_back(supervisor_.restarts(i));
@@ -155,32 +193,20 @@ class Watch {
 
   void act(const Supervisor::Start& start) {
     const std::size_t i = start.node;
-    auto life = std::make_shared<Life>(io_);
-    bp::environment environment = boost::this_process::environment();
-    for (const std::string& variable : run_.children[i].environment) {
-      const std::size_t equals = variable.find('=');
-      environment[variable.substr(0, equals)] = variable.substr(equals + 1);
-    }
     const auto refuse = [&](const std::string& why, bool final) {
-      asio::post(io_, [this, i, why, final] { tell(Supervisor::Died{i, why, final}); });
+      const std::string note = "could not be started (" + why + ")";
+      asio::post(io_, [this, died = Supervisor::Died{i, why, final}, note] { told(died, note); });
     };
     const auto program = run_.program(i);
     if (!program) {
       failure_code_ = program.error().code;
       return refuse(program.error().context, true);
     }
-    std::error_code failure;
-    bp::child child{bp::exe = program->path, bp::args = program->arguments, bp::std_out > life->out.pipe(),
-                    bp::std_err > life->err.pipe(), bp::std_in < life->life_line, environment,
-                    // What is typed at the launcher's terminal is not meant for ssh.
-                    bp::extend::on_exec_setup([apart = run_.children[i].elsewhere](auto&) {
-                      if (apart) ::setpgid(0, 0);
-                    }),
-                    failure};
-    if (failure) return refuse(program->path + ": cannot be started: " + failure.message(), false);
-    life->pid = child.id();
-    child.detach();  // We reap it ourselves.
+    auto life = std::make_shared<Life>(io_);
+    if (auto started = life->start(*program, run_.children[i], *run_.spawner); !started)
+      return refuse(started.error().context, false);
     lives_[i] = life;
+    wait_for_death(i, life);
     const auto check = [this, i, raw = life.get()] { told_if_over(i, *raw); };
     life->out.read(
         life, [this, i](const std::string& line) { on_line(i, line); }, check);
@@ -195,20 +221,18 @@ class Watch {
   }
   void act(const Supervisor::Terminate& terminate) {
     if (run_.children[terminate.node].elsewhere) return end_input(terminate.node);
-    send(terminate.node, SIGTERM);
-    send(terminate.node, SIGCONT);  // One that is stopped would not hear it.
+    signal(terminate.node, SIGTERM);
+    signal(terminate.node, SIGCONT);  // One that is stopped would not hear it.
   }
-  void act(const Supervisor::Kill& kill) { send(kill.node, SIGKILL); }
+  void act(const Supervisor::Kill& kill) { signal(kill.node, SIGKILL); }
   void act(const Supervisor::Finish&) { finished_ = true; }
 
   void end_input(std::size_t i) {
-    if (!lives_[i] || lives_[i]->life_line.native_sink() < 0) return;
-    ::close(lives_[i]->life_line.native_sink());
-    lives_[i]->life_line.assign_sink(-1);
+    if (lives_[i]) lives_[i]->life_line.reset();
   }
 
-  void send(std::size_t i, int signal) {
-    if (lives_[i] && !lives_[i]->status) ::kill(lives_[i]->pid, signal);
+  void signal(std::size_t i, int number) {
+    if (lives_[i]) (void)lives_[i]->process->signal(number);
   }
 
   void on_line(std::size_t i, const std::string& line) {
@@ -229,9 +253,8 @@ class Watch {
   void wait_for_signals() {
     signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
       if (cancelled) return;
-      if (signal == SIGCHLD) {
-        reap();
-      } else {
+      // A terminal that is closed says so more than once; that is no impatience.
+      if (signal != SIGHUP || !supervisor_.ending()) {
         if (received_signal_ == 0) received_signal_ = signal;
         tell(Supervisor::EndAsked{});
       }
@@ -239,22 +262,30 @@ class Watch {
     });
   }
 
-  void reap() {
-    for (std::size_t i = 0; i < lives_.size(); ++i) {
-      const std::shared_ptr<Life> life = lives_[i];
-      int status = 0;
-      if (!life || life->status || ::waitpid(life->pid, &status, WNOHANG) != life->pid) continue;
-      life->status = status;
-      life->pipes_end.expires_after(kPipesEnd);
-      life->pipes_end.async_wait([this, i, life](const boost::system::error_code& cancelled) {
-        if (!cancelled) told(i, *life);
-      });
-      told_if_over(i, *life);
-    }
+  /// From here to its end this process hears of no hang-up any more: the results are to be kept and said.
+  static void hold_hangups() {
+    sigset_t hangup;
+    ::sigemptyset(&hangup);
+    ::sigaddset(&hangup, SIGHUP);
+    ::pthread_sigmask(SIG_BLOCK, &hangup, nullptr);
+  }
+
+  void wait_for_death(std::size_t i, const std::shared_ptr<Life>& life) {
+    life->death.async_wait(
+        asio::posix::stream_descriptor::wait_read,
+        [this, i, life](const boost::system::error_code& cancelled) {
+          if (cancelled) return;
+          if (!life->process->try_reap()) return wait_for_death(i, life);
+          life->pipes_end.expires_after(kPipesEnd);
+          life->pipes_end.async_wait([this, i, life](const boost::system::error_code& early) {
+            if (!early) told(i, *life);
+          });
+          told_if_over(i, *life);
+        });
   }
 
   void told_if_over(std::size_t i, Life& life) {
-    if (life.status && life.out.ended() && life.err.ended()) told(i, life);
+    if (life.process->try_reap() && life.out.ended() && life.err.ended()) told(i, life);
   }
 
   /// The death of a life that has said its last words.
@@ -262,29 +293,33 @@ class Watch {
     if (lives_[i].get() != &life) return;  // Already.
     const std::shared_ptr<Life> keep = std::exchange(lives_[i], nullptr);
     life.pipes_end.cancel();
-    boost::system::error_code ignored;
-    if (!life.out.ended()) life.out.pipe().close(ignored);
-    if (!life.err.ended()) life.err.pipe().close(ignored);
-    const int status = *life.status;
-    const bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    // A head that ends well ends the run.
-    if (i == 0 && clean && !supervisor_.ending()) tell(Supervisor::EndAsked{});
+    life.stop_watching();
+    life.out.close();
+    life.err.close();
+    const ChildEnd end = *life.process->try_reap();
     const std::string words = life.last_words();
     const Child& child = run_.children[i];
     const bool stranded = child.elsewhere && !life.ready && supervisor_.restarts(i) == 0;
-    Supervisor::Died died{i, describe(status) + (words.empty() ? "" : ": " + words),
-                          (is_final(status) && !life.ready) || stranded};
+    // Who ends the run says so before; one that ends well without it was told to by somebody else.
+    const std::string cause = end.well() ? "an end that the run did not ask for" : end.text();
+    Supervisor::Died died{i, cause + (words.empty() ? "" : ": " + words),
+                          (is_final(end) && !life.ready) || stranded};
     if (died.final && !supervisor_.ending()) {
-      failure_code_ = WIFEXITED(status) && WEXITSTATUS(status) == 3 ? Errc::kNoPlacement : Errc::kInvalid;
+      failure_code_ = end.signal == 0 && end.status == 3 ? Errc::kNoPlacement : Errc::kInvalid;
       if (!life.last_lines.empty()) died.cause = life.last_lines.back();
       if (died.cause.starts_with("error: ")) died.cause.erase(0, 7);
       if (i != 0)
         died.cause =
             "node '" + child.name + "'" + (child.host.empty() ? "" : " on " + child.host) + ": " + died.cause;
     }
+    told(died, "was ended by " + died.cause);
+  }
+
+  /// `note`: for people, if it is mended.
+  void told(const Supervisor::Died& died, const std::string& note) {
     const bool mended = !supervisor_.ending();
     tell(died);
-    if (mended && !supervisor_.ending()) run_.on_death(i, died.cause);
+    if (mended && !supervisor_.ending()) run_.on_death(died.node, note);
   }
 
   const Supervised& run_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "launcher/process/child_process.h"
 #include "runtime/core/supervisor.h"
 
 namespace emplace::launcher {
@@ -38,18 +39,21 @@ struct Supervised {
   std::function<void(std::size_t child, const std::string& endpoint)> on_ready;
   /// A line of standard output that is not the supervisor's own.
   std::function<void(const std::string& line)> on_line;
-  /// A death that will be mended, in a sentence; how often that was so by now.
+  /// A death or a failed start that will be mended: "was ended by signal 9 (Killed)".
   std::function<void(std::size_t child, const std::string& note)> on_death;
+  Spawner* spawner = &system_spawner();  ///< Starts the processes.
 };
 
 /// How it all ended.
 struct Ended {
-  int received_signal = 0;    ///< SIGINT or SIGTERM that the launcher got and ended the run for; 0: none.
+  int received_signal =
+      0;  ///< SIGINT, SIGTERM or SIGHUP that the launcher got and ended the run for; 0: none.
   std::vector<int> restarts;  ///< By child.
 };
 
-/// Runs the children until the run is over; then none of them is left. Errors: kInvalid, kNoPlacement or
-/// kRunFailed: the first cause.
+/// Runs the children until one of them says that the run is over, or a signal does; then none of them is
+/// left. Whoever ends before that, well or not, is started again. SIGHUP counts unless it was ignored when
+/// this program was started. Errors: kInvalid, kNoPlacement or kRunFailed: the first cause.
 Result<Ended> supervise(const Supervised& run);
 
 }  // namespace emplace::launcher

@@ -1,6 +1,5 @@
 #include "launcher/run/view_actor.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "actors/task.h"
@@ -60,8 +59,7 @@ void ViewActor::on_progress(runtime::Context& context, const messages::RunProgre
                               {"open", progress.open},
                               {"expired", progress.expired},
                               {"refused", progress.refused}}}};
-  std::printf("%s\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  std::fflush(stdout);
+  show_(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void ViewActor::note(Counts& counts, Nanos now, std::uint64_t count) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -13,13 +14,15 @@
 
 namespace emplace::launcher {
 
-/// Sees the whole run: tells the launcher how it goes, one JSON object per line on standard output, and tells
-/// whoever asks who takes part. Receives RunProgress, NodeReported, StatusRequested; sends StatusDelivered.
+/// Sees the whole run: tells the launcher how it goes, one JSON object per line, and tells whoever asks who
+/// takes part. Receives RunProgress, NodeReported, StatusRequested; sends StatusDelivered.
 /// Thread: the owning loop.
 class ViewActor final : public runtime::Actor {
  public:
+  /// Takes a line of JSON, without its end. It must not wait: it is called on the loop of the head.
+  using Show = std::function<void(std::string line)>;
   /// `run`: what stays true of the run, for StatusDelivered.
-  explicit ViewActor(messages::StatusDelivered run = {}) : run_{std::move(run)} {}
+  ViewActor(messages::StatusDelivered run, Show show) : run_{std::move(run)}, show_{std::move(show)} {}
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
@@ -38,6 +41,7 @@ class ViewActor final : public runtime::Actor {
   messages::StatusDelivered status(runtime::Context& context, std::uint64_t request) const;
 
   const messages::StatusDelivered run_;
+  const Show show_;
 
   // Owner loop only.
   messages::RunProgress progress_;  // The dispatcher's last word,

@@ -2,8 +2,11 @@
 // is sound, the run has gone on, and nothing is left. Method: the real program with every actor in a process
 // of its own; faults on a seeded schedule; waits are for what the processes do, with deadlines.
 // EMPLACE_CHAOS=long runs the numbers instead of the short form.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -252,6 +255,7 @@ TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
   run.launcher().send(SIGKILL);
   EXPECT_TRUE(run.finish().killed);
   EXPECT_TRUE(wait_until([&] { return run.processes().empty(); }, kDeadline)) << "no process is left";
+  EXPECT_FALSE(std::filesystem::exists(run.directory() + "/head.ipc")) << "no socket is left";
   const Finished resumed = emplace::testing::run(
       {"run", "--resume", "--run-dir", run.directory(), "--budget", "3s", "--json", "--quiet"});
   ASSERT_EQ(resumed.status, 0) << resumed.err;
@@ -260,6 +264,74 @@ TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
   EXPECT_GT(history.episodes, before);
   EXPECT_EQ(json::parse(resumed.out)["restarts"].size(), run.nodes().size()) << "the same processes";
   EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
+}
+
+/// Leaves no room in the pipe that a process writes to: whoever should read it does not.
+bool fill_pipe(pid_t pid, int fd) {
+  const int pipe = ::open(("/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd)).c_str(),
+                          O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (pipe < 0) return false;
+  ::fcntl(pipe, F_SETPIPE_SZ, 4096);
+  const char empty_line = '\n';
+  while (::write(pipe, &empty_line, 1) == 1) {
+  }
+  const bool full = errno == EAGAIN;
+  ::close(pipe);
+  return full;
+}
+
+/// Since the run began, as its view says; negative if that does not answer.
+double elapsed_by_view(const ClusterRun& run) {
+  const Finished asked = emplace::testing::run({"ps", run.directory(), "--json"});
+  const json status = json::parse(asked.out, nullptr, false);
+  return asked.status == 0 && status.is_object() ? status.value("elapsed_s", -1.0) : -1.0;
+}
+
+/// Long enough that every process, and the view each second, has wanted to say something.
+bool let_it_speak(const ClusterRun& run, double for_s) {
+  const double before = elapsed_by_view(run);
+  return before >= 0 && wait_until([&] { return elapsed_by_view(run) > before + for_s; }, kDeadline);
+}
+
+TEST(Chaos, ALauncherThatIsStoppedStopsNobody) {
+  const TemporaryFolder folder;
+  ClusterRun run{folder, "run", {}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  run.launcher().send(SIGSTOP);
+  // As after some 95 s of progress lines that nobody reads.
+  ASSERT_TRUE(fill_pipe(run.pid_of("head"), STDOUT_FILENO));
+  EXPECT_TRUE(let_it_speak(run, 3));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  EXPECT_EQ(run.count_in_log("head", " lost"), 0u);
+  run.launcher().send(SIGCONT);
+  const json summary = expect_sound(run);
+  EXPECT_EQ(summary["restarts"]["head"], 0);
+}
+
+TEST(Chaos, ALauncherWhoseOutputNobodyReadsLooksAfterItsProcesses) {
+  const TemporaryFolder folder;
+  ClusterRun run{folder, "run", {}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(fill_pipe(run.launcher().pid(), STDERR_FILENO));
+  EXPECT_TRUE(let_it_speak(run, 6)) << "a progress line is due every 5 s";
+  EXPECT_GE(run.kill_and_recover({"executor/0", "sampler/1"}, kDeadline).count(), 0);
+  EXPECT_GE(run.kill_and_recover({"recorder"}, kDeadline).count(), 0);
+  const json summary = expect_sound(run);
+  EXPECT_EQ(summary["restarts"]["recorder"], 1);
+}
+
+TEST(Chaos, AFileSizeLimitIsAFullDiskAndNoCrash) {
+  const TemporaryFolder folder;
+  ClusterRun run{
+      folder, "run", {.settings = {}, .where = {.prefix = {"prlimit", "--fsize=400000:unlimited"}}}};
+  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(wait_until([&] { return run.count_in_log("recorder", " error recorder") > 0; }, kDeadline));
+  const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+  for (const pid_t pid : run.processes()) ASSERT_EQ(::prlimit(pid, RLIMIT_FSIZE, &none, nullptr), 0);
+  ASSERT_EQ(::prlimit(run.launcher().pid(), RLIMIT_FSIZE, &none, nullptr), 0);
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  const json summary = expect_sound(run);
+  for (const auto& [node, restarts] : summary["restarts"].items()) EXPECT_EQ(restarts, 0) << node;
 }
 
 TEST(Chaos, WhatAKilledProcessDidIsInTheTrace) {

@@ -35,6 +35,8 @@ class CheckSeams(CheckerTest):
             "transport": ["#include <zmq.hpp>", "#include <sys/socket.h>", "int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);", "zmq::socket_t socket;"],
             "disk": ["std::ofstream out{path};", "FILE* f = fopen(name, mode);", "int fd = ::open(name, O_RDONLY);", "::unlink(name);",
                      "std::filesystem::remove_all(folder);", "#include <sqlite3.h>"],
+            "process": ["::kill(pid, SIGTERM);", "kill(pid, 9);", "if (fork() == 0) return;", "::waitpid(-1, &status, 0);", "auto* p = popen(line, mode);",
+                        "std::system(line);", "::execvp(argv[0], argv);", "::posix_spawn(&pid, path, a, b, argv, env);", "#include <boost/process/child.hpp>"],
         }.items():
             for line in lines:
                 with self.subTest(line):
@@ -42,7 +44,7 @@ class CheckSeams(CheckerTest):
 
     def test_the_same_words_in_comments_texts_and_other_names_pass(self):
         harmless = ('// steady_clock would do, rand() would not\n/* sleep_for(ever)\n random_device */\nconst char* text = "rand() and std::ofstream";\n'
-                    'int operand(int), grand(int);\nint x = grand(1) + clock.sleep(2);\ndb = RunDb::open(path);\nstd::filesystem::path p;\nlog.time(now);\n')
+                    'int operand(int), grand(int);\nint x = grand(1) + clock.sleep(2);\ndb = RunDb::open(path);\nact(Kill{}); world.fork(3); child->kill(9); supervisor.system(); Rng::fork(1);\nstd::filesystem::path p;\nlog.time(now);\n')
         self.assertEqual(self.check({"policy/draw.cc": harmless}), (0, ""))
 
     def test_a_folder_may_be_permitted(self):

@@ -3,6 +3,7 @@
 // database and the JSON summary are the witnesses. Nothing sleeps: waits are for what the processes say or
 // do.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -122,17 +123,70 @@ TEST(Run, KilledHeadsLeaveTheParametersOfARunWithoutKills) {
   EXPECT_EQ(killed["updates"], undisturbed["updates"]);
 }
 
+TEST(Run, UnderNohupItGoesOnWhenTheTerminalIsClosed) {
+  const TemporaryFolder folder;
+  Process process{scratch_run(folder.at("run"), {"--episodes", "300", "--json"}),
+                  {.prefix = {"sh", "-c", "trap '' HUP; exec \"$@\"", "sh"}}};
+  ASSERT_TRUE(process.wait_for_error_text("updates"));
+  const pid_t head = head_of(folder.at("run"));
+  ASSERT_GT(head, 0);
+  process.send(SIGHUP);
+  ASSERT_EQ(::kill(head, SIGHUP), 0);
+  const Finished done = process.finish();
+  ASSERT_EQ(done.status, 0) << done.err;
+  EXPECT_GE(json::parse(done.out)["episodes"].get<int>(), 300);
+  EXPECT_EQ(done.err.find("was ended by"), std::string::npos) << "the head heard nothing";
+}
+
+TEST(Run, AHeadThatSomebodyElseEndsComesBack) {
+  const TemporaryFolder folder;
+  Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
+  ASSERT_TRUE(process.wait_for_error_text("updates"));
+  const pid_t head = head_of(folder.at("run"));
+  ASSERT_GT(head, 0);
+  ASSERT_EQ(::kill(head, SIGTERM), 0);
+  ASSERT_TRUE(process.wait_for_error_text("head was ended by an end that the run did not ask for"));
+  ASSERT_TRUE(process.wait_for_error_text("head restarted 1x"));
+  process.send(SIGTERM);
+  const Finished done = process.finish();
+  EXPECT_EQ(done.status, 128 + SIGTERM) << done.err;
+  EXPECT_EQ(json::parse(done.out)["restarts"]["head"], 1);
+}
+
+TEST(Run, WhenItsLauncherIsKilledItsProcessAndItsSocketGoToo) {
+  const TemporaryFolder folder;
+  Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
+  ASSERT_TRUE(process.wait_for_error_text("updates"));
+  process.send(SIGKILL);
+  EXPECT_TRUE(process.finish().killed);
+  const SystemClock clock;
+  const Nanos deadline = clock.now() + std::chrono::seconds{20};
+  while (head_of(folder.at("run")) != 0 && clock.now() < deadline) ::poll(nullptr, 0, 4);
+  EXPECT_EQ(head_of(folder.at("run")), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.at("run") + "/head.ipc"));
+}
+
+TEST(Run, ADirectoryWhoseNameIsNoUtf8IsAsGoodAsAnother) {
+  const TemporaryFolder folder;
+  const Finished done = run(scratch_run(folder.at("bad\xff"), {"--episodes", "5", "--json"}));
+  ASSERT_EQ(done.status, 0) << done.err;
+  EXPECT_GE(json::parse(done.out)["episodes"].get<int>(), 5);
+  EXPECT_TRUE(std::filesystem::exists(folder.at("bad\xff") + "/report.html"));
+}
+
 TEST(Run, SignalsEndItCleanlyWithResultsKept) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const TemporaryFolder folder;
     Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
     ASSERT_TRUE(process.wait_for_error_text("updates"));
+    EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/head.ipc"));
     process.send(signal);
     const Finished done = process.finish();
     EXPECT_EQ(done.status, 128 + signal) << done.err;
     EXPECT_FALSE(done.killed);
     EXPECT_TRUE(json::parse(done.out).contains("episodes"));
     EXPECT_EQ(head_of(folder.at("run")), 0) << "no process is left";
+    EXPECT_FALSE(std::filesystem::exists(folder.at("run") + "/head.ipc"));
     const Finished resumed =
         run({"run", "--resume", "--run-dir", folder.at("run"), "--budget", "1s", "--json", "--quiet"});
     ASSERT_EQ(resumed.status, 0) << resumed.err;

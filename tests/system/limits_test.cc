@@ -1,0 +1,123 @@
+// Goal: a run that has too few descriptors or processes works or ends with one line and its exit status; it
+// never hangs, and never signals a process that it did not start. Method: the real program under each limit,
+// in a PID namespace, so that a signal that goes astray meets nobody but a witness, who must be there
+// afterwards.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/system/process.h"
+
+namespace emplace::testing {
+namespace {
+
+/// Runs what follows once under each limit of $LIMITS, set by $LIMIT. A line for each: the limit, the exit
+/// status, "alive" if the witness is, how many lines went to standard error, the first of them.
+constexpr const char* kUnderLimits = R"sh(
+sleep 1000 & witness=$!
+for limit in $LIMITS; do
+  rm -rf "$RUN"
+  timeout -k 5 60 $LIMIT$limit "$@" >/dev/null 2>"$ERRORS"
+  status=$?
+  kill -0 $witness 2>/dev/null && is=alive || is=dead
+  echo "$limit $status $is $(wc -l <"$ERRORS") $(head -n 1 "$ERRORS")"
+done
+kill $witness
+)sh";
+
+struct Outcome {
+  int limit = 0, status = -1;
+  std::string witness;
+  int lines = 0;
+  std::string first_line;
+};
+
+std::vector<std::string> own_pids() {
+  std::vector<std::string> words{"unshare"};
+  if (::geteuid() != 0) words.emplace_back("--map-root-user");
+  words.insert(words.end(), {"--pid", "--fork", "--mount-proc", "--kill-child"});
+  return words;
+}
+
+/// Empty: it is there. Otherwise why not.
+std::string why_no_own_pids() {
+  std::vector<std::string> prefix = own_pids();
+  const Finished tried = run({"--version"}, {.prefix = prefix});
+  return tried.status == 0 ? "" : "no PID namespace of our own is allowed here: " + tried.err;
+}
+
+std::vector<Outcome> run_under(const std::string& limit, const std::string& limits,
+                               const TemporaryFolder& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> prefix = own_pids();
+  prefix.insert(prefix.end(), {"sh", "-c", kUnderLimits, "sh"});
+  const std::string cluster = folder.file("cluster.toml", "[supervision]\nrestarts_per_minute = 1\n");
+  std::vector<std::string> arguments =
+      small_run(folder.at("run"),
+                {"--episodes", "3", "--quiet", "--set", "run.starts=[\"scratch\"]", "--cluster", cluster});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Finished done =
+      run(arguments, {.environment = {"LIMIT=" + limit, "LIMITS=" + limits, "RUN=" + folder.at("run"),
+                                      "ERRORS=" + folder.at("errors")},
+                      .prefix = prefix});
+  EXPECT_EQ(done.status, 0) << done.err;
+  std::vector<Outcome> outcomes;
+  std::istringstream lines{done.out};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words{line};
+    Outcome& one = outcomes.emplace_back();
+    words >> one.limit >> one.status >> one.witness >> one.lines;
+    std::getline(words >> std::ws, one.first_line);
+  }
+  return outcomes;
+}
+
+/// Each works, or ends with one line. Returns how many worked.
+int expect_one_line_or_success(const std::vector<Outcome>& outcomes) {
+  int worked = 0;
+  for (const Outcome& one : outcomes) {
+    EXPECT_EQ(one.witness, "alive") << one.limit;
+    if (one.status == 0) ++worked;
+    if (one.status == 0) continue;
+    EXPECT_TRUE(one.status == 2 || one.status == 4)
+        << one.limit << ": exit status " << one.status << ", 124: it hung";
+    EXPECT_EQ(one.lines, 1) << one.limit;
+    EXPECT_TRUE(one.first_line.starts_with("error: ")) << one.limit << ": " << one.first_line;
+  }
+  return worked;
+}
+
+TEST(Limits, OfOpenFilesEndARunWithOneLineAndHurtNobody) {
+  if (const std::string why = why_no_own_pids(); !why.empty()) GTEST_SKIP() << why;
+  const TemporaryFolder folder;
+  // 15 and 16 are where a launcher once killed every process of its user.
+  const auto outcomes = run_under(
+      "prlimit --nofile=",
+      "8 9 10 11 12 13 14 15 16 17 18 19 20 22 24 26 28 30 32 36 40 44 48 52 56 60 64 256", folder, {});
+  ASSERT_EQ(outcomes.size(), 28u);
+  EXPECT_NE(outcomes.front().status, 0);
+  EXPECT_EQ(outcomes.back().status, 0) << outcomes.back().first_line;
+  EXPECT_GE(expect_one_line_or_success(outcomes), 1);
+}
+
+TEST(Limits, OfProcessesEndARunWithOneLineAndHurtNobody) {
+  if (const std::string why = why_no_own_pids(); !why.empty()) GTEST_SKIP() << why;
+  const TemporaryFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  // The limit does not hold for root: another user then, whom nobody else is.
+  const std::string user = ::geteuid() == 0 ? "setpriv --reuid=54321 --regid=54321 --clear-groups " : "";
+  const auto outcomes = run_under(user + "prlimit --nproc=", "1 2 3 4 5 6 8 10 12 16 64", folder, {});
+  ASSERT_EQ(outcomes.size(), 11u);
+  if (outcomes.back().status != 0)
+    GTEST_SKIP() << "no other user may run it here: " << outcomes.back().first_line;
+  EXPECT_NE(outcomes.front().status, 0);
+  EXPECT_GE(expect_one_line_or_success(outcomes), 1);
+  for (const Outcome& one : outcomes)
+    EXPECT_EQ(one.first_line.find("signal 11"), std::string::npos) << one.limit << ": " << one.first_line;
+}
+
+}  // namespace
+}  // namespace emplace::testing
