@@ -42,7 +42,10 @@ class OwnLoop {
   void trace_to(std::unique_ptr<TraceRing> ring) { host_.trace_to(std::move(ring)); }
   /// Starts the thread. It keeps `self` alive.
   static void start(const std::shared_ptr<OwnLoop>& self);
-  void join() { thread_.join(); }
+  /// Nothing if it was never started.
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
   /// Gives up on a thread that hangs.
   void detach() { thread_.detach(); }
 

@@ -2,6 +2,7 @@
 // everything.
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "runtime/log.h"
@@ -75,6 +76,20 @@ void Switch::check_hung_handlers(Nanos now) {
                      loop->name() + ": a handler hangs for longer than " +
                          std::to_string(options_.handler_limit / std::chrono::milliseconds{1}) + " ms"});
   }
+}
+
+/// Where the machine has no thread left: those that have begun end in order, before what they use does.
+std::optional<Error> Switch::start_threads() {
+  std::optional<Error> first;
+  for (const auto& loop : loops_) {
+    try {
+      OwnLoop::start(loop);
+    } catch (const std::system_error& refused) {
+      loop->stopped = loop->finished = true;
+      if (!first) first = Error{Errc::kRunFailed, loop->name() + ": no thread for it: " + refused.what()};
+    }
+  }
+  return first;
 }
 
 void Switch::end_threads() {

@@ -100,8 +100,9 @@ void Switch::trace() {
 Result<std::string> Switch::run() {
   now_ = head_heard_ = shared_->clock.now();
   trace();
-  for (const auto& loop : loops_) OwnLoop::start(loop);
+  const std::optional<Error> refused = start_threads();
   host_.start_all();
+  if (refused) begin_stop(refused->context, refused);
   while (phase_ != Phase::kDone) {
     collect_host();
     if (phase_ != Phase::kRunning) advance_stop();

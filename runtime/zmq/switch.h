@@ -114,6 +114,7 @@ class Switch {
   void advance_stop();
   bool all_parted() const;
   void check_hung_handlers(Nanos now);
+  std::optional<Error> start_threads();
   void end_threads();
 
   std::shared_ptr<Shared> shared_;
