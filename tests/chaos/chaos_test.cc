@@ -45,6 +45,13 @@ bool long_form() {
   return form != nullptr && std::string_view{form} == "long";
 }
 
+/// Rounds of kills in a test of them.
+int kill_rounds() {
+  const char* const given = std::getenv("EMPLACE_CHAOS_KILLS");
+  if (given != nullptr) return std::atoi(given);
+  return long_form() ? 100 : 3;
+}
+
 void expect_nothing_left(const ClusterRun& run) {
   EXPECT_EQ(run.processes(), std::vector<pid_t>{}) << "no process is left";
   EXPECT_EQ(leftover_files(run.directory()), std::vector<std::string>{});
@@ -108,10 +115,12 @@ json survive_kills(const char* what, const Victims& victims) {
   EXPECT_TRUE(run.wait_for_all(kDeadline));
   std::vector<Seconds> recoveries;
   Rng rng{seed(), Purpose::kTest, 0};
-  for (int kill = 0; kill < (long_form() ? 100 : 3) && !::testing::Test::HasFailure(); ++kill) {
+  std::size_t killed = 0;
+  for (int kill = 0; kill < kill_rounds() && !::testing::Test::HasFailure(); ++kill) {
     // Some more work first, so that each kill hits another moment.
     EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, 1 + rng.below(20)));
     const auto& nodes = victims[rng.below(static_cast<std::uint32_t>(victims.size()))];
+    killed += nodes.size();
     recoveries.push_back(run.kill_and_recover(nodes, kDeadline));
     EXPECT_GE(recoveries.back().count(), 0) << nodes.front() << " did not come back";
     if (recoveries.back() > kRecovery / 2)
@@ -120,7 +129,11 @@ json survive_kills(const char* what, const Victims& victims) {
   }
   report(what, recoveries);
   EXPECT_LT(p99(recoveries), kRecovery);
-  return expect_sound(run);
+  json summary = expect_sound(run);
+  const Finished replayed = emplace::testing::run({"replay", run.directory(), "--verify", "--json"});
+  EXPECT_EQ(replayed.status, 0) << "the replay is identical to the bit: " << replayed.err;
+  std::printf("%zu processes killed\n", killed);
+  return summary;
 }
 
 TEST(Chaos, KilledExecutorsComeBackAndNothingIsLost) {
