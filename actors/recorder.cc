@@ -350,6 +350,8 @@ void Recorder::report_progress(runtime::Context& context) {
   progress.committed = committed_;
   progress.updates = updates_;
   progress.staleness = staleness_;
+  if (refused_since_ != Nanos{0})
+    progress.disk_waits_s = std::chrono::duration<double>(context.now() - refused_since_).count();
   if (best_step_time_s_.size() == 1) progress.best_step_time_s = best_step_time_s_.begin()->second;
   context.send(kView, progress);
 }

@@ -62,9 +62,10 @@ struct RunProgress {
   std::vector<std::uint32_t>
       credits;                    ///< [executors] Placements that each may be given beyond those in flight.
   std::uint32_t quarantined = 0;  ///< Executors that get no work now, for what they answered.
+  double disk_waits_s = 0;        ///< The recorder could not commit for so long; 0: it can.
   EMPLACE_FIELDS(from, episodes, measurements, valid, updates, policy_version, lost, duplicated, committed,
                  in_flight, best_step_time_s, recent_step_time_s, elapsed_s, executors, issued, counted, open,
-                 expired, refused, ending, staleness, credits, quarantined)
+                 expired, refused, ending, staleness, credits, quarantined, disk_waits_s)
 };
 
 }  // namespace emplace::messages

@@ -87,6 +87,7 @@ JsonObject to_json(const StatusDelivered& status) {
     json.add_null("best_step_time_s");
   json.add("lost", p.lost).add("duplicated", p.duplicated).add("ending", p.ending);
   json.add("quarantined", std::uint64_t{p.quarantined});
+  json.add("disk_waits_s", p.disk_waits_s);
   JsonObject leases;
   leases.add("issued", p.issued).add("counted", p.counted).add("open", p.open);
   leases.add("expired", p.expired).add("refused", p.refused);
@@ -107,7 +108,8 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
                   "  updates " + std::to_string(status.updates) + "  placements " +
                   std::to_string(p.measurements) + " (" + format("%.0f", status.evaluations_per_s) +
                   "/s)  in flight " + std::to_string(p.in_flight) + "  staleness " +
-                  format("%.1f", status.staleness));
+                  format("%.1f", status.staleness) +
+                  (p.disk_waits_s > 0 ? "  waiting for the disk for " + format_seconds(p.disk_waits_s) : ""));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "HEARD", "ROLES", "EXEC",
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};

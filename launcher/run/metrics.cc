@@ -23,6 +23,8 @@ constexpr std::array<Metric, 12> kMetrics{{
     {"executors", "emplace_executors", "gauge", "Executors that have joined."},
     {"staleness", "emplace_update_staleness_versions", "gauge", "Of the last update on disk, on average."},
     {"utilisation", "emplace_executor_utilisation_ratio", "gauge", "Busy share of the executors' time."},
+    {"disk_waits_s", "emplace_disk_wait_seconds", "gauge",
+     "For so long nothing could be committed; 0: it can."},
     {"best_step_time_s", "emplace_best_step_time_seconds", "gauge", "Of the best placement; 0: none yet."},
 }};
 

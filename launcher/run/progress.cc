@@ -16,6 +16,7 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds kPlainLine{5};
 constexpr std::chrono::milliseconds kSlowReader{500};
+constexpr double kShownWait_s = 1;  // A disk that takes less is not worth a word.
 
 /// The dispatcher's account of its leases, as long as nothing is missing from it.
 std::string account(const json& said) {
@@ -53,6 +54,8 @@ std::string progress_line(const ShownStart& start, const json& said) {
     line += "  executors " + std::to_string(executors);
   if (said.value("staleness", 0.0) > 0) line += format("  staleness %.1f", said.value("staleness", 0.0));
   line += account(said);
+  if (const double waits_s = said.value("disk_waits_s", 0.0); waits_s >= kShownWait_s)
+    line += format("  waiting for the disk for %.0f s", waits_s);
   for (std::size_t i = 0; i < start.restarts.size(); ++i)
     if (start.restarts[i] > 0)
       line += "  " + start.nodes[i] + " restarted " + std::to_string(start.restarts[i]) + "x";

@@ -53,6 +53,7 @@ void ViewActor::on_progress(runtime::Context& context, const messages::RunProgre
                             {"utilisation", utilisation_},
                             {"ends_by", progress.ending},
                             {"staleness", recorded_.staleness},
+                            {"disk_waits_s", recorded_.disk_waits_s},
                             {"leases",
                              {{"issued", progress.issued},
                               {"counted", progress.counted},
@@ -117,6 +118,7 @@ messages::StatusDelivered ViewActor::status(runtime::Context& context, std::uint
   messages::StatusDelivered status = run_;
   status.request = request;
   status.progress = progress_;
+  status.progress.disk_waits_s = recorded_.disk_waits_s;
   status.updates = recorded_.updates;
   status.staleness = recorded_.staleness;
   status.evaluations_per_s = rate(measured_);

@@ -9,6 +9,10 @@
 namespace emplace::launcher {
 namespace {
 
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 const ShownStart kStart{"scratch", {"head", "recorder"}, {0, 2}, 0.5};
 
 TEST(ProgressLine, SaysHowItGoes) {
@@ -21,6 +25,13 @@ TEST(ProgressLine, SaysHowItGoes) {
                              {"executors", 2}}),
       "scratch  12.50 s  best 250.0 ms (-50.0 % to the best baseline)  updates 3  placements 8  fit 50 %  "
       "executors 2  recorder restarted 2x");
+}
+
+TEST(ProgressLine, SaysThatItWaitsForTheDisk) {
+  EXPECT_THAT(progress_line(kStart, {{"disk_waits_s", 12.3}}), HasSubstr("  waiting for the disk for 12 s"));
+  EXPECT_THAT(progress_line(kStart, {{"disk_waits_s", 0.02}}), Not(HasSubstr("disk")))
+      << "a commit takes a moment";
+  EXPECT_THAT(progress_line(kStart, json::object()), Not(HasSubstr("disk"))) << "an older head";
 }
 
 }  // namespace

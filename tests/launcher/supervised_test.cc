@@ -42,12 +42,19 @@ class RefusingSpawner final : public Spawner {
   int first = 0, refused = 0, refused_pidfds = 0, error = EAGAIN, asked = 0;
 };
 
+// None of them traps SIGTERM: a shell that reads may miss what comes just before.
 /// Takes part, and waits to be told to end.
-const std::string kTakesPart =
-    R"(trap 'exit 0' TERM; echo '{"ready": ""}'; while :; do read line || exit 0; done)";
+const std::string kTakesPart = R"(echo '{"ready": ""}'; while :; do read line || exit 0; done)";
 /// Takes part, and says that the run is over.
 const std::string kEndsTheRun =
-    R"(trap 'exit 0' TERM; echo '{"ready": ""}'; echo '{"ending": ""}'; while :; do read line || exit 0; done)";
+    R"(echo '{"ready": ""}'; echo '{"ending": ""}'; while :; do read line || exit 0; done)";
+/// Takes part, and says "ended" when it is told to end.
+const std::string kSaysThatItEnds = R"(exec python3 -c '
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("{\"ready\": \"\"}", flush=True)
+signal.sigwait([signal.SIGTERM])
+print("ended", flush=True)')";
 
 /// What each process is, life by life (the last one for ever after), and what was heard.
 class SupervisedTest : public ::testing::Test {
@@ -92,14 +99,21 @@ class SupervisedTest : public ::testing::Test {
 };
 
 TEST_F(SupervisedTest, EndsWhenAProcessSaysSo) {
-  add("head",
-      {R"(trap 'exit 0' TERM; echo '{"ready": "here"}'; echo a line; printf 'cut off'; exec >&-; read line)"});
+  add("head", {kSaysThatItEnds});
   add("sampler", {kEndsTheRun});
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
   EXPECT_EQ(ended->received_signal, 0);
   EXPECT_THAT(ended->restarts, ElementsAre(0, 0));
+  EXPECT_THAT(lines_, ElementsAre("ended"));
+}
+
+TEST_F(SupervisedTest, HearsTheLastWordsOfALife) {
+  add("head", {R"(echo a line; printf 'cut off'; echo 'out of ideas' >&2; exit 1)", kEndsTheRun});
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
   EXPECT_THAT(lines_, ElementsAre("a line", "cut off"));
+  EXPECT_THAT(notes_, ElementsAre("head was ended by exit status 1: out of ideas"));
 }
 
 TEST_F(SupervisedTest, AForkThatFailsIsAFailedStartAndIsTriedAgain) {
@@ -179,8 +193,7 @@ TEST_F(SupervisedTest, WrongInputIsNotTriedAgain) {
 }
 
 TEST_F(SupervisedTest, AHangUpEndsTheRunAndComingTwiceIsNoImpatience) {
-  add("head",
-      {R"(trap 'echo ended; exit 0' TERM; echo '{"ready": ""}'; while :; do read line || exit 0; done)"});
+  add("head", {kSaysThatItEnds});
   on_ready = [](std::size_t) {
     ::raise(SIGHUP);  // Asio has a handler by now.
     ::raise(SIGHUP);
@@ -221,8 +234,7 @@ TEST_F(SupervisedTest, AProcessThatHearsNothingIsKilled) {
 }
 
 TEST_F(SupervisedTest, ALineWithoutAnEndTakesNoMemoryWithoutBound) {
-  add("head",
-      {R"(trap 'exit 0' TERM; echo '{"ready": ""}'; head -c 3000000 /dev/zero | tr '\0' x; echo; echo '{"ending": ""}'; while :; do read line || exit 0; done)"});
+  add("head", {R"(head -c 3000000 /dev/zero | tr '\0' x; echo; )" + kEndsTheRun});
   const auto ended = supervise(run_);
   ASSERT_TRUE(ended.ok()) << ended.error().context;
   ASSERT_EQ(lines_.size(), 1u);

@@ -107,6 +107,17 @@ TEST_F(RecordFaults, DamageEndsTheRunWithinSecondsAndWhatCameBeforeItIsSalvaged)
   EXPECT_EQ(resumed.status, 0) << "it goes on from there: " << resumed.err;
 }
 
+TEST_F(RecordFaults, AFolderThatIsMovedAndMovedBackLosesNothing) {
+  Process process{run_of("run", {"--episodes", "150"})};
+  wait_for_episodes("run", 20);
+  std::filesystem::rename(folder_.at("run"), folder_.at("elsewhere"));
+  ASSERT_TRUE(process.wait_for_error_text("waiting for the disk")) << process.err();
+  std::filesystem::rename(folder_.at("elsewhere"), folder_.at("run"));
+  const Finished done = process.finish();
+  ASSERT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(run({"replay", folder_.at("run"), "--verify"}).status, 0);
+}
+
 TEST_F(RecordFaults, TwoStartsInOneDirectoryAreOneRun) {
   Process first{run_of("run", {"--episodes", "60"})};
   // As soon as the first one has its folder: its baselines are not found yet.
