@@ -83,6 +83,40 @@ def switch():
     put("switch_input", "garbage", bytes([0x03]) + some(b"\xdd\xff\xff\xff\xff") + bytes([0x37]) + some(b"a") + some(b"b"))
 
 
+def meaning():
+    """What each byte means is in meaning_target.cc: a join, 20 ms, then answers with one field changed."""
+    join, wait, beat = bytes([0, 0, 0]), bytes([7, 2]), bytes([1, 0, 2, 7, 1])
+
+    def answer(*change):  # To the newest lease; nothing is changed where nothing is said.
+        return bytes([4, 0, 1 if change else 0, *change])
+
+    def shared(field, *value):
+        return answer(9, field, *value)
+
+    nan, minus_zero, minus_one, most = 6, 1, 3, 7
+    for name, said in {
+            "honest": answer() + wait + answer(),
+            "nan": shared(1, 0, nan) * 4 + wait + shared(1, 0, nan),
+            "minus-zero": shared(1, 0, minus_zero),
+            "negative": shared(1, 0, minus_one),
+            "label": shared(8, 0, 3),
+            "valid": shared(0, 0, 3),
+            "bytes": shared(4, 0, most) + wait + shared(2, 0, 6),
+            "samples": bytes([4, 0, 2, 9, 9, 0, 4, 9, 10, 0, nan]),
+            "failure": bytes([4, 0, 2, 9, 0, 0, 0, 9, 7, 0, 5, 0x1b, 0xff, 0x3c, 0x41, 0x3e]),
+            "error": answer(5, 3, 0x62, 0x6f, 0x6f),
+            "another-placement": answer(0, 5),
+            "another-lease": answer(6, 1),
+            "name": answer(2, 2, 0xff, 0x1b),
+            "hold": beat + wait + beat + bytes([7, 255]) * 8 + beat,
+            "leave": bytes([3, 1, 0, 0]) + bytes([0, 1, 0]) + bytes([3, 2, 0, 0]),
+            "credit": bytes([2, 1, most, most]) + beat,
+            "two": bytes([0x40, 0, 0]) + wait + shared(1, 0, 4) + bytes([0x44, 0, 1, 5, 1, 0x41])}.items():
+        put("meaning", name, join + wait + said + wait)
+    put("meaning", "report", bytes([6, 0, 0, 1, 1]) + bytes([6, 1, 1, 9, 1, 0, nan, 1, 1]) + bytes([6, 1, 0, 4, 0]))
+    put("meaning", "report-names", bytes([6, 0, 1, 4, 0, 2, 0xff, 0x1b, 1, 0]) + bytes([6, 0, 1, 0, 3, 0x68, 0x61, 0x73, 1, 1]))
+
+
 def graphs():
     whole = json.loads((TREE / "tests/fixtures/graphs/cifar10_cnn-bs128.json").read_text())
     whole["ops"] = whole["ops"][:8]
@@ -164,6 +198,7 @@ def database(path):
 (CORPUS / "foreign_graph").mkdir(parents=True, exist_ok=True)
 wire()
 switch()
+meaning()
 graphs()
 texts()
 if len(sys.argv) > 1:

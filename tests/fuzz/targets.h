@@ -21,6 +21,8 @@ void devices(Input);        ///< A device file.
 void config(Input);         ///< A run's config; an allow-list; a key file.
 void placement(Input);      ///< A placement file.
 void run_db(Input);         ///< run.db, read as replay and results read it.
+void meaning(Input);        ///< Frames that are well made and say what cannot be, to the actors of a run; its
+                            ///< record is held against its hashes afterwards.
 
 struct Target {
   std::string_view name;
@@ -37,6 +39,7 @@ inline constexpr Target kTargets[] = {{"frame", &frame, 2'000},
                                       {"devices", &devices, 300},
                                       {"config", &config, 200},
                                       {"placement", &placement, 200},
-                                      {"run_db", &run_db, 50}};
+                                      {"run_db", &run_db, 50},
+                                      {"meaning", &meaning, 20}};
 
 }  // namespace emplace::fuzz
