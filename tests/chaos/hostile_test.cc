@@ -28,7 +28,8 @@ constexpr Seconds kDeadline{60};
 constexpr std::uint64_t kFirstHostile = 777'000;
 constexpr std::uint64_t kEpisodes = 150;
 
-std::vector<std::string> run_arguments(const TemporaryFolder& folder) {
+std::vector<std::string> run_arguments(const TemporaryFolder& folder,
+                                       const std::vector<std::string>& settings = {}) {
   const std::string keys = folder.at("keys");
   const std::string cluster =
       folder.file("cluster.toml", "[head]\nendpoint = \"tcp://127.0.0.1:*\"\nkey = \"" + keys +
@@ -45,6 +46,7 @@ std::vector<std::string> run_arguments(const TemporaryFolder& folder) {
         std::string{"executor.count=2"}, "run.episodes=" + std::to_string(kEpisodes),
         std::string{"compare.baselines=[\"expert\"]"}})
     arguments.insert(arguments.end(), {"--set", setting});
+  for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
   return arguments;
 }
 
@@ -120,11 +122,17 @@ void expect_sound(const TemporaryFolder& folder, const Finished& done) {
 constexpr std::size_t kGroups = 3;
 class HostileExecutors : public ::testing::TestWithParam<std::size_t> {};
 
+/// The head's key, and one of an executor.
+std::string make_keys(const TemporaryFolder& folder) {
+  const std::string keys = folder.at("keys");
+  EXPECT_EQ(run({"keygen", keys}).status, 0);
+  EXPECT_EQ(run({"keygen", keys, "--role", "executor", "--name", "rack7"}).status, 0);
+  return keys;
+}
+
 TEST_P(HostileExecutors, EndNoRunAndDamageNoRecord) {
   const TemporaryFolder folder;
-  const std::string keys = folder.at("keys");
-  ASSERT_EQ(run({"keygen", keys}).status, 0);
-  ASSERT_EQ(run({"keygen", keys, "--role", "executor", "--name", "rack7"}).status, 0);
+  const std::string keys = make_keys(folder);
   Process launcher{run_arguments(folder)};
   ASSERT_TRUE(launcher.wait_for_error_text("the head listens at ")) << launcher.finish().err;
   const std::string head = listening_at(launcher.err());
@@ -143,6 +151,29 @@ TEST_P(HostileExecutors, EndNoRunAndDamageNoRecord) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Group, HostileExecutors, ::testing::Range<std::size_t>(0, kGroups));
+
+// The run's own executor does not count here: the hostile one is the only one that does.
+TEST(HostileExecutor, EndsARunInWhichNobodyElseCanMeasureAndTheLineNamesTheCause) {
+  const TemporaryFolder folder;
+  const std::string keys = make_keys(folder);
+  Process launcher{run_arguments(folder, {"executor.kind=sim", "executor.counts=[\"fake\"]"})};
+  ASSERT_TRUE(launcher.wait_for_error_text("the head listens at ")) << launcher.finish().err;
+  const auto& all = misbehaviours();
+  const auto error =
+      std::find_if(all.begin(), all.end(), [](const auto& one) { return one.name == "an error"; });
+  ASSERT_NE(error, all.end());
+  const HostileNode hostile{listening_at(launcher.err()),
+                            keys + "/rack7.key",
+                            graph_of(folder.at("run")),
+                            {&*error},
+                            kFirstHostile};
+  const Finished done = launcher.finish();
+  EXPECT_EQ(done.status, 4) << done.err;
+  expect_printable(done.err);
+  const std::size_t at = done.err.find("error: executor/777000 cannot measure: \\x1b[31mboo\\n<script>");
+  ASSERT_NE(at, std::string::npos) << done.err;
+  EXPECT_EQ(done.err.find('\n', at), done.err.size() - 1) << "one line, the last";
+}
 
 TEST(HostileExecutor, ThereAreAtLeastFortyWaysToDoHarm) {
   std::set<std::string> names;
