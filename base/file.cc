@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -99,6 +100,25 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
   return none ? path : target;
 }
 
+/// True for a link that another user left where anybody may write (the rule of fs.protected_symlinks, which
+/// not every system has switched on).
+bool is_foreign_link(const std::filesystem::path& path) {
+  struct stat link {
+  }, folder{};
+  if (::lstat(path.c_str(), &link) != 0 || !S_ISLNK(link.st_mode)) return false;
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (::stat(parent.c_str(), &folder) != 0) return false;
+  constexpr mode_t kShared = S_ISVTX | S_IWOTH;
+  return (folder.st_mode & kShared) == kShared && link.st_uid != ::geteuid() && link.st_uid != folder.st_uid;
+}
+
+/// Digits that nobody can guess: whoever knows a name beforehand could put a link there.
+std::string drawn_digits() {
+  std::uint64_t number = 0;
+  EMPLACE_CHECK(::getrandom(&number, sizeof number, 0) == sizeof number, "the kernel has no random numbers");
+  return std::to_string(number);
+}
+
 }  // namespace
 
 Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
@@ -123,17 +143,47 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
   return bytes;
 }
 
-NewFile::NewFile(const std::filesystem::path& path)
-    : path_{target_of(path)}, beside_{path_.string() + ".part" + std::to_string(::getpid())} {
-  std::error_code none;
-  const auto there = std::filesystem::status(path_, none);
-  if (std::filesystem::exists(there) && there.type() != std::filesystem::file_type::regular) {
+Result<Unit> sync_folders(const std::filesystem::path& folder) {
+  std::filesystem::path at = std::filesystem::absolute(folder).lexically_normal();
+  for (bool more = true; more; at = at.parent_path()) {
+    more = at.has_relative_path();
+    const File opened{::open(at.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (opened.get() < 0 && (errno == EACCES || errno == EPERM)) continue;
+    if (opened.get() < 0) return io_error(at, "cannot be read", errno);
+    // EINVAL, EROFS: a file system whose folders need no sync.
+    if (::fsync(opened.get()) != 0 && errno != EINVAL && errno != EROFS)
+      return io_error(at, "cannot be synced", errno);
+  }
+  return Unit{};
+}
+
+NewFile::NewFile(const std::filesystem::path& path, std::optional<mode_t> mode) : path_{target_of(path)} {
+  if (is_foreign_link(path)) {
+    error_ = Error{Errc::kIo, shown(path) +
+                                  ": is a link of another user in a folder that all may write in; "
+                                  "name another file"};
+    return;
+  }
+  struct stat there {};
+  const bool replaces = ::stat(path_.c_str(), &there) == 0;
+  if (replaces && !S_ISREG(there.st_mode)) {
     error_ =
         Error{Errc::kIo, shown(path) + ": is no regular file, and would be replaced by one; name another"};
     return;
   }
-  fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail("cannot be written", errno);
+  if (!mode && replaces) mode = there.st_mode & 0777;
+  if (!open_beside(mode)) fail("cannot be written", errno);
+}
+
+/// `mode`: exactly; none: as any new file. False, with errno: it cannot be made.
+bool NewFile::open_beside(std::optional<mode_t> mode) {
+  constexpr int kTries = 8;
+  for (int i = 0; i < kTries && fd_ < 0; ++i) {
+    beside_ = path_.string() + ".part" + drawn_digits();
+    fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode ? 0600 : 0644);
+    if (fd_ < 0 && errno != EEXIST) return false;
+  }
+  return fd_ >= 0 && (!mode || ::fchmod(fd_, *mode) == 0);
 }
 
 NewFile::~NewFile() {
@@ -184,6 +234,12 @@ Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::
 
 Result<Unit> write_file(const std::filesystem::path& path, std::string_view text) {
   return write_file(path, std::as_bytes(std::span{text.data(), text.size()}));
+}
+
+Result<Unit> write_private_file(const std::filesystem::path& path, std::string_view text) {
+  NewFile file{path, 0600};
+  file.write(text);
+  return file.commit();
 }
 
 Result<Bytes> decompress(Bytes packed, std::string_view where, std::size_t limit) {

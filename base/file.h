@@ -1,6 +1,8 @@
 #pragma once
 /// Whole files in, whole files out: what is written appears complete or not at all.
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -22,14 +24,23 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit = s
 /// Writes beside the target, then renames over it. Errors: kIo; nothing half-written stays.
 Result<Unit> write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Result<Unit> write_file(const std::filesystem::path& path, std::string_view text);
+/// The same, with mode 0600 whatever was there: for what may hold secrets.
+Result<Unit> write_private_file(const std::filesystem::path& path, std::string_view text);
+
+/// Waits until `folder`'s name, and those of the folders that it lies in, are on the disk: a power cut then
+/// leaves them. A file's own sync does not do that. What may not be opened is passed over. Errors: kIo.
+Result<Unit> sync_folders(const std::filesystem::path& folder);
 
 /// A file that is written piece by piece and appears whole or not at all: it lies beside its place until
 /// commit(), and is gone if there is none. After a failure everything is ignored but commit(), which tells
-/// it. Thread: one.
+/// it. A power cut leaves the old file or the new one: which of them is certain once the folder was synced.
+/// Thread: one.
 class NewFile {
  public:
-  /// Follows a link. What is there and no regular file (a folder, a pipe, a device) is refused by commit().
-  explicit NewFile(const std::filesystem::path& path);
+  /// Follows a link, but not one that another user left in a folder where anybody may write. What is there
+  /// and no regular file (a folder, a pipe, a device) is refused by commit(). The mode of a file that is
+  /// replaced stays; a new one has 0644, less the umask. `mode` rules over both.
+  explicit NewFile(const std::filesystem::path& path, std::optional<mode_t> mode = {});
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -45,7 +56,10 @@ class NewFile {
   void put(std::span<const std::byte> bytes);
   void fail(std::string_view what, int code);
 
-  const std::filesystem::path path_, beside_;
+  bool open_beside(std::optional<mode_t> mode);
+
+  const std::filesystem::path path_;
+  std::filesystem::path beside_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
   Bytes waiting_;
