@@ -193,6 +193,8 @@ Result<std::unique_ptr<RunDb>> RunDb::create(const std::filesystem::path& direct
     SQLite::Database initial{(directory / "initial.db").string(),
                              SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
     SQLite::Backup{initial, state->db}.executeStep(-1);
+    // SQLite syncs its files and their folder, not the folder's own name.
+    if (auto synced = sync_folders(directory); !synced) return synced.error();
     state->prepare(Durability::kDisk);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
