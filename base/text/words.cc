@@ -35,35 +35,6 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
   return best;
 }
 
-std::string toml_text(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
-
-std::string printable(std::string_view text, std::size_t max_length) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (out.size() >= max_length) return out + "…";
-    const auto c = static_cast<unsigned char>(text[i]);
-    // U+0080..U+009F arrive as C2 80..C2 9F and steer some terminals as ESC does.
-    const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c < 0x20 || c == 0x7f || c1) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02x", c1 ? static_cast<unsigned char>(text[++i]) : c);
-      out += escaped;
-    } else {
-      out += static_cast<char>(c);
-    }
-  }
-  return out;
-}
-
 namespace {
 
 /// Of the code point that begins at `at`; 0 if none does.
@@ -82,7 +53,84 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
 
 constexpr char32_t kNoCharacter = 0xfffd;
 
+/// The code point of these bytes. @pre `length` is utf8_length there.
+char32_t code_point(std::string_view text, std::size_t at, std::size_t length) {
+  constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  char32_t point = static_cast<unsigned char>(text[at]) & kFirstBits[length];
+  for (std::size_t k = 1; k < length; ++k)
+    point = point << 6 | (static_cast<unsigned char>(text[at + k]) & 0x3fu);
+  return point;
+}
+
+/// Moves a cursor, changes a terminal's state, or changes where or in which direction text is shown.
+bool steers(char32_t c) {
+  const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+  const bool separator = c == 0x2028 || c == 0x2029;
+  const bool direction = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+                         (c >= 0x2066 && c <= 0x2069);
+  return control || separator || direction;
+}
+
+std::string numbered(const char* format, char32_t c) {
+  char text[16];
+  std::snprintf(text, sizeof text, format, static_cast<unsigned>(c));
+  return text;
+}
+
+/// A character of a text, and how it may be shown.
+struct Shown {
+  std::size_t bytes;  ///< That it takes of the text.
+  std::string as;
+};
+Shown shown_at(std::string_view text, std::size_t at, std::string_view kept) {
+  const std::size_t length = utf8_length(text, at);
+  if (length == 0) return {1, numbered("\\x%02x", static_cast<unsigned char>(text[at]))};
+  const std::string_view character = text.substr(at, length);
+  const char32_t c = code_point(text, at, length);
+  if (!steers(c) || kept.find(character) != std::string_view::npos) return {length, std::string{character}};
+  return {length, numbered(c < 0x100 ? "\\x%02x" : "\\u%04x", c)};
+}
+
 }  // namespace
+
+std::string toml_text(std::string_view text) {
+  std::string out = "\"";
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text, i);
+    const char c = text[i];
+    constexpr std::string_view kNamed = "\b\t\n\f\r\"\\", kNames = "btnfr\"\\";
+    if (const std::size_t named = kNamed.find(c); named != std::string_view::npos) {
+      out.append("\\").append(1, kNames[named]);
+    } else if (length == 1 && steers(static_cast<unsigned char>(c))) {
+      out += numbered("\\u%04X", static_cast<unsigned char>(c));
+    } else {
+      out += length == 0 ? "\xef\xbf\xbd" : text.substr(i, length);
+    }
+    i += std::max<std::size_t>(length, 1);
+  }
+  return out + "\"";
+}
+
+std::string inert_text(std::string_view text, std::string_view kept) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const Shown shown = shown_at(text, i, kept);
+    out += shown.as;
+    i += shown.bytes;
+  }
+  return out;
+}
+
+std::string printable(std::string_view text, std::size_t max_length) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    if (out.size() >= max_length) return out + "…";
+    const Shown shown = shown_at(text, i, {});
+    out += text[i] == '\n' ? "\\n" : shown.as;
+    i += shown.bytes;
+  }
+  return out;
+}
 
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
@@ -94,14 +142,10 @@ bool is_utf8(std::string_view text) {
 }
 
 std::u32string code_points(std::string_view text) {
-  constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
   std::u32string points;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_length(text, i);
-    char32_t point = length == 0 ? kNoCharacter : static_cast<unsigned char>(text[i]) & kFirstBits[length];
-    for (std::size_t k = 1; k < length; ++k)
-      point = point << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3fu);
-    points += point;
+    points += length == 0 ? kNoCharacter : code_point(text, i, length);
     i += std::max<std::size_t>(length, 1);
   }
   return points;

@@ -11,11 +11,17 @@ namespace emplace {
 /// length away).
 std::string_view nearest_word(std::string_view word, std::span<const std::string_view> candidates);
 
-/// `text` with control characters shown as \xNN (a newline as \n), so that no name from a file can move a
-/// cursor. UTF-8 passes, except C1 controls. Cut to `max_length` bytes with "…" if longer.
+/// `text` as UTF-8 in which nothing steers a terminal or turns the direction of what follows: control
+/// characters, line and paragraph separators, marks of direction, and bytes that are no UTF-8 become \xNN or
+/// \uNNNN. Characters of `kept` stay.
+std::string inert_text(std::string_view text, std::string_view kept = {});
+
+/// The same for a line that people read: a newline becomes \n, and what is longer than `max_length` bytes is
+/// cut and ends in "…".
 std::string printable(std::string_view text, std::size_t max_length = 200);
 
-/// As a TOML string: in quotes, with what would end it escaped.
+/// As a TOML basic string, in quotes; a reader gets the same text back. A byte that is no UTF-8 cannot stand
+/// in TOML and becomes U+FFFD: where that matters, ask is_utf8 first.
 std::string toml_text(std::string_view text);
 
 /// True if `text` is UTF-8: no overlong form, no surrogate, nothing beyond U+10FFFF.

@@ -214,6 +214,9 @@ class Table {
  public:
   explicit Table(std::string head) : text_{std::move(head) + "\n"} {}
   Table& add(const char* key, const std::string& value, const std::string& otherwise = "") {
+  if (!is_utf8(setting))
+    return invalid("--set " + printable(setting, 80), "is no UTF-8, and the run's cluster file must be",
+                   "give what it names another name");
     return value == otherwise ? *this : line(key, toml_text(value));
   }
   Table& add(const char* key, const std::vector<std::string>& values) {
@@ -299,6 +302,9 @@ std::string to_toml(const Cluster& cluster) {
   const runtime::SupervisorOptions &s = cluster.supervision, &d = fresh.supervision;
   Table supervision{"\n[supervision]"};
   supervision.add("restarts_per_minute", static_cast<std::uint32_t>(s.restarts_per_minute),
+  if (!is_utf8(from.string()))
+    return invalid(printable(from.string()), "is no UTF-8, and the run's cluster file must be",
+                   "give the folder another name");
                   static_cast<std::uint32_t>(d.restarts_per_minute));
   supervision.add_time("first_delay", s.first_delay, d.first_delay).add_time("healthy", s.healthy, d.healthy);
   supervision.add_time("longest_delay", s.longest_delay, d.longest_delay);

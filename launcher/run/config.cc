@@ -332,6 +332,9 @@ Result<Unit> set_option(RunConfig& config, std::string_view assignment) {
   if (equals == std::string_view::npos || dot == std::string_view::npos || dot > equals) {
     return invalid("--set " + printable(assignment, 80), "is not section.key=value");
   }
+  if (!is_utf8(assignment))
+    return invalid("--set " + printable(assignment, 80), "is no UTF-8, and the run's config must be",
+                   "give what it names another name");
   const std::string section{assignment.substr(0, dot)}, key{assignment.substr(dot + 1, equals - dot - 1)},
       value{assignment.substr(equals + 1)};
   const auto attempt = [&](const std::string& literal) -> Result<Unit> {

@@ -72,6 +72,8 @@ Result<RunConfig> resolve(const RunRequest& request) {
   for (std::string& graph : config->input.graphs) paths.push_back(&graph);
   for (std::string* path : paths) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+    if (!is_utf8(*path))
+      return invalid(printable(*path), "is no UTF-8, and the run's config must be", "give it another name");
   }
   return config;
 }

@@ -7,8 +7,9 @@
 
 namespace emplace::record {
 
-/// Numbers take their shortest form that reads back the same. Text is mended to UTF-8, and one that a
-/// spreadsheet would take for a formula (it begins with = + - @, a tab or a line end) gets an apostrophe in
+/// Numbers take their shortest form that reads back the same. Text is mended to UTF-8; what would steer a
+/// terminal or turn the direction of text is escaped (inert_text), but tabs and line ends stay; and one that
+/// a spreadsheet would take for a formula (it begins with = + - @, a tab or a line end) gets an apostrophe in
 /// front.
 class CsvLine {
  public:

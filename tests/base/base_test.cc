@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/result.h"
 #include "base/rng.h"
+#include "base/text/toml_reader.h"
 #include "base/text/words.h"
 #include "base/units.h"
 
@@ -113,6 +114,57 @@ TEST(Words, NamesCannotSteerATerminal) {
             "\\x9b2J");
   EXPECT_EQ(printable("größe"), "größe");
   EXPECT_EQ(printable("abcdef", 3), "abc…");
+}
+
+TEST(Words, NamesCannotTurnTheDirectionOfTextAndAreAlwaysUtf8) {
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "b"),
+            "a\\u202eb");
+  EXPECT_EQ(printable("half \xff\xfe"), "half \\xff\\xfe");
+  EXPECT_EQ(inert_text("a\tb\nc\x07", "\t\n"), "a\tb\nc\\x07");
+  Rng rng{5, Purpose::kTest};
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text(1 + rng.below(12), ' ');
+    for (char& c : text) c = static_cast<char>(rng.below(256));
+    for (const std::string& shown : {inert_text(text), printable(text), printable(text, 3)}) {
+      ASSERT_TRUE(is_utf8(shown)) << i;
+      for (const char32_t c : code_points(shown)) ASSERT_TRUE(c >= 0x20 && c != 0x7f && c != 0x202e) << i;
+    }
+  }
+}
+
+/// Texts of every byte by itself, every code point below 0x300, and random ones of either.
+std::vector<std::string> hostile_texts() {
+  std::vector<std::string> texts;
+  for (int byte = 0; byte < 256; ++byte) texts.push_back(std::string{"a"} + static_cast<char>(byte) + "b");
+  for (unsigned point = 0x80; point < 0x300; ++point)
+    texts.push_back({static_cast<char>(0xc0 | point >> 6), static_cast<char>(0x80 | (point & 0x3f))});
+  for (const char* text : {"\xe2\x80\xae", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf",
+                           "\"\"\"", "\\u0000", "'", "# no comment", "\r\n\t\b\f\x1b"})
+    texts.emplace_back(text);
+  Rng rng{6, Purpose::kTest};
+  for (int i = 0; i < 2'000; ++i) {
+    std::string& text = texts.emplace_back(rng.below(20), ' ');
+    for (char& c : text) c = static_cast<char>(rng.below(rng.below(2) == 0 ? 0x80 : 0x100));
+  }
+  return texts;
+}
+
+TEST(Words, TomlTextIsReadBackAsItWas) {
+  std::size_t same = 0;
+  for (const std::string& text : hostile_texts()) {
+    auto document = TomlDocument::parse("x = " + toml_text(text) + "\ny = 1\n", "t");
+    ASSERT_TRUE(document.ok()) << document.error().context << ": " << toml_text(text);
+    TomlTable root = document->root();
+    const auto read = root.text("x");
+    ASSERT_TRUE(read.has_value()) << toml_text(text);
+    EXPECT_EQ(root.integer("y"), 1);
+    EXPECT_TRUE(is_utf8(*read));
+    if (!is_utf8(text)) continue;
+    EXPECT_EQ(*read, text);
+    ++same;
+  }
+  EXPECT_GT(same, 1'000u);
 }
 
 TEST(Words, TellsUtf8FromOtherBytes) {

@@ -129,6 +129,21 @@ TEST(Cluster, IsChangedBySettingsAndWrittenBack) {
   EXPECT_EQ(again->head.memory, std::int64_t{1} << 30);
 }
 
+TEST(Cluster, AnyTextComesBackFromWhatItIsKeptAs) {
+  const std::string hostile = "a\nb\tc\x1b[31m\x7f\"\\'#]\r\xe2\x80\xae";
+  Cluster cluster;
+  cluster.paths_from = "/tmp/" + hostile;
+  cluster.head.environment = {"A=" + hostile};
+  cluster.nodes.push_back(
+      {.name = "far", .cache = hostile, .roles = {"executor"}, .environment = {"B=" + hostile}});
+  const auto again = parse_cluster(to_toml(cluster), "written.toml");
+  ASSERT_TRUE(again.ok()) << again.error().context << "\n" << to_toml(cluster);
+  EXPECT_EQ(again->paths_from, cluster.paths_from);
+  EXPECT_EQ(again->head.environment, cluster.head.environment);
+  EXPECT_EQ(again->nodes.at(0).environment, cluster.nodes[0].environment);
+  EXPECT_EQ(again->nodes.at(0).cache, hostile);
+}
+
 TEST(Cluster, RefusesSettingsThatItDoesNotHave) {
   const std::string toml = "[[node]]\nname = 'a'\nroles = ['executor']\n";
   const auto refused = [&](const std::string& setting, std::string_view with) {

@@ -169,6 +169,41 @@ TEST(BadPlacements, GetOneLineThatNamesTheFault) {
       "is a placement for another graph");
 }
 
+// A run keeps its config as TOML, which is UTF-8: what cannot be kept is refused before anything is made.
+TEST(BadPaths, ThatAreNoTextGetOneLineThatNamesThem) {
+  const TemporaryFolder folder;
+  const std::string odd = folder.at("bad\xff");
+  std::filesystem::create_directory(odd);
+  std::filesystem::copy_file(kGraph, odd + "/graph.json");
+  const auto refused = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all{"run", "--run-dir", folder.at("run")};
+    all.insert(all.end(), words.begin(), words.end());
+    const Finished done = run(all);
+    expect_one_line(done, "is no UTF-8");
+    EXPECT_THAT(done.err, HasSubstr("bad\\xff"));
+    EXPECT_FALSE(std::filesystem::exists(folder.at("run")));
+  };
+  refused({shipped("configs/quickstart.toml"), "--set", "input.graph=" + odd + "/graph.json"});
+  const std::string config = "[input]\ngraph = \"graph.json\"\ndevices = \"" + kDevices + "\"\n";
+  refused({folder.file("bad\xff/run.toml", config)});
+  const std::string cluster = folder.file("bad\xff/cluster.toml", "[run]\nconfig = \"run.toml\"\n");
+  refused({shipped("configs/quickstart.toml"), "--cluster", cluster});
+}
+
+// Any other name can be kept, and is read back as it was.
+TEST(BadPaths, WithLineEndsAndQuotesAreRunAndGoneOnWith) {
+  const TemporaryFolder folder;
+  const std::string graph = folder.at("a\nb\"c\\d\x1b[31m.json");
+  std::filesystem::copy_file(kGraph, graph);
+  const std::string directory = folder.at("run\n1");
+  const std::vector<std::string> begin = testing::small_run(
+      directory, {"--set", "input.graph=" + graph, "--set", "run.starts=[\"scratch\"]", "--episodes", "4"});
+  const Finished first = run(begin);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const Finished second = run({"run", "--resume", "--run-dir", directory, "--episodes", "8"});
+  EXPECT_EQ(second.status, 0) << second.err;
+}
+
 TEST(BadOutputs, AreRefusedWithoutLeavingAFile) {
   const TemporaryFolder folder;
   expect_one_line(run({"import", kGraph, "-o", folder.at("graph.xml")}), "graph.xml");
