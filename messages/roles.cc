@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 
+#include "messages/envelope.h"
 #include "messages/type_ids.h"
 
 namespace emplace::messages {
@@ -33,7 +35,8 @@ constexpr std::array<Permission, 3> kExecutorSends{
     {{"dispatcher/", kExecutorSays}, {"view/", kReports}, {"library/", kLoans}}};
 constexpr std::array<Permission, 1> kActorSends{{{"", {}}}};
 constexpr std::array<Permission, 2> kOperatorSends{{{"dispatcher/", kOrders}, {"view/", kQuestions}}};
-constexpr std::array<Names, 2> kExecutors{"executor/", "node/"};
+constexpr Names kAgent = "node/";
+constexpr std::array<Names, 2> kExecutors{"executor/", kAgent};
 constexpr std::array<Names, 1> kOperators{"operator/"};
 constexpr std::array<Names, 2> kNotAnActors{"executor/", "operator/"};
 
@@ -53,7 +56,10 @@ bool matches(Names names, std::string_view actor) {
 
 }  // namespace
 
-bool may_announce(Roles roles, std::string_view actor) {
+bool may_announce(Roles roles, std::string_view node, std::string_view actor) {
+  if (actor.starts_with(kAgent) &&
+      actor.substr(kAgent.size()) != std::to_string(static_cast<std::uint64_t>(actor_id(node))))
+    return false;
   return std::any_of(kTable.begin(), kTable.end(), [&](const Row& row) {
     const bool lives = row.lives_there.empty() || std::any_of(row.lives_there.begin(), row.lives_there.end(),
                                                               [&](Names n) { return matches(n, actor); });

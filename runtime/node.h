@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,7 +36,7 @@ struct KeyFiles {
 
 /// What peers with keys may do, by role: messages/roles.h.
 struct RoleRules {
-  bool (*may_announce)(Roles, std::string_view actor) = nullptr;
+  bool (*may_announce)(Roles, std::string_view node, std::string_view actor) = nullptr;
   bool (*may_send)(Roles, std::uint16_t type, std::string_view to) = nullptr;
 };
 
@@ -60,6 +61,9 @@ struct NodeOptions {
   std::string trace;  ///< Folder for what its actors do and when (runtime/trace_ring.h); empty: not noted.
   KeyFiles keys;
   RoleRules rules;  ///< Needed where keys.allowed is.
+  /// Names of nodes that the run has planned, and the role that a key needs to come as each: an executor's
+  /// key must not take the learner's place. Of other names any key may take one that is free.
+  std::map<std::string, Role, std::less<>> planned_nodes;
   bool insecure =
       false;  ///< Without keys: allow tcp in the open, and ipc where other users of the machine may go.
   bool (*known_type)(std::uint16_t) =

@@ -157,4 +157,16 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
   return plan;
 }
 
+std::map<std::string, Role, std::less<>> roles_of_keys(std::span<const NodePlan> plans) {
+  std::map<std::string, Role, std::less<>> roles;
+  for (const NodePlan& plan : plans) {
+    if (plan.name == Cluster{}.head.name) continue;
+    const bool executors = std::all_of(plan.actors.begin(), plan.actors.end(), [](const std::string& actor) {
+      return actor.starts_with("executor/");
+    });
+    roles[plan.name] = executors ? Role::kExecutor : Role::kActor;
+  }
+  return roles;
+}
+
 }  // namespace emplace::launcher

@@ -4,11 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/keys.h"
 #include "base/result.h"
 #include "launcher/run/config.h"
 #include "runtime/core/supervisor.h"
@@ -90,5 +93,9 @@ struct NodePlan {
 /// nobody who executes; a node elsewhere that could not reach the head, or has a role that must be beside the
 /// run directory.
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config);
+
+/// The role that a key needs to come as each of these nodes, the head left out: where others than executors
+/// live, that of an actor.
+std::map<std::string, Role, std::less<>> roles_of_keys(std::span<const NodePlan> plans);
 
 }  // namespace emplace::launcher

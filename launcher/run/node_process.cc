@@ -88,6 +88,16 @@ Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std:
                  "it has " + (names.size() > 200 ? std::to_string(plans->size()) + " others" : names));
 }
 
+/// Whom the head lets in under the names of the cluster's nodes.
+Result<std::map<std::string, Role, std::less<>>> planned_roles(const std::filesystem::path& cluster_file,
+                                                               const RunConfig& config) {
+  const auto cluster = load_cluster(cluster_file);
+  if (!cluster) return cluster.error();
+  const auto plans = plan_nodes(*cluster, config);
+  if (!plans) return plans.error();
+  return roles_of_keys(*plans);
+}
+
 std::filesystem::path log_path(const std::filesystem::path& directory, std::string name) {
   std::replace(name.begin(), name.end(), '/', '-');
   return directory / "log" / name;
@@ -176,6 +186,11 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
   for (const std::string& endpoint : {life.endpoint, life.beside})
     if (head && !endpoint.empty()) options.listen.push_back(endpoint);
   if (!head) options.upstream = life.endpoint;
+  if (head && !life.plan.keys.allowed.empty()) {
+    const auto planned = planned_roles(life.cluster, life.config);
+    if (!planned) return planned.error();
+    options.planned_nodes = *planned;
+  }
   const auto say = [launcher = life.launcher](const std::string& line) {
     if (launcher != nullptr) launcher->say(line + "\n");
   };

@@ -74,22 +74,31 @@ bool Switch::admit(const std::string& id, const std::string& key, std::size_t by
   return true;
 }
 
+/// Names that the run has planned belong to keys of their role, our own to nobody.
+bool Switch::may_be_called(const std::string& node, Roles roles) const {
+  const auto planned = options_.planned_nodes.find(node);
+  return node != options_.name && (planned == options_.planned_nodes.end() || roles.has(planned->second));
+}
+
 /// `peer`: null if it is new.
-bool Switch::may_live_at(const Peer* peer, const std::string& key, Roles roles, const std::string& actor) {
+bool Switch::may_live_at(const Peer* peer, const std::string& key, Roles roles, const std::string& node,
+                         const std::string& actor) {
   if (actor.empty() || actor.size() > kMaxNameBytes) return false;
   if (key.empty()) return true;  // Who came over ipc is this user, and may take any name.
-  if (!options_.rules.may_announce(roles, actor)) return false;
+  if (!options_.rules.may_announce(roles, node, actor)) return false;
   const auto taken = routes_.find(actor_id(actor));
   if (taken == routes_.end() || (peer != nullptr && taken->second.peer == peer)) return true;
   return taken->second.peer != nullptr && taken->second.peer->key == key;
 }
 
-/// False if the roles of its key allow one of its actors nowhere: then it need not ask again.
+/// False if the roles of its key never allow its name, or one of its actors: then it need not ask again.
 bool Switch::may_ever_come(const Hello& hello, const std::string& key) const {
   if (key.empty()) return true;
   const Roles roles = guard_ ? guard_->roles(key).value_or(Roles{}) : Roles{};
-  return std::all_of(hello.actors.begin(), hello.actors.end(),
-                     [&](const std::string& actor) { return options_.rules.may_announce(roles, actor); });
+  return may_be_called(hello.node, roles) &&
+         std::all_of(hello.actors.begin(), hello.actors.end(), [&](const std::string& actor) {
+           return options_.rules.may_announce(roles, hello.node, actor);
+         });
 }
 
 /// Why this node may not come; empty if it may.
@@ -107,8 +116,11 @@ std::optional<std::string> Switch::refuse_hello(const Hello& hello, const std::s
   if (peer != nullptr && peer->key != key && (!key.empty() || peer->session.epoch() == hello.epoch))
     return "its name belongs to another key";
   const Roles roles = guard_ ? guard_->roles(key).value_or(Roles{}) : Roles{};
+  if (!key.empty() && !may_be_called(hello.node, roles))
+    return "no node called '" + printable(hello.node, 80) + "' may come from " + guard_->name(key) + " (" +
+           to_text(roles) + ")";
   for (const std::string& actor : hello.actors)
-    if (!may_live_at(peer, key, roles, actor))
+    if (!may_live_at(peer, key, roles, hello.node, actor))
       return "no actor called '" + printable(actor, 80) + "' may come from " +
              (key.empty() ? "it" : guard_->name(key) + " (" + to_text(roles) + ")");
   return std::nullopt;

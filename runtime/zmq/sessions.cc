@@ -171,7 +171,7 @@ void Switch::on_peer_message(Peer& peer, std::size_t plane, const Incoming& inco
 void Switch::on_beat(Peer& peer, const Beat& beat) {
   for (const std::string& actor : beat.joined) {
     if (&peer == head_.get() ||
-        (peer.actors.size() < kMaxActors && may_live_at(&peer, peer.key, peer.roles, actor))) {
+        (peer.actors.size() < kMaxActors && may_live_at(&peer, peer.key, peer.roles, peer.node, actor))) {
       add_remote(peer, actor);
     } else {
       count(counters_.refused_role);

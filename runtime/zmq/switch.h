@@ -101,7 +101,9 @@ class Switch {
   bool admit(const std::string& routing_id, const std::string& key, std::size_t bytes);
   std::optional<std::string> refuse_hello(const Hello& hello, const std::string& key);
   bool may_ever_come(const Hello& hello, const std::string& key) const;
-  bool may_live_at(const Peer* peer, const std::string& key, Roles roles, const std::string& actor);
+  bool may_be_called(const std::string& node, Roles roles) const;
+  bool may_live_at(const Peer* peer, const std::string& key, Roles roles, const std::string& node,
+                   const std::string& actor);
   bool may_send(const Peer& peer, const messages::Envelope& envelope);
   void revoke();
   void cut(const std::string& routing_id);

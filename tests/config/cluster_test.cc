@@ -144,6 +144,23 @@ TEST(Cluster, AnyTextComesBackFromWhatItIsKeptAs) {
   EXPECT_EQ(again->nodes.at(0).cache, hostile);
 }
 
+TEST(Cluster, SaysWhichKeyMayComeAsWhichNode) {
+  const auto cluster = parse_cluster(
+      "[[node]]\nname = 'learner'\nroles = ['learner']\n"
+      "[[node]]\nname = 'mixed'\nroles = ['executor', 'tracker']\ncount = 1\n"
+      "[[node]]\nname = 'racks'\nroles = ['executor']\nprocesses = 2\n",
+      "c.toml");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().context;
+  const auto plans = plan_nodes(*cluster, config_of(1, 3));
+  ASSERT_TRUE(plans.ok()) << plans.error().context;
+  using Names = std::map<std::string, Role, std::less<>>;
+  EXPECT_EQ(roles_of_keys(*plans), (Names{{"learner", Role::kActor},
+                                          {"mixed", Role::kActor},
+                                          {"racks/0", Role::kExecutor},
+                                          {"racks/1", Role::kExecutor}}))
+      << "the head is not in it: nobody comes as the head";
+}
+
 TEST(Cluster, RefusesSettingsThatItDoesNotHave) {
   const std::string toml = "[[node]]\nname = 'a'\nroles = ['executor']\n";
   const auto refused = [&](const std::string& setting, std::string_view with) {

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
+#include "messages/envelope.h"
 #include "messages/type_ids.h"
 
 namespace emplace::messages {
@@ -16,23 +18,27 @@ const Roles kActor{Role::kActor};
 const Roles kOperator{Role::kOperator};
 
 TEST(RoleTable, NamesThatMayComeFromAPeer) {
+  const auto may = [](Roles roles, std::string_view actor) { return may_announce(roles, "rack7", actor); };
+  const std::string agent = "node/" + std::to_string(static_cast<std::uint64_t>(actor_id("rack7")));
   for (const char* name : {"executor/0", "executor/999"}) {
-    EXPECT_TRUE(may_announce(kExecutor, name));
-    EXPECT_FALSE(may_announce(kActor, name));
-    EXPECT_FALSE(may_announce(kOperator, name));
-    EXPECT_TRUE(may_announce({Role::kExecutor, Role::kActor}, name));
-    EXPECT_FALSE(may_announce({}, name));
+    EXPECT_TRUE(may(kExecutor, name));
+    EXPECT_FALSE(may(kActor, name));
+    EXPECT_FALSE(may(kOperator, name));
+    EXPECT_TRUE(may({Role::kExecutor, Role::kActor}, name));
+    EXPECT_FALSE(may({}, name));
   }
   for (const char* name : {"executor", "executor/", "executor/x", "executor/1/learner", "learner/0",
                            "dispatcher/0", "executor/123456789012345678901"})
-    EXPECT_FALSE(may_announce(kExecutor, name)) << name;
-  EXPECT_TRUE(may_announce(kExecutor, "node/4711"));
-  EXPECT_FALSE(may_announce(kExecutor, "node/x"));
-  EXPECT_FALSE(may_announce(kOperator, "node/4711"));
-  EXPECT_TRUE(may_announce(kActor, "node/4711"));
-  EXPECT_TRUE(may_announce(kActor, "learner/0"));
-  EXPECT_FALSE(may_announce(kActor, "operator/0"));
-  EXPECT_TRUE(may_announce(kOperator, "operator/0"));
+    EXPECT_FALSE(may(kExecutor, name)) << name;
+  EXPECT_TRUE(may(kExecutor, agent));
+  EXPECT_FALSE(may(kExecutor, "node/x"));
+  for (const Roles roles : {kExecutor, kActor})
+    EXPECT_FALSE(may_announce(roles, "rack8", agent)) << "it would keep the other node from coming";
+  EXPECT_FALSE(may(kOperator, agent));
+  EXPECT_TRUE(may(kActor, agent));
+  EXPECT_TRUE(may(kActor, "learner/0"));
+  EXPECT_FALSE(may(kActor, "operator/0"));
+  EXPECT_TRUE(may(kOperator, "operator/0"));
 }
 
 TEST(RoleTable, WhatMayBeSentToWhom) {

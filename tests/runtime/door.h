@@ -35,7 +35,7 @@ inline const SystemClock g_clock;
 inline constexpr seconds kRefusedWithin{5};
 
 // The tests' own table: an executor may be executor/… and send Ping to echo; an actor anything.
-inline bool may_announce(Roles roles, std::string_view actor) {
+inline bool may_announce(Roles roles, std::string_view /*node*/, std::string_view actor) {
   return actor.starts_with("executor/") ? roles.has(Role::kExecutor) : roles.has(Role::kActor);
 }
 inline bool may_send(Roles roles, std::uint16_t type, std::string_view to) {
@@ -167,10 +167,11 @@ class Door : public ::testing::Test {
     ASSERT_EQ(zmq_has("curve"), 1);
     ring_.make("honest", {Role::kExecutor});
     head_ = std::make_unique<Running>(
-        NodeOptions{.name = "head/0",
+        NodeOptions{.name = "head",
                     .listen = {"tcp://127.0.0.1:*"},
                     .keys = {.own = ring_.at("head.key"), .allowed = ring_.at("allowed.toml")},
-                    .rules = {&may_announce, &may_send}},
+                    .rules = {&may_announce, &may_send},
+                    .planned_nodes = {{"learner", Role::kActor}, {"rack", Role::kExecutor}}},
         [](Node& node) { (void)node.spawn<Echo>("echo", Home::kIoLoop); });
     honest_ = join("honest", "executor/0", &answers_);
     ASSERT_TRUE(within(kRefusedWithin, [&] { return answers_ > 10; }));
@@ -183,7 +184,7 @@ class Door : public ::testing::Test {
   }
   std::unique_ptr<Running> join(const std::string& key, const std::string& actor,
                                 std::atomic<std::uint64_t>* answers, NodeOptions options = {}) {
-    options.name = "node-" + key + "-" + actor;
+    if (options.name == NodeOptions{}.name) options.name = "node-" + key + "-" + actor;
     options.upstream = head_->endpoint();
     options.keys.own = ring_.at(key + ".key");
     return std::make_unique<Running>(

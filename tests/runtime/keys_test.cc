@@ -80,6 +80,26 @@ TEST_F(Door, AnotherKeyMayNotTakeANodesOrAnActorsName) {
   }));
 }
 
+// A role that may not live in a node must not hold its place either, or its owner could never come.
+TEST_F(Door, AnExecutorsKeyMayNotTakeTheNameOfAPlannedNodeOfOthers) {
+  ring_.make("thief", {Role::kExecutor});
+  ring_.make("owner", {Role::kActor});
+  for (const char* name : {"learner", "head"}) {
+    std::atomic<std::uint64_t> answers{0};
+    auto thief = join("thief", "executor/1", &answers, {.name = name});
+    EXPECT_TRUE(within(kRefusedWithin, [&] { return thief->ended(); })) << "told at once, for ever: " << name;
+    EXPECT_NE(thief->end().find("no node called '" + std::string{name} + "' may come from thief (executor)"),
+              std::string::npos)
+        << thief->end();
+    EXPECT_EQ(answers, 0u);
+  }
+  EXPECT_GE(head_->counters().refused_role, 2u);
+  std::atomic<std::uint64_t> owners{0}, racks{0};
+  auto owner = join("owner", "learner/0", &owners, {.name = "learner"});
+  auto rack = join("thief", "executor/1", &racks, {.name = "rack"});
+  EXPECT_TRUE(within(kRefusedWithin, [&] { return owners > 10 && racks > 10; })) << "who may, comes";
+}
+
 TEST_F(Door, WhatARoleMayNotSendIsDroppedAndTheSessionGoesOn) {
   const auto raw = [&](std::size_t plane, std::uint64_t epoch) {
     char id[64];
