@@ -1,6 +1,7 @@
 // Cluster files: read strictly, changed by settings, written back.
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <utility>
 
@@ -36,12 +37,29 @@ void read_roles(TomlTable& table, Cluster::Node& node) {
   }
 }
 
+/// NAME=value, with a name that a shell takes and a value that a process can be given.
+bool is_variable(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string_view::npos || text.find('\0') != std::string_view::npos)
+    return false;
+  const std::string_view name = text.substr(0, equals);
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return std::all_of(name.begin(), name.end(), fits) &&
+         std::isdigit(static_cast<unsigned char>(name.front())) == 0;
+}
+
 void read_limits(TomlTable& table, Cluster::Node& node) {
   text_of(table, "key", node.key);
   node.environment = table.texts("environment").value_or(node.environment);
+  constexpr std::size_t kMost = 32'768;  // [bytes] Fits into a pipe before anybody reads it.
+  std::size_t bytes = 0;
+  for (const std::string& variable : node.environment) bytes += variable.size() + 16;
+  if (bytes > kMost) table.fail("environment", "is larger than 32 KiB", "put it into a file on that machine");
   for (const std::string& variable : node.environment)
-    if (variable.find('=') == 0 || variable.find('=') == std::string::npos)
-      table.fail("environment", "'" + printable(variable, 40) + "' is not NAME=value");
+    if (!is_variable(variable))  // Not shown whole: its value may be a secret.
+      table.fail("environment",
+                 "'" + printable(variable.substr(0, variable.find('=')), 40) + "' is not NAME=value",
+                 "a NAME has letters, digits and underscores");
   node.memory = table.bytes("memory").value_or(node.memory);
   node.cpus = table.number("cpus").value_or(node.cpus);
   if (node.cpus < 0 || node.cpus > 10'000) table.fail("cpus", "is out of range");
@@ -196,6 +214,9 @@ std::string as_document(const std::string& setting, bool quoted) {
 }
 
 Result<Unit> set(Cluster& cluster, const std::string& setting) {
+  if (!is_utf8(setting))
+    return invalid("--set " + printable(setting, 80), "is no UTF-8, and the run's cluster file must be",
+                   "give what it names another name");
   const auto attempt = [&](bool quoted) -> Result<Unit> {
     auto document = TomlDocument::parse(as_document(setting, quoted), "--set " + printable(setting, 80));
     if (!document) return document.error();
@@ -214,9 +235,6 @@ class Table {
  public:
   explicit Table(std::string head) : text_{std::move(head) + "\n"} {}
   Table& add(const char* key, const std::string& value, const std::string& otherwise = "") {
-  if (!is_utf8(setting))
-    return invalid("--set " + printable(setting, 80), "is no UTF-8, and the run's cluster file must be",
-                   "give what it names another name");
     return value == otherwise ? *this : line(key, toml_text(value));
   }
   Table& add(const char* key, const std::vector<std::string>& values) {
@@ -284,6 +302,9 @@ Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const 
     // What lies elsewhere is named as it is there; a local one, or what --push copies, as it is here.
     if (node.start == "local" || std::filesystem::exists(from / node.key)) files.push_back(&node.key);
   }
+  if (!is_utf8(from.string()))
+    return invalid(printable(from.string()), "is no UTF-8, and the run's cluster file must be",
+                   "give the folder another name");
   for (std::string* file : files)
     if (!file->empty()) *file = (from / *file).lexically_normal().string();
   cluster->paths_from = from.string();
@@ -302,9 +323,6 @@ std::string to_toml(const Cluster& cluster) {
   const runtime::SupervisorOptions &s = cluster.supervision, &d = fresh.supervision;
   Table supervision{"\n[supervision]"};
   supervision.add("restarts_per_minute", static_cast<std::uint32_t>(s.restarts_per_minute),
-  if (!is_utf8(from.string()))
-    return invalid(printable(from.string()), "is no UTF-8, and the run's cluster file must be",
-                   "give the folder another name");
                   static_cast<std::uint32_t>(d.restarts_per_minute));
   supervision.add_time("first_delay", s.first_delay, d.first_delay).add_time("healthy", s.healthy, d.healthy);
   supervision.add_time("longest_delay", s.longest_delay, d.longest_delay);

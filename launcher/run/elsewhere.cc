@@ -7,17 +7,22 @@
 namespace emplace::launcher {
 
 std::vector<std::string> join_words(const NodePlan& node, const std::string& head) {
-  std::vector<std::string> words;
-  if (!node.environment.empty()) {
-    words.push_back("env");
-    words.insert(words.end(), node.environment.begin(), node.environment.end());
-  }
-  words.insert(words.end(), {node.program, "join", node.dial.empty() ? head : node.dial, "--as", node.name});
+  std::vector<std::string> words{node.program, "join", node.dial.empty() ? head : node.dial, "--as",
+                                 node.name};
   if (!node.keys.own.empty()) words.insert(words.end(), {"--key", node.keys.own});
   if (node.keys.own.empty()) words.push_back("--insecure");
   if (!node.cache.empty()) words.insert(words.end(), {"--cache", node.cache});
   words.push_back("--quiet");
   return words;
+}
+
+std::string export_lines(const std::vector<std::string>& environment) {
+  std::string lines;
+  for (const std::string& variable : environment) {
+    const std::size_t equals = variable.find('=');
+    lines += "export " + variable.substr(0, equals) + "=" + shell_word(variable.substr(equals + 1)) + "\n";
+  }
+  return lines;
 }
 
 std::string shell_word(const std::string& word) {

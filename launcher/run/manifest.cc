@@ -1,5 +1,6 @@
 #include "launcher/run/manifest.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text/words.h"
 #include "launcher/build_info.h"
+#include "launcher/run/cluster.h"
 
 namespace emplace::launcher {
 namespace {
@@ -20,6 +22,26 @@ bool stays_within(const std::filesystem::path& path) {
   for (const auto& part : path)
     if (part == ".." || part == ".") return false;
   return true;
+}
+
+/// The cluster file as other machines are given it. Who starts a node gives it its environment; no other node
+/// has business with that.
+Result<std::string> cluster_there(const std::filesystem::path& file) {
+  const auto text = read_file(file);
+  if (!text) return text.error();
+  auto cluster = parse_cluster({reinterpret_cast<const char*>(text->data()), text->size()},
+                               printable(file.filename().string()));
+  if (!cluster) return cluster.error();
+  cluster->head.environment.clear();
+  for (Cluster::Node& node : cluster->nodes) node.environment.clear();
+  return to_toml(*cluster);
+}
+
+/// A file's name as it may stand in a config and in messages, which are UTF-8.
+std::string name_there(const std::filesystem::path& file) {
+  std::string name = inert_text(file.filename().string());
+  std::replace(name.begin(), name.end(), '\\', '_');
+  return name;
 }
 
 }  // namespace
@@ -40,8 +62,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   const auto graphs = graph_files(config);
   if (!graphs) return graphs.error();
   for (std::size_t i = 0; i < graphs->size(); ++i) {
-    const auto path =
-        add((*graphs)[i], "files/" + std::to_string(i) + "/" + (*graphs)[i].filename().string());
+    const auto path = add((*graphs)[i], "files/" + std::to_string(i) + "/" + name_there((*graphs)[i]));
     if (!path) return path.error();
     if (config.input.graphs.empty()) {
       there.input.graph = *path;
@@ -52,13 +73,13 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   }
   if (!config.input.devices.empty()) {
     const std::filesystem::path devices = config.input.devices;
-    const auto path = add(devices, "files/" + devices.filename().string());
+    const auto path = add(devices, "files/" + name_there(devices));
     if (!path) return path.error();
     there.input.devices = *path;
   }
   if (!config.input.rules.empty()) {
     const std::filesystem::path rules = config.input.rules;
-    const auto path = add(rules, "files/" + rules.filename().string());
+    const auto path = add(rules, "files/" + name_there(rules));
     if (!path) return path.error();
     there.input.rules = *path;
   }
@@ -75,9 +96,9 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   manifest.facts.config = to_toml(there, false);
   manifest.facts.more_starts = start.name != config.run.starts.back();
   if (cluster.empty()) return manifest;
-  const auto text = read_file(cluster);
+  const auto text = cluster_there(cluster);
   if (!text) return text.error();
-  manifest.facts.cluster.assign(reinterpret_cast<const char*>(text->data()), text->size());
+  manifest.facts.cluster = *text;
   return manifest;
 }
 

@@ -424,7 +424,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
   if (auto written = write_file(topology->config, to_toml(config, false)); !written) return written.error();
   if (cluster) {
     topology->cluster = directory / "cluster.toml";
-    if (auto kept = write_file(topology->cluster, to_toml(*cluster)); !kept) return kept.error();
+    if (auto kept = write_private_file(topology->cluster, to_toml(*cluster)); !kept) return kept.error();
   }
 
   for (const std::string& endpoint : {topology->endpoint, topology->beside})

@@ -54,14 +54,16 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
   for (const std::string& word : join_words(first, head))
     line += " " +
             (many && word == first.name ? shell_word(first.node + "/") + "$SLURM_PROCID" : shell_word(word));
-  text += "\nsrun --kill-on-bad-exit=0 bash -c " + shell_word("exec" + line) + "\n";
+  text += "\n" + export_lines(first.environment);
+  // Also where the options above have the job begin without an environment.
+  text += "srun --export=ALL --kill-on-bad-exit=0 bash -c " + shell_word("exec" + line) + "\n";
   // 143: asked to end, which is no failure; 2: would fail again.
   text += "status=$?\n[ $status -ne 143 ] || exit 0\n";
   text += "[ $status -eq 0 ] || [ $status -eq 2 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $status\n";
   std::error_code ignored;
   std::filesystem::create_directories(script.parent_path(), ignored);
-  if (auto written = write_file(script, text); !written) return written.error();
-  return Program{"/bin/bash", {"-c", kKeeper, "emplace-slurm", script.string()}};
+  if (auto written = write_private_file(script, text); !written) return written.error();
+  return Program{"/bin/bash", {"-c", kKeeper, "emplace-slurm", script.string()}, {}};
 }
 
 }  // namespace emplace::launcher

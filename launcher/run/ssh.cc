@@ -64,7 +64,12 @@ Result<Unit> check_cpu(const NodePlan& node) {
 Program ssh_program(const NodePlan& node, const std::string& head) {
   std::vector<std::string> words = join_words(node, head);
   words.push_back("--for-launcher");
-  return {"ssh", ssh_arguments(node, "exec " + shell_line(words))};
+  const std::string join = "exec " + shell_line(words);
+  if (node.environment.empty()) return {"ssh", ssh_arguments(node, join), {}};
+  // What is left of standard input is the program's, which ends with it.
+  const std::string exports = export_lines(node.environment);
+  const std::string script = "eval \"$(head -c " + std::to_string(exports.size()) + ")\" && " + join;
+  return {"ssh", ssh_arguments(node, "exec sh -c " + shell_word(script)), exports};
 }
 
 Result<Unit> push_program(const std::string& program, std::span<NodePlan* const> nodes) {

@@ -125,6 +125,10 @@ Result<Unit> Life::start(const Program& program, const Child& child, Spawner& sp
     if (!*pipe) return refused(pipe->error());
   if (auto opened = out.open(std::move((*out_pipe).read_end)); !opened) return refused(opened.error());
   if (auto opened = err.open(std::move((*err_pipe).read_end)); !opened) return refused(opened.error());
+  // The pipe holds it until the child reads.
+  if (::write(in_pipe->write_end.get(), program.input.data(), program.input.size()) !=
+      static_cast<ssize_t>(program.input.size()))
+    return refused(system_error("its standard input", errno));
   ChildCommand command{program.path, program.arguments, child.environment, {}, child.elsewhere};
   command.descriptors = {
       {in_pipe->read_end.get(), 0}, {out_pipe->write_end.get(), 1}, {err_pipe->write_end.get(), 2}};

@@ -16,6 +16,7 @@ namespace emplace::launcher {
 struct Program {
   std::string path;
   std::vector<std::string> arguments;
+  std::string input;  ///< Comes first on its standard input. @pre at most 64 KiB: it is not waited for.
 };
 
 /// One process to keep alive.

@@ -44,7 +44,7 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
   add("--endpoint", !node.dial.empty() ? node.dial : by_socket ? topology.beside : endpoint);
   if (head) add("--beside", topology.beside);
   if (restarts > 0) add("--restarts", std::to_string(restarts));
-  return {program_path(), std::move(arguments)};
+  return {program_path(), std::move(arguments), {}};
 }
 
 }  // namespace

@@ -95,8 +95,9 @@ TEST_F(Ssh, AHostThatDiesIsMissedAndItsNodeComesBack) {
 }
 
 TEST_F(Ssh, TheProgramIsBroughtToAHostThatLacksIt) {
-  Up::Options up_options = options(
-      head() + node("executors", "host0", "executor", "executor", "environment = [\"A=b c\"]\n"), {"--push"});
+  Up::Options up_options = options(head() + node("executors", "host0", "executor", "executor",
+                                                 "environment = [\"A=it's b\", \"TOKEN=hush\\nhush\"]\n"),
+                                   {"--push"});
   Up up{folder_, "run", up_options};
   ASSERT_NE(up.address(), "") << up.finish().err;
   ASSERT_TRUE(
@@ -106,6 +107,13 @@ TEST_F(Ssh, TheProgramIsBroughtToAHostThatLacksIt) {
   const Output words = shell("nsenter -t " + std::to_string(init) + " -p -m pgrep -a -x emplace");
   EXPECT_NE(words.text.find(".cache/emplace/bin/"), std::string::npos) << words.text;
   EXPECT_NE(words.text.find("executors.key"), std::string::npos) << words.text;
+  // It has its environment, and nobody who lists processes, here or there, sees any of it.
+  const Output variables = shell("nsenter -t " + std::to_string(init) +
+                                 " -p -m sh -c \"tr '\\\\0' '|' < /proc/\\$(pgrep -x emplace)/environ\"");
+  EXPECT_NE(variables.text.find("A=it's b|"), std::string::npos) << variables.text;
+  EXPECT_NE(variables.text.find("TOKEN=hush\nhush|"), std::string::npos) << variables.text;
+  EXPECT_EQ(shell("pgrep -a -f '[h]ush'").status, 1);
+  EXPECT_EQ(shell("nsenter -t " + std::to_string(init) + " -p -m pgrep -a -f '[h]ush'").status, 1);
   const json summary = up.down();
   EXPECT_EQ(summary.value("up_status", -1), 0) << summary.dump(1);
 }

@@ -207,6 +207,11 @@ TEST(Cluster, RefusesInOneLine) {
   refused("[[node]]\nname = 'a'\nroles = ['sampler', 'executor']\nprocesses = 2\n", "processes");
   refused("[[node]]\nname = 'a'\nroles = ['learner']\ncount = 2\n", "count");
   refused("[[node]]\nname = 'a'\nroles = ['learner']\nenvironment = ['X']\n", "NAME=value");
+  refused("[[node]]\nname = 'a'\nroles = ['learner']\nenvironment = ['A B=1']\n", "NAME=value");
+  refused("[[node]]\nname = 'a'\nroles = ['learner']\nenvironment = ['1=1']\n", "NAME=value");
+  refused(std::string{"[[node]]\nname = 'a'\nroles = ['learner']\nenvironment = ['A="} +
+              std::string(40'000, 'x') + "']\n",
+          "32 KiB");
   refused("[head]\nendpoint = 'udp://x'\n", "tcp://HOST:PORT");
   refused("[head]\nendpont = 'ipc'\n", "endpoint");
 }
