@@ -44,7 +44,7 @@ struct Cluster {
   /// How kubernetes nodes are described.
   struct Kubernetes {
     std::string image, name_space = "default", storage = "10GiB";
-    std::string key_secret;  ///< A Secret with head.key, head.pub, allowed.toml, node.key; empty: insecure.
+    std::string key_secret;  ///< A Secret with head.key, allowed.toml, node.key; empty: needs insecure.
   } kubernetes;
   std::string endpoint = "ipc";  ///< Of the head: "ipc" (a socket in the run directory) or tcp://HOST:PORT.
   std::vector<Node> nodes;       ///< Beside the head, which takes every role that none of them has.

@@ -1,6 +1,7 @@
 #include "launcher/run/kubernetes.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "launcher/run/elsewhere.h"
 #include "launcher/run/roles.h"
 
 namespace emplace::launcher {
@@ -19,6 +21,8 @@ using json = nlohmann::ordered_json;
 constexpr int kPort = 5555;
 constexpr const char* kSettings = "/etc/emplace/run";
 constexpr const char* kKeys = "/etc/emplace/keys";
+constexpr const char* kOwnKeys = "/run/emplace";  // Copies that only the pod's user may read.
+constexpr int kUser = 10'001;                     // Of every pod, and the group that its volumes belong to.
 constexpr const char* kVolume = "/var/lib/emplace";
 constexpr std::size_t kMostConfigMap = 900'000;  // [bytes] Of the 1 MiB that a server takes.
 constexpr std::int64_t kHeadMemory = std::int64_t{2} << 30;
@@ -52,6 +56,7 @@ class Writer {
     if (!settings) return settings.error();
     items.push_back(*std::move(settings));
     items.push_back(service());
+    for (json& policy : network_policies()) items.push_back(std::move(policy));
     items.push_back(head());
     const auto plans = plan_nodes(cluster_, config_);
     if (!plans) return plans.error();
@@ -71,6 +76,7 @@ class Writer {
         return invalid("the manifests", "would have two of " + named,
                        "give the nodes names that differ in letters or digits");
     }
+    // All text comes from TOML, which is UTF-8, and file names as the manifest has them, which are too.
     return json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}}.dump(2) + "\n";
   }
 
@@ -94,13 +100,15 @@ class Writer {
     cluster.paths_from = kSettings;
     cluster.run = {"config.toml", std::string{kVolume} + "/run"};
     cluster.insecure = !encrypted();
-    cluster.head.key = encrypted() ? std::string{kKeys} + "/head.key" : "";
+    cluster.head.key = encrypted() ? std::string{kOwnKeys} + "/head.key" : "";
+    cluster.head.environment.clear();  // Each pod has its own.
     cluster.allowed = encrypted() ? std::string{kKeys} + "/allowed.toml" : "";
     cluster.kubernetes = {};
     for (Cluster::Node& node : cluster.nodes) {
       node.start = "join";
       node.dial = head_address();
-      node.key = encrypted() ? std::string{kKeys} + "/node.key" : "";
+      node.key = encrypted() ? std::string{kOwnKeys} + "/node.key" : "";
+      node.environment.clear();
     }
     return cluster;
   }
@@ -143,10 +151,33 @@ class Writer {
               {"ports", json::array({{{"name", "actors"}, {"port", kPort}, {"targetPort", "actors"}}})}}}};
   }
 
+  /// Nobody reaches a pod of the run but its own pods the head's port. What the network of the cluster does
+  /// not enforce, keys still do.
+  std::array<json, 2> network_policies() const {
+    const auto policy = [&](const std::string& name, const json& pods, const json& ingress) {
+      return json{
+          {"apiVersion", "networking.k8s.io/v1"},
+          {"kind", "NetworkPolicy"},
+          {"metadata", metadata(name)},
+          {"spec",
+           {{"podSelector", {{"matchLabels", pods}}}, {"policyTypes", {"Ingress"}}, {"ingress", ingress}}}};
+    };
+    const json from_the_run{{"from", json::array({{{"podSelector", {{"matchLabels", labels("")}}}}})},
+                            {"ports", json::array({{{"protocol", "TCP"}, {"port", "actors"}}})}};
+    return {policy(name_, labels(""), json::array()),
+            policy(name_ + "-head", labels("head"), json::array({from_the_run}))};
+  }
+
+  /// A Secret's files belong to root and may be read by the pod's group; a key file must be its user's alone.
+  std::string take_key(const std::string& file) const {
+    if (!encrypted()) return "";
+    return std::string{"umask 077\ncp "} + kKeys + "/" + file + " " + kOwnKeys + "/" + file + " || exit 2\n";
+  }
+
   /// Keeps the head's results for people once it has ended, and goes on after a restart.
-  static std::string head_script() {
+  std::string head_script() const {
     const std::string run = std::string{kVolume} + "/run";
-    return "run=" + run +
+    return take_key("head.key") + "run=" + run +
            "\n"
            "if [ ! -e $run.ended ]; then\n"
            "  resume=; [ -e $run/run.db ] && resume=--resume\n"
@@ -172,11 +203,18 @@ class Writer {
       variables.push_back({{"name", one.substr(0, one.find('='))}, {"value", one.substr(one.find('=') + 1)}});
     return variables;
   }
-  void add_keys(json& container, json& volumes) const {
+  /// `files`: of the Secret, those that this pod needs and no others.
+  void add_keys(json& container, json& volumes, const std::vector<std::string>& files) const {
     if (!encrypted()) return;
+    json items = json::array();
+    for (const std::string& file : files) items.push_back({{"key", file}, {"path", file}});
     container["volumeMounts"].push_back({{"name", "keys"}, {"mountPath", kKeys}, {"readOnly", true}});
-    volumes.push_back({{"name", "keys"},
-                       {"secret", {{"secretName", cluster_.kubernetes.key_secret}, {"defaultMode", 0400}}}});
+    container["volumeMounts"].push_back({{"name", "own-keys"}, {"mountPath", kOwnKeys}});
+    volumes.push_back(
+        {{"name", "keys"},
+         {"secret",
+          {{"secretName", cluster_.kubernetes.key_secret}, {"items", items}, {"defaultMode", 0440}}}});
+    volumes.push_back({{"name", "own-keys"}, {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", "1Mi"}}}});
   }
 
   json head() const {
@@ -186,6 +224,9 @@ class Writer {
         {"image", cluster_.kubernetes.image},
         {"command", {"/bin/sh", "-c", head_script()}},
         {"ports", json::array({{{"name", "actors"}, {"containerPort", kPort}}})},
+        // Ready once it listens: after the baselines, until the end of the run. There is no probe of life:
+        // the launcher brings back what dies, and the pod ends when the launcher fails.
+        {"readinessProbe", {{"tcpSocket", {{"port", "actors"}}}, {"periodSeconds", 10}}},
         {"resources", resources(node.cpus > 0 ? node.cpus : 2, node.memory > 0 ? node.memory : kHeadMemory)},
         {"volumeMounts",
          json::array({{{"name", "run"}, {"mountPath", kVolume}},
@@ -193,7 +234,7 @@ class Writer {
     if (!node.environment.empty()) container["env"] = environment(node);
     json volumes =
         json::array({{{"name", "settings"}, {"configMap", {{"name", name_ + "-run"}, {"items", paths_}}}}});
-    add_keys(container, volumes);
+    add_keys(container, volumes, {"head.key", "allowed.toml"});
     const json claim{
         {"metadata", {{"name", "run"}}},
         {"spec",
@@ -213,30 +254,46 @@ class Writer {
     if (text.ends_with("iB")) text.pop_back();
     return text;
   }
-  json pod(const std::string& part, const json& container, const json& volumes) const {
-    json spec{{"terminationGracePeriodSeconds", 60}, {"containers", json::array({container})}};
-    if (!volumes.empty()) spec["volumes"] = volumes;
+  /// As the Pod Security Standard "restricted" asks for, on a root file system that nobody can write.
+  json pod(const std::string& part, json container, json volumes) const {
+    container["securityContext"] = {{"allowPrivilegeEscalation", false},
+                                    {"readOnlyRootFilesystem", true},
+                                    {"capabilities", {{"drop", {"ALL"}}}}};
+    container["volumeMounts"].push_back({{"name", "tmp"}, {"mountPath", "/tmp"}});
+    volumes.push_back({{"name", "tmp"}, {"emptyDir", json::object()}});
+    const json spec{{"terminationGracePeriodSeconds", 60},
+                    {"automountServiceAccountToken", false},
+                    {"enableServiceLinks", false},
+                    {"securityContext",
+                     {{"runAsNonRoot", true},
+                      {"runAsUser", kUser},
+                      {"runAsGroup", kUser},
+                      {"fsGroup", kUser},
+                      {"fsGroupChangePolicy", "OnRootMismatch"},
+                      {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+                    {"containers", json::array({std::move(container)})},
+                    {"volumes", std::move(volumes)}};
     return {{"metadata", {{"labels", labels(part)}}}, {"spec", spec}};
   }
 
-  std::vector<std::string> join(const std::vector<std::string>& more) const {
+  std::string join_script(const std::vector<std::string>& more) const {
     std::vector<std::string> words{"emplace", "join", head_address()};
-    if (encrypted()) words.insert(words.end(), {"--key", std::string{kKeys} + "/node.key"});
+    if (encrypted()) words.insert(words.end(), {"--key", std::string{kOwnKeys} + "/node.key"});
     if (!encrypted()) words.push_back("--insecure");
     words.insert(words.end(), {"--patience", "10min", "--cache", "/tmp/emplace"});
     words.insert(words.end(), more.begin(), more.end());
-    return words;
+    return take_key("node.key") + "exec " + shell_line(words) + "\n";
   }
   json deployment(const Cluster::Node& node, const std::string& part, std::size_t replicas,
-                  const std::vector<std::string>& command, double actors) const {
+                  const std::string& script, double actors) const {
     json container{{"name", "node"},
                    {"image", cluster_.kubernetes.image},
-                   {"command", command},
+                   {"command", {"/bin/sh", "-c", script}},
                    {"resources", resources(node.cpus > 0 ? node.cpus : actors,
                                            node.memory > 0 ? node.memory : kNodeMemory)}};
     if (!node.environment.empty()) container["env"] = environment(node);
     json volumes = json::array();
-    add_keys(container, volumes);
+    add_keys(container, volumes, {"node.key"});
     return {{"apiVersion", "apps/v1"},
             {"kind", "Deployment"},
             {"metadata", metadata(name_ + "-" + part)},
@@ -255,11 +312,11 @@ class Writer {
     }
     processes = std::max<std::size_t>(processes, 1);
     const std::size_t each = std::max<std::size_t>(1, (actors + processes - 1) / processes);
-    return deployment(node, label(node.name), processes, join({"--executors", std::to_string(each)}),
+    return deployment(node, label(node.name), processes, join_script({"--executors", std::to_string(each)}),
                       static_cast<double>(each));
   }
   json named(const Cluster::Node& node, const NodePlan& plan) const {
-    return deployment(node, label(plan.name), 1, join({"--as", plan.name}), 1);
+    return deployment(node, label(plan.name), 1, join_script({"--as", plan.name}), 1);
   }
 
   const Cluster& cluster_;
@@ -278,6 +335,10 @@ Result<std::string> kubernetes_manifests(const Cluster& cluster, const RunConfig
                      "manifests need start = \"kubernetes\" everywhere");
   if (cluster.kubernetes.image.empty())
     return invalid("kubernetes.image", "is missing", "name the image that holds emplace");
+  if (cluster.kubernetes.key_secret.empty() && !cluster.insecure)
+    return invalid("kubernetes.key_secret",
+                   "is missing: the head would take orders from every pod of the cluster",
+                   "name a Secret with keys (configs/clusters/kubernetes.toml says how), or say --insecure");
   return Writer{cluster, config, name}.write(manifest);
 }
 

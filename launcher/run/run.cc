@@ -505,6 +505,10 @@ Result<std::string> write_manifests(RunRequest request, const std::filesystem::p
   const auto text = kubernetes_manifests(**cluster, *config, *manifest, request.config.stem().string());
   if (!text) return text.error();
   if (auto written = write_file(file, *text); !written) return written.error();
+  if ((**cluster).kubernetes.key_secret.empty())
+    std::fprintf(
+        stderr,
+        "warning: kubernetes.key_secret is missing: every pod of the cluster may join this run and end it\n");
   return file.string();
 }
 

@@ -2,8 +2,10 @@
 """Says what is wrong with Kubernetes manifests, without a cluster: a strict schema of our own (kubernetes.schema.json), then what no
 schema can say: that names refer to something, labels match, volumes and ports and keys are there, quantities fit.
 
-usage: check_manifests.py [--external KIND/NAME]... [--kubectl] FILE.json
+usage: check_manifests.py [--external KIND/NAME]... [--restricted] [--kubectl] FILE.json
   --external  a Secret, ConfigMap, ServiceAccount or PersistentVolumeClaim that is not in the file and needs not be
+  --restricted  also: every pod keeps to the Pod Security Standard "restricted", cannot write its root file system, has no token of the
+              API, and takes connections only as a NetworkPolicy says
   --kubectl   also has the real types of the API decode every item (kubectl set --local, which asks no server); skips without kubectl
 exit status: 0 sound; 1 not, with one line "FILE: KIND/NAME: WHERE: WHAT" for each error; 2 usage; 77 skipped
 """
@@ -71,7 +73,8 @@ def matches(selector, labels):
 
 
 class Checker:
-    def __init__(self, items, external):
+    def __init__(self, items, external, restricted=False):
+        self.restricted = restricted
         self.errors = []
         self.items = items
         self.external = external
@@ -103,6 +106,8 @@ class Checker:
         for item in self.items:
             if item["kind"] == "Service":
                 self.service(item)
+            elif item["kind"] == "NetworkPolicy":
+                self.network_policy(item)
             elif item["kind"] in ("ConfigMap", "Secret"):
                 self.data(item)
             elif item["kind"] == "ServiceAccount":
@@ -119,8 +124,45 @@ class Checker:
             self.error(item, "data", "is larger than 1 MiB")
 
     def selected(self, service):
-        return [w for w in self.workloads if self.namespace(w) == self.namespace(service)
-                and matches(service["spec"]["selector"], w["spec"]["template"]["metadata"]["labels"])]
+        return self.pods_with(service["spec"]["selector"], self.namespace(service))
+
+    def pods_with(self, labels, namespace):
+        return [w for w in self.workloads if self.namespace(w) == namespace and matches(labels, w["spec"]["template"]["metadata"]["labels"])]
+
+    def network_policy(self, item):
+        guarded = self.pods_with(item["spec"]["podSelector"]["matchLabels"], self.namespace(item))
+        if not guarded:
+            self.error(item, "spec.podSelector", "selects no pods of this file")
+        for i, rule in enumerate(item["spec"]["ingress"]):
+            for j, peer in enumerate(rule["from"]):
+                if not self.pods_with(peer["podSelector"]["matchLabels"], self.namespace(item)):
+                    self.error(item, f"spec.ingress[{i}].from[{j}]", "selects no pods of this file")
+            for j, port in enumerate(rule["ports"]):
+                for workload in guarded:
+                    ports = [p for c in workload["spec"]["template"]["spec"]["containers"] for p in c.get("ports", [])]
+                    if not any(port["port"] in (p["name"], p["containerPort"]) for p in ports):
+                        self.error(item, f"spec.ingress[{i}].ports[{j}]",
+                                   f"no container of {workload['metadata']['name']} has port {port['port']!r}")
+
+    def restrict(self, item, pod, containers):
+        """The Pod Security Standard "restricted", and what it leaves open."""
+        at = "spec.template.spec"
+        if pod.get("automountServiceAccountToken") is not False:
+            self.error(item, at, "has a token of the API (automountServiceAccountToken)")
+        if not any(p["kind"] == "NetworkPolicy" and item in self.pods_with(p["spec"]["podSelector"]["matchLabels"], self.namespace(p))
+                   for p in self.items):
+            self.error(item, at, "is guarded by no NetworkPolicy")
+        shared = pod.get("securityContext", {})
+        for where, container in containers:
+            own = container.get("securityContext", {})
+            either = {**shared, **own}
+            for wrong, what in ((either.get("runAsNonRoot") is not True, "may run as root"),
+                                (own.get("allowPrivilegeEscalation") is not False, "may escalate its privileges"),
+                                (own.get("capabilities") != {"drop": ["ALL"]}, "keeps capabilities"),
+                                (own.get("readOnlyRootFilesystem") is not True, "can write its root file system"),
+                                (either.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"), "has no seccomp profile")):
+                if wrong:
+                    self.error(item, f"{where}.securityContext", what)
 
     def service(self, item):
         spec = item["spec"]
@@ -205,6 +247,8 @@ class Checker:
             self.error(item, f"{at}.containers", f"port name {name!r} is there twice")
         for where, container in containers:
             self.container(item, pod, where, container, volumes)
+        if self.restricted:
+            self.restrict(item, pod, containers)
         mounted = {m["name"] for _, c in containers for m in c.get("volumeMounts", [])}
         for name in volumes:
             if name not in mounted:
@@ -303,6 +347,7 @@ def decode(item):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("--external", action="append", default=[])
+    parser.add_argument("--restricted", action="store_true")
     parser.add_argument("--kubectl", action="store_true")
     parser.add_argument("file")
     options = parser.parse_args()
@@ -333,7 +378,7 @@ def main():
         errors.append((item, where or "(whole)", what))
     if not errors:
         items = document["items"] if several else [document]
-        errors = Checker(items, set(options.external)).all()
+        errors = Checker(items, set(options.external), options.restricted).all()
         if options.kubectl:
             errors += [(item, "kubectl", what) for item in items for what in decode(item)]
     for item, where, what in errors:

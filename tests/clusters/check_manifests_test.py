@@ -31,7 +31,7 @@ class Manifests:
 
     def __init__(self):
         self.document = copy.deepcopy(GOOD)
-        self.account, self.config, self.secret, self.service, self.head, self.executors = self.document["items"]
+        self.account, self.config, self.secret, self.service, self.head, self.executors, self.policy = self.document["items"]
         self.pod = self.head["spec"]["template"]["spec"]
         self.box = self.pod["containers"][0]
         self.worker = self.executors["spec"]["template"]["spec"]["containers"][0]
@@ -68,7 +68,15 @@ BAD = {
                                     ["Secret/emplace-executor-key", "data"]),
     "a bad label": (lambda m: m.service["metadata"]["labels"].update(a="b c"), ["metadata.labels", "b c"]),
     "no claims in a list of them": (lambda m: m.head["spec"].update(volumeClaimTemplates=[]), ["volumeClaimTemplates"]),
+    "a policy without a way in": (lambda m: m.policy["spec"]["ingress"][0].pop("ports"), ["NetworkPolicy/emplace-head", "ports"]),
+    "a policy of another version": (lambda m: m.policy.update(apiVersion="v1"), ["NetworkPolicy/emplace-head", "networking.k8s.io/v1"]),
     # by the cross checks
+    "a policy that guards nothing": (lambda m: m.policy["spec"]["podSelector"]["matchLabels"].update(a="b"),
+                                     ["NetworkPolicy/emplace-head: spec.podSelector", "selects no pods"]),
+    "a policy that lets nobody in": (lambda m: m.policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"].update(a="b"),
+                                     ["spec.ingress[0].from[0]", "selects no pods"]),
+    "a policy's port that no container has": (lambda m: m.policy["spec"]["ingress"][0]["ports"][0].update(port="link"),
+                                              ["spec.ingress[0].ports[0]", "'link'"]),
     "a selector that does not select": (lambda m: m.head["spec"]["selector"]["matchLabels"].update({"emplace/part": "other"}),
                                         ["StatefulSet/emplace-head: spec.selector", "do not select"]),
     "selectors that select each other's pods": (lambda m: m.executors["spec"]["selector"]["matchLabels"].pop("emplace/part"),
@@ -101,7 +109,43 @@ BAD = {
 }
 
 
+# What is changed in the restricted example, and words of the error.
+UNRESTRICTED = {
+    "a token of the API": (lambda m: m.pod.pop("automountServiceAccountToken"), ["has a token"]),
+    "no policy": (lambda m: m.document["items"].remove(m.policy), ["guarded by no NetworkPolicy"]),
+    "root": (lambda m: m.pod["securityContext"].pop("runAsNonRoot"), ["containers[0]", "may run as root"]),
+    "root again": (lambda m: m.box["securityContext"].update(runAsNonRoot=False), ["containers[0]", "may run as root"]),
+    "privileges": (lambda m: m.box["securityContext"].pop("allowPrivilegeEscalation"), ["escalate"]),
+    "capabilities": (lambda m: m.box["securityContext"]["capabilities"].update(add=["NET_ADMIN"]), ["capabilities"]),
+    "a root file system to write": (lambda m: m.box["securityContext"].update(readOnlyRootFilesystem=False), ["root file system"]),
+    "no seccomp": (lambda m: m.pod["securityContext"].pop("seccompProfile"), ["seccomp"]),
+}
+
+
 class CheckManifests(unittest.TestCase):
+    def restricted(self):
+        m = Manifests()
+        m.policy["spec"]["podSelector"]["matchLabels"] = {"app.kubernetes.io/name": "emplace"}
+        m.policy["spec"]["ingress"] = []
+        for workload in (m.head, m.executors):
+            pod = workload["spec"]["template"]["spec"]
+            pod["automountServiceAccountToken"] = False
+            pod["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+            for box in pod.get("initContainers", []) + pod["containers"]:
+                box["securityContext"] = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+        return m
+
+    def test_restricted_pods_pass_and_every_other_is_named(self):
+        self.assertEqual(checked(json.dumps(self.restricted().document), *EXTERNAL, "--restricted"), (0, ""))
+        for name, (change, words) in UNRESTRICTED.items():
+            with self.subTest(name):
+                manifests = self.restricted()
+                change(manifests)
+                status, errors = checked(json.dumps(manifests.document), *EXTERNAL, "--restricted")
+                self.assertEqual(status, 1, errors)
+                for word in words:
+                    self.assertIn(word, errors)
+
     def test_the_good_example_passes(self):
         self.assertEqual(checked(json.dumps(GOOD), *EXTERNAL), (0, ""))
 

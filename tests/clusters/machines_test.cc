@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "base/clock.h"
 #include "tests/chaos/fault_proxy.h"
@@ -322,6 +324,11 @@ TEST(Machines, WrongInputIsOneLineThatNamesTheNodeAndTheCause) {
   refused(no_ssh.finish(), {2}, "node 'far' on no-such-host.invalid");
 }
 
+std::string content_of(const std::string& file) {
+  std::ifstream in{file, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
 TEST(Machines, ManifestsForKubernetesAreWhatItsSchemaSays) {
   const TemporaryFolder folder;
   const std::string manifests = folder.at("manifests.json");
@@ -331,11 +338,10 @@ TEST(Machines, ManifestsForKubernetesAreWhatItsSchemaSays) {
                                 "--set", "run.starts=[\"scratch\"]"});
   ASSERT_EQ(written.status, 0) << written.err;
   const Output checked = shell("python3 " + shipped("tests/clusters/check_manifests.py") +
-                               " --external Secret/emplace-keys " + manifests);
+                               " --restricted --kubectl --external Secret/emplace-keys " + manifests);
   if (checked.status == 77) GTEST_SKIP() << checked.text;
   EXPECT_EQ(checked.status, 0) << checked.text;
-  std::ifstream in{manifests};
-  const json list = json::parse(in);
+  const json list = json::parse(content_of(manifests));
   std::map<std::string, int> kinds;
   for (const json& item : list["items"]) ++kinds[item["kind"].get<std::string>()];
   // The head reads what the ConfigMap holds: it must be a cluster that can be planned.
@@ -350,8 +356,86 @@ TEST(Machines, ManifestsForKubernetesAreWhatItsSchemaSays) {
            "head.endpoint=tcp://127.0.0.1:*", "--set", "head.key=" + folder.at("none.key")});
   EXPECT_EQ(head.status, 2) << head.err;  // It gets as far as its keys, or its graph, which are not here.
   EXPECT_EQ(head.err.find("cannot reach the head"), std::string::npos) << head.err;
-  EXPECT_EQ(kinds, (std::map<std::string, int>{
-                       {"ConfigMap", 1}, {"Service", 1}, {"StatefulSet", 1}, {"Deployment", 2}}));
+  EXPECT_EQ(
+      kinds,
+      (std::map<std::string, int>{
+          {"ConfigMap", 1}, {"Service", 1}, {"StatefulSet", 1}, {"Deployment", 2}, {"NetworkPolicy", 2}}));
+}
+
+// Encrypted unless people say otherwise, as everywhere (G13).
+TEST(Machines, ManifestsWithoutKeysAreRefusedUnlessInsecureIsSaid) {
+  const TemporaryFolder folder;
+  const std::string manifests = folder.at("manifests.json");
+  const std::vector<std::string> without{
+      "up",          shipped("configs/clusters/kubernetes.toml"),
+      "--manifests", manifests,
+      "--set",       "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
+      "--set",       "run.starts=[\"scratch\"]",
+      "--set",       "kubernetes.key_secret="};
+  const Finished refused = run(without);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(refused.err.starts_with("error: kubernetes.key_secret: is missing")) << refused.err;
+  EXPECT_NE(refused.err.find("--insecure"), std::string::npos) << "the cure: " << refused.err;
+  EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(manifests));
+  for (const std::vector<std::string>& said :
+       {std::vector<std::string>{"--insecure"}, std::vector<std::string>{"--set", "head.insecure=true"}}) {
+    std::vector<std::string> words = without;
+    words.insert(words.end(), said.begin(), said.end());
+    const Finished written = run(words);
+    EXPECT_EQ(written.status, 0) << written.err;
+    EXPECT_NE(written.err.find("warning: "), std::string::npos) << written.err;
+    const Output checked = shell("python3 " + shipped("tests/clusters/check_manifests.py") +
+                                 " --restricted --kubectl " + manifests);
+    EXPECT_TRUE(checked.status == 0 || checked.status == 77) << checked.text;
+    const std::string text = content_of(manifests);
+    EXPECT_NE(text.find("join tcp://emplace-quickstart-head:5555 --insecure"), std::string::npos);
+    EXPECT_EQ(text.find("Secret"), std::string::npos);
+  }
+}
+
+// A pod has the keys and the environment that it needs, and no other pod's.
+TEST(Machines, ManifestsGiveEachPodItsOwnSecretsOnly) {
+  const TemporaryFolder folder;
+  const std::string manifests = folder.at("manifests.json");
+  const std::string graph = folder.at("gr\xff\naph.json");
+  std::filesystem::copy_file(shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"), graph);
+  const std::string config =
+      folder.file("run.toml", "[input]\ngraphs = [\"" + folder.path().string() + "/gr*.json\"]\n" +
+                                  "devices = \"" + shipped("configs/devices/quickstart.toml") + "\"\n" +
+                                  "[run]\nstarts = [\"scratch\"]\n[policy]\nmethod = \"placeto\"\n");
+  const std::string cluster =
+      folder.file("cluster.toml", "[run]\nconfig = \"" + config +
+                                      "\"\n[kubernetes]\nimage = \"e:1\"\nkey_secret = \"k\"\n[head]\n"
+                                      "environment = [\"HEAD=in-head\"]\n[[node]]\nname = \"learner\"\nstart "
+                                      "= \"kubernetes\"\nroles = [\"learner\"]\n"
+                                      "environment = [\"TOKEN=in-learner\"]\n[[node]]\nname = "
+                                      "\"executors\"\nstart = \"kubernetes\"\nroles = "
+                                      "[\"executor\"]\nprocesses = 0\n");
+  const Finished written = run({"up", cluster, "--manifests", manifests});
+  ASSERT_EQ(written.status, 0) << written.err;
+  const Output checked = shell("python3 " + shipped("tests/clusters/check_manifests.py") +
+                               " --restricted --kubectl --external Secret/k " + manifests);
+  EXPECT_TRUE(checked.status == 0 || checked.status == 77) << checked.text;
+  const json list = json::parse(content_of(manifests));
+  std::map<std::string, std::pair<std::string, std::string>> pods;  // Keys and environment by name.
+  for (const json& item : list["items"]) {
+    if (!item["spec"].contains("template")) {
+      EXPECT_EQ(item.dump().find("in-"), std::string::npos) << item.dump();
+      continue;
+    }
+    const json& pod = item["spec"]["template"]["spec"];
+    auto& [keys, environment] = pods[item["metadata"]["name"]];
+    for (const json& volume : pod["volumes"])
+      if (volume.contains("secret"))
+        for (const json& key : volume["secret"]["items"]) keys += key["path"].get<std::string>() + " ";
+    for (const json& variable : pod["containers"][0].value("env", json::array()))
+      environment += variable["value"].get<std::string>();
+  }
+  EXPECT_EQ(pods, (std::map<std::string, std::pair<std::string, std::string>>{
+                      {"emplace-run-head", {"head.key allowed.toml ", "in-head"}},
+                      {"emplace-run-learner", {"node.key ", "in-learner"}},
+                      {"emplace-run-executors", {"node.key ", ""}}}));
 }
 
 }  // namespace
