@@ -1,7 +1,10 @@
 #include "launcher/run/supervised.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <deque>
 #include <memory>
