@@ -15,6 +15,7 @@
 
 #include "base/text/words.h"
 #include "record/run_db_columns.h"
+#include "record/run_db_state.h"
 #include "record/schema.h"
 #include "record/seal.h"
 #include "record/stored_value.h"
@@ -144,11 +145,22 @@ Result<Unit> check_updates(SQLite::Database& db, const std::string& where) {
                  kSalvageIt);
 }
 
+/// Whether a complaint of SQLite's integrity check is of a page that could not be read, rather than of what
+/// is in it. It is told in words alone, sometimes with the code of the failure.
+bool tells_of_a_read(const std::string& complaint) {
+  if (complaint.find("failed to get page") != std::string::npos) return true;
+  constexpr std::string_view kCode = "unable to get the page. error code=";
+  const std::size_t at = complaint.find(kCode);
+  return at != std::string::npos && may_pass(std::atoi(complaint.c_str() + at + kCode.size()));
+}
+
 Result<Unit> check_structure(SQLite::Database& db, const std::string& where, const char* how) {
   SQLite::Statement q{db, std::string{"PRAGMA main."} + how + "(1)"};
-  if (q.executeStep() && q.getColumn(0).getString() == "ok") return Unit{};
-  const std::string found = q.getColumn(0).getString();  // A headline may come before it.
-  return invalid(where, "is damaged: " + printable(found.substr(found.rfind('\n') + 1)), kSalvageIt);
+  const std::string found = q.executeStep() ? q.getColumn(0).getString() : "";
+  if (found == "ok") return Unit{};
+  const std::string last = printable(found.substr(found.rfind('\n') + 1));  // A headline may come before it.
+  if (tells_of_a_read(found)) return Error{Errc::kIo, where + ": cannot be read: " + last};
+  return invalid(where, "is damaged: " + last, kSalvageIt);
 }
 
 }  // namespace
@@ -292,10 +304,12 @@ Result<Unit> Patrol::next(const std::string& where, std::size_t rows) {
 
 Result<Unit> RunDb::verify() {
   const std::string where = printable(state_->directory.string()) + ": run.db";
-  auto followed = state_->guarded(
-      [&] { return check_record(state_->db, where, acknowledged_episodes(state_->directory)); });
-  if (!followed) return invalid(where, "is damaged: " + followed.error().context, kSalvageIt);
-  return *followed;
+  try {
+    return check_record(state_->db, where, acknowledged_episodes(state_->directory));
+  } catch (const std::exception& error) {
+    if (may_pass(error)) return Error{Errc::kIo, where + ": cannot be read: " + printable(error.what())};
+    return invalid(where, "is damaged: " + printable(error.what()), kSalvageIt);
+  }
 }
 
 }  // namespace emplace::record

@@ -86,6 +86,18 @@ void RunDb::State::prepare(Durability durability) {
   files = std::make_unique<RunFiles>(directory, lock.folder());
 }
 
+bool may_pass(int sqlite_code) {
+  constexpr std::array kOfTheMachine{SQLITE_BUSY,  SQLITE_LOCKED, SQLITE_NOMEM,
+                                     SQLITE_IOERR, SQLITE_FULL,   SQLITE_CANTOPEN};
+  constexpr int kPrimary = 0xff;
+  return std::find(kOfTheMachine.begin(), kOfTheMachine.end(), sqlite_code & kPrimary) != kOfTheMachine.end();
+}
+
+bool may_pass(const std::exception& thrown) {
+  const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
+  return error != nullptr && may_pass(error->getErrorCode());
+}
+
 Error RunDb::State::failure(const std::exception& thrown) const {
   const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
   const int code = error == nullptr ? 0 : error->getErrorCode();
@@ -291,6 +303,7 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
     if (access == Access::kWrite) state->prepare(durability);
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
+    if (may_pass(error)) return io(directory, std::string{"run.db cannot be opened: "} + error.what());
     return invalid(printable(directory.string()), "run.db is damaged: " + printable(error.what()),
                    kSalvageIt);
   }

@@ -170,7 +170,8 @@ class RunDb {
   /// schema is brought up to date then. Who reads changes nothing. Errors: kIo if there is none; kInvalid if
   /// it is damaged, newer than this program, or being written; kIo if it lies on a network file system, or
   /// (to write) while somebody reads it who wants quiet. To write with kDisk, the whole log is first written
-  /// into the database and synced: kIo if the disk refuses, or while somebody reads from the log.
+  /// into the database and synced: kIo if the disk refuses, or while somebody reads from the log. Of
+  /// what may pass (a read that fails, no descriptor, no memory): kIo.
   static Result<std::unique_ptr<RunDb>> open(const std::filesystem::path& directory, bool writable,
                                              Durability durability = Durability::kDisk);
   /// Before anything is written: that a run may be kept there, or where its folder would be made. Errors: kIo
@@ -244,7 +245,7 @@ class RunDb {
   Result<std::optional<CheckpointRow>> latest_checkpoint(
       std::uint64_t at_most = std::numeric_limits<std::int64_t>::max());
   /// Holds everything against its hashes: the chain of episodes, each row's seal, SQLite's own structure.
-  /// Errors: kInvalid, naming the first damaged row.
+  /// Errors: kInvalid, naming the first damaged row; kIo if it cannot be read.
   Result<Unit> verify();
 
  private:

@@ -26,6 +26,11 @@ inline Error io(const std::filesystem::path& directory, std::string_view what) {
   return Error{Errc::kIo, printable(directory.string()) + ": " + printable(what)};
 }
 
+/// Whether SQLite failed for what the machine may give at another try (a read, a descriptor, memory, room);
+/// anything else lies in the file.
+bool may_pass(int sqlite_code);
+bool may_pass(const std::exception& thrown);
+
 inline std::int64_t sql(std::uint64_t number) { return static_cast<std::int64_t>(number); }
 inline std::uint64_t back(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
