@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 
 #include "actors/baseline_tracker.h"
@@ -17,6 +16,7 @@
 #include "executor/simulator.h"
 #include "policy/placers/hierarchical.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/empty_run.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::sim_test {
@@ -138,17 +138,25 @@ class Tracer final : public runtime::sim::Observer {
   std::map<ActorId, std::string> names_;
 };
 
-/// The files that die with a process.
+/// What becomes of the files of a process that dies: its machine has lost power too, or, if
+/// `some_are_killed`, half of the time only the process is gone.
 class DiskKeeper final : public runtime::sim::Observer {
  public:
-  DiskKeeper(Disk& disk, std::string node) : disk_{disk}, node_{std::move(node)} {}
+  DiskKeeper(Disk& disk, std::string node, bool some_are_killed, std::uint64_t seed)
+      : disk_{disk},
+        node_{std::move(node)},
+        some_are_killed_{some_are_killed},
+        rng_{seed, Purpose::kSimulation, 11} {}
   void on_node(const std::string& node, Event event) override {
-    if (event == Event::kCrashed && node == node_) disk_.crash();
+    if (event != Event::kCrashed || node != node_) return;
+    some_are_killed_&& rng_.below(2) == 0 ? disk_.kill_process() : disk_.cut_power();
   }
 
  private:
   Disk& disk_;
-  std::string node_;
+  const std::string node_;
+  const bool some_are_killed_;
+  Rng rng_;
 };
 
 /// What befalls nodes, one thing after the other, until the safety phase ends.
@@ -170,8 +178,8 @@ class Injector {
                                   Fault::kReplyLost, Fault::kThrow,     Fault::kWallStep};
     for (const Fault fault : kOfNodes)
       if (swarm_.has(fault)) choices_.push_back(fault);
-    for (const Fault fault :
-         {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull, Fault::kLeave})
+    for (const Fault fault : {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull,
+                              Fault::kLeave, Fault::kReadFails, Fault::kExhausted})
       if (swarm_.has(fault)) choices_.push_back(fault);
     if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
     if (!choices_.empty()) next();
@@ -181,7 +189,8 @@ class Injector {
   void heal() {
     healed_ = true;
     disk_.full = false;
-    disk_.sync_fails = 0;
+    disk_.sync_fails = disk_.read_fails = 0;
+    disk_.exhausted = Exhausted::kNothing;
     for (const NodeId node : nodes_) {
       if (leaving_.contains(node)) world_.crash_node(node);
       world_.network().set_faults(node, {});
@@ -264,6 +273,14 @@ class Injector {
       case Fault::kDiskFull:
         disk_.full = true;
         return later(between(0.1, 5), [this] { disk_.full = false; });
+      case Fault::kExhausted:
+        disk_.exhausted = rng_.below(2) == 0 ? Exhausted::kDescriptors : Exhausted::kMemory;
+        world_.note("no file can be opened");
+        return later(between(0.05, 5), [this] { disk_.exhausted = Exhausted::kNothing; });
+      case Fault::kReadFails:
+        disk_.read_fails = 0.01 + 0.3 * rng_.uniform_double();
+        world_.note("reads fail");
+        return later(between(0.05, 2), [this] { disk_.read_fails = 0; });
       default:
         return;
     }
@@ -292,27 +309,11 @@ policy::HierarchicalOptions placer_options(const Swarm& swarm) {
   return options;
 }
 
-/// An empty run's database, made once; what it is on disk.
-void begin_database(Disk& disk, const std::string& directory) {
-  static std::shared_ptr<const Disk::Image> empty;
-  if (!empty) {
-    std::filesystem::remove(std::filesystem::path{directory} / "run.db");
-    EMPLACE_CHECK(record::RunDb::create(directory, {}).ok(), "the database can be made");
-    empty = disk.image();
-    // The run database asks the file system whether there is one.
-    EMPLACE_CHECK(write_file(std::filesystem::path{directory} / "run.db", std::string_view{}).ok(),
-                  "the folder can be written");
-  }
-  // What the history before this one left there.
-  std::filesystem::remove(std::filesystem::path{directory} / "head.seq");
-  disk.load(*empty);
-}
-
 }  // namespace
 
 Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trace) {
   Disk disk{swarm.seed};
-  begin_database(disk, directory);
+  put_empty_run(disk, directory);
   Verdict verdict;
   Outcome outcome;
   HistoryChecker history{swarm, verdict};
@@ -339,6 +340,11 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     Rng slow{swarm.seed, Purpose::kSimulation, 6};
     if (swarm.has(Fault::kSlowDisk)) disk.on_sync = [&] { world.occupy(Nanos{slow.below(50'000'000)}); };
     if (swarm.has(Fault::kDiskFails)) disk.sync_fails = 0.05;
+    if (swarm.has(Fault::kSyncLoses)) {
+      disk.sync_fails = 0.2;
+      disk.failed_sync_loses = true;
+    }
+    disk.names_need_sync = swarm.has(Fault::kNamesLost);
 
     const auto place = [&](Fault apart, const std::string& name) {
       if (!swarm.has(apart)) return kHead;
@@ -376,7 +382,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
                          spawn(place(Fault::kTrackerApart, actors::kTracker), actors::kTracker,
                                [tracker] { return std::make_unique<actors::BaselineTracker>(tracker); }));
     const NodeId recorders = place(Fault::kRecorderApart, actors::kRecorder);
-    DiskKeeper keeper{disk, world.node_name(recorders)};
+    DiskKeeper keeper{disk, world.node_name(recorders), swarm.has(Fault::kSyncLoses), swarm.seed};
     world.observe(&keeper);
     injector.add_thrower(
         Fault::kRecorderThrows, spawn(recorders, actors::kRecorder, [directory] {

@@ -3,8 +3,11 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
+#include <span>
+#include <utility>
 
 #include "base/check.h"
 
@@ -18,6 +21,60 @@ Disk* mounted = nullptr;
 
 }  // namespace
 
+/// What the processes that have a file open share: locks on it, and the index of its write-ahead log with
+/// locks of its own. None of it is on the disk.
+struct Shared {
+  std::vector<std::unique_ptr<std::uint8_t[]>> regions;
+  std::map<const sqlite3_file*, int> locks;  // By who has it open: SQLITE_LOCK_SHARED and up.
+  struct Slot {
+    std::set<const sqlite3_file*> readers;
+    const sqlite3_file* writer = nullptr;
+  };
+  std::array<Slot, SQLITE_SHM_NLOCK> slots;
+
+  bool others_have(const sqlite3_file* me, int level) const {
+    return std::any_of(locks.begin(), locks.end(),
+                       [&](const auto& lock) { return lock.first != me && lock.second >= level; });
+  }
+  int lock(const sqlite3_file* me, int level) {
+    // Who has more than that shuts this one out: a reader is let in until somebody waits to write.
+    const int excluded = level == SQLITE_LOCK_SHARED      ? SQLITE_LOCK_PENDING
+                         : level == SQLITE_LOCK_EXCLUSIVE ? SQLITE_LOCK_SHARED
+                                                          : SQLITE_LOCK_RESERVED;
+    if (others_have(me, excluded)) return SQLITE_BUSY;
+    locks[me] = std::max(locks[me], level);
+    return SQLITE_OK;
+  }
+  void unlock(const sqlite3_file* me, int level) {
+    level == SQLITE_LOCK_NONE ? void(locks.erase(me)) : void(locks[me] = level);
+  }
+  int lock_slots(const sqlite3_file* me, std::size_t first, std::size_t count, int flags) {
+    const std::span<Slot> wanted = std::span{slots}.subspan(first, count);
+    const bool exclusive = (flags & SQLITE_SHM_EXCLUSIVE) != 0;
+    for (Slot& slot : wanted) {
+      const bool read = slot.readers.size() > slot.readers.count(me);
+      if ((flags & SQLITE_SHM_LOCK) != 0 &&
+          ((slot.writer != nullptr && slot.writer != me) || (exclusive && read)))
+        return SQLITE_BUSY;
+    }
+    for (Slot& slot : wanted) {
+      if ((flags & SQLITE_SHM_UNLOCK) != 0) {
+        exclusive ? void(slot.writer = nullptr) : void(slot.readers.erase(me));
+      } else {
+        exclusive ? void(slot.writer = me) : void(slot.readers.insert(me));
+      }
+    }
+    return SQLITE_OK;
+  }
+  void forget(const sqlite3_file* me) {
+    locks.erase(me);
+    for (Slot& slot : slots) {
+      slot.readers.erase(me);
+      if (slot.writer == me) slot.writer = nullptr;
+    }
+  }
+};
+
 struct Disk::File {
   struct Write {
     std::size_t offset;
@@ -27,14 +84,26 @@ struct Disk::File {
   Content now;      // As the process sees it.
   Content durable;  // As the disk has it for certain.
   std::vector<Write> unsynced;
-  std::vector<std::unique_ptr<std::uint8_t[]>>
-      shared;       // The WAL's index: memory of the process, not of the disk.
-  int sharers = 0;  // Handles that hold a lock; several of one process, as SQLite's are.
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 
   static void apply(Content& to, const Write& write, std::size_t bytes) {
     if (write.cut) return to.resize(write.offset);
     if (to.size() < write.offset + bytes) to.resize(write.offset + bytes);
     std::copy_n(write.bytes.begin(), bytes, to.begin() + static_cast<std::ptrdiff_t>(write.offset));
+  }
+  /// One sector of a write; part of it where the write begins or ends within.
+  static void apply_sector(Content& to, const Write& write, std::size_t sector) {
+    const std::size_t from = std::max(write.offset, sector * kSector);
+    const std::size_t until = std::min(write.offset + write.bytes.size(), (sector + 1) * kSector);
+    if (to.size() < until) to.resize(until);
+    std::copy(write.bytes.begin() + static_cast<std::ptrdiff_t>(from - write.offset),
+              write.bytes.begin() + static_cast<std::ptrdiff_t>(until - write.offset),
+              to.begin() + static_cast<std::ptrdiff_t>(from));
+  }
+  /// What is read from now on is what the disk has.
+  void reread_sector(std::size_t sector) {
+    for (std::size_t i = sector * kSector; i < std::min(now.size(), (sector + 1) * kSector); ++i)
+      now[i] = i < durable.size() ? durable[i] : 0;
   }
 };
 
@@ -43,7 +112,8 @@ struct Disk::Handle : sqlite3_file {
   std::shared_ptr<Disk::File> file;
   Disk* disk;
   std::uint64_t life;
-  int locked = SQLITE_LOCK_NONE;
+  std::shared_ptr<Shared> shared;  // A process that is gone keeps its own.
+  bool syncs_name;  // Its first sync syncs the directory too, as SQLite's unixSync does for logs.
 };
 
 /// The functions that SQLite asks for.
@@ -52,10 +122,12 @@ struct DiskVfs {
   static bool dead(const Disk::Handle& h) { return h.disk != mounted || h.life != mounted->life_; }
 
   static int close(sqlite3_file* file) {
-    unlock(file, SQLITE_LOCK_NONE);
+    handle(file).shared->forget(file);
     return handle(file).~Handle(), SQLITE_OK;
   }
   static int read(sqlite3_file* file, void* to, int size, sqlite3_int64 at) {
+    Disk& disk = *handle(file).disk;
+    if (disk.read_fails > 0 && disk.later_.uniform_double() < disk.read_fails) return SQLITE_IOERR_READ;
     const Content& content = handle(file).file->now;
     const auto offset = static_cast<std::size_t>(at), wanted = static_cast<std::size_t>(size);
     const std::size_t there = offset < content.size() ? std::min(wanted, content.size() - offset) : 0;
@@ -85,47 +157,46 @@ struct DiskVfs {
     Disk::Handle& h = handle(file);
     if (dead(h)) return SQLITE_IOERR_FSYNC;
     if (h.disk->on_sync) h.disk->on_sync();
-    if (h.disk->sync_fails > 0 && h.disk->rng_.uniform_double() < h.disk->sync_fails)
+    if (h.disk->sync_fails > 0 && h.disk->rng_.uniform_double() < h.disk->sync_fails) {
+      if (h.disk->failed_sync_loses) h.disk->lose_dirty(*h.file);
       return SQLITE_IOERR_FSYNC;
+    }
     for (const auto& one : h.file->unsynced) Disk::File::apply(h.file->durable, one, one.bytes.size());
     h.file->unsynced.clear();
+    if (std::exchange(h.syncs_name, false)) h.disk->sync_directory();
     return SQLITE_OK;
   }
   static int size(sqlite3_file* file, sqlite3_int64* out) {
     *out = static_cast<sqlite3_int64>(handle(file).file->now.size());
     return SQLITE_OK;
   }
-  static int lock(sqlite3_file* file, int level) {
-    Disk::Handle& h = handle(file);
-    const int mine = h.locked >= SQLITE_LOCK_SHARED ? 1 : 0;
-    if (level == SQLITE_LOCK_EXCLUSIVE && h.file->sharers > mine) return SQLITE_BUSY;
-    if (level >= SQLITE_LOCK_SHARED) h.file->sharers += 1 - mine;
-    h.locked = std::max(h.locked, level);
-    return SQLITE_OK;
-  }
+  static int lock(sqlite3_file* file, int level) { return handle(file).shared->lock(file, level); }
   static int unlock(sqlite3_file* file, int level) {
-    Disk::Handle& h = handle(file);
-    if (h.locked >= SQLITE_LOCK_SHARED && level < SQLITE_LOCK_SHARED) --h.file->sharers;
-    h.locked = std::min(h.locked, level);
-    return SQLITE_OK;
+    return handle(file).shared->unlock(file, level), SQLITE_OK;
   }
-  static int reserved(sqlite3_file*, int* out) { return *out = 0, SQLITE_OK; }
+  static int reserved(sqlite3_file* file, int* out) {
+    return *out = handle(file).shared->others_have(nullptr, SQLITE_LOCK_RESERVED) ? 1 : 0, SQLITE_OK;
+  }
   static int control(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
   static int sector(sqlite3_file*) { return static_cast<int>(kSector); }
-  static int traits(sqlite3_file*) { return 0; }
+  // As SQLite takes any disk on Unix to be: what is not written to stays as it is.
+  static int traits(sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; }
   static int shm_map(sqlite3_file* file, int region, int size, int extend, void volatile** out) {
-    auto& shared = handle(file).file->shared;
+    if (handle(file).disk->exhausted == Exhausted::kMemory) return SQLITE_IOERR_NOMEM;
+    auto& shared = handle(file).shared->regions;
     const auto wanted = static_cast<std::size_t>(region);
     while (shared.size() <= wanted && extend != 0)
       shared.push_back(std::make_unique<std::uint8_t[]>(static_cast<std::size_t>(size)));
     *out = wanted < shared.size() ? shared[wanted].get() : nullptr;
     return SQLITE_OK;
   }
-  // One thread, and nobody reads in the middle of another's transaction.
-  static int shm_lock(sqlite3_file*, int, int, int) { return SQLITE_OK; }
+  static int shm_lock(sqlite3_file* file, int first, int count, int flags) {
+    return handle(file).shared->lock_slots(file, static_cast<std::size_t>(first),
+                                           static_cast<std::size_t>(count), flags);
+  }
   static void shm_barrier(sqlite3_file*) {}
   static int shm_unmap(sqlite3_file* file, int gone) {
-    if (gone != 0 && !dead(handle(file))) handle(file).file->shared.clear();
+    if (gone != 0 && !dead(handle(file))) handle(file).shared->regions.clear();
     return SQLITE_OK;
   }
 
@@ -134,19 +205,27 @@ struct DiskVfs {
                                             &size,   &lock,    &unlock,   &reserved,    &control,  &sector,
                                             &traits, &shm_map, &shm_lock, &shm_barrier, &shm_unmap};
     file->pMethods = nullptr;
+    if (mounted->exhausted == Exhausted::kDescriptors) return SQLITE_CANTOPEN;
+    if (mounted->exhausted == Exhausted::kMemory) return SQLITE_NOMEM;
     const std::string path = name == nullptr ? "" : name;
     auto found = mounted->files_.find(path);
     if (name != nullptr && found == mounted->files_.end() && (flags & SQLITE_OPEN_CREATE) == 0)
       return SQLITE_CANTOPEN;
-    std::shared_ptr<Disk::File> content =
-        found == mounted->files_.end() ? std::make_shared<Disk::File>() : found->second;
-    if (name != nullptr) mounted->files_[path] = content;
-    new (file) Disk::Handle{{&methods}, std::move(content), mounted, mounted->life_};
+    const bool made = found == mounted->files_.end();
+    std::shared_ptr<Disk::File> content = made ? std::make_shared<Disk::File>() : found->second;
+    if (name != nullptr && made) mounted->set_name(path, content);
+    constexpr int kLogs = SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL;
+    const bool syncs_name = (flags & SQLITE_OPEN_CREATE) != 0 && (flags & kLogs) != 0;
+    const auto shared = content->shared;
+    new (file) Disk::Handle{{&methods}, std::move(content), mounted, mounted->life_, shared, syncs_name};
     if (out_flags != nullptr) *out_flags = flags;
     return SQLITE_OK;
   }
-  static int remove(sqlite3_vfs*, const char* name, int) {
-    return mounted->files_.erase(name) > 0 ? SQLITE_OK : SQLITE_IOERR_DELETE_NOENT;
+  static int remove(sqlite3_vfs*, const char* name, int sync_directory) {
+    if (!mounted->files_.contains(name)) return SQLITE_IOERR_DELETE_NOENT;
+    mounted->set_name(name, nullptr);
+    if (sync_directory != 0) mounted->sync_directory();
+    return SQLITE_OK;
   }
   static int access(sqlite3_vfs*, const char* name, int, int* out) {
     return *out = mounted->files_.contains(name) ? 1 : 0, SQLITE_OK;
@@ -173,15 +252,46 @@ struct DiskVfs {
 };
 
 Disk::Disk(std::uint64_t seed)
-    : rng_{seed, Purpose::kSimulation, 3}, entropy_{seed, Purpose::kSimulation, 7} {
+    : rng_{seed, Purpose::kSimulation, 3},
+      entropy_{seed, Purpose::kSimulation, 7},
+      later_{seed, Purpose::kSimulation, 9} {
   DiskVfs::install();
   mounted = this;
   sqlite3_randomness(0, nullptr);  // It draws from this disk anew: what another seed left must not count.
 }
 Disk::~Disk() { mounted = nullptr; }
 
-void Disk::crash() {
+void Disk::set_name(const std::string& name, std::shared_ptr<File> file) {
+  unsynced_names_.push_back({name, file});
+  if (file) {
+    files_[name] = std::move(file);
+  } else {
+    files_.erase(name);
+  }
+  if (!names_need_sync) sync_directory();
+}
+
+void Disk::sync_directory() {
+  safe_names_ = files_;
+  unsynced_names_.clear();
+}
+
+/// The directory after a power cut: of what changed since it was synced, any part.
+void Disk::forget_names() {
+  for (NameChange& change : std::exchange(unsynced_names_, {})) {
+    if (later_.below(2) == 0) continue;
+    if (change.file) {
+      safe_names_[change.name] = std::move(change.file);
+    } else {
+      safe_names_.erase(change.name);
+    }
+  }
+  files_ = safe_names_;
+}
+
+void Disk::cut_power() {
   ++life_;
+  forget_names();
   for (auto& [path, file] : files_) {
     auto after = std::make_shared<File>();
     after->durable = std::move(file->durable);
@@ -197,6 +307,54 @@ void Disk::crash() {
     after->now = after->durable;
     file = std::move(after);
   }
+  safe_names_ = files_;
+}
+
+void Disk::kill_process() {
+  ++life_;
+  for (auto& [path, file] : files_) file->shared = std::make_shared<Shared>();
+}
+
+/// After a sync that failed. Truncations are kept: a file system journals lengths apart from data.
+void Disk::lose_dirty(File& file) {
+  const double written = later_.uniform_double();  // Share of the sectors that the disk took.
+  const double forgotten =
+      later_.below(2) == 0 ? 0 : later_.uniform_double();  // Of the others, by the kernel.
+  std::set<std::size_t> lost;
+  for (const File::Write& write : std::exchange(file.unsynced, {})) {
+    if (write.cut) {
+      File::apply(file.durable, write, 0);
+      continue;
+    }
+    const std::size_t last = (write.offset + write.bytes.size() - 1) / kSector;
+    for (std::size_t sector = write.offset / kSector; sector <= last; ++sector) {
+      if (later_.uniform_double() < written) {
+        File::apply_sector(file.durable, write, sector);
+      } else {
+        lost.insert(sector);
+      }
+    }
+  }
+  for (const std::size_t sector : lost)
+    if (later_.uniform_double() < forgotten) file.reread_sector(sector);
+}
+
+std::optional<std::string> Disk::rot() {
+  std::vector<std::pair<const std::string*, File*>> candidates;
+  for (const auto& [path, file] : files_)
+    if (!file->durable.empty()) candidates.emplace_back(&path, file.get());
+  if (candidates.empty()) return std::nullopt;
+  const auto [path, file] = candidates[later_.below(static_cast<std::uint32_t>(candidates.size()))];
+  const std::size_t byte = later_.below(static_cast<std::uint32_t>(file->durable.size()));
+  const auto bit = static_cast<std::uint8_t>(1u << later_.below(8));
+  const std::size_t sector = byte / kSector;
+  for (const File::Write& write : file->unsynced)
+    if (write.cut ||
+        (write.offset / kSector <= sector && sector <= (write.offset + write.bytes.size() - 1) / kSector))
+      return std::nullopt;
+  file->durable[byte] ^= bit;
+  if (byte < file->now.size()) file->now[byte] ^= bit;
+  return *path + ", byte " + std::to_string(byte);
 }
 
 std::shared_ptr<const Disk::Image> Disk::image() const {
@@ -211,6 +369,7 @@ void Disk::load(const Image& image) {
     file->now = file->durable = content;
     files_[path] = std::move(file);
   }
+  sync_directory();
 }
 
 }  // namespace emplace::sim_test

@@ -46,6 +46,10 @@ constexpr std::array kFaults{
     FaultFact{Fault::kDiskFull, "disk-full", true, ""},
     FaultFact{Fault::kDiskFails, "disk-fails", true, ""},
     FaultFact{Fault::kLeave, "leave", true, ""},
+    FaultFact{Fault::kSyncLoses, "sync-loses", true, ""},
+    FaultFact{Fault::kNamesLost, "names-lost", true, ""},
+    FaultFact{Fault::kReadFails, "read-fails", true, ""},
+    FaultFact{Fault::kExhausted, "exhausted", true, ""},
     FaultFact{Fault::kRawFlip, "raw-flip", false,
               "a frame has no checksum of its own; TCP's is all there is"},
 };
@@ -62,7 +66,12 @@ std::optional<Fault> parse_fault(std::string_view name) {
 
 Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set<Fault>& without) {
   Rng rng{seed, Purpose::kSimulation, 4};
-  Rng later{seed, Purpose::kSimulation, 7};  // For what is younger than the seeds that are kept.
+  // For what is younger than the seeds that are kept; the second for what is younger than both.
+  Rng later{seed, Purpose::kSimulation, 7}, youngest{seed, Purpose::kSimulation, 10};
+  const auto source = [&](Fault fault) -> Rng& {
+    if (fault == Fault::kRawFlip || fault < Fault::kLeave) return rng;
+    return fault == Fault::kLeave ? later : youngest;
+  };
   const auto up_to = [&](std::uint32_t least, std::uint32_t most) {
     return least + rng.below(most - least + 1);
   };
@@ -76,7 +85,7 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
   swarm.seed = seed;
   const double share = rng.uniform_double();  // Of the faults: from a quiet history to one with everything.
   for (const FaultFact& fact : kFaults) {
-    const bool drawn = (fact.fault == Fault::kLeave ? later : rng).uniform_double() < share;
+    const bool drawn = source(fact.fault).uniform_double() < share;
     if (with.contains(fact.fault) || (drawn && fact.survived && !without.contains(fact.fault)))
       swarm.faults.insert(fact.fault);
   }

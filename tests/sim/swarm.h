@@ -50,6 +50,11 @@ enum class Fault : std::uint8_t {
   kDiskFull,   ///< For some seconds.
   kDiskFails,  ///< Some syncs fail (EIO).
   kLeave,      ///< A node is told to end (SIGTERM), says its last words, and comes back.
+  kSyncLoses,  ///< Some syncs fail, and what was dirty is never written; a process may die without a power
+               ///< cut.
+  kNamesLost,  ///< A power cut undoes what became of names in a directory that was not synced.
+  kReadFails,  ///< For some seconds reads fail now and then (EIO).
+  kExhausted,  ///< For some seconds no file can be opened: no descriptor (EMFILE) or no memory is left.
   kRawFlip,    ///< A bit turns over and nothing shows it: frames without a checksum.
 };
 
