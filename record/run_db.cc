@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "record/integrity.h"
@@ -95,14 +96,17 @@ bool may_pass(int sqlite_code) {
 
 bool may_pass(const std::exception& thrown) {
   const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
-  return error != nullptr && may_pass(error->getErrorCode());
+  if (error == nullptr) return dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr;
+  return may_pass(error->getErrorCode());
 }
 
 Error RunDb::State::failure(const std::exception& thrown) const {
   const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
-  const int code = error == nullptr ? 0 : error->getErrorCode();
-  if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB)
-    return io(directory, std::string{"run.db: "} + thrown.what());
+  // What is not SQLite's is thrown where a column does not hold what this program writes.
+  const bool damaged =
+      error == nullptr ? !may_pass(thrown)
+                       : error->getErrorCode() == SQLITE_CORRUPT || error->getErrorCode() == SQLITE_NOTADB;
+  if (!damaged) return io(directory, std::string{"run.db: "} + thrown.what());
   return invalid(printable(directory.string()) + ": run.db", "is damaged: " + printable(thrown.what()),
                  kSalvageIt);
 }
@@ -261,6 +265,17 @@ Result<Unit> settle_log(SQLite::Database& db, const std::filesystem::path& direc
   }
 }
 
+/// A log with a damaged frame is recovered up to that frame. What was acknowledged behind it is gone, and
+/// must not be recorded as something else.
+Result<Unit> check_head(std::uint64_t last_seq, const std::filesystem::path& directory) {
+  const std::uint64_t acknowledged = acknowledged_episodes(directory);
+  if (last_seq >= acknowledged) return Unit{};
+  return invalid(
+      printable(directory.string()) + ": run.db",
+      "the record is shortened: " + std::to_string(last_seq) + " episodes of " + std::to_string(acknowledged),
+      kSalvageIt);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& directory, Access access,
@@ -300,7 +315,10 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
       if (auto settled = settle_log(state->db, directory); !settled) return settled.error();
     if (*version < kSchemaVersion)
       access == Access::kWrite ? migrate(state->db, *version) : shadow(state->db, *version);
-    if (access == Access::kWrite) state->prepare(durability);
+    if (access == Access::kWrite) {
+      state->prepare(durability);
+      if (auto whole = check_head(state->last_seq, directory); !whole) return whole.error();
+    }
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
     if (may_pass(error)) return io(directory, std::string{"run.db cannot be opened: "} + error.what());

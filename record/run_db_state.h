@@ -64,17 +64,16 @@ struct RunDb::State {
   void prepare(Durability durability);
   /// That the files are where they were, and hold what this process wrote. Errors: as RunDb::watch().
   Result<Unit> check_files();
-  /// What SQLite threw: kInvalid where it says that the file is damaged, else kIo.
+  /// kInvalid where SQLite says that the file is damaged, or a column does not hold what this program writes;
+  /// else kIo.
   Error failure(const std::exception& error) const;
-  /// Runs a database action; what SQLite throws becomes an Error.
+  /// Runs a database action; what it throws becomes an Error.
   template <class F>
   auto guarded(F action) -> Result<decltype(action())> {
     try {
       return action();
-    } catch (const SQLite::Exception& error) {
-      return failure(error);
     } catch (const std::exception& error) {
-      return io(directory, std::string{"run.db: "} + error.what());
+      return failure(error);
     }
   }
 };
