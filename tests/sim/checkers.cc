@@ -260,6 +260,40 @@ void HistoryChecker::on_applied(const messages::UpdateApplied& applied) {
   updates_[applied.update].push_back(std::move(update));
 }
 
+void HistoryChecker::check_proposed(const record::EpisodeRow& row) {
+  if (!proposed_[row.episode].contains(hash64(row.placements)))
+    verdict_.broken("log == history", "episode " + number(row.episode) + " was never proposed so");
+}
+void HistoryChecker::check_measured(const record::MeasurementRow& row) {
+  if (!measured_[row.placement_id].contains(row.step_time_s))
+    verdict_.broken("log == history", "placement " + number(row.placement_id) + " was never measured so");
+}
+void HistoryChecker::check_said(const record::UpdateRow& row) {
+  const auto& said = updates_[row.update];
+  if (std::find(said.begin(), said.end(), Update{row.episodes, row.parameters_sha256}) == said.end())
+    verdict_.broken("log == history", "update " + number(row.update) + " was never made so");
+}
+
+void HistoryChecker::check_salvaged(record::RunDb& db, std::uint64_t at_least) {
+  const auto episodes = db.episodes(1, 1'000'000);
+  const auto measurements = db.measurements(1, 1'000'000);
+  const auto updates = db.updates();
+  if (!episodes || !measurements || !updates)
+    return verdict_.broken("salvage (G19)", "what was salvaged cannot be read");
+  if (episodes->size() < at_least)
+    verdict_.broken("salvage (G19)",
+                    number(episodes->size()) + " episodes of " + number(at_least) + " that were whole");
+  for (std::size_t i = 0; i < episodes->size(); ++i) {
+    const record::EpisodeRow& row = (*episodes)[i];
+    const auto known = acknowledged_.find(row.seq);
+    if (row.seq != i + 1 || (known != acknowledged_.end() && known->second.episode != row.episode))
+      verdict_.broken("salvage (G19)", "episode " + number(row.episode) + " has another number");
+    check_proposed(row);
+  }
+  for (const record::MeasurementRow& row : *measurements) check_measured(row);
+  for (const record::UpdateRow& row : *updates) check_said(row);
+}
+
 void HistoryChecker::check(record::RunDb& db) {
   const auto verified = db.verify();
   if (!verified) verdict_.broken("log == history", verified.error().context);
@@ -271,8 +305,7 @@ void HistoryChecker::check(record::RunDb& db) {
   std::map<std::uint64_t, const record::EpisodeRow*> rows;
   for (const record::EpisodeRow& row : *episodes) {
     rows[row.episode] = &row;
-    if (!proposed_[row.episode].contains(hash64(row.placements)))
-      verdict_.broken("log == history", "episode " + number(row.episode) + " was never proposed so");
+    check_proposed(row);
   }
   for (const auto& [seq, episode] : acknowledged_)
     if (!rows.contains(episode.episode) || rows.at(episode.episode)->seq != seq)
@@ -285,8 +318,7 @@ void HistoryChecker::check(record::RunDb& db) {
   for (const record::MeasurementRow& row : *measurements) {
     if (!placements.insert(row.placement_id).second)
       verdict_.broken("exactly once (G2)", "placement " + number(row.placement_id) + " is recorded twice");
-    if (!measured_[row.placement_id].contains(row.step_time_s))
-      verdict_.broken("log == history", "placement " + number(row.placement_id) + " was never measured so");
+    check_measured(row);
   }
   if (placements.size() != std::uint64_t{swarm_.episodes} * swarm_.placements)
     verdict_.broken("conservation (G20)", number(placements.size()) + " placements recorded");
@@ -297,9 +329,7 @@ void HistoryChecker::check_updates(const std::vector<record::UpdateRow>& rows, s
   std::vector<std::uint64_t> learned;
   for (const record::UpdateRow& row : rows) {
     learned.insert(learned.end(), row.episodes.begin(), row.episodes.end());
-    const auto& said = updates_[row.update];
-    if (std::find(said.begin(), said.end(), Update{row.episodes, row.parameters_sha256}) == said.end())
-      verdict_.broken("log == history", "update " + number(row.update) + " was never made so");
+    check_said(row);
   }
   const std::set<std::uint64_t> once(learned.begin(), learned.end());
   if (once.size() != learned.size())

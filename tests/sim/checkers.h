@@ -111,6 +111,8 @@ class HistoryChecker final : public runtime::sim::Observer {
   void on_actor(const std::string& name, Event event) override;
   /// The run is over: what the database says must be what happened.
   void check(record::RunDb& db);
+  /// What was salvaged of a damaged database is part of what happened, from the first episode on.
+  void check_salvaged(record::RunDb& db, std::uint64_t at_least);
   std::uint64_t proposed() const { return proposed_.size(); }
   std::uint64_t acknowledged() const { return acknowledged_.size(); }
   std::uint64_t updates() const { return updates_.empty() ? 0 : updates_.rbegin()->first; }
@@ -124,6 +126,9 @@ class HistoryChecker final : public runtime::sim::Observer {
   };
   void on_proposed(const messages::PlacementProposed& proposal, const messages::SharedBytes& bulk);
   void on_applied(const messages::UpdateApplied& applied);
+  void check_proposed(const record::EpisodeRow& row);
+  void check_measured(const record::MeasurementRow& row);
+  void check_said(const record::UpdateRow& row);
   void check_updates(const std::vector<record::UpdateRow>& rows, std::size_t recorded);
 
   const Swarm& swarm_;

@@ -15,6 +15,7 @@
 #include "executor/polled_executor.h"
 #include "executor/simulator.h"
 #include "policy/placers/hierarchical.h"
+#include "tests/sim/damage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/empty_run.h"
 #include "tests/support/sample_graphs.h"
@@ -161,6 +162,9 @@ class DiskKeeper final : public runtime::sim::Observer {
 
 /// What befalls nodes, one thing after the other, until the safety phase ends.
 class Injector {
+  /// [bits] More would be noticed at once, and hide what one does.
+  static constexpr std::uint32_t kMostRot = 3;
+
  public:
   Injector(World& world, const Swarm& swarm, Disk& disk)
       : world_{world}, swarm_{swarm}, disk_{disk}, rng_{swarm.seed, Purpose::kSimulation, 5} {}
@@ -170,6 +174,7 @@ class Injector {
     if (swarm_.has(fault)) throwers_.push_back(actor);
   }
   std::uint64_t injected() const { return injected_; }
+  bool rotted() const { return rotted_ > 0; }
 
   void begin() {
     for (const NodeId node : nodes_) world_.network().set_faults(node, swarm_.link);
@@ -179,7 +184,7 @@ class Injector {
     for (const Fault fault : kOfNodes)
       if (swarm_.has(fault)) choices_.push_back(fault);
     for (const Fault fault : {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull,
-                              Fault::kLeave, Fault::kReadFails, Fault::kExhausted})
+                              Fault::kLeave, Fault::kReadFails, Fault::kExhausted, Fault::kBitRot})
       if (swarm_.has(fault)) choices_.push_back(fault);
     if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
     if (!choices_.empty()) next();
@@ -273,6 +278,13 @@ class Injector {
       case Fault::kDiskFull:
         disk_.full = true;
         return later(between(0.1, 5), [this] { disk_.full = false; });
+      case Fault::kBitRot:
+        if (rotted_ == kMostRot) return;
+        if (const auto where = disk_.rot()) {
+          ++rotted_;
+          world_.note("a bit turns over in " + *where);
+        }
+        return;
       case Fault::kExhausted:
         disk_.exhausted = rng_.below(2) == 0 ? Exhausted::kDescriptors : Exhausted::kMemory;
         world_.note("no file can be opened");
@@ -296,6 +308,7 @@ class Injector {
   std::set<NodeId> leaving_;  // Told to end, and not gone yet.
   bool healed_ = false;
   std::uint64_t injected_ = 0;
+  std::uint32_t rotted_ = 0;
 };
 
 policy::HierarchicalOptions placer_options(const Swarm& swarm) {
@@ -457,7 +470,11 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
                                        std::to_string(swarm.liveness / std::chrono::seconds{1}) +
                                        " s after the last fault: " + so_far);
     }
-    if (world.stopped() && !world.stopped()->empty()) verdict.broken("a clean end (G9)", *world.stopped());
+    outcome.rotted = injector.rotted();
+    if (world.stopped() && !world.stopped()->empty()) {
+      outcome.noticed = outcome.rotted && names_damage(*world.stopped());
+      if (!outcome.noticed) verdict.broken("a clean end (G9)", *world.stopped());
+    }
     for (int word = 0; word < 2 && !verdict.first(); ++word) {  // The recorder's own is the last.
       world.stop();
       world.advance(std::chrono::seconds{1});
@@ -469,7 +486,9 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     outcome.fenced = leases.fenced();
     outcome.network = world.network().counters();
   }
-  if (!verdict.first()) {
+  if (!verdict.first() && outcome.rotted) outcome.noticed |= is_noticed(directory, verdict);
+  if (!verdict.first() && outcome.noticed) check_salvage(disk, directory, history, verdict);
+  if (!verdict.first() && !outcome.noticed) {
     auto db = record::RunDb::open(directory, false);
     if (!db) {
       verdict.broken("log == history", db.error().context);

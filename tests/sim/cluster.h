@@ -20,6 +20,9 @@ struct Outcome {
   std::uint64_t steps = 0;
   std::uint64_t faults = 0;
   std::uint64_t fenced = 0;
+  bool rotted = false;  ///< Bits of the record turned over,
+  bool noticed =
+      false;  ///< and it was said: by the end of the run, or to who looks at the record afterwards.
   runtime::sim::NetworkCounters network;
 };
 

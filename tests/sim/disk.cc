@@ -342,7 +342,8 @@ void Disk::lose_dirty(File& file) {
 std::optional<std::string> Disk::rot() {
   std::vector<std::pair<const std::string*, File*>> candidates;
   for (const auto& [path, file] : files_)
-    if (!file->durable.empty()) candidates.emplace_back(&path, file.get());
+    if (!file->durable.empty() && path.find("run.db") != std::string::npos)
+      candidates.emplace_back(&path, file.get());
   if (candidates.empty()) return std::nullopt;
   const auto [path, file] = candidates[later_.below(static_cast<std::uint32_t>(candidates.size()))];
   const std::size_t byte = later_.below(static_cast<std::uint32_t>(file->durable.size()));
@@ -356,6 +357,9 @@ std::optional<std::string> Disk::rot() {
   if (byte < file->now.size()) file->now[byte] ^= bit;
   return *path + ", byte " + std::to_string(byte);
 }
+
+RealFiles::RealFiles() { sqlite3_vfs_register(sqlite3_vfs_find("unix"), /*makeDflt=*/1); }
+RealFiles::~RealFiles() { sqlite3_vfs_register(sqlite3_vfs_find("simulated"), /*makeDflt=*/1); }
 
 std::shared_ptr<const Disk::Image> Disk::image() const {
   auto all = std::make_shared<Image>();

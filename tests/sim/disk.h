@@ -32,8 +32,8 @@ class Disk {
   void cut_power();
   /// That process alone is gone (SIGKILL): what it wrote is in the kernel's memory.
   void kill_process();
-  /// A bit of what the disk has flips, and with it what the kernel shows. Returns where; none: everything is
-  /// waiting to be written.
+  /// A bit of a record or of its log flips, on the disk and in what the kernel shows. Returns where; none: it
+  /// would be in what waits to be written.
   std::optional<std::string> rot();
 
   bool full = false;              ///< Writes that need more room fail (ENOSPC).
@@ -77,6 +77,15 @@ class Disk {
   Rng rng_;
   Rng entropy_;  ///< What SQLite is given for its own draws.
   Rng later_;    ///< For what is younger than the seeds that are kept.
+};
+
+/// While it lives, SQLite opens real files.
+class RealFiles {
+ public:
+  RealFiles();
+  ~RealFiles();
+  RealFiles(const RealFiles&) = delete;
+  RealFiles& operator=(const RealFiles&) = delete;
 };
 
 struct Disk::Image {

@@ -270,6 +270,46 @@ TEST(RunOnADisk, WhatCannotBeSettledIsNoDamage) {
   EXPECT_EQ((*opened)->counters()->episodes, 1u);
 }
 
+TEST(RunOnADisk, ALogWithADamagedFrameIsNotGoneOnWith) {
+  const testing::ScratchFolder folder{"disk"};
+  const std::string directory = folder.path().string();
+  std::set<bool> seen;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Disk disk{seed};
+    put_empty_run(disk, directory);
+    Writer writer{directory};
+    for (int i = 0; i < 3; ++i) writer.add_one();
+    while (disk.rot()->find("run.db-wal") == std::string::npos) {
+    }
+    disk.kill_process();
+    writer.die();
+    const auto opened = record::RunDb::open(directory, true);
+    seen.insert(opened.ok());
+    if (opened) {
+      EXPECT_EQ((*opened)->counters()->episodes, 3u);
+    } else {
+      EXPECT_EQ(opened.error().code, Errc::kInvalid) << opened.error().context;
+    }
+  }
+  EXPECT_TRUE(seen.contains(false));
+}
+
+TEST(RunOnADisk, AValueThatCannotBeUnpackedIsDamage) {
+  const testing::ScratchFolder folder{"disk"};
+  const std::string directory = folder.path().string();
+  Disk disk{1};
+  put_empty_run(disk, directory);
+  const auto db = *record::RunDb::open(directory, true);
+  ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(300, std::byte{5}), {}}).ok());
+  ASSERT_TRUE(db->commit().ok());
+  SQLite::Database other{directory + "/run.db", SQLite::OPEN_READWRITE};
+  // zstd's magic number, and nothing behind it.
+  ASSERT_EQ(other.exec("UPDATE checkpoints SET parameters = x'28b52ffd'"), 1);
+  const auto read = db->latest_checkpoint();
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, Errc::kInvalid) << read.error().context;
+}
+
 /// What the disk does between two episodes.
 void draw(Rng& rng, Disk& disk, Writer& writer) {
   disk.sync_fails = rng.below(3) == 0 ? 0.5 : 0;

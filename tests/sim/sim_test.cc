@@ -113,6 +113,7 @@ std::vector<std::vector<std::string>> kept_seeds() {
 
 struct Totals {
   std::uint64_t played = 0, failed = 0, again = 0, steps = 0, faults = 0, fenced = 0;
+  std::uint64_t rotted = 0, noticed = 0;  // Histories.
   double simulated_s = 0;
 };
 
@@ -123,6 +124,8 @@ void play_one(std::uint64_t seed, const Arguments& arguments, const std::string&
   totals.steps += outcome.steps;
   totals.faults += outcome.faults;
   totals.fenced += outcome.fenced;
+  totals.rotted += outcome.rotted ? 1 : 0;
+  totals.noticed += outcome.noticed ? 1 : 0;
   totals.simulated_s += std::chrono::duration<double>(outcome.simulated).count();
   std::optional<std::string> broken = outcome.broken;
   if (!broken && seed % 50 == 0) {
@@ -181,12 +184,13 @@ int swarm(const Arguments& arguments, const std::string& directory) {
       "simulated "
       "h per wall h "
       "(%.1f per core h), %.2f simulated h in %.1f s; %llu node faults, %llu results that did not count, "
-      "%.1f million steps\n",
+      "%llu of %llu records in which bits turned over were noticed, %.1f million steps\n",
       static_cast<unsigned long long>(totals.played), static_cast<unsigned long long>(totals.again),
       static_cast<unsigned long long>(totals.failed), per(static_cast<double>(totals.played), wall_s),
       per(static_cast<double>(totals.played), cpu_s), per(totals.simulated_s, wall_s),
       per(totals.simulated_s, cpu_s), totals.simulated_s / 3600, wall_s,
       static_cast<unsigned long long>(totals.faults), static_cast<unsigned long long>(totals.fenced),
+      static_cast<unsigned long long>(totals.noticed), static_cast<unsigned long long>(totals.rotted),
       static_cast<double>(totals.steps) * 1e-6);
   bool whole = true;
   if (arguments.seeds >= kEnoughForMarks && arguments.faults.empty()) {

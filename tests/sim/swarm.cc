@@ -50,6 +50,7 @@ constexpr std::array kFaults{
     FaultFact{Fault::kNamesLost, "names-lost", true, ""},
     FaultFact{Fault::kReadFails, "read-fails", true, ""},
     FaultFact{Fault::kExhausted, "exhausted", true, ""},
+    FaultFact{Fault::kBitRot, "bit-rot", true, ""},
     FaultFact{Fault::kRawFlip, "raw-flip", false,
               "a frame has no checksum of its own; TCP's is all there is"},
 };

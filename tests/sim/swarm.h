@@ -55,6 +55,7 @@ enum class Fault : std::uint8_t {
   kNamesLost,  ///< A power cut undoes what became of names in a directory that was not synced.
   kReadFails,  ///< For some seconds reads fail now and then (EIO).
   kExhausted,  ///< For some seconds no file can be opened: no descriptor (EMFILE) or no memory is left.
+  kBitRot,     ///< Some bits of what is on the disk turn over.
   kRawFlip,    ///< A bit turns over and nothing shows it: frames without a checksum.
 };
 
