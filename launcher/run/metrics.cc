@@ -10,7 +10,7 @@ struct Metric {
   const char *key, *name, *type, *help;
 };
 
-constexpr std::array<Metric, 12> kMetrics{{
+constexpr std::array<Metric, 13> kMetrics{{
     {"episodes", "emplace_episodes_total", "counter", "Episodes finished."},
     {"committed", "emplace_episodes_committed_total", "counter", "Episodes on disk."},
     {"measurements", "emplace_measurements_total", "counter", "Placements measured, each counted once."},
