@@ -124,9 +124,10 @@ class World {
         .mailbox_items = 4'096,
         .mailbox_bytes = 1u << 20,
         .keys = {.own = (folder / "head.key").string(), .allowed = (folder / "allowed.toml").string()},
-        .rules = {
-            [](Roles, std::string_view actor) { return actor.starts_with("evil/") || actor == "honest/0"; },
-            [](Roles, std::uint16_t, std::string_view) { return true; }},
+        .rules = {[](Roles, std::string_view, std::string_view actor) {
+                    return actor.starts_with("evil/") || actor == "honest/0";
+                  },
+                  [](Roles, std::uint16_t, std::string_view) { return true; }},
         .known_type = [](std::uint16_t type) { return type != 99; }};
     auto node = runtime::Node::make(options, g_clock);
     EMPLACE_CHECK(node.ok(), node.error().context);
