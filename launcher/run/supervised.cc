@@ -200,18 +200,17 @@ class Watch {
 
   void act(const Supervisor::Start& start) {
     const std::size_t i = start.node;
-    const auto refuse = [&](const std::string& why, bool final) {
-      const std::string note = "could not be started (" + why + ")";
-      asio::post(io_, [this, died = Supervisor::Died{i, why, final}, note] { told(died, note); });
+    const auto refuse = [&](const auto& event, const std::string& why) {
+      asio::post(io_, [this, event, note = "could not be started (" + why + ")"] { told(event, note); });
     };
     const auto program = run_.program(i);
     if (!program) {
       failure_code_ = program.error().code;
-      return refuse(program.error().context, true);
+      return refuse(Supervisor::Died{i, program.error().context, true}, program.error().context);
     }
     auto life = std::make_shared<Life>(io_);
     if (auto started = life->start(*program, run_.children[i], *run_.spawner); !started)
-      return refuse(started.error().context, false);
+      return refuse(Supervisor::StartFailed{i, started.error().context}, started.error().context);
     lives_[i] = life;
     wait_for_death(i, life);
     const auto check = [this, i, raw = life.get()] { told_if_over(i, *raw); };
@@ -323,10 +322,11 @@ class Watch {
   }
 
   /// `note`: for people, if it is mended.
-  void told(const Supervisor::Died& died, const std::string& note) {
+  template <class Event>
+  void told(const Event& event, const std::string& note) {
     const bool mended = !supervisor_.ending();
-    tell(died);
-    if (mended && !supervisor_.ending()) run_.on_death(died.node, note);
+    tell(event);
+    if (mended && !supervisor_.ending()) run_.on_death(event.node, note);
   }
 
   const Supervised& run_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mark.h"
 #include "base/rng.h"
 #include "runtime/core/restart.h"
 
@@ -24,6 +25,7 @@ struct SupervisorOptions {
   Nanos longest_delay = std::chrono::seconds{1};      ///< up to this. Jitter takes up to half of it off.
   Nanos healthy = std::chrono::seconds{2};            ///< A life that lasted so long counts as no short one.
   Nanos patience = std::chrono::seconds{8};           ///< With one step of the end; then it is killed.
+  Nanos start_patience = std::chrono::minutes{1};     ///< With a machine that cannot start what ran before.
   std::uint64_t seed = 1;                             ///< Of the jitter.
 };
 
@@ -45,11 +47,15 @@ class Supervisor {
     std::string cause;   ///< "signal 9 (Killed)", with the last lines it wrote.
     bool final = false;  ///< It would die the same way again: no restart.
   };
+  struct StartFailed {  ///< The machine has no process, descriptor or memory left for it.
+    std::size_t node;
+    std::string cause;
+  };
   struct EndAsked {
     std::string failure;  ///< Empty: a clean end.
   };
   struct Tick {};
-  using Event = std::variant<Begin, Ready, Died, EndAsked, Tick>;
+  using Event = std::variant<Begin, Ready, Died, StartFailed, EndAsked, Tick>;
 
   // What to do.
   struct Start {
@@ -98,12 +104,16 @@ class Supervisor {
     Nanos at{0};  ///< Of its start; waiting: of the next one.
     int short_lives = 0;
     int restarts = 0;
+    bool took_part = false;
+    std::optional<Nanos> unstartable_since = {};
     std::string first_cause = {};  ///< Of the deaths of the last minute.
   };
 
   void handle(const Begin&, Nanos now, std::vector<Action>& actions) { start(0, now, actions); }
 
   void handle(const Ready& ready, Nanos now, std::vector<Action>& actions) {
+    nodes_[ready.node].took_part = true;
+    nodes_[ready.node].unstartable_since.reset();
     if (ready.node != 0 || ending_) return;
     for (std::size_t i = 1; i < nodes_.size(); ++i)
       if (nodes_[i].phase == Phase::kUnborn) start(i, now, actions);
@@ -128,6 +138,22 @@ class Supervisor {
     }
     node.phase = Phase::kWaiting;
     node.at = now + delay(node.short_lives);
+  }
+
+  /// No death: it is tried again until the patience is over. What never ran counts as dead: a limit that is
+  /// too low for it is soon told.
+  void handle(const StartFailed& failed, Nanos now, std::vector<Action>& actions) {
+    State& node = nodes_[failed.node];
+    if (ending_ || !node.took_part) return handle(Died{failed.node, failed.cause}, now, actions);
+    if (!node.unstartable_since) node.unstartable_since = now;
+    if (now - *node.unstartable_since > options_.start_patience) {
+      EMPLACE_MARK("supervisor.gave_up_starting");
+      node.phase = Phase::kEnded;
+      return end(node.node.name + ": cannot be started: " + failed.cause, now, actions);
+    }
+    EMPLACE_MARK("supervisor.start_failed");
+    node.phase = Phase::kWaiting;
+    node.at = now + delay(++node.short_lives);
   }
 
   void handle(const EndAsked& asked, Nanos now, std::vector<Action>& actions) {

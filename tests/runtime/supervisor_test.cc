@@ -48,6 +48,48 @@ TEST(Supervisor, StartsTheHeadAndTheOthersOnceItIsReady) {
   EXPECT_EQ(words(supervisor.on(Supervisor::Ready{0}, Nanos{3})), Words{}) << "a new life of the head alone";
 }
 
+TEST(Supervisor, AMachineThatCannotStartWhatRanBeforeIsNoDeath) {
+  SupervisorOptions options;
+  options.restarts_per_minute = 1;
+  options.start_patience = seconds{10};
+  Supervisor supervisor = running(options);
+  (void)supervisor.on(Supervisor::Ready{1}, Nanos{0});
+  Nanos now = seconds{1};
+  (void)supervisor.on(Supervisor::Died{1, "x"}, now);
+  int tries = 0;
+  for (; now < seconds{10}; ++tries) {
+    now = supervisor.next().value();
+    EXPECT_EQ(words(supervisor.on(Supervisor::Tick{}, now)), Words{"start 1"});
+    EXPECT_EQ(words(supervisor.on(Supervisor::StartFailed{1, "no process is left"}, now)), Words{});
+  }
+  EXPECT_GT(tries, 8);
+  now = supervisor.next().value();
+  (void)supervisor.on(Supervisor::Tick{}, now);
+  (void)supervisor.on(Supervisor::Ready{1}, now);
+  EXPECT_FALSE(supervisor.ending()) << "there is room again";
+  now += seconds{90};  // Its one death was more than a minute ago.
+  (void)supervisor.on(Supervisor::Died{1, "x"}, now);
+  while (!supervisor.ending() && now < seconds{200}) {
+    now = supervisor.next().value();
+    (void)supervisor.on(Supervisor::Tick{}, now);
+    (void)supervisor.on(Supervisor::StartFailed{1, "no process is left"}, now);
+  }
+  EXPECT_EQ(supervisor.failure(), "recorder: cannot be started: no process is left");
+}
+
+TEST(Supervisor, WhatNeverRanAndCannotBeStartedEndsTheRunSoon) {
+  Supervisor supervisor{kNodes, {}};
+  (void)supervisor.on(Supervisor::Begin{}, Nanos{0});
+  Nanos now{0};
+  for (int i = 0; !supervisor.ending() && i < 10; ++i) {
+    (void)supervisor.on(Supervisor::StartFailed{0, "no descriptor is left"}, now);
+    now = supervisor.next().value_or(now);
+    (void)supervisor.on(Supervisor::Tick{}, now);
+  }
+  EXPECT_NE(supervisor.failure().find("no descriptor is left"), std::string::npos) << supervisor.failure();
+  EXPECT_LT(now, seconds{10});
+}
+
 TEST(Supervisor, AShortLifeWaitsLongerAndAHealthyOneBeginsAnew) {
   SupervisorOptions options;
   options.restarts_per_minute = 100;
