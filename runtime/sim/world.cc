@@ -78,7 +78,7 @@ void World::crash_node(NodeId id) {
   if (!dying.up) return;
   for (Observer* observer : observers_) observer->on_node(dying.name, Event::kCrashed);
   dying.up = dying.paused = false;
-  dying.dies_before_reply.reset();
+  dying.dies_before_reply = false;
   ++dying.life;
   for (const ActorId actor : dying.actors) {
     Resident& resident = *residents_.at(actor);
@@ -120,17 +120,23 @@ void World::resume_node(NodeId id) {
     heap_.push({now(), tasks_[slot].rank, next_order_++, slot, tasks_[slot].stamp});
 }
 
-void World::heal_node(NodeId id) {
-  node(id).dies_before_reply.reset();
+void World::calm_node(NodeId id) {
+  node(id).dies_before_reply = false;
   for (const ActorId actor : node(id).actors) residents_.at(actor)->throws = false;
   resume_node(id);
+}
+
+void World::heal_node(NodeId id) {
+  calm_node(id);
   restart_node(id);
 }
 
 void World::throw_in(ActorId actor) { residents_.at(actor)->throws = true; }
 
-void World::crash_before_reply(NodeId id, Nanos down_for) {
-  if (node(id).up) node(id).dies_before_reply = down_for;
+void World::crash_before_reply(NodeId id, std::optional<Nanos> down_for) {
+  if (!node(id).up) return;
+  node(id).dies_before_reply = true;
+  node(id).down_for = down_for;
 }
 
 void World::step_wall(NodeId id, Nanos by) { node(id).wall_offset += by; }
@@ -196,9 +202,8 @@ void World::end_handler(Resident& resident) {
   Node& home = node(resident.node);
   std::vector<Packet> sent = std::exchange(outgoing_, {});
   if (home.dies_before_reply && !sent.empty()) {
-    const Nanos down_for = *home.dies_before_reply;
     crash_node(resident.node);
-    at(now() + down_for, [this, id = resident.node] { restart_node(id); });
+    if (home.down_for) at(now() + *home.down_for, [this, id = resident.node] { restart_node(id); });
     return;
   }
   Nanos took = occupied_;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -114,15 +115,17 @@ class World {
   /// The process stands still while time goes on (SIGSTOP); then everything arrives.
   void pause_node(NodeId node);
   void resume_node(NodeId node);
-  /// Up and running, and nothing that was to befall it or its actors will.
+  /// Goes on if it stood still, and nothing that was to befall it or its actors will.
+  void calm_node(NodeId node);
+  /// The same, and up.
   void heal_node(NodeId node);
   bool up(NodeId node) const;
   bool paused(NodeId node) const;
   /// The actor's next message ends in an exception, as if its handler had thrown before doing anything.
   void throw_in(ActorId actor);
   /// The node dies at the end of its next handler that sends something, before any of it leaves: what was
-  /// done is done, and nobody hears of it. It is restarted after `down_for`.
-  void crash_before_reply(NodeId node, Nanos down_for);
+  /// done is done, and nobody hears of it. It is restarted after `down_for`; none: by whoever watches it.
+  void crash_before_reply(NodeId node, std::optional<Nanos> down_for);
   /// Steps the wall clock of a node. Time itself goes on evenly.
   void step_wall(NodeId node, Nanos by);
   /// The running handler takes so much longer: what it sends leaves at its end, and its actor is busy until
@@ -190,6 +193,8 @@ class World {
   Nanos now() const { return clock_.now(); }
   /// Set when an actor asked to stop the node, or failed too often.
   const std::optional<std::string>& stopped() const { return stopped_; }
+  /// The same, once: for a run that may be asked to end again, by another life.
+  std::optional<std::string> take_stopped() { return std::exchange(stopped_, std::nullopt); }
   /// Runs on_stop of every actor.
   void stop();
   /// Of those of one node (SIGTERM); it goes on until it is crashed.

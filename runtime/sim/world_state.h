@@ -22,7 +22,8 @@ struct World::Node {
   std::vector<ActorId> actors;  // As they were spawned.
   bool up = true, paused = false;
   std::uint64_t life = 0;
-  std::optional<Nanos> dies_before_reply;  // And stays down for so long.
+  bool dies_before_reply = false;
+  std::optional<Nanos> down_for;  // Then.
   Nanos wall_offset{0};
   // What came due while it was paused, in order.
   std::vector<std::uint32_t> stalled_channels, stalled_tasks;

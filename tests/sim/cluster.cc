@@ -18,6 +18,7 @@
 #include "tests/sim/damage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/empty_run.h"
+#include "tests/sim/launcher.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::sim_test {
@@ -30,6 +31,11 @@ using std::chrono::milliseconds;
 
 /// Far more than any run needs: beyond it actors only keep each other busy.
 constexpr std::uint64_t kMostSteps = 200'000;
+/// As launcher/run/roles.h orders the end: who asks before who answers.
+constexpr int kHeadStep = 6;
+/// Seven steps of some more than a second, once more if the launcher is killed meanwhile, and the time until
+/// somebody resumes the run.
+constexpr Nanos kEndInOrder = std::chrono::seconds{30};
 
 /// Small graphs, each made once.
 const TaskPtr& task(std::size_t which) {
@@ -78,10 +84,17 @@ class PolledSimulator final : public Executor, public PolledExecutor {
   Nanos until_{0};
 };
 
-/// Nobody looks at the progress here.
+/// Tells the launcher how the run goes, if there is one.
 class View final : public runtime::Actor {
  public:
-  void on_message(runtime::Context&, const runtime::Incoming&) override {}
+  explicit View(Launcher* launcher) : launcher_{launcher} {}
+  void on_message(runtime::Context&, const runtime::Incoming& incoming) override {
+    if (launcher_ != nullptr && incoming.envelope.type == messages::RunProgress::kType)
+      launcher_->on_progress();
+  }
+
+ private:
+  Launcher* const launcher_;
 };
 
 /// Everything that happens, one line each.
@@ -166,8 +179,13 @@ class Injector {
   static constexpr std::uint32_t kMostRot = 3;
 
  public:
-  Injector(World& world, const Swarm& swarm, Disk& disk)
-      : world_{world}, swarm_{swarm}, disk_{disk}, rng_{swarm.seed, Purpose::kSimulation, 5} {}
+  /// `launcher`: who starts again what dies; null: time does.
+  Injector(World& world, const Swarm& swarm, Disk& disk, Launcher* launcher)
+      : world_{world},
+        swarm_{swarm},
+        disk_{disk},
+        launcher_{launcher},
+        rng_{swarm.seed, Purpose::kSimulation, 5} {}
 
   void add_node(NodeId node) { nodes_.push_back(node); }
   void add_thrower(Fault fault, ActorId actor) {
@@ -184,7 +202,8 @@ class Injector {
     for (const Fault fault : kOfNodes)
       if (swarm_.has(fault)) choices_.push_back(fault);
     for (const Fault fault : {Fault::kHeadCrash, Fault::kHeadReplyLost, Fault::kHeadPause, Fault::kDiskFull,
-                              Fault::kLeave, Fault::kReadFails, Fault::kExhausted, Fault::kBitRot})
+                              Fault::kLeave, Fault::kReadFails, Fault::kExhausted, Fault::kBitRot,
+                              Fault::kLauncherPause, Fault::kLauncherKill, Fault::kStartFails})
       if (swarm_.has(fault)) choices_.push_back(fault);
     if (!throwers_.empty()) choices_.push_back(Fault::kRecorderThrows);  // Stands for any of them.
     if (!choices_.empty()) next();
@@ -192,7 +211,7 @@ class Injector {
 
   /// The end of the safety phase: all is well from now on.
   void heal() {
-    healed_ = true;
+    if (std::exchange(healed_, true)) return;
     disk_.full = false;
     disk_.sync_fails = disk_.read_fails = 0;
     disk_.exhausted = Exhausted::kNothing;
@@ -201,12 +220,21 @@ class Injector {
       world_.network().set_faults(node, {});
       world_.network().block(node, false, false);
       world_.network().clog(node, Nanos{0});
-      world_.heal_node(node);
+      heal(node);
     }
-    world_.heal_node(kHead);
+    heal(kHead);
+    if (launcher_ != nullptr) launcher_->heal();
   }
 
  private:
+  void heal(NodeId node) { launcher_ == nullptr ? world_.heal_node(node) : world_.calm_node(node); }
+  void crash(NodeId node, Nanos down_for) {
+    world_.crash_node(node);
+    if (launcher_ == nullptr) later(down_for, [this, node] { world_.restart_node(node); });
+  }
+  void crash_before_reply(NodeId node, Nanos down_for) {
+    world_.crash_before_reply(node, launcher_ == nullptr ? std::optional{down_for} : std::nullopt);
+  }
   Nanos between(double least_s, double most_s) {
     return Nanos{static_cast<std::int64_t>((least_s + rng_.uniform_double() * (most_s - least_s)) * 1e9)};
   }
@@ -246,10 +274,9 @@ class Injector {
         world_.pause_node(node);
         return later(between(0.05, 8), [this, node] { world_.resume_node(node); });
       case Fault::kCrash:
-        world_.crash_node(node);
-        return later(between(0.01, 5), [this, node] { world_.restart_node(node); });
+        return crash(node, between(0.01, 5));
       case Fault::kReplyLost:
-        return world_.crash_before_reply(node, between(0.01, 5));
+        return crash_before_reply(node, between(0.01, 5));
       case Fault::kThrow: {
         const auto actors = world_.actors_on(node);
         return world_.throw_in(
@@ -260,10 +287,9 @@ class Injector {
       case Fault::kRecorderThrows:
         return world_.throw_in(throwers_[rng_.below(static_cast<std::uint32_t>(throwers_.size()))]);
       case Fault::kHeadCrash:
-        world_.crash_node(kHead);
-        return later(between(0.01, 3), [this] { world_.restart_node(kHead); });
+        return crash(kHead, between(0.01, 3));
       case Fault::kHeadReplyLost:
-        return world_.crash_before_reply(kHead, between(0.01, 3));
+        return crash_before_reply(kHead, between(0.01, 3));
       case Fault::kHeadPause:
         world_.pause_node(kHead);
         return later(between(0.05, 5), [this] { world_.resume_node(kHead); });
@@ -271,13 +297,20 @@ class Injector {
         world_.stop_node(node);
         leaving_.insert(node);
         return later(between(0.01, 1), [this, node] {
-          world_.crash_node(node);
           leaving_.erase(node);
-          later(between(0.01, 5), [this, node] { world_.restart_node(node); });
+          crash(node, between(0.01, 5));
         });
       case Fault::kDiskFull:
         disk_.full = true;
         return later(between(0.1, 5), [this] { disk_.full = false; });
+      case Fault::kLauncherPause:
+        launcher_->pause();
+        return later(between(0.1, 20), [this] { launcher_->resume(); });
+      case Fault::kLauncherKill:
+        return launcher_->kill();
+      case Fault::kStartFails:
+        launcher_->start_fails = rng_.below(2) == 0 ? 1 : 0.5;
+        return later(between(0.1, 10), [this] { launcher_->start_fails = 0; });
       case Fault::kBitRot:
         if (rotted_ == kMostRot) return;
         if (const auto where = disk_.rot()) {
@@ -301,6 +334,7 @@ class Injector {
   World& world_;
   const Swarm& swarm_;
   Disk& disk_;
+  Launcher* const launcher_;
   Rng rng_;
   std::vector<NodeId> nodes_;
   std::vector<ActorId> throwers_;
@@ -349,7 +383,14 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     network.queue = swarm.queue;
     network.checksum = !swarm.has(Fault::kRawFlip);
     world.network().configure(network);
-    Injector injector{world, swarm, disk};
+    std::optional<Launcher> launcher;
+    if (swarm.has_launcher()) {
+      launcher.emplace(world, swarm, verdict);
+      launcher->add_node(kHead, kHeadStep);
+      world.observe(&*launcher);
+    }
+    Launcher* const watching = launcher ? &*launcher : nullptr;
+    Injector injector{world, swarm, disk, watching};
     Rng slow{swarm.seed, Purpose::kSimulation, 6};
     if (swarm.has(Fault::kSlowDisk)) disk.on_sync = [&] { world.occupy(Nanos{slow.below(50'000'000)}); };
     if (swarm.has(Fault::kDiskFails)) disk.sync_fails = 0.05;
@@ -359,11 +400,14 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     }
     disk.names_need_sync = swarm.has(Fault::kNamesLost);
 
-    const auto place = [&](Fault apart, const std::string& name) {
-      if (!swarm.has(apart)) return kHead;
-      const NodeId node = world.add_node("node of " + name);
+    const auto add_node = [&](const std::string& name, int end_step) {
+      const NodeId node = world.add_node(name);
       injector.add_node(node);
+      if (launcher) launcher->add_node(node, end_step);
       return node;
+    };
+    const auto place = [&](Fault apart, const std::string& name, int end_step) {
+      return swarm.has(apart) ? add_node("node of " + name, end_step) : kHead;
     };
     const auto spawn = [&](NodeId node, const std::string& name, runtime::ActorFactory factory) {
       tracer.name(name);
@@ -385,16 +429,16 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     dispatcher.speculate_from = swarm.speculate_from;
     dispatcher.drain = std::chrono::hours{1};  // An end that is not drained is no end.
     for (std::uint32_t c = 0; c < swarm.samplers; ++c) dispatcher.samplers.push_back(actors::sampler_name(c));
-    spawn(kHead, actors::kView, [] { return std::make_unique<View>(); });
+    spawn(kHead, actors::kView, [watching] { return std::make_unique<View>(watching); });
     injector.add_thrower(Fault::kDispatcherThrows, spawn(kHead, actors::kDispatcher, [&, dispatcher] {
                            return std::make_unique<actors::Dispatcher>(problem, dispatcher);
                          }));
     actors::TrackerOptions tracker;
     tracker.ordered = swarm.ordered;
     injector.add_thrower(Fault::kTrackerThrows,
-                         spawn(place(Fault::kTrackerApart, actors::kTracker), actors::kTracker,
+                         spawn(place(Fault::kTrackerApart, actors::kTracker, 3), actors::kTracker,
                                [tracker] { return std::make_unique<actors::BaselineTracker>(tracker); }));
-    const NodeId recorders = place(Fault::kRecorderApart, actors::kRecorder);
+    const NodeId recorders = place(Fault::kRecorderApart, actors::kRecorder, 4);
     DiskKeeper keeper{disk, world.node_name(recorders), swarm.has(Fault::kSyncLoses), swarm.seed};
     world.observe(&keeper);
     injector.add_thrower(
@@ -412,7 +456,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     learner.samplers = dispatcher.samplers;
     injector.add_thrower(
         Fault::kLearnerThrows,
-        spawn(place(Fault::kLearnerApart, actors::kLearner), actors::kLearner,
+        spawn(place(Fault::kLearnerApart, actors::kLearner, 2), actors::kLearner,
               [learner, placer] { return std::make_unique<actors::Learner>(learner, placer); }));
     actors::ExecutorOptions executor;
     executor.window = swarm.window;
@@ -420,10 +464,8 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     executor.delay = swarm.executor_delay;
     executor.delay_spread = swarm.delay_spread;
     std::vector<NodeId> nodes;
-    for (std::uint32_t n = 0; n < swarm.executor_nodes; ++n) {
-      nodes.push_back(world.add_node("executors " + std::to_string(n)));
-      injector.add_node(nodes.back());
-    }
+    for (std::uint32_t n = 0; n < swarm.executor_nodes; ++n)
+      nodes.push_back(add_node("executors " + std::to_string(n), 1));
     for (std::uint32_t e = 0; e < swarm.executors; ++e)
       spawn(nodes[e % nodes.size()], actors::executor_name(e), [&, executor, e]() mutable {
         if (e % 2 == 0)
@@ -447,18 +489,30 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
       sampler.batch = swarm.ordered ? swarm.batch : 0;
       const std::string name = actors::sampler_name(c);
       injector.add_thrower(Fault::kSamplerThrows,
-                           spawn(place(Fault::kSamplersApart, name), name, [&, sampler, placer] {
+                           spawn(place(Fault::kSamplersApart, name, 0), name, [&, sampler, placer] {
                              return std::make_unique<actors::Sampler>(problem, sampler, placer);
                            }));
     }
 
-    const auto over = [&] { return world.stopped() || verdict.first() || world.steps() > kMostSteps; };
+    const auto over = [&] {
+      if (launcher) {
+        if (const auto why = world.take_stopped()) {
+          injector.heal();
+          launcher->on_ending(*why);
+        }
+      }
+      const bool ended = launcher ? launcher->finished().has_value() : world.stopped().has_value();
+      return ended || verdict.first() || world.steps() > kMostSteps;
+    };
+    if (launcher) launcher->begin();
     injector.begin();
     world.advance(swarm.safety, over);
     injector.heal();
     world.note("healed");
-    if (!over()) world.advance(swarm.liveness, over);
-    if (!world.stopped() && !verdict.first()) {
+    const Nanos liveness = swarm.liveness + (launcher ? kEndInOrder : Nanos{0});
+    if (!over()) world.advance(liveness, over);
+    const std::optional<std::string> ended = launcher ? launcher->finished() : world.stopped();
+    if (!ended && !verdict.first()) {
       const std::string so_far = std::to_string(history.proposed()) + " episodes proposed, " +
                                  std::to_string(history.acknowledged()) + " acknowledged, " +
                                  std::to_string(history.updates()) + " updates made, of " +
@@ -466,16 +520,17 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
       if (world.steps() > kMostSteps)
         verdict.broken("no storm (G4)", std::to_string(kMostSteps) + " steps; " + so_far);
       else
-        verdict.broken("liveness", "not at its end " +
-                                       std::to_string(swarm.liveness / std::chrono::seconds{1}) +
-                                       " s after the last fault: " + so_far);
+        verdict.broken("nobody waits for ever (G21)", "not at its end " +
+                                                          std::to_string(liveness / std::chrono::seconds{1}) +
+                                                          " s after the last fault: " + so_far);
     }
     outcome.rotted = injector.rotted();
-    if (world.stopped() && !world.stopped()->empty()) {
-      outcome.noticed = outcome.rotted && names_damage(*world.stopped());
-      if (!outcome.noticed) verdict.broken("a clean end (G9)", *world.stopped());
+    if (ended && !ended->empty()) {
+      outcome.noticed = outcome.rotted && names_damage(*ended);
+      if (!outcome.noticed) verdict.broken("a clean end (G9)", *ended);
     }
-    for (int word = 0; word < 2 && !verdict.first(); ++word) {  // The recorder's own is the last.
+    for (int word = 0; word < 2 && !launcher && !verdict.first();
+         ++word) {  // The recorder's own is the last.
       world.stop();
       world.advance(std::chrono::seconds{1});
     }

@@ -51,6 +51,11 @@ constexpr std::array kFaults{
     FaultFact{Fault::kReadFails, "read-fails", true, ""},
     FaultFact{Fault::kExhausted, "exhausted", true, ""},
     FaultFact{Fault::kBitRot, "bit-rot", true, ""},
+    FaultFact{Fault::kLauncher, "launcher", true, ""},
+    FaultFact{Fault::kLauncherPause, "launcher-pause", true, ""},
+    FaultFact{Fault::kLauncherKill, "launcher-kill", true, ""},
+    FaultFact{Fault::kStartFails, "start-fails", true, ""},
+    FaultFact{Fault::kViewWaits, "view-waits", false, "a launcher that stands still stops the head"},
     FaultFact{Fault::kRawFlip, "raw-flip", false,
               "a frame has no checksum of its own; TCP's is all there is"},
 };
@@ -127,7 +132,14 @@ Swarm draw_swarm(std::uint64_t seed, const std::set<Fault>& with, const std::set
   swarm.liveness = seconds{30} + nanos(work_s);
   swarm.speculate = later.below(4) == 0 ? 0 : 0.5 + later.uniform_double() / 2;
   swarm.speculate_from = 2 + later.below(49);
+  if (youngest.below(4) == 0) swarm.restarts_per_minute = 5;
   return swarm;
+}
+
+bool Swarm::has_launcher() const {
+  constexpr std::array kOfLaunchers{Fault::kLauncher, Fault::kLauncherPause, Fault::kLauncherKill,
+                                    Fault::kStartFails, Fault::kViewWaits};
+  return std::any_of(kOfLaunchers.begin(), kOfLaunchers.end(), [&](Fault fault) { return has(fault); });
 }
 
 std::string Swarm::describe() const {

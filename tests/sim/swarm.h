@@ -56,7 +56,12 @@ enum class Fault : std::uint8_t {
   kReadFails,  ///< For some seconds reads fail now and then (EIO).
   kExhausted,  ///< For some seconds no file can be opened: no descriptor (EMFILE) or no memory is left.
   kBitRot,     ///< Some bits of what is on the disk turn over.
-  kRawFlip,    ///< A bit turns over and nothing shows it: frames without a checksum.
+  kLauncher,   ///< Who dies is started again by a simulated launcher, by its rules; else after some time.
+  kLauncherPause,  ///< It stands still (SIGSTOP): nobody is started, and nobody reads how the run goes.
+  kLauncherKill,   ///< It dies, and with it the whole run; somebody resumes it.
+  kStartFails,     ///< For some seconds no process can be started: no process, descriptor or memory is left.
+  kViewWaits,      ///< The head waits until somebody reads how the run goes.
+  kRawFlip,        ///< A bit turns over and nothing shows it: frames without a checksum.
 };
 
 struct FaultFact {
@@ -90,13 +95,15 @@ struct Swarm {
   Nanos local_delay{0};
   runtime::sim::LinkFaults link;
   std::size_t queue = 65'536;
-  Nanos between_faults{0};  ///< Mean time from one fault of a node to the next.
-  Nanos safety{0};          ///< How long faults go on; then everything is healed.
+  int restarts_per_minute = 1'000;  ///< Of one node, by a launcher; more end the run, which is resumed.
+  Nanos between_faults{0};          ///< Mean time from one fault of a node to the next.
+  Nanos safety{0};                  ///< How long faults go on; then everything is healed.
   /// From then on the run must end within so long: what all of its work takes one executor, and 30 s for
   /// redialling (up to 5 s), leases to expire (1.75 s), and what waits.
   Nanos liveness{0};
 
   bool has(Fault fault) const { return faults.contains(fault); }
+  bool has_launcher() const;
   std::string describe() const;
 };
 
