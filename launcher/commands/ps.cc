@@ -109,7 +109,7 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
                   std::to_string(p.measurements) + " (" + format("%.0f", status.evaluations_per_s) +
                   "/s)  in flight " + std::to_string(p.in_flight) + "  staleness " +
                   format("%.1f", status.staleness) +
-                  (p.disk_waits_s > 0 ? "  waiting for the disk for " + format_seconds(p.disk_waits_s) : ""));
+                  (p.disk_waits_s >= 1 ? format("  waiting for the disk for %.0f s", p.disk_waits_s) : ""));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "HEARD", "ROLES", "EXEC",
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};

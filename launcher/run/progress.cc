@@ -16,12 +16,22 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds kPlainLine{5};
 constexpr std::chrono::milliseconds kSlowReader{500};
-constexpr double kShownWait_s = 1;  // A disk that takes less is not worth a word.
+constexpr double kShownWait_s = 1;  // What takes less is not worth a word.
+
+/// 0 where it is not there; JSON has null for what is no finite number.
+double real(const json& said, const char* key) {
+  const auto found = said.find(key);
+  return found != said.end() && found->is_number() ? found->get<double>() : 0;
+}
+std::uint64_t count(const json& said, const char* key) {
+  const auto found = said.find(key);
+  return found != said.end() && found->is_number_integer() ? found->get<std::uint64_t>() : 0;
+}
 
 /// The dispatcher's account of its leases, as long as nothing is missing from it.
 std::string account(const json& said) {
   const json leases = said.value("leases", json::object());
-  const auto number = [&](const char* key) { return leases.value(key, std::uint64_t{0}); };
+  const auto number = [&](const char* key) { return count(leases, key); };
   const std::uint64_t issued = number("issued");
   const std::uint64_t known = number("counted") + number("open") + number("expired") + number("refused");
   std::string text = "  leases " + std::to_string(issued);
@@ -40,21 +50,22 @@ std::string format(const char* format, double value) {
 }  // namespace
 
 std::string progress_line(const ShownStart& start, const json& said) {
-  const double best = said.value("best_step_time_s", 0.0);
-  const std::uint64_t measured = said.value("measurements", std::uint64_t{0});
-  std::string line = start.name + "  " + format_seconds(said.value("elapsed_s", 0.0)) + "  best " +
+  const double best = real(said, "best_step_time_s");
+  const std::uint64_t measured = count(said, "measurements");
+  std::string line = start.name + "  " + format_seconds(real(said, "elapsed_s")) + "  best " +
                      (best > 0 ? format_seconds(best) : std::string{"none yet"});
   if (best > 0 && start.baseline_s > 0)
     line += format(" (%+.1f %% to the best baseline)", (best / start.baseline_s - 1) * 100);
-  line += "  updates " + std::to_string(said.value("updates", std::uint64_t{0})) + "  placements " +
-          std::to_string(measured);
-  if (measured > 0)
-    line += "  fit " + std::to_string(100 * said.value("valid", std::uint64_t{0}) / measured) + " %";
-  if (const std::uint64_t executors = said.value("executors", std::uint64_t{0}); executors > 0)
+  line += "  updates " + std::to_string(count(said, "updates")) + "  placements " + std::to_string(measured);
+  if (measured > 0) line += "  fit " + std::to_string(100 * count(said, "valid") / measured) + " %";
+  if (const std::uint64_t executors = count(said, "executors"); executors > 0) {
     line += "  executors " + std::to_string(executors);
-  if (said.value("staleness", 0.0) > 0) line += format("  staleness %.1f", said.value("staleness", 0.0));
+  } else if (real(said, "elapsed_s") >= kShownWait_s && said.value("ends_by", "").empty()) {
+    line += "  waiting for executors";
+  }
+  if (real(said, "staleness") > 0) line += format("  staleness %.1f", real(said, "staleness"));
   line += account(said);
-  if (const double waits_s = said.value("disk_waits_s", 0.0); waits_s >= kShownWait_s)
+  if (const double waits_s = real(said, "disk_waits_s"); waits_s >= kShownWait_s)
     line += format("  waiting for the disk for %.0f s", waits_s);
   for (std::size_t i = 0; i < start.restarts.size(); ++i)
     if (start.restarts[i] > 0)

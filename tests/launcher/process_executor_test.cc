@@ -19,6 +19,7 @@
 #include "launcher/exec/chaos.h"
 #include "launcher/exec/helper_program.h"
 #include "launcher/executors.h"
+#include "launcher/process/child_process.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::launcher {
@@ -248,6 +249,26 @@ TEST_F(ProcessExecutorTest, ChaosOptionsMayBeTypedWithASpace) {
   const auto executor = make({"--oom-every", "2"});
   EXPECT_TRUE(measured(*executor, 1).valid);
   EXPECT_FALSE(measured(*executor, 2).valid);
+}
+
+TEST_F(ProcessExecutorTest, AForkThatFailsIsAnErrorAndTheNextOneWorks) {
+  class Refusing final : public Spawner {
+    int spawn(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions,
+              const posix_spawnattr_t& attributes, char* const* arguments,
+              char* const* environment) override {
+      if (std::exchange(refused_, true))
+        return Spawner::spawn(pid, program, actions, attributes, arguments, environment);
+      return EAGAIN;
+    }
+    bool refused_ = false;
+  } spawner;
+  const HelperCommand command{helper_path("fake"), {}, {}};
+  const auto refused = HelperProcess::start(command, spawner);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().context, HasSubstr("cannot be started: Resource temporarily unavailable"));
+  const auto started = HelperProcess::start(command, spawner);
+  ASSERT_TRUE(started.ok()) << started.error().context;
+  EXPECT_GT((*started)->pid(), 0);
 }
 
 TEST_F(ProcessExecutorTest, LeavesNoProcess) {

@@ -27,6 +27,20 @@ TEST(ProgressLine, SaysHowItGoes) {
       "executors 2  recorder restarted 2x");
 }
 
+TEST(ProgressLine, SaysThatItWaitsForExecutors) {
+  const json none{{"elapsed_s", 7.5}, {"executors", 0}, {"ends_by", ""}};
+  EXPECT_THAT(progress_line(kStart, none), HasSubstr("  waiting for executors"));
+  EXPECT_THAT(progress_line(kStart, {{"elapsed_s", 0.2}, {"executors", 0}}), Not(HasSubstr("waiting")));
+  EXPECT_THAT(progress_line(kStart, {{"elapsed_s", 7.5}, {"executors", 0}, {"ends_by", "down"}}),
+              Not(HasSubstr("waiting")))
+      << "they leave before the head does";
+}
+
+TEST(ProgressLine, WhatIsNoNumberIsShownAsNoneYet) {
+  EXPECT_THAT(progress_line(kStart, {{"best_step_time_s", nullptr}, {"elapsed_s", nullptr}}),
+              HasSubstr("best none yet"));
+}
+
 TEST(ProgressLine, SaysThatItWaitsForTheDisk) {
   EXPECT_THAT(progress_line(kStart, {{"disk_waits_s", 12.3}}), HasSubstr("  waiting for the disk for 12 s"));
   EXPECT_THAT(progress_line(kStart, {{"disk_waits_s", 0.02}}), Not(HasSubstr("disk")))

@@ -247,5 +247,11 @@ TEST(NodeLines, BytesThatAreNoUtf8AreReplaced) {
   EXPECT_EQ(parse_node_line(ending_line("bad\xff")).text, "bad\xef\xbf\xbd");
 }
 
+TEST(NodeLines, AFailureOfAnyLengthIsALineThatTheLauncherTakesWhole) {
+  const std::string line = ending_line("boo" + std::string(std::size_t{2} << 20, '\x01'));
+  EXPECT_LT(line.size(), std::size_t{1} << 20);
+  EXPECT_TRUE(parse_node_line(line).text.starts_with("boo"));
+}
+
 }  // namespace
 }  // namespace emplace::launcher
