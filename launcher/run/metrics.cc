@@ -41,7 +41,7 @@ std::string metrics_text(const std::string& progress_line) {
     text.append(" ").append(type).append("\n");
   };
   for (const Metric& metric : kMetrics) {
-    if (!progress.contains(metric.key)) continue;
+    if (!progress.contains(metric.key) || !progress[metric.key].is_number()) continue;
     head(metric.name, metric.type, metric.help);
     text.append(metric.name).append(" ").append(progress[metric.key].dump()).append("\n");
   }

@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <vector>
 
 #include "launcher/run/node_lines.h"
@@ -79,6 +81,7 @@ class SupervisedTest : public ::testing::Test {
     };
   }
   ~SupervisedTest() override {
+    EXPECT_EQ(open_descriptors(), before_) << "no descriptor is left";
     siginfo_t info{};
     EXPECT_NE(::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0) << "no process is left";
   }
@@ -89,6 +92,14 @@ class SupervisedTest : public ::testing::Test {
     ready_.push_back(0);
   }
 
+  static std::set<int> open_descriptors() {
+    std::set<int> fds;
+    for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
+      fds.insert(std::stoi(entry.path().filename().string()));
+    return fds;
+  }
+
+  const std::set<int> before_ = open_descriptors();
   RefusingSpawner spawner_;
   Supervised run_;
   std::function<void(std::size_t)> on_ready;

@@ -50,15 +50,18 @@ std::string why_no_own_pids() {
   return tried.status == 0 ? "" : "no PID namespace of our own is allowed here: " + tried.err;
 }
 
+/// One death more than that ends the run.
+constexpr const char* kOneRestart = "[supervision]\nrestarts_per_minute = 1\n";
+
+/// `limit`: the command that sets it, up to its number. `nodes`: of the cluster.
 std::vector<Outcome> run_under(const std::string& limit, const std::string& limits,
-                               const TemporaryFolder& folder, const std::vector<std::string>& more) {
+                               const TemporaryFolder& folder, const std::string& nodes = "") {
   std::vector<std::string> prefix = own_pids();
   prefix.insert(prefix.end(), {"sh", "-c", kUnderLimits, "sh"});
-  const std::string cluster = folder.file("cluster.toml", "[supervision]\nrestarts_per_minute = 1\n");
-  std::vector<std::string> arguments =
+  const std::vector<std::string> arguments =
       small_run(folder.at("run"),
-                {"--episodes", "3", "--quiet", "--set", "run.starts=[\"scratch\"]", "--cluster", cluster});
-  arguments.insert(arguments.end(), more.begin(), more.end());
+                {"--episodes", "3", "--quiet", "--set", "run.starts=[\"scratch\"]", "--set",
+                 "executor.kind=fake", "--cluster", folder.file("cluster.toml", kOneRestart + nodes)});
   const Finished done =
       run(arguments, {.environment = {"LIMIT=" + limit, "LIMITS=" + limits, "RUN=" + folder.at("run"),
                                       "ERRORS=" + folder.at("errors")},
@@ -94,13 +97,26 @@ TEST(Limits, OfOpenFilesEndARunWithOneLineAndHurtNobody) {
   if (const std::string why = why_no_own_pids(); !why.empty()) GTEST_SKIP() << why;
   const TemporaryFolder folder;
   // 15 and 16 are where a launcher once killed every process of its user.
-  const auto outcomes = run_under(
-      "prlimit --nofile=",
-      "8 9 10 11 12 13 14 15 16 17 18 19 20 22 24 26 28 30 32 36 40 44 48 52 56 60 64 256", folder, {});
+  const auto outcomes =
+      run_under("prlimit --nofile=",
+                "8 9 10 11 12 13 14 15 16 17 18 19 20 22 24 26 28 30 32 36 40 44 48 52 56 60 64 256", folder);
   ASSERT_EQ(outcomes.size(), 28u);
   EXPECT_NE(outcomes.front().status, 0);
   EXPECT_EQ(outcomes.back().status, 0) << outcomes.back().first_line;
   EXPECT_GE(expect_one_line_or_success(outcomes), 1);
+}
+
+TEST(Limits, OfOpenFilesAreMetByALauncherOfManyProcessesAtAnyOfThem) {
+  if (const std::string why = why_no_own_pids(); !why.empty()) GTEST_SKIP() << why;
+  const TemporaryFolder folder;
+  std::string nodes;
+  for (const std::string role : {"recorder", "learner", "sampler", "executor"})
+    nodes += "[[node]]\nname = \"" + role + "\"\nroles = [\"" + role + "\"]\n";
+  const auto outcomes =
+      run_under("prlimit --nofile=", "16 18 20 21 22 23 24 25 26 27 28 29 30 31 32 34 36 64", folder, nodes);
+  ASSERT_EQ(outcomes.size(), 18u);
+  EXPECT_EQ(outcomes.back().status, 0) << outcomes.back().first_line;
+  expect_one_line_or_success(outcomes);
 }
 
 TEST(Limits, OfProcessesEndARunWithOneLineAndHurtNobody) {
@@ -109,7 +125,7 @@ TEST(Limits, OfProcessesEndARunWithOneLineAndHurtNobody) {
   std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
   // The limit does not hold for root: another user then, whom nobody else is.
   const std::string user = ::geteuid() == 0 ? "setpriv --reuid=54321 --regid=54321 --clear-groups " : "";
-  const auto outcomes = run_under(user + "prlimit --nproc=", "1 2 3 4 5 6 8 10 12 16 64", folder, {});
+  const auto outcomes = run_under(user + "prlimit --nproc=", "1 2 3 4 5 6 8 10 12 16 64", folder);
   ASSERT_EQ(outcomes.size(), 11u);
   if (outcomes.back().status != 0)
     GTEST_SKIP() << "no other user may run it here: " << outcomes.back().first_line;

@@ -180,10 +180,13 @@ TEST(Run, SignalsEndItCleanlyWithResultsKept) {
     Process process{scratch_run(folder.at("run"), {"--budget", "600s", "--json"})};
     ASSERT_TRUE(process.wait_for_error_text("updates"));
     EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/head.ipc"));
+    // A terminal tells all of its processes; what the run makes of it is the launcher's.
+    if (signal != SIGTERM) ::kill(head_of(folder.at("run")), signal);
     process.send(signal);
     const Finished done = process.finish();
     EXPECT_EQ(done.status, 128 + signal) << done.err;
     EXPECT_FALSE(done.killed);
+    EXPECT_EQ(json::parse(done.out)["restarts"]["head"], 0);
     EXPECT_TRUE(json::parse(done.out).contains("episodes"));
     EXPECT_EQ(head_of(folder.at("run")), 0) << "no process is left";
     EXPECT_FALSE(std::filesystem::exists(folder.at("run") + "/head.ipc"));
