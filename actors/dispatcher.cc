@@ -494,7 +494,12 @@ void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
 }
 
 void Dispatcher::tick(runtime::Context& context) {
-  lose(leases_.expire(context.now()));
+  const std::vector<runtime::Lease> expired = leases_.expire(context.now());
+  for (const runtime::Lease& lease : expired) {  // It took at least so long: whoever answers goes first.
+    const double seconds = std::chrono::duration<double>(context.now() - lease.granted).count();
+    roster_.measured(lease.holder, seconds / pieces_.at(lease.item).count);
+  }
+  lose(expired);
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item, overdue_);
   roster_.ask_all();
   pump(context);

@@ -607,6 +607,33 @@ TEST_F(BadExecutorTest, WhoComesAndGoesWithAPieceIsAskedLast) {
   EXPECT_EQ(dispatcher().in_flight(), 0u);
 }
 
+TEST_F(BadExecutorTest, WhoLosesItsLeasesIsAskedAfterThoseWhoAnswer) {
+  start();
+  join(kGood);
+  const auto beat = [&](const char* name) {  // Without the leases that it was given.
+    world_.deliver(dispatcher_, messages::Heartbeat{name, 1, {}, 0}, {}, runtime::actor_id(name));
+  };
+  propose(1, 1);
+  world_.advance(std::chrono::milliseconds{100});
+  answer(leases().back(), kGood);
+  join(kBad);
+  const auto asked = [&] { return world_.last_of(PlacementProposed::kType)->envelope.to; };
+  propose(2, 1);
+  ASSERT_EQ(asked(), runtime::actor_id(kBad)) << "never measured: it goes first";
+  for (int i = 0; i < 20; ++i) {
+    beat(kGood);
+    beat(kBad);
+    world_.advance(std::chrono::milliseconds{100});
+  }
+  ASSERT_EQ(asked(), runtime::actor_id(kGood));
+  answer(leases().back(), kGood);
+  for (std::uint64_t episode = 3; episode < 20; ++episode) {
+    propose(episode, 1);
+    ASSERT_EQ(asked(), runtime::actor_id(kGood));
+    answer(leases().back(), kGood);
+  }
+}
+
 TEST_F(BadExecutorTest, WhatItSaysOfItsSpeedIsNotBelieved) {
   options_.window = 512;
   start();
