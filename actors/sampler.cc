@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "messages/measured_values.h"
 #include "messages/placement_proposed.h"
 #include "runtime/log.h"
 
@@ -216,8 +217,10 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
     measurer_.begin(proposal, *placements);
     return *measurer_.poll();  // Models answer at once.
   }();
-  if (!measured.error.empty()) {
-    context.stop_node(std::string{context.name()} + " cannot measure: " + measured.error);
+  messages::canonicalise(measured);
+  const std::string wrong = measured.error.empty() ? messages::wrong_values(measured) : measured.error;
+  if (!wrong.empty()) {  // The dispatcher would refuse it, again and again.
+    context.stop_node(std::string{context.name()} + " cannot measure: " + wrong);
     return true;
   }
   measured.executor = context.name();

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/hash.h"
 #include "messages/placement_proposed.h"
 #include "runtime/sim/world.h"
@@ -53,15 +55,14 @@ class SamplerTest : public ::testing::Test {
     options.max_outstanding = max_outstanding;
     start(options);
   }
-  void start(const SamplerOptions& options) {
+  void start(const SamplerOptions& options, const ExecutorFactory& local = nullptr) {
     OpGraph graph = testing::sample_graph({{"a"}, {"b", {{0, 0}}}, {"c", {{1, 0}}}, {"d", {{2, 0}}}});
     DeviceSet devices = testing::sample_devices(4, false, 1 << 20);
     Constraints constraints = *Constraints::make(graph, devices);
     const TaskPtr task =
         make_task({std::move(graph), std::move(devices), std::move(constraints), "hash"}, "");
     sampler_ = world_.spawn<Sampler>(sampler_name(0), task, options,
-                                     PlacerFactory{[] { return std::make_unique<RepeatsTheBest>(); }},
-                                     ExecutorFactory{});
+                                     PlacerFactory{[] { return std::make_unique<RepeatsTheBest>(); }}, local);
     world_.run_until_idle();
   }
   /// The recorder's answer at the start: so many episodes, all this sampler's, are on disk.
@@ -222,6 +223,28 @@ TEST_F(SamplerTest, AfterAPieceOfOtherParametersItAsksForThoseThatItNeeds) {
   deliver_half(3, 8);
   EXPECT_EQ(world_.last_sent<messages::ParametersRequested>().version, 4u);
   EXPECT_EQ(world_.last_sent<messages::ParametersRequested>().offset, 0u);
+}
+
+/// Measures what cannot be.
+class NanExecutor final : public Executor {
+ public:
+  std::string_view kind() const override { return "sim"; }
+  Result<Unit> measure(std::span<const DeviceId>, Measurement& out) override {
+    out = {.valid = true,
+           .step_time_s = std::numeric_limits<double>::quiet_NaN(),
+           .peak_bytes = {0, 0, 0, 0},
+           .busy_s = {0, 0, 0, 0}};
+    return Unit{};
+  }
+};
+
+TEST_F(SamplerTest, OneThatMeasuresWhatCannotBeEndsTheRunWithOneLine) {
+  SamplerOptions options;
+  options.learned = false;
+  start(options, [](const TaskGraph&) { return std::make_unique<NanExecutor>(); });
+  knows(0);
+  ASSERT_TRUE(world_.stopped().has_value());
+  EXPECT_EQ(*world_.stopped(), "sampler/0 cannot measure: step_time_s of placement 0 is not finite");
 }
 
 }  // namespace
