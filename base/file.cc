@@ -145,8 +145,13 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
 
 Result<Unit> sync_folders(const std::filesystem::path& folder) {
   std::filesystem::path at = std::filesystem::absolute(folder).lexically_normal();
+  std::optional<dev_t> disk;
   for (bool more = true; more; at = at.parent_path()) {
     more = at.has_relative_path();
+    struct stat info {};
+    if (::stat(at.c_str(), &info) != 0) return io_error(at, "cannot be read", errno);
+    if (disk && *disk != info.st_dev) break;  // Where a disk is mounted is not written on it.
+    disk = info.st_dev;
     const File opened{::open(at.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (opened.get() < 0 && (errno == EACCES || errno == EPERM)) continue;
     if (opened.get() < 0) return io_error(at, "cannot be read", errno);

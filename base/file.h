@@ -28,7 +28,8 @@ Result<Unit> write_file(const std::filesystem::path& path, std::string_view text
 Result<Unit> write_private_file(const std::filesystem::path& path, std::string_view text);
 
 /// Waits until `folder`'s name, and those of the folders that it lies in, are on the disk: a power cut then
-/// leaves them. A file's own sync does not do that. What may not be opened is passed over. Errors: kIo.
+/// leaves them. A file's own sync does not do that. As far as its file system goes; what may not be opened is
+/// passed over. Errors: kIo.
 Result<Unit> sync_folders(const std::filesystem::path& folder);
 
 /// A file that is written piece by piece and appears whole or not at all: it lies beside its place until
