@@ -149,7 +149,8 @@ TEST_F(Ssh, WhatAHostRefusesIsSaidInOneLineThatNamesTheNode) {
   absent.replace(absent.find(EMPLACE_PROGRAM), std::string{EMPLACE_PROGRAM}.size(), "/no/such/emplace");
   refused(absent, "/no/such/emplace");
   // A key that may not do what its node is to do.
-  refused(node("far", "host0", "learner", "executor"), "learner/0");
+  refused(node("far", "host0", "learner", "executor"),
+          "no node called 'far' may come from executor (executor)");
 }
 
 }  // namespace
