@@ -429,6 +429,8 @@ TEST(Machines, ManifestsGiveEachPodItsOwnSecretsOnly) {
     for (const json& volume : pod["volumes"])
       if (volume.contains("secret"))
         for (const json& key : volume["secret"]["items"]) keys += key["path"].get<std::string>() + " ";
+    const std::string script = pod["containers"][0]["command"][2];
+    EXPECT_EQ(shell("sh -n " + folder.file("script", script)).status, 0) << script;
     for (const json& variable : pod["containers"][0].value("env", json::array()))
       environment += variable["value"].get<std::string>();
   }
