@@ -68,9 +68,11 @@ std::int64_t episode_bytes(std::span<const std::byte> placements, std::size_t co
   return static_cast<std::int64_t>(bytes);
 }
 
-void RunDb::State::prepare(Durability durability) {
+void RunDb::State::prepare(Durability wanted) {
+  durability = wanted;
   db.exec("PRAGMA journal_mode=WAL");
-  db.exec(durability == Durability::kDisk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
+  // NORMAL waits before the log is folded into the database, and so never leaves a damaged one.
+  db.exec(durability == Durability::kDisk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
   insert_episode =
       std::make_unique<SQLite::Statement>(db, "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?,?)");
   insert_measurement = std::make_unique<SQLite::Statement>(
@@ -511,8 +513,10 @@ Result<Unit> RunDb::commit() {
   s.rows = 0;
   if (!done) return done;
   s.files->remember();
-  // Kept apart from the WAL, so that a WAL cut short shows.
-  if (auto kept = s.files->write_head(s.last_seq); !kept) return kept;
+  // Kept apart from the WAL, so that a WAL cut short shows. Where a power cut may shorten it, that is no
+  // damage.
+  if (s.durability == Durability::kDisk)
+    if (auto kept = s.files->write_head(s.last_seq); !kept) return kept;
   return s.files->check();
 }
 

@@ -51,6 +51,7 @@ struct RunDb::State {
   std::uint64_t chain = 0;
   std::uint64_t last_seq = 0;
   std::size_t rows = 0;
+  Durability durability = Durability::kDisk;
 
   std::unique_ptr<RunFiles> files;  // Of a writer.
   std::unique_ptr<Patrol> patrol;   // Opened by its first round.
@@ -61,7 +62,7 @@ struct RunDb::State {
     suspicious = suspicious || files->changed(/*log_too=*/true);
     transaction = std::make_unique<SQLite::Transaction>(db);
   }
-  void prepare(Durability durability);
+  void prepare(Durability wanted);
   /// That the files are where they were, and hold what this process wrote. Errors: as RunDb::watch().
   Result<Unit> check_files();
   /// kInvalid where SQLite says that the file is damaged, or a column does not hold what this program writes;
