@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "record/integrity.h"
 #include "record/run_db_columns.h"
 #include "record/run_db_rows.h"
 
@@ -213,11 +214,13 @@ Result<std::uint64_t> RunDb::last_update() {
 Result<std::optional<CheckpointRow>> RunDb::latest_checkpoint(std::uint64_t at_most) {
   return state_->guarded([&]() -> std::optional<CheckpointRow> {
     SQLite::Statement q{state_->db,
-                        std::string{"SELECT "} + kCheckpointColumns +
-                            " FROM checkpoints ORDER BY \"update\" <= ?1 DESC, "
-                            "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
+                        "SELECT * FROM checkpoints ORDER BY \"update\" <= ?1 DESC, "
+                        "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
     q.bind(1, sql(at_most));
     if (!q.executeStep()) return std::nullopt;
+    // Its hash covers what is in it, not that it is there.
+    if (!is_as_sealed(q, q.getColumnCount() - 1))
+      throw std::runtime_error{"a checkpoint is not as it was sealed"};
     return read_checkpoint(q);
   });
 }

@@ -91,6 +91,8 @@ UpdateRow read_update(SQLite::Statement& q) {
 }
 
 CheckpointRow read_checkpoint(SQLite::Statement& q) {
+  // Packed, even nothing takes some bytes. A row whose header is damaged may read as NULL, its seal too.
+  if (q.getColumn(3).getBytes() == 0) throw std::runtime_error{"a checkpoint has no parameters"};
   CheckpointRow row;
   row.policy_version = back(q.getColumn(0).getInt64());
   row.update = back(q.getColumn(1).getInt64());

@@ -41,8 +41,7 @@ inline constexpr const char* kUpdateColumns =
     "learning_rate, wall_s, parameters_sha256, advantages, log_probability, divergence, wall_ns";
 UpdateRow read_update(SQLite::Statement& row);
 
-/// Columns of `checkpoints` for read_checkpoint(), in the order of the table.
-inline constexpr const char* kCheckpointColumns = "policy_version, \"update\", sha256, parameters, optimizer";
+/// Of columns of `checkpoints`, in the order of the table. Throws if it is damaged.
 CheckpointRow read_checkpoint(SQLite::Statement& row);
 
 }  // namespace emplace::record

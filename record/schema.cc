@@ -145,6 +145,10 @@ Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& di
   if (!query.executeStep())
     return invalid(where, "is damaged: it does not say what run it is of", kSalvageIt);
   const int version = query.getColumn(0).getInt();
+  const bool readable = version >= kOldest && version <= kSchemaVersion;
+  if (!readable && !seal_of_run(db).value_or(true))
+    return invalid(where, "is damaged: the row that says what schema it has is not as it was sealed",
+                   kSalvageIt);
   if (version > kSchemaVersion) {
     return invalid(where,
                    "has schema " + std::to_string(version) + ", and this program reads up to " +

@@ -355,9 +355,20 @@ TEST_F(RunDbTest, ANumberOfDevicesThatNoMachineHasIsRefused) {
   EXPECT_FALSE((*RunDb::open(directory_, false))->facts().ok());
 }
 
+TEST_F(RunDbTest, ASchemaThatNobodySealedIsDamage) {
+  for (const char* version : {"0", "4", "7", "-3"}) {
+    std::filesystem::remove_all(directory_);
+    make_whole_run();
+    damage(std::string{"UPDATE runs SET schema_version = "} + version);
+    const auto opened = RunDb::open(directory_, false);
+    ASSERT_FALSE(opened.ok());
+    EXPECT_NE(opened.error().context.find("damaged"), std::string::npos) << opened.error().context;
+  }
+}
+
 TEST_F(RunDbTest, ANewerSchemaIsRefusedAndNothingChanges) {
   make_whole_run();
-  damage("UPDATE runs SET schema_version = 6");
+  damage("UPDATE runs SET schema_version = 6, seal = NULL");  // As another program seals it.
   const auto before = files();
   for (const bool writable : {false, true}) {
     const auto opened = RunDb::open(directory_, writable);
