@@ -167,6 +167,15 @@ TEST_F(SupervisedTest, AForkThatFailsForOneOfThemLeavesTheOthersAlone) {
   EXPECT_EQ(ended->received_signal, SIGTERM);
 }
 
+TEST_F(SupervisedTest, AForkThatFailsForAWhileIsNoDeathOfWhatRanBefore) {
+  add("head", {R"(echo '{"ready": ""}'; exit 1)", kEndsTheRun});
+  spawner_.first = 1;
+  spawner_.refused = 8;  // More than the restarts of a minute.
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_THAT(ended->restarts, ElementsAre(9));
+}
+
 TEST_F(SupervisedTest, AProcessThatCannotBeWatchedIsEndedAndStartedAgain) {
   add("head", {kEndsTheRun});
   spawner_.refused_pidfds = 2;

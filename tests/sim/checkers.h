@@ -33,6 +33,8 @@ class Verdict {
     if (!first_) first_ = std::string{promise} + ": " + how;
   }
   const std::optional<std::string>& first() const { return first_; }
+  /// What was broken follows from something that may happen.
+  void excuse() { first_.reset(); }
 
  private:
   std::optional<std::string> first_;

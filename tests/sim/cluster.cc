@@ -356,6 +356,20 @@ policy::HierarchicalOptions placer_options(const Swarm& swarm) {
   return options;
 }
 
+/// Of a record in which bits turned over. Before the damage is noticed, a learner that is made anew may learn
+/// again from what is damaged, and draw other episodes than before: that alone is excused.
+void judge_damage(const Disk& disk, const std::string& directory, HistoryChecker& history, Verdict& verdict,
+                  Outcome& outcome) {
+  if (const auto complaint = complaint_of(directory)) {
+    if (!names_damage(*complaint))
+      return verdict.broken("rot is noticed (G19)", "what is said names no damage: " + *complaint);
+    outcome.noticed = true;
+  }
+  if (!outcome.noticed) return;
+  if (verdict.first() && verdict.first()->starts_with("reproducible (G11)")) verdict.excuse();
+  if (!verdict.first()) check_salvage(disk, directory, history, verdict);
+}
+
 }  // namespace
 
 Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trace) {
@@ -541,8 +555,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
     outcome.fenced = leases.fenced();
     outcome.network = world.network().counters();
   }
-  if (!verdict.first() && outcome.rotted) outcome.noticed |= is_noticed(directory, verdict);
-  if (!verdict.first() && outcome.noticed) check_salvage(disk, directory, history, verdict);
+  if (outcome.rotted) judge_damage(disk, directory, history, verdict, outcome);
   if (!verdict.first() && !outcome.noticed) {
     auto db = record::RunDb::open(directory, false);
     if (!db) {

@@ -14,11 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<Unit> verified(const std::string& directory) {
-  const auto db = record::RunDb::open(directory, false);
-  return db ? (*db)->verify() : Result<Unit>{db.error()};
-}
-
 /// Of the episodes before the first damage, as the line names it; 0 where it names a page or a table.
 std::uint64_t whole_before(const std::string& line) {
   const auto number_after = [&](std::string_view words) -> std::uint64_t {
@@ -47,17 +42,15 @@ bool names_damage(const std::string& line) {
                      [&](const char* word) { return line.find(word) != std::string::npos; });
 }
 
-bool is_noticed(const std::string& directory, Verdict& verdict) {
-  const auto whole = verified(directory);
-  if (!whole && !names_damage(whole.error().context))
-    verdict.broken("rot is noticed (G19)", "what is said names no damage: " + whole.error().context);
-  return !whole;
+std::optional<std::string> complaint_of(const std::string& directory) {
+  const auto db = record::RunDb::open(directory, false);
+  const auto whole = db ? (*db)->verify() : Result<Unit>{db.error()};
+  return whole ? std::nullopt : std::optional{whole.error().context};
 }
 
 void check_salvage(const Disk& disk, const std::string& directory, HistoryChecker& history,
                    Verdict& verdict) {
-  const auto whole = verified(directory);
-  const std::uint64_t at_least = whole ? 0 : whole_before(whole.error().context);
+  const std::uint64_t at_least = whole_before(complaint_of(directory).value_or(""));
   const fs::path damaged = fs::path{directory} / "damaged", into = fs::path{directory} / "salvaged";
   copy_off(disk, directory, damaged);
   const RealFiles real;

@@ -2,6 +2,7 @@
 // What must hold of a record in which bits turned over (G19): it is noticed, and what came before the damage
 // is given back.
 
+#include <optional>
 #include <string>
 
 #include "tests/sim/checkers.h"
@@ -12,8 +13,8 @@ namespace emplace::sim_test {
 /// A line that says of a record that it is not what was written.
 bool names_damage(const std::string& line);
 
-/// Whether who verifies the record of a run that is over sees that something happened to it.
-bool is_noticed(const std::string& directory, Verdict& verdict);
+/// What is said to who verifies the record of a run that is over; none: it is whole.
+std::optional<std::string> complaint_of(const std::string& directory);
 
 /// Salvages a damaged record, in real folders of `directory`: what it gives back is what happened, and at
 /// least what lies before the first damage that is named.
