@@ -91,6 +91,7 @@ std::vector<double> Baseline::advantages(std::span<const double> cost,
     cost = cost.first(cost.size() - 1);
   }
   const std::vector<double> answers = answers_of(cost, options_.returns, options_.discount);
+  if (answers.empty()) return {};  // A self-critical episode that drew nothing.
   std::vector<double> surprise = options_.kind == BaselineKind::kSelfCritic
                                      ? std::vector<double>(answers.size(), value_)
                                      : expected(answers);

@@ -71,6 +71,11 @@ TEST(Baseline, IntermediateRewardsTelescope) {
   EXPECT_EQ(answers_of(Costs{5, 3, 4}, Returns::kPlacement, 0.5), (Costs{5, 3, 4}));
 }
 
+TEST(Baseline, ASelfCriticalEpisodeThatDrewNothingHasNoAdvantages) {
+  Baseline baseline{{.kind = BaselineKind::kSelfCritic}};
+  EXPECT_TRUE(baseline.advantages(std::vector{2.0}, std::vector<std::uint8_t>{1}).empty());
+}
+
 TEST(Baseline, SelfCriticHoldsDrawsAgainstTheLikeliest) {
   Baseline baseline{{.kind = BaselineKind::kSelfCritic}};
   EXPECT_EQ(advantages(baseline, {5, 3, 4}), (Costs{1, -1})) << "the last placement is the likeliest";
