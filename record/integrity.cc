@@ -120,6 +120,13 @@ Error damaged_episode(const std::string& where, std::uint64_t seq) {
                  "what came before it can be trusted: " + std::string{kSalvageIt});
 }
 
+Error shortened(const std::string& where, std::uint64_t there, std::uint64_t acknowledged, const char* what) {
+  return invalid(where,
+                 "the record is shortened: " + std::to_string(there) + " " + what + " of " +
+                     std::to_string(acknowledged),
+                 kSalvageIt);
+}
+
 Error damaged_row(const std::string& where, const std::string& table, std::uint64_t number) {
   return invalid(where, "the record is damaged in " + table + ", row " + std::to_string(number), kSalvageIt);
 }
@@ -133,12 +140,14 @@ Result<Unit> check_seals(SQLite::Database& db, const std::string& where, const s
   return Unit{};
 }
 
-/// Updates are numbered from 1 without gaps.
-Result<Unit> check_updates(SQLite::Database& db, const std::string& where) {
+/// Updates are numbered from 1 without gaps, to the last that was acknowledged or on.
+Result<Unit> check_updates(SQLite::Database& db, const std::string& where, std::uint64_t acknowledged) {
   SQLite::Statement q{
       db, "SELECT COUNT(*), COALESCE(MAX(\"update\"), 0), COALESCE(MIN(\"update\"), 1) FROM updates"};
   q.executeStep();
-  if (q.getColumn(0).getInt64() == q.getColumn(1).getInt64() && q.getColumn(2).getInt64() == 1) return Unit{};
+  const std::uint64_t last = back(q.getColumn(1).getInt64());
+  if (last < acknowledged) return shortened(where, last, acknowledged, "updates");
+  if (back(q.getColumn(0).getInt64()) == last && q.getColumn(2).getInt64() == 1) return Unit{};
   return invalid(where,
                  "the record is damaged: " + q.getColumn(0).getString() + " updates, the last is number " +
                      q.getColumn(1).getString(),
@@ -232,27 +241,30 @@ ChainWalk::Step ChainWalk::step() {
   return Step::kWhole;
 }
 
-std::uint64_t acknowledged_episodes(const std::filesystem::path& directory) {
+Acknowledged acknowledged_in(const std::filesystem::path& directory) {
   const auto head = read_file(directory / "head.seq");
-  if (!head) return 0;
+  if (!head) return {};
   const std::string text{reinterpret_cast<const char*>(head->data()), head->size()};
-  return std::strtoull(text.c_str(), nullptr, 10);
+  char* rest = nullptr;
+  Acknowledged acknowledged;
+  acknowledged.episodes = std::strtoull(text.c_str(), &rest, 10);
+  acknowledged.updates = std::strtoull(rest, nullptr, 10);
+  return acknowledged;
 }
 
-Result<Unit> check_record(SQLite::Database& db, const std::string& where, std::uint64_t acknowledged) {
+Result<Unit> check_record(SQLite::Database& db, const std::string& where, const Acknowledged& acknowledged) {
   if (auto whole = check_structure(db, where, "integrity_check"); !whole) return whole;
   ChainWalk walk{db};
   ChainWalk::Step step = walk.step();
   while (step == ChainWalk::Step::kWhole) step = walk.step();
   if (step == ChainWalk::Step::kDamaged) return damaged_episode(where, walk.seq() + 1);
-  if (walk.seq() < acknowledged)
-    return invalid(where, "the record is shortened: " + std::to_string(walk.seq()) + " episodes of " +
-                              std::to_string(acknowledged));
+  if (walk.seq() < acknowledged.episodes)
+    return shortened(where, walk.seq(), acknowledged.episodes, "episodes");
   SQLite::Statement all{db, "SELECT COUNT(*) FROM measurements"};
   all.executeStep();
   if (back(all.getColumn(0).getInt64()) != walk.measured())
     return invalid(where, "the record is damaged: it has measurements that are of no episode", kSalvageIt);
-  if (auto whole = check_updates(db, where); !whole) return whole;
+  if (auto whole = check_updates(db, where, acknowledged.updates); !whole) return whole;
   for (const char* table : kSealed)
     if (auto whole = check_seals(db, where, table); !whole) return whole;
   return Unit{};
@@ -305,7 +317,7 @@ Result<Unit> Patrol::next(const std::string& where, std::size_t rows) {
 Result<Unit> RunDb::verify() {
   const std::string where = printable(state_->directory.string()) + ": run.db";
   try {
-    return check_record(state_->db, where, acknowledged_episodes(state_->directory));
+    return check_record(state_->db, where, acknowledged_in(state_->directory));
   } catch (const std::exception& error) {
     if (may_pass(error)) return Error{Errc::kIo, where + ": cannot be read: " + printable(error.what())};
     return invalid(where, "is damaged: " + printable(error.what()), kSalvageIt);

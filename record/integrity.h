@@ -50,12 +50,16 @@ class ChainWalk {
   std::vector<MeasurementRow> measurements_;
 };
 
-/// Everything at once. `acknowledged`: how many episodes there must be at least. Errors: kInvalid, naming the
-/// first damage; `where` begins the line.
-Result<Unit> check_record(SQLite::Database& db, const std::string& where, std::uint64_t acknowledged);
+/// What `head.seq` of a run's folder has; older programs wrote episodes alone.
+struct Acknowledged {
+  std::uint64_t episodes = 0, updates = 0;
+};
+/// 0 where there is none.
+Acknowledged acknowledged_in(const std::filesystem::path& directory);
 
-/// The number in `head.seq` of a run's folder; 0 if there is none.
-std::uint64_t acknowledged_episodes(const std::filesystem::path& directory);
+/// Everything at once. `acknowledged`: how much there must be at least. Errors: kInvalid, naming the
+/// first damage; `where` begins the line.
+Result<Unit> check_record(SQLite::Database& db, const std::string& where, const Acknowledged& acknowledged);
 
 /// Goes round and round a record while it is written, a few rows at a time, on a connection of its own: what
 /// it reads comes from the file and not from the writer's memory. Thread: one.

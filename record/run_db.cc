@@ -86,6 +86,9 @@ void RunDb::State::prepare(Durability wanted) {
     last_seq = back(last.getColumn(0).getInt64());
     chain = back(last.getColumn(1).getInt64());
   }
+  SQLite::Statement updates{db, "SELECT COALESCE(MAX(\"update\"), 0) FROM updates"};
+  updates.executeStep();
+  last_update = back(updates.getColumn(0).getInt64());
   files = std::make_unique<RunFiles>(directory, lock.folder());
 }
 
@@ -269,13 +272,17 @@ Result<Unit> settle_log(SQLite::Database& db, const std::filesystem::path& direc
 
 /// A log with a damaged frame is recovered up to that frame. What was acknowledged behind it is gone, and
 /// must not be recorded as something else.
-Result<Unit> check_head(std::uint64_t last_seq, const std::filesystem::path& directory) {
-  const std::uint64_t acknowledged = acknowledged_episodes(directory);
-  if (last_seq >= acknowledged) return Unit{};
-  return invalid(
-      printable(directory.string()) + ": run.db",
-      "the record is shortened: " + std::to_string(last_seq) + " episodes of " + std::to_string(acknowledged),
-      kSalvageIt);
+Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
+                        const std::filesystem::path& directory) {
+  const Acknowledged acknowledged = acknowledged_in(directory);
+  const bool of_updates = last_seq >= acknowledged.episodes;
+  if (of_updates && last_update >= acknowledged.updates) return Unit{};
+  const std::uint64_t there = of_updates ? last_update : last_seq;
+  const std::uint64_t all = of_updates ? acknowledged.updates : acknowledged.episodes;
+  return invalid(printable(directory.string()) + ": run.db",
+                 "the record is shortened: " + std::to_string(there) +
+                     (of_updates ? " updates of " : " episodes of ") + std::to_string(all),
+                 kSalvageIt);
 }
 
 }  // namespace
@@ -319,7 +326,8 @@ Result<std::unique_ptr<RunDb>> RunDb::open_as(const std::filesystem::path& direc
       access == Access::kWrite ? migrate(state->db, *version) : shadow(state->db, *version);
     if (access == Access::kWrite) {
       state->prepare(durability);
-      if (auto whole = check_head(state->last_seq, directory); !whole) return whole.error();
+      if (auto whole = check_head(state->last_seq, state->last_update, directory); !whole)
+        return whole.error();
     }
     return std::unique_ptr<RunDb>{new RunDb{std::move(state)}};
   } catch (const std::exception& error) {
@@ -403,6 +411,7 @@ Result<Unit> RunDb::add_update(const UpdateRow& update) {
         << update.learning_rate << update.wall_s << update.parameters_sha256 << advantages
         << update.log_probability << update.divergence << update.wall_ns;
     row.insert();
+    state_->last_update = std::max(state_->last_update, update.update);
     ++state_->rows;
     return Unit{};
   });
@@ -516,7 +525,7 @@ Result<Unit> RunDb::commit() {
   // Kept apart from the WAL, so that a WAL cut short shows. Where a power cut may shorten it, that is no
   // damage.
   if (s.durability == Durability::kDisk)
-    if (auto kept = s.files->write_head(s.last_seq); !kept) return kept;
+    if (auto kept = s.files->write_head(s.last_seq, s.last_update); !kept) return kept;
   return s.files->check();
 }
 

@@ -49,7 +49,7 @@ struct RunDb::State {
   std::unique_ptr<SQLite::Transaction> transaction;
   std::unique_ptr<SQLite::Statement> insert_episode, insert_measurement, insert_update, insert_checkpoint;
   std::uint64_t chain = 0;
-  std::uint64_t last_seq = 0;
+  std::uint64_t last_seq = 0, last_update = 0;
   std::size_t rows = 0;
   Durability durability = Durability::kDisk;
 

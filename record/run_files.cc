@@ -81,11 +81,13 @@ bool RunFiles::changed(bool log_too) const {
   return stamp(kDatabase) != database_then_ || (log_too && stamp(kLog) != log_then_);
 }
 
-Result<Unit> RunFiles::write_head(std::uint64_t seq) {
+Result<Unit> RunFiles::write_head(std::uint64_t seq, std::uint64_t update) {
   if (head_ < 0) head_ = ::openat(folder_, kHead, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   // One small write of a constant size: it never appears in part.
-  std::array<char, 24> text{};
-  const int size = std::snprintf(text.data(), text.size(), "%020llu\n", static_cast<unsigned long long>(seq));
+  std::array<char, 48> text{};
+  const int size =
+      std::snprintf(text.data(), text.size(), "%020llu %020llu\n", static_cast<unsigned long long>(seq),
+                    static_cast<unsigned long long>(update));
   if (head_ >= 0 && ::pwrite(head_, text.data(), static_cast<std::size_t>(size), 0) == size) return Unit{};
   const int code = errno;
   return Error{Errc::kIo, printable((directory_ / kHead).string()) + ": " + std::strerror(code)};

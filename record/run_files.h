@@ -34,8 +34,8 @@ class RunFiles {
   /// True if the database, or (`log_too`) its log, is not as remembered: another program wrote to it.
   bool changed(bool log_too) const;
 
-  /// Writes `head.seq`, the number of the last committed episode, into this folder. Errors: kIo.
-  Result<Unit> write_head(std::uint64_t seq);
+  /// Writes `head.seq`, the numbers of the last committed episode and update, into this folder. Errors: kIo.
+  Result<Unit> write_head(std::uint64_t seq, std::uint64_t update);
 
  private:
   /// What changes when a file is written or replaced.

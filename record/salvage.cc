@@ -138,7 +138,7 @@ class Salvage {
       : run_{run}, directory_{directory}, scratch_{directory / "salvage.part"} {}
 
   Result<Salvaged> make() {
-    found_.acknowledged = acknowledged_episodes(run_);
+    found_.acknowledged = acknowledged_in(run_).episodes;
     if (auto copied = copy(); !copied) return copied.error();
     if (auto opened = open(); !opened) return opened.error();
     if (auto begun = begin(); !begun) return begun.error();

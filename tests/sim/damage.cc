@@ -21,7 +21,8 @@ std::uint64_t whole_before(const std::string& line) {
     return at == std::string::npos ? 0 : std::strtoull(line.c_str() + at + words.size(), nullptr, 10);
   };
   const std::uint64_t damaged = number_after("damaged at episode number ");
-  return damaged > 0 ? damaged - 1 : number_after("shortened: ");
+  if (damaged > 0) return damaged - 1;
+  return line.find(" episodes of ") == std::string::npos ? 0 : number_after("shortened: ");
 }
 
 void copy_off(const Disk& disk, const fs::path& run, const fs::path& to) {

@@ -294,6 +294,31 @@ TEST(RunOnADisk, ALogWithADamagedFrameIsNotGoneOnWith) {
   EXPECT_TRUE(seen.contains(false));
 }
 
+TEST(RunOnADisk, ALogWhoseLastUpdatesAreGoneIsNotGoneOnWith) {
+  const testing::ScratchFolder folder{"disk"};
+  const std::string directory = folder.path().string();
+  Disk disk{1};
+  put_empty_run(disk, directory);
+  Writer writer{directory};
+  writer.add_one();
+  writer.die();  // The episode is in the database now.
+  auto db = *record::RunDb::open(directory, true);
+  record::UpdateRow update;
+  update.update = 1;
+  update.episodes = {1};
+  ASSERT_TRUE(db->add_update(update).ok());
+  ASSERT_TRUE(db->commit().ok());
+  disk.kill_process();
+  db.reset();
+  ASSERT_EQ(remove((directory + "/run.db-wal").c_str(), true), SQLITE_OK);
+  for (const bool writable : {false, true}) {
+    const auto opened = record::RunDb::open(directory, writable);
+    const auto whole = opened ? (*opened)->verify() : Result<Unit>{opened.error()};
+    ASSERT_FALSE(whole.ok());
+    EXPECT_NE(whole.error().context.find("0 updates of 1"), std::string::npos) << whole.error().context;
+  }
+}
+
 TEST(RunOnADisk, AValueThatCannotBeUnpackedIsDamage) {
   const testing::ScratchFolder folder{"disk"};
   const std::string directory = folder.path().string();
