@@ -102,6 +102,7 @@ std::vector<std::string> leftover_files(const std::filesystem::path& directory) 
                                               "cluster.toml",
                                               "config.toml",
                                               "head.seq",
+                                              "initial.db",
                                               "metrics.prom",
                                               "report.html",
                                               "log",
