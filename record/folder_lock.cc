@@ -47,7 +47,7 @@ Result<LaunchLock> LaunchLock::take(const std::filesystem::path& directory) {
     LaunchLock lock{file, fd};
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
       ::close(std::exchange(lock.fd_, -1));
-      return invalid(where, "another emplace is running there",
+      return invalid(where, "is being written by another emplace",
                      "wait for its end, or choose another --run-dir");
     }
     if (still_named(fd, file)) return lock;

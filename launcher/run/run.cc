@@ -135,6 +135,9 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   const Nanos began = clock.now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - began).count(); };
   const Start& start = outcome.start;
+  for (const std::string& socket : {topology.endpoint, topology.beside})
+    if (const auto file = socket_of(socket); !file.empty())
+      if (auto made = record::make_private_folder(file.parent_path()); !made) return made.error();
   std::string endpoint = topology.endpoint;
   outcome.restarts.assign(topology.members.size(), 0);
   Supervised supervised;
@@ -341,13 +344,18 @@ std::vector<Start> starts_of(const RunConfig& config, const std::filesystem::pat
   return starts;
 }
 
+/// Errors: kInvalid if the folder holds a run that is not resumed.
+Result<Unit> check_free(const std::filesystem::path& directory, bool resume) {
+  if (resume || !std::filesystem::exists(directory / "run.db")) return Unit{};
+  return invalid(printable(directory.string()), "holds a run already",
+                 "go on with it by --resume, or choose another --run-dir");
+}
+
 /// That every start can begin, or be gone on with. Errors: as check_start(); kInvalid if the folder holds a
 /// run that is not resumed.
 Result<Unit> check_starts(const RunConfig& config, const actors::Task& task, const std::vector<Start>& starts,
                           const std::filesystem::path& directory, bool resume) {
-  if (!resume && std::filesystem::exists(directory / "run.db"))
-    return invalid(printable(directory.string()), "holds a run already",
-                   "go on with it by --resume, or choose another --run-dir");
+  if (auto free = check_free(directory, resume); !free) return free;
   for (const Start& start : starts)
     if (auto checked = check_start(config, task, start); !checked) return checked;
   return Unit{};
@@ -409,6 +417,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     if (!can) return can.error();
   }
   if (auto may = record::RunDb::check_folder(directory); !may) return may.error();
+  if (auto free = check_free(directory, resume); !free) return free.error();
   if (auto made = record::make_private_folder(directory); !made) return made.error();
   // From here on nobody else writes into the folder: what is checked stays so, and the processes of the run
   // find the config that is recorded.
@@ -426,10 +435,6 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     topology->cluster = directory / "cluster.toml";
     if (auto kept = write_private_file(topology->cluster, to_toml(*cluster)); !kept) return kept.error();
   }
-
-  for (const std::string& endpoint : {topology->endpoint, topology->beside})
-    if (const auto socket = socket_of(endpoint); !socket.empty())
-      if (auto made = record::make_private_folder(socket.parent_path()); !made) return made.error();
 
   Progress progress{STDERR_FILENO, quiet, clock};
   for (const auto& [host, executors] : executors_at)

@@ -234,7 +234,7 @@ TEST(Learned, PoliciesThatDoNotFitAreRefused) {
     SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
     db.exec("UPDATE checkpoints SET sha256 = 'x'");
   }
-  expect_refused(place(kMachine, policy), "is altered");
+  expect_refused(place(kMachine, policy), "not as it was sealed");
   {
     SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
     db.exec("UPDATE checkpoints SET parameters = substr(parameters, 1, 20)");

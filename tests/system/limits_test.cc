@@ -85,7 +85,8 @@ int expect_one_line_or_success(const std::vector<Outcome>& outcomes) {
     EXPECT_EQ(one.witness, "alive") << one.limit;
     if (one.status == 0) ++worked;
     if (one.status == 0) continue;
-    EXPECT_TRUE(one.status == 2 || one.status == 4)
+    // 3: its budget was over before anything was measured.
+    EXPECT_TRUE(one.status >= 2 && one.status <= 4)
         << one.limit << ": exit status " << one.status << ", 124: it hung";
     EXPECT_EQ(one.lines, 1) << one.limit;
     EXPECT_TRUE(one.first_line.starts_with("error: ")) << one.limit << ": " << one.first_line;
