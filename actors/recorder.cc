@@ -31,6 +31,28 @@ void Recorder::on_start(runtime::Context& context) {
   if (const auto opened = open(); !opened) disk_failed(context, opened.error());
 }
 
+/// That a database which is opened again is the one that this life has written: the same run, with the same
+/// episodes up to the last that was acknowledged.
+Result<Unit> Recorder::is_the_same(record::RunDb& db, std::uint64_t episodes) {
+  const auto facts = db.facts();
+  if (!facts) return facts.error();
+  const std::string cure = "bring back the file that the run had written, then go on with --resume";
+  if (episodes < committed_)
+    return invalid("run.db",
+                   "holds " + std::to_string(episodes) + " episodes of " + std::to_string(committed_) +
+                       " that were acknowledged",
+                   cure);
+  if (!run_id_) {
+    run_id_ = facts->run_id;
+    return Unit{};
+  }
+  const auto chain = db.chain_at(committed_);
+  if (!chain) return chain.error();
+  if (facts->run_id != *run_id_ || *chain != chain_)
+    return invalid("run.db", "is not the record that this run has written", cure);
+  return Unit{};
+}
+
 /// Everything that this actor knows is in the database.
 Result<Unit> Recorder::open() {
   auto opened = factory_();
@@ -44,12 +66,11 @@ Result<Unit> Recorder::open() {
   if (!updates) return updates.error();
   if (!graphs) return graphs.error();
   if (!unlearned) return unlearned.error();
-  if (counters->episodes < committed_)
-    return invalid("run.db",
-                   "holds " + std::to_string(counters->episodes) + " episodes of " +
-                       std::to_string(committed_) + " that were acknowledged",
-                   "bring back the file that the run had written, then go on with --resume");
+  if (auto same = is_the_same(db, counters->episodes); !same) return same;
+  const auto chain = db.chain_at(counters->episodes);
+  if (!chain) return chain.error();
   committed_ = counters->episodes;
+  chain_ = *chain;
   next_seq_ = committed_ + 1;
   updates_ = *updates;
   unlearned_ = *std::move(unlearned);
@@ -72,30 +93,39 @@ Result<Unit> Recorder::open() {
   return Unit{};
 }
 
-/// What will not come back by itself ends the run (kInvalid); anything else is tried again.
+/// What will not come back by itself ends the run (kInvalid), and nothing is written any more; anything else
+/// is tried again.
 void Recorder::disk_failed(runtime::Context& context, const Error& error) {
   runtime::log(LogLevel::kError, context.name(), error.context);
-  if (error.code == Errc::kInvalid && !stopping_) context.stop_node(error.context);
   // What was not committed was not acknowledged, and is said again.
   uncommitted_.clear();
   acknowledged_.clear();
   noted_.clear();
   updates_came_ = false;
-  const bool deleted = db_ != nullptr && db_->deleted();
-  const auto saved = deleted ? record::RunDb::write_again(std::move(db_)) : Result<Unit>{Unit{}};
+  if (db_ != nullptr && db_->deleted()) deleted_ = std::move(db_);
   db_.reset();
-  if (!saved) return context.stop_node(saved.error().context);
-  if (deleted)
+  if (stopping_) return;
+  if (error.code == Errc::kInvalid) return context.stop_node(error.context);
+  if (refused_since_ == Nanos{0}) refused_since_ = context.now();
+  reopen(context);
+}
+
+/// Opens the record again, once it can be: a deleted one is written again first. Everything is verified:
+/// nobody has looked after the files meanwhile.
+Result<Unit> Recorder::open_again(runtime::Context& context) {
+  if (deleted_ != nullptr) {
+    if (auto saved = record::RunDb::write_again(deleted_); !saved) return saved;
     runtime::log(LogLevel::kWarning, context.name(),
                  "run.db was deleted while the run went on; it was written again, and nothing is missing");
-  if (stopping_) return;
-  if (refused_since_ == Nanos{0}) refused_since_ = context.now();
-  report_progress(context);
-  context.after(options_.retry, [this, &context] { reopen(context); });
+  }
+  if (auto opened = open(); !opened) return opened;
+  auto whole = db_->verify();
+  if (!whole) db_.reset();
+  return whole;
 }
 
 void Recorder::reopen(runtime::Context& context) {
-  const auto opened = open();
+  const auto opened = open_again(context);
   if (opened) {
     refused_since_ = Nanos{0};
     report_progress(context);
@@ -104,7 +134,9 @@ void Recorder::reopen(runtime::Context& context) {
   const bool given_up = context.now() - refused_since_ > options_.patience;
   if (given_up || opened.error().code == Errc::kInvalid) return context.stop_node(opened.error().context);
   report_progress(context);
-  context.after(options_.retry, [this, &context] { reopen(context); });
+  context.after(options_.retry, [this, &context] {
+    if (!stopping_) reopen(context);
+  });
 }
 
 /// Looks after the record's files, whether anything is written or not.
@@ -338,6 +370,7 @@ bool Recorder::commit(runtime::Context& context) {
     if (!wrote(context, db_->commit())) return false;
   }
   committed_ = next_seq_ - 1;
+  chain_ = db_->chain();
   for (const Uncommitted& one : std::exchange(uncommitted_, {})) tell(context, one);
   acknowledge(context);
   report_progress(context);

@@ -77,7 +77,9 @@ class Recorder final : public runtime::Actor {
   };
   Result<Unit> open();
   void reopen(runtime::Context& context);
+  Result<Unit> is_the_same(record::RunDb& db, std::uint64_t episodes);
   void disk_failed(runtime::Context& context, const Error& error);
+  Result<Unit> open_again(runtime::Context& context);
   void watch(runtime::Context& context);
   void report_progress(runtime::Context& context);
   /// True if it is done; else the disk refused, and nothing of this transaction counts.
@@ -108,9 +110,12 @@ class Recorder final : public runtime::Actor {
   const BestHandler on_best_;
 
   // Owner loop only.
-  std::unique_ptr<record::RunDb> db_;  ///< Null while the disk refuses.
-  std::uint64_t next_seq_ = 1;         ///< Of the next row.
-  std::uint64_t committed_ = 0;        ///< Rows on disk.
+  std::unique_ptr<record::RunDb> db_;       ///< Null while the disk refuses.
+  std::unique_ptr<record::RunDb> deleted_;  ///< Open, without a name, and not yet written again.
+  std::optional<std::string> run_id_;       ///< Once it was opened.
+  std::uint64_t chain_ = 0;                 ///< After the last row on disk.
+  std::uint64_t next_seq_ = 1;              ///< Of the next row.
+  std::uint64_t committed_ = 0;             ///< Rows on disk.
   std::uint64_t updates_ = 0;
   double staleness_ = 0;                              ///< Of the last update.
   std::set<std::string> noted_;                       ///< Executors that the table of actors has.

@@ -55,9 +55,11 @@ Result<LaunchLock> LaunchLock::take(const std::filesystem::path& directory) {
   }
 }
 
+bool LaunchLock::held() const { return fd_ >= 0 && still_named(fd_, file_); }
+
 LaunchLock::~LaunchLock() {
   if (fd_ < 0) return;
-  if (still_named(fd_, file_)) ::unlink(file_.c_str());
+  if (held()) ::unlink(file_.c_str());
   ::close(fd_);
 }
 

@@ -50,6 +50,9 @@ class LaunchLock {
     return *this;
   }
 
+  /// False once the folder, or the lock in it, was deleted or replaced: what lies at the path is another's.
+  bool held() const;
+
  private:
   LaunchLock(std::filesystem::path file, int fd) : file_{std::move(file)}, fd_{fd} {}
   std::filesystem::path file_;

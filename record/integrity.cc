@@ -185,7 +185,11 @@ std::uint64_t chain_link(std::uint64_t before, const EpisodeRow& row, const Byte
 }
 
 bool is_as_sealed(SQLite::Statement& row, int seal) {
-  if (row.getColumn(seal).isNull()) return true;
+  if (row.getColumn(seal).isNull()) {  // A row of which nothing is left has no seal, too.
+    for (int c = 1; c < seal; ++c)
+      if (!row.getColumn(c).isNull()) return true;
+    return false;
+  }
   const std::int64_t wanted = row.getColumn(seal).getInt64();
   RowHash hash;
   hash.add(row, seal);
@@ -310,7 +314,6 @@ Result<Unit> Patrol::next(const std::string& where, std::size_t rows) {
   if (stage_ == 0) return chain(where, rows);
   if (stage_ <= kSealed.size()) return seals(where, rows);
   stage_ = 0;
-  ++rounds_;
   return check_structure(db_, where, "quick_check");
 }
 

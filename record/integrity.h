@@ -70,7 +70,6 @@ class Patrol {
   ~Patrol();
   /// Checks the next `rows` rows, or the structure of the file once a round. Errors: as check_record().
   Result<Unit> next(const std::string& where, std::size_t rows);
-  std::uint64_t rounds() const { return rounds_; }
 
  private:
   Result<Unit> chain(const std::string& where, std::size_t rows);
@@ -80,7 +79,6 @@ class Patrol {
   std::unique_ptr<ChainWalk> walk_;
   std::size_t stage_ = 0;  // The chain, then each table with seals, then the structure.
   std::int64_t row_ = 0;   // Of that table: the last that was checked.
-  std::uint64_t rounds_ = 0;
 };
 
 }  // namespace emplace::record

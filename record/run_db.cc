@@ -556,26 +556,41 @@ Result<Unit> sync_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-Result<Unit> RunDb::write_again(std::unique_ptr<RunDb> db) {
+Result<Unit> RunDb::write_again(std::unique_ptr<RunDb>& db) {
   const std::filesystem::path directory = db->state_->directory, again = directory / "run.db.again";
+  const auto refused = [&](const Error& why) {
+    std::error_code ignored;
+    std::filesystem::remove(again, ignored);
+    return io(directory, "run.db was deleted, and cannot be written again: " + why.context);
+  };
+  std::error_code failure;
+  std::filesystem::remove(again, failure);
   auto copied = db->state_->guarded([&] {
     db->state_->transaction.reset();
-    std::filesystem::remove(again);
     SQLite::Statement copy{db->state_->db, "VACUUM INTO ?"};
     copy.bind(1, again.string());
     copy.executeStep();
     return Unit{};
   });
-  db.reset();  // With it the log of the deleted file goes, which the new one must not find.
-  if (!copied) return copied;
-  std::error_code failure;
+  if (!copied) return refused(copied.error());
+  if (auto synced = sync_file(again); !synced) return refused(synced.error());
+  // The log of the deleted file must not meet the new one.
   for (const char* rest : {"run.db-wal", "run.db-shm"}) std::filesystem::remove(directory / rest, failure);
-  if (auto synced = sync_file(again); !synced) return synced;
   std::filesystem::rename(again, directory / "run.db", failure);
-  if (failure) return io(directory, "run.db was deleted, and cannot be written again: " + failure.message());
-  if (auto synced = sync_file(directory); !synced) return synced;
-  return Unit{};
+  if (failure) return refused(Error{Errc::kIo, failure.message()});
+  db.reset();
+  return sync_file(directory);
 }
+
+Result<std::uint64_t> RunDb::chain_at(std::uint64_t seq) {
+  return state_->guarded([&]() -> std::uint64_t {
+    SQLite::Statement q{state_->db, "SELECT chain FROM episodes WHERE seq = ?"};
+    q.bind(1, sql(seq));
+    return q.executeStep() ? back(q.getColumn(0).getInt64()) : 0;
+  });
+}
+
+std::uint64_t RunDb::chain() const { return state_->chain; }
 
 std::size_t RunDb::uncommitted_rows() const { return state_->rows; }
 

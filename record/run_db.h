@@ -211,8 +211,12 @@ class RunDb {
   Result<Unit> watch(std::size_t rows);
   /// True if run.db was deleted while this object has it open: write_again() can save it.
   bool deleted() const;
-  /// Writes the deleted run.db once more, with everything that was committed. Open it again afterwards.
-  static Result<Unit> write_again(std::unique_ptr<RunDb> db);
+  /// Writes the deleted run.db once more, with everything that was committed, and closes it: open it again
+  /// afterwards. Errors (kIo): the disk refuses; `db` stays open, and nothing is lost yet.
+  static Result<Unit> write_again(std::unique_ptr<RunDb>& db);
+  /// The chain after the last episode that was added, and after episode number `seq` (0: there is none).
+  std::uint64_t chain() const;
+  Result<std::uint64_t> chain_at(std::uint64_t seq);
 
   Result<RunFacts> facts();
   Result<Counters> counters();

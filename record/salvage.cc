@@ -60,7 +60,9 @@ Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std
 Result<Unit> restore_first_page(const std::filesystem::path& database, const std::filesystem::path& initial) {
   auto begun = read_file(initial);
   if (!begun) return begun.error();
-  const auto pages = std::filesystem::file_size(database) / kPage;
+  std::error_code none;
+  const auto size = std::filesystem::file_size(database, none);
+  const std::uintmax_t pages = none ? 0 : size / kPage;
   if (begun->size() < kPage || pages == 0) return invalid(printable(database.string()), "is too short");
   const auto put = [&](std::size_t at, std::uint32_t number) {  // Big-endian, as SQLite's file format has it.
     for (std::size_t i = 0; i < 4; ++i) (*begun)[at + i] = static_cast<std::byte>(number >> (24 - 8 * i));

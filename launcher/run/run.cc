@@ -115,11 +115,14 @@ void remove_leftovers(const std::filesystem::path& directory, const Topology& to
 /// What was made for a run that could not begin, so that the next try finds the directory as this one did.
 void remove_unbegun(const std::filesystem::path& directory) {
   std::error_code ignored;
-  const auto db = record::RunDb::open_to_look(directory);
-  const auto counters = db ? (*db)->counters() : Result<record::Counters>{record::Counters{}};
-  if (!counters || counters->episodes > 0) return;
+  if (std::filesystem::exists(directory / "run.db", ignored)) {
+    const auto db = record::RunDb::open_to_look(directory);
+    const auto counters = db ? (*db)->counters() : Result<record::Counters>{db.error()};
+    if (!counters || counters->episodes > 0) return;  // What cannot be read is not ours to remove.
+  }
   for (const auto& entry : std::filesystem::directory_iterator{directory, ignored})
-    std::filesystem::remove_all(entry.path(), ignored);
+    if (entry.path().filename() != "lock") std::filesystem::remove_all(entry.path(), ignored);
+  std::filesystem::remove(directory / "lock", ignored);
   std::filesystem::remove(directory, ignored);
 }
 
@@ -130,8 +133,8 @@ bool holds_only_the_lock(const std::filesystem::path& directory) {
 }
 
 /// Runs the processes of a start until it ends by itself; what is killed comes back and goes on.
-Result<int> run_start(Outcome& outcome, const Topology& topology, double baseline_s, Progress& progress,
-                      const Clock& clock) {
+Result<int> run_start(Outcome& outcome, const Topology& topology, const record::LaunchLock& lock,
+                      double baseline_s, Progress& progress, const Clock& clock) {
   const Nanos began = clock.now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock.now() - began).count(); };
   const Start& start = outcome.start;
@@ -161,7 +164,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
     if (!parsed.is_object()) return;
     outcome.progress = line;
     // For whoever watches; a disk that is full takes it later.
-    (void)write_file(start.directory / "metrics.prom", metrics_text(line));
+    if (lock.held()) (void)write_file(start.directory / "metrics.prom", metrics_text(line));
     progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s}, parsed);
   };
   supervised.on_death = [&](std::size_t i, const std::string& note) {
@@ -171,7 +174,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, double baselin
   const auto ended = supervise(supervised);
   progress.end_line();
   outcome.wall_s = elapsed();
-  remove_leftovers(start.directory, topology);
+  if (lock.held()) remove_leftovers(start.directory, topology);
   if (!ended) {
     const std::string logs = "; logs are in " + printable((start.directory / "log").string());
     return Error{ended.error().code,
@@ -481,7 +484,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     if (auto prepared = prepare_start(config, *summary.task, outcome.start, summary.baselines, clock);
         !prepared)
       return prepared.error();
-    const auto ended = run_start(outcome, *topology, baseline_s, progress, clock);
+    const auto ended = run_start(outcome, *topology, *lock, baseline_s, progress, clock);
     if (!ended) {
       if (fresh && s == 0 && ended.error().code == Errc::kInvalid) remove_unbegun(directory);
       return ended.error();

@@ -11,9 +11,12 @@ Result<record::Salvaged> salvage_run(const std::filesystem::path& run,
                                      const std::filesystem::path& directory) {
   auto salvaged = record::salvage(run, directory);
   if (!salvaged) return salvaged;
-  if (auto kept = write_file(directory / "config.toml", salvaged->facts.config_toml); !kept)
-    return kept.error();
   std::error_code failure;
+  if (auto kept = write_file(directory / "config.toml", salvaged->facts.config_toml); !kept) {
+    for (const auto& entry : std::filesystem::directory_iterator{directory, failure})
+      std::filesystem::remove_all(entry.path(), failure);
+    return kept.error();
+  }
   std::filesystem::create_directory(directory / "log", failure);
   for (const char* name :
        {"cluster.toml", "best.placement.json", "best", "baseline", "baseline.placement.json"}) {

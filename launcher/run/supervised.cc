@@ -128,7 +128,8 @@ Result<Unit> Life::start(const Program& program, const Child& child, Spawner& sp
     if (!*pipe) return refused(pipe->error());
   if (auto opened = out.open(std::move((*out_pipe).read_end)); !opened) return refused(opened.error());
   if (auto opened = err.open(std::move((*err_pipe).read_end)); !opened) return refused(opened.error());
-  // The pipe holds it until the child reads.
+  // The pipe holds it until the child reads; what it does not hold is refused, not waited for.
+  make_non_blocking(in_pipe->write_end.get());
   if (::write(in_pipe->write_end.get(), program.input.data(), program.input.size()) !=
       static_cast<ssize_t>(program.input.size()))
     return refused(system_error("its standard input", errno));
@@ -164,6 +165,7 @@ class Watch {
       : run_{run},
         supervisor_{nodes_of(run.children), run.options},
         lives_(run.children.size()),
+        took_part_(run.children.size()),
         signals_{io_, SIGINT, SIGTERM},
         timer_{io_} {
     if (!hangups_are_ignored()) signals_.add(SIGHUP);
@@ -246,6 +248,7 @@ class Watch {
     switch (parsed.kind) {
       case NodeLine::Kind::kReady:
         if (lives_[i]) lives_[i]->ready = true;
+        took_part_[i] = true;
         run_.on_ready(i, parsed.text);
         return tell(Supervisor::Ready{i});
       case NodeLine::Kind::kEnding:
@@ -309,7 +312,7 @@ class Watch {
     // Who ends the run says so before; one that ends well without it was told to by somebody else.
     const std::string cause = end.well() ? "an end that the run did not ask for" : end.text();
     Supervisor::Died died{i, cause + (words.empty() ? "" : ": " + words),
-                          (is_final(end) && !life.ready) || stranded};
+                          (is_final(end) && !took_part_[i]) || stranded};
     if (died.final && !supervisor_.ending()) {
       failure_code_ = end.signal == 0 && end.status == 3 ? Errc::kNoPlacement : Errc::kInvalid;
       if (!life.last_lines.empty()) died.cause = life.last_lines.back();
@@ -334,6 +337,7 @@ class Watch {
   asio::io_context io_;
   Supervisor supervisor_;
   std::vector<std::shared_ptr<Life>> lives_;  // By child; null between two lives.
+  std::vector<bool> took_part_;               // By child: some life of it did, so its input is not wrong.
   asio::signal_set signals_;
   asio::steady_timer timer_;
   int received_signal_ = 0;

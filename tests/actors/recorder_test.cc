@@ -101,11 +101,58 @@ TEST_F(RecorderTest, ADatabaseThatIsReplacedEndsTheRun) {
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
   ASSERT_TRUE(record::RunDb::create(folder_.path() / "other", {}).ok());
+  const Bytes other = *read_file(folder_.path() / "other" / "run.db");
   std::filesystem::rename(folder_.path() / "other" / "run.db", folder_.path() / "run" / "run.db");
   world_.advance(std::chrono::seconds{1});
   ASSERT_TRUE(world_.stopped());
   EXPECT_NE(world_.stopped()->find("another file took the place of run.db"), std::string::npos)
       << *world_.stopped();
+  // The process lives until the launcher ends it: nothing is written into the other file meanwhile.
+  report(2, 2);
+  world_.advance(std::chrono::seconds{5});
+  report(2, 2);
+  world_.advance(std::chrono::seconds{1});
+  EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{1});
+  EXPECT_EQ(*read_file(folder_.path() / "run" / "run.db"), other) << "not a byte";
+}
+
+TEST_F(RecorderTest, AnotherRunsDatabaseIsNotGoneOnWith) {
+  start({});
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  const std::filesystem::path run = folder_.path() / "run", other = folder_.path() / "other";
+  {
+    auto db = *record::RunDb::create(other, {});
+    record::EpisodeRow row{1, 50, 0, 0, 1, "", Bytes(1), {}, 50};
+    record::MeasurementRow measured;
+    measured.placement_id = measured.episode = 50;
+    ASSERT_TRUE(*db->add_episode(row, {measured}));
+    ASSERT_TRUE(db->commit().ok());
+  }
+  std::filesystem::rename(run, folder_.path() / "lost");
+  world_.advance(std::chrono::seconds{2});
+  std::filesystem::rename(other, run);
+  world_.advance(std::chrono::seconds{3});
+  ASSERT_TRUE(world_.stopped());
+  EXPECT_NE(world_.stopped()->find("is not the record that this run has written"), std::string::npos)
+      << *world_.stopped();
+}
+
+TEST_F(RecorderTest, ADeletedDatabaseThatCannotBeWrittenAgainIsKeptOpen) {
+  start({});
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  const std::filesystem::path run = folder_.path() / "run";
+  std::filesystem::create_directories(run / "run.db.again" / "in the way");
+  std::filesystem::remove(run / "run.db");
+  world_.advance(std::chrono::seconds{5});
+  EXPECT_FALSE(world_.stopped());
+  EXPECT_GT(world_.last_sent<messages::RunProgress>().disk_waits_s, 3);
+  std::filesystem::remove_all(run / "run.db.again");
+  world_.advance(std::chrono::seconds{2});
+  const auto db = record::RunDb::open(run, false);
+  ASSERT_TRUE(db.ok()) << db.error().context;
+  EXPECT_EQ((*db)->counters()->episodes, 1u);
 }
 
 TEST_F(RecorderTest, AnOlderCopyIsNotGoneOnWith) {

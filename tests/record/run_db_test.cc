@@ -194,6 +194,12 @@ TEST_F(RunDbTest, DamageShows) {
       "UPDATE checkpoints SET parameters = x'00'",
       "UPDATE checkpoints SET sha256 = 'abd'",
       "UPDATE updates SET \"update\" = 0, seal = NULL WHERE \"update\" = 1",
+      "UPDATE updates SET policy_version = NULL, episodes = NULL, staleness_mean = NULL, staleness_max = "
+      "NULL, "
+      "gradient_norm = NULL, loss = NULL, entropy = NULL, learning_rate = NULL, wall_s = NULL, "
+      "parameters_sha256 = NULL, advantages = NULL, log_probability = NULL, divergence = NULL, wall_ns = "
+      "NULL, "
+      "seal = NULL WHERE \"update\" = 2",
       "INSERT INTO measurements SELECT 999999, episode, number, 1, 1e-6, bytes_over, "
       "bytes_moved, peak_bytes, host, executor, executor_kind, attempt, synthetic_share, NULL, NULL, NULL "
       "FROM measurements LIMIT 1"};
@@ -515,7 +521,7 @@ TEST_F(WatchedRun, ADeletedDatabaseIsNoticedAndWrittenAgain) {
   expect(db_->watch(1), Errc::kIo, "deleted");
   expect(add(4), Errc::kIo, "deleted");
   ASSERT_TRUE(db_->deleted());
-  ASSERT_TRUE(RunDb::write_again(std::move(db_)).ok());
+  ASSERT_TRUE(RunDb::write_again(db_).ok());
   db_ = *RunDb::open(directory_, true);
   EXPECT_EQ(db_->counters()->episodes, 3u) << "what was not acknowledged need not be there";
   EXPECT_TRUE(add(4).ok());
@@ -526,7 +532,7 @@ TEST_F(WatchedRun, ADeletedDatabaseIsNoticedAndWrittenAgain) {
 TEST_F(WatchedRun, ADatabaseWhoseFilesAreAllDeletedIsWrittenAgain) {
   for (const char* name : {"run.db", "run.db-wal", "run.db-shm"}) std::filesystem::remove(directory_ / name);
   expect(db_->watch(1), Errc::kIo, "deleted");
-  ASSERT_TRUE(RunDb::write_again(std::move(db_)).ok());
+  ASSERT_TRUE(RunDb::write_again(db_).ok());
   db_ = *RunDb::open(directory_, true);
   EXPECT_EQ(db_->counters()->episodes, 3u);
   EXPECT_TRUE(db_->verify().ok());

@@ -201,7 +201,13 @@ TEST_F(SalvageTest, WhatCannotBeReadAtAllIsSaid) {
   EXPECT_EQ(nothing->counters.episodes, 0u);
   EXPECT_FALSE(nothing->missing.empty());
   std::filesystem::remove_all(saved_);
-  std::filesystem::remove(run_ / "initial.db");
+  std::filesystem::remove(run_ / "run.db");
+  const auto begun = salvage(run_, saved_);
+  ASSERT_TRUE(begun.ok()) << begun.error().context;
+  EXPECT_EQ((*RunDb::open_quiet(saved_))->facts()->config_toml, "[run]\nseed = 7\n") << "from initial.db";
+  std::filesystem::remove_all(saved_);
+  std::filesystem::rename(run_ / "initial.db", run_ / "run.db");
+  std::filesystem::resize_file(run_ / "run.db", 100);
   const auto refused = salvage(run_, saved_);
   ASSERT_FALSE(refused.ok());
   EXPECT_FALSE(std::filesystem::exists(saved_)) << "nothing half-made stays";
