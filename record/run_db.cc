@@ -388,6 +388,9 @@ Result<bool> RunDb::add_episode(const EpisodeRow& row, const std::vector<Measure
     const auto counted = has_episode(row.episode);
     if (!counted) return counted.error();
     if (*counted) return false;
+    // Two episodes with one placement, or one whose own row is damaged.
+    if (auto reader = open(s.directory, false))
+      if (auto whole = (*reader)->verify(); !whole) return whole.error();
     return invalid("episode " + std::to_string(row.episode),
                    "claims placements from " + std::to_string(row.placement_id) +
                        " on, and another episode has one of them",
