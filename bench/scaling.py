@@ -145,6 +145,10 @@ class Watch(threading.Thread):
 
     def run(self):
         time.sleep(self.seconds / 4)
+        for _ in range(300):  # A busy machine may take longer to its first report.
+            if os.path.exists(os.path.join(self.run_dir, "metrics.prom")):
+                break
+            time.sleep(0.1)
         nodes = self.nodes()
         first = self.sample(nodes)
         if self.perf:

@@ -126,7 +126,10 @@ TEST_F(RecordFaults, TwoStartsInOneDirectoryAreOneRun) {
   }
   const Finished second = run(run_of("run", {"--episodes", "60", "--set", "run.seed=77"}));
   EXPECT_EQ(second.status, 2);
-  EXPECT_TRUE(is_one_error(second.err, "is being written by another emplace")) << second.err;
+  // On a busy machine the first one may have its record by then.
+  EXPECT_TRUE(is_one_error(second.err, "is being written by another emplace") ||
+              is_one_error(second.err, "holds a run already"))
+      << second.err;
   ASSERT_EQ(first.finish().status, 0);
   std::ifstream file{folder_.at("run") + "/config.toml"};
   const std::string config{std::istreambuf_iterator<char>{file}, {}};
