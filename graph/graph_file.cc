@@ -25,26 +25,53 @@ struct Format {
   GraphFormat id;
   std::string_view name;
   bool (*recognise)(std::span<const std::byte> bytes);
-  Result<OpGraph> (*parse)(std::span<const std::byte> bytes, std::string_view where);
+  Result<OpGraph> (*parse)(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
   std::array<std::string_view, 2> endings;  ///< Of names, where the content does not tell.
 };
 
+/// A reader of a format in which every size stands in the file.
+template <Result<OpGraph> (*parse)(std::span<const std::byte>, std::string_view)>
+Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
+  if (auto used = DimsMet{dims}.all_used(where); !used) return used.error();
+  return parse(bytes, where);
+}
+
 /// In the order in which they are asked; the last takes what no other wants.
 constexpr Format kFormats[]{
-    {GraphFormat::kOnnx, "onnx", looks_like_onnx, parse_onnx, {".onnx"}},
-    {GraphFormat::kTfGraphdef, "tf-graphdef", looks_like_tf_graphdef, parse_tf_graphdef, {".pb", ".pbtxt"}},
-    {GraphFormat::kPipedream, "pipedream", looks_like_pipedream, parse_pipedream, {}},
+    {GraphFormat::kOnnx, "onnx", looks_like_onnx, sized<parse_onnx>, {".onnx"}},
+    {GraphFormat::kTfGraphdef,
+     "tf-graphdef",
+     looks_like_tf_graphdef,
+     sized<parse_tf_graphdef>,
+     {".pb", ".pbtxt"}},
+    {GraphFormat::kPipedream, "pipedream", looks_like_pipedream, sized<parse_pipedream>, {}},
     {GraphFormat::kDnnPartitioning,
      "dnn-partitioning",
      looks_like_dnn_partitioning,
-     parse_dnn_partitioning,
+     sized<parse_dnn_partitioning>,
      {}},
-    {GraphFormat::kEmplace, "emplace", [](auto) { return true; }, read_emplace_graph, {}},
+    {GraphFormat::kEmplace, "emplace", [](auto) { return true; }, sized<read_emplace_graph>, {}},
 };
 
 const Format& format_of(GraphFormat id) {
   return *std::find_if(std::begin(kFormats), std::end(kFormats) - 1,
                        [&](const Format& one) { return one.id == id; });
+}
+
+/// The texts of the list `key` of the graph's meta.
+std::vector<std::string> meta_texts(const OpGraph& graph, const char* key) {
+  std::vector<std::string> texts;
+  const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
+  if (!meta.is_object() || !meta.contains(key) || !meta[key].is_array()) return texts;
+  for (const auto& text : meta[key])
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+  return texts;
+}
+
+/// 0.0314 → "3.1 %".
+std::string percent(double share) {
+  const auto tenths = static_cast<std::int64_t>(share * 1000 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 
 }  // namespace
@@ -79,9 +106,15 @@ GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view 
 }
 
 Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view where,
-                            std::optional<GraphFormat> format) {
+                            const ReadOptions& options) {
   if (bytes.empty()) return invalid(where, "is empty");
-  return format_of(format.value_or(recognise_format(bytes, where))).parse(bytes, where);
+  return format_of(options.format.value_or(recognise_format(bytes, where))).parse(bytes, where, options.dims);
+}
+
+std::filesystem::path graph_file_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path saved = path / "saved_model.pb";
+  return std::filesystem::is_directory(path, error) && std::filesystem::exists(saved, error) ? saved : path;
 }
 
 Result<Bytes> read_graph_file(const std::filesystem::path& path) {
@@ -91,19 +124,63 @@ Result<Bytes> read_graph_file(const std::filesystem::path& path) {
   return decompress(*std::move(packed), printable(path.string()), limit);
 }
 
-Result<OpGraph> load_graph(const std::filesystem::path& path, std::optional<GraphFormat> format) {
+Result<OpGraph> load_graph(const std::filesystem::path& path, const ReadOptions& options) {
   const auto bytes = read_graph_file(path);
   if (!bytes) return bytes.error();
-  return parse_graph(*bytes, printable(path.string()), format);
+  return parse_graph(*bytes, printable(path.string()), options);
 }
 
 std::vector<std::string> graph_notes(const OpGraph& graph) {
-  std::vector<std::string> notes;
-  const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
-  if (!meta.is_object() || !meta.contains("notes") || !meta["notes"].is_array()) return notes;
-  for (const auto& note : meta["notes"])
-    if (note.is_string()) notes.push_back(note.get<std::string>());
+  constexpr std::size_t kNamed = 8;
+  std::vector<std::string> notes = meta_texts(graph, "notes");
+  const std::vector<UncountedOps> uncounted = uncounted_ops(graph);
+  if (uncounted.empty()) return notes;
+  std::string kinds;
+  double share = 0;
+  for (std::size_t k = 0; k < uncounted.size(); ++k) {
+    share += uncounted[k].share;
+    if (k < kNamed)
+      kinds += (k == 0 ? "" : ", ") + printable(uncounted[k].type, 60) + " (" +
+               std::to_string(uncounted[k].ops) + ", " + percent(uncounted[k].share) + ")";
+  }
+  if (uncounted.size() > kNamed) kinds += " and " + std::to_string(uncounted.size() - kNamed) + " kinds more";
+  notes.push_back("ops of unknown work: " + kinds + "; their time is that of the bytes they move, " +
+                  percent(share) + " of all");
   return notes;
+}
+
+std::vector<UncountedOps> uncounted_ops(const OpGraph& graph) {
+  const std::vector<std::string> types = meta_texts(graph, "uncounted");
+  std::vector<UncountedOps> found;
+  if (types.empty()) return found;
+  double all = 0;
+  std::vector<std::size_t> row(graph.num_types(), types.size());
+  for (std::uint32_t t = 0; t < row.size(); ++t)
+    row[t] = static_cast<std::size_t>(
+        std::find(types.begin(), types.end(), graph.type_name(TypeId{static_cast<std::uint16_t>(t)})) -
+        types.begin());
+  for (const std::string& type : types) found.push_back({type, 0, 0, 0});
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op{i};
+    if (graph.is_state(op) || graph.is_view(op)) continue;
+    double bytes = 0;
+    for (const TensorId tensor : graph.inputs(op)) bytes += static_cast<double>(graph.bytes(tensor));
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k)
+      bytes += static_cast<double>(graph.bytes(graph.output(op, k)));
+    all += bytes;
+    if (row[index(graph.type(op))] == types.size()) continue;
+    UncountedOps& one = found[row[index(graph.type(op))]];
+    ++one.ops;
+    one.share += bytes;
+  }
+  for (UncountedOps& one : found) {
+    one.bytes = static_cast<std::int64_t>(std::min(one.share, 9e18));
+    one.share = all > 0 ? one.share / all : 0;
+  }
+  std::erase_if(found, [](const UncountedOps& one) { return one.ops == 0; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const UncountedOps& a, const UncountedOps& b) { return a.bytes > b.bytes; });
+  return found;
 }
 
 Result<Unit> save_graph(const OpGraph& graph, const std::filesystem::path& path) {

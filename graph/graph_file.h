@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "graph/op_graph.h"
+#include "graph/open_dims.h"
 
 namespace emplace {
 
@@ -27,20 +28,41 @@ Result<GraphFormat> parse_format(std::string_view name);
 /// What the bytes are; `where` helps where they do not tell (a name that ends in .onnx or .pb).
 GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view where);
 
-/// Reads any known format; what a file is shows in its first bytes unless `format` says it.
-/// Errors: kIo if it cannot be read; kInvalid with file, place (line and column, or op) and cure. Any thread.
-Result<OpGraph> load_graph(const std::filesystem::path& path, std::optional<GraphFormat> format = {});
+/// What a person says of a file beside its bytes.
+struct ReadOptions {
+  std::optional<GraphFormat> format = {};  ///< Else recognised.
+  OpenDims dims = {};
+};
+
+/// Reads any known format; what a file is shows in its first bytes unless `options` says it.
+/// Errors: kIo if it cannot be read; kInvalid with file, place (line and column, or op) and cure; sizes given
+/// for dimensions that the graph does not have. Any thread.
+Result<OpGraph> load_graph(const std::filesystem::path& path, const ReadOptions& options = {});
 
 /// The same from memory. `where` names the input in errors.
 Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view where,
-                            std::optional<GraphFormat> format = {});
+                            const ReadOptions& options = {});
+
+/// The file that holds the graph: `path` itself, or in a folder that TensorFlow saved its saved_model.pb.
+std::filesystem::path graph_file_of(const std::filesystem::path& path);
 
 /// The file as a format's reader wants it: unpacked if it is packed. Errors: kIo; kInvalid if it is damaged
 /// or unpacks to too much.
 Result<Bytes> read_graph_file(const std::filesystem::path& path);
 
-/// What a reader had to settle by itself and a person should know, a sentence each: meta.notes.
+/// What a reader had to settle by itself and a person should know, a sentence each: meta.notes, and one about
+/// the ops of uncounted_ops.
 std::vector<std::string> graph_notes(const OpGraph& graph);
+
+/// Ops of one kind for whose work the reader had no rule: their time is that of the bytes they move.
+struct UncountedOps {
+  std::string type;
+  std::size_t ops = 0;
+  std::int64_t bytes = 0;  ///< Inputs and outputs.
+  double share = 0;        ///< Of the bytes that all ops move, 0 to 1.
+};
+/// By their bytes, most first: the kinds that meta.uncounted names.
+std::vector<UncountedOps> uncounted_ops(const OpGraph& graph);
 
 /// Writes by the name's ending: .json, .json.gz, .json.zst, .epg or .msgpack; complete or not at all.
 /// Errors: kInvalid for another ending, kIo.

@@ -40,9 +40,16 @@ Result<Unit> must_exist(const std::string& path) {
 
 }  // namespace
 
-Result<OpGraph> open_graph(const std::string& path) {
+Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading) {
   if (auto there = must_exist(path); !there) return there.error();
-  return load_graph(path);
+  const auto options = reading.options();
+  if (!options) return options.error();
+  return load_graph(graph_file_of(path), *options);
+}
+
+void say_assumed(const OpGraph& graph, const std::string& file, Console& console) {
+  for (const std::string& note : graph_notes(graph))
+    console.note(printable(file) + ": " + printable(note, 1'000));
 }
 
 Result<DeviceSet> open_devices(const std::string& path, double reserve_share) {
@@ -71,6 +78,7 @@ void InputOptions::declare(Options& options) {
   options.option("--objective", objective, "step-time, throughput, latency or max-load");
   options.option("--reserve", reserve, "Memory kept free per device, as 10%");
   options.option("--dispatch", dispatch, "Which ready op a device runs first: program or fifo");
+  reading.declare(options);
 }
 
 Result<Inputs> open_inputs(const InputOptions& options) {
@@ -88,7 +96,7 @@ Result<Inputs> open_inputs(const InputOptions& options) {
     if (!opened) return opened.error();
     devices = *std::move(opened);
   }
-  auto graph = open_graph(options.graph);
+  auto graph = open_graph(options.graph, options.reading);
   if (!graph) return graph.error();
   const bool own = !devices;
   if (own) {

@@ -7,7 +7,9 @@
 
 #include "base/result.h"
 #include "graph/op_graph.h"
+#include "launcher/console.h"
 #include "launcher/executors.h"
+#include "launcher/graph_reading.h"
 #include "launcher/options.h"
 #include "placement/applied_rules.h"
 #include "placement/device.h"
@@ -19,8 +21,9 @@ namespace emplace::launcher {
 /// What commands that judge placements take: a graph, a machine, and how.
 struct InputOptions {
   std::string graph, devices, reserve, rules, objective = "step-time", dispatch = "program";
+  GraphReading reading = {};
 
-  /// GRAPH, --devices, --rules, --objective, --reserve and --dispatch.
+  /// GRAPH, --devices, --rules, --objective, --reserve and --dispatch, and those of GraphReading.
   void declare(Options& options);
 };
 
@@ -39,7 +42,7 @@ struct Inputs {
 
 /// As graph/graph_file.h and placement/device_file.h have it; a file that is not there is answered with the
 /// nearest name beside it.
-Result<OpGraph> open_graph(const std::string& path);
+Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading = {});
 Result<DeviceSet> open_devices(const std::string& path, double reserve_share = 0);
 /// An empty path is no rules. Errors: kIo; kInvalid with file and line.
 Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices);
@@ -49,6 +52,9 @@ Result<Inputs> open_inputs(const InputOptions& options);
 /// Errors (kNoPlacement): memory in which no placement can fit, by a proof; the shortfall in bytes and the
 /// smallest device that would do are named.
 Result<Unit> must_fit(const Inputs& inputs);
+
+/// One line each on standard error: what the graph's reader had to assume.
+void say_assumed(const OpGraph& graph, const std::string& file, Console& console);
 
 /// "60s". Errors (kInvalid): no time, or more than three years.
 Result<double> parse_budget(const std::string& text);

@@ -18,6 +18,7 @@ class Bound final : public Command {
   Result<ExitStatus> run(Console& console) override {
     const auto inputs = open_inputs(inputs_);
     if (!inputs) return inputs.error();
+    say_assumed(inputs->graph, inputs_.graph, console);
     const ProvenBound bound =
         proven_bound(inputs->graph, inputs->devices, inputs->constraints, inputs->judge);
     if (console.json()) {

@@ -51,6 +51,7 @@ class Calibrate final : public Command {
         .option("--warmups", warmups_, "Steps before the timed ones, each time")
         .option("--samples", samples_, "Timed steps, each time")
         .option("--deadline", deadline_, "Longest time without progress");
+    reading_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -64,6 +65,7 @@ class Calibrate final : public Command {
   std::vector<std::string> graphs_;
   std::string executor_ = "cpu", output_, devices_, deadline_ = "120s";
   std::uint64_t count_ = 0, placements_ = 50, rounds_ = 8, warmups_ = 1, samples_ = 1;
+  GraphReading reading_;
 };
 
 /// Cores of this machine, with four fifths of its memory between them. Copies are made by who gets them.
@@ -105,7 +107,7 @@ Result<ExitStatus> Calibrate::run(Console& console) {
   if (auto there = check_process_executor(executor_, {}, request); !there) return there.error();
   std::vector<StudiedGraph> studied;
   for (const std::string& file : graphs_) {
-    auto graph = open_graph(file);
+    auto graph = open_graph(file, reading_);
     if (!graph) return graph.error();
     studied.push_back({.graph = *std::move(graph), .file = file_name(file)});
   }

@@ -175,6 +175,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   if (!methods) return methods.error();
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
+  say_assumed(inputs->graph, inputs_.graph, console);
   judge = inputs->judge;
   for (const std::string& line : inputs->rules.lines()) console.note(line);
   if (auto fits = must_fit(*inputs); !fits)

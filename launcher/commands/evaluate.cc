@@ -162,6 +162,7 @@ Result<ExitStatus> Evaluate::run(Console& console) {
   if (!chaos_.empty() && !real) return invalid("--chaos", "is of executor processes", "use --executor fake");
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
+  say_assumed(inputs->graph, inputs_.graph, console);
   if (!trace_.empty() && inputs->judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time",
                    "loads and latencies of splits have no schedule");

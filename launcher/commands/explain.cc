@@ -235,6 +235,7 @@ class Explain final : public Command {
         .option("--rules", rules_, "Rules that the placement obeys")
         .option("--reserve", reserve_, "Memory kept free per device, as 10%")
         .option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
+    reading_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override;
 
@@ -244,6 +245,7 @@ class Explain final : public Command {
 
   std::string placement_, graph_, devices_, op_, rules_, reserve_, dispatch_ = "program";
   std::uint64_t top_ = 12;
+  GraphReading reading_;
 };
 
 Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
@@ -260,8 +262,12 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
 }
 
 Result<ExitStatus> Explain::run(Console& console) {
-  const auto inputs = open_inputs(
-      {.graph = graph_, .devices = devices_, .reserve = reserve_, .rules = rules_, .dispatch = dispatch_});
+  const auto inputs = open_inputs({.graph = graph_,
+                                   .devices = devices_,
+                                   .reserve = reserve_,
+                                   .rules = rules_,
+                                   .dispatch = dispatch_,
+                                   .reading = reading_});
   if (!inputs) return inputs.error();
   const auto placement =
       load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);

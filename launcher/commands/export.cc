@@ -54,6 +54,7 @@ class Export final : public Command {
         .option("--table", table_,
                 "Of a run: measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl)")
         .flag("--placements", placements_, "Of a run, npz: every placement too, a byte per op");
+    reading_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
     std::error_code ignored;
@@ -75,6 +76,7 @@ class Export final : public Command {
   }
 
   std::string what_, format_, output_, graph_, devices_, applied_, table_;
+  GraphReading reading_;
   bool placements_ = false;
 };
 
@@ -169,7 +171,7 @@ void add_step(JsonObject& json, std::string_view key, const Measurement* measure
 }
 
 Result<PlacementFile> Export::open_placement() const {
-  auto graph = open_graph(graph_);
+  auto graph = open_graph(graph_, reading_);
   if (!graph) return graph.error();
   PlacementFile file{*std::move(graph), {}, {}, {}, {}};
   file.sha256 = graph_sha256(file.graph);
@@ -213,7 +215,7 @@ Result<ExitStatus> Export::of_placement(Console& console) {
   if (!applied_.empty() && devices_.empty()) return without("--devices", "--applied measures what it writes");
   const auto file = open_placement();
   if (!file) return file.error();
-  const auto graph_file = format_ == "onnx" ? read_graph_file(graph_) : Result<Bytes>{Bytes{}};
+  const auto graph_file = format_ == "onnx" ? read_graph_file(graph_file_of(graph_)) : Result<Bytes>{Bytes{}};
   if (!graph_file) return graph_file.error();
   const auto made = record::export_placement(format_, {.graph = file->graph,
                                                        .devices = file->devices,

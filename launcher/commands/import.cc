@@ -1,4 +1,3 @@
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,26 +18,19 @@ class Import final : public Command {
   }
   void declare(Options& options) override {
     options.operand("FILE", file_, ("A graph: " + format_names()).c_str());
-    options.option("--from", from_, "What it is; recognised by its content if not said");
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
+    reading_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
-    std::optional<GraphFormat> format;
-    if (!from_.empty()) {
-      const auto named = parse_format(from_);
-      if (!named) return invalid("--from", named.error().context);
-      format = *named;
-    }
-    const auto graph = format ? load_graph(file_, format) : open_graph(file_);
+    const auto graph = open_graph(file_, reading_);
     if (!graph) return graph.error();
-    const std::vector<std::string> notes = graph_notes(*graph);
-    for (const std::string& note : notes) console.note(printable(file_) + ": " + printable(note));
+    say_assumed(*graph, file_, console);
     if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
     if (console.json()) {
       JsonObject json;
       json.add("graph", graph->name()).add("output", output_).add("graph_sha256", graph_sha256(*graph));
       json.add("ops", std::uint64_t{graph->num_ops()}).add("edges", std::uint64_t{graph->num_edges()});
-      json.add("notes", std::span<const std::string>{notes});
+      json.add("notes", graph_notes(*graph));
       console.print(json.text());
     } else {
       console.print(printable(output_) + ": " + printable(graph->name()) + ", " +
@@ -49,7 +41,8 @@ class Import final : public Command {
   }
 
  private:
-  std::string file_, from_, output_;
+  std::string file_, output_;
+  GraphReading reading_;
 };
 
 }  // namespace

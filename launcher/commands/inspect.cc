@@ -112,16 +112,19 @@ class Inspect final : public Command {
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file")
         .option("--devices,-d", devices_, "Device file: adds times and the critical path");
+    reading_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
     if (devices_.empty()) {
-      const auto graph = open_graph(graph_);
+      const auto graph = open_graph(graph_, reading_);
       if (!graph) return graph.error();
+      say_assumed(*graph, graph_, console);
       console.print(console.json() ? graph_json(*graph).text() : graph_text(*graph));
       return ExitStatus::kDone;
     }
-    const auto inputs = open_inputs({.graph = graph_, .devices = devices_});
+    const auto inputs = open_inputs({.graph = graph_, .devices = devices_, .reading = reading_});
     if (!inputs) return inputs.error();
+    say_assumed(inputs->graph, graph_, console);
     const CostTable costs{inputs->graph, inputs->devices};
     const auto peak = peak_alone_bytes(*inputs);
     if (!peak) return peak.error();
@@ -144,6 +147,7 @@ class Inspect final : public Command {
                                   const std::vector<std::int64_t>& peak_bytes);
 
   std::string graph_, devices_;
+  GraphReading reading_;
 };
 
 double alone_s(const CostTable& costs, DeviceId device) {
@@ -153,8 +157,11 @@ double alone_s(const CostTable& costs, DeviceId device) {
 
 JsonObject Inspect::graph_json(const OpGraph& graph) {
   const Census census = census_of(graph);
-  JsonObject types, phases, json;
-  for (const TypeCount& type : census.types) types.add(type.type, type.ops);
+  JsonObject types, flops, phases, json;
+  for (const TypeCount& type : census.types) {
+    types.add(type.type, type.ops);
+    if (type.flops != 0) flops.add(type.type, type.flops);
+  }
   for (const auto& [phase, ops] : census.phases) phases.add(phase, ops);
   json.add("graph", graph.name()).add("graph_sha256", graph_sha256(graph)).add("source", graph.source());
   json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
@@ -167,6 +174,14 @@ JsonObject Inspect::graph_json(const OpGraph& graph) {
   json.add("groups", std::uint64_t{graph.num_groups() - 1})
       .add("colocation_classes", std::uint64_t{census.classes});
   json.add("depth", std::uint64_t{census.depth});
+  json.add("flops_by_type", std::move(flops)).add("assumed", graph_notes(graph));
+  std::vector<JsonObject> uncounted;
+  for (const UncountedOps& one : uncounted_ops(graph)) {
+    JsonObject kind;
+    kind.add("type", one.type).add("ops", std::uint64_t{one.ops}).add("bytes", one.bytes);
+    uncounted.push_back(std::move(kind.add("share", one.share)));
+  }
+  json.add("uncounted", std::move(uncounted));
   return json;
 }
 

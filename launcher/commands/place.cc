@@ -126,6 +126,7 @@ Result<Answer> Place::learn(double default_budget_s, const Console& console) con
   LearnRequest request;
   request.method = method_ == "auto" ? "" : method_;
   request.graph = inputs_.graph;
+  request.reading = inputs_.reading;
   request.devices = inputs_.devices;
   request.rules = inputs_.rules;
   request.objective = inputs_.objective;
@@ -240,6 +241,7 @@ Result<ExitStatus> Place::run(Console& console) {
   const auto inputs = open_inputs(inputs_);
   if (!inputs) return inputs.error();
 
+  say_assumed(inputs->graph, inputs_.graph, console);
   for (const std::string& line : inputs->rules.lines()) console.note(line);
   if (auto fits = must_fit(*inputs); !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
@@ -305,7 +307,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
       one.add("method", finding.method).add("step_time_s", finding.seconds).add("at_s", finding.at_s);
       findings.push_back(std::move(one));
     }
-    json.add("findings", std::move(findings));
+    json.add("findings", std::move(findings)).add("assumed", graph_notes(inputs.graph));
     console.print(json.text());
   } else {
     std::string text = "method     " + answer.method;

@@ -142,7 +142,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Channel::Received& received, con
   if (!asked) return asked.error();
   const auto bytes = messages::section_of(received.bulk, asked->graph);
   if (!bytes) return bytes.error();
-  auto graph = parse_graph(*bytes, "the graph", GraphFormat::kEmplace);
+  auto graph = parse_graph(*bytes, "the graph", {.format = GraphFormat::kEmplace});
   if (!graph) return graph.error();
   if (graph_sha256(*graph) != asked->graph_sha256)
     return invalid("the graph", "is not the one that was named");

@@ -42,6 +42,11 @@ void each_field(Config& c, Visit visit) {
   visit(
       "input", "graphs", c.input.graphs,
       "Several graph files, folders or patterns: one policy learns on all of them in turn (placeto, sweep).");
+  visit("input", "from", c.input.reading.from, "What the graph files are; empty: recognised by content.");
+  visit("input", "shape", c.input.reading.shape,
+        "Sizes of dimensions that the graph files name: \"batch=8\", \"seq=512\".");
+  visit("input", "batch", c.input.reading.batch,
+        "Size of first dimensions that the graph files leave open; 0: not given.");
   visit("input", "devices", c.input.devices,
         "Device file; empty: the machine that a workload of dnn-partitioning brings along.");
   visit("input", "rules", c.input.rules,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "launcher/graph_reading.h"
 
 namespace emplace::launcher {
 
@@ -34,6 +35,7 @@ struct RunConfig {
   struct Input {
     std::string graph, devices, rules;
     std::vector<std::string> graphs;
+    GraphReading reading = {};
     double reserve = 0;
   } input;
   struct Goal {

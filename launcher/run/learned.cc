@@ -65,6 +65,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   }
   config->input = {};
   config->input.graph = std::filesystem::absolute(request.graph).string();
+  config->input.reading = request.reading;
   if (!request.devices.empty()) config->input.devices = std::filesystem::absolute(request.devices).string();
   config->input.reserve = request.reserve;
   if (!request.rules.empty()) config->input.rules = std::filesystem::absolute(request.rules).string();

@@ -8,12 +8,14 @@
 
 #include "base/result.h"
 #include "heuristics/method.h"
+#include "launcher/graph_reading.h"
 
 namespace emplace::launcher {
 
 struct LearnRequest {
   std::string method;  ///< One of run_methods(), or empty: that of `policy`.
   std::filesystem::path graph, devices, rules;
+  GraphReading reading = {};
   double reserve = 0;  ///< Share of each device's memory to keep free.
   std::string objective = "step-time", dispatch = "program";
   double budget_s = 0;  ///< 0 with a policy: it places at once, without learning more.

@@ -136,9 +136,14 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
 }  // namespace
 
 Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
-  if (config.input.graphs.empty()) return std::vector<std::filesystem::path>{config.input.graph};
+  if (config.input.graphs.empty())
+    return std::vector<std::filesystem::path>{graph_file_of(config.input.graph)};
   std::vector<std::filesystem::path> files;
   for (const std::string& input : config.input.graphs) {
+    if (graph_file_of(input) != input) {
+      files.push_back(graph_file_of(input));
+      continue;
+    }
     const bool folder = std::filesystem::is_directory(input);
     const std::string pattern = folder ? input + "/*" : input;
     glob_t found{};
@@ -227,10 +232,12 @@ Judge judge_of(const RunConfig& config) {
 Result<TaskPtr> load_task(const RunConfig& config) {
   auto files = graph_files(config);
   if (!files) return files.error();
+  const auto reading = config.input.reading.options();
+  if (!reading) return reading.error();
   auto task = std::make_shared<actors::Task>();
   task->host = host_name();
   for (const std::filesystem::path& file : *files) {
-    auto graph = load_graph(file);
+    auto graph = load_graph(file, *reading);
     if (!graph) return graph.error();
     auto devices = devices_for(*graph, config);
     if (!devices) return devices.error();

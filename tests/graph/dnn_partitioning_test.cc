@@ -268,7 +268,7 @@ TEST(DnnPartitioning, EveryCutOfAWorkloadIsRefusedInOneLine) {
   for (std::size_t size = 0; size + 1 < whole.size(); ++size) {
     const std::string cut = whole.substr(0, size);
     const auto graph = parse_graph(std::as_bytes(std::span{cut.data(), cut.size()}), "cut",
-                                   parse_format("dnn-partitioning").value());
+                                   {.format = parse_format("dnn-partitioning").value()});
     ASSERT_FALSE(graph.ok()) << size;
     EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << size;
   }

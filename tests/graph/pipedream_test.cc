@@ -111,7 +111,7 @@ TEST(Pipedream, EveryCutOfAProfileIsReadOrRefusedInOneLine) {
   const std::string whole = layer("a") + layer("b") + "\ta -- b\n";
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto graph =
-        parse_graph(std::as_bytes(std::span{whole.data(), size}), "cut", GraphFormat::kPipedream);
+        parse_graph(std::as_bytes(std::span{whole.data(), size}), "cut", {.format = GraphFormat::kPipedream});
     if (graph) continue;
     EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << size;
   }
@@ -130,7 +130,7 @@ TEST(GraphFormat, AWrongFormatIsRefusedInOneLineWhateverTheBytesAre) {
   const auto bytes = std::as_bytes(std::span{profile.data(), profile.size()});
   EXPECT_EQ(recognise_format(bytes, "graph.json"), GraphFormat::kPipedream);
   for (const char* name : {"onnx", "tf-graphdef", "emplace"}) {
-    const auto graph = parse_graph(bytes, "graph.txt", parse_format(name).value());
+    const auto graph = parse_graph(bytes, "graph.txt", {.format = parse_format(name).value()});
     ASSERT_FALSE(graph.ok()) << name;
     EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << name;
   }

@@ -1,0 +1,28 @@
+#include "launcher/graph_reading.h"
+
+#include "launcher/options.h"
+
+namespace emplace::launcher {
+
+void GraphReading::declare(Options& options) {
+  options.option("--from", from, "What the graph's file is; recognised by its content if not said");
+  options.option("--shape", shape, "Sizes of dimensions that the file names, as batch=8,seq=512");
+  options.option("--batch", batch, "Size of first dimensions that the file leaves open; 0: not given");
+}
+
+Result<ReadOptions> GraphReading::options() const {
+  ReadOptions read;
+  if (!from.empty()) {
+    const auto format = parse_format(from);
+    if (!format) return invalid("--from", format.error().context);
+    read.format = *format;
+  }
+  auto dims = parse_open_dims(shape);
+  if (!dims) return dims.error();
+  read.dims = *std::move(dims);
+  if (batch > std::uint64_t{1} << 31) return invalid("--batch", "is out of range", "use 1 to 2^31");
+  if (batch != 0) read.dims.batch = static_cast<std::int64_t>(batch);
+  return read;
+}
+
+}  // namespace emplace::launcher

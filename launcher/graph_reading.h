@@ -1,0 +1,26 @@
+#pragma once
+/// How a graph's file is read: what it is, and sizes for what it leaves open.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph_file.h"
+
+namespace emplace::launcher {
+
+class Options;
+
+struct GraphReading {
+  std::string from;
+  std::vector<std::string> shape;
+  std::uint64_t batch = 0;  ///< 0: not given.
+
+  /// --from, --shape and --batch.
+  void declare(Options& options);
+  /// Errors (kInvalid): a format that does not exist, a malformed size.
+  Result<ReadOptions> options() const;
+};
+
+}  // namespace emplace::launcher
