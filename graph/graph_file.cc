@@ -38,7 +38,7 @@ Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, 
 
 /// In the order in which they are asked; the last takes what no other wants.
 constexpr Format kFormats[]{
-    {GraphFormat::kOnnx, "onnx", looks_like_onnx, sized<parse_onnx>, {".onnx"}},
+    {GraphFormat::kOnnx, "onnx", looks_like_onnx, parse_onnx, {".onnx"}},
     {GraphFormat::kTfGraphdef,
      "tf-graphdef",
      looks_like_tf_graphdef,

@@ -1,162 +1,64 @@
 #include "graph/formats/onnx.h"
 
-#include <onnx/checker.h>
-#include <onnx/defs/schema.h>
-#include <onnx/onnx_pb.h>
-#include <onnx/shape_inference/implementation.h>
+#include <onnx.pb.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/text/words.h"
-#include "graph/formats/onnx_flops.h"
+#include "graph/formats/onnx_functions.h"
+#include "graph/formats/onnx_model.h"
+#include "graph/formats/onnx_scope.h"
+#include "graph/formats/onnx_types.h"
 
 namespace emplace {
 namespace {
 
 using nlohmann::json;
+using namespace onnx_io;
 
 constexpr std::int64_t kSmall = 64;  // Elements of a tensor that is arithmetic on shapes, not a weight.
-constexpr std::int64_t kKeptForShapes =
-    4096;  // Larger initializers cannot decide a shape; their values are dropped.
-constexpr std::size_t kLongestText = 64;  // Attributes above these sizes say nothing about cost.
-constexpr int kLongestList = 64;
 
-std::string in_quotes(std::string_view name) { return "'" + printable(name, 80) + "'"; }
-
-std::string first_line(std::string_view text) { return printable(text.substr(0, text.find('\n')), 160); }
-
-std::optional<DType> dtype_of(int element_type) {
-  using Proto = onnx::TensorProto;
-  switch (element_type) {
-    case Proto::FLOAT:
-      return DType::kF32;
-    case Proto::DOUBLE:
-      return DType::kF64;
-    case Proto::FLOAT16:
-      return DType::kF16;
-    case Proto::BFLOAT16:
-      return DType::kBF16;
-    case Proto::INT64:
-    case Proto::UINT64:
-      return DType::kI64;
-    case Proto::INT32:
-    case Proto::UINT32:
-      return DType::kI32;
-    case Proto::INT16:
-    case Proto::UINT16:
-      return DType::kI16;
-    case Proto::INT8:
-      return DType::kI8;
-    case Proto::UINT8:
-      return DType::kU8;
-    case Proto::BOOL:
-      return DType::kBool;
-    default:
-      return std::nullopt;
-  }
+/// Version of ONNX's own ops that the model is written for.
+int opset_of(const onnx::ModelProto& model) {
+  for (const auto& opset : model.opset_import())
+    if (opset.domain().empty() || opset.domain() == "ai.onnx")
+      return static_cast<int>(std::clamp<std::int64_t>(opset.version(), 1, std::numeric_limits<int>::max()));
+  return 1;  // Files older than opsets.
 }
 
-bool is_floating(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
+/// The place that an external tensor names lies in the model's folder.
+bool stays_inside(std::string location) {
+  std::replace(location.begin(), location.end(), '\\', '/');
+  const std::filesystem::path path{location};
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }
 
-/// Number of elements of checked dimensions, or something huge.
-std::int64_t elements(std::span<const std::int64_t> shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(n, dim, &n)) return std::numeric_limits<std::int64_t>::max();
-  }
-  return n;
-}
-
-/// The first dimension without a number, in words; nothing if all are known.
-std::optional<std::string> open_dimension(const onnx::TypeProto& type) {
-  if (!type.tensor_type().has_shape()) return "has no shape";
-  for (const auto& dim : type.tensor_type().shape().dim()) {
-    if (dim.has_dim_value() && dim.dim_value() >= 0) continue;
-    if (!dim.dim_param().empty()) return "has the symbolic dimension " + in_quotes(dim.dim_param());
-    return "has an unknown dimension";
-  }
-  return std::nullopt;
-}
-
-/// Shape and element type where both are complete.
-std::optional<TensorSpec> complete(const onnx::TypeProto& type) {
-  const auto dtype = dtype_of(type.tensor_type().elem_type());
-  if (!dtype || open_dimension(type)) return std::nullopt;
-  TensorSpec tensor{*dtype, {}};
-  for (const auto& dim : type.tensor_type().shape().dim()) tensor.shape.push_back(dim.dim_value());
-  return tensor;
-}
-
-/// True if the first output shows the first input's data in another shape, as the traced graphs mark views.
-bool is_view(const onnx::NodeProto& node) {
-  static const std::unordered_set<std::string_view> kViews{
-      "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice", "Split", "Dropout"};
-  if (!kViews.contains(node.op_type())) return false;
-  return node.op_type() != "Dropout" || node.input_size() < 3 ||
-         node.input(2).empty();  // The third says: training.
-}
-
-json attributes(const onnx::NodeProto& node) {
-  json attrs = json::object();
-  for (const auto& attribute : node.attribute()) {
-    // The traced graphs' word, which is also what tells grouped convolutions apart when the graph is saved.
-    json& value = attrs[attribute.name() == "group" ? "groups" : attribute.name()];
-    switch (attribute.type()) {
-      case onnx::AttributeProto::INT:
-        value = attribute.i();
-        break;
-      case onnx::AttributeProto::FLOAT:
-        value = attribute.f();
-        break;
-      case onnx::AttributeProto::STRING:
-        value = attribute.s().substr(0, kLongestText);
-        break;
-      case onnx::AttributeProto::INTS:
-        if (attribute.ints_size() <= kLongestList)
-          value = std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
-        break;
-      case onnx::AttributeProto::FLOATS:
-        if (attribute.floats_size() <= kLongestList)
-          value = std::vector<float>(attribute.floats().begin(), attribute.floats().end());
-        break;
-      default:
-        break;  // Tensors and their like: values, not costs.
-    }
-  }
-  for (auto it = attrs.begin(); it != attrs.end();) it = it->is_null() ? attrs.erase(it) : std::next(it);
-  if (is_view(node)) attrs["view"] = true;
-  return attrs;
-}
-
-/// "/layer1/conv/Conv" → "layer1/conv"
-std::string scope_of(std::string_view name) {
-  while (name.starts_with('/')) name.remove_prefix(1);
-  const std::size_t slash = name.rfind('/');
-  return slash == std::string_view::npos ? std::string{} : std::string{name.substr(0, slash)};
-}
+/// What the reader had to settle, counted for meta.notes.
+struct Settled {
+  std::size_t branches = 0, loops = 0, loops_once = 0, strings = 0, calls = 0;
+  std::set<std::string> uncounted;
+};
 
 class Reader {
  public:
-  Reader(onnx::ModelProto& model, std::string_view where)
-      : model_{model}, graph_{*model.mutable_graph()}, where_{where} {}
+  Reader(onnx::ModelProto& model, std::string_view where, const OpenDims& dims)
+      : graph_{*model.mutable_graph()}, model_{model}, where_{where}, symbols_{dims} {}
 
   Result<OpGraph> read() {
-    drop_weights();
-    for (const auto step : {&Reader::check_nodes, &Reader::collect_types, &Reader::add_inputs,
+    for (const auto step : {&Reader::size_inputs, &Reader::infer, &Reader::add_inputs,
                             &Reader::add_initializers, &Reader::number_nodes, &Reader::add_nodes}) {
       if (auto done = (this->*step)(); !done) return done.error();
     }
     builder_.set_name(graph_.name().empty() ? std::filesystem::path{where_}.stem().string() : graph_.name());
     builder_.set_source("onnx " + model_.producer_name() + " " + model_.producer_version());
-    builder_.set_meta_json(json{{"kind", "inference"}, {"opset", version_of("")}}.dump());
+    builder_.set_meta_json(meta());
     auto graph = std::move(builder_).build();
     if (!graph) return invalid(where_, graph.error().context);
     return graph;
@@ -170,106 +72,47 @@ class Reader {
         cure);
   }
 
-  int version_of(std::string_view domain) const {
-    for (const auto& opset : model_.opset_import()) {
-      if (opset.domain() == domain || (domain.empty() && opset.domain() == "ai.onnx")) {
-        return static_cast<int>(std::min<std::int64_t>(opset.version(), std::numeric_limits<int>::max()));
-      }
-    }
-    return 1;  // Files older than opsets.
-  }
-
-  void drop_weights() {
-    for (auto& tensor : *graph_.mutable_initializer()) {
-      if (elements({tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())}) <= kKeptForShapes)
-        continue;
-      tensor.clear_raw_data();
-      tensor.clear_float_data();
-      tensor.clear_int32_data();
-      tensor.clear_int64_data();
-      tensor.clear_double_data();
-      tensor.clear_uint64_data();
-    }
-  }
-
-  Result<Unit> check_nodes() {
-    for (auto& node : *graph_.mutable_node()) {
-      for (const auto& attribute : node.attribute()) {
-        if (attribute.has_g() || attribute.graphs_size() > 0) {
-          return fail_at(node, "holds a subgraph (" + printable(node.op_type(), 40) + ")",
-                         "export the model without control flow");
-        }
-      }
-      if (node.domain() == "ai.onnx") node.clear_domain();
-      const auto* schema =
-          onnx::OpSchemaRegistry::Schema(node.op_type(), version_of(node.domain()), node.domain());
-      if (schema == nullptr) {
-        const std::string domain = node.domain().empty() ? "" : " of the domain " + in_quotes(node.domain());
-        return fail_at(node, "has the unknown type " + in_quotes(node.op_type()) + domain,
-                       "export the model with standard ONNX ops");
-      }
-      try {
-        schema->Verify(node);
-      } catch (const std::exception& error) {
-        return fail_at(node, first_line(error.what()));
-      }
-    }
-    return Unit{};
-  }
-
-  void collect_known_types() {
-    const auto keep = [&](const auto& values) {
-      for (const auto& value : values) {
-        if (auto tensor = complete(value.type())) tensor_[value.name()] = *std::move(tensor);
-      }
-    };
-    keep(graph_.input());
-    keep(graph_.output());
-    keep(graph_.value_info());
-  }
-
-  /// Fills tensor_ from the file and, if any node's output is missing there, from shape inference.
-  Result<Unit> collect_types() {
+  Result<Unit> size_inputs() {
     for (const auto& tensor : graph_.initializer()) is_initializer_.insert(tensor.name());
+    for (const auto& tensor : graph_.sparse_initializer()) is_initializer_.insert(tensor.values().name());
     for (const auto& input : graph_.input()) {
       if (is_initializer_.contains(input.name())) continue;
-      if (!input.type().has_tensor_type())
-        return fail("input " + in_quotes(input.name()) + " is not a tensor");
-      if (const auto open = open_dimension(input.type())) {
-        return fail("input " + in_quotes(input.name()) + " " + *open,
-                    "export the model with fixed input shapes");
-      }
+      if (input.type().has_tensor_type() && !input.type().tensor_type().has_shape())
+        return fail("input " + in_quotes(input.name()) + " has no shape",
+                    "export the model with input shapes");
+      symbols_.add_input(input);
     }
-    collect_known_types();
-    const auto has_types = [&](const onnx::NodeProto& node) {
-      return std::all_of(node.output().begin(), node.output().end(),
-                         [&](const std::string& name) { return name.empty() || tensor_.contains(name); });
-    };
-    if (std::all_of(graph_.node().begin(), graph_.node().end(), has_types)) return Unit{};
-    try {
-      onnx::shape_inference::InferShapes(model_, onnx::OpSchemaRegistry::Instance(),
-                                         onnx::ShapeInferenceOptions{false, 0, true});
-    } catch (const std::exception& error) {
-      return fail("its shapes cannot be inferred: " + first_line(error.what()));
-    }
-    collect_known_types();
+    if (!symbols_.met().any_missing()) return Unit{};
+    std::string names;
+    for (const std::string& name : symbols_.met().missing())
+      names += (names.empty() ? "" : ", ") + in_quotes(name);
+    return fail("its inputs leave dimensions open: " + names,
+                "give their sizes, " + symbols_.met().missing_as_option());
+  }
+
+  Result<Unit> infer() {
+    if (auto done = types_.infer(graph_); !done) return done;
+    if (auto used = symbols_.met().all_used(where_); !used) return used;
+    for (const auto& tensor : graph_.initializer())
+      holds_weights_ =
+          holds_weights_ || (is_floating(tensor.data_type()) && elements(dims_of(tensor)) > kSmall);
     return Unit{};
   }
 
-  Result<Unit> add_state(const std::string& name, std::string type, TensorSpec tensor) {
+  static Shape dims_of(const onnx::TensorProto& tensor) {
+    return {tensor.dims().begin(), tensor.dims().end()};
+  }
+
+  Result<Unit> add_state(const std::string& name, OpSpec op) {
     if (name.empty()) return fail("a tensor has no name");
-    if (!source_.try_emplace(name, EdgeSpec{static_cast<std::uint32_t>(builder_.size()), 0}).second) {
+    if (!source_.try_emplace(name, EdgeSpec{static_cast<std::uint32_t>(builder_.size()), 0}).second)
       return fail("the tensor " + in_quotes(name) + " is declared twice");
-    }
-    OpSpec op;
     op.name = name;
-    if (type == "Parameter") {
-      const std::int64_t n = elements(tensor.shape);
-      if (__builtin_mul_overflow(n, element_bytes(tensor.dtype), &op.param_bytes))
+    if (op.type == "Parameter" && op.param_bytes == 0) {
+      const TensorSpec& tensor = op.outputs.front();
+      if (__builtin_mul_overflow(elements(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
         return fail("the tensor " + in_quotes(name) + " is too large");
     }
-    op.type = std::move(type);
-    op.outputs = {std::move(tensor)};
     builder_.add(std::move(op));
     return Unit{};
   }
@@ -277,82 +120,133 @@ class Reader {
   Result<Unit> add_inputs() {
     for (const auto& input : graph_.input()) {
       if (is_initializer_.contains(input.name())) continue;
-      auto tensor = complete(input.type());
+      const Value* value = types_.find(input.name());
+      auto tensor = value == nullptr ? std::nullopt : spec_of(*value);
+      if (value != nullptr && value->opaque) tensor = TensorSpec{DType::kU8, {0}};
       if (!tensor) return fail("input " + in_quotes(input.name()) + " has no element type with a fixed size");
-      auto added = add_state(input.name(), input.doc_string() == "parameter" ? "Parameter" : "Input",
-                             *std::move(tensor));
-      if (!added) return added;
+      if (value->element == onnx::TensorProto::STRING) ++settled_.strings;
+      OpSpec op;
+      op.type = input.doc_string() == "parameter" ? "Parameter" : "Input";
+      op.outputs = {*std::move(tensor)};
+      if (auto added = add_state(input.name(), std::move(op)); !added) return added;
     }
     return Unit{};
   }
 
-  /// The initializers that a node reads; what ConstantOfShape reads is its output's shape and no data.
+  /// The initializers that a node reads, or a body; what a weight made by ConstantOfShape reads is its shape
+  /// and no data.
   Result<Unit> add_initializers() {
     std::unordered_set<std::string_view> read;
     for (const auto& node : graph_.node()) {
-      if (is_weight(node)) continue;
-      for (const auto& name : node.input()) read.insert(name);
+      if (is_made_weight(node)) continue;
+      read.insert(node.input().begin(), node.input().end());
+      if (const BodyWork* body = types_.body_of(node)) read.insert(body->reads.begin(), body->reads.end());
     }
-    for (const auto& initializer : graph_.initializer()) {
-      if (!read.contains(initializer.name())) continue;
-      if (initializer.data_location() == onnx::TensorProto::EXTERNAL) {
-        return fail("initializer " + in_quotes(initializer.name()) + " keeps its data in another file",
-                    "save the model as one file, or with its weights as graph inputs");
-      }
-      const auto dtype = dtype_of(initializer.data_type());
-      if (!dtype)
-        return fail("initializer " + in_quotes(initializer.name()) +
-                    " has no element type with a fixed size");
-      TensorSpec tensor{*dtype, {initializer.dims().begin(), initializer.dims().end()}};
-      tensor_[initializer.name()] = tensor;
-      const std::int64_t n = elements(tensor.shape);
-      const bool constant = n <= 1 || (n <= kSmall && !is_floating(*dtype));
-      if (auto added = add_state(initializer.name(), constant ? "Constant" : "Parameter", std::move(tensor));
-          !added)
-        return added;
+    if (auto done = add_tensors(graph_, std::string{}, &read); !done) return done;
+    for (const auto& node : graph_.node())
+      if (const BodyWork* body = types_.body_of(node))
+        for (const auto* inner : body->bodies)
+          if (auto done = add_tensors(*inner, &node); !done) return done;
+    return Unit{};
+  }
+
+  /// Weights of a body belong to the op that it is part of.
+  Result<Unit> add_tensors(const onnx::GraphProto& body, const onnx::NodeProto* owner) {
+    const std::size_t before = builder_.size();
+    const std::string prefix =
+        (owner->name().empty() ? owner->op_type() : owner->name()) + "/" + body.name() + "/";
+    if (auto done = add_tensors(body, prefix, nullptr); !done) return done;
+    for (std::size_t k = before; k < builder_.size(); ++k)
+      of_bodies_[owner].push_back({static_cast<std::uint32_t>(k), 0});
+    return Unit{};
+  }
+
+  Result<Unit> add_tensors(const onnx::GraphProto& graph, const std::string& prefix,
+                           const std::unordered_set<std::string_view>* read) {
+    for (const auto& tensor : graph.initializer()) {
+      if (read != nullptr && !read->contains(tensor.name())) continue;
+      if (auto done = add_tensor(prefix + tensor.name(), tensor, dims_of(tensor)); !done) return done;
+    }
+    for (const auto& tensor : graph.sparse_initializer()) {
+      if (read != nullptr && !read->contains(tensor.values().name())) continue;
+      const std::int64_t stored = elements(dims_of(tensor.values()));
+      auto done = add_tensor(prefix + tensor.values().name(), tensor.values(),
+                             {tensor.dims().begin(), tensor.dims().end()}, stored,
+                             elements(dims_of(tensor.indices())));
+      if (!done) return done;
     }
     return Unit{};
   }
 
-  bool is_weight(const onnx::NodeProto& node) const {
-    return node.op_type() == "ConstantOfShape" && node.domain().empty() && node.input_size() == 1 &&
+  /// @param stored, indices  of a sparse tensor: its elements that are kept, and numbers that say where.
+  Result<Unit> add_tensor(const std::string& name, const onnx::TensorProto& tensor, Shape shape,
+                          std::int64_t stored = -1, std::int64_t indices = 0) {
+    for (const auto& entry : tensor.external_data())
+      if (entry.key() == "location" && !stays_inside(entry.value()))
+        return fail("initializer " + in_quotes(name) + " keeps its data outside of the model's folder, in " +
+                        in_quotes(entry.value()),
+                    "save the model with its data beside it");
+    Value value{tensor.data_type(), std::move(shape), whole_numbers(tensor), real_numbers(tensor), false};
+    auto op = state_of(name, value);
+    if (!op) return fail("initializer " + in_quotes(name) + " has no element type with a fixed size");
+    if (stored >= 0) {
+      const std::int64_t each = element_bytes(op->outputs.front().dtype);
+      if (__builtin_mul_overflow(stored, each, &op->param_bytes) ||
+          __builtin_mul_overflow(indices, std::int64_t{8}, &indices) ||
+          __builtin_add_overflow(op->param_bytes, indices, &op->param_bytes) || op->param_bytes < 0)
+        return fail("the tensor " + in_quotes(name) + " is too large");
+      op->type = "Parameter";
+      op->attrs_json = R"({"sparse":true})";
+    }
+    return add_state(name, *std::move(op));
+  }
+
+  /// A weight, or a constant that is arithmetic on shapes or a single number. A single number with the dotted
+  /// name of a module's parameter is a weight.
+  std::optional<OpSpec> state_of(std::string_view name, const Value& value) {
+    auto tensor = spec_of(value);
+    if (!tensor) return std::nullopt;
+    const std::int64_t n = elements(*value.shape);
+    const bool real = is_floating(value.element);
+    const bool constant =
+        n < 1 || (n == 1 && !(real && name.find('.') != std::string_view::npos)) || (n <= kSmall && !real);
+    OpSpec op;
+    op.type = constant ? "Constant" : "Parameter";
+    op.outputs = {*std::move(tensor)};
+    if (constant && value.whole) op.attrs_json = json{{"value", *value.whole}}.dump();
+    if (constant && value.real && n == 1) op.attrs_json = json{{"value", *value.real}}.dump();
+    return op;
+  }
+
+  /// A file without weights of its own may make them by ConstantOfShape.
+  bool is_made_weight(const onnx::NodeProto& node) const {
+    return !holds_weights_ && kind_of(node) == "ConstantOfShape" && node.input_size() == 1 &&
            is_initializer_.contains(node.input(0));
   }
 
   /// Gives every output its producer and every node its name, before any is read: the file's order may be
   /// another.
   Result<Unit> number_nodes() {
-    std::unordered_map<std::string_view, int> uses;
-    for (const auto& [tensor, edge] : source_) {
-      if (edge.op < builder_.size()) ++uses[tensor];
-    }
-    for (const auto& node : graph_.node()) ++uses[node.name()];
-    std::unordered_set<std::string> taken;
+    names_ = onnx_node_names(model_);
     const auto first = static_cast<std::uint32_t>(builder_.size());
-    const auto nodes = static_cast<std::uint32_t>(graph_.node_size());
-    for (std::uint32_t i = 0; i < nodes; ++i) {
-      const auto& node = graph_.node(static_cast<int>(i));
-      const std::string id = "#" + std::to_string(i);
-      std::string name = node.name().empty()     ? node.op_type() + id
-                         : uses[node.name()] > 1 ? node.name() + id
-                                                 : node.name();
-      while ((name != node.name() && uses.contains(name)) || taken.contains(name)) name += id;
-      names_.push_back(name);
-      taken.insert(std::move(name));
+    for (int i = 0; i < graph_.node_size(); ++i) {
+      const auto& node = graph_.node(i);
       std::uint32_t output = 0;
       for (const auto& tensor : node.output()) {
         if (tensor.empty()) continue;
-        if (!source_.try_emplace(tensor, EdgeSpec{first + i, output}).second)
+        if (!source_.try_emplace(tensor, EdgeSpec{first + static_cast<std::uint32_t>(i), output}).second)
           return fail_at(node, "writes " + in_quotes(tensor) + ", which another writes too");
         ++output;
       }
-      for (const auto& tensor : node.input()) read_.insert(tensor);
+      read_.insert(node.input().begin(), node.input().end());
+      if (const BodyWork* body = types_.body_of(node)) read_.insert(body->reads.begin(), body->reads.end());
     }
-    for (const auto& tensor : graph_.output()) read_.insert(tensor.name());
+    for (const auto& output : graph_.output()) read_.insert(output.name());
     return Unit{};
   }
 
   Result<Unit> add_nodes() {
+    builder_.reserve(builder_.size() + static_cast<std::size_t>(graph_.node_size()));
     for (int i = 0; i < graph_.node_size(); ++i) {
       auto op = op_of(graph_.node(i), names_[static_cast<std::size_t>(i)]);
       if (!op) return op.error();
@@ -361,66 +255,128 @@ class Reader {
     return Unit{};
   }
 
-  Result<OpSpec> op_of(const onnx::NodeProto& node, const std::string& name) const {
-    OpSpec op;
-    op.name = name;
-    op.group = scope_of(node.name());
+  Result<std::vector<TensorSpec>> outputs_of(const onnx::NodeProto& node) {
+    std::vector<TensorSpec> outputs;
     for (const auto& tensor : node.output()) {
       if (tensor.empty()) continue;
-      const auto known = tensor_.find(tensor);
-      if (known != tensor_.end()) {
-        op.outputs.push_back(known->second);
-      } else if (read_.contains(tensor) || op.outputs.empty()) {
+      const Value* value = types_.find(tensor);
+      auto spec = value == nullptr ? std::nullopt : spec_of(*value);
+      if (!spec && value != nullptr && value->shape && value->element == 0)
+        spec = TensorSpec{DType::kF32, *value->shape};
+      if (!spec && !read_.contains(tensor) && !outputs.empty())
+        break;  // Optional outputs come last; one that nobody reads costs nothing.
+      if (!spec)
         return fail_at(node,
                        "its output " + in_quotes(tensor) + " has no shape that can be known before it runs",
-                       "export the model with fixed shapes");
-      } else {
-        break;  // Optional outputs come last; one that nobody reads costs nothing.
-      }
+                       "export the model with fixed shapes, or name its open dimension with --shape");
+      outputs.push_back(*std::move(spec));
     }
-    if (is_weight(node)) {
-      op.type = "Parameter";
-      if (__builtin_mul_overflow(elements(op.outputs.front().shape), element_bytes(op.outputs.front().dtype),
-                                 &op.param_bytes)) {
-        return fail_at(node, "is too large");
-      }
-      return op;
-    }
-    op.type = node.op_type();
+    return outputs;
+  }
+
+  Result<OpSpec> op_of(const onnx::NodeProto& node, const std::string& name) {
+    auto outputs = outputs_of(node);
+    if (!outputs) return outputs.error();
+    OpSpec op;
+    op.name = name;
+    op.group = onnx_scope(node);
+    op.outputs = *std::move(outputs);
+    const bool constant = kind_of(node) == "Constant";
+    if ((constant || is_made_weight(node)) && !op.outputs.empty()) return state_op(node, std::move(op));
+    op.type = kind_of(node);
     op.view = is_view(node);
-    std::vector<const OnnxShape*> shapes;
-    for (const auto& tensor : node.input()) {
-      shapes.push_back(nullptr);
-      if (tensor.empty()) continue;
+    op.attrs_json = attributes_json(node);
+    if (const auto* groups = onnx_io::find(node, "group")) op.conv_groups = groups->i();
+    if (auto wired = wire(node, op); !wired) return wired.error();
+    count_work(node, op);
+    return op;
+  }
+
+  /// A Constant node, or a weight that the file makes.
+  Result<OpSpec> state_op(const onnx::NodeProto& node, OpSpec op) {
+    const Value* value = types_.find(node.output(0));
+    auto state = state_of("", *value);
+    op.type = is_made_weight(node) || !state ? "Parameter" : state->type;
+    if (state && op.type == "Constant") op.attrs_json = state->attrs_json;
+    const TensorSpec& tensor = op.outputs.front();
+    if (op.type == "Parameter" &&
+        __builtin_mul_overflow(elements(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
+      return fail_at(node, "is too large");
+    return op;
+  }
+
+  Result<Unit> wire(const onnx::NodeProto& node, OpSpec& op) {
+    std::unordered_set<std::string_view> wired;
+    const auto add = [&](const std::string& tensor) -> Result<Unit> {
       const auto edge = source_.find(tensor);
       if (edge == source_.end())
         return fail_at(node, "reads " + in_quotes(tensor) + ", which nothing produces");
       op.inputs.push_back(edge->second);
-      shapes.back() = shape_of(tensor);
+      wired.insert(tensor);
+      return Unit{};
+    };
+    for (const auto& tensor : node.input())
+      if (!tensor.empty())
+        if (auto added = add(tensor); !added) return added;
+    const BodyWork* body = types_.body_of(node);
+    if (body == nullptr) return Unit{};
+    for (const auto& tensor : body->reads)
+      if (!wired.contains(tensor))
+        if (auto added = add(tensor); !added) return added;
+    const auto& weights = of_bodies_[&node];
+    op.inputs.insert(op.inputs.end(), weights.begin(), weights.end());
+    return Unit{};
+  }
+
+  void count_work(const onnx::NodeProto& node, OpSpec& op) {
+    if (const BodyWork* body = types_.body_of(node)) {
+      op.flops = body->flops;
+      if (body->unknown_work) settled_.uncounted.insert(op.type);
+      if (op.type == "If") ++settled_.branches;
+      if (op.type != "If") ++settled_.loops;
+      if (op.type != "If" && !body->iterations) ++settled_.loops_once;
+      return;
     }
-    const json attrs = attributes(node);
-    op.attrs_json = attrs.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (const auto groups = attrs.find("groups"); groups != attrs.end() && groups->is_number_integer())
-      op.conv_groups = groups->get<std::int64_t>();
-    if (!op.outputs.empty())
-      op.flops = onnx_flops(op.type, shapes, op.outputs[0].shape, attrs, is_floating(op.outputs[0].dtype));
-    return op;
+    const auto flops = node_flops(node, types_);
+    if (flops && !op.outputs.empty()) op.flops = *flops;
+    if (!flops && !op.view) settled_.uncounted.insert(op.type);
   }
 
-  const OnnxShape* shape_of(const std::string& tensor) const {
-    const auto it = tensor_.find(tensor);
-    return it == tensor_.end() ? nullptr : &it->second.shape;
+  std::string meta() const {
+    json notes = json::array(), outputs = json::array();
+    const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
+      if (count > 0)
+        notes.push_back(std::string{what} + ": " + std::to_string(count) + "; " + std::string{meaning});
+    };
+    note("branches (If)", settled_.branches,
+         "each is placed as one op and takes the time of its costlier branch");
+    note("loops (Loop, Scan)", settled_.loops, "each is placed as one op");
+    note("loops of unknown length", settled_.loops_once, "one iteration of each is counted");
+    note("inputs of text", settled_.strings, "each element counts as a byte");
+    for (const auto& output : graph_.output())
+      if (const auto edge = source_.find(output.name()); edge != source_.end())
+        outputs.push_back({edge->second.op, edge->second.output});
+    return json{{"kind", "inference"},
+                {"opset", opset_of(model_)},
+                {"notes", std::move(notes)},
+                {"outputs", std::move(outputs)},
+                {"uncounted", settled_.uncounted}}
+        .dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
-  onnx::ModelProto& model_;
   onnx::GraphProto& graph_;
+  onnx::ModelProto& model_;
   const std::string_view where_;
+  Symbols symbols_;
+  Types types_{symbols_, opset_of(model_), where_};
   OpGraphBuilder builder_;
-  std::unordered_set<std::string> is_initializer_;
-  std::unordered_map<std::string, TensorSpec> tensor_;  // By tensor name, where shape and type are complete.
-  std::unordered_map<std::string, EdgeSpec> source_;    // Who produces each tensor.
-  std::unordered_set<std::string> read_;                // By a node, or as an output of the model.
-  std::vector<std::string> names_;                      // [nodes]
+  Settled settled_;
+  bool holds_weights_ = false;
+  std::unordered_set<std::string_view> is_initializer_;
+  std::unordered_map<std::string, EdgeSpec> source_;  // Who produces each tensor.
+  std::unordered_set<std::string_view> read_;         // By a node, or as an output of the model.
+  std::unordered_map<const onnx::NodeProto*, std::vector<EdgeSpec>> of_bodies_;  // Weights in bodies.
+  std::vector<std::string> names_;                                               // [nodes]
 };
 
 }  // namespace
@@ -431,14 +387,33 @@ bool looks_like_onnx(std::span<const std::byte> bytes) {
   return bytes.size() > 1 && bytes[0] == std::byte{0x08};
 }
 
-Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where) {
-  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    return invalid(where, "is larger than 2 GiB");
-  onnx::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model.has_graph()) {
-    return invalid(where, "is not an ONNX model, or is cut short", "fetch or export the file again");
+std::vector<std::string> onnx_node_names(const onnx::ModelProto& model) {
+  const auto& graph = model.graph();
+  std::unordered_map<std::string_view, int> uses;
+  for (const auto& tensor : graph.input()) uses.try_emplace(tensor.name(), 1);
+  for (const auto& tensor : graph.initializer()) uses.try_emplace(tensor.name(), 1);
+  for (const auto& tensor : graph.sparse_initializer()) uses.try_emplace(tensor.values().name(), 1);
+  for (const auto& node : graph.node()) ++uses[node.name()];
+  std::vector<std::string> names;
+  std::unordered_set<std::string> taken;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const auto& node = graph.node(i);
+    const std::string id = "#" + std::to_string(i);
+    std::string name = node.name().empty()     ? node.op_type() + id
+                       : uses[node.name()] > 1 ? node.name() + id
+                                               : node.name();
+    while ((name != node.name() && uses.contains(name)) || taken.contains(name)) name += id;
+    names.push_back(name);
+    taken.insert(std::move(name));
   }
-  return Reader{model, where}.read();
+  return names;
+}
+
+Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
+  onnx::ModelProto model;
+  if (auto parsed = parse_model(bytes, where, model); !parsed) return parsed.error();
+  if (auto done = inline_functions(model, where); !done) return done.error();
+  return Reader{model, where, dims}.read();
 }
 
 }  // namespace emplace

@@ -1,31 +1,42 @@
 #pragma once
-/// ONNX models as graphs: forward steps with shapes, without the values of their weights.
+/// ONNX models as graphs: state first (inputs, weights), then an op per node. docs/file_formats.md has what
+/// becomes of what.
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "graph/op_graph.h"
+#include "graph/open_dims.h"
+
+namespace onnx {
+class ModelProto;
+}
 
 namespace emplace {
 
-/// True if the bytes look like an ONNX model: a protocol buffer that begins with the IR version.
+/// True if the bytes begin as an ONNX model does: a protobuf message whose first field is the IR version.
 bool looks_like_onnx(std::span<const std::byte> bytes);
 
-/// Reads a model of any opset that libonnx knows. `where` names the input in errors. Any thread.
+/// Reads a model of opset 7 to 25, IR version up to 13 (later ones as far as their ops are known). `where`
+/// names the input in errors. Any thread.
 ///
-/// First come state ops, named after their tensors: graph inputs (`Input`, or `Parameter` if their doc string
-/// says "parameter"), then the initializers that a node reads (`Constant` if at most 64 whole numbers or a
-/// scalar, else `Parameter`). Then one op per node, in the file's order: its type is the ONNX type; its group
-/// is the path in its name; a missing or repeated name becomes NAME#ID, with the type as name if need be and
-/// the node's position as id. A ConstantOfShape node with a fixed shape stands for a weight and becomes a
-/// `Parameter`. Shapes come from the file, and where it has none from shape inference. An output that nobody reads and that has no shape is
-/// left out.
+/// Weights become `Parameter` ops of their size, wherever their data are: no other file is opened. Shapes are
+/// those of the file, else they are inferred. Calls of the model's functions are replaced by their bodies;
+/// `If`, `Loop` and `Scan` become one op each, which reads what its bodies read. An op kind without a rule
+/// for its work is named in meta.uncounted.
 ///
-/// Errors (kInvalid, one line): not ONNX; a symbolic or unknown dimension of an input; an op outside the
-/// standard domains or with wrong arguments; a subgraph (If, Loop, Scan); a tensor without producer, element
-/// type or shape; data in an external file; and those of OpGraphBuilder.
-Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where);
+/// Errors (kInvalid, one line): no ONNX model, or one that is cut short; open dimensions without a size in
+/// `dims`, all of them named; a tensor that nothing produces, or without a shape that can be known; shapes
+/// that contradict one another; external data outside of the model's folder; functions that call themselves;
+/// those of OpGraphBuilder.
+Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
+
+/// Names of the model's nodes, in its order, as parse_onnx gives them to ops: unique among nodes and tensors
+/// of state. @pre no calls of functions.
+std::vector<std::string> onnx_node_names(const onnx::ModelProto& model);
 
 }  // namespace emplace

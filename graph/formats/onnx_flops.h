@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,13 @@ using OnnxShape = std::vector<std::int64_t>;
 ///   inputs   by argument position, an absent optional argument has null
 ///   attrs    the node's attributes as an object
 ///   floating the first output is of a floating-point type
-/// A shape of the wrong rank gives 0; sums stop at 2^60. Pure; any thread.
-std::int64_t onnx_flops(std::string_view type, std::span<const OnnxShape* const> inputs,
-                        const OnnxShape& output, const nlohmann::json& attrs, bool floating);
+/// Nothing for a type without a rule, whose name is ONNX's own or "com.microsoft::…"; what moves data or
+/// counts in whole numbers has one. A shape of the wrong rank gives 0; sums stop at 2^60. Pure; any thread.
+std::optional<std::int64_t> onnx_flops(std::string_view type, std::span<const OnnxShape* const> inputs,
+                                       const OnnxShape& output, const nlohmann::json& attrs, bool floating);
+
+/// a + b and a × b of numbers from 0 to 2^60, where both stop.
+std::int64_t capped_sum(std::int64_t a, std::int64_t b);
+std::int64_t capped_product(std::int64_t a, std::int64_t b);
 
 }  // namespace emplace

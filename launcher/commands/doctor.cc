@@ -241,8 +241,7 @@ std::vector<Finding> all_findings() {
                                      {"zlib", "libz"},
                                      {"xxHash", "libxxhash"},
                                      {"RE2", "libre2"},
-                                     {"Protobuf", "libprotobuf"},
-                                     {"ONNX", "libonnx"}})
+                                     {"Protobuf", "libprotobuf"}})
     findings.push_back(library(loaded, what, prefix));
   for (const Part& part : kParts) findings.push_back(optional_part(loaded, part));
   for (const std::string_view kind : process_executor_kinds()) findings.push_back(helper(kind));

@@ -1,12 +1,12 @@
 // The model itself, each node with its device.
 
-#include <google/protobuf/unknown_field_set.h>
-#include <onnx/onnx_pb.h>
+#include <onnx.pb.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/text/words.h"
+#include "graph/formats/onnx_functions.h"
 #include "graph/graph_file.h"
 #include "record/export/placement_formats.h"
 
@@ -14,27 +14,16 @@ namespace emplace::record {
 namespace {
 
 constexpr std::string_view kKey = "emplace.device", kOurs = "emplace.";
-// NodeProto.metadata_props, which IR version 10 brought; the libonnx of Debian 12 knows 8 and carries it
-// along unread.
-constexpr int kNodeMetadata = 9;
 
 /// Replaces what an earlier export said.
 void note_on_node(onnx::NodeProto& node, const std::string& device) {
-  google::protobuf::UnknownFieldSet& fields = *node.mutable_unknown_fields();
-  google::protobuf::UnknownFieldSet kept;
-  for (int i = 0; i < fields.field_count(); ++i) {
-    const auto& field = fields.field(i);
-    onnx::StringStringEntryProto entry;
-    const bool old = field.number() == kNodeMetadata &&
-                     field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
-                     entry.ParseFromString(field.length_delimited()) && entry.key() == kKey;
-    if (!old) kept.AddField(field);
-  }
-  onnx::StringStringEntryProto entry;
+  google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> kept;
+  for (const auto& entry : node.metadata_props())
+    if (entry.key() != kKey) *kept.Add() = entry;
+  auto& entry = *kept.Add();
   entry.set_key(std::string{kKey});
   entry.set_value(device);
-  kept.AddLengthDelimited(kNodeMetadata, entry.SerializeAsString());
-  fields.Swap(&kept);
+  node.mutable_metadata_props()->Swap(&kept);
 }
 
 }  // namespace
@@ -46,7 +35,10 @@ Result<ExportedPlacement> placement_onnx(const PlacementExport& what) {
       !model.ParseFromArray(what.graph_file.data(), static_cast<int>(what.graph_file.size())))
     return invalid("--to onnx", "writes an ONNX model back, and the graph given is none",
                    "give the .onnx file that was placed as --graph");
-  // As its reader has it: state first, then an op per node, in the file's order (graph/formats/onnx.h).
+  // As its reader has it: functions in place of their calls, state first, then an op per node, in the file's
+  // order (graph/formats/onnx.h).
+  if (auto done = onnx_io::inline_functions(model, "--graph"); !done) return done.error();
+  model.clear_functions();
   const auto nodes = static_cast<std::size_t>(model.graph().node_size());
   if (nodes > what.graph.num_ops()) return invalid("--to onnx", "the graph is not that of the ONNX file");
   const std::size_t first = what.graph.num_ops() - nodes;

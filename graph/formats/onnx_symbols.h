@@ -1,0 +1,43 @@
+#pragma once
+/// Symbolic dimensions of an ONNX model and their sizes.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/open_dims.h"
+
+namespace onnx {
+class TensorShapeProto;
+class ValueInfoProto;
+}  // namespace onnx
+
+namespace emplace::onnx_io {
+
+/// Thread: one.
+class Symbols {
+ public:
+  explicit Symbols(const OpenDims& given);
+
+  /// Gives sizes to the open dimensions of a model input; a dimension without a name is INPUT.AXIS.
+  void add_input(const onnx::ValueInfoProto& input);
+  /// The shape where every dimension has a size: a number, a symbol, arithmetic on symbols ("2*seq + 1"), or
+  /// without a name that of `input`.
+  std::optional<std::vector<std::int64_t>> shape(const onnx::TensorShapeProto& shape,
+                                                 std::string_view input = {});
+  /// Value of "batch" or "batch*(seq + 1)"; nothing if a symbol has no size.
+  std::optional<std::int64_t> value(std::string_view expression);
+
+  const DimsMet& met() const { return met_; }
+
+ private:
+  const OpenDims given_;
+  DimsMet met_{given_};
+  std::unordered_map<std::string, std::int64_t> sizes_;
+};
+
+}  // namespace emplace::onnx_io

@@ -1,0 +1,116 @@
+// Goal: models that current torch, torchvision, timm and transformers export by default come in as they are:
+// all of them, with torch's own count of flops, the bytes of the weights that the file holds, and no op whose
+// work counts as nothing unsaid. Method: 60 exported files without their weights, and 12 that other tools
+// made of such files (tests/models/export_models.py has how, models.json what torch counts).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "graph/graph_file.h"
+
+namespace emplace {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path{EMPLACE_FIXTURES} / "onnx";
+
+const nlohmann::json& truth() {
+  static const nlohmann::json json = nlohmann::json::parse(std::ifstream{kFolder / "models.json"});
+  return json;
+}
+
+OpGraph read(const nlohmann::json& model) {
+  ReadOptions options;
+  std::vector<std::string> sizes;
+  std::istringstream words{model.value("shape_options", "")};
+  for (std::string word; words >> word;) sizes.push_back(word);
+  options.dims = parse_open_dims(sizes).value();
+  auto graph = load_graph(kFolder / model.at("file").get<std::string>(), options);
+  EXPECT_TRUE(graph.ok()) << graph.error().context;
+  return *std::move(graph);
+}
+
+/// What FlopCounterMode counts: matrix products, convolutions, recurrences, attention.
+std::int64_t product_flops(const OpGraph& graph) {
+  static const std::set<std::string_view> kProducts{"Conv",
+                                                    "ConvTranspose",
+                                                    "ConvInteger",
+                                                    "QLinearConv",
+                                                    "Gemm",
+                                                    "MatMul",
+                                                    "MatMulInteger",
+                                                    "LSTM",
+                                                    "GRU",
+                                                    "RNN",
+                                                    "Einsum",
+                                                    "Attention",
+                                                    "QLinearMatMul",
+                                                    "If",
+                                                    "Loop",
+                                                    "com.microsoft::MatMulNBits",
+                                                    "com.microsoft::Attention",
+                                                    "com.microsoft::QGemm",
+                                                    "com.microsoft::MatMulIntegerToFloat",
+                                                    "com.microsoft::DynamicQuantizeMatMul"};
+  std::int64_t flops = 0;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (kProducts.contains(graph.type_name(OpId{i}))) flops += graph.flops(OpId{i});
+  return flops;
+}
+
+std::int64_t parameter_bytes(const OpGraph& graph) {
+  std::int64_t bytes = 0;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (graph.type_name(OpId{i}) == "Parameter") bytes += graph.param_bytes(OpId{i});
+  return bytes;
+}
+
+class ExportedModel : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(ExportedModel, HasTheWorkAndTheWeightsThatTorchCounts) {
+  const nlohmann::json& model = truth().at("models").at(GetParam());
+  SCOPED_TRACE(model.at("name").get<std::string>());
+  const OpGraph graph = read(model);
+  const double flops = model.at("flops").get<double>();
+  EXPECT_NEAR(static_cast<double>(product_flops(graph)), flops, 0.02 * flops);
+  EXPECT_EQ(parameter_bytes(graph), model.at("initializer_bytes").get<std::int64_t>());
+  EXPECT_THAT(uncounted_ops(graph), ::testing::IsEmpty());
+  EXPECT_GE(graph.num_ops(), model.at("nodes").get<std::size_t>());
+}
+
+TEST_P(ExportedModel, KnowsTheModuleOfEveryOp) {
+  const OpGraph graph = read(truth().at("models").at(GetParam()));
+  std::size_t ops = 0, scoped = 0;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    if (graph.is_state(OpId{i})) continue;
+    ++ops;
+    scoped += graph.group_name(OpId{i}).empty() ? 0 : 1;
+  }
+  EXPECT_GT(scoped, 0u);
+  EXPECT_GT(graph.num_groups(), 2u);
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::size_t>& info) {
+  return truth().at("models").at(info.param).at("name").get<std::string>();
+}
+INSTANTIATE_TEST_SUITE_P(Zoo, ExportedModel, ::testing::Range(std::size_t{0}, truth().at("models").size()),
+                         name_of);
+
+TEST(ExportedModels, AreSixty) { EXPECT_EQ(truth().at("models").size(), 60u); }
+
+TEST(ExportedModels, ThatOtherToolsChangedKeepTheirWork) {
+  for (const nlohmann::json& model : truth().at("extra")) {
+    SCOPED_TRACE(model.at("name").get<std::string>());
+    const OpGraph graph = read(model);
+    const double flops = model.at("flops").get<double>();
+    const bool whole_bodies = graph_notes(graph).size() > 0;  // With their additions, which torch leaves out.
+    EXPECT_NEAR(static_cast<double>(product_flops(graph)), flops, (whole_bodies ? 0.06 : 0.02) * flops);
+    EXPECT_THAT(uncounted_ops(graph), ::testing::IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace emplace
