@@ -111,12 +111,6 @@ Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view w
   return format_of(options.format.value_or(recognise_format(bytes, where))).parse(bytes, where, options.dims);
 }
 
-std::filesystem::path graph_file_of(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::path saved = path / "saved_model.pb";
-  return std::filesystem::is_directory(path, error) && std::filesystem::exists(saved, error) ? saved : path;
-}
-
 Result<Bytes> read_graph_file(const std::filesystem::path& path) {
   auto packed = read_file(path);
   if (!packed) return packed.error();

@@ -43,9 +43,6 @@ Result<OpGraph> load_graph(const std::filesystem::path& path, const ReadOptions&
 Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view where,
                             const ReadOptions& options = {});
 
-/// The file that holds the graph: `path` itself, or in a folder that TensorFlow saved its saved_model.pb.
-std::filesystem::path graph_file_of(const std::filesystem::path& path);
-
 /// The file as a format's reader wants it: unpacked if it is packed. Errors: kIo; kInvalid if it is damaged
 /// or unpacks to too much.
 Result<Bytes> read_graph_file(const std::filesystem::path& path);

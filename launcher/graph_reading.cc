@@ -1,5 +1,7 @@
 #include "launcher/graph_reading.h"
 
+#include <system_error>
+
 #include "launcher/options.h"
 
 namespace emplace::launcher {
@@ -23,6 +25,12 @@ Result<ReadOptions> GraphReading::options() const {
   if (batch > std::uint64_t{1} << 31) return invalid("--batch", "is out of range", "use 1 to 2^31");
   if (batch != 0) read.dims.batch = static_cast<std::int64_t>(batch);
   return read;
+}
+
+std::filesystem::path graph_file_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path saved = path / "saved_model.pb";
+  return std::filesystem::is_directory(path, error) && std::filesystem::exists(saved, error) ? saved : path;
 }
 
 }  // namespace emplace::launcher

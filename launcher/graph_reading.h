@@ -2,6 +2,7 @@
 /// How a graph's file is read: what it is, and sizes for what it leaves open.
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,8 @@ struct GraphReading {
   /// Errors (kInvalid): a format that does not exist, a malformed size.
   Result<ReadOptions> options() const;
 };
+
+/// The file that holds the graph: `path` itself, or in a folder that TensorFlow saved its saved_model.pb.
+std::filesystem::path graph_file_of(const std::filesystem::path& path);
 
 }  // namespace emplace::launcher

@@ -72,6 +72,72 @@ TEST(Import, FromOverridesWhatTheFileLooksLike) {
   EXPECT_FALSE(std::filesystem::exists(folder.at("h.json")));
 }
 
+const std::string kBert = shipped("tests/fixtures/onnx/bert_dynamic_shapes.onnx.zst");
+const std::string kResnet18 = shipped("tests/fixtures/onnx/resnet18_dynamic_batch.onnx.zst");
+const std::string kLoop = shipped("tests/fixtures/onnx/scripted_loop.onnx.zst");
+
+TEST(OpenDimensions, AreListedAndTakenFromTheCommandLine) {
+  EXPECT_THAT(refused({"inspect", kBert}),
+              AllOf(HasSubstr("'batch', 'sequence'"), HasSubstr("--shape batch=…,sequence=…")));
+  EXPECT_THAT(refused({"inspect", kBert, "--shape", "batch=2"}), HasSubstr("open: 'sequence'"));
+  EXPECT_THAT(refused({"inspect", kBert, "--shape", "batch=0"}), HasSubstr("no size from 1 to 2^31"));
+  EXPECT_THAT(refused({"inspect", kBert, "--shape", "batch"}), HasSubstr("is not NAME=SIZE"));
+  EXPECT_THAT(refused({"inspect", kResnet, "--batch", "8"}), HasSubstr("no open first dimension"));
+  const auto flops = [](const std::vector<std::string>& sizes) {
+    std::vector<std::string> arguments{"inspect", kBert, "--json"};
+    arguments.insert(arguments.end(), sizes.begin(), sizes.end());
+    const Finished done = run(arguments);
+    EXPECT_EQ(done.status, 0) << done.err;
+    const auto json = ordered_json::parse(done.out);
+    EXPECT_EQ(json["assumed"], ordered_json::array());
+    EXPECT_EQ(json["uncounted"], ordered_json::array());
+    return json["flops_by_type"]["MatMul"].get<std::int64_t>();
+  };
+  const std::int64_t one = flops({"--shape", "batch=1,sequence=32"});
+  EXPECT_EQ(flops({"--shape", "batch=4", "--shape", "sequence=32"}), 4 * one);
+  EXPECT_EQ(flops({"--batch", "4", "--shape", "sequence=32"}), 4 * one);
+}
+
+TEST(OpenDimensions, AreTakenByEveryCommandAndByAConfig) {
+  const TemporaryFolder folder;
+  const std::string placement = folder.at("p.json");
+  const std::vector<std::vector<std::string>> commands{
+      {"import", kResnet18, "-o", folder.at("g.epg")},
+      {"inspect", kResnet18, "-d", kDevices},
+      {"bound", kResnet18, "-d", kDevices},
+      {"place", kResnet18, "-d", kDevices, "--method", "single-gpu", "-o", placement},
+      {"compare", kResnet18, "-d", kDevices, "--methods", "single-gpu,contiguous"},
+      {"evaluate", kResnet18, placement, "-d", kDevices},
+      {"explain", placement, "--graph", kResnet18, "-d", kDevices},
+      {"export", placement, "--graph", kResnet18, "--to", "onnx", "-o", folder.at("o.onnx")},
+      {"run", shipped("configs/quickstart.toml"), "--set", "input.graph=" + kResnet18, "--episodes", "2",
+       "--run-dir", folder.at("run")}};
+  for (std::vector<std::string> command : commands) {
+    const Finished open = run(command);
+    EXPECT_EQ(open.status, 2) << command[0];
+    EXPECT_THAT(open.err, HasSubstr("'batch'")) << command[0];
+    if (command[0] == "run") {
+      command.insert(command.end(), {"--set", "input.batch=4"});
+    } else {
+      command.insert(command.end(), {"--batch", "4"});
+    }
+    const Finished done = run(command);
+    EXPECT_EQ(done.status, 0) << command[0] << ": " << done.err;
+  }
+}
+
+TEST(Assumptions, ArePrintedAndStandInTheJson) {
+  const Finished inspected = run({"inspect", kLoop, "--json"});
+  ASSERT_EQ(inspected.status, 0) << inspected.err;
+  EXPECT_THAT(ordered_json::parse(inspected.out)["assumed"].dump(),
+              HasSubstr("one iteration of each is counted"));
+  EXPECT_THAT(inspected.err, HasSubstr("one iteration of each is counted"));
+  const Finished placed = run({"place", kLoop, "-d", kDevices, "--method", "single-cpu", "--json"});
+  ASSERT_EQ(placed.status, 0) << placed.err;
+  EXPECT_THAT(ordered_json::parse(placed.out)["assumed"].dump(),
+              HasSubstr("one iteration of each is counted"));
+}
+
 class Export : public ::testing::Test {
  protected:
   /// Places `graph` at random and returns the file.
