@@ -8,6 +8,7 @@
 #include "base/text/words.h"
 #include "graph/formats/dnn_partitioning.h"
 #include "graph/formats/emplace_graph.h"
+#include "graph/formats/fx.h"
 #include "graph/formats/onnx.h"
 #include "graph/formats/pipedream.h"
 #include "graph/formats/tf_graphdef.h"
@@ -50,6 +51,7 @@ constexpr Format kFormats[]{
      looks_like_dnn_partitioning,
      sized<parse_dnn_partitioning>,
      {}},
+    {GraphFormat::kFx, "fx", looks_like_fx, parse_fx, {}},
     {GraphFormat::kEmplace, "emplace", [](auto) { return true; }, sized<read_emplace_graph>, {}},
 };
 

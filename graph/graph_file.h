@@ -19,7 +19,14 @@
 namespace emplace {
 
 /// What can be read. The table in graph_file.cc has their names and readers.
-enum class GraphFormat : std::uint8_t { kOnnx, kTfGraphdef, kPipedream, kDnnPartitioning, kEmplace };
+enum class GraphFormat : std::uint8_t {
+  kOnnx,
+  kTfGraphdef,
+  kPipedream,
+  kDnnPartitioning,
+  kFx,
+  kEmplace
+};
 /// "onnx", "tf-graphdef", …; the list of all, with commas.
 std::string_view format_name(GraphFormat format);
 std::string format_names();

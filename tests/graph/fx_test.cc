@@ -1,0 +1,204 @@
+// Goal: FX graphs as torch prints them have torch's ops, bytes and work; a text that says too little is
+// refused by its line. Method: graphs that torch 2.15 printed, against its own counts; small texts by hand.
+#include "graph/formats/fx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "graph/graph_file.h"
+#include "tests/graph/torch_counts.h"
+
+namespace emplace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
+
+Result<OpGraph> read(std::string_view text, const ReadOptions& options = {}) {
+  return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), "graph.py", options);
+}
+
+std::string error_of(std::string_view text, const ReadOptions& options = {}) {
+  const auto graph = read(text, options);
+  if (graph) return "accepted";
+  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
+  EXPECT_THAT(graph.error().context, ::testing::StartsWith("graph.py: "));
+  return graph.error().context;
+}
+
+ReadOptions sizes(std::string text) {
+  return {.dims = parse_open_dims(std::vector<std::string>{std::move(text)}).value()};
+}
+
+/// A module of these inputs and lines.
+std::string module(std::string_view inputs, std::string_view lines) {
+  return "class GraphModule(torch.nn.Module):\n    def forward(self, " + std::string{inputs} + "):\n" +
+         std::string{lines};
+}
+
+OpId op_called(const OpGraph& graph, std::string_view name) {
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (graph.name(OpId{i}) == name) return OpId{i};
+  ADD_FAILURE() << "no op " << name;
+  return OpId{0};
+}
+
+TEST(FxText, WhatTorchPrintsHasItsOpsAndItsWork) {
+  const std::map<std::string, std::string> open{{"cnn_dynamic_forward.txt", "s77=4,s53=16"},
+                                                {"cnn_dynamic_backward.txt", "s77=4,s53=16"},
+                                                {"cnn_dynamic_dynamo.txt", "s77=4,s53=16"},
+                                                {"cnn_export.txt", "s77=4"},
+                                                {"llama_export.txt", "s46=2,s4=8"}};
+  for (const char* file :
+       {"cnn_forward.txt", "cnn_backward.txt", "cnn_dynamo.txt", "cnn_dynamic_forward.txt",
+        "cnn_dynamic_backward.txt", "cnn_dynamic_dynamo.txt", "cnn_export.txt", "llama_export.txt"}) {
+    SCOPED_TRACE(file);
+    const auto graph =
+        load_graph(kFixtures / file, open.contains(file) ? sizes(open.at(file)) : ReadOptions{});
+    ASSERT_TRUE(graph.ok()) << graph.error().context;
+    const auto said = torch_said(file);
+    EXPECT_EQ(num_calls(*graph), said["ops"].get<std::int64_t>());
+    EXPECT_EQ(matrix_flops(*graph), said["flops"].get<std::int64_t>());
+    EXPECT_THAT(uncounted_ops(*graph), ::testing::IsEmpty());
+    if (std::string_view{file}.find("backward") != std::string_view::npos) continue;
+    EXPECT_EQ(state_bytes(*graph, "Parameter"), said["parameter_bytes"].get<std::int64_t>());
+  }
+}
+
+TEST(FxText, ABackwardGraphIsOfTheBackwardPhase) {
+  const OpGraph graph = load_graph(kFixtures / "cnn_backward.txt").value();
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (graph.type_name(OpId{i}) == "aten::convolution_backward") {
+      EXPECT_EQ(graph.phase(OpId{i}), Phase::kBackward);
+    }
+}
+
+TEST(FxText, InputsAreParametersByHowTheyAreRead) {
+  const OpGraph graph =
+      read(
+          module(
+              R"(primals_1: "f32[8, 4]", primals_2: "f32[16, 4]", primals_3: "f32[16]", primals_4: "f32[8, 16]", primals_5: "i64[8]", primals_6: "f32[16]")",
+              R"(
+        t: "f32[4, 16]" = torch.ops.aten.t.default(primals_2);  primals_2 = None
+        addmm: "f32[8, 16]" = torch.ops.aten.addmm.default(primals_3, primals_1, t)
+        mul: "f32[8, 16]" = torch.ops.aten.mul.Tensor(addmm, primals_4)
+        add: "f32[16]" = torch.ops.aten.add.Tensor(primals_6, 1e-05)
+        div: "f32[8, 16]" = torch.ops.aten.div.Tensor(mul, add)
+        index: "f32[8, 16]" = torch.ops.aten.index.Tensor(div, [primals_5])
+        return (index,)
+)"))
+          .value();
+  std::map<std::string, std::string> types;
+  for (std::uint32_t i = 0; i < 6; ++i) types[std::string{graph.name(OpId{i})}] = graph.type_name(OpId{i});
+  EXPECT_THAT(types, ElementsAre(std::pair{"primals_1", "Input"}, std::pair{"primals_2", "Parameter"},
+                                 std::pair{"primals_3", "Parameter"}, std::pair{"primals_4", "Parameter"},
+                                 std::pair{"primals_5", "Input"}, std::pair{"primals_6", "Parameter"}));
+  EXPECT_EQ(graph.param_bytes(OpId{1}), 256);
+  EXPECT_EQ(graph.flops(op_called(graph, "addmm")), 2 * 8 * 4 * 16 + 8 * 16);
+  EXPECT_TRUE(graph.is_view(op_called(graph, "t")));
+}
+
+TEST(FxText, TuplesAreOneOpAndInPlaceOpsAreReadByThoseThatFollow) {
+  const OpGraph graph = read(module(R"(arg0_1: "f32[8, 6][6, 1]cuda:0")", R"(
+        split = torch.ops.aten.split.Tensor(arg0_1, 2, -1);  arg0_1 = None
+        getitem: "f32[8, 2][6, 1]cuda:0" = split[0]
+        getitem_2: "f32[8, 2][6, 1]cuda:0" = split[2];  split = None
+        relu_: "f32[8, 2]" = torch.ops.aten.relu_.default(getitem)
+        cat: "f32[8, 4]" = torch.ops.aten.cat.default([getitem, getitem_2], 1)
+        _assert_scalar = torch.ops.aten._assert_scalar.default(1, 'no (bracket')
+        return [cat]
+)"))
+                            .value();
+  const OpId split = op_called(graph, "split");
+  EXPECT_EQ(graph.num_outputs(split), 2u);
+  EXPECT_EQ(graph.attrs_json(split), R"({"dim":-1,"view":true})");
+  const OpId cat = op_called(graph, "cat");
+  ASSERT_EQ(graph.inputs(cat).size(), 2u);
+  EXPECT_EQ(graph.name(graph.producer(graph.inputs(cat)[0])), "relu_");
+  EXPECT_EQ(graph.inputs(cat)[1], graph.output(split, 1));
+  EXPECT_EQ(graph.type_name(op_called(graph, "relu_")), "aten::relu");
+  EXPECT_EQ(graph.num_ops(), 4u);
+}
+
+TEST(FxText, LinesOfALogAreRead) {
+  std::string log =
+      "V1122 16:00:00.000000 123 torch/a.py:1] [0/0] [__aot_graphs] TRACED GRAPH (of a module\n";
+  for (const char* line :
+       {"class GraphModule(torch.nn.Module):", "    def forward(self, x: \"f32[2, 3]\"):",
+        "        # File: it's here, code: f(", "        relu: \"f32[2, 3]\" = torch.relu(x);  x = None",
+        "        y: \"f32[2, 3]\" = relu + 1", "        return (y,)",
+        "class GraphModule(torch.nn.Module):", "    def forward(self):", "        return ()"})
+    log += "V1122 16:00:00.000000 123 torch/a.py:1] [0/0] [__aot_graphs] " + std::string{line} + "\n";
+  const OpGraph graph = read(log).value();
+  EXPECT_EQ(graph.num_ops(), 3u);
+  EXPECT_EQ(graph.type_name(OpId{2}), "aten::add");
+  EXPECT_THAT(graph_notes(graph), ::testing::Contains(HasSubstr("holds 2 graphs")));
+}
+
+TEST(FxText, AGroupedConvolutionAndAnUnknownOpAreCountedAsTheyShould) {
+  const OpGraph graph = read(module(R"(arg0_1: "f32[1, 4, 6, 6]", arg1_1: "f32[8, 2, 3, 3]")", R"(
+        conv: "f32[1, 8, 4, 4]" = torch.ops.aten.convolution.default(arg0_1, arg1_1, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 2)
+        far: "f32[1, 8, 4, 4]" = torch.ops.mine.far.default(conv)
+        return (far,)
+)"))
+                            .value();
+  EXPECT_EQ(graph.flops(OpId{2}), 2 * 128 * 2 * 9);
+  EXPECT_EQ(graph.conv_groups(OpId{2}), 2);
+  EXPECT_EQ(graph.type_name(OpId{3}), "mine::far");
+  ASSERT_EQ(uncounted_ops(graph).size(), 1u);
+  EXPECT_EQ(uncounted_ops(graph)[0].type, "mine::far");
+}
+
+TEST(FxText, OpenSizesAreAskedForByName) {
+  const std::string text = module(R"x(arg0_1: "Sym(s0)", arg1_1: "f32[s0, 2*s1 + 1]")x",
+                                  "        add: \"f32[s0, 2*s1 + 1]\" = torch.ops.aten.add.Tensor(arg1_1, arg0_1)\n        return (add,)\n");
+  EXPECT_THAT(error_of(text), AllOf(HasSubstr("symbolic sizes"), HasSubstr("--shape s0=…,s1=…")));
+  const auto graph = read(text, sizes("s0=3,s1=4"));
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  EXPECT_THAT(graph->shape(TensorId{0}), ElementsAre(3, 9));
+  EXPECT_THAT(error_of(text, sizes("s0=3,s1=4,ghost=5")), HasSubstr("no dimension called 'ghost'"));
+}
+
+TEST(FxText, WhatIsWrongIsSaidWithItsLine) {
+  const std::string x = R"(x: "f32[2]")";
+  EXPECT_THAT(error_of(module(x, "        y = torch.relu(x)\n        z: \"f32[2]\" = torch.relu(y)\n")),
+              AllOf(HasSubstr("line 3: 'y' has no type"), HasSubstr("print_readable")));
+  EXPECT_THAT(error_of(module("x", "        z: \"f32[2]\" = torch.relu(x)\n")),
+              HasSubstr("line 3: input 'x' has no type"));
+  EXPECT_THAT(error_of(module(x, "        z: \"f32[2]\" = torch.relu(ghost)\n")),
+              HasSubstr("line 3: 'ghost' was not made before"));
+  EXPECT_THAT(error_of(module(x, "        z: \"q7[2]\" = torch.relu(x)\n")),
+              HasSubstr("line 3: 'q7' is no element type"));
+  EXPECT_THAT(error_of(module(x, "        z: \"f32[2+]\" = torch.relu(x)\n")),
+              HasSubstr("line 3: size '2+' is no size"));
+  EXPECT_THAT(error_of(module(x, "        z: \"f32[1//0]\" = torch.relu(x)\n")),
+              HasSubstr("divides by zero"));
+  EXPECT_THAT(error_of(module(x, "        z: \"f32[2]\" = torch.relu(x\n")), HasSubstr("does not end"));
+  EXPECT_THAT(error_of(module(x, "        for x in y\n")), HasSubstr("line 3: is no statement"));
+  EXPECT_THAT(error_of(module(
+                  x, "        z: \"f32[2]\" = " + std::string(5000, '(') + std::string(5000, ')') + "\n")),
+              HasSubstr("cannot be read"));
+  EXPECT_THAT(error_of(module(x, "        x: \"f32[2]\" = torch.relu(x)\n")), HasSubstr("'x'"));
+  EXPECT_THAT(error_of(module(x, "        z: \"f32[4611686018427387904, 8]\" = torch.relu(x)\n")),
+              HasSubstr("z"));
+}
+
+TEST(FxText, EveryCutOfAGraphIsReadOrRefusedInOneLine) {
+  std::ifstream in{kFixtures / "cnn_forward.txt"};
+  const std::string whole{std::istreambuf_iterator<char>{in}, {}};
+  ASSERT_GT(whole.size(), 1000u);
+  for (std::size_t size = 1; size < whole.size(); size += 3) {
+    const auto graph = read(whole.substr(0, size), {.format = GraphFormat::kFx});
+    if (!graph) {
+      EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace emplace
