@@ -9,6 +9,7 @@
 #include "graph/formats/dnn_partitioning.h"
 #include "graph/formats/emplace_graph.h"
 #include "graph/formats/fx.h"
+#include "graph/formats/hlo.h"
 #include "graph/formats/onnx.h"
 #include "graph/formats/pipedream.h"
 #include "graph/formats/tf_graphdef.h"
@@ -52,6 +53,7 @@ constexpr Format kFormats[]{
      sized<parse_dnn_partitioning>,
      {}},
     {GraphFormat::kFx, "fx", looks_like_fx, parse_fx, {}},
+    {GraphFormat::kHlo, "hlo", looks_like_hlo, sized<parse_hlo>, {}},
     {GraphFormat::kEmplace, "emplace", [](auto) { return true; }, sized<read_emplace_graph>, {}},
 };
 

@@ -25,6 +25,7 @@ enum class GraphFormat : std::uint8_t {
   kPipedream,
   kDnnPartitioning,
   kFx,
+  kHlo,
   kEmplace
 };
 /// "onnx", "tf-graphdef", …; the list of all, with commas.
