@@ -7,11 +7,13 @@
 #include "base/hash.h"
 #include "base/text/words.h"
 #include "graph/formats/dnn_partitioning.h"
+#include "graph/formats/doppler.h"
 #include "graph/formats/emplace_graph.h"
 #include "graph/formats/fx.h"
 #include "graph/formats/hlo.h"
 #include "graph/formats/onnx.h"
 #include "graph/formats/pipedream.h"
+#include "graph/formats/piper.h"
 #include "graph/formats/tf_graphdef.h"
 
 namespace emplace {
@@ -54,6 +56,8 @@ constexpr Format kFormats[]{
      {}},
     {GraphFormat::kFx, "fx", looks_like_fx, parse_fx, {}},
     {GraphFormat::kHlo, "hlo", looks_like_hlo, sized<parse_hlo>, {}},
+    {GraphFormat::kDoppler, "doppler", looks_like_doppler, sized<parse_doppler>, {}},
+    {GraphFormat::kPiper, "piper", looks_like_piper, sized<parse_piper>, {}},
     {GraphFormat::kEmplace, "emplace", [](auto) { return true; }, sized<read_emplace_graph>, {}},
 };
 

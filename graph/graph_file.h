@@ -26,6 +26,8 @@ enum class GraphFormat : std::uint8_t {
   kDnnPartitioning,
   kFx,
   kHlo,
+  kDoppler,
+  kPiper,
   kEmplace
 };
 /// "onnx", "tf-graphdef", …; the list of all, with commas.

@@ -137,7 +137,8 @@ def graphs():
     layers = (TREE / "tests/fixtures/third_party/pipedream/alexnet.txt").read_text().splitlines(keepends=True)
     put("foreign_graph", "pipedream", "".join(line for line in layers if re.search(r"node(1|2|3)\b(?!.*node4)", line)))
     formats = TREE / "tests/fixtures/formats"
-    for seed, name in {"fx": "cnn_forward.txt", "fx-open": "cnn_dynamic_dynamo.txt", "hlo": "block_lowered.hlo", "hlo-loop": "loop_compiled.hlo"}.items():
+    for seed, name in {"fx": "cnn_forward.txt", "fx-open": "cnn_dynamic_dynamo.txt", "hlo": "block_lowered.hlo", "hlo-loop": "loop_compiled.hlo", "doppler": "doppler.txt",
+                       "piper": "piper.json"}.items():
         put("foreign_graph", seed, (formats / name).read_bytes())
     put("foreign_graph", "tf-graphdef", tensorflow())  # Its text forms lie beside it by hand.
 
