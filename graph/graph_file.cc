@@ -14,6 +14,7 @@
 #include "graph/formats/onnx.h"
 #include "graph/formats/pipedream.h"
 #include "graph/formats/piper.h"
+#include "graph/formats/pt2.h"
 #include "graph/formats/tf_graphdef.h"
 
 namespace emplace {
@@ -42,6 +43,7 @@ Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, 
 
 /// In the order in which they are asked; the last takes what no other wants.
 constexpr Format kFormats[]{
+    {GraphFormat::kPt2, "pt2", looks_like_pt2, parse_pt2, {".pt2"}},
     {GraphFormat::kOnnx, "onnx", looks_like_onnx, parse_onnx, {".onnx"}},
     {GraphFormat::kTfGraphdef,
      "tf-graphdef",

@@ -28,6 +28,7 @@ enum class GraphFormat : std::uint8_t {
   kHlo,
   kDoppler,
   kPiper,
+  kPt2,
   kEmplace
 };
 /// "onnx", "tf-graphdef", …; the list of all, with commas.

@@ -138,7 +138,7 @@ def graphs():
     put("foreign_graph", "pipedream", "".join(line for line in layers if re.search(r"node(1|2|3)\b(?!.*node4)", line)))
     formats = TREE / "tests/fixtures/formats"
     for seed, name in {"fx": "cnn_forward.txt", "fx-open": "cnn_dynamic_dynamo.txt", "hlo": "block_lowered.hlo", "hlo-loop": "loop_compiled.hlo", "doppler": "doppler.txt",
-                       "piper": "piper.json"}.items():
+                       "piper": "piper.json", "pt2": "cnn.pt2"}.items():
         put("foreign_graph", seed, (formats / name).read_bytes())
     put("foreign_graph", "tf-graphdef", tensorflow())  # Its text forms lie beside it by hand.
 

@@ -105,6 +105,7 @@ TEST(PublishedGraphs, AreRecognisedByTheirContent) {
   EXPECT_EQ(format(R"({"nodes": [{"id": 0, "TMPCs": {}}]})"), "piper");
   EXPECT_EQ(format("// a comment\nHloModule m\n"), "hlo");
   EXPECT_EQ(format("class <lambda>(torch.nn.Module):\n    def forward(self, a):\n"), "fx");
+  EXPECT_EQ(format("PK\3\4"), "pt2");
   EXPECT_EQ(format("3\n"), "emplace");
 }
 
