@@ -4,8 +4,10 @@
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "graph/graph_file.h"
 #include "graph/grouping.h"
@@ -61,6 +63,34 @@ void BM_Generate(benchmark::State& state) {
   state.counters["ops"] = static_cast<double>(ops);
 }
 BENCHMARK(BM_Generate)->Arg(2)->Arg(8)->Unit(benchmark::kMillisecond);
+
+/// Every file of the folder EMPLACE_PUBLISHED (tests/models/published_files.sh fetches some), with whatever
+/// sizes EMPLACE_SHAPE gives.
+void BM_ReadFolder(benchmark::State& state) {
+  const char* folder = std::getenv("EMPLACE_PUBLISHED");
+  std::error_code error;
+  if (folder == nullptr || !std::filesystem::is_directory(folder, error))
+    return state.SkipWithError("EMPLACE_PUBLISHED is no folder");
+  const char* sizes = std::getenv("EMPLACE_SHAPE");
+  ReadOptions options;
+  if (sizes != nullptr) options.dims = parse_open_dims(std::vector<std::string>{sizes}).value();
+  double accepted = 0, refused = 0, ops = 0, bytes = 0;
+  for (auto _ : state) {
+    accepted = refused = ops = bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator{folder}) {
+      if (!entry.is_regular_file()) continue;
+      const auto graph = load_graph(entry.path(), options);
+      (graph ? accepted : refused) += 1;
+      ops += graph ? static_cast<double>(graph->num_ops()) : 0;
+      bytes += static_cast<double>(entry.file_size());
+    }
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(bytes) * state.iterations());
+  state.counters["accepted"] = accepted;
+  state.counters["refused"] = refused;
+  state.counters["ops"] = ops;
+}
+BENCHMARK(BM_ReadFolder)->Unit(benchmark::kMillisecond);
 
 void BM_Sha256(benchmark::State& state) {
   const OpGraph graph = testing::large_graph(static_cast<std::uint32_t>(state.range(0)));
