@@ -50,11 +50,12 @@ Result<OpenDims> parse_open_dims(std::span<const std::string> texts) {
 
 std::optional<std::int64_t> DimsMet::size_of(std::string_view name, std::size_t axis) {
   add_once(met_, name);
+  if (!name.empty() && std::find(batches_.begin(), batches_.end(), name) != batches_.end()) axis = 0;
   const auto size = given_.size_of(name, axis);
   if (!size) {
     add_once(missing_, name);
   } else if (!given_.named.contains(name)) {
-    batch_used_ = true;
+    add_once(batches_, name);
   }
   return size;
 }
@@ -77,7 +78,7 @@ Result<Unit> DimsMet::all_used(std::string_view where) const {
     return invalid(where, "has no dimension called '" + printable(name, 60) + "'",
                    known.empty() ? "all its dimensions have sizes" : "it has " + known);
   }
-  if (given_.batch && !batch_used_)
+  if (given_.batch && batches_.empty())
     return invalid(where, "has no open first dimension for --batch",
                    "its sizes are fixed; export it with a dynamic batch, or leave --batch out");
   return Unit{};

@@ -32,7 +32,8 @@ class DimsMet {
  public:
   explicit DimsMet(const OpenDims& given) : given_{given} {}
 
-  /// As OpenDims::size_of; what has no size is kept for missing().
+  /// As OpenDims::size_of, and a name that got its size as a first dimension keeps it everywhere; what has no
+  /// size is kept for missing().
   std::optional<std::int64_t> size_of(std::string_view name, std::size_t axis);
   bool any_missing() const { return !missing_.empty(); }
   /// Open dimensions without a size, each name once, "" for those without a name.
@@ -45,7 +46,7 @@ class DimsMet {
  private:
   const OpenDims& given_;
   std::vector<std::string> missing_, met_;
-  bool batch_used_ = false;
+  std::vector<std::string> batches_;  // Names that --batch gave their size.
 };
 
 }  // namespace emplace
