@@ -73,7 +73,11 @@ void BM_ReadFolder(benchmark::State& state) {
     return state.SkipWithError("EMPLACE_PUBLISHED is no folder");
   const char* sizes = std::getenv("EMPLACE_SHAPE");
   ReadOptions options;
-  if (sizes != nullptr) options.dims = parse_open_dims(std::vector<std::string>{sizes}).value();
+  if (sizes != nullptr && *sizes != 0) {
+    const auto dims = parse_open_dims(std::vector<std::string>{sizes});
+    if (!dims) return state.SkipWithError(dims.error().context.c_str());
+    options.dims = *dims;
+  }
   double accepted = 0, refused = 0, ops = 0, bytes = 0;
   for (auto _ : state) {
     accepted = refused = ops = bytes = 0;
