@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 import struct
+import subprocess
 import sys
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
@@ -137,18 +138,41 @@ def graphs():
     layers = (TREE / "tests/fixtures/third_party/pipedream/alexnet.txt").read_text().splitlines(keepends=True)
     put("foreign_graph", "pipedream", "".join(line for line in layers if re.search(r"node(1|2|3)\b(?!.*node4)", line)))
     formats = TREE / "tests/fixtures/formats"
-    for seed, name in {"fx": "cnn_forward.txt", "fx-open": "cnn_dynamic_dynamo.txt", "hlo": "block_lowered.hlo", "hlo-loop": "loop_compiled.hlo", "doppler": "doppler.txt",
-                       "piper": "piper.json", "pt2": "cnn.pt2"}.items():
-        put("foreign_graph", seed, (formats / name).read_bytes())
+    for target, name in [("fx", "cnn_forward.txt"), ("fx", "cnn_dynamic_dynamo.txt"), ("hlo", "block_lowered.hlo"), ("hlo", "loop_compiled.hlo"),
+                         ("doppler", "doppler.txt"), ("piper", "piper.json"), ("pt2", "cnn.pt2")]:
+        put(target, pathlib.Path(name).stem, (formats / name).read_bytes())
+    for name in ["torch_moe", "cond_if", "scripted_loop", "convnet_qoperator", "legacy_lstm"]:
+        packed = TREE / f"tests/fixtures/onnx/{name}.onnx.zst"
+        put("onnx", name, subprocess.run(["zstd", "-dc", packed], check=True, capture_output=True).stdout)
+    put("onnx", "functions", functions())
+    put("tf_graphdef", "nodes", tensorflow())
     put("foreign_graph", "tf-graphdef", tensorflow())  # Its text forms lie beside it by hand.
 
 
 def field(number, data):
     """Of a protobuf message: bytes with their length, or a small number."""
     if isinstance(data, int):
-        return bytes([number << 3, data])
+        return varint(number << 3) + varint(data)
     data = data.encode() if isinstance(data, str) else data
-    return bytes([number << 3 | 2, len(data)]) + data
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value):
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7f | 0x80]) + varint(value >> 7)
+
+
+def functions():
+    """An ONNX model with an open batch, a function with an attribute of its caller, and a sparse weight."""
+    dims = field(1, field(2, "batch")) + field(1, field(1, 8))
+    image = field(1, "x") + field(2, field(1, field(1, 1) + field(2, dims)))
+    relu = field(1, "a") + field(2, "b") + field(3, "r") + field(4, "LeakyRelu") + \
+        field(5, field(1, "alpha") + field(21, "slope") + field(20, 1))
+    function = field(1, "F") + field(4, "a") + field(4, "s") + field(5, "c") + field(7, relu) + \
+        field(7, field(1, "b") + field(1, "s") + field(2, "c") + field(4, "MatMul") + field(6, "doc")) + field(10, "mine")
+    call = field(1, "x") + field(1, "s") + field(2, "y") + field(3, "call") + field(4, "F") + field(7, "mine")
+    sparse = field(1, field(1, 3) + field(2, 1) + field(8, "s")) + field(2, field(1, 3) + field(2, 7)) + field(3, 8) + field(3, 4)
+    graph = field(1, call) + field(2, "g") + field(15, sparse) + field(11, image) + field(12, field(1, "y"))
+    return field(1, 10) + field(7, graph) + field(8, field(1, "") + field(2, 20)) + field(25, function)
 
 
 def tensorflow():

@@ -16,13 +16,20 @@ void switch_input(
     Input);  ///< What a peer with a key may send to a running node, while another asks and is answered.
 void graph_json(Input);     ///< emplace-graph v1, as text.
 void graph_msgpack(Input);  ///< The same in MessagePack.
-void foreign_graph(Input);  ///< ONNX, TensorFlow, PipeDream: whatever graph it looks like.
-void devices(Input);        ///< A device file.
-void config(Input);         ///< A run's config; an allow-list; a key file.
-void placement(Input);      ///< A placement file.
-void run_db(Input);         ///< run.db, read as replay and results read it.
-void meaning(Input);        ///< Frames that are well made and say what cannot be, to the actors of a run; its
-                            ///< record is held against its hashes afterwards.
+void foreign_graph(Input);  ///< A graph of any format, recognised by its content.
+void onnx(Input);           ///< These as what they say, with sizes for open dimensions.
+void tf_graphdef(Input);
+void fx(Input);
+void hlo(Input);
+void pt2(Input);
+void doppler(Input);
+void piper(Input);
+void devices(Input);    ///< A device file.
+void config(Input);     ///< A run's config; an allow-list; a key file.
+void placement(Input);  ///< A placement file.
+void run_db(Input);     ///< run.db, read as replay and results read it.
+void meaning(Input);    ///< Frames that are well made and say what cannot be, to the actors of a run; its
+                        ///< record is held against its hashes afterwards.
 
 struct Target {
   std::string_view name;
@@ -36,6 +43,13 @@ inline constexpr Target kTargets[] = {{"frame", &frame, 2'000},
                                       {"graph_json", &graph_json, 500},
                                       {"graph_msgpack", &graph_msgpack, 500},
                                       {"foreign_graph", &foreign_graph, 2'000},
+                                      {"onnx", &onnx, 300},
+                                      {"tf_graphdef", &tf_graphdef, 300},
+                                      {"fx", &fx, 500},
+                                      {"hlo", &hlo, 200},
+                                      {"pt2", &pt2, 300},
+                                      {"doppler", &doppler, 500},
+                                      {"piper", &piper, 500},
                                       {"devices", &devices, 300},
                                       {"config", &config, 200},
                                       {"placement", &placement, 200},
