@@ -11,7 +11,7 @@
 
 namespace emplace::models {
 
-class AtenTape final : public TrainingTape {
+class AtenTape : public TrainingTape {
  public:
   explicit AtenTape(Optimizer optimizer, bool training = true) : TrainingTape{optimizer, training} {}
   Granularity granularity() const override { return Granularity::kAten; }
@@ -51,13 +51,14 @@ class AtenTape final : public TrainingTape {
   Tensor softmax(Tensor x) override;
   Tensor cross_entropy(Tensor logits, Tensor labels) override;
 
- private:
+ protected:
   std::string op_name(std::string_view type) override;
   Tensor seed(Tensor loss) override;
   Tensor sum(Tensor target, const std::vector<Tensor>& gradients) override;
   bool sums_as_they_come() const override { return true; }
   void update(const Variable& variable) override;
 
+ private:
   Tensor transposed(Tensor matrix);  // aten::t, and its gradient.
   Tensor mm(Tensor x, Tensor weight_t);
   Tensor addmm(Tensor bias, Tensor x, Tensor weight_t);

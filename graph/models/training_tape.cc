@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text/words.h"
 
 namespace emplace::models {
 namespace {
@@ -26,6 +27,10 @@ std::int64_t elements(const Shape& shape) {
 
 TensorSpec f32(Shape shape) { return {.dtype = DType::kF32, .shape = std::move(shape)}; }
 
+bool carries_gradient(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
 std::string_view optimizer_name(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kSgd:
@@ -38,6 +43,14 @@ std::string_view optimizer_name(Optimizer optimizer) {
       return "adam";
   }
   return "sgd";
+}
+
+Result<Optimizer> parse_optimizer(std::string_view name) {
+  for (const Optimizer optimizer :
+       {Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kRmsProp, Optimizer::kAdam}) {
+    if (optimizer_name(optimizer) == name) return optimizer;
+  }
+  return invalid("optimizer '" + printable(name, 40) + "'", "is unknown", "use sgd, momentum, rmsprop or adam");
 }
 
 std::string_view granularity_name(Granularity granularity) {
@@ -67,6 +80,10 @@ TrainingTape::Scope::Scope(TrainingTape& tape, std::string_view level)
 
 const Shape& TrainingTape::shape(Tensor tensor) const {
   return ops_[tensor.op].spec.outputs[tensor.output].shape;
+}
+
+DType TrainingTape::dtype(Tensor tensor) const {
+  return ops_[tensor.op].spec.outputs[tensor.output].dtype;
 }
 
 // ---- Recording ----
@@ -105,7 +122,9 @@ Tensor TrainingTape::emit(std::string_view type, std::vector<Tensor> inputs, std
 }
 
 Tensor TrainingTape::emit(std::string_view type, std::vector<Tensor> inputs, Shape output, Work work) {
-  return emit(type, std::move(inputs), std::vector<TensorSpec>{f32(std::move(output))}, std::move(work));
+  const DType first = inputs.empty() ? DType::kF32 : dtype(inputs.front());
+  const TensorSpec made{.dtype = carries_gradient(first) ? first : DType::kF32, .shape = std::move(output)};
+  return emit(type, std::move(inputs), std::vector<TensorSpec>{made}, std::move(work));
 }
 
 Tensor TrainingTape::emit(std::string_view type, std::vector<Tensor> inputs, Shape output) {
@@ -159,8 +178,8 @@ Tensor TrainingTape::input(const std::string& name, DType dtype, Shape shape) {
 
 Tensor TrainingTape::slot(const Variable& variable, const std::string& name) {
   const OpSpec& owner = ops_[variable.state.op].spec;
-  const Tensor made = state(Rank::kOptimizerState, "OptimizerState", owner.name + "/" + name, DType::kF32,
-                            shape(variable.state));
+  const Tensor made = state(Rank::kOptimizerState, "OptimizerState", owner.name + "/" + name,
+                            dtype(variable.state), shape(variable.state));
   OpSpec& spec = ops_[made.op].spec;
   spec.group = ops_[variable.state.op].spec.group;
   spec.phase = Phase::kUpdate;
@@ -176,6 +195,7 @@ void TrainingTape::run_backward(Tensor loss) {
   accumulate(loss, seed(loss));
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     scope_ = node->scope;
+    differentiating({node->op, 0});
     Gradients gradients(ops_[node->op].spec.outputs.size());
     bool any = false;
     for (std::uint32_t k = 0; k < gradients.size(); ++k) {

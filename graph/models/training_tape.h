@@ -21,6 +21,8 @@ namespace emplace::models {
 using Shape = std::vector<std::int64_t>;
 std::int64_t elements(const Shape& shape);
 TensorSpec f32(Shape shape);
+/// True for floating types.
+bool carries_gradient(DType dtype);
 
 /// Output `output` of the op recorded as number `op`. Meaningful on its own tape only.
 using Tensor = EdgeSpec;
@@ -28,6 +30,8 @@ using Tensor = EdgeSpec;
 /// Tensors of state beside each parameter: 0, 1, 2 and 2.
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kRmsProp, kAdam };
 std::string_view optimizer_name(Optimizer optimizer);
+/// Errors (kInvalid): none of them.
+Result<Optimizer> parse_optimizer(std::string_view name);
 
 /// Into which ops a network is split.
 enum class Granularity : std::uint8_t {
@@ -56,7 +60,7 @@ Shape pooled(const Shape& in, const PoolOptions& options);
 
 /// Reverse-mode differentiation of what was recorded: the latest op first. Shapes are the caller's promise
 /// (EMPLACE_CHECK): networks are code, their options are checked before they get here. Flops as in
-/// docs/file_formats.md: a multiply-add is two. Float32 throughout, except indices. Thread: one.
+/// docs/file_formats.md: a multiply-add is two. Parameters of a network in code are float32. Thread: one.
 class TrainingTape {
  public:
   virtual ~TrainingTape() = default;
@@ -80,6 +84,7 @@ class TrainingTape {
   };
 
   const Shape& shape(Tensor tensor) const;
+  DType dtype(Tensor tensor) const;
 
   // State. A parameter "cells.9.fc.weight" belongs to the module "cells.9.fc".
   virtual Tensor parameter(const std::string& name, Shape shape);
@@ -178,12 +183,15 @@ class TrainingTape {
   virtual bool sums_as_they_come() const = 0;
   virtual void update(const Variable& variable) = 0;
   virtual void updates_done() {}
+  /// The gradient of the op of `out` is about to be recorded.
+  virtual void differentiating(Tensor /*out*/) {}
 
   Tensor record(Recorded op);
   Tensor state(Rank rank, std::string_view type, const std::string& name, DType dtype, Shape shape);
   /// State of the optimizer, beside the variable.
   Tensor slot(const Variable& variable, const std::string& name);
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs, Work work);
+  /// One output, of the first input's type if that is a floating one, else float32.
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, Shape output, Work work);
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, Shape output);
   Tensor view(std::string_view type, Tensor x, Shape output, Attributes attrs = {});

@@ -3,6 +3,7 @@
 
 #include "base/text/words.h"
 #include "graph/graph_file.h"
+#include "graph/training/training_graph.h"
 #include "launcher/commands/commands.h"
 #include "launcher/inputs.h"
 #include "launcher/json_object.h"
@@ -19,10 +20,12 @@ class Import final : public Command {
   void declare(Options& options) override {
     options.operand("FILE", file_, ("A graph: " + format_names()).c_str());
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
+    options.option("--train", train_,
+                   "Make a training step of a forward graph: sgd, momentum, rmsprop or adam");
     reading_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto graph = open_graph(file_, reading_);
+    const auto graph = train_.empty() ? open_graph(file_, reading_) : open_trained();
     if (!graph) return graph.error();
     say_assumed(*graph, file_, console);
     if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
@@ -41,7 +44,16 @@ class Import final : public Command {
   }
 
  private:
-  std::string file_, output_;
+  /// The step that trains the file's graph.
+  Result<OpGraph> open_trained() const {
+    const auto optimizer = models::parse_optimizer(train_);
+    if (!optimizer) return invalid("--train", optimizer.error().context);
+    const auto forward = open_graph(file_, reading_);
+    if (!forward) return forward;
+    return training_graph(*forward, *optimizer);
+  }
+
+  std::string file_, output_, train_;
   GraphReading reading_;
 };
 

@@ -1,0 +1,129 @@
+// What cuts tensors apart, joins them, and pads them.
+#include <array>
+#include <utility>
+
+#include "graph/training/rules.h"
+
+namespace emplace::training {
+namespace {
+
+using Gradients = Recorder::Gradients;
+using Made = Result<std::vector<Tensor>>;
+
+/// x along dimension d from `start` on, `size` elements.
+Tensor sliced(Recorder& r, Tensor x, std::size_t d, std::int64_t start, std::int64_t size) {
+  Shape made = r.shape(x);
+  if (made[d] == size) return x;
+  made[d] = size;
+  const Recorder::Attributes attrs{
+      {"dim", std::to_string(d)}, {"start", std::to_string(start)}, {"end", std::to_string(start + size)}};
+  const Tensor out = r.shown("aten::slice", x, made, attrs);
+  r.flow(out, {x}, [&r, x, attrs](const Gradients& dy) {
+    Recorder::Attributes back = attrs;
+    back.emplace("step", "1");
+    r.give(x, r.op("aten::slice_backward", {*dy[0]}, r.shape(x), 0, back));
+  });
+  return out;
+}
+
+/// A slice of each dimension in turn. Where it begins is not in the graph: at 0; it costs the same.
+Made slice(Recorder& r, const Call& call) {
+  if (call.inputs.empty()) return contradiction(call);
+  Tensor x = call.inputs[0];
+  const Shape in = r.shape(x), made = call.made();
+  if (in.size() != made.size()) return contradiction(call);
+  for (std::size_t d = 0; d < in.size(); ++d) {
+    if (made[d] > in[d]) return contradiction(call);
+    x = sliced(r, x, d, 0, made[d]);
+  }
+  return std::vector{x};
+}
+
+Made split(Recorder& r, const Call& call) {
+  if (call.inputs.empty()) return contradiction(call);
+  const Tensor x = call.inputs[0];
+  const Shape in = r.shape(x);
+  const auto d = dimension(integer(call.attrs, "axis", 0), in.size());
+  if (!d) return contradiction(call);
+  std::vector<std::int64_t> sizes;
+  std::int64_t sum = 0;
+  for (const TensorSpec& part : call.outputs) {
+    if (part.shape.size() != in.size()) return contradiction(call);
+    Shape whole = part.shape;
+    sizes.push_back(whole[*d]);
+    sum += whole[*d];
+    whole[*d] = in[*d];
+    if (whole != in || sum > in[*d]) return contradiction(call);
+  }
+  if (sum != in[*d]) return contradiction(call);
+  const std::string dim = std::to_string(*d);
+  const Tensor out = r.parts("aten::split_with_sizes", x, call.outputs, {{"dim", dim}, {"split_sizes", json_list(sizes)}});
+  r.flow(out, {x}, [&r, x, dim, outputs = call.outputs](const Gradients& dy) {
+    std::vector<Tensor> parts;
+    for (std::size_t k = 0; k < dy.size(); ++k)
+      parts.push_back(dy[k] ? *dy[k] : r.new_zeros(x, outputs[k].shape));
+    r.give(x, r.op("aten::cat", parts, r.shape(x), 0, {{"dim", dim}}));
+  });
+  std::vector<Tensor> all;
+  for (std::uint32_t k = 0; k < call.outputs.size(); ++k) all.push_back({out.op, k});
+  return all;
+}
+
+Made concat(Recorder& r, const Call& call) {
+  const Shape made = call.made();
+  const auto d = dimension(integer(call.attrs, "axis", 1), made.size());
+  if (!d || call.inputs.empty()) return contradiction(call);
+  std::int64_t sum = 0;
+  for (const Tensor part : call.inputs) {
+    Shape whole = r.shape(part);
+    if (whole.size() != made.size()) return contradiction(call);
+    sum += whole[*d];
+    whole[*d] = made[*d];
+    if (whole != made || sum > made[*d]) return contradiction(call);
+  }
+  const std::string dim = std::to_string(*d);
+  const std::vector<Tensor> parts = call.inputs;
+  const Tensor out = r.op("aten::cat", parts, made, 0, {{"dim", dim}});
+  r.flow(out, parts, [&r, parts, dim, at = *d](const Gradients& dy) {
+    std::vector<std::pair<Tensor, Tensor>> given;
+    std::int64_t start = 0;
+    for (const Tensor part : parts) {
+      const Shape shape = r.shape(part);
+      const std::int64_t end = start + shape[at];
+      if (r.flows(part))
+        given.emplace_back(part, r.shown("aten::slice", *dy[0], shape,
+                                         {{"dim", dim}, {"start", std::to_string(start)}, {"end", std::to_string(end)}}));
+      start = end;
+    }
+    for (const auto& [part, slice] : given) r.give(part, slice);
+  });
+  return std::vector{out};
+}
+
+/// What the shape grew by lies behind: how much on which side costs the same.
+Made pad(Recorder& r, const Call& call) {
+  if (call.inputs.empty()) return contradiction(call);
+  const Tensor x = call.inputs[0];
+  const Shape in = r.shape(x), made = call.made();
+  if (in.size() != made.size()) return contradiction(call);
+  if (in == made) return std::vector{x};
+  std::vector<std::int64_t> grown, shrunk;
+  for (std::size_t d = in.size(); d-- > 0;) {
+    grown.insert(grown.end(), {0, made[d] - in[d]});
+    shrunk.insert(shrunk.end(), {0, in[d] - made[d]});
+  }
+  const Tensor out = r.pointwise("aten::constant_pad_nd", {x}, made, 0, {{"pad", json_list(grown)}});
+  r.flow(out, {x}, [&r, x, shrunk](const Gradients& dy) {
+    r.give(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), 0, {{"pad", json_list(shrunk)}}));
+  });
+  return std::vector{out};
+}
+
+constexpr std::array kRules{NamedRule{"Slice", slice}, NamedRule{"Split", split}, NamedRule{"Concat", concat},
+                            NamedRule{"Pad", pad}};
+
+}  // namespace
+
+std::span<const NamedRule> cut_rules() { return kRules; }
+
+}  // namespace emplace::training

@@ -1,0 +1,156 @@
+#include "graph/training/forward_pass.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "graph/models/training_tape.h"
+#include "graph/training/idioms.h"
+
+namespace emplace::training {
+namespace {
+
+bool is_float(const OpGraph& graph, TensorId tensor) { return models::carries_gradient(graph.dtype(tensor)); }
+
+/// Shape and Size need no data.
+bool reads_shapes_only(std::string_view type) { return type == "Shape" || type == "Size"; }
+
+std::vector<bool> known_beforehand(const OpGraph& graph) {
+  std::vector<bool> known(graph.num_tensors(), false);
+  for (const OpId op : graph.topological_order()) {
+    const std::string_view type = graph.type_name(op);
+    const auto inputs = graph.inputs(op);
+    const bool constant = graph.is_state(op) ? type == "Constant"
+                          : reads_shapes_only(type)
+                              ? true
+                              : std::all_of(inputs.begin(), inputs.end(),
+                                            [&](TensorId input) { return known[index(input)]; });
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) known[index(graph.output(op, k))] = constant;
+  }
+  return known;
+}
+
+std::vector<bool> statistics(const OpGraph& graph) {
+  std::vector<bool> found(graph.num_ops(), false);
+  for (const OpId op : graph.topological_order()) {
+    if (graph.type_name(op) != "BatchNormalization") continue;
+    const auto inputs = graph.inputs(op);
+    for (std::size_t k = 3; k < inputs.size(); ++k) found[index(graph.producer(inputs[k]))] = true;
+  }
+  return found;
+}
+
+/// What the file lists as the model's outputs; nothing if it lists none.
+std::vector<TensorId> listed_outputs(const OpGraph& graph) {
+  using nlohmann::json;
+  std::vector<TensorId> listed;
+  const json meta = json::parse(graph.meta_json(), nullptr, false);
+  if (!meta.is_object() || !meta.contains("outputs") || !meta["outputs"].is_array()) return listed;
+  for (const json& output : meta["outputs"]) {
+    if (!output.is_array() || output.size() != 2 || !output[0].is_number_unsigned() ||
+        !output[1].is_number_unsigned())
+      continue;
+    const auto op = output[0].get<std::uint64_t>();
+    if (op >= graph.num_ops()) continue;
+    const OpId producer{static_cast<std::uint32_t>(op)};
+    if (const auto k = output[1].get<std::uint64_t>(); k < graph.num_outputs(producer))
+      listed.push_back(graph.output(producer, k));
+  }
+  return listed;
+}
+
+bool is_read(const OpGraph& graph, OpId op) {
+  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+    if (!graph.consumers(graph.output(op, k)).empty()) return true;
+  }
+  return false;
+}
+
+std::int64_t elements(const OpGraph& graph, TensorId tensor) {
+  std::int64_t n = 1;
+  for (const std::int64_t dim : graph.shape(tensor)) n *= dim;
+  return n;
+}
+
+}  // namespace
+
+bool stops_gradients(std::string_view type) {
+  static const std::unordered_set<std::string_view> kStops{"Shape",        "Size",
+                                                           "Floor",        "Ceil",
+                                                           "Round",        "Sign",
+                                                           "ConstantOfShape", "EyeLike",
+                                                           "RandomNormalLike", "RandomUniformLike",
+                                                           "Bernoulli",    "Multinomial",
+                                                           "OneHot",       "Range"};
+  return kStops.contains(type);
+}
+
+ForwardPass forward_pass(const OpGraph& graph) {
+  ForwardPass pass;
+  pass.known_beforehand = known_beforehand(graph);
+  pass.statistic = statistics(graph);
+  for (const OpId op : graph.topological_order()) {
+    if (graph.is_state(op)) continue;
+    const auto inputs = graph.inputs(op);
+    pass.nodes.push_back({.op = op,
+                          .type = std::string{graph.type_name(op)},
+                          .inputs = {inputs.begin(), inputs.end()},
+                          .result = op});
+  }
+  join_idioms(graph, pass);
+  return pass;
+}
+
+std::vector<bool> trainable(const OpGraph& graph, const ForwardPass& pass) {
+  std::vector<bool> carries(graph.num_tensors(), false);
+  for (const OpId op : graph.topological_order()) {
+    if (graph.type_name(op) != "Parameter" || pass.statistic[index(op)] || graph.num_outputs(op) == 0) continue;
+    const TensorId tensor = graph.first_output(op);
+    carries[index(tensor)] = is_float(graph, tensor);
+  }
+  for (const Node& node : pass.nodes) {
+    if (stops_gradients(node.type)) continue;
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](TensorId input) { return carries[index(input)]; });
+    for (std::size_t k = 0; any && k < graph.num_outputs(node.result); ++k) {
+      const TensorId output = graph.output(node.result, k);
+      carries[index(output)] = is_float(graph, output);
+    }
+  }
+  return carries;
+}
+
+std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass, const std::vector<bool>& trains) {
+  std::vector<TensorId> found;
+  const auto keep = [&](TensorId tensor) {
+    if (trains[index(tensor)] && std::find(found.begin(), found.end(), tensor) == found.end())
+      found.push_back(tensor);
+  };
+  const std::vector<TensorId> listed = listed_outputs(graph);
+  for (const TensorId output : listed) {
+    if (output == listed.front() || !is_read(graph, graph.producer(output))) keep(output);
+  }
+  for (const Node& node : pass.nodes) {
+    if (listed.empty() && !is_read(graph, node.result) && graph.num_outputs(node.result) > 0)
+      keep(graph.first_output(node.result));
+  }
+  std::vector<TensorId> scalars;
+  std::copy_if(found.begin(), found.end(), std::back_inserter(scalars), [&](TensorId tensor) {
+    return graph.shape(tensor).empty() || (found.size() == 1 && elements(graph, tensor) == 1);
+  });
+  return scalars.empty() ? found : scalars;
+}
+
+std::vector<bool> needed(const OpGraph& graph, const ForwardPass& pass, const std::vector<TensorId>& from) {
+  std::vector<bool> tensor(graph.num_tensors(), false), node(pass.nodes.size(), false);
+  for (const TensorId result : from) tensor[index(result)] = true;
+  for (std::size_t i = pass.nodes.size(); i-- > 0;) {
+    const OpId op = pass.nodes[i].result;
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) node[i] = node[i] || tensor[index(graph.output(op, k))];
+    if (!node[i]) continue;
+    for (const TensorId input : pass.nodes[i].inputs) tensor[index(input)] = true;
+  }
+  return node;
+}
+
+}  // namespace emplace::training

@@ -1,0 +1,88 @@
+// Reading by index, and losses of a batch with its labels.
+#include <array>
+#include <utility>
+
+#include "graph/training/losses.h"
+#include "graph/training/rules.h"
+
+namespace emplace::training {
+namespace {
+
+using Gradients = Recorder::Gradients;
+using Made = Result<std::vector<Tensor>>;
+
+Tensor embedding(Recorder& r, Tensor table, Tensor indices, const Shape& made) {
+  const Tensor out = r.op("aten::embedding", {table, indices}, made, 0);
+  r.flow(out, {table}, [&r, table, indices, made](const Gradients& dy) {
+    const Recorder::Attributes attrs{{"num_weights", std::to_string(r.shape(table)[0])}, {"padding_idx", "-1"}};
+    r.give(table, r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), elements(made), attrs));
+  });
+  return out;
+}
+
+/// One index, known when the graph is made. Which one is not in the graph: 0; it costs the same.
+Tensor selected(Recorder& r, Tensor x, std::size_t d) {
+  Shape made = r.shape(x);
+  made.erase(made.begin() + static_cast<std::ptrdiff_t>(d));
+  const Recorder::Attributes attrs{{"dim", std::to_string(d)}, {"index", "0"}};
+  const Tensor out = r.shown("aten::select", x, made, attrs);
+  r.flow(out, {x}, [&r, x, attrs](const Gradients& dy) {
+    r.give(x, r.op("aten::select_backward", {*dy[0]}, r.shape(x), 0, attrs));
+  });
+  return out;
+}
+
+Made gather(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 2) return contradiction(call);
+  const Tensor x = call.inputs[0], indices = call.inputs[1];
+  const Shape in = r.shape(x), at = r.shape(indices);
+  const auto d = dimension(integer(call.attrs, "axis", 0), in.size());
+  if (!d) return contradiction(call);
+  Shape made{in.begin(), in.begin() + static_cast<std::ptrdiff_t>(*d)};
+  made.insert(made.end(), at.begin(), at.end());
+  made.insert(made.end(), in.begin() + static_cast<std::ptrdiff_t>(*d) + 1, in.end());
+  if (made != call.made()) return contradiction(call);
+  if (call.number[1]) return std::vector{r.reshaped(selected(r, x, *d), made)};
+  if (*d == 0 && in.size() == 2) return std::vector{embedding(r, x, indices, made)};
+  const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
+  const Tensor out = r.op(at.size() == 1 ? "aten::index_select" : "aten::index", {x, indices}, made, 0, attrs);
+  r.flow(out, {x}, [&r, x, indices, made, attrs](const Gradients& dy) {
+    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
+    r.give(x, r.op("aten::index_add", {zeros, indices, *dy[0]}, r.shape(x), elements(made), attrs));
+  });
+  return std::vector{out};
+}
+
+Made gather_elements(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 2 || r.shape(call.inputs[1]) != call.made()) return contradiction(call);
+  const Tensor x = call.inputs[0], indices = call.inputs[1];
+  const auto d = dimension(integer(call.attrs, "axis", 0), call.made().size());
+  if (!d || r.shape(x).size() != call.made().size()) return contradiction(call);
+  const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
+  const Tensor out = r.op("aten::gather", {x, indices}, call.made(), 0, attrs);
+  r.flow(out, {x}, [&r, x, indices, attrs](const Gradients& dy) {
+    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
+    r.give(x, r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), elements(r.shape(*dy[0])), attrs));
+  });
+  return std::vector{out};
+}
+
+/// Scores [B, C, …] and labels [B, …]; a scalar.
+Made loss(Recorder& r, const Call& call) {
+  if (call.inputs.size() < 2 || r.shape(call.inputs[0]).size() < 2 || !call.made().empty()) return contradiction(call);
+  Shape rows = r.shape(call.inputs[0]);
+  rows.erase(rows.begin() + 1);
+  if (r.shape(call.inputs[1]) != rows) return contradiction(call);
+  if (call.type == "SoftmaxCrossEntropyLoss") return std::vector{cross_entropy(r, call.inputs[0], call.inputs[1])};
+  return std::vector{negative_log_likelihood(r, call.inputs[0], call.inputs[1])};
+}
+
+constexpr std::array kRules{NamedRule{"Gather", gather}, NamedRule{"GatherElements", gather_elements},
+                            NamedRule{"SoftmaxCrossEntropyLoss", loss},
+                            NamedRule{"NegativeLogLikelihoodLoss", loss}};
+
+}  // namespace
+
+std::span<const NamedRule> lookup_rules() { return kRules; }
+
+}  // namespace emplace::training

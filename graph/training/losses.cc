@@ -1,0 +1,132 @@
+#include "graph/training/losses.h"
+
+#include <map>
+
+#include "base/text/words.h"
+
+namespace emplace::training {
+namespace {
+
+using Gradients = Recorder::Gradients;
+
+Tensor log_softmax(Recorder& r, Tensor x, std::size_t dim) {
+  const Recorder::Attributes attrs{{"dim", std::to_string(dim)}};
+  const Tensor out = r.pointwise("aten::_log_softmax", {x}, r.shape(x), 5, attrs);
+  r.flow(out, {x}, [&r, x, out, attrs](const Gradients& dy) {
+    r.give(x, r.pointwise("aten::_log_softmax_backward_data", {*dy[0], out}, r.shape(x), 5, attrs));
+  });
+  return out;
+}
+
+/// What an output's loss is called in a note.
+enum class Kind : std::uint8_t { kItself, kCrossEntropy, kLikelihood, kMeanSquare };
+std::string_view words_of(Kind kind) {
+  switch (kind) {
+    case Kind::kItself:
+      return "is the loss";
+    case Kind::kCrossEntropy:
+      return "gets a cross entropy with labels as an input";
+    case Kind::kLikelihood:
+      return "gets the negative log likelihood of labels, an input";
+    case Kind::kMeanSquare:
+      return "gets the mean square of its difference from an input";
+  }
+  return "";
+}
+
+Kind kind_of(const Recorder& r, const Output& output) {
+  const Shape shape = r.shape(output.tensor);
+  if (elements(shape) == 1 && shape.size() < 2) return Kind::kItself;
+  if (shape.size() < 2) return Kind::kMeanSquare;
+  const std::int64_t classes = shape.size() == 3 ? shape[2] : shape[1];
+  if (classes < 2) return Kind::kMeanSquare;
+  return output.type == "Softmax" || output.type == "LogSoftmax" ? Kind::kLikelihood : Kind::kCrossEntropy;
+}
+
+/// Classes to dimension 1: [B, T, C] as [B·T, C].
+Tensor as_scores(Recorder& r, Tensor x) {
+  const Shape shape = r.shape(x);
+  return shape.size() == 3 ? r.reshaped(x, {times(shape[0], shape[1]), shape[2]}) : x;
+}
+
+Tensor loss_of(Recorder& r, const Output& output, Kind kind) {
+  if (kind == Kind::kItself) return r.reshaped(output.tensor, {});
+  if (kind == Kind::kMeanSquare) {
+    const TensorSpec like{.dtype = r.dtype(output.tensor), .shape = r.shape(output.tensor)};
+    return mean_square(r, output.tensor, r.label("target", like));
+  }
+  const Tensor scores = as_scores(r, output.tensor);
+  Shape rows = r.shape(scores);
+  rows.erase(rows.begin() + 1);
+  const Tensor labels = r.label("labels", {.dtype = DType::kI64, .shape = rows});
+  if (kind == Kind::kCrossEntropy) return cross_entropy(r, scores, labels);
+  Tensor log_p = scores;
+  if (output.type == "Softmax") {
+    log_p = r.pointwise("aten::log", {scores}, r.shape(scores), 4);
+    r.flow(log_p, {scores}, [&r, scores](const Gradients& dy) {
+      r.give(scores, r.pointwise("aten::div", {*dy[0], scores}, r.shape(scores), 1));
+    });
+  }
+  return negative_log_likelihood(r, log_p, labels);
+}
+
+Tensor sum_of(Recorder& r, Tensor a, Tensor b) {
+  const Tensor out = r.pointwise("aten::add", {a, b}, Shape{}, 1);
+  r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
+    r.give(a, *dy[0]);
+    r.give(b, *dy[0]);
+  });
+  return out;
+}
+
+}  // namespace
+
+Tensor negative_log_likelihood(Recorder& r, Tensor log_p, Tensor labels) {
+  const Shape in = r.shape(log_p);
+  const std::string kind = in.size() > 2 ? "aten::nll_loss2d" : "aten::nll_loss";
+  const Recorder::Attributes mean{{"reduction", "1"}};
+  const TensorSpec scalar{.dtype = r.dtype(log_p), .shape = {}};
+  const Tensor out =
+      r.op(kind + "_forward", {log_p, labels}, std::vector{scalar, scalar}, elements(r.shape(labels)), mean);
+  r.flow(out, {log_p}, [=, &r](const Gradients& dy) {
+    const Tensor total_weight{out.op, 1};
+    const TensorSpec whole{.dtype = r.dtype(log_p), .shape = in};
+    r.give(log_p, r.op(kind + "_backward", {*dy[0], log_p, labels, total_weight}, std::vector{whole}, 0, mean));
+  });
+  return out;
+}
+
+Tensor cross_entropy(Recorder& r, Tensor scores, Tensor labels) {
+  return negative_log_likelihood(r, log_softmax(r, scores, 1), labels);
+}
+
+Tensor mean_square(Recorder& r, Tensor x, Tensor target) {
+  const Shape in = r.shape(x);
+  const Tensor out = r.op("aten::mse_loss", {x, target}, Shape{}, times(3, elements(in)), {{"reduction", "1"}});
+  r.flow(out, {x}, [&r, x, target, in](const Gradients& dy) {
+    r.give(x, r.op("aten::mse_loss_backward", {*dy[0], x, target},
+                   std::vector{TensorSpec{.dtype = r.dtype(x), .shape = in}}, times(2, elements(in)),
+                   {{"reduction", "1"}}));
+  });
+  return out;
+}
+
+Tensor total_loss(Recorder& r, const std::vector<Output>& outputs, std::vector<std::string>& notes) {
+  r.begin("loss", "loss");
+  std::optional<Tensor> total;
+  std::map<Kind, std::vector<std::string>> got;
+  for (const Output& output : outputs) {
+    const Kind kind = kind_of(r, output);
+    got[kind].push_back("'" + printable(output.name, 60) + "'");
+    const Tensor loss = loss_of(r, output, kind);
+    total = total ? sum_of(r, *total, loss) : loss;
+  }
+  for (const auto& [kind, names] : got) {
+    std::string who = "the output " + names.front();
+    if (names.size() > 1) who = "each of " + std::to_string(names.size()) + " outputs (" + names.front() + ", …)";
+    notes.push_back("training: " + who + " " + std::string{words_of(kind)});
+  }
+  return *total;
+}
+
+}  // namespace emplace::training

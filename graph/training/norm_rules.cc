@@ -1,0 +1,128 @@
+// Normalisation and softmax.
+#include <array>
+#include <utility>
+
+#include "graph/training/rules.h"
+
+namespace emplace::training {
+namespace {
+
+using Gradients = Recorder::Gradients;
+using Made = Result<std::vector<Tensor>>;
+
+/// Of each of `channels` channels, or of the groups of every row.
+TensorSpec statistics(const Recorder& r, Tensor x, Shape shape) { return {.dtype = r.dtype(x), .shape = std::move(shape)}; }
+
+Made batch_norm(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 5 || r.shape(call.inputs[0]).size() < 2) return contradiction(call);
+  const std::vector<Tensor> read = call.inputs;
+  const Tensor x = read[0];
+  const Shape in = r.shape(x);
+  for (std::size_t k = 1; k < 5; ++k) {
+    if (r.shape(read[k]) != Shape{in[1]}) return contradiction(call);
+  }
+  if (in != call.made()) return contradiction(call);
+  const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[1]}), statistics(r, x, {in[1]})};
+  const Tensor out = r.op("aten::native_batch_norm", read, outputs, times(8, elements(in)), {{"training", "true"}});
+  r.flow(out, {x, read[1], read[2]}, [&r, read, out, outputs, in](const Gradients& dy) {
+    const Tensor back = r.op("aten::native_batch_norm_backward",
+                             {*dy[0], read[0], read[1], read[3], read[4], Tensor{out.op, 1}, Tensor{out.op, 2}}, outputs,
+                             times(12, elements(in)), {{"train", "true"}, {"output_mask", "[true,true,true]"}});
+    for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
+  });
+  return std::vector{out};
+}
+
+Made layer_norm(Recorder& r, const Call& call) {
+  if (call.inputs.size() < 2 || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  const std::vector<Tensor> read = call.inputs;
+  const Tensor x = read[0];
+  const Shape in = r.shape(x), scale = r.shape(read[1]);
+  if (scale.empty() || scale.size() > in.size() || !broadcasts(scale, in)) return contradiction(call);
+  Shape rows = in;
+  for (std::size_t d = in.size() - scale.size(); d < in.size(); ++d) rows[d] = 1;
+  const Recorder::Attributes attrs{{"normalized_shape", json_list(scale)}};
+  const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, rows), statistics(r, x, rows)};
+  const Tensor out = r.op("aten::native_layer_norm", read, outputs, times(8, elements(in)), attrs);
+  r.flow(out, read, [&r, read, out, in, attrs](const Gradients& dy) {
+    std::vector<Tensor> reads{*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}};
+    reads.insert(reads.end(), read.begin() + 1, read.end());
+    std::vector<TensorSpec> made;
+    for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
+    Recorder::Attributes asked = attrs;
+    asked.emplace("output_mask", read.size() > 2 ? "[true,true,true]" : "[true,true,false]");
+    const Tensor back = r.op("aten::native_layer_norm_backward", reads, made, times(14, elements(in)), asked);
+    for (std::uint32_t k = 0; k < read.size(); ++k) r.give(read[k], {back.op, k});
+  });
+  return std::vector{out};
+}
+
+/// An instance norm is a group norm with a channel in each group.
+Made group_norm(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 3 || r.shape(call.inputs[0]).size() < 2) return contradiction(call);
+  const std::vector<Tensor> read = call.inputs;
+  const Tensor x = read[0];
+  const Shape in = r.shape(x);
+  const std::int64_t groups = call.type == "GroupNormalization" ? integer(call.attrs, "num_groups", 1) : in[1];
+  if (groups < 1 || in != call.made()) return contradiction(call);
+  const Recorder::Attributes attrs{{"group", std::to_string(groups)}};
+  const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[0], groups}),
+                                        statistics(r, x, {in[0], groups})};
+  const Tensor out = r.op("aten::native_group_norm", read, outputs, times(8, elements(in)), attrs);
+  r.flow(out, read, [&r, read, out, in, attrs](const Gradients& dy) {
+    std::vector<TensorSpec> made;
+    for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
+    Recorder::Attributes asked = attrs;
+    asked.emplace("output_mask", "[true,true,true]");
+    const Tensor back =
+        r.op("aten::native_group_norm_backward",
+             {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, made, times(14, elements(in)), asked);
+    for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
+  });
+  return std::vector{out};
+}
+
+/// y = x / √(mean(x²) + ε) · w over the dimensions from `axis` on.
+Made rms_norm(Recorder& r, const Call& call) {
+  if (call.inputs.size() < 2 || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  const Tensor x = call.inputs[0];
+  const Shape in = r.shape(x);
+  const auto axis = dimension(integer(call.attrs, "axis", -1), in.size());
+  if (!axis || !broadcasts(r.shape(call.inputs[1]), in)) return contradiction(call);
+  std::vector<std::int64_t> dims;
+  for (std::size_t d = *axis; d < in.size(); ++d) dims.push_back(static_cast<std::int64_t>(d));
+  const Tensor mean = mean_along(r, raised(r, x), dims);
+  const Tensor normed = multiplied(r, x, inverse_root(r, shifted(r, mean)), in);
+  return std::vector{multiplied(r, normed, call.inputs[1], in)};
+}
+
+Made softmax(Recorder& r, const Call& call) {
+  if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  const Tensor x = call.inputs[0];
+  const Shape in = r.shape(x);
+  const auto axis = dimension(integer(call.attrs, "axis", -1), in.size());
+  if (!axis) return contradiction(call);
+  const Recorder::Attributes attrs{{"dim", std::to_string(*axis)}};
+  const bool log = call.type == "LogSoftmax";
+  const Tensor out = r.pointwise(log ? "aten::_log_softmax" : "aten::_softmax", {x}, in, 5, attrs);
+  r.flow(out, {x}, [=, &r](const Gradients& dy) {
+    const std::string_view kind = log ? "aten::_log_softmax_backward_data" : "aten::_softmax_backward_data";
+    r.give(x, r.pointwise(kind, {*dy[0], out}, in, log ? 5 : 4, attrs));
+  });
+  return std::vector{out};
+}
+
+constexpr std::array kRules{NamedRule{"BatchNormalization", batch_norm},
+                            NamedRule{"LayerNormalization", layer_norm},
+                            NamedRule{"InstanceNormalization", group_norm},
+                            NamedRule{"GroupNormalization", group_norm},
+                            NamedRule{"RMSNormalization", rms_norm},
+                            NamedRule{"SimplifiedLayerNormalization", rms_norm},
+                            NamedRule{"Softmax", softmax},
+                            NamedRule{"LogSoftmax", softmax}};
+
+}  // namespace
+
+std::span<const NamedRule> norm_rules() { return kRules; }
+
+}  // namespace emplace::training

@@ -1,0 +1,235 @@
+// Elementwise ops of several tensors, which broadcast, or of a tensor and a number.
+#include <array>
+#include <utility>
+
+#include "graph/training/rules.h"
+
+namespace emplace::training {
+namespace {
+
+using Gradients = Recorder::Gradients;
+using Made = Result<std::vector<Tensor>>;
+
+bool fits(const Recorder& r, const Call& call) {
+  for (const Tensor x : call.inputs) {
+    if (!broadcasts(r.shape(x), call.made())) return false;
+  }
+  return !call.inputs.empty();
+}
+
+/// A tensor with a number: `forward`, and the same in the gradient unless it passes unchanged.
+Tensor with_number(Recorder& r, std::string_view type, Tensor x, bool scales) {
+  const Tensor out = r.pointwise(type, {x}, r.shape(x), 1);
+  r.flow(out, {x}, [&r, x, type, scales](const Gradients& dy) {
+    r.give(x, scales ? r.pointwise(type, {*dy[0]}, r.shape(x), 1) : *dy[0]);
+  });
+  return out;
+}
+
+/// What a rule of two operands has beside the general case: one of them a number.
+struct Operands {
+  std::vector<Tensor> tensors;
+  bool number_first = false;
+};
+std::optional<Operands> two(const Recorder& r, const Call& call) {
+  if (call.inputs.size() != 2 || !fits(r, call)) return std::nullopt;
+  Operands found{operands(call), call.number[0]};
+  // A number that is the whole result's shape, or a vector of one that widens it, is a tensor like others.
+  if (found.tensors.size() == 1 && r.shape(found.tensors[0]) != call.made()) return Operands{call.inputs, false};
+  if (found.tensors.empty()) return Operands{call.inputs, false};
+  return found;
+}
+
+Made add(Recorder& r, const Call& call) {
+  const auto given = two(r, call);
+  if (!given) return contradiction(call);
+  if (given->tensors.size() == 1) return std::vector{shifted(r, given->tensors[0])};
+  const Tensor a = given->tensors[0], b = given->tensors[1];
+  const Tensor out = r.pointwise("aten::add", {a, b}, call.made(), 1);
+  r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
+    r.give(a, *dy[0]);
+    r.give(b, *dy[0]);
+  });
+  return std::vector{out};
+}
+
+Made sub(Recorder& r, const Call& call) {
+  const auto given = two(r, call);
+  if (!given) return contradiction(call);
+  if (given->tensors.size() == 1)
+    return std::vector{with_number(r, given->number_first ? "aten::rsub" : "aten::sub", given->tensors[0], false)};
+  const Tensor a = given->tensors[0], b = given->tensors[1];
+  const Tensor out = r.pointwise("aten::sub", {a, b}, call.made(), 1);
+  r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
+    r.give(a, *dy[0]);
+    if (r.flows(b)) r.give(b, r.pointwise("aten::neg", {*dy[0]}, r.shape(*dy[0]), 1));
+  });
+  return std::vector{out};
+}
+
+Made mul(Recorder& r, const Call& call) {
+  const auto given = two(r, call);
+  if (!given) return contradiction(call);
+  if (given->tensors.size() == 1) return std::vector{scaled(r, given->tensors[0])};
+  return std::vector{multiplied(r, given->tensors[0], given->tensors[1], call.made())};
+}
+
+/// d(a / b) = da / b − db · (a / b) / b
+Tensor quotient(Recorder& r, Tensor a, Tensor b, const Shape& made) {
+  const Tensor out = r.pointwise("aten::div", {a, b}, made, 1);
+  r.flow(out, {a, b}, [&r, a, b, out](const Gradients& dy) {
+    const Shape whole = r.shape(out);
+    if (r.flows(a)) r.give(a, r.pointwise("aten::div", {*dy[0], b}, whole, 1));
+    if (!r.flows(b)) return;
+    const Tensor ratio = r.pointwise("aten::div", {out, b}, whole, 1);
+    r.give(b, r.pointwise("aten::mul", {r.pointwise("aten::neg", {*dy[0]}, whole, 1), ratio}, whole, 1));
+  });
+  return out;
+}
+
+Made div(Recorder& r, const Call& call) {
+  const auto given = two(r, call);
+  if (!given) return contradiction(call);
+  if (given->tensors.size() == 2) return std::vector{quotient(r, given->tensors[0], given->tensors[1], call.made())};
+  const Tensor x = given->tensors[0];
+  if (!given->number_first) return std::vector{with_number(r, "aten::div", x, true)};
+  const Tensor out = r.pointwise("aten::reciprocal", {x}, call.made(), 1);
+  r.flow(out, {x}, [&r, x, out](const Gradients& dy) {
+    const Shape whole = r.shape(x);
+    const Tensor square = r.pointwise("aten::mul", {out, out}, whole, 1);
+    r.give(x, r.pointwise("aten::mul", {r.pointwise("aten::neg", {*dy[0]}, whole, 1), square}, whole, 1));
+  });
+  return std::vector{scaled(r, out)};
+}
+
+/// x to a number's power, or a^b: da = dy b a^(b-1), db = dy y log a.
+Made pow(Recorder& r, const Call& call) {
+  const auto given = two(r, call);
+  if (!given) return contradiction(call);
+  if (given->tensors.size() == 1 && !given->number_first) return std::vector{raised(r, given->tensors[0])};
+  const Tensor a = call.inputs[0], b = call.inputs[1];
+  const Tensor out = r.pointwise("aten::pow", {a, b}, call.made(), 4);
+  r.flow(out, {a, b}, [&r, a, b, out](const Gradients& dy) {
+    const Shape whole = r.shape(out);
+    const auto scaled_dy = [&](Tensor x) { return r.pointwise("aten::mul", {*dy[0], x}, whole, 1); };
+    if (r.flows(a)) {
+      const Tensor power = r.pointwise("aten::pow", {a, r.pointwise("aten::sub", {b}, r.shape(b), 1)}, whole, 4);
+      r.give(a, scaled_dy(r.pointwise("aten::mul", {power, b}, whole, 1)));
+    }
+    if (r.flows(b)) {
+      const Tensor log = r.pointwise("aten::log", {a}, r.shape(a), 4);
+      r.give(b, scaled_dy(r.pointwise("aten::mul", {out, log}, whole, 1)));
+    }
+  });
+  return std::vector{out};
+}
+
+/// Each gradient goes where `mask` says it came from.
+void masked(Recorder& r, Tensor target, Tensor dy, std::string_view compare, Tensor a, Tensor b) {
+  if (!r.flows(target)) return;
+  const TensorSpec flags{.dtype = DType::kBool, .shape = r.shape(dy)};
+  const Tensor mask = r.op(compare, {a, b}, std::vector{flags}, 0);
+  r.give(target, r.op("aten::masked_fill", {dy, mask}, r.shape(dy), 0));
+}
+
+Made extreme(Recorder& r, const Call& call) {
+  if (!fits(r, call)) return contradiction(call);
+  const bool most = call.type == "Max";
+  Tensor whole = call.inputs[0];
+  for (std::size_t k = 1; k < call.inputs.size(); ++k) {
+    const Tensor a = whole, b = call.inputs[k];
+    const Tensor out = r.pointwise(most ? "aten::maximum" : "aten::minimum", {a, b}, call.made(), 1);
+    r.flow(out, {a, b}, [&r, a, b, most](const Gradients& dy) {
+      masked(r, a, *dy[0], most ? "aten::lt" : "aten::gt", a, b);
+      masked(r, b, *dy[0], most ? "aten::ge" : "aten::le", a, b);
+    });
+    whole = out;
+  }
+  return std::vector{whole};
+}
+
+Made sum(Recorder& r, const Call& call) {
+  if (!fits(r, call)) return contradiction(call);
+  Tensor whole = call.inputs[0];
+  for (std::size_t k = 1; k < call.inputs.size(); ++k) {
+    const Tensor a = whole, b = call.inputs[k];
+    const Tensor out = r.pointwise("aten::add", {a, b}, call.made(), 1);
+    r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
+      r.give(a, *dy[0]);
+      r.give(b, *dy[0]);
+    });
+    whole = out;
+  }
+  return std::vector{call.type == "Mean" ? with_number(r, "aten::div", whole, true) : whole};
+}
+
+Made where(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 3 || !fits(r, call)) return contradiction(call);
+  const Tensor mask = call.inputs[0], a = call.inputs[1], b = call.inputs[2];
+  std::vector<Tensor> read{mask, a, b};
+  const Tensor out = r.op("aten::where", read, std::vector{call.outputs[0]}, 0);
+  r.flow(out, {a, b}, [&r, mask, a, b](const Gradients& dy) {
+    const Shape whole = r.shape(*dy[0]);
+    if (r.flows(a)) r.give(a, r.op("aten::masked_fill", {*dy[0], mask}, whole, 0));
+    if (r.flows(b)) r.give(b, r.op("aten::masked_fill", {*dy[0], mask}, whole, 0));
+  });
+  return std::vector{out};
+}
+
+Made prelu(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 2 || !fits(r, call)) return contradiction(call);
+  const Tensor x = call.inputs[0], slope = call.inputs[1];
+  const Tensor out = r.pointwise("aten::_prelu_kernel", {x, slope}, call.made(), 1);
+  r.flow(out, {x, slope}, [&r, x, slope](const Gradients& dy) {
+    const TensorSpec whole{.dtype = r.dtype(x), .shape = r.shape(*dy[0])};
+    const Tensor back = r.op("aten::_prelu_kernel_backward", {*dy[0], x, slope}, std::vector{whole, whole},
+                             times(2, elements(whole.shape)));
+    r.give(x, back);
+    r.give(slope, {back.op, 1});
+  });
+  return std::vector{out};
+}
+
+constexpr std::array kRules{NamedRule{"Add", add},     NamedRule{"Sub", sub},     NamedRule{"Mul", mul},
+                            NamedRule{"Div", div},     NamedRule{"Pow", pow},     NamedRule{"Max", extreme},
+                            NamedRule{"Min", extreme}, NamedRule{"Sum", sum},     NamedRule{"Mean", sum},
+                            NamedRule{"Where", where}, NamedRule{"PRelu", prelu}};
+
+}  // namespace
+
+Tensor multiplied(Recorder& r, Tensor a, Tensor b, const Shape& made) {
+  const Tensor out = r.pointwise("aten::mul", {a, b}, made, 1);
+  r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
+    const auto by = [&](Tensor other) { return r.pointwise("aten::mul", {*dy[0], other}, r.shape(*dy[0]), 1); };
+    if (r.flows(a)) r.give(a, by(b));
+    if (r.flows(b)) r.give(b, by(a));
+  });
+  return out;
+}
+
+Tensor scaled(Recorder& r, Tensor x) { return with_number(r, "aten::mul", x, true); }
+Tensor shifted(Recorder& r, Tensor x) { return with_number(r, "aten::add", x, false); }
+
+Tensor raised(Recorder& r, Tensor x) {
+  const Tensor out = r.pointwise("aten::pow", {x}, r.shape(x), 4);
+  r.flow(out, {x}, [&r, x](const Gradients& dy) {
+    const Shape whole = r.shape(x);
+    const Tensor less = r.pointwise("aten::mul", {r.pointwise("aten::pow", {x}, whole, 4)}, whole, 1);
+    r.give(x, r.pointwise("aten::mul", {*dy[0], less}, whole, 1));
+  });
+  return out;
+}
+
+Tensor inverse_root(Recorder& r, Tensor x) {
+  const Tensor out = r.pointwise("aten::rsqrt", {x}, r.shape(x), 2);
+  r.flow(out, {x}, [&r, x, out](const Gradients& dy) {
+    const Shape whole = r.shape(x);
+    const Tensor cube = r.pointwise("aten::mul", {r.pointwise("aten::pow", {out}, whole, 4)}, whole, 1);
+    r.give(x, r.pointwise("aten::mul", {*dy[0], cube}, whole, 1));
+  });
+  return out;
+}
+
+std::span<const NamedRule> operand_rules() { return kRules; }
+
+}  // namespace emplace::training
