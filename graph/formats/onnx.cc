@@ -298,6 +298,7 @@ class Reader {
     auto state = state_of("", *value);
     op.type = is_made_weight(node) || !state ? "Parameter" : state->type;
     if (state && op.type == "Constant") op.attrs_json = state->attrs_json;
+    if (op.type == "Parameter" && !is_made_weight(node)) op.attrs_json = R"({"constant":true})";
     const TensorSpec& tensor = op.outputs.front();
     if (op.type == "Parameter" &&
         __builtin_mul_overflow(elements(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
