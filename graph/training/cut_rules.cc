@@ -1,4 +1,5 @@
 // What cuts tensors apart, joins them, and pads them.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -26,15 +27,32 @@ Tensor sliced(Recorder& r, Tensor x, std::size_t d, std::int64_t start, std::int
   return out;
 }
 
-/// A slice of each dimension in turn. Where it begins is not in the graph: at 0; it costs the same.
+/// [dims] Where a Slice begins: an attribute, or an input whose values may not be known; then 0, which costs
+/// the same.
+std::vector<std::int64_t> starts_of(const Call& call, const Shape& in) {
+  std::vector<std::int64_t> at(in.size(), 0);
+  auto starts = integers(call.attrs, "starts"), axes = integers(call.attrs, "axes");
+  if (starts.empty()) starts = whole_values(call, 1);
+  if (axes.empty()) axes = whole_values(call, 3);
+  for (std::size_t k = 0; k < starts.size(); ++k) {
+    const auto d = dimension(k < axes.size() ? axes[k] : static_cast<std::int64_t>(k), in.size());
+    if (!d || (axes.empty() && call.inputs.size() > 3)) continue;
+    const std::int64_t most = std::max<std::int64_t>(0, in[*d] - call.made()[*d]);
+    at[*d] = std::clamp<std::int64_t>(starts[k] < 0 ? starts[k] + in[*d] : starts[k], 0, most);
+  }
+  return at;
+}
+
+/// A slice of each dimension in turn.
 Made slice(Recorder& r, const Call& call) {
   if (call.inputs.empty()) return contradiction(call);
   Tensor x = call.inputs[0];
   const Shape in = r.shape(x), made = call.made();
   if (in.size() != made.size()) return contradiction(call);
+  const std::vector<std::int64_t> starts = starts_of(call, in);
   for (std::size_t d = 0; d < in.size(); ++d) {
     if (made[d] > in[d]) return contradiction(call);
-    x = sliced(r, x, d, 0, made[d]);
+    x = sliced(r, x, d, starts[d], made[d]);
   }
   return std::vector{x};
 }
@@ -57,7 +75,8 @@ Made split(Recorder& r, const Call& call) {
   }
   if (sum != in[*d]) return contradiction(call);
   const std::string dim = std::to_string(*d);
-  const Tensor out = r.parts("aten::split_with_sizes", x, call.outputs, {{"dim", dim}, {"split_sizes", json_list(sizes)}});
+  const Tensor out =
+      r.parts("aten::split_with_sizes", x, call.outputs, {{"dim", dim}, {"split_sizes", json_list(sizes)}});
   r.flow(out, {x}, [&r, x, dim, outputs = call.outputs](const Gradients& dy) {
     std::vector<Tensor> parts;
     for (std::size_t k = 0; k < dy.size(); ++k)
@@ -91,8 +110,9 @@ Made concat(Recorder& r, const Call& call) {
       const Shape shape = r.shape(part);
       const std::int64_t end = start + shape[at];
       if (r.flows(part))
-        given.emplace_back(part, r.shown("aten::slice", *dy[0], shape,
-                                         {{"dim", dim}, {"start", std::to_string(start)}, {"end", std::to_string(end)}}));
+        given.emplace_back(
+            part, r.shown("aten::slice", *dy[0], shape,
+                          {{"dim", dim}, {"start", std::to_string(start)}, {"end", std::to_string(end)}}));
       start = end;
     }
     for (const auto& [part, slice] : given) r.give(part, slice);
@@ -100,17 +120,27 @@ Made concat(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// What the shape grew by lies behind: how much on which side costs the same.
+/// What is added in front of each dimension. Where that is not known, all lies behind, which costs the same.
+std::vector<std::int64_t> pads_before(const Call& call, const Shape& in) {
+  auto pads = integers(call.attrs, "pads");
+  if (pads.empty()) pads = whole_values(call, 1);
+  if (pads.size() != 2 * in.size()) return std::vector<std::int64_t>(in.size(), 0);
+  pads.resize(in.size());
+  return pads;
+}
+
 Made pad(Recorder& r, const Call& call) {
   if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), made = call.made();
   if (in.size() != made.size()) return contradiction(call);
   if (in == made) return std::vector{x};
+  const std::vector<std::int64_t> before = pads_before(call, in);
   std::vector<std::int64_t> grown, shrunk;
   for (std::size_t d = in.size(); d-- > 0;) {
-    grown.insert(grown.end(), {0, made[d] - in[d]});
-    shrunk.insert(shrunk.end(), {0, in[d] - made[d]});
+    const std::int64_t after = made[d] - in[d] - before[d];
+    grown.insert(grown.end(), {before[d], after});
+    shrunk.insert(shrunk.end(), {-before[d], -after});
   }
   const Tensor out = r.pointwise("aten::constant_pad_nd", {x}, made, 0, {{"pad", json_list(grown)}});
   r.flow(out, {x}, [&r, x, shrunk](const Gradients& dy) {

@@ -20,11 +20,11 @@ std::vector<bool> known_beforehand(const OpGraph& graph) {
   for (const OpId op : graph.topological_order()) {
     const std::string_view type = graph.type_name(op);
     const auto inputs = graph.inputs(op);
-    const bool constant = graph.is_state(op) ? type == "Constant"
-                          : reads_shapes_only(type)
-                              ? true
-                              : std::all_of(inputs.begin(), inputs.end(),
-                                            [&](TensorId input) { return known[index(input)]; });
+    const bool constant =
+        graph.is_state(op) ? type == "Constant"
+        : reads_shapes_only(type)
+            ? true
+            : std::all_of(inputs.begin(), inputs.end(), [&](TensorId input) { return known[index(input)]; });
     for (std::size_t k = 0; k < graph.num_outputs(op); ++k) known[index(graph.output(op, k))] = constant;
   }
   return known;
@@ -75,14 +75,26 @@ std::int64_t elements(const OpGraph& graph, TensorId tensor) {
 }  // namespace
 
 bool stops_gradients(std::string_view type) {
-  static const std::unordered_set<std::string_view> kStops{"Shape",        "Size",
-                                                           "Floor",        "Ceil",
-                                                           "Round",        "Sign",
-                                                           "ConstantOfShape", "EyeLike",
-                                                           "RandomNormalLike", "RandomUniformLike",
-                                                           "Bernoulli",    "Multinomial",
-                                                           "OneHot",       "Range"};
+  static const std::unordered_set<std::string_view> kStops{"Shape",
+                                                           "Size",
+                                                           "Floor",
+                                                           "Ceil",
+                                                           "Round",
+                                                           "Sign",
+                                                           "ConstantOfShape",
+                                                           "EyeLike",
+                                                           "RandomNormalLike",
+                                                           "RandomUniformLike",
+                                                           "Bernoulli",
+                                                           "Multinomial",
+                                                           "OneHot",
+                                                           "Range"};
   return kStops.contains(type);
+}
+
+bool is_constant(const OpGraph& graph, OpId op) {
+  const auto attrs = nlohmann::json::parse(graph.attrs_json(op), nullptr, false);
+  return attrs.is_object() && attrs.value("constant", nlohmann::json{}) == true;
 }
 
 ForwardPass forward_pass(const OpGraph& graph) {
@@ -104,7 +116,8 @@ ForwardPass forward_pass(const OpGraph& graph) {
 std::vector<bool> trainable(const OpGraph& graph, const ForwardPass& pass) {
   std::vector<bool> carries(graph.num_tensors(), false);
   for (const OpId op : graph.topological_order()) {
-    if (graph.type_name(op) != "Parameter" || pass.statistic[index(op)] || graph.num_outputs(op) == 0) continue;
+    if (graph.type_name(op) != "Parameter" || graph.num_outputs(op) == 0) continue;
+    if (pass.statistic[index(op)] || is_constant(graph, op)) continue;
     const TensorId tensor = graph.first_output(op);
     carries[index(tensor)] = is_float(graph, tensor);
   }
@@ -120,7 +133,8 @@ std::vector<bool> trainable(const OpGraph& graph, const ForwardPass& pass) {
   return carries;
 }
 
-std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass, const std::vector<bool>& trains) {
+std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass,
+                              const std::vector<bool>& trains) {
   std::vector<TensorId> found;
   const auto keep = [&](TensorId tensor) {
     if (trains[index(tensor)] && std::find(found.begin(), found.end(), tensor) == found.end())
@@ -146,7 +160,8 @@ std::vector<bool> needed(const OpGraph& graph, const ForwardPass& pass, const st
   for (const TensorId result : from) tensor[index(result)] = true;
   for (std::size_t i = pass.nodes.size(); i-- > 0;) {
     const OpId op = pass.nodes[i].result;
-    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) node[i] = node[i] || tensor[index(graph.output(op, k))];
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k)
+      node[i] = node[i] || tensor[index(graph.output(op, k))];
     if (!node[i]) continue;
     for (const TensorId input : pass.nodes[i].inputs) tensor[index(input)] = true;
   }

@@ -26,11 +26,15 @@ struct ForwardPass {
 /// Recognises what exporters write in several nodes: GELU by erf, SiLU, layer norm, a product with a bias.
 ForwardPass forward_pass(const OpGraph& graph);
 
+/// True for a `Parameter` that stands among the nodes of its file, not among the weights: nobody trains it.
+bool is_constant(const OpGraph& graph, OpId op);
+
 /// [tensors] True where a gradient would reach a parameter.
 std::vector<bool> trainable(const OpGraph& graph, const ForwardPass& pass);
 
 /// Tensors from which the loss is made: a scalar that depends on a parameter, or else all outputs that do.
-std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass, const std::vector<bool>& trainable);
+std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass,
+                              const std::vector<bool>& trainable);
 
 /// [nodes] True for those that `results` need.
 std::vector<bool> needed(const OpGraph& graph, const ForwardPass& pass, const std::vector<TensorId>& results);

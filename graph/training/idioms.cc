@@ -111,7 +111,8 @@ class Joiner {
     const auto bias = beside(plus, graph_.first_output(product));
     const auto inputs = graph_.inputs(product);
     if (!bias || graph_.shape(*bias).size() != 1 || type(graph_.producer(*bias)) != "Parameter") return;
-    if (inputs.size() != 2 || graph_.shape(inputs[1]).size() != 2 || graph_.shape(inputs[0]).size() < 2) return;
+    if (inputs.size() != 2 || graph_.shape(inputs[1]).size() != 2 || graph_.shape(inputs[0]).size() < 2)
+      return;
     if (graph_.shape(*bias)[0] != graph_.shape(inputs[1])[1]) return;
     join("Linear", product, plus, {inputs[0], inputs[1], *bias}, {product, plus});
   }
@@ -127,7 +128,8 @@ class Joiner {
       if (type(op) == "Div" && graph_.inputs(op)[0] == d) over = op;
       if (type(op) == "Pow" || type(op) == "Mul") square = op;
     }
-    const OpId variance = reader(square, "ReduceMean"), plus = reader(variance, "Add"), root = reader(plus, "Sqrt");
+    const OpId variance = reader(square, "ReduceMean"), plus = reader(variance, "Add"),
+               root = reader(plus, "Sqrt");
     if (over == kNoOp || graph_.consumers(d).size() != 2 || reader(root) != over) return;
     const OpId times = reader(over, "Mul"), shift = reader(times, "Add");
     if (shift == kNoOp) return;
@@ -141,8 +143,8 @@ class Joiner {
 
   const OpGraph& graph_;
   ForwardPass& pass_;
-  std::vector<bool> gone_;                     // [ops] Within a group.
-  std::vector<std::optional<Node>> joined_;    // [ops] By the group's last op.
+  std::vector<bool> gone_;                   // [ops] Within a group.
+  std::vector<std::optional<Node>> joined_;  // [ops] By the group's last op.
 };
 
 }  // namespace

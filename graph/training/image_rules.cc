@@ -30,7 +30,8 @@ Window window_of(const Call& call, const Sizes& kernel, const Shape& in) {
       w.before[d] = pads[d];
       w.after[d] = pads[d + n];
     } else if (automatic.starts_with("SAME") && call.made().size() == n + 2) {
-      const std::int64_t reach = times(call.made()[d + 2] - 1, w.strides[d]) + times(kernel[d] - 1, w.dilations[d]) + 1;
+      const std::int64_t reach =
+          times(call.made()[d + 2] - 1, w.strides[d]) + times(kernel[d] - 1, w.dilations[d]) + 1;
       const std::int64_t all = std::max<std::int64_t>(0, reach - in[d + 2]);
       w.before[d] = automatic == "SAME_LOWER" ? all - all / 2 : all / 2;
       w.after[d] = all - w.before[d];
@@ -65,7 +66,8 @@ struct Convolution {
   std::int64_t each = 0, groups = 1;  ///< Flops of one product; the bias is extra.
 };
 
-Tensor convolution(Recorder& r, const std::vector<Tensor>& read, const TensorSpec& made, const Convolution& c) {
+Tensor convolution(Recorder& r, const std::vector<Tensor>& read, const TensorSpec& made,
+                   const Convolution& c) {
   const std::int64_t biased = read.size() > 2 ? elements(made.shape) : 0;
   const Tensor out = r.op("aten::convolution", read, std::vector{made}, c.each + biased, c.attrs, c.groups);
   r.flow(out, read, [&r, read, c, biased](const Gradients& dy) {
@@ -83,7 +85,8 @@ Tensor convolution(Recorder& r, const std::vector<Tensor>& read, const TensorSpe
       flops += k < 2 ? c.each : biased;
     }
     attrs.emplace("output_mask", mask + "]");
-    const Tensor back = r.op("aten::convolution_backward", {*dy[0], read[0], read[1]}, outputs, flops, attrs, c.groups);
+    const Tensor back =
+        r.op("aten::convolution_backward", {*dy[0], read[0], read[1]}, outputs, flops, attrs, c.groups);
     for (std::uint32_t k = 0; k < targets.size(); ++k) r.give(targets[k], {back.op, k});
   });
   return out;
@@ -163,7 +166,8 @@ Made max_pool(Recorder& r, const Call& call) {
   Recorder::Attributes attrs = pool_attrs(call, flat->window);
   if (flat->window.dilations != Sizes(flat->window.kernel.size(), 1))
     attrs.emplace("dilation", json_list(flat->window.dilations));
-  const std::string kind = flat->made.size() == 5 ? "aten::max_pool3d_with_indices" : "aten::max_pool2d_with_indices";
+  const std::string kind =
+      flat->made.size() == 5 ? "aten::max_pool3d_with_indices" : "aten::max_pool2d_with_indices";
   const std::vector<TensorSpec> outputs{{.dtype = r.dtype(x), .shape = flat->made},
                                         {.dtype = DType::kI64, .shape = flat->made}};
   const std::int64_t n = elements(flat->made);
@@ -193,7 +197,8 @@ Made average_pool(Recorder& r, const Call& call) {
 Made average_all(Recorder& r, const Call& call) {
   if (call.inputs.empty() || r.shape(call.inputs[0]).size() < 3) return contradiction(call);
   std::vector<std::int64_t> dims;
-  for (std::size_t d = 2; d < r.shape(call.inputs[0]).size(); ++d) dims.push_back(static_cast<std::int64_t>(d));
+  for (std::size_t d = 2; d < r.shape(call.inputs[0]).size(); ++d)
+    dims.push_back(static_cast<std::int64_t>(d));
   const Tensor out = mean_along(r, call.inputs[0], dims);
   if (r.shape(out) != call.made()) return contradiction(call);
   return std::vector{out};
@@ -210,7 +215,9 @@ Made resize(Recorder& r, const Call& call) {
   static constexpr std::array<std::string_view, 3> kLinear{"linear1d", "bilinear2d", "trilinear3d"};
   const std::string sizes = std::to_string(in.size() - 2) + "d";
   std::string kind = "aten::upsample_";
-  kind += mode == "nearest" ? "nearest" + sizes : mode == "cubic" ? "bicubic2d" : std::string{kLinear[in.size() - 3]};
+  kind += mode == "nearest" ? "nearest" + sizes
+          : mode == "cubic" ? "bicubic2d"
+                            : std::string{kLinear[in.size() - 3]};
   const std::int64_t each = mode == "nearest" ? 1 : mode == "cubic" ? 32 : 8;
   const Tensor out = r.pointwise(kind, {x}, made, each);
   r.flow(out, {x}, [&r, x, kind, each](const Gradients& dy) {
@@ -226,7 +233,8 @@ Made shuffle(Recorder& r, const Call& call) {
   const Tensor x = call.inputs[0];
   if (elements(r.shape(x)) != elements(call.made())) return contradiction(call);
   const bool apart = call.type == "DepthToSpace";
-  const Tensor out = r.pointwise(apart ? "aten::pixel_shuffle" : "aten::pixel_unshuffle", {x}, call.made(), 0);
+  const Tensor out =
+      r.pointwise(apart ? "aten::pixel_shuffle" : "aten::pixel_unshuffle", {x}, call.made(), 0);
   r.flow(out, {x}, [&r, x, apart](const Gradients& dy) {
     r.give(x, r.pointwise(apart ? "aten::pixel_unshuffle" : "aten::pixel_shuffle", {*dy[0]}, r.shape(x), 0));
   });

@@ -14,17 +14,19 @@ using Made = Result<std::vector<Tensor>>;
 Tensor embedding(Recorder& r, Tensor table, Tensor indices, const Shape& made) {
   const Tensor out = r.op("aten::embedding", {table, indices}, made, 0);
   r.flow(out, {table}, [&r, table, indices, made](const Gradients& dy) {
-    const Recorder::Attributes attrs{{"num_weights", std::to_string(r.shape(table)[0])}, {"padding_idx", "-1"}};
-    r.give(table, r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), elements(made), attrs));
+    const Recorder::Attributes attrs{{"num_weights", std::to_string(r.shape(table)[0])},
+                                     {"padding_idx", "-1"}};
+    r.give(table,
+           r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), elements(made), attrs));
   });
   return out;
 }
 
-/// One index, known when the graph is made. Which one is not in the graph: 0; it costs the same.
-Tensor selected(Recorder& r, Tensor x, std::size_t d) {
+/// One index, known when the graph is made; 0 where it is not in the graph, which costs the same.
+Tensor selected(Recorder& r, Tensor x, std::size_t d, std::int64_t at) {
   Shape made = r.shape(x);
   made.erase(made.begin() + static_cast<std::ptrdiff_t>(d));
-  const Recorder::Attributes attrs{{"dim", std::to_string(d)}, {"index", "0"}};
+  const Recorder::Attributes attrs{{"dim", std::to_string(d)}, {"index", std::to_string(at)}};
   const Tensor out = r.shown("aten::select", x, made, attrs);
   r.flow(out, {x}, [&r, x, attrs](const Gradients& dy) {
     r.give(x, r.op("aten::select_backward", {*dy[0]}, r.shape(x), 0, attrs));
@@ -42,10 +44,17 @@ Made gather(Recorder& r, const Call& call) {
   made.insert(made.end(), at.begin(), at.end());
   made.insert(made.end(), in.begin() + static_cast<std::ptrdiff_t>(*d) + 1, in.end());
   if (made != call.made()) return contradiction(call);
-  if (call.number[1]) return std::vector{r.reshaped(selected(r, x, *d), made)};
+  if (call.number[1]) {
+    const auto known = whole_values(call, 1);
+    std::int64_t which = known.size() == 1 ? known[0] : 0;
+    if (which < 0) which += in[*d];
+    if (which < 0 || which >= in[*d]) return contradiction(call);
+    return std::vector{r.reshaped(selected(r, x, *d, which), made)};
+  }
   if (*d == 0 && in.size() == 2) return std::vector{embedding(r, x, indices, made)};
   const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
-  const Tensor out = r.op(at.size() == 1 ? "aten::index_select" : "aten::index", {x, indices}, made, 0, attrs);
+  const Tensor out =
+      r.op(at.size() == 1 ? "aten::index_select" : "aten::index", {x, indices}, made, 0, attrs);
   r.flow(out, {x}, [&r, x, indices, made, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
     r.give(x, r.op("aten::index_add", {zeros, indices, *dy[0]}, r.shape(x), elements(made), attrs));
@@ -62,18 +71,21 @@ Made gather_elements(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::gather", {x, indices}, call.made(), 0, attrs);
   r.flow(out, {x}, [&r, x, indices, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.give(x, r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), elements(r.shape(*dy[0])), attrs));
+    r.give(x,
+           r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), elements(r.shape(*dy[0])), attrs));
   });
   return std::vector{out};
 }
 
 /// Scores [B, C, …] and labels [B, …]; a scalar.
 Made loss(Recorder& r, const Call& call) {
-  if (call.inputs.size() < 2 || r.shape(call.inputs[0]).size() < 2 || !call.made().empty()) return contradiction(call);
+  if (call.inputs.size() < 2 || r.shape(call.inputs[0]).size() < 2 || !call.made().empty())
+    return contradiction(call);
   Shape rows = r.shape(call.inputs[0]);
   rows.erase(rows.begin() + 1);
   if (r.shape(call.inputs[1]) != rows) return contradiction(call);
-  if (call.type == "SoftmaxCrossEntropyLoss") return std::vector{cross_entropy(r, call.inputs[0], call.inputs[1])};
+  if (call.type == "SoftmaxCrossEntropyLoss")
+    return std::vector{cross_entropy(r, call.inputs[0], call.inputs[1])};
   return std::vector{negative_log_likelihood(r, call.inputs[0], call.inputs[1])};
 }
 

@@ -91,7 +91,8 @@ Tensor negative_log_likelihood(Recorder& r, Tensor log_p, Tensor labels) {
   r.flow(out, {log_p}, [=, &r](const Gradients& dy) {
     const Tensor total_weight{out.op, 1};
     const TensorSpec whole{.dtype = r.dtype(log_p), .shape = in};
-    r.give(log_p, r.op(kind + "_backward", {*dy[0], log_p, labels, total_weight}, std::vector{whole}, 0, mean));
+    r.give(log_p,
+           r.op(kind + "_backward", {*dy[0], log_p, labels, total_weight}, std::vector{whole}, 0, mean));
   });
   return out;
 }
@@ -102,7 +103,8 @@ Tensor cross_entropy(Recorder& r, Tensor scores, Tensor labels) {
 
 Tensor mean_square(Recorder& r, Tensor x, Tensor target) {
   const Shape in = r.shape(x);
-  const Tensor out = r.op("aten::mse_loss", {x, target}, Shape{}, times(3, elements(in)), {{"reduction", "1"}});
+  const Tensor out =
+      r.op("aten::mse_loss", {x, target}, Shape{}, times(3, elements(in)), {{"reduction", "1"}});
   r.flow(out, {x}, [&r, x, target, in](const Gradients& dy) {
     r.give(x, r.op("aten::mse_loss_backward", {*dy[0], x, target},
                    std::vector{TensorSpec{.dtype = r.dtype(x), .shape = in}}, times(2, elements(in)),
@@ -123,7 +125,8 @@ Tensor total_loss(Recorder& r, const std::vector<Output>& outputs, std::vector<s
   }
   for (const auto& [kind, names] : got) {
     std::string who = "the output " + names.front();
-    if (names.size() > 1) who = "each of " + std::to_string(names.size()) + " outputs (" + names.front() + ", …)";
+    if (names.size() > 1)
+      who = "each of " + std::to_string(names.size()) + " outputs (" + names.front() + ", …)";
     notes.push_back("training: " + who + " " + std::string{words_of(kind)});
   }
   return *total;

@@ -11,7 +11,9 @@ using Gradients = Recorder::Gradients;
 using Made = Result<std::vector<Tensor>>;
 
 /// Of each of `channels` channels, or of the groups of every row.
-TensorSpec statistics(const Recorder& r, Tensor x, Shape shape) { return {.dtype = r.dtype(x), .shape = std::move(shape)}; }
+TensorSpec statistics(const Recorder& r, Tensor x, Shape shape) {
+  return {.dtype = r.dtype(x), .shape = std::move(shape)};
+}
 
 Made batch_norm(Recorder& r, const Call& call) {
   if (call.inputs.size() != 5 || r.shape(call.inputs[0]).size() < 2) return contradiction(call);
@@ -22,12 +24,15 @@ Made batch_norm(Recorder& r, const Call& call) {
     if (r.shape(read[k]) != Shape{in[1]}) return contradiction(call);
   }
   if (in != call.made()) return contradiction(call);
-  const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[1]}), statistics(r, x, {in[1]})};
-  const Tensor out = r.op("aten::native_batch_norm", read, outputs, times(8, elements(in)), {{"training", "true"}});
+  const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[1]}),
+                                        statistics(r, x, {in[1]})};
+  const Tensor out =
+      r.op("aten::native_batch_norm", read, outputs, times(8, elements(in)), {{"training", "true"}});
   r.flow(out, {x, read[1], read[2]}, [&r, read, out, outputs, in](const Gradients& dy) {
-    const Tensor back = r.op("aten::native_batch_norm_backward",
-                             {*dy[0], read[0], read[1], read[3], read[4], Tensor{out.op, 1}, Tensor{out.op, 2}}, outputs,
-                             times(12, elements(in)), {{"train", "true"}, {"output_mask", "[true,true,true]"}});
+    const Tensor back =
+        r.op("aten::native_batch_norm_backward",
+             {*dy[0], read[0], read[1], read[3], read[4], Tensor{out.op, 1}, Tensor{out.op, 2}}, outputs,
+             times(12, elements(in)), {{"train", "true"}, {"output_mask", "[true,true,true]"}});
     for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
   });
   return std::vector{out};
@@ -63,7 +68,8 @@ Made group_norm(Recorder& r, const Call& call) {
   const std::vector<Tensor> read = call.inputs;
   const Tensor x = read[0];
   const Shape in = r.shape(x);
-  const std::int64_t groups = call.type == "GroupNormalization" ? integer(call.attrs, "num_groups", 1) : in[1];
+  const std::int64_t groups =
+      call.type == "GroupNormalization" ? integer(call.attrs, "num_groups", 1) : in[1];
   if (groups < 1 || in != call.made()) return contradiction(call);
   const Recorder::Attributes attrs{{"group", std::to_string(groups)}};
   const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[0], groups}),
@@ -74,9 +80,9 @@ Made group_norm(Recorder& r, const Call& call) {
     for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", "[true,true,true]");
-    const Tensor back =
-        r.op("aten::native_group_norm_backward",
-             {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, made, times(14, elements(in)), asked);
+    const Tensor back = r.op("aten::native_group_norm_backward",
+                             {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, made,
+                             times(14, elements(in)), asked);
     for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
   });
   return std::vector{out};

@@ -35,7 +35,8 @@ std::optional<Operands> two(const Recorder& r, const Call& call) {
   if (call.inputs.size() != 2 || !fits(r, call)) return std::nullopt;
   Operands found{operands(call), call.number[0]};
   // A number that is the whole result's shape, or a vector of one that widens it, is a tensor like others.
-  if (found.tensors.size() == 1 && r.shape(found.tensors[0]) != call.made()) return Operands{call.inputs, false};
+  if (found.tensors.size() == 1 && r.shape(found.tensors[0]) != call.made())
+    return Operands{call.inputs, false};
   if (found.tensors.empty()) return Operands{call.inputs, false};
   return found;
 }
@@ -57,7 +58,8 @@ Made sub(Recorder& r, const Call& call) {
   const auto given = two(r, call);
   if (!given) return contradiction(call);
   if (given->tensors.size() == 1)
-    return std::vector{with_number(r, given->number_first ? "aten::rsub" : "aten::sub", given->tensors[0], false)};
+    return std::vector{
+        with_number(r, given->number_first ? "aten::rsub" : "aten::sub", given->tensors[0], false)};
   const Tensor a = given->tensors[0], b = given->tensors[1];
   const Tensor out = r.pointwise("aten::sub", {a, b}, call.made(), 1);
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
@@ -90,7 +92,8 @@ Tensor quotient(Recorder& r, Tensor a, Tensor b, const Shape& made) {
 Made div(Recorder& r, const Call& call) {
   const auto given = two(r, call);
   if (!given) return contradiction(call);
-  if (given->tensors.size() == 2) return std::vector{quotient(r, given->tensors[0], given->tensors[1], call.made())};
+  if (given->tensors.size() == 2)
+    return std::vector{quotient(r, given->tensors[0], given->tensors[1], call.made())};
   const Tensor x = given->tensors[0];
   if (!given->number_first) return std::vector{with_number(r, "aten::div", x, true)};
   const Tensor out = r.pointwise("aten::reciprocal", {x}, call.made(), 1);
@@ -113,7 +116,8 @@ Made pow(Recorder& r, const Call& call) {
     const Shape whole = r.shape(out);
     const auto scaled_dy = [&](Tensor x) { return r.pointwise("aten::mul", {*dy[0], x}, whole, 1); };
     if (r.flows(a)) {
-      const Tensor power = r.pointwise("aten::pow", {a, r.pointwise("aten::sub", {b}, r.shape(b), 1)}, whole, 4);
+      const Tensor power =
+          r.pointwise("aten::pow", {a, r.pointwise("aten::sub", {b}, r.shape(b), 1)}, whole, 4);
       r.give(a, scaled_dy(r.pointwise("aten::mul", {power, b}, whole, 1)));
     }
     if (r.flows(b)) {
@@ -190,9 +194,9 @@ Made prelu(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"Add", add},     NamedRule{"Sub", sub},     NamedRule{"Mul", mul},
-                            NamedRule{"Div", div},     NamedRule{"Pow", pow},     NamedRule{"Max", extreme},
-                            NamedRule{"Min", extreme}, NamedRule{"Sum", sum},     NamedRule{"Mean", sum},
+constexpr std::array kRules{NamedRule{"Add", add},     NamedRule{"Sub", sub},    NamedRule{"Mul", mul},
+                            NamedRule{"Div", div},     NamedRule{"Pow", pow},    NamedRule{"Max", extreme},
+                            NamedRule{"Min", extreme}, NamedRule{"Sum", sum},    NamedRule{"Mean", sum},
                             NamedRule{"Where", where}, NamedRule{"PRelu", prelu}};
 
 }  // namespace
@@ -200,7 +204,9 @@ constexpr std::array kRules{NamedRule{"Add", add},     NamedRule{"Sub", sub},   
 Tensor multiplied(Recorder& r, Tensor a, Tensor b, const Shape& made) {
   const Tensor out = r.pointwise("aten::mul", {a, b}, made, 1);
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-    const auto by = [&](Tensor other) { return r.pointwise("aten::mul", {*dy[0], other}, r.shape(*dy[0]), 1); };
+    const auto by = [&](Tensor other) {
+      return r.pointwise("aten::mul", {*dy[0], other}, r.shape(*dy[0]), 1);
+    };
     if (r.flows(a)) r.give(a, by(b));
     if (r.flows(b)) r.give(b, by(a));
   });

@@ -124,13 +124,15 @@ Made gemm(Recorder& r, const Call& call) {
   const bool turn_a = integer(call.attrs, "transA", 0) != 0, turn_b = integer(call.attrs, "transB", 0) != 0;
   const Tensor a = turn_a ? r.swapped(call.inputs[0]) : call.inputs[0];
   const Tensor b = turn_b ? r.swapped(call.inputs[1]) : call.inputs[1];
-  if (r.shape(a)[1] != r.shape(b)[0] || call.made() != Shape{r.shape(a)[0], r.shape(b)[1]}) return contradiction(call);
+  if (r.shape(a)[1] != r.shape(b)[0] || call.made() != Shape{r.shape(a)[0], r.shape(b)[1]})
+    return contradiction(call);
   const bool biased = call.inputs.size() > 2;
   if (biased && !broadcasts(r.shape(call.inputs[2]), call.made())) return contradiction(call);
   return std::vector{mm(r, a, b, biased ? &call.inputs[2] : nullptr)};
 }
 
-constexpr std::array kRules{NamedRule{"Linear", linear}, NamedRule{"MatMul", matmul}, NamedRule{"Gemm", gemm}};
+constexpr std::array kRules{NamedRule{"Linear", linear}, NamedRule{"MatMul", matmul},
+                            NamedRule{"Gemm", gemm}};
 
 }  // namespace
 

@@ -87,7 +87,9 @@ Tensor Recorder::kept(const std::string& name, const TensorSpec& tensor) {
 }
 
 Tensor Recorder::given(const OpSpec& spec) {
-  const Rank rank = spec.type == "Input" ? Rank::kInput : spec.type == "Constant" ? Rank::kConstant : Rank::kBuffer;
+  const Rank rank = spec.type == "Input"      ? Rank::kInput
+                    : spec.type == "Constant" ? Rank::kConstant
+                                              : Rank::kBuffer;
   return record({.spec = spec, .rank = rank});
 }
 
@@ -185,7 +187,8 @@ Tensor Recorder::summed(Tensor gradient, const Shape& to) {
     kept_dims[d] = 1;
   }
   if (!dims.empty())
-    gradient = op("aten::sum", {gradient}, kept_dims, elements(from), {{"dim", json_list(dims)}, {"keepdim", "true"}});
+    gradient = op("aten::sum", {gradient}, kept_dims, elements(from),
+                  {{"dim", json_list(dims)}, {"keepdim", "true"}});
   return shown_as(gradient, to);
 }
 

@@ -59,8 +59,8 @@ class Recorder final : public models::AtenTape {
   Tensor op(std::string_view type, std::vector<Tensor> inputs, Shape output, std::int64_t flops,
             Attributes attrs = {});
   /// The same with flops per element of the output.
-  Tensor pointwise(std::string_view type, std::vector<Tensor> inputs, Shape output,
-                   std::int64_t flops_each, Attributes attrs = {});
+  Tensor pointwise(std::string_view type, std::vector<Tensor> inputs, Shape output, std::int64_t flops_each,
+                   Attributes attrs = {});
   /// Moves no data; no gradient.
   Tensor shown(std::string_view type, Tensor x, Shape output, Attributes attrs = {});
   /// A view with several outputs.
@@ -84,9 +84,9 @@ class Recorder final : public models::AtenTape {
   Tensor summed(Tensor gradient, const Shape& to);
   std::string free_name(std::string wish);
 
-  std::string prefix_;            // Of the names of what is recorded.
+  std::string prefix_;  // Of the names of what is recorded.
   std::string node_;
-  std::size_t first_ = 0;         // Op of the node.
+  std::size_t first_ = 0;  // Op of the node.
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, std::uint64_t> uses_;
 };

@@ -57,7 +57,9 @@ std::optional<Along> dims_of(const Recorder& r, const Call& call) {
   return along(in, call.made());
 }
 
-Recorder::Attributes reduce_attrs(const Along& a) { return {{"dim", json_list(a.dims)}, {"keepdim", "true"}}; }
+Recorder::Attributes reduce_attrs(const Along& a) {
+  return {{"dim", json_list(a.dims)}, {"keepdim", "true"}};
+}
 
 Tensor reduced(Recorder& r, std::string_view type, Tensor x, const Along& a, bool mean) {
   const Shape in = r.shape(x);
@@ -86,13 +88,15 @@ Made sum(Recorder& r, const Call& call) {
 /// The gradient goes to the elements that equal the extreme, in equal parts.
 Made extreme(Recorder& r, const Call& call) {
   auto a = dims_of(r, call);
-  if (call.type == "GlobalMaxPool" && !call.inputs.empty() && call.made().size() == r.shape(call.inputs[0]).size())
+  if (call.type == "GlobalMaxPool" && !call.inputs.empty() &&
+      call.made().size() == r.shape(call.inputs[0]).size())
     a = along(r.shape(call.inputs[0]), call.made());
   if (!a) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), kept = a->kept;
   const Recorder::Attributes attrs = reduce_attrs(*a);
-  const Tensor out = r.op(call.type == "ReduceMin" ? "aten::amin" : "aten::amax", {x}, kept, elements(in), attrs);
+  const Tensor out =
+      r.op(call.type == "ReduceMin" ? "aten::amin" : "aten::amax", {x}, kept, elements(in), attrs);
   r.flow(out, {x}, [=, &r](const Gradients& dy) {
     const TensorSpec flags{.dtype = DType::kBool, .shape = in};
     const Tensor mask = r.op("aten::eq", {x, out}, std::vector{flags}, 0);
@@ -124,16 +128,17 @@ Made running_sum(Recorder& r, const Call& call) {
   const Tensor out = r.pointwise("aten::cumsum", {x}, call.made(), 1);
   r.flow(out, {x}, [&r, x](const Gradients& dy) {
     const Shape whole = r.shape(x);
-    const Tensor from_end = r.pointwise("aten::cumsum", {r.pointwise("aten::flip", {*dy[0]}, whole, 0)}, whole, 1);
+    const Tensor from_end =
+        r.pointwise("aten::cumsum", {r.pointwise("aten::flip", {*dy[0]}, whole, 0)}, whole, 1);
     r.give(x, r.pointwise("aten::flip", {from_end}, whole, 0));
   });
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"ReduceMean", mean},          NamedRule{"ReduceSum", sum},
-                            NamedRule{"ReduceSumSquare", sum},      NamedRule{"ReduceMax", extreme},
-                            NamedRule{"ReduceMin", extreme},        NamedRule{"GlobalMaxPool", extreme},
-                            NamedRule{"ReduceL2", norm},            NamedRule{"CumSum", running_sum}};
+constexpr std::array kRules{NamedRule{"ReduceMean", mean},     NamedRule{"ReduceSum", sum},
+                            NamedRule{"ReduceSumSquare", sum}, NamedRule{"ReduceMax", extreme},
+                            NamedRule{"ReduceMin", extreme},   NamedRule{"GlobalMaxPool", extreme},
+                            NamedRule{"ReduceL2", norm},       NamedRule{"CumSum", running_sum}};
 
 }  // namespace
 

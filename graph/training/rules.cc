@@ -1,11 +1,17 @@
 #include "graph/training/rules.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/text/words.h"
 
 namespace emplace::training {
+namespace {
+
+constexpr double kFarthest = 9e15;  // Every whole number up to here is a double.
+
+}  // namespace
 
 std::optional<Rule> rule_of(std::string_view type) {
   static const auto kRules = [] {
@@ -21,7 +27,8 @@ std::optional<Rule> rule_of(std::string_view type) {
 }
 
 Error contradiction(const Call& call) {
-  return {Errc::kInvalid, "its shapes or attributes do not fit an op of the kind '" + printable(call.type, 40) + "'"};
+  return {Errc::kInvalid,
+          "its shapes or attributes do not fit an op of the kind '" + printable(call.type, 40) + "'"};
 }
 
 std::int64_t integer(const nlohmann::json& attrs, const char* key, std::int64_t absent) {
@@ -58,6 +65,16 @@ bool broadcasts(const Shape& shape, const Shape& to) {
     if (shape[d] != 1 && shape[d] != to[d + more]) return false;
   }
   return true;
+}
+
+std::vector<std::int64_t> whole_values(const Call& call, std::size_t k) {
+  std::vector<std::int64_t> numbers;
+  if (k >= call.values.size()) return numbers;
+  for (const double value : call.values[k]) {
+    // "To the end" is written as the largest number there is.
+    numbers.push_back(static_cast<std::int64_t>(std::clamp(value, -kFarthest, kFarthest)));
+  }
+  return numbers;
 }
 
 std::vector<Tensor> operands(const Call& call) {

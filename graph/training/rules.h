@@ -18,9 +18,10 @@ namespace emplace::training {
 struct Call {
   std::string_view type;
   const nlohmann::json& attrs;
-  std::vector<Tensor> inputs;       ///< In argument order, without absent ones.
-  std::vector<bool> number;         ///< [inputs] One number known beforehand: no operand, as in torch.
-  std::vector<TensorSpec> outputs;  ///< At least one.
+  std::vector<Tensor> inputs;  ///< In argument order, without absent ones.
+  std::vector<bool> number;    ///< [inputs] One number known beforehand: no operand, as in torch.
+  std::vector<std::vector<double>> values;  ///< [inputs] Of small constants; empty where they are not known.
+  std::vector<TensorSpec> outputs;          ///< At least one.
 
   const Shape& made() const { return outputs.front().shape; }
 };
@@ -55,6 +56,8 @@ std::string word(const nlohmann::json& attrs, const char* key, std::string_view 
 std::optional<std::size_t> dimension(std::int64_t axis, std::size_t rank);
 /// True if `shape` can be broadcast to `to`.
 bool broadcasts(const Shape& shape, const Shape& to);
+/// The whole numbers that input `k` holds; empty if it is absent or they are not known.
+std::vector<std::int64_t> whole_values(const Call& call, std::size_t k);
 /// Operands that are tensors, not numbers.
 std::vector<Tensor> operands(const Call& call);
 

@@ -12,7 +12,8 @@ using Made = Result<std::vector<Tensor>>;
 
 /// The same elements in another shape, whatever the node calls it.
 Made reshape(Recorder& r, const Call& call) {
-  if (call.inputs.empty() || elements(r.shape(call.inputs[0])) != elements(call.made())) return contradiction(call);
+  if (call.inputs.empty() || elements(r.shape(call.inputs[0])) != elements(call.made()))
+    return contradiction(call);
   return std::vector{r.reshaped(call.inputs[0], call.made())};
 }
 
@@ -59,16 +60,17 @@ Made tile(Recorder& r, const Call& call) {
     Shape kept = split;
     for (const std::int64_t d : copies) kept[static_cast<std::size_t>(d)] = 1;
     const Tensor parts = r.shown_as(*dy[0], split);
-    const Tensor sum = r.op("aten::sum", {parts}, kept, elements(split), {{"dim", json_list(copies)}, {"keepdim", "true"}});
+    const Tensor sum =
+        r.op("aten::sum", {parts}, kept, elements(split), {{"dim", json_list(copies)}, {"keepdim", "true"}});
     r.give(x, r.shown_as(sum, r.shape(x)));
   });
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"Reshape", reshape},     NamedRule{"Flatten", reshape},
-                            NamedRule{"Squeeze", reshape},     NamedRule{"Unsqueeze", reshape},
-                            NamedRule{"Transpose", transpose}, NamedRule{"Expand", expand},
-                            NamedRule{"Tile", tile}};
+constexpr std::array kRules{
+    NamedRule{"Reshape", reshape},   NamedRule{"Flatten", reshape},     NamedRule{"Squeeze", reshape},
+    NamedRule{"Unsqueeze", reshape}, NamedRule{"Transpose", transpose}, NamedRule{"Expand", expand},
+    NamedRule{"Tile", tile}};
 
 }  // namespace
 

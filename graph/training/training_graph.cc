@@ -37,9 +37,13 @@ TensorSpec spec_of(const OpGraph& graph, TensorId tensor) {
 class Step {
  public:
   Step(const OpGraph& forward, models::Optimizer optimizer)
-      : forward_{forward}, optimizer_{optimizer}, pass_{training::forward_pass(forward)},
-        trains_{training::trainable(forward, pass_)}, results_{training::results(forward, pass_, trains_)},
-        needed_{training::needed(forward, pass_, results_)}, recorder_{optimizer, names_of(forward)},
+      : forward_{forward},
+        optimizer_{optimizer},
+        pass_{training::forward_pass(forward)},
+        trains_{training::trainable(forward, pass_)},
+        results_{training::results(forward, pass_, trains_)},
+        needed_{training::needed(forward, pass_, results_)},
+        recorder_{optimizer, names_of(forward)},
         tensor_(forward.num_tensors()) {}
 
   Result<OpGraph> run() {
@@ -62,10 +66,12 @@ class Step {
   Error fail(std::string what) const { return invalid("'" + printable(forward_.name(), 80) + "'", what); }
 
   bool trains(const Node& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId input) { return trains_[index(input)]; });
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](TensorId input) { return trains_[index(input)]; });
   }
   bool passes_gradients(const Node& node) const {
-    return trains(node) && forward_.num_outputs(node.result) > 0 && trains_[index(forward_.first_output(node.result))];
+    return trains(node) && forward_.num_outputs(node.result) > 0 &&
+           trains_[index(forward_.first_output(node.result))];
   }
 
   /// Errors: kinds without a rule on the way from a parameter to the loss, all of them.
@@ -79,7 +85,8 @@ class Step {
     std::string kinds;
     for (const auto& [type, count] : unknown)
       kinds += (kinds.empty() ? "" : ", ") + printable(type, 60) + " (" + std::to_string(count) + ")";
-    return invalid("'" + printable(forward_.name(), 80) + "'", "cannot be differentiated: no gradient is known for " + kinds,
+    return invalid("'" + printable(forward_.name(), 80) + "'",
+                   "cannot be differentiated: no gradient is known for " + kinds,
                    "trace a training step instead, or import without --train");
   }
 
@@ -90,7 +97,10 @@ class Step {
       const TensorSpec spec = spec_of(forward_, output);
       const std::string name{forward_.name(op)};
       const std::string_view type = forward_.type_name(op);
-      if (type == "Parameter" && trains_[index(output)]) {
+      if (type == "Parameter" && training::is_constant(forward_, op)) {
+        tensor_[index(output)] =
+            recorder_.given({.name = name, .type = "Constant", .inputs = {}, .outputs = {spec}});
+      } else if (type == "Parameter" && trains_[index(output)]) {
         tensor_[index(output)] = recorder_.trained(name, spec);
       } else if (type == "Parameter" || type == "Buffer") {
         tensor_[index(output)] = recorder_.kept(name, spec);
@@ -129,18 +139,25 @@ class Step {
     }
     const json attrs = json::parse(forward_.attrs_json(node.op), nullptr, false);
     const json none = json::object();
-    Call call{.type = node.type, .attrs = attrs.is_object() ? attrs : none, .inputs = {}, .number = {}, .outputs = {}};
+    Call call{.type = node.type,
+              .attrs = attrs.is_object() ? attrs : none,
+              .inputs = {},
+              .number = {},
+              .values = {},
+              .outputs = {}};
     for (const TensorId input : node.inputs) {
       call.inputs.push_back(*tensor_[index(input)]);
       call.number.push_back(is_number(input));
+      call.values.push_back(values_of(input));
     }
     for (std::size_t k = 0; k < forward_.num_outputs(node.result); ++k)
       call.outputs.push_back(spec_of(forward_, forward_.output(node.result, k)));
     recorder_.begin(forward_.name(node.op), forward_.group_name(node.op));
     const auto made = (*rule)(recorder_, call);
     if (!made)
-      return invalid("'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
-                     made.error().context);
+      return invalid(
+          "'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
+          made.error().context);
     recorder_.end(made.value().front());
     for (std::size_t k = 0; k < made.value().size() && k < call.outputs.size(); ++k)
       tensor_[index(forward_.output(node.result, k))] = made.value()[k];
@@ -151,8 +168,9 @@ class Step {
   Result<Unit> fill(const Node& node, std::size_t made) const {
     for (std::size_t k = made; k < forward_.num_outputs(node.result); ++k) {
       if (!forward_.consumers(forward_.output(node.result, k)).empty())
-        return invalid("'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
-                       "its output " + std::to_string(k) + " is read, which a training step of its kind does not have");
+        return invalid(
+            "'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
+            "its output " + std::to_string(k) + " is read, which a training step of its kind does not have");
     }
     return Unit{};
   }
@@ -171,11 +189,27 @@ class Step {
            std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
   }
 
+  /// What a small constant holds, as its reader kept it.
+  std::vector<double> values_of(TensorId tensor) const {
+    const OpId op = forward_.producer(tensor);
+    if (forward_.type_name(op) != "Constant") return {};
+    const json attrs = json::parse(forward_.attrs_json(op), nullptr, false);
+    if (!attrs.is_object() || !attrs.contains("value")) return {};
+    const json& value = attrs["value"];
+    std::vector<double> values;
+    for (const json& number : value.is_array() ? value : json::array({value})) {
+      if (!number.is_number()) return {};
+      values.push_back(number.get<double>());
+    }
+    return values;
+  }
+
   std::vector<training::Output> outputs() const {
     std::vector<training::Output> all;
     for (const TensorId result : results_) {
       const OpId op = forward_.producer(result);
-      all.push_back({*tensor_[index(result)], std::string{forward_.name(op)}, std::string{forward_.type_name(op)}});
+      all.push_back(
+          {*tensor_[index(result)], std::string{forward_.name(op)}, std::string{forward_.type_name(op)}});
     }
     return all;
   }
@@ -194,9 +228,9 @@ class Step {
   const OpGraph& forward_;
   const models::Optimizer optimizer_;
   const ForwardPass pass_;
-  const std::vector<bool> trains_;           // [tensors]
+  const std::vector<bool> trains_;  // [tensors]
   const std::vector<TensorId> results_;
-  const std::vector<bool> needed_;           // [nodes]
+  const std::vector<bool> needed_;  // [nodes]
   Recorder recorder_;
   std::vector<std::optional<Tensor>> tensor_;  // [tensors] Where it is on the tape.
 };
@@ -207,8 +241,8 @@ Result<OpGraph> training_graph(const OpGraph& forward, models::Optimizer optimiz
   for (std::size_t i = 0; i < forward.num_ops(); ++i) {
     const OpId op{static_cast<std::uint32_t>(i)};
     if (forward.phase(op) != Phase::kForward)
-      return invalid("'" + printable(forward.name(), 80) + "'", "trains already: it has backward or update ops",
-                     "import it without --train");
+      return invalid("'" + printable(forward.name(), 80) + "'",
+                     "trains already: it has backward or update ops", "import it without --train");
   }
   return Step{forward, optimizer}.run();
 }

@@ -1,6 +1,7 @@
 // Elementwise ops of one tensor.
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "graph/training/rules.h"
 
@@ -23,6 +24,7 @@ constexpr std::array kPairs{
     Pair{"Sigmoid", "aten::sigmoid", 4, "aten::sigmoid_backward", 3, true},
     Pair{"Tanh", "aten::tanh", 5, "aten::tanh_backward", 3, true},
     Pair{"Gelu", "aten::gelu", 12, "aten::gelu_backward", 20, false},
+    Pair{"com.microsoft::Gelu", "aten::gelu", 12, "aten::gelu_backward", 20, false},
     Pair{"Silu", "aten::silu", 5, "aten::silu_backward", 8, false},
     Pair{"Swish", "aten::silu", 5, "aten::silu_backward", 8, false},
     Pair{"Mish", "aten::mish", 9, "aten::mish_backward", 12, false},
@@ -37,7 +39,8 @@ constexpr std::array kPairs{
 };
 
 Made pair(Recorder& r, const Call& call) {
-  const auto* found = std::find_if(kPairs.begin(), kPairs.end(), [&](const Pair& p) { return p.type == call.type; });
+  const auto* found =
+      std::find_if(kPairs.begin(), kPairs.end(), [&](const Pair& p) { return p.type == call.type; });
   if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Pair kind = *found;
   const Tensor x = call.inputs[0];
@@ -65,10 +68,13 @@ Tensor of(Recorder& r, std::string_view type, Tensor x, std::int64_t flops) {
 }
 
 constexpr std::array kFormulas{
-    Formula{"Neg", "aten::neg", 1, [](Recorder& r, Tensor dy, Tensor, Tensor) { return of(r, "aten::neg", dy, 1); }},
-    Formula{"Abs", "aten::abs", 1,
-            [](Recorder& r, Tensor dy, Tensor x, Tensor) { return times_dy(r, dy, of(r, "aten::sgn", x, 1)); }},
-    Formula{"Exp", "aten::exp", 4, [](Recorder& r, Tensor dy, Tensor, Tensor y) { return times_dy(r, dy, y); }},
+    Formula{"Neg", "aten::neg", 1,
+            [](Recorder& r, Tensor dy, Tensor, Tensor) { return of(r, "aten::neg", dy, 1); }},
+    Formula{
+        "Abs", "aten::abs", 1,
+        [](Recorder& r, Tensor dy, Tensor x, Tensor) { return times_dy(r, dy, of(r, "aten::sgn", x, 1)); }},
+    Formula{"Exp", "aten::exp", 4,
+            [](Recorder& r, Tensor dy, Tensor, Tensor y) { return times_dy(r, dy, y); }},
     Formula{"Log", "aten::log", 4,
             [](Recorder& r, Tensor dy, Tensor x, Tensor) {
               return r.pointwise("aten::div", {dy, x}, r.shape(x), 1);
@@ -87,8 +93,9 @@ constexpr std::array kFormulas{
               const Tensor bell = of(r, "aten::exp", of(r, "aten::neg", of(r, "aten::pow", x, 4), 1), 4);
               return times_dy(r, dy, of(r, "aten::mul", bell, 1));
             }},
-    Formula{"Sin", "aten::sin", 4,
-            [](Recorder& r, Tensor dy, Tensor x, Tensor) { return times_dy(r, dy, of(r, "aten::cos", x, 4)); }},
+    Formula{
+        "Sin", "aten::sin", 4,
+        [](Recorder& r, Tensor dy, Tensor x, Tensor) { return times_dy(r, dy, of(r, "aten::cos", x, 4)); }},
     Formula{"Cos", "aten::cos", 4,
             [](Recorder& r, Tensor dy, Tensor x, Tensor) {
               return times_dy(r, dy, of(r, "aten::neg", of(r, "aten::sin", x, 4), 1));
@@ -131,7 +138,10 @@ Made cast(Recorder& r, const Call& call) {
 
 Made dropout(Recorder& r, const Call& call) {
   if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
-  return std::vector{dropped_out(r, call.inputs[0])};
+  const auto ratio = call.attrs.find("ratio");
+  const bool none = (call.values.size() > 1 && call.values[1] == std::vector{0.0}) ||
+                    (ratio != call.attrs.end() && ratio->is_number() && ratio->get<double>() == 0);
+  return std::vector{none ? call.inputs[0] : dropped_out(r, call.inputs[0])};
 }
 
 /// Above or below a diagonal; the rest is zero.
@@ -140,7 +150,8 @@ Made triangle(Recorder& r, const Call& call) {
   const Tensor x = call.inputs[0];
   const std::string_view kind = integer(call.attrs, "upper", 1) != 0 ? "aten::triu" : "aten::tril";
   const Tensor out = r.pointwise(kind, {x}, call.made(), 0);
-  r.flow(out, {x}, [&r, x, kind](const Gradients& dy) { r.give(x, r.pointwise(kind, {*dy[0]}, r.shape(x), 0)); });
+  r.flow(out, {x},
+         [&r, x, kind](const Gradients& dy) { r.give(x, r.pointwise(kind, {*dy[0]}, r.shape(x), 0)); });
   return std::vector{out};
 }
 
@@ -148,14 +159,18 @@ Made triangle(Recorder& r, const Call& call) {
 
 Tensor dropped_out(Recorder& r, Tensor x) {
   const Shape whole = r.shape(x);
-  const Tensor drawn = r.pointwise("aten::bernoulli", {r.pointwise("aten::empty_like", {x}, whole, 0)}, whole, 3);
+  const Tensor drawn =
+      r.pointwise("aten::bernoulli", {r.pointwise("aten::empty_like", {x}, whole, 0)}, whole, 3);
   return multiplied(r, x, r.pointwise("aten::div", {drawn}, whole, 1), whole);
 }
 
 std::span<const NamedRule> unary_rules() {
   static const auto kRules = [] {
-    std::vector<NamedRule> rules{
-        {"Identity", identity}, {"Cast", cast}, {"CastLike", cast}, {"Dropout", dropout}, {"Trilu", triangle}};
+    std::vector<NamedRule> rules{{"Identity", identity},
+                                 {"Cast", cast},
+                                 {"CastLike", cast},
+                                 {"Dropout", dropout},
+                                 {"Trilu", triangle}};
     for (const Pair& kind : kPairs) rules.push_back({kind.type, pair});
     for (const Formula& kind : kFormulas) rules.push_back({kind.type, formula});
     return rules;
