@@ -77,6 +77,54 @@ Made gather_elements(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
+/// Rows by lists of indices; the gradient adds them where they came from.
+Made gather_rows(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 2) return contradiction(call);
+  const Tensor x = call.inputs[0], indices = call.inputs[1];
+  const Tensor out = r.op("aten::index", {x, indices}, call.made(), 0);
+  r.flow(out, {x}, [&r, x, indices](const Gradients& dy) {
+    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
+    r.give(x, r.op("aten::index_put", {zeros, indices, *dy[0]}, r.shape(x), elements(r.shape(*dy[0]))));
+  });
+  return std::vector{out};
+}
+
+/// x with `part` written, or added, at `indices`: the gradient of x is zero where it is overwritten, that of
+/// the part is read there.
+Made scatter(Recorder& r, const Call& call) {
+  if (call.inputs.size() != 3 || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
+  const Tensor x = call.inputs[0], indices = call.inputs[1], part = call.inputs[2];
+  const std::string reduction = word(call.attrs, "reduction", "none");
+  const bool adds = reduction == "add", rows = call.type == "ScatterND";
+  if (!adds && reduction != "none") return contradiction(call);
+  const std::string_view writes = rows ? "aten::index_put" : adds ? "aten::scatter_add" : "aten::scatter";
+  const Tensor out = r.op(writes, {x, indices, part}, call.made(), elements(r.shape(part)));
+  r.flow(out, {x, part}, [=, &r](const Gradients& dy) {
+    if (r.flows(part))
+      r.give(part, r.op(rows ? "aten::index" : "aten::gather", {*dy[0], indices}, r.shape(part), 0));
+    if (!r.flows(x)) return;
+    const Tensor zeros = r.new_zeros(*dy[0], r.shape(part));
+    r.give(x, adds ? *dy[0] : r.op(writes, {*dy[0], indices, zeros}, r.shape(x), elements(r.shape(part))));
+  });
+  return std::vector{out};
+}
+
+/// The largest along a dimension, and where they are.
+Made top(Recorder& r, const Call& call) {
+  if (call.inputs.empty() || call.made().size() != r.shape(call.inputs[0]).size()) return contradiction(call);
+  const Tensor x = call.inputs[0];
+  const auto d = dimension(integer(call.attrs, "axis", -1), call.made().size());
+  if (!d) return contradiction(call);
+  const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
+  const std::vector<TensorSpec> outputs{call.outputs[0], {.dtype = DType::kI64, .shape = call.made()}};
+  const Tensor out = r.op("aten::topk", {x}, outputs, elements(r.shape(x)), attrs);
+  r.flow(out, {x}, [&r, x, out, attrs](const Gradients& dy) {
+    const Tensor zeros = r.new_zeros(*dy[0], r.shape(x)), at{out.op, 1};
+    r.give(x, r.op("aten::scatter", {zeros, at, *dy[0]}, r.shape(x), elements(r.shape(*dy[0])), attrs));
+  });
+  return std::vector{out, Tensor{out.op, 1}};
+}
+
 /// Scores [B, C, …] and labels [B, …]; a scalar.
 Made loss(Recorder& r, const Call& call) {
   if (call.inputs.size() < 2 || r.shape(call.inputs[0]).size() < 2 || !call.made().empty())
@@ -89,7 +137,12 @@ Made loss(Recorder& r, const Call& call) {
   return std::vector{negative_log_likelihood(r, call.inputs[0], call.inputs[1])};
 }
 
-constexpr std::array kRules{NamedRule{"Gather", gather}, NamedRule{"GatherElements", gather_elements},
+constexpr std::array kRules{NamedRule{"Gather", gather},
+                            NamedRule{"GatherElements", gather_elements},
+                            NamedRule{"GatherND", gather_rows},
+                            NamedRule{"ScatterND", scatter},
+                            NamedRule{"ScatterElements", scatter},
+                            NamedRule{"TopK", top},
                             NamedRule{"SoftmaxCrossEntropyLoss", loss},
                             NamedRule{"NegativeLogLikelihoodLoss", loss}};
 

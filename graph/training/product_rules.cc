@@ -1,5 +1,9 @@
 // Matrix products.
 #include <array>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "graph/training/rules.h"
@@ -131,8 +135,61 @@ Made gemm(Recorder& r, const Call& call) {
   return std::vector{mm(r, a, b, biased ? &call.inputs[2] : nullptr)};
 }
 
-constexpr std::array kRules{NamedRule{"Linear", linear}, NamedRule{"MatMul", matmul},
-                            NamedRule{"Gemm", gemm}};
+/// "bij,bjk->bik" apart: the labels of two operands and of the result. None with an ellipsis, without a
+/// result, of another number of operands, or with a label twice in a term.
+std::optional<std::array<std::string, 3>> labels_of(const Call& call) {
+  std::array<std::string, 3> terms;
+  std::size_t term = 0;
+  for (const char c : word(call.attrs, "equation", "")) {
+    if (c == ' ' || c == '-') continue;
+    if (c == ',' || c == '>') {
+      if (++term != (c == ',' ? 1U : 2U)) return std::nullopt;
+    } else if (std::isalpha(static_cast<unsigned char>(c)) == 0 || terms[term].find(c) != std::string::npos) {
+      return std::nullopt;
+    } else {
+      terms[term] += c;
+    }
+  }
+  return term == 2 ? std::optional{terms} : std::nullopt;
+}
+
+/// y = Σ a b over the labels that y lacks; da and db are einsums of dy with the other operand.
+Made einsum(Recorder& r, const Call& call) {
+  const auto labels = labels_of(call);
+  if (!labels || call.inputs.size() != 2) return contradiction(call);
+  const auto& [of_a, of_b, of_y] = *labels;
+  std::map<char, std::int64_t> size;
+  for (std::size_t k = 0; k < 3; ++k) {
+    const Shape shape = k < 2 ? r.shape(call.inputs[k]) : call.made();
+    if ((*labels)[k].size() != shape.size()) return contradiction(call);
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (size.emplace((*labels)[k][d], shape[d]).first->second != shape[d]) return contradiction(call);
+    }
+  }
+  std::int64_t flops = 2;
+  for (const auto& [label, n] : size) {
+    const int uses = static_cast<int>(of_a.find(label) != std::string::npos) +
+                     static_cast<int>(of_b.find(label) != std::string::npos) +
+                     static_cast<int>(of_y.find(label) != std::string::npos);
+    if (uses < 2) return contradiction(call);
+    flops = times(flops, n);
+  }
+  const auto attrs = [](const std::string& first, const std::string& second, const std::string& result) {
+    return Recorder::Attributes{{"equation", "\"" + first + "," + second + "->" + result + "\""}};
+  };
+  const Tensor a = call.inputs[0], b = call.inputs[1];
+  const Tensor out = r.op("Einsum", {a, b}, call.made(), flops, attrs(of_a, of_b, of_y));
+  r.flow(out, {a, b}, [=, &r, terms = *labels](const Gradients& dy) {
+    if (r.flows(a))
+      r.give(a, r.op("Einsum", {*dy[0], b}, r.shape(a), flops, attrs(terms[2], terms[1], terms[0])));
+    if (r.flows(b))
+      r.give(b, r.op("Einsum", {a, *dy[0]}, r.shape(b), flops, attrs(terms[0], terms[2], terms[1])));
+  });
+  return std::vector{out};
+}
+
+constexpr std::array kRules{NamedRule{"Linear", linear}, NamedRule{"Einsum", einsum},
+                            NamedRule{"MatMul", matmul}, NamedRule{"Gemm", gemm}};
 
 }  // namespace
 
