@@ -31,7 +31,7 @@ struct Format {
   std::string_view name;
   bool (*recognise)(std::span<const std::byte> bytes);
   Result<OpGraph> (*parse)(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
-  std::array<std::string_view, 2> endings;  ///< Of names, where the content does not tell.
+  std::array<std::string_view, 3> endings;  ///< Of names, where the content does not tell.
 };
 
 /// A reader of a format in which every size stands in the file.
@@ -44,12 +44,13 @@ Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, 
 /// In the order in which they are asked; the last takes what no other wants.
 constexpr Format kFormats[]{
     {GraphFormat::kPt2, "pt2", looks_like_pt2, parse_pt2, {".pt2"}},
-    {GraphFormat::kOnnx, "onnx", looks_like_onnx, parse_onnx, {".onnx"}},
+    // Before ONNX: a SavedModel begins like a model of ONNX's IR version 1.
     {GraphFormat::kTfGraphdef,
      "tf-graphdef",
      looks_like_tf_graphdef,
-     sized<parse_tf_graphdef>,
-     {".pb", ".pbtxt"}},
+     parse_tf_graphdef,
+     {".pb", ".pbtxt", ".meta"}},
+    {GraphFormat::kOnnx, "onnx", looks_like_onnx, parse_onnx, {".onnx"}},
     {GraphFormat::kPipedream, "pipedream", looks_like_pipedream, sized<parse_pipedream>, {}},
     {GraphFormat::kDnnPartitioning,
      "dnn-partitioning",

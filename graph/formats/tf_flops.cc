@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/formats/tf_ops.h"
+#include "graph/formats/tf_shape_rules.h"
 
 namespace emplace::tf {
 namespace {
@@ -91,7 +93,39 @@ const std::unordered_map<std::string_view, std::int64_t>& per_output() {
                                                                         {"RandomUniform", 3},
                                                                         {"TruncatedNormal", 3},
                                                                         {"RandomStandardNormal", 3},
-                                                                        {"Cumsum", 1}};
+                                                                        {"Cumsum", 1},
+                                                                        {"Cumprod", 1},
+                                                                        {"MulNoNan", 1},
+                                                                        {"TruncateDiv", 1},
+                                                                        {"FloorDiv", 1},
+                                                                        {"FloorMod", 1},
+                                                                        {"Mod", 1},
+                                                                        {"Xlogy", 5},
+                                                                        {"Xdivy", 2},
+                                                                        {"Xlog1py", 5},
+                                                                        {"Atan2", 8},
+                                                                        {"Tan", 5},
+                                                                        {"Sinh", 5},
+                                                                        {"Cosh", 5},
+                                                                        {"Asin", 8},
+                                                                        {"Acos", 8},
+                                                                        {"Atan", 8},
+                                                                        {"Expm1", 4},
+                                                                        {"Erfc", 8},
+                                                                        {"Erfinv", 8},
+                                                                        {"Lgamma", 8},
+                                                                        {"Rint", 1},
+                                                                        {"ClipByValue", 2},
+                                                                        {"LeakyReluGrad", 1},
+                                                                        {"InvGrad", 3},
+                                                                        {"ReciprocalGrad", 3},
+                                                                        {"ResizeBilinear", 7},
+                                                                        {"StatelessRandomUniform", 3},
+                                                                        {"StatelessRandomUniformV2", 3},
+                                                                        {"StatelessRandomNormal", 3},
+                                                                        {"StatelessRandomNormalV2", 3},
+                                                                        {"StatelessTruncatedNormal", 3},
+                                                                        {"StatelessTruncatedNormalV2", 3}};
   return table;
 }
 
@@ -126,6 +160,9 @@ const std::unordered_map<std::string_view, std::int64_t>& per_input() {
       {"ResourceApplyCenteredRMSProp", 14},
       {"ApplyAdam", 12},
       {"ResourceApplyAdam", 12},
+      {"ResizeBilinearGrad", 7},
+      {"UnsortedSegmentSum", 1},
+      {"SegmentSum", 1},
       {"AssignAdd", 1},
       {"AssignSub", 1},
       {"AssignAddVariableOp", 1},
@@ -133,7 +170,121 @@ const std::unordered_map<std::string_view, std::int64_t>& per_input() {
   return table;
 }
 
+/// Of ops that only move, choose or steer.
+bool moves_only(std::string_view type) {
+  static const std::unordered_set<std::string_view> kTypes{"Pack",
+                                                           "Unpack",
+                                                           "Concat",
+                                                           "ConcatV2",
+                                                           "ConcatOffset",
+                                                           "Split",
+                                                           "SplitV",
+                                                           "Slice",
+                                                           "StridedSlice",
+                                                           "StridedSliceGrad",
+                                                           "Gather",
+                                                           "GatherV2",
+                                                           "GatherNd",
+                                                           "ResourceGather",
+                                                           "ResourceGatherNd",
+                                                           "ScatterNd",
+                                                           "ScatterUpdate",
+                                                           "ResourceScatterUpdate",
+                                                           "TensorScatterUpdate",
+                                                           "Transpose",
+                                                           "Tile",
+                                                           "Fill",
+                                                           "ZerosLike",
+                                                           "OnesLike",
+                                                           "Pad",
+                                                           "PadV2",
+                                                           "MirrorPad",
+                                                           "MirrorPadGrad",
+                                                           "Reverse",
+                                                           "ReverseV2",
+                                                           "ReverseSequence",
+                                                           "Roll",
+                                                           "Select",
+                                                           "SelectV2",
+                                                           "Where",
+                                                           "OneHot",
+                                                           "Range",
+                                                           "LinSpace",
+                                                           "BroadcastTo",
+                                                           "Cast",
+                                                           "Assign",
+                                                           "AssignVariableOp",
+                                                           "Snapshot",
+                                                           "CheckNumerics",
+                                                           "DynamicStitch",
+                                                           "ParallelDynamicStitch",
+                                                           "DynamicPartition",
+                                                           "MatrixBandPart",
+                                                           "MatrixDiagV3",
+                                                           "MatrixDiagPartV3",
+                                                           "Diag",
+                                                           "DiagPart",
+                                                           "MatrixSetDiagV3",
+                                                           "SpaceToDepth",
+                                                           "DepthToSpace",
+                                                           "SpaceToBatchND",
+                                                           "BatchToSpaceND",
+                                                           "ExtractImagePatches",
+                                                           "TopK",
+                                                           "TopKV2",
+                                                           "ArgMax",
+                                                           "ArgMin",
+                                                           "Unique",
+                                                           "UniqueV2",
+                                                           "UniqueWithCounts",
+                                                           "InvertPermutation",
+                                                           "Print",
+                                                           "PrintV2",
+                                                           "Assert",
+                                                           "FakeParam",
+                                                           "TemporaryVariable",
+                                                           "DestroyTemporaryVariable",
+                                                           "FakeQuantWithMinMaxVars",
+                                                           "FakeQuantWithMinMaxArgs",
+                                                           "ResizeNearestNeighbor",
+                                                           "ResizeNearestNeighborGrad",
+                                                           "MaxPoolGradGrad",
+                                                           "NonMaxSuppressionV3",
+                                                           "DecodeJpeg",
+                                                           "_Arg",
+                                                           "_Retval",
+                                                           "_Send",
+                                                           "_Recv",
+                                                           "_HostSend",
+                                                           "_HostRecv",
+                                                           "DeepCopy",
+                                                           "Copy",
+                                                           "CopyHost",
+                                                           "ShuffleDataset"};
+  if (kTypes.contains(type)) return true;
+  for (const std::string_view prefix :
+       {"TensorList",      "EmptyTensorList", "TensorArray", "Stack",   "Queue",   "Iterator",
+        "OneShotIterator", "Lookup",          "Save",        "Restore", "Read",    "Parse",
+        "String",          "Decode",          "Encode",      "Print",   "Barrier", "Stage",
+        "Unstage",         "Collective",      "Nccl",        "Sparse",  "Ragged"})
+    if (type.starts_with(prefix))
+      return !type.starts_with("SparseTensorDense") && !type.starts_with("SparseSegment");
+  return type.ends_with("Dataset") || type.ends_with("DatasetV2") || type.ends_with("Summary") ||
+         type.ends_with("SummaryV2");
+}
+
 }  // namespace
+
+bool work_is_known(std::string_view type) {
+  if (per_output().contains(type) || per_input().contains(type) || is_optimizer(type) || moves_only(type))
+    return true;
+  for (const std::string_view prefix :
+       {"MatMul", "BatchMatMul", "SparseMatMul", "Einsum", "Conv2D", "Conv3D", "DepthwiseConv2dNative",
+        "LSTMBlockCell", "GRUBlockCell", "AddN", "AccumulateNV2", "MaxPool", "AvgPool", "LRN", "ScatterAdd",
+        "ScatterSub", "ResourceScatter", "TensorScatter"})
+    if (type.starts_with(prefix)) return true;
+  return false;
+}
 
 std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span<const Shape> outputs,
                    bool floating) {
@@ -154,6 +305,13 @@ std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span
     const Shape& a = input(0);
     if (a.size() < 2) return 0;
     return times(2, times(n, flag(node, "adj_x") ? a[a.size() - 2] : a.back()));
+  }
+  if (type == "Einsum") {
+    const AttrValue* equation = find(node, "equation");
+    const auto sizes = equation == nullptr ? std::nullopt : einsum(equation->s(), inputs);
+    if (!sizes) return 0;
+    // One input is summed, two are multiplied and summed.
+    return inputs.size() < 2 ? (sizes->all > n ? sizes->all : 0) : times(2, sizes->all);
   }
   if (type == "Conv2D" || type == "Conv3D") return times(2, times(n, per_result(input(1))));
   if (type.starts_with("Conv2DBackpropInput") || type.starts_with("Conv3DBackpropInput"))
@@ -178,6 +336,10 @@ std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span
   if (!floating) return 0;
   if (const auto it = per_output().find(type); it != per_output().end()) return times(n, it->second);
   if (const auto it = per_input().find(type); it != per_input().end()) return times(read(0), it->second);
+  if (type.starts_with("ScatterAdd") || type.starts_with("ScatterSub") ||
+      type.starts_with("ResourceScatterAdd") || type.starts_with("ResourceScatterSub") ||
+      type.starts_with("TensorScatterAdd"))
+    return read(2);
   if (type == "AddN" || type == "AccumulateNV2")
     return times(n, std::max<std::int64_t>(1, static_cast<std::int64_t>(inputs.size()) - 1));
   if (type == "MaxPool" || type == "AvgPool") return times(n, window(node));

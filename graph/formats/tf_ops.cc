@@ -46,10 +46,12 @@ bool is_view(std::string_view type) {
                                                            "RefNextIteration",
                                                            "Switch",
                                                            "RefSwitch",
+                                                           "_SwitchN",
                                                            "Merge",
                                                            "RefMerge",
                                                            "LoopCond",
                                                            "NoOp",
+                                                           "IdentityN",
                                                            "ReadVariableOp",
                                                            "ControlTrigger",
                                                            "PlaceholderWithDefault",
@@ -74,9 +76,17 @@ bool takes_reference(std::string_view type) {
          is_one_of(type, {"IsVariableInitialized", "CountUpTo", "RefSwitch", "RefIdentity"});
 }
 
+bool uses_variable(std::string_view type) {
+  return is_one_of(type, {"ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+                          "VarIsInitializedOp", "VariableShape", "ResourceGather", "ResourceGatherNd",
+                          "ResourceStridedSliceAssign", "DestroyResourceOp"}) ||
+         (type.starts_with("Resource") && (is_optimizer(type) || type.starts_with("ResourceScatter")));
+}
+
 bool is_call(std::string_view type) {
   return is_one_of(type, {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "For",
-                          "PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "RemoteCall"});
+                          "PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "RemoteCall",
+                          "BatchFunction"});
 }
 
 std::optional<DType> dtype_of(int data_type) {
@@ -145,6 +155,9 @@ std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
                                                          "TensorArraySizeV2",
                                                          "TensorArraySizeV3",
                                                          "QueueSizeV2",
+                                                         "VariableShape",
+                                                         "TensorListLength",
+                                                         "BroadcastGradientArgs",
                                                          "InvertPermutation"};
   static const std::unordered_set<std::string_view> kHandles{
       "FIFOQueue",   "FIFOQueueV2",     "RandomShuffleQueueV2", "PaddingFIFOQueueV2", "StackV2",
@@ -161,6 +174,11 @@ std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
   if (type == "Where" || type == "ScalarSummary" || type == "HistogramSummary" || type == "MergeSummary" ||
       type == "StringJoin" || type == "ShardedFilename")
     return type == "Where" ? DType::kI64 : DType::kU8;
+  // What the default of an attribute says, which a SavedModel leaves out.
+  const bool own_type =
+      type == "BroadcastGradientArgs" || type == "InvertPermutation" || type == "ConcatOffset";
+  if (kI32.contains(type) && find(node, own_type ? "T" : "out_type") == nullptr) return DType::kI32;
+  if (type == "Range" && find(node, "Tidx") == nullptr) return DType::kI32;
   if (output == 1 && (type == "Merge" || type == "RefMerge" || type == "TopK" || type == "TopKV2"))
     return DType::kI32;
   for (const char* list : {"component_types", "output_types", "dtypes", "Tout", "out_types"}) {

@@ -34,7 +34,9 @@ bool is_update(std::string_view type);
 bool is_optimizer(std::string_view type);
 /// Takes a variable itself, not its value, as first input: it runs where the variable is.
 bool takes_reference(std::string_view type);
-/// Calls a function of the library.
+/// Reads or writes the variable whose handle is its first input.
+bool uses_variable(std::string_view type);
+/// Calls a function that an attribute names.
 bool is_call(std::string_view type);
 
 /// Type of output `output`; nothing for handles (queues, tensor arrays, variants). A string counts as a byte.
@@ -49,5 +51,7 @@ using Shape = std::vector<std::int64_t>;
 /// A shape of the wrong rank gives 0; nothing exceeds 2^60. Pure.
 std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span<const Shape> outputs,
                    bool floating);
+/// True if flops() knows the type, or if it moves data, decides or steers and does no arithmetic on floats.
+bool work_is_known(std::string_view type);
 
 }  // namespace emplace::tf

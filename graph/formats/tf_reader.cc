@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_set>
 
 #include "base/text/words.h"
+#include "graph/formats/tf_inline.h"
+#include "graph/formats/tf_joins.h"
 #include "graph/formats/tf_ops.h"
-#include "graph/formats/tf_shapes.h"
+#include "graph/formats/tf_outputs.h"
 #include "graph/formats/tf_step.h"
+#include "graph/formats/tf_variables.h"
 
 namespace emplace::tf {
 namespace {
@@ -40,26 +44,38 @@ std::string scope_of(std::string_view name) {
   return std::string{scope};
 }
 
+/// What has been found out about a graph, by node of it.
+struct Parts {
+  GraphDef graph;
+  Step step;
+  Variables variables;
+  Outputs outputs;
+  std::size_t calls = 0, conditionals = 0;
+  std::vector<std::string> notes;
+};
+
 class Reader {
  public:
-  Reader(const GraphDef& graph, Step step, std::string_view where)
-      : graph_{graph},
-        step_{std::move(step)},
+  Reader(const Parts& parts, const DimsMet& dims, std::string_view where)
+      : graph_{parts.graph},
+        step_{parts.step},
+        parts_{parts},
+        dims_{dims},
         where_{where},
-        n_{static_cast<std::uint32_t>(graph.node_size())} {}
+        n_{static_cast<std::uint32_t>(graph_.node_size())},
+        large_constant_{parts.variables.any ? "Buffer" : "Parameter"} {}
 
   Result<OpGraph> read() {
-    find_kinds();
-    for (std::uint32_t i = 0; i < n_; ++i) outputs_.push_back(outputs_of(i));
-    infer_outputs();
-    if (auto done = find_dependencies(); !done) return done.error();
+    if (auto done = check_inputs(); !done) return done.error();
+    find_dependencies();
     find_views();
-    builder_.reserve(n_);
+    builder_.reserve(n_ + joins_.producers.size());
     for (std::uint32_t i = 0; i < n_; ++i) {
       auto op = op_of(i);
       if (!op) return op.error();
       builder_.add(*std::move(op));
     }
+    add_joins();
     builder_.set_name(name());
     builder_.set_source("tensorflow graphdef, producer " + std::to_string(graph_.versions().producer()));
     builder_.set_meta_json(meta());
@@ -70,101 +86,11 @@ class Reader {
 
  private:
   const NodeDef& node(std::uint32_t i) const { return graph_.node(static_cast<int>(i)); }
+  const std::vector<TensorSpec>& outputs(std::uint32_t i) const { return parts_.outputs.of[i]; }
   Error fail(std::uint32_t i, std::string_view what, std::string_view cure = {}) const {
     return invalid(std::string{where_} + ": node " + in_quotes(node(i).name()), what, cure);
   }
-  Role role(std::uint32_t i) const { return role_of(node(i).op()); }
-
-  /// What each variable is for: an optimiser's first input is trained, its others are slots. Where nothing is
-  /// trained every variable is a weight.
-  void find_kinds() {
-    kind_.assign(n_, nullptr);
-    for (std::uint32_t i = 0; i < n_; ++i) {
-      if (!is_optimizer(node(i).op()) || step_.one_off[i]) continue;
-      trains_ = true;
-      for (std::size_t k = 0; k < step_.inputs[i].size(); ++k) {
-        const Edge& edge = step_.inputs[i][k];
-        if (edge.control || role(edge.node) != Role::kVariable) continue;
-        if (k == 0) {
-          kind_[edge.node] = "Parameter";
-        } else if (kind_[edge.node] == nullptr) {
-          kind_[edge.node] = "OptimizerState";
-        }
-      }
-    }
-    bool has_variables = false;
-    for (std::uint32_t i = 0; i < n_; ++i) {
-      if (role(i) == Role::kPlaceholder) kind_[i] = "Input";
-      if (role(i) != Role::kVariable) continue;
-      has_variables = true;
-      if (kind_[i] == nullptr) kind_[i] = trains_ ? "Buffer" : "Parameter";
-    }
-    large_constant_ = has_variables ? "Buffer" : "Parameter";  // A frozen graph's weights are constants.
-  }
-
-  TensorSpec spec_of(const TensorShapeProto& shape, DType dtype) {
-    TensorSpec tensor{dtype, {}};
-    if (shape.unknown_rank()) ++unknown_shapes_;
-    for (const auto& dim : shape.dim()) {
-      if (dim.size() == -1) ++unknown_dims_;
-      tensor.shape.push_back(dim.size() == -1 ? 1 : dim.size());
-    }
-    return tensor;
-  }
-
-  std::vector<TensorSpec> outputs_of(std::uint32_t i) {
-    std::vector<TensorSpec> outputs;
-    if (step_.one_off[i]) return outputs;
-    const AttrValue* listed = find(node(i), "_output_shapes");
-    const AttrValue* own = nullptr;
-    if (role(i) == Role::kConstant) own = find(node(i), "value");
-    if (role(i) == Role::kVariable || role(i) == Role::kPlaceholder) own = find(node(i), "shape");
-    if (own != nullptr && role(i) == Role::kPlaceholder && own->shape().unknown_rank() && listed != nullptr)
-      own = nullptr;
-    if (own != nullptr) {
-      const TensorShapeProto& shape =
-          role(i) == Role::kConstant ? own->tensor().tensor_shape() : own->shape();
-      outputs.push_back(spec_of(shape, output_dtype(node(i), 0).value_or(DType::kU8)));
-      return outputs;
-    }
-    if (listed == nullptr) return outputs;
-    for (const TensorShapeProto& shape : listed->list().shape()) {
-      const auto dtype = output_dtype(node(i), outputs.size());
-      outputs.push_back(dtype ? spec_of(shape, *dtype) : TensorSpec{DType::kU8, {0}});
-    }
-    return outputs;
-  }
-
-  /// Where the file has no list, the outputs are what their inputs make them, as far as that is known.
-  void infer_outputs() {
-    std::size_t left = 16 * std::size_t{n_} + 1'000;  // No file may make more of itself than it is.
-    std::vector<Value> values(n_);
-    for (const std::uint32_t i : step_.order) {
-      if (step_.one_off[i]) continue;
-      if (role(i) == Role::kConstant) values[i] = constant_value(node(i));
-      if (role(i) != Role::kWork || find(node(i), "_output_shapes") != nullptr) continue;
-      std::vector<Shape> shapes;
-      std::vector<Value> known;
-      bool complete = true;
-      for (const Edge& edge : step_.inputs[i]) {
-        if (!carries_data(i, edge)) continue;
-        complete = complete && edge.output < outputs_[edge.node].size();
-        if (!complete) break;
-        shapes.push_back(outputs_[edge.node][edge.output].shape);
-        known.push_back(edge.output == 0 ? values[edge.node] : Value{});
-      }
-      if (!complete || shapes.empty()) continue;
-      auto inferred = infer_shapes(node(i), shapes, known);
-      if (!inferred || inferred->shapes.size() > left) continue;
-      left -= inferred->shapes.size();
-      for (Shape& shape : inferred->shapes) {
-        const auto dtype = output_dtype(node(i), outputs_[i].size());
-        outputs_[i].push_back(dtype ? TensorSpec{*dtype, std::move(shape)} : TensorSpec{DType::kU8, {0}});
-      }
-      values[i] = std::move(inferred->value);
-      ++inferred_;
-    }
-  }
+  Role role(std::uint32_t i) const { return step_.role[i]; }
 
   bool carries_data(std::uint32_t reader, const Edge& edge) const {
     return !edge.control && !step_.one_off[reader] && !step_.one_off[edge.node];
@@ -174,34 +100,49 @@ class Reader {
     return !carries_data(reader, edge) && role(edge.node) == Role::kWork && role(reader) == Role::kWork;
   }
 
-  /// Gives the nodes that others wait for an output without bytes, behind their own.
-  Result<Unit> find_dependencies() {
-    waited_for_.assign(n_, false);
+  Result<Unit> check_inputs() const {
     for (std::uint32_t i = 0; i < n_; ++i) {
       for (const Edge& edge : step_.inputs[i]) {
-        if (is_dependency(i, edge)) waited_for_[edge.node] = true;
-        if (!carries_data(i, edge) || role(i) != Role::kWork || edge.output < outputs_[edge.node].size())
+        if (!carries_data(i, edge) || role(i) != Role::kWork || edge.output < outputs(edge.node).size())
           continue;
-        if (outputs_[edge.node].empty() && find(node(edge.node), "_output_shapes") == nullptr)
+        if (outputs(edge.node).empty() && find(node(edge.node), "_output_shapes") == nullptr)
           return fail(edge.node,
                       "has no shape in the file (_output_shapes), none follows from its inputs (" +
                           printable(node(edge.node).op(), 60) + "), and " + in_quotes(node(i).name()) +
                           " reads it",
-                      "write the graph with add_shapes=True");
+                      "write graph.as_graph_def(add_shapes=True)");
         return fail(i, "reads output " + std::to_string(edge.output) + " of " +
                            in_quotes(node(edge.node).name()) + ", which has " +
-                           std::to_string(outputs_[edge.node].size()));
+                           std::to_string(outputs(edge.node).size()));
       }
     }
     return Unit{};
   }
 
+  /// Who waits for whom; those that others wait for get an output without bytes, behind their own.
+  void find_dependencies() {
+    Waits waits(n_);
+    waited_for_.assign(n_, false);
+    for (std::uint32_t i = 0; i < n_; ++i) {
+      for (const Edge& edge : step_.inputs[i]) {
+        if (!is_dependency(i, edge)) continue;
+        waited_for_[edge.node] = true;
+        waits[i].push_back(edge.node);
+      }
+      std::sort(waits[i].begin(), waits[i].end());
+      waits[i].erase(std::unique(waits[i].begin(), waits[i].end()), waits[i].end());
+    }
+    joins_ = joined(waits);
+  }
+
   /// Who reads a view waits for all that the view reads, and for what views among that read: so many are
-  /// copied at every view, and through diamonds of views they would double. Beyond a bound a view counts as
-  /// an op, and what runs once reads nothing.
+  /// copied at every view and every reader, and through diamonds of views they would double. Beyond a bound a
+  /// view counts as an op, and what runs once reads nothing.
   void find_views() {
-    constexpr std::uint32_t kMostWaits = 1'000;
-    std::vector<std::uint32_t> waits(n_, 0);
+    constexpr std::uint32_t kMostWaits = 1'000, kMostCopies = 20'000;
+    std::vector<std::uint32_t> waits(n_, 0), readers(n_, 0);
+    for (std::uint32_t i = 0; i < n_; ++i)
+      for (const Edge& edge : step_.inputs[i]) ++readers[edge.node];
     view_.assign(n_, false);
     for (const std::uint32_t i : step_.order) {
       if (role(i) != Role::kWork || !(is_view(node(i).op()) || step_.one_off[i])) continue;
@@ -209,10 +150,37 @@ class Reader {
       for (const Edge& edge : step_.inputs[i])
         if (all <= kMostWaits && (carries_data(i, edge) || is_dependency(i, edge)))
           all += 1 + waits[edge.node];
-      view_[i] = all <= kMostWaits;
+      view_[i] = all <= kMostWaits && std::uint64_t{all} * readers[i] <= kMostCopies;
       if (view_[i]) waits[i] = all;
     }
   }
+
+  /// Number of the op that join `k` becomes.
+  std::uint32_t join_op(std::uint32_t k) const { return n_ + k; }
+
+  /// Ops that take no time and hand nothing on: they stand for edges.
+  void add_joins() {
+    std::unordered_set<std::string_view> taken;
+    for (const NodeDef& one : graph_.node())
+      if (one.name().starts_with(kJoin)) taken.insert(one.name());
+    std::uint32_t number = 0;
+    for (const std::vector<std::uint32_t>& producers : joins_.producers) {
+      OpSpec op;
+      do op.name = std::string{kJoin} + std::to_string(number++);
+      while (taken.contains(op.name));
+      op.type = "NoOp";
+      op.group = "emplace";
+      op.attrs_json = R"({"join":true})";
+      op.measured_us = no_time();
+      op.outputs.push_back({DType::kU8, {0}});
+      for (const std::uint32_t producer : producers) {
+        op.inputs.push_back({producer, static_cast<std::uint32_t>(outputs(producer).size())});
+        op.phase = std::max(op.phase, step_.phase[producer]);
+      }
+      builder_.add(std::move(op));
+    }
+  }
+  static std::vector<std::pair<std::string, double>> no_time() { return {{"gpu", 0.0}, {"cpu", 0.0}}; }
 
   json attributes(std::uint32_t i) const {
     json attrs = json::object();
@@ -244,7 +212,8 @@ class Reader {
           break;  // Values and shapes: the outputs tell them.
       }
     }
-    for (const char* ours : {"groups", "view", "one_off", "loop", "device", "tf_type"}) attrs.erase(ours);
+    for (const char* ours : {"groups", "view", "one_off", "loop", "device", "tf_type", "join"})
+      attrs.erase(ours);
     if (!node(i).device().empty()) attrs["device"] = node(i).device();
     if (step_.frame[i] != 0) attrs["loop"] = step_.frames[step_.frame[i]];
     if (step_.one_off[i]) attrs["one_off"] = true;
@@ -257,33 +226,49 @@ class Reader {
     op.name = node(i).name();
     op.group = scope_of(node(i).name());
     op.phase = step_.phase[i];
-    op.outputs = outputs_[i];
+    op.outputs = outputs(i);
     if (step_.leader[i] != i) op.colocate = OpId{step_.leader[i]};
     json attrs = attributes(i);
     if (role(i) != Role::kWork) {
       if (auto done = make_state(i, op); !done) return done.error();
     } else {
-      op.type = node(i).op();
-      op.view = view_[i] || step_.one_off[i];
+      make_work(i, op);
       if (op.view) attrs["view"] = true;
-      std::vector<Shape> shapes, results;
-      std::unordered_set<std::uint32_t> waits;
-      for (const Edge& edge : step_.inputs[i]) {
-        if (step_.one_off[i] && !view_[i]) break;
-        if (carries_data(i, edge)) {
-          op.inputs.push_back({edge.node, edge.output});
-          shapes.push_back(outputs_[edge.node][edge.output].shape);
-        } else if (is_dependency(i, edge) && waits.insert(edge.node).second) {
-          op.inputs.push_back({edge.node, static_cast<std::uint32_t>(outputs_[edge.node].size())});
-        }
-      }
-      for (const TensorSpec& tensor : op.outputs) results.push_back(tensor.shape);
-      if (!op.view)
-        op.flops = flops(node(i), shapes, results, !results.empty() && is_floating(op.outputs[0].dtype));
     }
     op.attrs_json = attrs.dump(-1, ' ', false, json::error_handler_t::replace);
     if (waited_for_[i]) op.outputs.push_back({DType::kU8, {0}});
     return op;
+  }
+
+  void make_work(std::uint32_t i, OpSpec& op) {
+    op.type = node(i).op();
+    op.view = view_[i] || step_.one_off[i];
+    // A view that had to become an op takes no time either.
+    if (!op.view && op.type == "NoOp") op.measured_us = no_time();
+    std::vector<Shape> shapes, results;
+    const bool reads = !step_.one_off[i] || view_[i];
+    for (const Edge& edge : step_.inputs[i]) {
+      if (!reads || !carries_data(i, edge)) continue;
+      op.inputs.push_back({edge.node, edge.output});
+      const std::uint32_t variable = step_.variable[edge.node];
+      const bool handle = variable != kNoNode && !outputs(variable).empty();
+      shapes.push_back(handle && !output_dtype(node(edge.node), edge.output)
+                           ? outputs(variable)[0].shape
+                           : outputs(edge.node)[edge.output].shape);
+    }
+    for (std::size_t k = 0; reads && k < joins_.direct[i].size(); ++k)
+      op.inputs.push_back(
+          {joins_.direct[i][k], static_cast<std::uint32_t>(outputs(joins_.direct[i][k]).size())});
+    for (std::size_t k = 0; reads && k < joins_.by_node[i].size(); ++k)
+      op.inputs.push_back({join_op(joins_.by_node[i][k]), 0});
+    bool floating = false;
+    for (const TensorSpec& tensor : op.outputs) {
+      results.push_back(tensor.shape);
+      floating = floating || is_floating(tensor.dtype);
+    }
+    if (op.view) return;
+    op.flops = flops(node(i), shapes, results, !results.empty() && is_floating(op.outputs[0].dtype));
+    if (floating && !is_view(op.type) && !work_is_known(op.type)) uncounted_.insert(op.type);
   }
 
   Result<Unit> make_state(std::uint32_t i, OpSpec& op) const {
@@ -292,7 +277,8 @@ class Reader {
       if (dim < 0 || __builtin_mul_overflow(n, dim, &n))
         return fail(i, "has a shape that is negative or too large");
     const bool is_weight = !op.outputs.empty() && n > 1 && (n > kSmall || is_floating(op.outputs[0].dtype));
-    op.type = role(i) == Role::kConstant ? (is_weight ? large_constant_ : "Constant") : kind_[i];
+    op.type =
+        role(i) == Role::kConstant ? (is_weight ? large_constant_ : "Constant") : parts_.variables.kind[i];
     if (op.type == "OptimizerState") op.phase = Phase::kUpdate;
     if (op.type == "Constant" || op.type == "Input" || op.outputs.empty()) return Unit{};
     if (__builtin_mul_overflow(n, element_bytes(op.outputs[0].dtype), &bytes)) return fail(i, "is too large");
@@ -301,58 +287,118 @@ class Reader {
   }
 
   std::string name() const {
-    std::string name{where_.substr(where_.rfind('/') + 1)};
-    for (const std::string_view ending : {".gz", ".zst", ".pb", ".pbtxt"})
+    std::string_view path = where_;
+    // A SavedModel's file has always the same name; its folder's tells it apart.
+    if (path.ends_with("/saved_model.pb")) path = path.substr(0, path.rfind('/'));
+    std::string name{path.substr(path.rfind('/') + 1)};
+    for (const std::string_view ending : {".gz", ".zst", ".pb", ".pbtxt", ".meta"})
       if (name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
     return name;
   }
 
   std::string meta() const {
-    json loops = json::array(), notes = json::array();
+    json loops = json::array();
     std::vector<std::size_t> ops(step_.frames.size(), 0);
     for (const std::uint32_t frame : step_.frame) ++ops[frame];
     for (std::size_t f = 1; f < step_.frames.size(); ++f)
       loops.push_back({{"frame", step_.frames[f]}, {"ops", ops[f]}});
-    const auto one_offs = std::count(step_.one_off.begin(), step_.one_off.end(), true);
+    const Outputs& outputs = parts_.outputs;
+    json meta{{"kind", parts_.variables.trains ? "training" : "inference"},
+              {"loops", std::move(loops)},
+              {"back_edges_cut", step_.back_edges},
+              {"one_off_ops", std::count(step_.one_off.begin(), step_.one_off.end(), true)},
+              {"inferred_shapes", outputs.inferred},
+              {"unknown_dims", outputs.open_dims + outputs.unknown_dims},
+              {"unknown_shapes", outputs.unknown_shapes},
+              {"notes", notes()}};
+    if (parts_.calls > 0) meta["inlined_calls"] = parts_.calls;
+    if (!joins_.producers.empty()) meta["joins"] = joins_.producers.size();
+    if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
+    return meta.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes = parts_.notes;
     const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
       if (count > 0)
         notes.push_back(std::string{what} + ": " + std::to_string(count) + "; " + std::string{meaning});
     };
-    note("while loops", loops.size(), "one iteration of each is placed and timed, all of it on one device");
-    note("ops that initialise, save or restore", static_cast<std::size_t>(one_offs),
+    const Outputs& outputs = parts_.outputs;
+    std::size_t asked = 0;
+    for (std::uint32_t i = 0; i < n_; ++i) asked += node(i).device().empty() || step_.one_off[i] ? 0 : 1;
+    note("while loops", step_.frames.size() - 1,
+         "one iteration of each is placed and timed, all of it on one device");
+    note("conditionals", parts_.conditionals, "all branches count as run");
+    note("ops that initialise, save or restore",
+         static_cast<std::size_t>(std::count(step_.one_off.begin(), step_.one_off.end(), true)),
          "they take no time in a step");
-    note("unknown dimensions", unknown_dims_, "each counts as 1");
-    note("unknown shapes", unknown_shapes_, "each counts as a scalar");
-    return json{{"kind", trains_ ? "training" : "inference"},
-                {"loops", std::move(loops)},
-                {"back_edges_cut", step_.back_edges},
-                {"one_off_ops", one_offs},
-                {"inferred_shapes", inferred_},
-                {"unknown_dims", unknown_dims_},
-                {"unknown_shapes", unknown_shapes_},
-                {"notes", std::move(notes)}}
-        .dump(-1, ' ', false, json::error_handler_t::replace);
+    note("variables of unknown size", outputs.unsized.size(),
+         "they count as nothing (" + (outputs.unsized.empty() ? "" : in_quotes(outputs.unsized[0])) +
+             (outputs.unsized.size() > 1 ? ", …" : "") + "); write graph.as_graph_def(add_shapes=True)");
+    note("unknown dimensions", outputs.open_dims, "each counts as 1; give sizes with " + sizes_to_give());
+    note("dimensions that the file leaves open and no rule gives", outputs.unknown_dims, "each counts as 1");
+    note("unknown shapes", outputs.unknown_shapes, "each counts as a scalar");
+    note("ops that ask for a device", asked,
+         "a placement need not obey; rules with match = { device = '…' } make it (docs/rules.md)");
+    return notes;
   }
 
+  /// "--batch N or --shape x.0=…,y.1=…", of the first few.
+  std::string sizes_to_give() const {
+    constexpr std::size_t kNamed = 4;
+    const std::vector<std::string>& missing = dims_.missing();
+    std::string names;
+    bool batch = false;
+    for (std::size_t k = 0; k < missing.size(); ++k) {
+      batch = batch || missing[k].ends_with(".0");
+      if (k < kNamed) names += (k == 0 ? "" : ",") + printable(missing[k], 60) + "=…";
+    }
+    if (missing.size() > kNamed) names += ",…";
+    return (batch ? "--batch N or --shape " : "--shape ") + names;
+  }
+
+  static constexpr std::string_view kJoin = "emplace/join#";
+
   const GraphDef& graph_;
-  const Step step_;
+  const Step& step_;
+  const Parts& parts_;
+  const DimsMet& dims_;
   const std::string_view where_;
   const std::uint32_t n_;
+  const char* const large_constant_;  // A frozen graph's weights are constants.
   OpGraphBuilder builder_;
-  std::vector<std::vector<TensorSpec>> outputs_;  // The node's own.
   std::vector<bool> waited_for_, view_;
-  std::vector<const char*> kind_;  // State types of variables and placeholders.
-  const char* large_constant_ = "Parameter";
-  bool trains_ = false;
-  std::size_t unknown_dims_ = 0, unknown_shapes_ = 0, inferred_ = 0;
+  Joins joins_;
+  std::set<std::string> uncounted_;
 };
 
 }  // namespace
 
-Result<OpGraph> read_graph(const GraphDef& graph, std::string_view where) {
-  auto step = step_of(graph, where);
+Result<OpGraph> read_graph(Served served, const OpenDims& given, std::string_view where) {
+  Inlined inlined;
+  std::vector<bool> idle;
+  std::unordered_set<std::string> idle_names;
+  for (std::size_t i = 0; i < served.runs.size(); ++i)
+    if (!served.runs[i]) idle_names.insert(served.graph.node(static_cast<int>(i)).name());
+  if (calls_functions(served.graph)) {
+    const auto runs = [&](int i) { return served.runs.empty() || served.runs[static_cast<std::size_t>(i)]; };
+    auto done = inline_functions(served.graph, runs, where);
+    if (!done) return done.error();
+    inlined = *std::move(done);
+  } else {
+    inlined.graph = std::move(served.graph);
+  }
+  for (const NodeDef& node : inlined.graph.node()) idle.push_back(idle_names.contains(node.name()));
+  auto step = step_of(inlined.graph, idle, where);
   if (!step) return step.error();
-  return Reader{graph, *std::move(step), where}.read();
+  DimsMet dims{given};
+  Outputs outputs = outputs_of(inlined.graph, *step, inlined, dims);
+  if (auto used = dims.all_used(where); !used) return used.error();
+  Variables variables = variables_of(inlined.graph, *step);
+  const Parts parts{std::move(inlined.graph), *std::move(step), std::move(variables),
+                    std::move(outputs),       inlined.calls,    inlined.conditionals,
+                    std::move(served.notes)};
+  return Reader{parts, dims, where}.read();
 }
 
 }  // namespace emplace::tf

@@ -4,13 +4,13 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "graph/formats/tf_saved_model.h"
 #include "graph/op_graph.h"
+#include "graph/open_dims.h"
 
 namespace emplace::tf {
 
-class GraphDef;
-
 /// Errors: those of parse_tf_graphdef, from the nodes on.
-Result<OpGraph> read_graph(const GraphDef& graph, std::string_view where);
+Result<OpGraph> read_graph(Served served, const OpenDims& dims, std::string_view where);
 
 }  // namespace emplace::tf

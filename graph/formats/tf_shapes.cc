@@ -12,25 +12,6 @@ namespace {
 constexpr std::size_t kMostRank = 16, kMostOutputs = 64;
 constexpr std::int64_t kMostValues = 64;
 
-/// x[begin:end:stride] of a vector; what shape arithmetic takes out of a shape.
-std::optional<Inferred> slice_of_vector(const Op& op) {
-  const auto one = [&](std::size_t k) { return op.values[k] && op.values[k]->size() == 1; };
-  if (op.inputs.size() < 4 || op.inputs[0].size() != 1 || !one(1) || !one(2) || !one(3) ||
-      op.values[3]->front() != 1)
-    return std::nullopt;
-  const std::int64_t n = op.inputs[0][0];
-  const auto from_end = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + n : at, 0, n); };
-  const bool scalar = (op.whole("shrink_axis_mask", 0) & 1) != 0;
-  const std::int64_t begin = (op.whole("begin_mask", 0) & 1) != 0 ? 0 : from_end(op.values[1]->front());
-  std::int64_t end = (op.whole("end_mask", 0) & 1) != 0 ? n : from_end(op.values[2]->front());
-  if (scalar) end = begin + 1;
-  if (end > n || end < begin) return std::nullopt;
-  Inferred out{{scalar ? Shape{} : Shape{end - begin}}, std::nullopt};
-  if (op.values[0] && static_cast<std::int64_t>(op.values[0]->size()) == n)
-    out.value.emplace(op.values[0]->begin() + begin, op.values[0]->begin() + end);
-  return out;
-}
-
 using Rule = MaybeShape (*)(const Op&);
 
 /// A rule for one output, and how many inputs it looks at.
@@ -87,23 +68,63 @@ const std::unordered_map<std::string_view, std::pair<std::size_t, Rule>>& rules(
                              "FakeQuantWithMinMaxVars",
                              "FakeQuantWithMinMaxArgs",
                              "ClipByValue",
+                             "EnsureShape",
+                             "Tan",
+                             "Sinh",
+                             "Cosh",
+                             "Asin",
+                             "Acos",
+                             "Atan",
+                             "Asinh",
+                             "Acosh",
+                             "Atanh",
+                             "Expm1",
+                             "Erfc",
+                             "Erfinv",
+                             "Ndtri",
+                             "Lgamma",
+                             "Digamma",
+                             "Rint",
+                             "IsNan",
+                             "IsInf",
+                             "IsFinite",
+                             "Conj",
+                             "Reverse",
+                             "ReverseV2",
+                             "ReverseSequence",
+                             "Roll",
+                             "Cumprod",
+                             "MatrixBandPart",
+                             "InvertPermutation",
+                             "Bucketize",
+                             "AccumulateNV2",
+                             "DeepCopy",
+                             "Copy",
+                             "RefEnter",
+                             "RefExit",
+                             "RefNextIteration",
                              "Enter",
                              "Exit",
                              "NextIteration",
                              "LoopCond"})
       table[type] = {1, kFirst};
     for (const char* type :
-         {"Add",      "AddV2",      "Sub",       "Mul",     "RealDiv",           "Div",
-          "DivNoNan", "Maximum",    "Minimum",   "Pow",     "SquaredDifference", "FloorDiv",
-          "FloorMod", "Less",       "LessEqual", "Greater", "GreaterEqual",      "Equal",
-          "NotEqual", "LogicalAnd", "LogicalOr"})
+         {"Add",       "AddV2",      "Sub",       "Mul",         "RealDiv",           "Div",
+          "DivNoNan",  "Maximum",    "Minimum",   "Pow",         "SquaredDifference", "FloorDiv",
+          "FloorMod",  "Less",       "LessEqual", "Greater",     "GreaterEqual",      "Equal",
+          "NotEqual",  "LogicalAnd", "LogicalOr", "TruncateDiv", "TruncateMod",       "Mod",
+          "Atan2",     "Xlogy",      "Xlog1py",   "Xdivy",       "MulNoNan",          "BitwiseAnd",
+          "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift",  "NextAfter"})
       table[type] = {2, kBroadcast};
-    for (const char* type : {"MatMul", "BatchMatMul", "BatchMatMulV2"}) table[type] = {2, matmul};
+    for (const char* type : {"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
+      table[type] = {2, matmul};
     for (const char* type : {"Conv2D", "DepthwiseConv2dNative"}) table[type] = {2, convolution};
     for (const char* type : {"MaxPool", "AvgPool"}) table[type] = {1, pool};
     for (const char* type : {"Mean", "Sum", "Max", "Min", "Prod", "All", "Any"}) table[type] = {2, reduce};
     for (const char* type : {"Pad", "PadV2", "MirrorPad"}) table[type] = {2, pad};
     for (const char* type : {"Gather", "GatherV2", "ResourceGather"}) table[type] = {2, gather};
+    for (const auto& some : {gradient_rules(), slice_rules(), list_rules()})
+      for (const NamedRule& one : some) table[one.type] = {one.inputs, one.rule};
     for (const char* type : {"ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic"})
       table[type] = {2, resize};
     table["Squeeze"] = {1, squeeze};
@@ -138,58 +159,6 @@ const std::unordered_map<std::string_view, std::pair<std::size_t, Rule>>& rules(
     return table;
   }();
   return kTable;
-}
-
-/// Of ops with several outputs.
-std::optional<Inferred> several(const Op& op) {
-  const std::string_view type = op.node.op();
-  Inferred out;
-  if (type.starts_with("FusedBatchNorm") && !type.ends_with("Grad") && op.inputs.size() >= 2) {
-    out.shapes = {op.inputs[0], op.inputs[1], op.inputs[1], op.inputs[1], op.inputs[1]};
-    if (type == "FusedBatchNormV3") out.shapes.push_back(op.inputs[1]);
-    return out;
-  }
-  if ((type == "Switch" || type == "RefSwitch") && !op.inputs.empty())
-    return Inferred{{op.inputs[0], op.inputs[0]}, {}};
-  if ((type == "Merge" || type == "RefMerge") && !op.inputs.empty())
-    return Inferred{{op.inputs[0], Shape{}}, {}};
-  if (type == "Split" && op.inputs.size() >= 2 && op.values[0] && op.values[0]->size() == 1) {
-    const std::int64_t parts = op.whole("num_split", 0);
-    Shape part = op.inputs[1];
-    const auto axis = axis_of(op.values[0]->front(), part.size());
-    if (!axis || parts < 1 || parts > static_cast<std::int64_t>(kMostOutputs) || part[*axis] % parts != 0)
-      return std::nullopt;
-    part[*axis] /= parts;
-    out.shapes.assign(static_cast<std::size_t>(parts), part);
-    return out;
-  }
-  if (type == "Unpack" && !op.inputs.empty()) {
-    const auto axis = axis_of(op.whole("axis", 0), op.inputs[0].size());
-    if (!axis || op.inputs[0][*axis] > static_cast<std::int64_t>(kMostOutputs)) return std::nullopt;
-    Shape part = op.inputs[0];
-    part.erase(part.begin() + static_cast<std::ptrdiff_t>(*axis));
-    out.shapes.assign(static_cast<std::size_t>(op.inputs[0][*axis]), part);
-    return out;
-  }
-  return std::nullopt;
-}
-
-/// What the first output holds, as far as shape arithmetic goes.
-Value value_of(const Op& op) {
-  const std::string_view type = op.node.op();
-  if (type == "Shape") return op.inputs[0];
-  if ((type == "Identity" || type == "Cast" || type == "Reshape" || type == "ExpandDims" ||
-       type == "Squeeze"))
-    return op.values[0];
-  if (type != "Pack" && type != "ConcatV2") return std::nullopt;
-  const std::size_t parts = op.values.size() - (type == "ConcatV2" ? 1 : 0);
-  std::vector<std::int64_t> all;
-  for (std::size_t k = 0; k < parts; ++k) {
-    if (!op.values[k] || op.inputs[k].size() > (type == "Pack" ? 0u : 1u)) return std::nullopt;
-    all.insert(all.end(), op.values[k]->begin(), op.values[k]->end());
-    if (all.size() > static_cast<std::size_t>(kMostValues)) return std::nullopt;
-  }
-  return all;
 }
 
 }  // namespace
@@ -235,17 +204,16 @@ std::optional<Inferred> infer_shapes(const NodeDef& node, std::span<const Shape>
     if (value && !in_range(*value, -kMostSize)) return std::nullopt;
   const Op op{node, inputs, values};
   std::optional<Inferred> out;
-  if (node.op() == "StridedSlice") {
-    out = slice_of_vector(op);
-  } else if (const auto it = rules().find(node.op()); it != rules().end()) {
+  if (const auto it = rules().find(node.op()); it != rules().end()) {
     if (inputs.size() < it->second.first) return std::nullopt;
-    if (auto shape = it->second.second(op)) out = Inferred{{*std::move(shape)}, value_of(op)};
+    if (auto shape = it->second.second(op)) out = Inferred{{*std::move(shape)}};
   } else {
-    out = several(op);
+    out = several_outputs(op);
   }
-  if (!out) return out;
+  if (!out || out->shapes.size() > kMostOutputs) return std::nullopt;
   for (const Shape& shape : out->shapes)
     if (shape.size() > kMostRank || !in_range(shape, 0)) return std::nullopt;
+  out->values = values_of(op, out->shapes);
   return out;
 }
 

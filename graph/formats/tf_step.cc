@@ -6,7 +6,6 @@
 #include <charconv>
 #include <numeric>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/text/words.h"
 #include "graph/formats/tf_ops.h"
@@ -25,26 +24,17 @@ bool is_saver(std::string_view type) {
                           "MergeV2Checkpoints", "ShardedFilename"});
 }
 
-/// "gradients/…", "train/gradients_1/…"
-bool is_gradient(std::string_view name) {
-  for (std::size_t begin = 0; begin < name.size();) {
-    const std::size_t end = std::min(name.find('/', begin), name.size());
-    const std::string_view part = name.substr(begin, end - begin);
-    if (part == "gradients" || part.starts_with("gradients_") || part == "gradient_tape") return true;
-    begin = end + 1;
-  }
-  return false;
-}
-
 class Reader {
  public:
-  Reader(const GraphDef& graph, std::string_view where)
-      : graph_{graph}, where_{where}, n_{static_cast<std::uint32_t>(graph.node_size())} {}
+  Reader(const GraphDef& graph, const std::vector<bool>& idle, std::string_view where)
+      : graph_{graph}, idle_{idle}, where_{where}, n_{static_cast<std::uint32_t>(graph.node_size())} {}
 
   Result<Step> read() {
     if (auto done = number_nodes(); !done) return done.error();
     if (auto done = read_inputs(); !done) return done.error();
+    pass_identities();
     sort();
+    find_variables();
     find_frames();
     find_one_offs();
     find_colocation();
@@ -59,9 +49,6 @@ class Reader {
   }
 
   Result<Unit> number_nodes() {
-    std::unordered_set<std::string_view> functions;
-    for (const FunctionDef& function : graph_.library().function())
-      functions.insert(function.signature().name());
     number_.reserve(n_);
     for (std::uint32_t i = 0; i < n_; ++i) {
       if (node(i).name().empty()) return invalid(where_, "node number " + std::to_string(i) + " has no name");
@@ -70,9 +57,6 @@ class Reader {
         return fail(i, "has more than " + std::to_string(kMostAttributes) + " attributes");
       if (!number_.try_emplace(node(i).name(), i).second)
         return fail(i, "appears twice", "names must be unique");
-      if (is_call(node(i).op()) || functions.contains(node(i).op()))
-        return fail(i, "calls a function (" + printable(node(i).op(), 60) + ")",
-                    "write the graph with its functions and control flow inlined, as freezing it does");
     }
     return Unit{};
   }
@@ -114,6 +98,26 @@ class Reader {
     return Unit{};
   }
 
+  /// An IdentityN hands each input on: its readers read those. As a view it would be a piece of the first.
+  void pass_identities() {
+    const auto input_of = [&](const Edge& edge) -> const Edge* {
+      if (edge.control || node(edge.node).op() != "IdentityN") return nullptr;
+      std::uint32_t k = 0;
+      for (const Edge& input : step_.inputs[edge.node])
+        if (!input.control && k++ == edge.output) return &input;
+      return nullptr;
+    };
+    for (std::uint32_t i = 0; i < n_; ++i) {
+      for (Edge& edge : step_.inputs[i]) {
+        for (std::uint32_t steps = 0; steps < n_; ++steps) {  // A circle of them is left to be named.
+          const Edge* input = input_of(edge);
+          if (input == nullptr) break;
+          edge = *input;
+        }
+      }
+    }
+  }
+
   /// Producers first. Nodes of a cycle are left out; the builder of the graph will name them.
   void sort() {
     std::vector<std::uint32_t> missing(n_, 0);
@@ -126,6 +130,31 @@ class Reader {
     for (std::size_t k = 0; k < step_.order.size(); ++k)
       for (const std::uint32_t reader : readers_[step_.order[k]])
         if (--missing[reader] == 0) step_.order.push_back(reader);
+  }
+
+  /// What a function captured is a Placeholder of a handle; those that are read or written are variables.
+  void find_variables() {
+    for (std::uint32_t i = 0; i < n_; ++i) step_.role.push_back(role_of(node(i).op()));
+    std::vector<std::uint32_t> handle(n_, kNoNode);  // The variable or Placeholder whose handle output 0 is.
+    std::vector<bool> used(n_, false);
+    for (const std::uint32_t i : step_.order) {
+      const bool placeholder = step_.role[i] == Role::kPlaceholder && !output_dtype(node(i), 0);
+      if (placeholder || step_.role[i] == Role::kVariable) handle[i] = i;
+      if (step_.inputs[i].empty() || step_.inputs[i][0].control) continue;
+      const std::uint32_t from = handle[step_.inputs[i][0].node];
+      if (from == kNoNode) continue;
+      if (is_view(node(i).op()) && !output_dtype(node(i), 0)) handle[i] = from;
+      if (uses_variable(node(i).op())) used[from] = true;
+      // An optimiser's slots are further inputs.
+      for (const Edge& edge : step_.inputs[i])
+        if (!edge.control && is_optimizer(node(i).op()) && handle[edge.node] != kNoNode)
+          used[handle[edge.node]] = true;
+    }
+    for (std::uint32_t i = 0; i < n_; ++i)
+      if (used[i]) step_.role[i] = Role::kVariable;
+    step_.variable.assign(n_, kNoNode);
+    for (std::uint32_t i = 0; i < n_; ++i)
+      if (handle[i] != kNoNode && step_.role[handle[i]] == Role::kVariable) step_.variable[i] = handle[i];
   }
 
   /// A loop's nodes are those behind its Enter nodes, as far as its Exit nodes. Loops in a loop belong to it.
@@ -176,10 +205,12 @@ class Reader {
     };
     for (std::uint32_t i = 0; i < n_; ++i) {
       const std::string_view type = node(i).op(), name = node(i).name();
-      if (is_saver(type)) mark(i);
+      if (is_saver(type) || (!idle_.empty() && idle_[i])) mark(i);
       if (is_one_of(type, {"Assign", "AssignVariableOp"}) && !step_.inputs[i].empty()) {
         const NodeDef& variable = node(step_.inputs[i].front().node);
-        if (role_of(variable.op()) == Role::kVariable && name == variable.name() + "/Assign") mark(i);
+        if (step_.role[step_.inputs[i].front().node] == Role::kVariable &&
+            name == variable.name() + "/Assign")
+          mark(i);
       }
       if (is_one_of(type, {"IsVariableInitialized", "VarIsInitializedOp"}) &&
           name.starts_with("report_uninitialized"))
@@ -187,12 +218,12 @@ class Reader {
     }
     for (std::size_t k = 0; k < found.size(); ++k)
       for (const std::uint32_t reader : readers_[found[k]])
-        if (role_of(node(reader).op()) == Role::kWork) mark(reader);
+        if (step_.role[reader] == Role::kWork) mark(reader);
     std::vector<std::size_t> left(n_);
     for (std::uint32_t i = 0; i < n_; ++i) left[i] = readers_[i].size();
     for (std::size_t k = 0; k < found.size(); ++k) {
       for (const Edge& edge : step_.inputs[found[k]]) {
-        const Role role = role_of(node(edge.node).op());
+        const Role role = step_.role[edge.node];
         if (--left[edge.node] == 0 && role != Role::kVariable && role != Role::kPlaceholder) mark(edge.node);
       }
     }
@@ -213,7 +244,7 @@ class Reader {
     if (edge.control) return false;
     const NodeDef& producer = node(edge.node);
     if (producer.op() == "VarHandleOp" || !output_dtype(producer, edge.output)) return true;
-    if (role_of(producer.op()) != Role::kVariable) return false;
+    if (step_.role[edge.node] != Role::kVariable) return false;
     return is_optimizer(node(reader).op()) || (position == 0 && takes_reference(node(reader).op()));
   }
 
@@ -246,7 +277,7 @@ class Reader {
   void find_phases() {
     step_.phase.assign(n_, Phase::kForward);
     for (const std::uint32_t i : step_.order) {
-      if (role_of(node(i).op()) != Role::kWork || step_.one_off[i]) continue;
+      if (step_.role[i] != Role::kWork || step_.one_off[i]) continue;
       const auto& inputs = step_.inputs[i];
       const bool waits_only =
           std::all_of(inputs.begin(), inputs.end(), [](const Edge& edge) { return edge.control; });
@@ -260,6 +291,7 @@ class Reader {
   }
 
   const GraphDef& graph_;
+  const std::vector<bool>& idle_;
   const std::string_view where_;
   const std::uint32_t n_;
   std::unordered_map<std::string_view, std::uint32_t> number_;
@@ -269,7 +301,19 @@ class Reader {
 
 }  // namespace
 
-Result<Step> step_of(const GraphDef& graph, std::string_view where) { return Reader{graph, where}.read(); }
+Result<Step> step_of(const GraphDef& graph, const std::vector<bool>& idle, std::string_view where) {
+  return Reader{graph, idle, where}.read();
+}
+
+bool is_gradient(std::string_view name) {
+  for (std::size_t begin = 0; begin < name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part == "gradients" || part.starts_with("gradients_") || part == "gradient_tape") return true;
+    begin = end + 1;
+  }
+  return false;
+}
 
 std::string in_quotes(std::string_view name) { return "'" + printable(name, 80) + "'"; }
 

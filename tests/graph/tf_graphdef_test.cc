@@ -355,7 +355,8 @@ TEST(TfGraphdef, AFrozenGraphsConstantsAreItsWeights) {
                                   {"y", "MatMul", {"x", "w"}, {"-1,20"}}});
   EXPECT_EQ(graph.type_name(find(graph, "w")), "Parameter");
   EXPECT_EQ(graph.param_bytes(find(graph, "w")), 800);
-  EXPECT_THAT(graph_notes(graph), ElementsAre(HasSubstr("unknown dimensions: 2")));
+  EXPECT_THAT(graph_notes(graph), ElementsAre(AllOf(HasSubstr("unknown dimensions: 1"),
+                                                    HasSubstr("--batch N or --shape x.0=…"))));
 }
 
 std::string whole_numbers(const std::vector<int>& values, bool scalar = false) {
@@ -490,13 +491,15 @@ TEST_F(Impala, InferredShapesAreThoseOfTheFile) {
       const auto shape =
           shape_of(producer, colon == std::string::npos ? 0 : std::stoul(input.substr(colon + 1)));
       known = known && shape.has_value();
+      // A handle's shape is that of what is behind it, which the file does not say.
+      known = known && tf::output_dtype(producer, 0).has_value();
       if (!known) break;
       inputs.push_back(*shape);
       values.push_back(tf::constant_value(producer));
     }
     if (!known || inputs.empty()) continue;
     const auto inferred = tf::infer_shapes(node, inputs, values);
-    if (!inferred) continue;
+    if (!inferred || !tf::output_dtype(node, 0)) continue;
     for (std::size_t k = 0; k < inferred->shapes.size(); ++k) {
       const auto declared = shape_of(node, k);
       if (!declared) continue;
@@ -533,10 +536,7 @@ TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
   EXPECT_THAT(error_of(text_of({x, {"a", "Add", {"x", "b"}, {"4"}}, {"b", "Relu", {"a"}, {"4"}}})),
               AllOf(HasSubstr("cycle of 2 ops"), HasSubstr("'a'"), HasSubstr("'b'")));
   EXPECT_THAT(error_of(text_of({x, {"w", "StatelessWhile", {"x"}, {"4"}}})),
-              AllOf(HasSubstr("'w'"), HasSubstr("calls a function (StatelessWhile)")));
-  EXPECT_THAT(error_of("library { function { signature { name: \"f\" } } }\n" +
-                       text_of({x, {"w", "f", {"x"}, {"4"}}})),
-              HasSubstr("calls a function (f)"));
+              AllOf(HasSubstr("'w'"), HasSubstr("names no functions (cond, body)")));
   EXPECT_THAT(error_of(text_of({{"x", "Placeholder", {}, {"-5"}}})), HasSubstr("negative"));
   EXPECT_NE(error_of(text_of({{"x", "Relu", {}, {"9000000000,9000000000"}}})), "accepted");
   EXPECT_NE(error_of(text_of({{"x", "VariableV2", {}, {"4000000000,4000000000"}}})), "accepted");
