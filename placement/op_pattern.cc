@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <utility>
 
@@ -25,6 +26,15 @@ class Expression {
  private:
   std::unique_ptr<RE2> compiled_;
 };
+
+/// The device that an op's file asks for, or "".
+std::string asked_device(const OpGraph& graph, OpId op) {
+  const std::string_view text = graph.attrs_json(op);
+  if (text.find("\"device\":") == std::string_view::npos) return {};  // Most ask for none.
+  const auto attrs = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!attrs.is_object() || !attrs.contains("device") || !attrs["device"].is_string()) return {};
+  return attrs["device"].get<std::string>();
+}
 
 /// What a pattern says literally: 'encoder/.*' → "encoder/".
 std::string literal(const std::string& pattern) {
@@ -63,8 +73,11 @@ std::string nearest(const std::string& pattern, const std::vector<std::string_vi
 
 std::string OpPattern::text() const {
   std::string out;
-  for (const auto& [key, expression] :
-       {std::pair{"name", &name}, {"type", &type}, {"scope", &scope}, {"phase", &phase}}) {
+  for (const auto& [key, expression] : {std::pair{"name", &name},
+                                        {"type", &type},
+                                        {"scope", &scope},
+                                        {"phase", &phase},
+                                        {"device", &device}}) {
     if (expression->empty()) continue;
     out.append(out.empty() ? "" : ", ")
         .append(key)
@@ -82,7 +95,8 @@ Result<Unit> check_expression(const std::string& expression) {
 }
 
 std::vector<bool> ops_matching(const OpGraph& graph, const OpPattern& pattern) {
-  const Expression name{pattern.name}, type{pattern.type}, scope{pattern.scope}, phase{pattern.phase};
+  const Expression name{pattern.name}, type{pattern.type}, scope{pattern.scope}, phase{pattern.phase},
+      device{pattern.device};
   // Types, scopes and phases are few and are looked at once each.
   std::vector<bool> types, scopes, matched(graph.num_ops());
   for (std::size_t t = 0; t < graph.num_types(); ++t)
@@ -91,7 +105,8 @@ std::vector<bool> ops_matching(const OpGraph& graph, const OpPattern& pattern) {
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const OpId op{i};
     matched[i] = types[index(graph.type(op))] && scopes[graph.group(op)] &&
-                 phase.matches(phase_name(graph.phase(op))) && name.matches(graph.name(op));
+                 phase.matches(phase_name(graph.phase(op))) && name.matches(graph.name(op)) &&
+                 (pattern.device.empty() || device.matches(asked_device(graph, op)));
   }
   return matched;
 }
@@ -105,7 +120,8 @@ std::string nearest_to(const OpGraph& graph, const OpPattern& pattern) {
     words.clear();
     collect();
     const Expression alone{expression};
-    if (std::none_of(words.begin(), words.end(), [&](std::string_view word) { return alone.matches(word); }))
+    if (hint.empty() &&
+        std::none_of(words.begin(), words.end(), [&](std::string_view word) { return alone.matches(word); }))
       hint = nearest(expression, words);
   };
   look_at(pattern.name, [&] {
@@ -121,6 +137,13 @@ std::string nearest_to(const OpGraph& graph, const OpPattern& pattern) {
   look_at(pattern.phase, [&] {
     for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate})
       words.push_back(phase_name(phase));
+  });
+  std::vector<std::string> asked;
+  look_at(pattern.device, [&] {
+    for (std::uint32_t i = 0; i < graph.num_ops(); ++i) asked.push_back(asked_device(graph, OpId{i}));
+    words.assign(asked.begin(), asked.end());
+    if (std::all_of(words.begin(), words.end(), [](std::string_view word) { return word.empty(); }))
+      hint = "no op of the graph asks for a device";
   });
   return hint.empty() ? "each expression matches some op, but no op matches all" : hint;
 }

@@ -13,8 +13,11 @@ namespace emplace {
 /// RE2 expressions, searched for as grep does; an empty one matches everything, and all must match.
 struct OpPattern {
   std::string name, type, scope, phase;
+  std::string device;  ///< Of the device that the op's file asks for (attrs.device); none asks for "".
 
-  bool empty() const { return name.empty() && type.empty() && scope.empty() && phase.empty(); }
+  bool empty() const {
+    return name.empty() && type.empty() && scope.empty() && phase.empty() && device.empty();
+  }
   /// "name = '^encoder/', type = 'MatMul'".
   std::string text() const;
 };

@@ -27,8 +27,9 @@ void read_match(TomlTable& table, Rule& rule) {
   rule.match.type = pattern(*match, "type");
   rule.match.scope = pattern(*match, "scope");
   rule.match.phase = pattern(*match, "phase");
+  rule.match.device = pattern(*match, "device");
   if (rule.match.empty())
-    table.fail("match", "has no pattern", "give at least one of name, type, scope and phase");
+    table.fail("match", "has no pattern", "give at least one of name, type, scope, phase and device");
 }
 
 void read_action(TomlTable& table, Rule& rule) {

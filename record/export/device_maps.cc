@@ -21,6 +21,12 @@ std::string text_of(const json& object) {
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+/// A node that the reader of TensorFlow's files put in for edges (docs/file_formats.md): no file has it.
+bool is_join(const OpGraph& graph, OpId op) {
+  return graph.name(op).starts_with("emplace/join#") &&
+         graph.attrs_json(op).find("\"join\":true") != std::string_view::npos;
+}
+
 }  // namespace
 
 Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
@@ -33,12 +39,14 @@ Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
   if (!what.output.ends_with(".txt")) {
     json object = json::object();
     for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i)
-      object[std::string{what.graph.name(OpId{i})}] = names[index(what.placement[i])];
+      if (!is_join(what.graph, OpId{i}))
+        object[std::string{what.graph.name(OpId{i})}] = names[index(what.placement[i])];
     return exported(what, text_of(object), what.placement);
   }
   std::string list;
   for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
     const std::string_view name = what.graph.name(OpId{i});
+    if (is_join(what.graph, OpId{i})) continue;
     if (name.find_first_of("\t\n\r") != std::string_view::npos)
       return invalid("op '" + printable(name, 80) + "'",
                      "has a tab or a line end in its name, which a list cannot hold", "let -o end in .json");

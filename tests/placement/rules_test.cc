@@ -132,6 +132,27 @@ pin = "cpu:0"
   EXPECT_EQ(made->applied.lines().at(1), "rules.toml:5 (allow = [\"gpu:*\"]) matches 1 op");
 }
 
+TEST(Rules, ObeyTheDeviceThatTheFileAsksFor) {
+  OpGraphBuilder builder;
+  for (const auto& [name, attrs] : {std::pair{"a", R"({"device":"/device:CPU:0"})"},
+                                    {"b", "{}"},
+                                    {"c", R"({"text":"\"device\":\"/device:CPU:0\""})"}}) {
+    OpSpec op;
+    op.name = name;
+    op.type = "Relu";
+    op.attrs_json = attrs;
+    builder.add(std::move(op));
+  }
+  const OpGraph graph = *std::move(builder).build();
+  const auto made = ruled("[[rule]]\nmatch = { device = 'CPU:0$' }\npin = \"cpu:0\"\n", graph);
+  ASSERT_TRUE(made.ok()) << made.error().context;
+  EXPECT_EQ(allowed(*made, 0), (std::set<std::size_t>{0}));
+  EXPECT_EQ(allowed(*made, 1).size(), 3u);
+  EXPECT_EQ(allowed(*made, 2).size(), 3u) << "an attribute's text is no wish";
+  EXPECT_THAT(refusal("[[rule]]\nmatch = { device = 'GPU' }\npin = \"gpu:0\"\n"),
+              HasSubstr("no op of the graph asks for a device"));
+}
+
 TEST(Rules, AllThatMatchAnOpHold) {
   const auto made = ruled(R"(
 [[rule]]

@@ -197,6 +197,26 @@ TEST(TensorflowExport, EveryOpHasTheFullNameOfItsDevice) {
   EXPECT_THAT(refused.error().context, HasSubstr("'a\\x09b'"));
 }
 
+// Joins stand for control edges; TensorFlow has no such node.
+TEST(TensorflowExport, LeavesOutTheJoinsThatTheReaderPutIn) {
+  std::vector<OpSpec> ops{op("a", ""), op("emplace/join#0", "", {{0, 0}}),
+                          op("emplace/join#1", "", {{0, 0}})};
+  ops[1].attrs_json = R"({"join":true})";
+  const OpGraph graph = graph_of(std::move(ops));
+  const auto exported_as = [&](const char* output) {
+    return export_placement(
+               "tensorflow",
+               {.graph = graph, .devices = kThree, .placement = placement_of({0, 0, 0}), .output = output})
+        .value()
+        .content;
+  };
+  const json map = json::parse(exported_as("devices.json"));
+  EXPECT_EQ(map.size(), 2u);
+  EXPECT_TRUE(map.contains("a"));
+  EXPECT_TRUE(map.contains("emplace/join#1")) << "a node of that name is a node";
+  EXPECT_THAT(exported_as("devices.txt"), ::testing::Not(HasSubstr("join#0")));
+}
+
 constexpr std::string_view kTwoHosts = R"(
 [[device]]
 name = "cpu:0"
