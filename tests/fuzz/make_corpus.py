@@ -4,6 +4,7 @@
     usage: tests/fuzz/make_corpus.py RUN_DB      (a run.db of a short run, for the seed of run_db)
 """
 
+import gzip
 import json
 import pathlib
 import re
@@ -146,6 +147,9 @@ def graphs():
         put("onnx", name, subprocess.run(["zstd", "-dc", packed], check=True, capture_output=True).stdout)
     put("onnx", "functions", functions())
     put("tf_graphdef", "nodes", tensorflow())
+    for name in ("saved_model.pb", "mlp.meta", "nested.pb", "branches.pb", "lstm_functions.bare.pb"):
+        packed = (TREE / "tests/fixtures/tensorflow" / (name + ".gz")).read_bytes()
+        put("tf_graphdef", name.replace(".", "-"), gzip.decompress(packed))
     put("foreign_graph", "tf-graphdef", tensorflow())  # Its text forms lie beside it by hand.
 
 

@@ -1,0 +1,392 @@
+// Goal: TensorFlow's files are read as people have them: SavedModels, .meta files, functions, captured
+// variables, loops, unknown sizes, control edges by the ten thousand. Method: graphs that TensorFlow wrote
+// (tests/models/tensorflow_graphs.py) against what TensorFlow says of them, and functions by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "graph/formats/tf_joins.h"
+#include "graph/graph_file.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "tensorflow";
+
+OpGraph load(const std::string& name, const ReadOptions& options = {}) {
+  auto graph = load_graph(kFixtures / name, options);
+  EXPECT_TRUE(graph.ok()) << graph.error().context;
+  return std::move(graph).value();
+}
+json truth(const std::string& name) {
+  std::ifstream file{kFixtures / "truth.json"};
+  return json::parse(file).at(name);
+}
+json meta_of(const OpGraph& graph) { return json::parse(graph.meta_json()); }
+
+Result<OpGraph> read(std::string_view text, std::string_view where = "g.pbtxt") {
+  return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), where);
+}
+std::string error_of(std::string_view text) {
+  const auto graph = read(text);
+  if (graph) return "accepted";
+  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
+  EXPECT_THAT(graph.error().context, ::testing::StartsWith("g.pbtxt: "));
+  return graph.error().context;
+}
+
+OpId find(const OpGraph& graph, std::string_view name) {
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
+    if (graph.name(OpId{i}) == name) return OpId{i};
+  ADD_FAILURE() << name;
+  return OpId{0};
+}
+OpId leader(const OpGraph& graph, OpId op) {
+  while (graph.colocated_with(op) != kNoOp) op = graph.colocated_with(op);
+  return op;
+}
+
+/// Bytes by kind of state, constants left out, and flops and ops by type.
+struct Sums {
+  std::map<std::string, std::int64_t> state;
+  std::map<std::string, std::int64_t> flops;
+  std::map<std::string, std::size_t> ops;
+  std::int64_t variables = 0, work = 0;
+};
+Sums sums(const OpGraph& graph) {
+  Sums found;
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+    const OpId op{i};
+    const std::string type{graph.type_name(op)};
+    ++found.ops[type];
+    found.flops[type] += graph.flops(op);
+    found.work += graph.flops(op);
+    found.state[type] += graph.param_bytes(op);
+    if (!json::parse(graph.attrs_json(op)).value("tf_type", "Const").starts_with("Const"))
+      found.variables += graph.param_bytes(op);
+  }
+  return found;
+}
+
+// ---- captured variables and functions --------------------------------------------------------------------
+
+TEST(TfFiles, AFunctionsCapturedVariablesAreItsState) {
+  const OpGraph graph = load("transformer_step.pb.gz");
+  const Sums found = sums(graph);
+  const json expected = truth("transformer_step");
+  EXPECT_EQ(found.variables, expected["state_bytes"].get<std::int64_t>());
+  EXPECT_EQ(found.state.at("Parameter"), expected["trained_bytes"].get<std::int64_t>());
+  EXPECT_EQ(found.state.at("OptimizerState"), 2 * found.state.at("Parameter"));
+  EXPECT_EQ(found.state.at("Buffer"), 12) << "the step's number and the learning rate";
+  EXPECT_EQ(meta_of(graph)["kind"], "training");
+  // The step's own arithmetic is as TensorFlow counts it, but for what it does not count or counts wrong.
+  for (const char* type : {"MatMul", "Mul", "Softmax", "BiasAdd"})
+    EXPECT_NEAR(static_cast<double>(found.flops.at(type)), expected["flops"]["by_type"].value(type, 0.0),
+                0.02 * expected["flops"]["by_type"].value(type, 0.0) + 64)
+        << type;
+  EXPECT_GT(found.flops.at("Einsum"), 0);
+  EXPECT_FALSE(meta_of(graph).contains("uncounted"));
+}
+
+TEST(TfFiles, VariablesOfUnknownSizeAreSaidAloud) {
+  const auto graph = read(R"(
+    node { name: "v" op: "Placeholder" attr { key: "dtype" value { type: DT_RESOURCE } } }
+    node { name: "x" op: "Placeholder" attr { key: "shape" value { shape { dim { size: 4 } } } } }
+    node { name: "seen" op: "VarIsInitializedOp" input: "v" attr { key: "_output_shapes" value { list { shape { } } } } }
+    node { name: "y" op: "Relu" input: "x" })");
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  EXPECT_THAT(graph_notes(*graph), Contains(AllOf(HasSubstr("variables of unknown size: 1"), HasSubstr("'v'"),
+                                                  HasSubstr("add_shapes=True"))));
+}
+
+TEST(TfFiles, NestedFunctionsAreInlinedUnderTheNamesOfTheirCalls) {
+  const OpGraph graph = load("nested.pb.gz");
+  const Sums found = sums(graph);
+  EXPECT_EQ(found.variables, 544768);
+  EXPECT_EQ(found.ops.at("MatMul"), 3u);
+  EXPECT_EQ(found.flops.at("MatMul"), 2 * 32 * 256 * (256 + 256 + 20));
+  EXPECT_EQ(meta_of(graph)["inlined_calls"], 3);
+  const OpId second = find(graph, "StatefulPartitionedCall_1/matmul");
+  EXPECT_EQ(graph.name(graph.producer(graph.inputs(second)[0])), "StatefulPartitionedCall/Identity");
+  const OpId call = find(graph, "StatefulPartitionedCall");
+  EXPECT_EQ(graph.type_name(call), "NoOp");
+  EXPECT_TRUE(
+      json::parse(graph.attrs_json(call))["function"].get<std::string>().starts_with("__inference_layer"));
+}
+
+TEST(TfFiles, LoopsAsFunctionsWorkAsMuchAsTheSameLoopsLowered) {
+  const Sums lowered = sums(load("lstm_lowered.pb.gz"));
+  for (const char* name : {"lstm_functions.pb.gz", "lstm_functions.bare.pb.gz"}) {
+    const OpGraph graph = load(name);
+    const Sums found = sums(graph);
+    EXPECT_EQ(found.work, lowered.work) << name;
+    EXPECT_EQ(found.state.at("Parameter"), lowered.state.at("Parameter"));
+    for (const char* type : {"MatMul", "Sigmoid", "Tanh", "Split", "TensorListGetItem"})
+      EXPECT_EQ(found.ops.at(type), lowered.ops.at(type)) << type;
+    EXPECT_EQ(meta_of(graph)["loops"].size(), 2u);
+    std::map<std::string, OpId> loops;
+    for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
+      const json own = json::parse(graph.attrs_json(OpId{i}));
+      if (!own.contains("loop")) continue;
+      const auto [it, fresh] = loops.try_emplace(own["loop"], leader(graph, OpId{i}));
+      EXPECT_EQ(it->second, leader(graph, OpId{i})) << graph.name(OpId{i});
+    }
+    EXPECT_EQ(loops.size(), 2u);
+  }
+  // The weights, and the four states of zeros, 16 by 16, which freezing made constants of.
+  EXPECT_EQ(lowered.state.at("Parameter"),
+            truth("lstm_lowered")["trained_bytes"].get<std::int64_t>() + 4 * 16 * 16 * 4);
+}
+
+TEST(TfFiles, BranchesAllCountAndAreNamed) {
+  const OpGraph graph = load("branches.pb.gz");
+  EXPECT_EQ(sums(graph).variables, 64 * 64 * 4);
+  EXPECT_EQ(sums(graph).ops.at("MatMul"), 2u) << "one in a branch, one in the loop";
+  EXPECT_THAT(graph_notes(graph), Contains(HasSubstr("conditionals: 2; all branches count")));
+  EXPECT_EQ(graph.type_name(find(graph, "cond/then/cond/matmul")), "MatMul");
+  EXPECT_EQ(graph.type_name(find(graph, "switch_case/indexed_case/branch1/switch_case/indexed_case/Tanh")),
+            "Tanh");
+}
+
+// ---- files -----------------------------------------------------------------------------------------------
+
+TEST(TfFiles, ASavedModelRunsItsServingSignature) {
+  const OpGraph graph = load("saved_model.pb.gz");
+  const Sums found = sums(graph);
+  EXPECT_EQ(found.variables, truth("saved_model")["trained_bytes"].get<std::int64_t>());
+  EXPECT_EQ(found.ops.at("Conv2D"), 1u);
+  EXPECT_THAT(graph_notes(graph), Contains(AllOf(HasSubstr("'serving_default'"), HasSubstr("not 'serve'"))));
+  const OpGraph thirty_two = load("saved_model.pb.gz", {.dims = {.named = {}, .batch = 32}});
+  EXPECT_EQ(sums(thirty_two).flops.at("Conv2D"), 32 * found.flops.at("Conv2D"));
+  EXPECT_EQ(found.flops.at("Conv2D"), 2 * 10 * 10 * 8 * 27);
+}
+
+TEST(TfFiles, ASavedModelsFolderIsItsGraph) {
+  const auto folder = std::filesystem::path{::testing::TempDir()} / "tf_files_saved";
+  std::filesystem::create_directories(folder);
+  const auto bytes = read_graph_file(kFixtures / "saved_model.pb.gz").value();
+  ASSERT_TRUE(write_file(folder / "saved_model.pb", bytes).ok());
+  const auto graph = load_graph(graph_file_of(folder));
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  EXPECT_EQ(graph->name(), "tf_files_saved");
+  EXPECT_EQ(graph_sha256(*graph), graph_sha256(load("saved_model.pb.gz")));
+}
+
+TEST(TfFiles, AMetaFileIsItsGraph) {
+  const OpGraph meta = load("mlp.meta.gz"), graph = load("mlp.pb.gz");
+  EXPECT_EQ(graph_sha256(meta), graph_sha256(graph));
+  EXPECT_EQ(meta.name(), "mlp");
+  EXPECT_EQ(sums(meta).variables, truth("mlp")["state_bytes"].get<std::int64_t>());
+  const auto bytes = read_graph_file(kFixtures / "mlp.meta.gz").value();
+  EXPECT_EQ(recognise_format(bytes, "unnamed"), GraphFormat::kTfGraphdef);
+}
+
+TEST(TfFiles, TheirTextFormsAreReadToo) {
+  const std::string graph =
+      R"(graph_def { node { name: "x" op: "Placeholder" attr { key: "shape" value { shape { } } } } })";
+  EXPECT_TRUE(read("meta_info_def { tags: \"serve\" } " + graph, "unnamed").ok());
+  const auto saved = read("saved_model_schema_version: 1 meta_graphs { " + graph +
+                              " signature_def { key: \"serving_default\" value { outputs { key: \"y\" value "
+                              "{ name: \"x:0\" } } } } }",
+                          "unnamed");
+  ASSERT_TRUE(saved.ok()) << saved.error().context;
+  EXPECT_THAT(error_of("saved_model_schema_version: 1"), HasSubstr("without a graph"));
+  EXPECT_THAT(error_of("meta_graphs { " + graph + " }"), HasSubstr("neither a signature nor a function"));
+  EXPECT_THAT(
+      error_of(
+          "meta_graphs { " + graph +
+          " signature_def { key: \"s\" value { outputs { key: \"y\" value { name: \"ghost:0\" } } } } }"),
+      AllOf(HasSubstr("'s'"), HasSubstr("'ghost:0'")));
+}
+
+TEST(TfFiles, EveryFormIsReadWithAndWithoutItsShapes) {
+  for (const char* name :
+       {"mlp", "control_edges", "rnnlm_small", "dynamic_rnn", "lstm_lowered", "lstm_functions"}) {
+    const OpGraph with = load(std::string{name} + ".pb.gz"),
+                  without = load(std::string{name} + ".bare.pb.gz");
+    EXPECT_EQ(sums(with).variables, sums(without).variables) << name;
+    EXPECT_EQ(sums(with).flops, sums(without).flops) << name;
+    EXPECT_EQ(with.num_edges(), without.num_edges()) << name;
+  }
+  for (const char* name : {"mlp", "control_edges", "rnnlm_small", "dynamic_rnn"})
+    EXPECT_EQ(sums(load(std::string{name} + ".pb.gz")).variables,
+              truth(name)["state_bytes"].get<std::int64_t>())
+        << name;
+}
+
+TEST(TfFiles, SparseUpdatesTrain) {
+  const Sums found = sums(load("rnnlm_small.pb.gz"));
+  const auto trained = truth("rnnlm_small")["trained_bytes"].get<std::int64_t>();
+  EXPECT_EQ(found.state.at("Parameter"), trained) << "the embedding is among them";
+  EXPECT_EQ(found.state.at("OptimizerState"), 2 * trained);
+}
+
+// ---- sizes -----------------------------------------------------------------------------------------------
+
+TEST(TfFiles, OpenDimensionsTakeSizesByNameAndByBatch) {
+  const OpGraph one = load("mlp.pb.gz");
+  EXPECT_THAT(graph_notes(one),
+              Contains(AllOf(HasSubstr("unknown dimensions: 2"), HasSubstr("x.0"), HasSubstr("y.0"))));
+  const OpGraph by_batch = load("mlp.pb.gz", {.dims = {.named = {}, .batch = 32}});
+  const OpGraph by_name = load("mlp.pb.gz", {.dims = {.named = {{"x.0", 32}, {"y.0", 32}}, .batch = {}}});
+  EXPECT_EQ(graph_sha256(by_batch), graph_sha256(by_name));
+  EXPECT_EQ(sums(by_batch).flops.at("MatMul"), 32 * sums(one).flops.at("MatMul"));
+  EXPECT_THAT(graph_notes(by_batch), Not(Contains(HasSubstr("unknown dimensions"))));
+  const auto wrong = load_graph(kFixtures / "mlp.pb.gz", {.dims = {.named = {{"z.0", 32}}, .batch = {}}});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().context, AllOf(HasSubstr("'z.0'"), HasSubstr("x.0")));
+}
+
+// ---- joins -----------------------------------------------------------------------------------------------
+
+TEST(TfFiles, ControlEdgesThatManyShareGoThroughAJoin) {
+  const OpGraph graph = load("control_edges.pb.gz");
+  EXPECT_EQ(meta_of(graph)["joins"], 1);
+  const OpId join = find(graph, "emplace/join#0");
+  EXPECT_EQ(index(join), graph.num_ops() - 1) << "op k is node k";
+  EXPECT_FALSE(graph.is_view(join));
+  EXPECT_EQ(graph.inputs(join).size(), 12u) << "two averages of each of six layers";
+  EXPECT_GT(graph.consumers(graph.first_output(join)).size(), 30u);
+  for (std::size_t c = 0; c < graph.measured_classes().size(); ++c) EXPECT_EQ(graph.measured_us(join, c), 0);
+  EXPECT_LT(graph.num_edges(), 1'000u);
+}
+
+/// Who must run before whom, as bits.
+std::vector<std::vector<bool>> before(const tf::Waits& waits) {
+  std::vector<std::vector<bool>> all(waits.size(), std::vector<bool>(waits.size(), false));
+  for (std::size_t i = 0; i < waits.size(); ++i)
+    for (const std::uint32_t producer : waits[i]) all[i][producer] = true;
+  return all;
+}
+
+TEST(TfJoins, KeepWhoWaitsForWhomAndSaveTheProduct) {
+  tf::Waits waits(60);
+  for (std::uint32_t i = 20; i < 60; ++i) {
+    for (std::uint32_t producer = 0; producer < 15; ++producer) waits[i].push_back(producer);
+    if (i % 3 == 0) waits[i].push_back(15 + i % 5);  // Some wait for more.
+  }
+  waits[19] = {0, 1, 2};
+  const tf::Joins joins = tf::joined(waits);
+  ASSERT_EQ(joins.producers.size(), 1u);
+  tf::Waits again = joins.direct;
+  std::size_t edges = joins.producers[0].size();
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    edges += joins.direct[i].size() + joins.by_node[i].size();
+    for (const std::uint32_t join : joins.by_node[i])
+      again[i].insert(again[i].end(), joins.producers[join].begin(), joins.producers[join].end());
+  }
+  EXPECT_EQ(before(again), before(waits));
+  EXPECT_LT(edges, 15u + 40 + 14 + 4);
+}
+
+TEST(TfJoins, LeaveFewEdgesAlone) {
+  tf::Waits waits(8);
+  for (std::uint32_t i = 4; i < 8; ++i) waits[i] = {0, 1, 2, 3};
+  const tf::Joins joins = tf::joined(waits);
+  EXPECT_TRUE(joins.producers.empty());
+  EXPECT_EQ(joins.direct, waits);
+}
+
+// ---- what cannot be read ---------------------------------------------------------------------------------
+
+constexpr std::string_view kInput =
+    "node { name: \"x\" op: \"Placeholder\" attr { key: \"shape\" value { shape { dim { size: 4 } } } } }\n";
+
+std::string call(const char* function, const char* inputs = "input: \"x\"") {
+  return "node { name: \"c\" op: \"PartitionedCall\" " + std::string{inputs} +
+         " attr { key: \"f\" value { func { name: \"" + function + "\" } } } }\n";
+}
+std::string function(const char* name, const std::string& body, const char* result) {
+  return "function { signature { name: \"" + std::string{name} +
+         "\" input_arg { name: \"a\" type: DT_FLOAT } output_arg { name: \"r\" type: DT_FLOAT } } " + body +
+         " ret { key: \"r\" value: \"" + result + "\" } }\n";
+}
+
+std::string library(const std::string& functions) { return "library { " + functions + " }\n"; }
+
+TEST(TfFunctions, PassTheirAttributesAndResultsOn) {
+  const auto graph = read(
+      std::string{kInput} +
+      library(function("f", R"(node_def { name: "n" op: "Concat" input: "k:output:0" input: "a" input: "a"
+                                                      attr { key: "T" value { placeholder: "U" } } }
+                                           node_def { name: "k" op: "Const" attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { } } } } }
+                                           node_def { name: "s" op: "Unpack" input: "a" attr { key: "num" value { i: 4 } } })",
+                       "s:output:2")) +
+      R"(node { name: "d" op: "f" input: "x" attr { key: "U" value { type: DT_HALF } } }
+                             node { name: "y" op: "Relu" input: "d" })");
+  ASSERT_TRUE(graph.ok()) << graph.error().context;
+  const OpId y = find(*graph, "y");
+  EXPECT_EQ(graph->name(graph->producer(graph->inputs(y)[0])), "d/s");
+  EXPECT_EQ(graph->inputs(y)[0], graph->output(find(*graph, "d/s"), 2));
+  EXPECT_EQ(json::parse(graph->attrs_json(find(*graph, "d/n")))["T"], "DT_HALF");
+}
+
+TEST(TfFunctions, ThatCannotBeInlinedAreRefusedInOneLine) {
+  const std::string relu = R"(node_def { name: "n" op: "Relu" input: "a" })";
+  EXPECT_THAT(error_of(std::string{kInput} + call("ghost")), AllOf(HasSubstr("'c'"), HasSubstr("'ghost'")));
+  EXPECT_THAT(
+      error_of(std::string{kInput} +
+               library(function("f", R"(node_def { name: "again" op: "f" input: "a" })", "again:r:0")) +
+               call("f")),
+      AllOf(HasSubstr("'f'"), HasSubstr("calls itself")));
+  EXPECT_THAT(error_of(std::string{kInput} +
+                       library(function("f", R"(node_def { name: "g" op: "g" input: "a" })", "g:r:0") +
+                               function("g", R"(node_def { name: "f" op: "f" input: "a" })", "f:r:0")) +
+                       call("f")),
+              HasSubstr("calls itself"));
+  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu, "n:activations:0")) + call("f", "")),
+              HasSubstr("takes another number"));
+  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu, "m:out:0")) + call("f")),
+              HasSubstr("neither an argument nor a node"));
+  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu + relu, "n")) + call("f")),
+              HasSubstr("twice"));
+  EXPECT_THAT(error_of(std::string{kInput} + "node { name: \"c\" op: \"PartitionedCall\" input: \"x\" }"),
+              HasSubstr("names no function"));
+  EXPECT_THAT(error_of(std::string{kInput} + "node { name: \"c\" op: \"If\" input: \"x\" }"),
+              HasSubstr("branches"));
+  EXPECT_THAT(error_of(std::string{kInput} + "node { name: \"c\" op: \"SymbolicGradient\" input: \"x\" }"),
+              HasSubstr("cannot be inlined"));
+  // Its own result as its argument, by way of a function that hands it on.
+  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu, "a")) + call("f", "input: \"c\"") +
+                       "node { name: \"y\" op: \"Relu\" input: \"c\" }"),
+              HasSubstr("returns its own result"));
+}
+
+TEST(TfFunctions, ThatMultiplyAreRefusedBeforeTheyFillTheMemory) {
+  std::string functions;
+  for (int k = 0; k < 30; ++k) {  // Each calls the next twice: 2^30 nodes.
+    const std::string next = k == 29 ? "Relu" : "f" + std::to_string(k + 1);
+    functions += function(("f" + std::to_string(k)).c_str(),
+                          "node_def { name: \"p\" op: \"" + next +
+                              "\" input: \"a\" } node_def { name: \"q\" op: \"" + next + "\" input: \"a\" }",
+                          "p");
+  }
+  EXPECT_THAT(error_of(std::string{kInput} + library(functions) + call("f0")), HasSubstr("10^6 nodes"));
+}
+
+TEST(TfFiles, EveryCutOfASavedModelIsReadOrRefusedInOneLine) {
+  for (const char* name : {"saved_model.pb.gz", "mlp.meta.gz", "nested.pb.gz"}) {
+    const auto whole = read_graph_file(kFixtures / name).value();
+    for (std::size_t size = 1; size < whole.size(); size += 1 + size / 16) {
+      const auto graph = parse_graph(std::span{whole}.first(size), "cut.pb");
+      if (!graph) {
+        EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << size;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace emplace
