@@ -172,8 +172,7 @@ Result<Unit> Inliner::add(const NodeDef& node, const Body& body, bool runs) {
     AttrValue& value = *attr.mutable_value();
     if (auto done = fill_in(value, body, 0); !done) return fail(node.name(), done.error().context);
     // Weights decide nothing by their values, and would be copied with every call.
-    if (body.function != nullptr && value.value_case() == AttrValue::kTensor &&
-        value.tensor().tensor_content().size() > kLargestValue)
+    if (value.value_case() == AttrValue::kTensor && value.tensor().tensor_content().size() > kLargestValue)
       value.mutable_tensor()->clear_tensor_content();
   }
   if (is_calling(node)) return runs ? lower(call) : copy(call, "NoOp");
