@@ -135,55 +135,70 @@ Made gemm(Recorder& r, const Call& call) {
   return std::vector{mm(r, a, b, biased ? &call.inputs[2] : nullptr)};
 }
 
-/// "bij,bjk->bik" apart: the labels of two operands and of the result. None with an ellipsis, without a
-/// result, of another number of operands, or with a label twice in a term.
-std::optional<std::array<std::string, 3>> labels_of(const Call& call) {
-  std::array<std::string, 3> terms;
-  std::size_t term = 0;
+/// "bij,bjk->bik" apart: the labels of each operand, then of the result. None with an ellipsis, without a
+/// result, or with a label twice in a term.
+std::vector<std::string> labels_of(const Call& call) {
+  std::vector<std::string> terms(1);
   for (const char c : word(call.attrs, "equation", "")) {
     if (c == ' ' || c == '-') continue;
     if (c == ',' || c == '>') {
-      if (++term != (c == ',' ? 1U : 2U)) return std::nullopt;
-    } else if (std::isalpha(static_cast<unsigned char>(c)) == 0 || terms[term].find(c) != std::string::npos) {
-      return std::nullopt;
+      terms.emplace_back();
+    } else if (std::isalpha(static_cast<unsigned char>(c)) == 0 ||
+               terms.back().find(c) != std::string::npos) {
+      return {};
     } else {
-      terms[term] += c;
+      terms.back() += c;
     }
   }
-  return term == 2 ? std::optional{terms} : std::nullopt;
+  return terms.size() == call.inputs.size() + 1 ? terms : std::vector<std::string>{};
 }
 
-/// y = Σ a b over the labels that y lacks; da and db are einsums of dy with the other operand.
-Made einsum(Recorder& r, const Call& call) {
-  const auto labels = labels_of(call);
-  if (!labels || call.inputs.size() != 2) return contradiction(call);
-  const auto& [of_a, of_b, of_y] = *labels;
-  std::map<char, std::int64_t> size;
-  for (std::size_t k = 0; k < 3; ++k) {
-    const Shape shape = k < 2 ? r.shape(call.inputs[k]) : call.made();
-    if ((*labels)[k].size() != shape.size()) return contradiction(call);
+/// 2 · Π sizes of all labels; none if the shapes contradict the labels, or a label has no second term, so
+/// that a gradient would have to be spread.
+std::optional<std::int64_t> einsum_flops(const Recorder& r, const Call& call,
+                                         const std::vector<std::string>& terms) {
+  std::map<char, std::pair<std::int64_t, int>> labels;  // Size and terms.
+  for (std::size_t k = 0; k < terms.size(); ++k) {
+    const Shape shape = k < call.inputs.size() ? r.shape(call.inputs[k]) : call.made();
+    if (terms[k].size() != shape.size()) return std::nullopt;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (size.emplace((*labels)[k][d], shape[d]).first->second != shape[d]) return contradiction(call);
+      auto& [size, uses] = labels.emplace(terms[k][d], std::pair{shape[d], 0}).first->second;
+      if (size != shape[d]) return std::nullopt;
+      ++uses;
     }
   }
   std::int64_t flops = 2;
-  for (const auto& [label, n] : size) {
-    const int uses = static_cast<int>(of_a.find(label) != std::string::npos) +
-                     static_cast<int>(of_b.find(label) != std::string::npos) +
-                     static_cast<int>(of_y.find(label) != std::string::npos);
-    if (uses < 2) return contradiction(call);
-    flops = times(flops, n);
+  for (const auto& [label, known] : labels) {
+    if (known.second < 2) return std::nullopt;
+    flops = times(flops, known.first);
   }
-  const auto attrs = [](const std::string& first, const std::string& second, const std::string& result) {
-    return Recorder::Attributes{{"equation", "\"" + first + "," + second + "->" + result + "\""}};
-  };
-  const Tensor a = call.inputs[0], b = call.inputs[1];
-  const Tensor out = r.op("Einsum", {a, b}, call.made(), flops, attrs(of_a, of_b, of_y));
-  r.flow(out, {a, b}, [=, &r, terms = *labels](const Gradients& dy) {
-    if (r.flows(a))
-      r.give(a, r.op("Einsum", {*dy[0], b}, r.shape(a), flops, attrs(terms[2], terms[1], terms[0])));
-    if (r.flows(b))
-      r.give(b, r.op("Einsum", {a, *dy[0]}, r.shape(b), flops, attrs(terms[0], terms[2], terms[1])));
+  return flops;
+}
+
+std::string equation_of(const std::vector<std::string>& terms) {
+  std::string text = "\"";
+  for (std::size_t k = 0; k < terms.size(); ++k)
+    text += (k == 0 ? "" : k + 1 < terms.size() ? "," : "->") + terms[k];
+  return text + "\"";
+}
+
+/// y = Σ of products over the labels that y lacks; the gradient of an operand is the einsum with dy in its
+/// place.
+Made einsum(Recorder& r, const Call& call) {
+  const std::vector<std::string> terms = labels_of(call);
+  const auto flops = terms.empty() ? std::nullopt : einsum_flops(r, call, terms);
+  if (!flops) return contradiction(call);
+  const std::vector<Tensor> read = call.inputs;
+  const Tensor out = r.op("Einsum", read, call.made(), *flops, {{"equation", equation_of(terms)}});
+  r.flow(out, read, [=, &r](const Gradients& dy) {
+    for (std::size_t k = 0; k < read.size(); ++k) {
+      if (!r.flows(read[k])) continue;
+      std::vector<Tensor> inputs = read;
+      inputs[k] = *dy[0];
+      std::vector<std::string> turned = terms;
+      std::swap(turned[k], turned.back());
+      r.give(read[k], r.op("Einsum", inputs, r.shape(read[k]), *flops, {{"equation", equation_of(turned)}}));
+    }
   });
   return std::vector{out};
 }

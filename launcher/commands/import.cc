@@ -47,10 +47,12 @@ class Import final : public Command {
   /// The step that trains the file's graph.
   Result<OpGraph> open_trained() const {
     const auto optimizer = models::parse_optimizer(train_);
-    if (!optimizer) return invalid("--train", optimizer.error().context);
+    if (!optimizer) return optimizer.error();
     const auto forward = open_graph(file_, reading_);
     if (!forward) return forward;
-    return training_graph(*forward, *optimizer);
+    auto step = training_graph(*forward, *optimizer);
+    if (!step) return invalid(printable(file_), step.error().context);
+    return step;
   }
 
   std::string file_, output_, train_;

@@ -116,6 +116,27 @@ TEST(TrainingGraph, IsTheStepThatWasTracedOfTheSameNetwork) {
   }
 }
 
+TEST(TrainingGraph, StepsOfTodaysExportsUpdateEveryWeightOnce) {
+  std::size_t steps = 0, refused = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator{std::filesystem::path{EMPLACE_FIXTURES} / "onnx"}) {
+    if (entry.path().extension() != ".zst") continue;
+    SCOPED_TRACE(entry.path().filename());
+    const auto forward = load_graph(entry.path());
+    if (!forward) continue;  // Some leave dimensions open.
+    const auto step = training_graph(*forward, Optimizer::kAdam);
+    if (!step) {
+      ++refused;
+      EXPECT_EQ(step.error().context.find('\n'), std::string::npos);
+      continue;
+    }
+    ++steps;
+    expect_each_parameter_updated_once(*step);
+  }
+  EXPECT_GE(steps, 58U);
+  EXPECT_LE(refused, 11U);  // Quantised, recurrent, with control flow or fused by a runtime.
+}
+
 TEST(TrainingGraph, KeepsNamesAndScopes) {
   const OpGraph forward = load_graph(kGraphs / "mobilenet-tiny.onnx.gz").value();
   const OpGraph step = training_graph(forward, Optimizer::kRmsProp).value();
