@@ -50,7 +50,8 @@ Result<Optimizer> parse_optimizer(std::string_view name) {
        {Optimizer::kSgd, Optimizer::kMomentum, Optimizer::kRmsProp, Optimizer::kAdam}) {
     if (optimizer_name(optimizer) == name) return optimizer;
   }
-  return invalid("optimizer '" + printable(name, 40) + "'", "is unknown", "use sgd, momentum, rmsprop or adam");
+  return invalid("optimizer '" + printable(name, 40) + "'", "is unknown",
+                 "use sgd, momentum, rmsprop or adam");
 }
 
 std::string_view granularity_name(Granularity granularity) {
@@ -82,9 +83,7 @@ const Shape& TrainingTape::shape(Tensor tensor) const {
   return ops_[tensor.op].spec.outputs[tensor.output].shape;
 }
 
-DType TrainingTape::dtype(Tensor tensor) const {
-  return ops_[tensor.op].spec.outputs[tensor.output].dtype;
-}
+DType TrainingTape::dtype(Tensor tensor) const { return ops_[tensor.op].spec.outputs[tensor.output].dtype; }
 
 // ---- Recording ----
 
