@@ -130,20 +130,39 @@ void gather(Inference& op) {
   put(op, out);
 }
 
+/// Rows of a tensor, in steps of any sign.
 void slice(Inference& op) {
   const auto data = contents(op.input(0));
-  const auto starts = op.list_or_input("starts", 1);
-  const auto steps = op.list_or_input("steps", 4);
+  const auto starts = op.list_or_input("starts", 1), steps = op.list_or_input("steps", 4);
+  const auto axes = op.list_or_input("axes", 3);
+  const Shape* shape = op.shape(0);
   const Value* out = op.output(0);
-  if (!data || !starts || !steps || op.shape(0)->size() != 1 || starts->size() != 1 || out == nullptr ||
-      !out->shape)
+  if (!data || !starts || !steps || !axes || starts->size() != 1 || shape == nullptr || shape->empty() ||
+      (!axes->empty() && axes->front() != 0) || !out->shape || out->shape->empty())
     return;
-  const std::int64_t step = steps->empty() ? 1 : steps->front(), size = op.shape(0)->front();
+  const std::int64_t step = steps->empty() ? 1 : steps->front(), size = shape->front();
+  const std::int64_t row = size == 0 ? 0 : static_cast<std::int64_t>(data->size()) / size;
   std::int64_t at = starts->front() < 0 ? std::max(starts->front(), -size - 1) + size : starts->front();
-  at = std::clamp<std::int64_t>(at, 0, step < 0 ? size - 1 : size);
+  at = std::clamp<std::int64_t>(at, 0, step < 0 ? std::max<std::int64_t>(size - 1, 0) : size);
   std::vector<double> numbers;
-  for (std::int64_t k = 0; k < elements(*out->shape) && at >= 0 && at < size; ++k, at += step)
-    numbers.push_back((*data)[static_cast<std::size_t>(at)]);
+  for (std::int64_t k = 0; k < out->shape->front() && at >= 0 && at < size; ++k, at += step) {
+    const auto begin = data->begin() + at * row;
+    numbers.insert(numbers.end(), begin, begin + row);
+  }
+  put(op, numbers);
+}
+
+/// Of a matrix.
+void transpose(Inference& op) {
+  const auto data = contents(op.input(0));
+  const Shape* shape = op.shape(0);
+  const auto perm = op.list("perm");
+  if (!data || shape == nullptr || shape->size() > 2) return;
+  if (shape->size() < 2 || (!perm.empty() && perm[0] == 0)) return pass_on(op);
+  const auto rows = static_cast<std::size_t>((*shape)[0]), columns = static_cast<std::size_t>((*shape)[1]);
+  std::vector<double> numbers;
+  for (std::size_t c = 0; c < columns; ++c)
+    for (std::size_t r = 0; r < rows; ++r) numbers.push_back((*data)[r * columns + c]);
   put(op, numbers);
 }
 
@@ -274,6 +293,7 @@ void fold(Inference& op, std::string_view kind) {
   if (kind == "Concat") return concat(op);
   if (kind == "Gather") return gather(op);
   if (kind == "Slice") return slice(op);
+  if (kind == "Transpose") return transpose(op);
   if (kind == "Split") return split(op);
   if (kind == "Where") return where(op);
   if (kind == "Range") return range(op);

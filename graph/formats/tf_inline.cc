@@ -11,7 +11,7 @@
 namespace emplace::tf {
 namespace {
 
-constexpr int kMostNodes = 1'000'000, kMostAttributes = 256;
+constexpr int kMostNodes = 300'000, kMostAttributes = 256;
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 constexpr std::size_t kLargestValue = 1024;  // Bytes of a constant that may be a shape.
 

@@ -173,12 +173,12 @@ TEST(TfFiles, ASavedModelRunsItsServingSignature) {
   EXPECT_EQ(found.flops.at("Conv2D"), 2 * 10 * 10 * 8 * 27);
 }
 
-TEST(TfFiles, ASavedModelsFolderIsItsGraph) {
+TEST(TfFiles, ASavedModelIsCalledByItsFolder) {
   const auto folder = std::filesystem::path{::testing::TempDir()} / "tf_files_saved";
   std::filesystem::create_directories(folder);
   const auto bytes = read_graph_file(kFixtures / "saved_model.pb.gz").value();
   ASSERT_TRUE(write_file(folder / "saved_model.pb", bytes).ok());
-  const auto graph = load_graph(graph_file_of(folder));
+  const auto graph = load_graph(folder / "saved_model.pb");
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   EXPECT_EQ(graph->name(), "tf_files_saved");
   EXPECT_EQ(graph_sha256(*graph), graph_sha256(load("saved_model.pb.gz")));
