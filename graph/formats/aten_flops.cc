@@ -8,25 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "graph/capped.h"
+
 namespace emplace {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
-
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  std::int64_t out = 0;
-  return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &out) || out > kMost ? (a < 0 || b < 0 ? 0 : kMost)
-                                                                             : out;
-}
-std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kMost, a + b); }
-
-std::int64_t elements(std::span<const std::int64_t> shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape) n = times(n, size);
-  return n;
-}
+using capped::elements;
+using capped::plus;
+using capped::times;
 
 using Work = std::unordered_map<std::string_view, std::int64_t>;
 

@@ -7,26 +7,20 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "graph/capped.h"
 
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
 constexpr int kDeepest = 64;
 constexpr std::int64_t kMostPairs = 1 << 22;  // Of positions that are looked at one by one.
 
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  std::int64_t out = 0;
-  if (a < 0 || b < 0) return 0;
-  return __builtin_mul_overflow(a, b, &out) || out > kMost ? kMost : out;
-}
-std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kMost, a + b); }
+using capped::plus;
+using capped::times;
 
 std::int64_t elements(const HloShape& shape) {
   if (shape.tuple) return shape.parts.empty() ? 0 : elements(shape.parts[0]);
-  std::int64_t n = 1;
-  for (const std::int64_t size : shape.tensor.shape) n = times(n, size);
-  return n;
+  return capped::elements(shape.tensor.shape);
 }
 bool floating(const HloShape& shape) {
   if (shape.tuple) return !shape.parts.empty() && floating(shape.parts[0]);

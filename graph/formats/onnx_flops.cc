@@ -7,19 +7,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/capped.h"
+
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
-
-std::int64_t times(std::int64_t a, std::int64_t b) { return capped_product(a, b); }
-std::int64_t plus(std::int64_t a, std::int64_t b) { return capped_sum(a, b); }
-
-std::int64_t elements(std::span<const std::int64_t> shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t dim : shape) n = times(n, std::max<std::int64_t>(dim, 0));
-  return n;
-}
+using capped::elements;
+using capped::plus;
+using capped::times;
 
 using Table = std::unordered_map<std::string_view, std::int64_t>;
 
@@ -337,13 +332,6 @@ std::optional<std::int64_t> contrib_product(std::string_view kind, std::span<con
 }
 
 }  // namespace
-
-std::int64_t capped_product(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
-}
-
-std::int64_t capped_sum(std::int64_t a, std::int64_t b) { return std::min(kMost, a + b); }
 
 std::optional<std::int64_t> onnx_flops(std::string_view type, std::span<const OnnxShape* const> inputs,
                                        const OnnxShape& output, const nlohmann::json& attrs, bool floating) {

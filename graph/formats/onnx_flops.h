@@ -24,8 +24,4 @@ using OnnxShape = std::vector<std::int64_t>;
 std::optional<std::int64_t> onnx_flops(std::string_view type, std::span<const OnnxShape* const> inputs,
                                        const OnnxShape& output, const nlohmann::json& attrs, bool floating);
 
-/// a + b and a × b of numbers from 0 to 2^60, where both stop.
-std::int64_t capped_sum(std::int64_t a, std::int64_t b);
-std::int64_t capped_product(std::int64_t a, std::int64_t b);
-
 }  // namespace emplace

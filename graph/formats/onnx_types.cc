@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "graph/capped.h"
 #include "graph/formats/onnx_flops.h"
 #include "graph/formats/onnx_model.h"
 
@@ -81,7 +82,7 @@ std::int64_t bytes_of(const Value* value) {
   if (value == nullptr) return 0;
   const auto spec = spec_of(*value);
   if (!spec) return 0;
-  return capped_product(elements(spec->shape), element_bytes(spec->dtype));
+  return capped::times(elements(spec->shape), element_bytes(spec->dtype));
 }
 
 /// A sequence, a map or an optional, as large as what goes into it.
@@ -244,7 +245,7 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
     if (auto done = infer_bodies(node, inputs, outputs); !done) return done;
   if (makes_container(kind) && !outputs.empty()) {
     std::int64_t bytes = 0;
-    for (const Value* input : inputs) bytes = capped_sum(bytes, bytes_of(input));
+    for (const Value* input : inputs) bytes = capped::plus(bytes, bytes_of(input));
     outputs[0] = Value{0, Shape{bytes}, {}, {}, true};
   }
   return keep(node, outputs);
@@ -286,7 +287,7 @@ Result<Unit> Types::infer_body(const onnx::GraphProto& body, const std::vector<V
     const BodyWork* nested = inner.body_of(one);
     const auto flops = nested != nullptr ? std::optional{nested->flops} : node_flops(one, inner);
     if (!flops || (nested != nullptr && nested->unknown_work)) work.unknown_work = true;
-    work.flops = capped_sum(work.flops, flops.value_or(0));
+    work.flops = capped::plus(work.flops, flops.value_or(0));
   }
   results.clear();
   for (const auto& output : body.output()) {
@@ -346,7 +347,7 @@ Result<Unit> Types::infer_bodies(const onnx::NodeProto& node, const std::vector<
     arguments.push_back(std::move(argument));
   }
   if (auto done = infer_body(body->g(), arguments, work, results); !done) return done;
-  work.flops = capped_product(work.flops, work.iterations.value_or(1));
+  work.flops = capped::times(work.flops, work.iterations.value_or(1));
   const std::size_t carried = carried_to > carried_from ? carried_to - carried_from : 0, skip = loop ? 1 : 0;
   for (std::size_t k = 0; k < outputs.size() && k + skip < results.size(); ++k) {
     outputs[k] = results[k + skip];

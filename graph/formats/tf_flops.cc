@@ -4,26 +4,16 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/capped.h"
 #include "graph/formats/tf_ops.h"
 #include "graph/formats/tf_shape_rules.h"
 
 namespace emplace::tf {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
-
-/// Products and sums that stop at 2^60: sizes are checked elsewhere, here nothing may overflow.
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
-}
-std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kMost, a + b); }
-
-std::int64_t elements(std::span<const std::int64_t> shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t dim : shape) n = times(n, std::max<std::int64_t>(dim, 0));
-  return n;
-}
+using capped::elements;
+using capped::plus;
+using capped::times;
 
 bool flag(const NodeDef& node, std::string_view name) {
   const AttrValue* value = find(node, name);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/capped.h"
+
 #include "graph/formats/tf_shape_rules.h"
 
 namespace emplace::tf {
@@ -282,10 +284,7 @@ std::optional<EinsumSizes> einsum(std::string_view equation, std::span<const Sha
   }
   if (begin <= clean.size()) return std::nullopt;
   EinsumSizes out;
-  const auto multiply = [&](std::int64_t dim) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;
-    if (__builtin_mul_overflow(out.all, dim, &out.all) || out.all > kMost) out.all = kMost;
-  };
+  const auto multiply = [&](std::int64_t dim) { out.all = capped::times(out.all, dim); };
   for (const auto& [label, dim] : size) multiply(dim);
   for (const std::int64_t dim : dots) multiply(dim);
   for (std::size_t k = 0; k < result.size();) {

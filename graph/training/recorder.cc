@@ -6,21 +6,9 @@
 namespace emplace::training {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 60;
 constexpr std::string_view kAten = "aten::";
 
 }  // namespace
-
-std::int64_t times(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
-}
-
-std::int64_t elements(const Shape& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t dim : shape) n = times(n, dim);
-  return n;
-}
 
 std::string json_list(const std::vector<std::int64_t>& values) {
   std::string text = "[";

@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/capped.h"
 #include "graph/models/aten_tape.h"
 
 namespace emplace::training {
 
+using capped::elements;
+using capped::times;
 using models::Shape;
 using models::Tensor;
 
-/// Products and sums that stop at 2^60: shapes are a file's, nothing may overflow.
-std::int64_t times(std::int64_t a, std::int64_t b);
-std::int64_t elements(const Shape& shape);
 /// "[1,2]"
 std::string json_list(const std::vector<std::int64_t>& values);
 

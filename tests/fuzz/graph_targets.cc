@@ -1,5 +1,6 @@
 #include "graph/formats/emplace_graph.h"
 #include "graph/graph_file.h"
+#include "graph/training/training_graph.h"
 #include "tests/fuzz/targets.h"
 
 namespace emplace::fuzz {
@@ -36,7 +37,11 @@ void check_format(Input bytes, GraphFormat format) {
 void graph_json(Input bytes) { check_graph(read_emplace_graph(bytes, "input.json")); }
 void graph_msgpack(Input bytes) { check_graph(read_emplace_graph(bytes, "input.epg")); }
 void foreign_graph(Input bytes) { check_graph(parse_graph(bytes, "input")); }
-void onnx(Input bytes) { check_format(bytes, GraphFormat::kOnnx); }
+void onnx(Input bytes) {
+  check_format(bytes, GraphFormat::kOnnx);
+  const auto graph = parse_graph(bytes, "input", {.format = GraphFormat::kOnnx});
+  if (graph.ok()) check_graph(training_graph(*graph, models::Optimizer::kAdam));
+}
 void tf_graphdef(Input bytes) { check_format(bytes, GraphFormat::kTfGraphdef); }
 void fx(Input bytes) { check_format(bytes, GraphFormat::kFx); }
 void hlo(Input bytes) { check_format(bytes, GraphFormat::kHlo); }
