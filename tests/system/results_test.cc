@@ -86,9 +86,9 @@ TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
   const TemporaryFolder folder;
   const std::string file = folder.at("placement.json");
   const ordered_json placed = json_of({"place", kNmt, "-d", kDevices, "--method", "expert", "-o", file});
-  EXPECT_THAT(keys(placed),
-              ElementsAre("measured", "method", "placement", "objective", "objective_value", "lower_bound_s",
-                          "bound", "evaluations", "wall_s", "slower_than_single_device", "findings"));
+  EXPECT_THAT(keys(placed), ElementsAre("measured", "method", "placement", "objective", "objective_value",
+                                        "lower_bound_s", "bound", "evaluations", "wall_s",
+                                        "slower_than_single_device", "findings", "assumed"));
   EXPECT_EQ(placed["method"], "expert");
   EXPECT_EQ(placed["placement"], file);
   ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices});

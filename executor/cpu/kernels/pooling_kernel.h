@@ -136,7 +136,9 @@ Result<std::unique_ptr<Kernel>> make_loop(const Signature& signature, const Shap
   };
   if (dtype == DType::kF32) return kernel(float{});
   if (dtype == DType::kF64) return kernel(double{});
-  return unsupported(signature, "dtype " + std::string{dtype_name(dtype)});
+  // Which comes here only where oneDNN has refused it: older processors compute no bf16.
+  const std::string_view library = dtype == DType::kBF16 ? "oneDNN: " : "";
+  return unsupported(signature, std::string{library} + "dtype " + std::string{dtype_name(dtype)});
 }
 
 }  // namespace emplace::cpu::pooling
