@@ -143,21 +143,27 @@ class Reader {
       if (const BodyWork* body = types_.body_of(node)) read.insert(body->reads.begin(), body->reads.end());
     }
     if (auto done = add_tensors(graph_, std::string{}, &read); !done) return done;
-    for (const auto& node : graph_.node())
-      if (const BodyWork* body = types_.body_of(node))
-        for (const auto* inner : body->bodies)
-          if (auto done = add_tensors(*inner, &node); !done) return done;
+    names_ = onnx_node_names(model_);
+    for (int i = 0; i < graph_.node_size(); ++i)
+      if (auto done = add_weights_of_bodies(graph_.node(i), names_[static_cast<std::size_t>(i)]); !done)
+        return done;
     return Unit{};
   }
 
-  /// Weights of a body belong to the op that it is part of.
-  Result<Unit> add_tensors(const onnx::GraphProto& body, const onnx::NodeProto* owner) {
-    const std::size_t before = builder_.size();
-    const std::string prefix =
-        (owner->name().empty() ? owner->op_type() : owner->name()) + "/" + body.name() + "/";
-    if (auto done = add_tensors(body, prefix, nullptr); !done) return done;
-    for (std::size_t k = before; k < builder_.size(); ++k)
-      of_bodies_[owner].push_back({static_cast<std::uint32_t>(k), 0});
+  /// Weights of a body belong to the op that it is part of: NODE/BODY/WEIGHT, numbered where bodies share a
+  /// name.
+  Result<Unit> add_weights_of_bodies(const onnx::NodeProto& node, const std::string& name) {
+    const BodyWork* work = types_.body_of(node);
+    if (work == nullptr) return Unit{};
+    const auto before = static_cast<std::uint32_t>(builder_.size());
+    std::unordered_map<std::string_view, int> uses;
+    for (const onnx::GraphProto* body : work->bodies) {
+      const int use = uses[body->name()]++;
+      const std::string number = use == 0 ? "" : "#" + std::to_string(use);
+      if (auto done = add_tensors(*body, name + "/" + body->name() + number + "/", nullptr); !done)
+        return done;
+    }
+    for (auto k = before; k < builder_.size(); ++k) of_bodies_[&node].push_back({k, 0});
     return Unit{};
   }
 
@@ -227,7 +233,6 @@ class Reader {
   /// Gives every output its producer and every node its name, before any is read: the file's order may be
   /// another.
   Result<Unit> number_nodes() {
-    names_ = onnx_node_names(model_);
     const auto first = static_cast<std::uint32_t>(builder_.size());
     for (int i = 0; i < graph_.node_size(); ++i) {
       const auto& node = graph_.node(i);

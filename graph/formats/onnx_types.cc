@@ -287,6 +287,8 @@ Result<Unit> Types::infer_body(const onnx::GraphProto& body, const std::vector<V
     const BodyWork* nested = inner.body_of(one);
     const auto flops = nested != nullptr ? std::optional{nested->flops} : node_flops(one, inner);
     if (!flops || (nested != nullptr && nested->unknown_work)) work.unknown_work = true;
+    if (nested != nullptr)
+      work.bodies.insert(work.bodies.end(), nested->bodies.begin(), nested->bodies.end());
     work.flops = capped::plus(work.flops, flops.value_or(0));
   }
   results.clear();

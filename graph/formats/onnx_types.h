@@ -28,7 +28,7 @@ struct BodyWork {
   std::optional<std::int64_t> iterations;  ///< Of a loop, where the file says it; else one is counted.
   bool unknown_work = false;               ///< An op in it has no rule.
   std::vector<std::string> reads;          ///< Values of the graph around it, each once.
-  std::vector<const onnx::GraphProto*> bodies;
+  std::vector<const onnx::GraphProto*> bodies;  ///< Those in these bodies too.
 };
 
 /// Types one graph. Thread: one.

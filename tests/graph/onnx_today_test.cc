@@ -324,6 +324,28 @@ TEST(OnnxControlFlow, AConditionalIsOneOpThatCostsAsItsCostlierBranch) {
   EXPECT_THAT(graph_notes(graph), ElementsAre(AllOf(HasSubstr("branches (If): 1"), HasSubstr("costlier"))));
 }
 
+TEST(OnnxControlFlow, WeightsOfNamelessNestedBodiesAllCount) {
+  Model model;
+  model.input("flag", {}).mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::BOOL);
+  model.node("Relu", "before", {"x"}, {"outer"});
+  for (const char* result : {"y", "z"}) {
+    auto& node = model.node("If", "", {"flag"}, {result});
+    body_of(node, "then_branch", 10).set_name("g");
+    auto& around = body_of(node, "else_branch", 20);
+    around.set_name("g");
+    auto& inner = *around.add_node();
+    inner.set_op_type("If");
+    inner.add_input("flag"), inner.add_output("deep");
+    body_of(inner, "then_branch", 40).set_name("g");
+    model.graph().add_output()->set_name(result);
+  }
+  const auto read = model.read();
+  ASSERT_TRUE(read.ok()) << read.error().context;
+  std::int64_t bytes = 0;
+  for (std::uint32_t i = 0; i < read->num_ops(); ++i) bytes += read->param_bytes(OpId{i});
+  EXPECT_EQ(bytes, 2 * 8 * (10 + 20 + 40) * 4);
+}
+
 TEST(OnnxControlFlow, ALoopCountsItsIterationsWhereTheFileHasTheirNumber) {
   const auto build = [](bool known) {
     Model model;
