@@ -31,8 +31,7 @@ void Recorder::on_start(runtime::Context& context) {
   if (const auto opened = open(); !opened) disk_failed(context, opened.error());
 }
 
-/// That a database which is opened again is the one that this life has written: the same run, with the same
-/// episodes up to the last that was acknowledged.
+/// Checks that a database which is opened again belongs to this run and holds every acknowledged episode.
 Result<Unit> Recorder::is_the_same(record::RunDb& db, std::uint64_t episodes) {
   const auto facts = db.facts();
   if (!facts) return facts.error();

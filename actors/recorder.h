@@ -114,7 +114,7 @@ class Recorder final : public runtime::Actor {
   std::unique_ptr<record::RunDb> deleted_;  ///< Open, without a name, and not yet written again.
   std::optional<std::string> run_id_;       ///< Once it was opened.
   std::uint64_t chain_ = 0;                 ///< After the last row on disk.
-  std::uint64_t next_seq_ = 1;              ///< Of the next row.
+  std::uint64_t next_seq_ = 1;              ///< Sequence number of the next row.
   std::uint64_t committed_ = 0;             ///< Rows on disk.
   std::uint64_t updates_ = 0;
   double staleness_ = 0;                              ///< Of the last update.

@@ -131,7 +131,7 @@ class Counter {
   std::int64_t of(std::size_t tensor) const { return tensor < in_.size() ? elements(in_[tensor]) : 0; }
   const AtenArg* arg(std::string_view name) const { return find_arg(call_, type_, name); }
 
-  /// Of a tensor of weights [out, in of a group, kernel…]: what every output element takes.
+  /// Multiplications per output element, from weights [out, in / groups, kernel…].
   std::int64_t per_weight(std::size_t tensor) const {
     if (tensor >= in_.size() || in_[tensor].size() < 2) return 0;
     return times(2, elements(std::span{in_[tensor]}.subspan(1)));

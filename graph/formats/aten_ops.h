@@ -16,9 +16,9 @@ namespace emplace {
 struct AtenArg {
   enum class Kind : std::uint8_t { kNone, kBool, kInt, kFloat, kOther, kTensor, kList };
   Kind kind = Kind::kNone;
-  std::string name;            ///< Of the parameter; empty if the argument was given by its position.
+  std::string name;            ///< The parameter's name; empty if the argument was given by its position.
   std::int64_t number = 0;     ///< kBool: 0 or 1; kInt: the value; kTensor: its place in AtenCall::tensors.
-  std::vector<AtenArg> items;  ///< Of a kList.
+  std::vector<AtenArg> items;  ///< Elements, if the argument is a kList.
 };
 
 struct AtenTensor {

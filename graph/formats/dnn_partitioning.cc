@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/text/words.h"
+#include "graph/formats/json_workload.h"
 
 namespace emplace {
 namespace {
@@ -238,19 +239,13 @@ Result<OpGraph> Reader::read(const json& file) {
 }  // namespace
 
 bool looks_like_dnn_partitioning(std::span<const std::byte> bytes) {
-  const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  const std::size_t first = text.find_first_not_of("\xEF\xBB\xBF \t\r\n");
-  return first != std::string_view::npos && text[first] == '{' &&
-         text.find("\"maxFPGAs\"") != std::string_view::npos &&
-         text.find("\"emplace-graph") == std::string_view::npos;
+  return looks_like_json_with(bytes, "\"maxFPGAs\"");
 }
 
 Result<OpGraph> parse_dnn_partitioning(std::span<const std::byte> bytes, std::string_view where) {
-  const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  const json file = json::parse(text, nullptr, false);
-  if (file.is_discarded()) return invalid(where, "is no JSON, or has a number that is out of range");
-  if (!file.is_object()) return invalid(where, "is no JSON object");
-  return Reader{where}.read(file);
+  const auto file = parse_json_object(bytes, where);
+  if (!file) return file.error();
+  return Reader{where}.read(*file);
 }
 
 }  // namespace emplace

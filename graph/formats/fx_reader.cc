@@ -481,8 +481,8 @@ class Reader {
   std::unordered_map<std::string_view, std::map<std::int64_t, std::string_view>> parts_of_;
   std::set<std::string_view> untyped_, untyped_inputs_, plainly_read_;
   std::vector<AtenTensor> tensors_;
-  std::vector<bool> backward_;      // By tensor.
-  std::vector<std::uint32_t> now_;  // By tensor: what an in-place op made of it, or itself.
+  std::vector<bool> backward_;      // [tensors] Produced by a backward op.
+  std::vector<std::uint32_t> now_;  // [tensors] The newest version, which an in-place op wrote; else itself.
   std::vector<OpSpec> ops_;
   std::vector<std::uint32_t> inputs_;  // Op numbers, in the order of roles_.
   FxRoles roles_;

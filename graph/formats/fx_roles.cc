@@ -86,7 +86,8 @@ void FxRoles::decide(const Origin& origin, Role role) {
   }
 }
 
-/// By what the parameter that takes a tensor is called. True if the op is one of those that tell.
+/// Finds roles by the names of the parameters that take the tensors. Returns true if the op's kind decides
+/// them.
 bool FxRoles::by_parameter(std::string_view type, const AtenCall& call, std::span<const std::uint32_t> read) {
   const std::string_view base = base_of(type);
   if (!reads_weights(base)) return false;

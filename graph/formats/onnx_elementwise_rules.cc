@@ -6,16 +6,6 @@
 
 namespace emplace::onnx_io {
 
-std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
-  Shape out(std::max(a.size(), b.size()), 1);
-  for (std::size_t k = 0; k < out.size(); ++k) {
-    const std::int64_t x = k < a.size() ? a[a.size() - 1 - k] : 1, y = k < b.size() ? b[b.size() - 1 - k] : 1;
-    if (x != y && x != 1 && y != 1) return std::nullopt;
-    out[out.size() - 1 - k] = x == 1 ? y : x;
-  }
-  return out;
-}
-
 void same_as_first(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) {
     if (op.shape(0) != nullptr) op.set(k, *op.shape(0));

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "graph/formats/broadcast.h"
 #include "graph/formats/onnx_infer.h"
 
 namespace emplace::onnx_io {
@@ -24,7 +25,7 @@ std::span<const RuleRow> product_rules();  ///< Matrix products, recurrences, at
 std::span<const RuleRow> window_rules();   ///< Convolutions, pooling, images.
 std::span<const RuleRow> layout_rules();   ///< Reshapes, slices, gathers, reductions.
 
-std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+using emplace::broadcast;
 /// A product of matrices of dimensions before the last two, which broadcast; 1-D operands as numpy has them.
 std::optional<Shape> matrix_product(Shape a, Shape b);
 

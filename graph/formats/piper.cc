@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text/words.h"
+#include "graph/formats/json_workload.h"
 #include "graph/formats/node_order.h"
 
 namespace emplace {
@@ -160,20 +161,13 @@ class Reader {
 }  // namespace
 
 bool looks_like_piper(std::span<const std::byte> bytes) {
-  const std::string_view text{reinterpret_cast<const char*>(bytes.data()),
-                              std::min(bytes.size(), std::size_t{1} << 16)};
-  const std::size_t first = text.find_first_not_of("\xEF\xBB\xBF \t\r\n");
-  return first != std::string_view::npos && text[first] == '{' &&
-         text.find("\"TMPCs\"") != std::string_view::npos &&
-         text.find("\"emplace-graph") == std::string_view::npos;
+  return looks_like_json_with(bytes, "\"TMPCs\"", std::size_t{1} << 16);
 }
 
 Result<OpGraph> parse_piper(std::span<const std::byte> bytes, std::string_view where) {
-  const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  const json file = json::parse(text, nullptr, false);
-  if (file.is_discarded()) return invalid(where, "is no JSON, or has a number that is out of range");
-  if (!file.is_object()) return invalid(where, "is no JSON object");
-  return Reader{where}.read(file);
+  const auto file = parse_json_object(bytes, where);
+  if (!file) return file.error();
+  return Reader{where}.read(*file);
 }
 
 }  // namespace emplace

@@ -33,16 +33,6 @@ std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
 
-MaybeShape broadcast(const Shape& a, const Shape& b) {
-  Shape out(std::max(a.size(), b.size()), 1);
-  for (std::size_t k = 0; k < out.size(); ++k) {
-    const std::int64_t x = k < a.size() ? a[a.size() - 1 - k] : 1, y = k < b.size() ? b[b.size() - 1 - k] : 1;
-    if (x != y && x != 1 && y != 1) return std::nullopt;
-    out[out.size() - 1 - k] = x == 1 ? y : x;
-  }
-  return out;
-}
-
 MaybeShape matmul(const Op& op) {
   Shape a = op.inputs[0], b = op.inputs[1];
   if (a.size() < 2 || b.size() < 2) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/formats/broadcast.h"
 #include "graph/formats/tf_shapes.h"
 
 namespace emplace::tf {
@@ -58,7 +59,7 @@ std::optional<EinsumSizes> einsum(std::string_view equation, std::span<const Sha
 
 /// "axis" of `rank` dimensions, counted from the end if it is negative; nothing if it is out of range.
 std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
-MaybeShape broadcast(const Shape& a, const Shape& b);
+using emplace::broadcast;
 MaybeShape matmul(const Op& op);
 /// Of windows over [batch, height, width, channels] or, by `data_format`, [batch, channels, height, width].
 MaybeShape windows(const Op& op, std::int64_t height, std::int64_t width, std::int64_t channels);

@@ -1,0 +1,24 @@
+#pragma once
+/// How shapes of element-wise operands combine, as numpy, ONNX and TensorFlow have it.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace emplace {
+
+/// Shapes lined up at their last dimensions; a dimension of 1 stretches. Nothing where two differ otherwise.
+inline std::optional<std::vector<std::int64_t>> broadcast(const std::vector<std::int64_t>& a,
+                                                          const std::vector<std::int64_t>& b) {
+  std::vector<std::int64_t> out(std::max(a.size(), b.size()), 1);
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    const std::int64_t x = k < a.size() ? a[a.size() - 1 - k] : 1, y = k < b.size() ? b[b.size() - 1 - k] : 1;
+    if (x != y && x != 1 && y != 1) return std::nullopt;
+    out[out.size() - 1 - k] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+}  // namespace emplace
