@@ -16,6 +16,7 @@ SOUND = {
     "messages/codec.h": '#pragma once\n#include "base/result.h"\n',
     "messages/placed.h": '#pragma once\n#include "graph/op_graph.h"\n',
     "runtime/actor.h": '#pragma once\n#include "messages/codec.h"\n',
+    "executor/cpu/kernel.h": '#pragma once\n#include "executor/simulator.h"\n',
     "launcher/main.cc": '#include "policy/placer.h"\n#include "executor/simulator.h"\nint main() {}\n',
 }
 
@@ -33,6 +34,25 @@ class CheckLayers(CheckerTest):
 
     def test_a_wing_that_includes_another(self):
         self.refuses({"executor/cheat.cc": '#include "policy/placer.h"\n'}, "executor/cheat.cc:1:", "executor may not include")
+
+    def test_a_room_that_includes_one_above_it_on_the_same_floor(self):
+        self.refuses({"executor/cheat.cc": '#include "executor/cpu/kernel.h"\n'}, "executor/cheat.cc:1:",
+                     'executor may not include "executor/cpu/kernel.h"')
+
+    def test_a_floor_stands_for_its_rooms_from_another_floor_alone(self):
+        table = "base:\nexecutor: base\nexecutor/cpu: executor\nexecutor/cuda: executor\nheuristics: executor base\nlauncher: *\n"
+        gpu = {"scripts/layers.txt": table, "executor/simulator.h": "#pragma once\n", "executor/cuda/lane.h": '#pragma once\n#include "executor/cpu/kernel.h"\n',
+               "executor/cpu/kernel.h": '#pragma once\n#include "executor/simulator.h"\n'}
+        status, errors = self.run_on(gpu)
+        self.assertEqual(status, 1)
+        self.assertIn('executor/cuda may not include "executor/cpu/kernel.h"', errors)
+        gpu["executor/cuda/lane.h"] = "#pragma once\n"
+        gpu["heuristics/method.h"] = '#pragma once\n#include "executor/cpu/kernel.h"\n'
+        self.assertEqual(self.run_on(gpu), (0, ""))
+
+    def test_a_table_that_permits_a_room_declared_later(self):
+        self.refuses({"scripts/layers.txt": TABLE.replace("graph:             base", "graph:             base heuristics")},
+                     "graph permits heuristics, which is not declared above it")
 
     def test_a_header_of_a_folder_of_which_only_others_are_permitted(self):
         self.refuses({"runtime/loop.cc": '#include "messages/placed.h"\n'}, 'runtime may not include "messages/placed.h"')
