@@ -111,7 +111,8 @@ void ExecutorActor::look(runtime::Context& context) {
   if (left_) return;
   auto measured = measurer_->poll();
   if (!measured) {
-    const Nanos pause = std::clamp((context.now() - started_) / 16, options_.least_pause, options_.most_pause);
+    const Nanos pause =
+        std::clamp((context.now() - started_) / 16, options_.least_pause, options_.most_pause);
     context.after(pause, [this, &context] { look(context); });
     return;
   }

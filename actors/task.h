@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "executor/executor.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/placement.h"
 #include "policy/placer.h"
 

@@ -3,8 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "placement/bound.h"
-#include "placement/feasibility.h"
+#include "placement/bounds/feasibility.h"
+#include "placement/bounds/lower_bound.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace {

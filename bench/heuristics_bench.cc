@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "heuristics/favourite_children.h"
 #include "heuristics/partition_methods.h"

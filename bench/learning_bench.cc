@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "heuristics/method.h"
 #include "heuristics/methods.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "policy/objective/reward.h"
 #include "policy/optim/adam.h"
 #include "policy/placers/hierarchical.h"

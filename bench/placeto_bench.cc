@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "policy/objective/baseline.h"
 #include "policy/objective/reward.h"
 #include "policy/optim/adam.h"

@@ -18,12 +18,12 @@
 #include <thread>
 #include <vector>
 
-#include "executor/lowering.h"
-#include "executor/placeto_simulator.h"
-#include "executor/simulator.h"
+#include "executor/sim/placeto_simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
+#include "graph/lowering.h"
 #include "heuristics/methods.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "tests/support/reference_dag.h"
 #include "tests/support/sample_graphs.h"
 

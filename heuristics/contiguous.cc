@@ -6,12 +6,12 @@
 #include <string>
 
 #include "base/rng.h"
-#include "executor/split_costs.h"
 #include "graph/grouping.h"
 #include "heuristics/methods.h"
 #include "heuristics/split/block_graph.h"
 #include "heuristics/split/chain_split.h"
 #include "heuristics/split/ideal_split.h"
+#include "placement/split_costs.h"
 
 namespace emplace {
 namespace {

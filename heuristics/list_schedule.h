@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "executor/lowering.h"
+#include "graph/lowering.h"
 #include "heuristics/idle_gaps.h"
 #include "heuristics/memory_history.h"
 #include "heuristics/method.h"

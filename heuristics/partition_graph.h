@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "executor/lowering.h"
+#include "graph/lowering.h"
 #include "heuristics/method.h"
 #include "heuristics/placing_units.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/lowering.h"
 #include "graph/grouping.h"
+#include "graph/lowering.h"
 #include "heuristics/method.h"
 
 namespace emplace {

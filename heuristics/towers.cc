@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "heuristics/towers_graph.h"
 
 namespace emplace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace {
 namespace {

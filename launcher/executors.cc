@@ -5,14 +5,14 @@
 
 #include "base/clock.h"
 #include "base/text/words.h"
-#include "executor/latency_model.h"
-#include "executor/load_model.h"
-#include "executor/split_bound.h"
+#include "executor/split/latency_model.h"
+#include "executor/split/load_model.h"
 #include "launcher/exec/chaos.h"
 #include "launcher/exec/helper_program.h"
 #include "launcher/exec/process_executor.h"
-#include "placement/bound.h"
-#include "placement/cost_model.h"
+#include "placement/bounds/lower_bound.h"
+#include "placement/bounds/split_bound.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::launcher {
 

@@ -8,7 +8,7 @@
 
 #include "executor/executor.h"
 #include "executor/real_executor.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "placement/objective.h"
 
 namespace emplace::launcher {

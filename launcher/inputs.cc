@@ -10,8 +10,8 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
-#include "placement/device_file.h"
-#include "placement/feasibility.h"
+#include "placement/bounds/feasibility.h"
+#include "placement/machine/device_file.h"
 #include "placement/partitioning_machine.h"
 #include "placement/rules.h"
 

@@ -12,7 +12,7 @@
 #include "launcher/graph_reading.h"
 #include "launcher/options.h"
 #include "placement/applied_rules.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/objective.h"
 #include "placement/placement.h"
 
@@ -40,8 +40,8 @@ struct Inputs {
   double in_file_unit(double seconds) const { return own_machine ? seconds * 1e3 : seconds; }
 };
 
-/// As graph/graph_file.h and placement/device_file.h have it; a file that is not there is answered with the
-/// nearest name beside it.
+/// As graph/graph_file.h and placement/machine/device_file.h have it; a file that is not there is answered
+/// with the nearest name beside it.
 Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading = {});
 Result<DeviceSet> open_devices(const std::string& path, double reserve_share = 0);
 /// An empty path is no rules. Errors: kIo; kInvalid with file and line.

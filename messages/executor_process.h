@@ -11,7 +11,7 @@
 
 namespace emplace::messages {
 
-/// A device of the machine: placement/device.h, whole, so that no number is rounded on its way.
+/// A device of the machine: placement/machine/device.h, whole, so that no number is rounded on its way.
 struct DeviceFacts {
   std::string name, host, profile, kind;
   std::int64_t memory_bytes = 0;          ///< The cap.

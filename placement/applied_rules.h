@@ -9,8 +9,8 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
-#include "placement/device_mask.h"
+#include "placement/machine/device.h"
+#include "placement/machine/device_mask.h"
 #include "placement/rules.h"
 
 namespace emplace {

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/objective.h"
 
 namespace emplace {

@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "graph/op_graph.h"
 #include "placement/applied_rules.h"
-#include "placement/device.h"
-#include "placement/device_mask.h"
+#include "placement/machine/device.h"
+#include "placement/machine/device_mask.h"
 
 namespace emplace {
 

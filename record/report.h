@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/measurement.h"
 #include "placement/placement.h"
 #include "placement/schedule.h"

@@ -11,8 +11,8 @@
 
 #include "executor/cpu/kernel.h"
 #include "executor/cpu/strided_copy.h"
-#include "executor/lowering.h"
-#include "executor/task_plan.h"
+#include "executor/plan/task_plan.h"
+#include "graph/lowering.h"
 
 namespace emplace::cpu {
 

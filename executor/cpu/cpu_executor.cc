@@ -10,14 +10,14 @@
 
 #include "executor/cpu/bound_graph.h"
 #include "executor/cpu/device_memory.h"
-#include "executor/cpu/initial_values.h"
 #include "executor/cpu/link_probe.h"
 #include "executor/cpu/step_run.h"
 #include "executor/cpu/worker_pool.h"
-#include "executor/lowering.h"
-#include "executor/task_plan.h"
+#include "executor/kernel/initial_values.h"
+#include "executor/plan/task_plan.h"
 #include "executor/timing.h"
-#include "placement/cost_model.h"
+#include "graph/lowering.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::cpu {
 namespace {

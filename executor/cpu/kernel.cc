@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "executor/cpu/attributes.h"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cpu {
 namespace {

@@ -2,37 +2,14 @@
 /// One op's computation on the CPU, made once per signature and used by every op that has it.
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
-#include "graph/op_graph.h"
+#include "executor/kernel/signature.h"
 
 namespace emplace::cpu {
-
-/// A tensor as a kernel sees it: the pointer it gets is that of element (0, 0, …).
-struct Operand {
-  DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;  ///< [elements] Row-major for outputs; any for inputs, 0 repeats.
-
-  std::int64_t elements() const;
-  bool is_packed() const;  ///< Row-major without holes.
-  bool operator==(const Operand&) const = default;
-};
-
-/// Everything that decides what a kernel does. Two ops of one signature share one kernel.
-struct Signature {
-  std::string type;        ///< "aten::mm", "Conv", …
-  std::string attrs_json;  ///< As OpGraph::attrs_json.
-  std::vector<Operand> inputs;
-  std::vector<Operand> outputs;  ///< Packed.
-  bool operator==(const Signature&) const = default;
-};
 
 /// Immutable after construction and shared: run() is called from several threads at once, each with memory of
 /// its own. Deterministic: the same bytes in give the same bytes out.

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "executor/arena.h"
 #include "executor/cpu/bound_graph.h"
 #include "executor/cpu/device_memory.h"
-#include "executor/cpu/initial_values.h"
 #include "executor/cpu/worker_pool.h"
-#include "executor/out_of_memory.h"
-#include "executor/ready_set.h"
-#include "executor/task_plan.h"
-#include "placement/cost_model.h"
+#include "executor/kernel/initial_values.h"
+#include "executor/plan/arena.h"
+#include "executor/plan/out_of_memory.h"
+#include "executor/plan/task_plan.h"
+#include "executor/sim/ready_set.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::cpu {
 

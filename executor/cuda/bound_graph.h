@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "executor/cuda/kernel.h"
-#include "executor/lowering.h"
-#include "placement/cost_model.h"
+#include "graph/lowering.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::cuda {
 

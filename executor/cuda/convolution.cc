@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/cudnn_graph.h"
 #include "executor/cuda/kernels/passes.h"
 #include "executor/cuda/kernels/strided.h"
 #include "executor/cuda/naive_convolution.h"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -95,7 +95,7 @@ struct Geometry {
 };
 
 Result<Geometry> geometry_of(const Signature& signature, bool onnx) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const auto strides = attributes.integers(onnx ? "strides" : "stride"),
              pads = attributes.integers(onnx ? "pads" : "padding");
   const auto dilations = attributes.integers(onnx ? "dilations" : "dilation");
@@ -183,7 +183,7 @@ Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
   if (auto fits = expect(signature, 3, -1); !fits) return fits.error();
   auto g = geometry_of(signature, false);
   if (!g) return g.error();
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::vector<bool> mask = attributes.flags("output_mask", {true, true, true});
   if (attributes.fault()) return *attributes.fault();
   if (mask.size() != 3 ||

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "executor/cpu/initial_values.h"
 #include "executor/cuda/cuda_executor.h"
 #include "executor/cuda/step_stream.h"
-#include "executor/simulator.h"
+#include "executor/kernel/initial_values.h"
+#include "executor/sim/simulator.h"
 
 namespace emplace::cuda {
 
@@ -52,7 +52,7 @@ struct CudaExecutor::State {
   const LoweredGraph lowered;
   InPlaceWrites in_place;
   const CostTable costs;
-  const cpu::InitialValues values;
+  const InitialValues values;
   Simulator simulator;
   Session session;  // First of what calls CUDA: it outlives the rest.
   std::unique_ptr<DeviceGroup> group;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "executor/cpu/kernel.h"
+#include "executor/kernel/signature.h"
 
 // As in CUDA's headers, which only few files include.
 struct CUstream_st;
@@ -19,8 +19,6 @@ struct cudnnContext;
 
 namespace emplace::cuda {
 
-using cpu::Operand;
-using cpu::Signature;
 class Session;
 
 /// What a logical device offers to what is enqueued on it. A plain value; made by its device.

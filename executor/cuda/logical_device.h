@@ -8,7 +8,7 @@
 
 #include "executor/cuda/kernel.h"
 #include "executor/cuda/session.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 
 namespace emplace::cuda {
 

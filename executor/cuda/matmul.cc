@@ -4,10 +4,10 @@
 #include <cstring>
 #include <optional>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.h"
 #include "executor/cuda/kernels/strided.h"
 #include "executor/cuda/session.h"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -316,7 +316,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
 Result<std::unique_ptr<Kernel>> product(const Signature& signature) { return make(signature, 0, 1, -1, {}); }
 
 Result<std::unique_ptr<Kernel>> addmm(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const Options options{.alpha = static_cast<float>(attributes.number("alpha", 1)),
                         .beta = static_cast<float>(attributes.number("beta", 1))};
   if (attributes.fault()) return *attributes.fault();
@@ -324,7 +324,7 @@ Result<std::unique_ptr<Kernel>> addmm(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> gemm(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const Options options{attributes.flag("transA", false), attributes.flag("transB", false),
                         static_cast<float>(attributes.number("alpha", 1)),
                         static_cast<float>(attributes.number("beta", 1))};

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "executor/arena.h"
 #include "executor/cuda/memory_tags.h"
+#include "executor/plan/arena.h"
 
 namespace emplace::cuda {
 namespace {

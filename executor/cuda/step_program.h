@@ -11,8 +11,8 @@
 
 #include "executor/cuda/bound_graph.h"
 #include "executor/cuda/logical_device.h"
-#include "executor/out_of_memory.h"
-#include "executor/task_plan.h"
+#include "executor/plan/out_of_memory.h"
+#include "executor/plan/task_plan.h"
 
 namespace emplace::cuda {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/task_plan.h"
+#include "executor/plan/task_plan.h"
 #include "placement/schedule.h"
 
 namespace emplace::cuda {

@@ -24,10 +24,10 @@ namespace emplace::onnx_io {
 
 /// What the nodes in the bodies of an `If`, `Loop` or `Scan` come to.
 struct BodyWork {
-  std::int64_t flops = 0;                  ///< Of one step: all iterations, the costlier branch.
-  std::optional<std::int64_t> iterations;  ///< Of a loop, where the file says it; else one is counted.
-  bool unknown_work = false;               ///< An op in it has no rule.
-  std::vector<std::string> reads;          ///< Values of the graph around it, each once.
+  std::int64_t flops = 0;                       ///< Of one step: all iterations, the costlier branch.
+  std::optional<std::int64_t> iterations;       ///< Of a loop, where the file says it; else one is counted.
+  bool unknown_work = false;                    ///< An op in it has no rule.
+  std::vector<std::string> reads;               ///< Values of the graph around it, each once.
   std::vector<const onnx::GraphProto*> bodies;  ///< Those in these bodies too.
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "executor/latency_model.h"
-#include "executor/load_model.h"
+#include "executor/split/latency_model.h"
+#include "executor/split/load_model.h"
 
 namespace emplace {
 namespace {

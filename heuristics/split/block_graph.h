@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "executor/split_costs.h"
 #include "heuristics/method.h"
+#include "placement/split_costs.h"
 
 namespace emplace {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "launcher/json_object.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 
 namespace emplace::launcher {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "launcher/calibration/cost_ledger.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 
 namespace emplace::launcher {
 

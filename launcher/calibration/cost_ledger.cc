@@ -4,7 +4,7 @@
 #include <array>
 
 #include "executor/timing.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::launcher {
 

@@ -9,8 +9,8 @@
 
 #include "executor/real_executor.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
-#include "placement/signature_costs.h"
+#include "placement/machine/device.h"
+#include "placement/machine/signature_costs.h"
 
 namespace emplace::launcher {
 

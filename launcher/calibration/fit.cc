@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 
 namespace emplace::launcher {
 namespace {

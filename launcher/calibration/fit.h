@@ -9,7 +9,7 @@
 #include "graph/op_graph.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/placement.h"
 
 namespace emplace::launcher {

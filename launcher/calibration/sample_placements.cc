@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "heuristics/method.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::launcher {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "executor/executor.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/placement.h"
 
 namespace emplace::launcher {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "executor/timing.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/sample_placements.h"

@@ -11,7 +11,7 @@
 #include "graph/op_graph.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/fit.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/placement.h"
 #include "record/agreement.h"
 

@@ -10,7 +10,7 @@
 #include "launcher/commands/results.h"
 #include "launcher/inputs.h"
 #include "launcher/portfolio.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 #include "record/table.h"
 
 namespace emplace::launcher {

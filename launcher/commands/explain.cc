@@ -6,7 +6,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "executor/explanation.h"
+#include "executor/sim/explanation.h"
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/results.h"

@@ -7,15 +7,15 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "graph/grouping.h"
 #include "graph/order.h"
 #include "launcher/commands/commands.h"
 #include "launcher/inputs.h"
 #include "launcher/json_object.h"
-#include "placement/bound.h"
-#include "placement/cost_model.h"
+#include "placement/bounds/lower_bound.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace::launcher {
 namespace {

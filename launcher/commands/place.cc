@@ -21,7 +21,7 @@
 #include "launcher/portfolio.h"
 #include "launcher/run/config.h"
 #include "launcher/run/learned.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 #include "placement/placement_file.h"
 
 namespace emplace::launcher {

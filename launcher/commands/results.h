@@ -12,7 +12,7 @@
 #include "launcher/inputs.h"
 #include "launcher/json_object.h"
 #include "launcher/stop_signal.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/measurement.h"
 
 namespace emplace::launcher {

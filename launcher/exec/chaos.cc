@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "executor/out_of_memory.h"
+#include "executor/plan/out_of_memory.h"
 
 namespace emplace::launcher {
 

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "executor/cpu/cpu_executor.h"
-#include "executor/cpu/onednn_version.h"
+#include "executor/cpu/onednn/onednn_version.h"
 #include "executor/cpu/self_test.h"
 #include "launcher/exec/serve.h"
 

@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "executor/real_executor.h"
 #include "messages/executor_process.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/measurement.h"
 #include "placement/schedule.h"
 

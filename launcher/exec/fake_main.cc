@@ -7,7 +7,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "executor/fake_executor.h"
+#include "executor/plan/fake_executor.h"
 #include "launcher/exec/serve.h"
 
 namespace {

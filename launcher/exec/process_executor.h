@@ -14,7 +14,7 @@
 #include "graph/op_graph.h"
 #include "launcher/exec/helper_process.h"
 #include "messages/executor_process.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "runtime/core/child_supervisor.h"
 
 namespace emplace::launcher {

@@ -10,7 +10,7 @@
 #include "actors/scoring.h"
 #include "actors/trainer.h"
 #include "base/text/words.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "launcher/build_info.h"
 #include "launcher/inputs.h"
 #include "launcher/json_object.h"

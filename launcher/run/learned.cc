@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text/words.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "launcher/inputs.h"
 #include "launcher/run/placers.h"
 #include "launcher/run/run.h"

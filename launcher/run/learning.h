@@ -4,7 +4,7 @@
 #include "actors/scoring.h"
 #include "actors/trainer.h"
 #include "launcher/run/config.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 
 namespace emplace::launcher {
 

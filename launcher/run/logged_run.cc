@@ -8,7 +8,7 @@
 #include "base/text/words.h"
 #include "graph/graph_file.h"
 #include "launcher/run/placers.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
 #include "policy/imitation.h"

@@ -10,7 +10,7 @@
 #include "graph/grouping.h"
 #include "heuristics/methods.h"
 #include "launcher/run/sweep_world.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 #include "policy/objective/objective.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/placeto.h"

@@ -11,7 +11,7 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "heuristics/methods.h"
 #include "launcher/build_info.h"
@@ -20,8 +20,8 @@
 #include "launcher/run/host_facts.h"
 #include "launcher/run/log_driven.h"
 #include "launcher/run/placers.h"
-#include "placement/cost_model.h"
-#include "placement/device_file.h"
+#include "placement/machine/cost_model.h"
+#include "placement/machine/device_file.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "executor/split_costs.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
+#include "placement/split_costs.h"
 #include "policy/group_devices.h"
 
 namespace emplace::launcher {

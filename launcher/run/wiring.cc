@@ -23,7 +23,7 @@
 #include "launcher/run/learning.h"
 #include "launcher/run/log_driven.h"
 #include "launcher/run/placers.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "placement/placement_file.h"
 #include "runtime/log.h"
 

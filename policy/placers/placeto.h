@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "graph/grouping.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/group_graph.h"

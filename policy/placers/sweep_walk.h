@@ -30,7 +30,7 @@ struct SweepWorld {
   std::vector<std::uint32_t> kind;         ///< [devices] Devices of one kind may change places.
   std::vector<std::vector<bool>> allowed;  ///< [groups, devices]; empty: all.
   /// Devices that would make pieces wait for one another in a circle are passed over, as objectives do that
-  /// run pieces whole (executor/latency_model.h).
+  /// run pieces whole (executor/split/latency_model.h).
   bool no_circles = false;
 };
 

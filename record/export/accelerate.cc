@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 #include "record/export/placement_formats.h"
 
 namespace emplace::record {

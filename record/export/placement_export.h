@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/placement.h"
 
 namespace emplace::record {

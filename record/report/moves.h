@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "placement/cost_model.h"
-#include "placement/device.h"
+#include "placement/machine/cost_model.h"
+#include "placement/machine/device.h"
 #include "placement/placement.h"
 
 namespace emplace::record {

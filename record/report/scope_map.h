@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 #include "placement/placement.h"
 #include "placement/schedule.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "record/report.h"
 #include "record/report/scope_map.h"
 

@@ -18,7 +18,7 @@
 #include "actors/recorder.h"
 #include "actors/sampler.h"
 #include "base/hash.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "policy/placers/hierarchical.h"
 #include "policy/placers/placeto.h"
 #include "runtime/sim/world.h"

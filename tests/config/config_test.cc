@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 
 namespace emplace::launcher {
 namespace {

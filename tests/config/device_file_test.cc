@@ -1,6 +1,6 @@
 // Goal: device files say what a machine is, and nothing that cannot be.  Method: shipped files read; wrong
 // ones refused.
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 
 #include <gtest/gtest.h>
 

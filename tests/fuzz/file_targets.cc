@@ -8,7 +8,7 @@
 #include "graph/formats/emplace_graph.h"
 #include "graph/graph_file.h"
 #include "launcher/run/config.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "placement/placement_file.h"
 #include "record/run_db.h"
 #include "tests/fuzz/targets.h"

@@ -14,7 +14,7 @@
 #include "actors/learner.h"
 #include "actors/recorder.h"
 #include "actors/sampler.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "messages/measured_values.h"
 #include "policy/placers/hierarchical.h"
 #include "runtime/sim/world.h"

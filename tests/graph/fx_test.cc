@@ -156,7 +156,8 @@ TEST(FxText, AGroupedConvolutionAndAnUnknownOpAreCountedAsTheyShould) {
 
 TEST(FxText, OpenSizesAreAskedForByName) {
   const std::string text = module(R"x(arg0_1: "Sym(s0)", arg1_1: "f32[s0, 2*s1 + 1]")x",
-                                  "        add: \"f32[s0, 2*s1 + 1]\" = torch.ops.aten.add.Tensor(arg1_1, arg0_1)\n        return (add,)\n");
+                                  "        add: \"f32[s0, 2*s1 + 1]\" = torch.ops.aten.add.Tensor(arg1_1, "
+                                  "arg0_1)\n        return (add,)\n");
   EXPECT_THAT(error_of(text), AllOf(HasSubstr("symbolic sizes"), HasSubstr("--shape s0=…,s1=…")));
   const auto graph = read(text, sizes("s0=3,s1=4"));
   ASSERT_TRUE(graph.ok()) << graph.error().context;

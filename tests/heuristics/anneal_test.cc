@@ -14,7 +14,7 @@
 
 #include "base/rng.h"
 #include "graph/graph_file.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "tests/heuristics/world.h"
 
 namespace emplace {

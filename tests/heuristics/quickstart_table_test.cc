@@ -8,11 +8,11 @@
 #include <map>
 #include <string>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "heuristics/method.h"
-#include "placement/bound.h"
-#include "placement/device_file.h"
+#include "placement/bounds/lower_bound.h"
+#include "placement/machine/device_file.h"
 
 namespace emplace {
 namespace {

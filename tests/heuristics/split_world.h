@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "executor/latency_model.h"
-#include "executor/load_model.h"
+#include "executor/split/latency_model.h"
+#include "executor/split/load_model.h"
 #include "graph/graph_file.h"
 #include "heuristics/method.h"
 #include "placement/partitioning_machine.h"

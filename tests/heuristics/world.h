@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "heuristics/method.h"
 #include "tests/support/sample_graphs.h"
 

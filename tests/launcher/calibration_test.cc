@@ -8,15 +8,15 @@
 #include <set>
 
 #include "base/rng.h"
-#include "executor/fake_executor.h"
-#include "executor/simulator.h"
+#include "executor/plan/fake_executor.h"
+#include "executor/sim/simulator.h"
 #include "executor/timing.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/fit.h"
 #include "launcher/calibration/sample_placements.h"
 #include "launcher/calibration/study.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "record/agreement.h"
 #include "tests/support/sample_graphs.h"
 

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "launcher/exec/channel.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::launcher {

@@ -8,12 +8,12 @@
 #include "actors/log_rows.h"
 #include "actors/scoring.h"
 #include "actors/trainer.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "launcher/run/behaviour.h"
 #include "launcher/run/learning.h"
 #include "launcher/run/placers.h"
-#include "placement/device_file.h"
+#include "placement/machine/device_file.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "executor/fake_executor.h"
+#include "executor/plan/fake_executor.h"
 #include "launcher/exec/chaos.h"
 #include "launcher/exec/helper_program.h"
 #include "launcher/executors.h"

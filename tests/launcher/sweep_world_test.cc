@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/rng.h"
-#include "executor/latency_model.h"
+#include "executor/split/latency_model.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::launcher {

@@ -11,13 +11,13 @@ SOUND = {
     "scripts/layers.txt": TABLE,
     "base/result.h": "#pragma once\n#include <string>\n",
     "graph/op_graph.h": '#pragma once\n#include "base/result.h"\n',
-    "executor/simulator.h": '#pragma once\n#include "graph/op_graph.h"\n',
+    "executor/sim/simulator.h": '#pragma once\n#include "graph/op_graph.h"\n',
     "policy/placer.h": '#pragma once\n#include "graph/op_graph.h"\n',
     "messages/codec.h": '#pragma once\n#include "base/result.h"\n',
     "messages/placed.h": '#pragma once\n#include "graph/op_graph.h"\n',
     "runtime/actor.h": '#pragma once\n#include "messages/codec.h"\n',
-    "executor/cpu/kernel.h": '#pragma once\n#include "executor/simulator.h"\n',
-    "launcher/main.cc": '#include "policy/placer.h"\n#include "executor/simulator.h"\nint main() {}\n',
+    "executor/cpu/kernel.h": '#pragma once\n#include "executor/sim/simulator.h"\n',
+    "launcher/main.cc": '#include "policy/placer.h"\n#include "executor/sim/simulator.h"\nint main() {}\n',
 }
 
 
@@ -29,8 +29,8 @@ class CheckLayers(CheckerTest):
         self.assertEqual(self.check({}), (0, ""))
 
     def test_a_lower_floor_that_includes_an_upper_one(self):
-        self.refuses({"graph/order.cc": '#include "base/result.h"\n#include "executor/simulator.h"\n'},
-                     "graph/order.cc:2:", 'graph may not include "executor/simulator.h"')
+        self.refuses({"graph/order.cc": '#include "base/result.h"\n#include "executor/sim/simulator.h"\n'},
+                     "graph/order.cc:2:", 'graph may not include "executor/sim/simulator.h"')
 
     def test_a_wing_that_includes_another(self):
         self.refuses({"executor/cheat.cc": '#include "policy/placer.h"\n'}, "executor/cheat.cc:1:", "executor may not include")
@@ -41,8 +41,8 @@ class CheckLayers(CheckerTest):
 
     def test_a_floor_stands_for_its_rooms_from_another_floor_alone(self):
         table = "base:\nexecutor: base\nexecutor/cpu: executor\nexecutor/cuda: executor\nheuristics: executor base\nlauncher: *\n"
-        gpu = {"scripts/layers.txt": table, "executor/simulator.h": "#pragma once\n", "executor/cuda/lane.h": '#pragma once\n#include "executor/cpu/kernel.h"\n',
-               "executor/cpu/kernel.h": '#pragma once\n#include "executor/simulator.h"\n'}
+        gpu = {"scripts/layers.txt": table, "executor/sim/simulator.h": "#pragma once\n", "executor/cuda/lane.h": '#pragma once\n#include "executor/cpu/kernel.h"\n',
+               "executor/cpu/kernel.h": '#pragma once\n#include "executor/sim/simulator.h"\n'}
         status, errors = self.run_on(gpu)
         self.assertEqual(status, 1)
         self.assertIn('executor/cuda may not include "executor/cpu/kernel.h"', errors)

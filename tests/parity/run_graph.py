@@ -2,7 +2,7 @@
 """What one step of a whole graph computes, by PyTorch in float64: the fixture for executors that compute.
 
 usage: run_graph.py GRAPH.json[.gz] OUT.json.gz [--seed N]
-State begins as executor/cpu/initial_values.h says; the ops are those of graph_ops.py, in the order of ids. Writes
+State begins as executor/kernel/initial_values.h says; the ops are those of graph_ops.py, in the order of ids. Writes
 "state", what it begins with, and "tensors", every output of every op that computes:
   {"op": name, "output": k, "shape", "largest": magnitude, "float32_error", "at": [positions], "values": [there]}
 with some positions of each, spread over the tensor, its first and last among them; and of a parameter's new value

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "policy/objective/reward.h"
 #include "policy/optim/adam.h"
 #include "tests/policy/differences.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "policy/placers/placeto.h"
 #include "tests/support/sample_graphs.h"
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "policy/objective/baseline.h"
 #include "policy/objective/reward.h"
 #include "policy/optim/adam.h"

@@ -13,8 +13,8 @@
 #include <set>
 
 #include "base/text/words.h"
-#include "executor/critical_chain.h"
-#include "executor/simulator.h"
+#include "executor/sim/critical_chain.h"
+#include "executor/sim/simulator.h"
 #include "record/report/moves.h"
 #include "record/report/scope_map.h"
 #include "tests/graph/large_graph.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/file.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "record/trace_writer.h"
 #include "tests/support/sample_graphs.h"
 #include "tests/support/scratch_folder.h"

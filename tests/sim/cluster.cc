@@ -13,7 +13,7 @@
 #include "actors/sampler.h"
 #include "base/hash.h"
 #include "executor/polled_executor.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "policy/placers/hierarchical.h"
 #include "tests/sim/damage.h"
 #include "tests/sim/disk.h"

@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 #include "placement/placement.h"
 
 namespace emplace::testing {

@@ -81,7 +81,8 @@ TEST(Usage, WrongWordsAreAnsweredInOneLineWithTheNearestRightOne) {
        "--samples: are no numbers of steps"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--statistic", "mode"},
        "use median or mean"},
-      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--chaos", "crash"}, "crash-every=N"},
+      {{"evaluate", kGraph, kGraph, "-d", kDevices, "--executor", "fake", "--chaos", "crash"},
+       "crash-every=N"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--chaos", "crash-every=1"}, "use --executor fake"},
       {{"evaluate", kGraph, kGraph, "-d", kDevices, "--verify"}, "use --executor cpu"},
   };

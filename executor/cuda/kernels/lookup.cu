@@ -1,6 +1,6 @@
 // Rows found by index: embedding, its backward, Gather; and random bits.
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -102,7 +102,7 @@ Result<std::unique_ptr<Kernel>> lookup(const Signature& signature, std::size_t a
 Result<std::unique_ptr<Kernel>> embedding(const Signature& signature) { return lookup(signature, 0); }
 
 Result<std::unique_ptr<Kernel>> gather(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   std::int64_t axis = attributes.integer("axis", 0);
   if (attributes.fault()) return *attributes.fault();
   if (axis < 0 && !signature.inputs.empty())
@@ -112,7 +112,7 @@ Result<std::unique_ptr<Kernel>> gather(const Signature& signature) {
 
 Result<std::unique_ptr<Kernel>> embedding_backward(const Signature& signature) {
   if (auto fits = expect_lookup(signature); !fits) return fits.error();
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::int64_t padding = attributes.integer("padding_idx", -1);
   if (attributes.fault()) return *attributes.fault();
   const Operand& out = signature.outputs[0];
@@ -124,7 +124,7 @@ Result<std::unique_ptr<Kernel>> embedding_backward(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> bernoulli(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const double probability = attributes.number("p", 0.5);
   if (attributes.fault()) return *attributes.fault();
   if (probability != 0.5) return unsupported(signature, "a probability other than one half");

@@ -1,6 +1,6 @@
 // Negative log likelihood: [batch, classes, inner] by targets [batch, inner], forward and backward.
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -60,7 +60,7 @@ struct LossBackward {
 };
 
 Result<bool> is_mean(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::int64_t reduction = attributes.integer("reduction", kMeanReduction);
   const std::int64_t ignored = attributes.integer("ignore_index", kIgnored);
   if (attributes.fault()) return *attributes.fault();

@@ -2,8 +2,8 @@
 // like.
 #include <cstdint>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -150,7 +150,7 @@ Result<std::unique_ptr<Kernel>> into_window(const Signature& signature, std::vec
 
 Result<std::int64_t> axis_of(const Signature& signature, std::string_view name, std::size_t rank,
                              std::int64_t fallback) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   std::int64_t axis = attributes.integer(name, fallback);
   if (attributes.fault()) return *attributes.fault();
   if (axis < 0) axis += static_cast<std::int64_t>(rank);
@@ -173,7 +173,7 @@ Result<std::unique_ptr<Kernel>> by_element(const Signature& signature, std::int6
 
 template <bool kStack>
 Result<std::unique_ptr<Kernel>> cat(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   auto axis =
       axis_of(signature, attributes.has("axis") ? "axis" : "dim", signature.outputs.at(0).shape.size(), 0);
   if (!axis) return axis.error();
@@ -181,7 +181,7 @@ Result<std::unique_ptr<Kernel>> cat(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> split(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   auto axis =
       axis_of(signature, attributes.has("axis") ? "axis" : "dim", signature.inputs.at(0).shape.size(), 0);
   if (!axis) return axis.error();
@@ -189,7 +189,7 @@ Result<std::unique_ptr<Kernel>> split(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::vector<std::int64_t> pads = attributes.integers("pad");
   const float fill = static_cast<float>(attributes.number("value", 0));
   if (attributes.fault()) return *attributes.fault();
@@ -213,7 +213,7 @@ Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
 
 /// The graph does not say on which side: what the shape grew by lies behind (docs/kernels.md).
 Result<std::unique_ptr<Kernel>> onnx_pad(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "constant");
   if (attributes.fault()) return *attributes.fault();
   const Operand &in = signature.inputs.at(0), &out = signature.outputs.at(0);
@@ -230,7 +230,7 @@ Result<std::unique_ptr<Kernel>> slice_backward(const Signature& signature) {
   if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
   auto axis = axis_of(signature, "dim", out.shape.size(), 0);
   if (!axis) return axis.error();
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   std::int64_t start = attributes.integer("start", 0);
   const std::int64_t step = attributes.integer("step", 1);
   if (attributes.fault()) return *attributes.fault();
@@ -249,7 +249,7 @@ Result<std::unique_ptr<Kernel>> select_backward(const Signature& signature) {
   if (auto fits = expect(signature, 1, 1); !fits) return fits.error();
   auto axis = axis_of(signature, "dim", out.shape.size(), 0);
   if (!axis) return axis.error();
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   std::int64_t index = attributes.integer("index", 0);
   if (attributes.fault()) return *attributes.fault();
   const auto d = static_cast<std::size_t>(*axis);
@@ -262,7 +262,7 @@ Result<std::unique_ptr<Kernel>> select_backward(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> transpose(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::vector<std::int64_t> order = attributes.integers("perm");
   if (attributes.fault()) return *attributes.fault();
   if (auto fits = expect(signature, 1, 1); !fits) return fits.error();

@@ -1,7 +1,7 @@
 // Batch and layer normalisation: statistics of a row (Welford's update, so that large means do no harm), then
 // its elements. A row is a channel, or what layer norm normalises.
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -226,7 +226,7 @@ Result<std::unique_ptr<Kernel>> batch_norm(const Signature& signature, bool trai
 }
 
 Result<std::unique_ptr<Kernel>> aten_batch_norm(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const bool training = attributes.flag("training", true);
   const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
   if (attributes.fault()) return *attributes.fault();
@@ -234,14 +234,14 @@ Result<std::unique_ptr<Kernel>> aten_batch_norm(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> onnx_batch_norm(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const float epsilon = static_cast<float>(attributes.number("epsilon", 1e-5));
   if (attributes.fault()) return *attributes.fault();
   return batch_norm(signature, false, epsilon, 1);
 }
 
 Result<std::unique_ptr<Kernel>> batch_norm_backward(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const bool training = attributes.flag("train", true);
   if (attributes.fault()) return *attributes.fault();
   if (auto fits = expect(signature, 7, 3); !fits) return fits.error();
@@ -261,7 +261,7 @@ Result<std::unique_ptr<Kernel>> batch_norm_backward(const Signature& signature) 
 
 /// Elements that one layer's normalisation covers.
 Result<std::int64_t> layer_size(const Signature& signature, const Operand& x) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::vector<std::int64_t> shape = attributes.integers("normalized_shape");
   if (attributes.fault()) return *attributes.fault();
   std::int64_t size = 1;
@@ -277,7 +277,7 @@ Result<std::unique_ptr<Kernel>> layer_norm(const Signature& signature) {
   const Operand& x = signature.inputs[0];
   auto size = layer_size(signature, x);
   if (!size) return size.error();
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
   if (attributes.fault()) return *attributes.fault();
   const Rows rows{.rows = elements(x) / *size, .inner = *size};

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernel.h"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 
@@ -51,7 +51,7 @@ class OwnKernel final : public Kernel {
   std::uint64_t overwritable_ = 0;
 };
 
-using cpu::unsupported;
+using unsupported;
 inline std::int64_t elements(const Operand& operand) {
   std::int64_t count = 1;
   for (const std::int64_t size : operand.shape) count *= size;

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -75,7 +75,7 @@ Result<std::unique_ptr<Kernel>> plain(const Signature& signature) {
 /// Binary; with one input the other is the attribute `other`.
 template <PointwiseOp kOp>
 Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const float alpha = static_cast<float>(attributes.number("alpha", 1));
   const float other = static_cast<float>(attributes.number("other", kScalar));
   if (attributes.fault()) return *attributes.fault();
@@ -96,7 +96,7 @@ Result<std::unique_ptr<Kernel>> binary(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> rsub(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const float other = static_cast<float>(attributes.number("other", kScalar));
   if (attributes.fault()) return *attributes.fault();
   if (signature.inputs.size() != 1) return unsupported(signature, "two inputs");
@@ -105,7 +105,7 @@ Result<std::unique_ptr<Kernel>> rsub(const Signature& signature) {
 
 template <PointwiseOp kOp>
 Result<std::unique_ptr<Kernel>> addc(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const float value = static_cast<float>(attributes.number("value", 1));
   if (attributes.fault()) return *attributes.fault();
   if (signature.inputs.size() != 3) return unsupported(signature, "not three inputs");
@@ -113,7 +113,7 @@ Result<std::unique_ptr<Kernel>> addc(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> threshold_backward(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const float threshold = static_cast<float>(attributes.number("threshold", 0));
   if (attributes.fault()) return *attributes.fault();
   if (signature.inputs.size() != 2) return unsupported(signature, "not two inputs");
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Kernel>> threshold_backward(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> gelu(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const bool tanh = attributes.word("approximate", "none") == "tanh";
   if (attributes.fault()) return *attributes.fault();
   return make(signature, tanh ? PointwiseOp::kGeluTanh : PointwiseOp::kGelu, 1, {});
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Kernel>> fill(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> onnx_hard_sigmoid(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const Constants constants{static_cast<float>(attributes.number("alpha", 0.2)),
                             static_cast<float>(attributes.number("beta", 0.5))};
   if (attributes.fault()) return *attributes.fault();
@@ -141,7 +141,7 @@ Result<std::unique_ptr<Kernel>> onnx_hard_sigmoid(const Signature& signature) {
 }
 
 Result<std::unique_ptr<Kernel>> leaky_relu(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const float alpha = static_cast<float>(attributes.number("alpha", 0.01));
   if (attributes.fault()) return *attributes.fault();
   return make(signature, PointwiseOp::kLeakyRelu, 1, {.a = alpha});

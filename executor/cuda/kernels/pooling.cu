@@ -2,8 +2,8 @@
 // nothing is added by two threads and results repeat.
 #include <cmath>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -151,7 +151,7 @@ struct AveragePoolBackward {
 /// From the attributes and the two tensors. Errors: kUnsupported.
 Result<Windows> windows_of(const Signature& signature, const Operand& in, const Operand& out, bool adaptive,
                            bool onnx, bool counts_pad_absent = false) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const auto kernel = attributes.integers(onnx ? "kernel_shape" : "kernel_size");
   auto stride = attributes.integers(onnx ? "strides" : "stride");
   auto pad = attributes.integers(onnx ? "pads" : "padding"),

@@ -1,6 +1,6 @@
 // Sums and means over some of the dimensions.
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::vector<std
 
 template <bool kMean>
 Result<std::unique_ptr<Kernel>> aten(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   std::vector<std::int64_t> dims = attributes.integers("dim");
   if (attributes.fault()) return *attributes.fault();
   return make(signature, std::move(dims), kMean);
@@ -68,7 +68,7 @@ Result<std::unique_ptr<Kernel>> aten(const Signature& signature) {
 
 template <bool kMean>
 Result<std::unique_ptr<Kernel>> onnx(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   std::vector<std::int64_t> axes = attributes.integers("axes");
   if (attributes.fault()) return *attributes.fault();
   if (signature.inputs.size() != 1) return unsupported(signature, "axes as an input");

@@ -51,7 +51,7 @@ struct Resize {
 };
 
 Result<std::unique_ptr<Kernel>> resize(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "nearest"),
                     nearest = attributes.word("nearest_mode", "round_prefer_floor");
   const std::string coordinates = attributes.word("coordinate_transformation_mode", "half_pixel");

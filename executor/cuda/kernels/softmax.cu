@@ -2,8 +2,8 @@
 // elements.
 #include <cmath>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cuda/kernels/passes.cuh"
+#include "executor/kernel/attributes.h"
 
 namespace emplace::cuda {
 namespace {
@@ -138,7 +138,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::int64_t di
 
 template <bool kLog, bool kBackward>
 Result<std::unique_ptr<Kernel>> along(const Signature& signature) {
-  cpu::Attributes attributes{signature};
+  Attributes attributes{signature};
   const std::int64_t dim = attributes.integer(attributes.has("axis") ? "axis" : "dim", -1);
   if (attributes.fault()) return *attributes.fault();
   return make(signature, dim, kLog, kBackward);

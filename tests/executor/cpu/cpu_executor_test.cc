@@ -13,9 +13,9 @@
 
 #include "base/rng.h"
 #include "executor/cpu/link_probe.h"
-#include "executor/lowering.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
+#include "graph/lowering.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::cpu {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <functional>
 
-#include "executor/cpu/kernels/elementwise_math.h"
+#include "executor/cpu/kernels/elementwise/elementwise_math.h"
 #include "tests/executor/cpu/random_operand.h"
 
 namespace emplace::cpu {

@@ -52,8 +52,8 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   return strides;
 }
 
-cpu::Operand operand(const json& tensor) {
-  cpu::Operand operand;
+Operand operand(const json& tensor) {
+  Operand operand;
   operand.dtype = *parse_dtype(tensor.at("dtype").get<std::string>());
   tensor.at("shape").get_to(operand.shape);
   if (tensor.contains("strides")) {
@@ -64,7 +64,7 @@ cpu::Operand operand(const json& tensor) {
   return operand;
 }
 
-std::size_t packed_bytes(const cpu::Operand& operand) {
+std::size_t packed_bytes(const Operand& operand) {
   std::int64_t n = element_bytes(operand.dtype);
   for (const std::int64_t dim : operand.shape) n *= dim;
   return static_cast<std::size_t>(n);
@@ -155,13 +155,13 @@ KernelRun run_kernel(const cpu::Kernel& kernel, const KernelCase& of, std::byte 
   std::vector<const std::byte*> in;
   std::vector<std::byte*> out;
   for (std::size_t i = 0; i < of.inputs.size(); ++i) {
-    const cpu::Operand& operand = of.signature.inputs[i];
+    const Operand& operand = of.signature.inputs[i];
     const auto shift = operand.is_packed() ? 0 : static_cast<std::size_t>(element_bytes(operand.dtype));
     inputs.emplace_back(of.inputs[i].size(), std::byte{}, shift);
     std::copy(of.inputs[i].begin(), of.inputs[i].end(), inputs.back().data());
     in.push_back(inputs.back().data());
   }
-  for (const cpu::Operand& operand : of.signature.outputs) {
+  for (const Operand& operand : of.signature.outputs) {
     outputs.emplace_back(packed_bytes(operand), garbage);
     out.push_back(outputs.back().data());
   }

@@ -12,7 +12,7 @@ namespace emplace::testing {
 
 struct KernelCase {
   std::string name;
-  cpu::Signature signature;
+  Signature signature;
   std::vector<std::vector<std::byte>> inputs;   ///< From the first element to the last as they lie in memory.
   std::vector<std::vector<std::byte>> outputs;  ///< What PyTorch says.
   double tolerance = 1e-5;  ///< Of the largest magnitude of an output, or of `scale` if that is more.

@@ -40,7 +40,7 @@ TEST_P(KernelParity, ComputesWhatPyTorchComputes) {
 
   for (std::size_t i = 0; i < of.inputs.size(); ++i) {
     if (!(*kernel)->may_overwrite(i)) continue;
-    const cpu::Operand &in = of.signature.inputs[i], &out = of.signature.outputs[0];
+    const Operand &in = of.signature.inputs[i], &out = of.signature.outputs[0];
     ASSERT_TRUE(in.is_packed() && in.shape == out.shape && in.dtype == out.dtype) << "input " << i;
     const KernelRun in_place = run_kernel(**kernel, of, kNaNs, i);
     EXPECT_EQ(in_place.complaint, "");
@@ -101,7 +101,7 @@ TEST(KernelFixture, AKernelServesSeveralThreadsAtOnce) {
 }
 
 TEST(KernelErrors, AnUnknownTypeIsRefusedByName) {
-  cpu::Signature signature = kernel_cases().front().signature;
+  Signature signature = kernel_cases().front().signature;
   signature.type = "aten::no_such_op";
   const auto kernel = cpu::make_kernel(signature);
   ASSERT_FALSE(kernel);
@@ -117,7 +117,7 @@ TEST(KernelErrors, ASignatureThatLacksOperandsIsRefused) {
   for (const KernelCase& one : kernel_cases()) {
     if (fill.contains(one.signature.type)) continue;  // They read nothing, and fill what there is.
     for (const bool of_inputs : {true, false}) {
-      cpu::Signature signature = one.signature;
+      Signature signature = one.signature;
       (of_inputs ? signature.inputs : signature.outputs).clear();
       const auto kernel = cpu::make_kernel(signature);
       ASSERT_FALSE(kernel) << one.name << (of_inputs ? " without inputs" : " without outputs");

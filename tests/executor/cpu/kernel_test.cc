@@ -8,8 +8,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "executor/cpu/attributes.h"
 #include "executor/cpu/strided_copy.h"
+#include "executor/kernel/attributes.h"
 #include "tests/executor/cpu/kernel_run.h"
 
 namespace emplace::cpu {

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "executor/cpu/kernels/copy_loop.h"
+#include "executor/cpu/kernels/movement/copy_loop.h"
 #include "tests/executor/cpu/random_operand.h"
 
 namespace emplace::cpu {

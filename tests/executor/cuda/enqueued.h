@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "executor/cuda/step_program.h"
 #include "executor/cuda/task_order.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "tests/executor/cuda/recording_api.h"
 
 namespace emplace::testing {

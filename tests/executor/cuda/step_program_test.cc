@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "executor/cuda/step_stream.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/support/sample_graphs.h"
 

@@ -53,7 +53,7 @@ TEST(TwinParity, EveryKindOfTheSharedGraphsHasAKernel) {
 
 TEST(TwinParity, WhatLacksOperandsIsRefused) {
   for (const KernelCase& of : testing::kernel_cases()) {
-    cpu::Signature signature = of.signature;
+    Signature signature = of.signature;
     signature.outputs.clear();
     EXPECT_FALSE(cuda::make_kernel(signature)) << of.name;
     if (of.signature.inputs.empty() || of.signature.type.ends_with("_like") ||

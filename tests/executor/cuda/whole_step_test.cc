@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "executor/cpu/initial_values.h"
+#include "executor/kernel/initial_values.h"
 #include "graph/graph_file.h"
 #include "tests/executor/cuda/enqueued.h"
 #include "tests/support/sample_graphs.h"
@@ -43,7 +43,7 @@ class WholeStep : public ::testing::TestWithParam<const char*> {
     const TaskPlan& plan = *enqueued.plan;
     const StepProgram& program = *enqueued.program;
     ASSERT_FALSE(program.out_of_memory());
-    const cpu::InitialValues values{enqueued.lowered, results_.at("seed").get<std::uint64_t>()};
+    const InitialValues values{enqueued.lowered, results_.at("seed").get<std::uint64_t>()};
     for (std::uint32_t s = 0; s < plan.slots().size(); ++s)
       if (plan.slots()[s].resident && index(plan.slots()[s].buffer) != TaskPlan::kNone)
         values.fill(plan.slots()[s].buffer, program.memory(s));

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "executor/cuda/session.h"
 #include "graph/op_graph.h"
-#include "placement/device.h"
+#include "placement/machine/device.h"
 
 namespace emplace::gpu_check {
 

@@ -7,7 +7,7 @@ namespace emplace::gpu_check {
 namespace {
 
 /// From its first element to its last, as it lies.
-std::size_t extent(const cpu::Operand& operand) {
+std::size_t extent(const Operand& operand) {
   std::int64_t last = 0;
   for (std::size_t d = 0; d < operand.shape.size(); ++d) {
     if (operand.shape[d] == 0) return 0;
@@ -18,7 +18,7 @@ std::size_t extent(const cpu::Operand& operand) {
 
 class DeviceKernel final : public cpu::Kernel {
  public:
-  DeviceKernel(std::unique_ptr<cuda::Kernel> kernel, cpu::Signature signature, cuda::Session& session,
+  DeviceKernel(std::unique_ptr<cuda::Kernel> kernel, Signature signature, cuda::Session& session,
                const cuda::LogicalDevice& device, std::string& failure)
       : kernel_{std::move(kernel)},
         signature_{std::move(signature)},
@@ -75,7 +75,7 @@ class DeviceKernel final : public cpu::Kernel {
   }
 
   std::unique_ptr<cuda::Kernel> kernel_;
-  const cpu::Signature signature_;
+  const Signature signature_;
   cuda::Session& session_;
   const cuda::LogicalDevice& device_;
   std::string& failure_;
@@ -83,7 +83,7 @@ class DeviceKernel final : public cpu::Kernel {
 
 }  // namespace
 
-std::unique_ptr<cpu::Kernel> on_device(std::unique_ptr<cuda::Kernel> kernel, const cpu::Signature& signature,
+std::unique_ptr<cpu::Kernel> on_device(std::unique_ptr<cuda::Kernel> kernel, const Signature& signature,
                                        cuda::Session& session, const cuda::LogicalDevice& device,
                                        std::string& failure) {
   return std::make_unique<DeviceKernel>(std::move(kernel), signature, session, device, failure);

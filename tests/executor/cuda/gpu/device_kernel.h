@@ -9,7 +9,7 @@ namespace emplace::gpu_check {
 
 /// Its run() copies in, runs and copies back; an error shows in `failure`. `device` and `failure` must
 /// outlive it.
-std::unique_ptr<cpu::Kernel> on_device(std::unique_ptr<cuda::Kernel> kernel, const cpu::Signature& signature,
+std::unique_ptr<cpu::Kernel> on_device(std::unique_ptr<cuda::Kernel> kernel, const Signature& signature,
                                        cuda::Session& session, const cuda::LogicalDevice& device,
                                        std::string& failure);
 

@@ -5,11 +5,11 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "executor/cuda/cuda_executor.h"
-#include "executor/simulator.h"
+#include "executor/sim/simulator.h"
 #include "executor/timing.h"
 #include "graph/formats/emplace_graph.h"
 #include "graph/models/catalogue.h"
-#include "placement/signature_costs.h"
+#include "placement/machine/signature_costs.h"
 #include "record/agreement.h"
 #include "tests/executor/cuda/gpu/checks.h"
 

@@ -1,0 +1,339 @@
+// Convolutions over any one to three spatial dimensions, and their gradients. A transposed convolution is the
+// gradient of a convolution with respect to its source, and the other way round.
+#include <algorithm>
+#include <array>
+
+#include "executor/cpu/onednn/onednn.h"
+#include "executor/cpu/onednn/program_kernel.h"
+#include "executor/cpu/packed_inputs.h"
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+using onednn::Convolution;
+using onednn::ConvolutionPass;
+using Dims = std::vector<std::int64_t>;
+
+/// What is added to each channel of a transposed convolution, which has no place for it in oneDNN.
+template <class T>
+void add_to_planes(T* target, const T* bias, std::int64_t batch, std::int64_t channels, std::int64_t plane) {
+  for (std::int64_t n = 0; n < batch * channels; ++n) {
+    for (std::int64_t i = 0; i < plane; ++i) target[n * plane + i] += bias[n % channels];
+  }
+}
+/// Sums of planes over the batch, in eight interleaved parts so that they fit vectors.
+void sum_of_planes(const float* source, float* sums, std::int64_t batch, std::int64_t channels,
+                   std::int64_t plane) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    std::array<float, 8> parts{};
+    float rest = 0;
+    for (std::int64_t n = 0; n < batch; ++n) {
+      const float* row = source + (n * channels + c) * plane;
+      std::int64_t i = 0;
+      for (; i + 8 <= plane; i += 8) {
+        for (std::int64_t k = 0; k < 8; ++k) parts[k] += row[i + k];
+      }
+      for (; i < plane; ++i) rest += row[i];
+    }
+    for (const float part : parts) rest += part;
+    sums[c] = rest;
+  }
+}
+
+/// Batch, channels and elements of a plane of a tensor [N, C, …].
+struct Planes {
+  std::int64_t batch = 0, channels = 0, plane = 0;
+  explicit Planes(const Operand& operand)
+      : batch{operand.shape[0]},
+        channels{operand.shape[1]},
+        plane{operand.elements() / std::max<std::int64_t>(1, batch * channels)} {}
+};
+
+/// Source, weights (, bias) → target.
+class TransposedConvolution final : public Kernel {
+ public:
+  TransposedConvolution(onednn::Program program, std::optional<Planes> bias)
+      : program_{std::move(program)}, bias_{bias} {}
+  std::size_t scratch_bytes() const override { return program_.scratch_bytes(); }
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* scratch) const override {
+    program_.run(inputs, outputs, scratch);
+    if (!bias_) return;
+    add_to_planes(reinterpret_cast<float*>(outputs[0]), reinterpret_cast<const float*>(inputs[2]),
+                  bias_->batch, bias_->channels, bias_->plane);
+  }
+
+ private:
+  const onednn::Program program_;
+  const std::optional<Planes> bias_;
+};
+
+/// Target's gradient, source, weights → those of the gradients of source, weights, bias that are asked for.
+class ConvolutionBackward final : public Kernel {
+ public:
+  struct Parts {
+    std::optional<onednn::Program> source, weights;
+    bool transposed = false;       ///< Source and target change places in `weights`.
+    bool bias_in_weights = false;  ///< `weights` makes the bias' gradient too.
+    std::optional<Planes> bias_alone;
+  };
+  explicit ConvolutionBackward(Parts parts) : parts_{std::move(parts)} {}
+
+  std::size_t scratch_bytes() const override {
+    return std::max(parts_.source ? parts_.source->scratch_bytes() : 0,
+                    parts_.weights ? parts_.weights->scratch_bytes() : 0);
+  }
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* scratch) const override {
+    const std::byte *gradient = inputs[0], *source = inputs[1], *weights = inputs[2];
+    std::size_t next = 0;
+    if (parts_.source) {
+      parts_.source->run(std::array{gradient, weights}, outputs.subspan(next++, 1), scratch);
+    }
+    if (parts_.weights) {
+      const std::size_t count = parts_.bias_in_weights ? 2 : 1;
+      const auto ends = parts_.transposed ? std::array{gradient, source} : std::array{source, gradient};
+      parts_.weights->run(ends, outputs.subspan(next, count), scratch);
+      next += count;
+    }
+    if (!parts_.bias_alone) return;
+    const auto& [batch, channels, plane] = *parts_.bias_alone;
+    sum_of_planes(reinterpret_cast<const float*>(gradient), reinterpret_cast<float*>(outputs[next]), batch,
+                  channels, plane);
+  }
+
+ private:
+  const Parts parts_;
+};
+
+/// Attributes that all kinds share, each with a value per spatial dimension.
+struct Window {
+  Dims strides, dilations, pads_begin, pads_end, output_padding;
+  std::int64_t groups = 1;
+};
+
+std::optional<Dims> per_dimension(Dims values, std::size_t spatial) {
+  if (values.size() == 1) values.resize(spatial, values[0]);
+  if (values.size() != spatial) return std::nullopt;
+  return values;
+}
+
+/// Reaches of a window: how much of the source one position sees.
+std::int64_t reach(std::int64_t taps, std::int64_t dilation) { return (taps - 1) * dilation + 1; }
+
+Result<Window> aten_window(const Signature& signature, Attributes& attributes, std::size_t spatial) {
+  const auto strides = per_dimension(attributes.integers("stride", {1}), spatial);
+  const auto dilations = per_dimension(attributes.integers("dilation", {1}), spatial);
+  const auto padding = per_dimension(attributes.integers("padding", {0}), spatial);
+  const auto output_padding = per_dimension(attributes.integers("output_padding", {0}), spatial);
+  if (!strides || !dilations || !padding || !output_padding) {
+    return unsupported(signature, "stride, padding and dilation need a value for each spatial dimension");
+  }
+  return Window{*strides, *dilations, *padding, *padding, *output_padding, attributes.integer("groups", 1)};
+}
+
+/// Of a convolution of `source` into `target`, spatial dimensions from the third on; a transposed one names
+/// them the other way round.
+Result<Window> onnx_window(const Signature& signature, Attributes& attributes, const Operand& source,
+                           const Operand& weights, const Operand& target, bool transposed) {
+  const std::size_t spatial = source.shape.size() - 2;
+  const auto strides = per_dimension(attributes.integers("strides", {1}), spatial);
+  const auto dilations = per_dimension(attributes.integers("dilations", {1}), spatial);
+  const auto output_padding = per_dimension(attributes.integers("output_padding", {0}), spatial);
+  const Dims pads = attributes.integers("pads", Dims(2 * spatial, 0));
+  if (!strides || !dilations || !output_padding || pads.size() != 2 * spatial) {
+    return unsupported(signature, "strides, dilations and pads need values for each spatial dimension");
+  }
+  const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
+  Window window{*strides, *dilations, {pads.begin(), middle}, {middle, pads.end()}, *output_padding, 1};
+  window.groups = attributes.integer("groups", attributes.integer("group", 1));
+  const std::string automatic = attributes.word("auto_pad", "NOTSET");
+  if (automatic == "VALID") {
+    window.pads_begin.assign(spatial, 0);
+    window.pads_end.assign(spatial, 0);
+  } else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER" ||
+             (transposed && attributes.has("output_shape"))) {
+    // Padding follows from the shapes; the odd one goes to the end, or to the beginning for SAME_LOWER.
+    const bool first = transposed ? automatic != "SAME_UPPER" : automatic == "SAME_LOWER";
+    for (std::size_t d = 0; d < spatial; ++d) {
+      const std::int64_t total = (target.shape[2 + d] - 1) * window.strides[d] +
+                                 reach(weights.shape[2 + d], window.dilations[d]) - source.shape[2 + d] +
+                                 (transposed ? window.output_padding[d] : 0);
+      const std::int64_t padding = std::max<std::int64_t>(0, total);
+      window.pads_begin[d] = first ? padding - padding / 2 : padding / 2;
+      window.pads_end[d] = padding - window.pads_begin[d];
+    }
+  } else if (automatic != "NOTSET") {
+    return unsupported(signature, "auto_pad " + automatic + " is not known");
+  }
+  return window;
+}
+
+/// The padding behind that makes the target's shape follow from the source's exactly: what a convolution does
+/// not see of its source's end, a transposed one must nevertheless write.
+void settle_end(Convolution& shape) {
+  for (std::size_t d = 0; d < shape.strides.size(); ++d) {
+    const std::int64_t seen = (shape.target.shape[2 + d] - 1) * shape.strides[d] +
+                              reach(shape.weights.shape[2 + d], shape.dilations[d]);
+    const std::int64_t exact = seen - shape.source.shape[2 + d] - shape.pads_begin[d];
+    // Any end between this and a stride more gives the same number of positions.
+    shape.pads_end[d] = exact >= 0 ? exact : std::min<std::int64_t>(0, exact + shape.strides[d] - 1);
+  }
+}
+
+/// `source` and `target` of the convolution, for a transposed kind those of the one that it is the gradient
+/// of.
+Convolution convolution_of(const Operand& source, const Operand& weights, const Operand& target,
+                           const Window& window) {
+  Convolution shape{source,           weights,           target,          false,        window.strides,
+                    window.dilations, window.pads_begin, window.pads_end, window.groups};
+  settle_end(shape);
+  return shape;
+}
+
+/// Why these are not a convolution's tensors; nothing if they are.
+std::optional<Error> misfit(const Signature& signature, const Operand& source, const Operand& weights,
+                            const Operand& target, const Window& window, bool transposed) {
+  const std::int64_t groups = window.groups;
+  const std::size_t rank = source.shape.size();
+  if (rank < 3 || rank > 5 || weights.shape.size() != rank || target.shape.size() != rank) {
+    return unsupported(signature, "its tensors have not one to three spatial dimensions");
+  }
+  if (source.elements() == 0 || target.elements() == 0 || weights.elements() == 0) {
+    return unsupported(signature, "a tensor without elements");
+  }
+  if (groups < 1 || weights.shape[0] % groups != 0 || source.shape[1] != weights.shape[1] * groups ||
+      target.shape[1] != weights.shape[0] || source.shape[0] != target.shape[0]) {
+    return unsupported(signature, "channels, groups and weights do not fit together");
+  }
+  for (std::size_t d = 0; d < rank - 2; ++d) {
+    const std::int64_t stride = window.strides[d], positions = target.shape[2 + d];
+    const std::int64_t padding = window.pads_begin[d] + window.pads_end[d];
+    const std::int64_t seen =
+        source.shape[2 + d] + padding - reach(weights.shape[2 + d], window.dilations[d]);
+    const bool sound = stride > 0 && window.dilations[d] > 0 && seen >= 0;
+    const bool follows = transposed ? seen == (positions - 1) * stride + window.output_padding[d]
+                                    : sound && seen / stride + 1 == positions;
+    if (!sound || !follows) {
+      return unsupported(signature, "the output's shape does not follow from stride, padding and dilation");
+    }
+  }
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Kernel>> make_forward(const Signature& signature, const Window& window,
+                                             bool transposed) {
+  const Operand &in = signature.inputs[0], &weights = signature.inputs[1], &out = signature.outputs[0];
+  const Operand &source = transposed ? out : in, &target = transposed ? in : out;
+  if (auto error = misfit(signature, source, weights, target, window, transposed)) return *error;
+  const bool bias = signature.inputs.size() > 2;
+  if (bias && signature.inputs[2].shape != Dims{out.shape[1]}) {
+    return unsupported(signature, "the bias is not one number per channel");
+  }
+  Convolution shape = convolution_of(source, weights, target, window);
+  if (!transposed) {
+    shape.bias = bias;
+    return program_kernel(signature, onednn::convolution(shape, ConvolutionPass::kForward));
+  }
+  if (bias && out.dtype != DType::kF32) return unsupported(signature, "a bias that is not f32");
+  auto program = onednn::convolution(shape, ConvolutionPass::kBackwardData);
+  if (!program.ok()) return unsupported(signature, program.error().context);
+  return std::unique_ptr<Kernel>{std::make_unique<TransposedConvolution>(
+      std::move(program).value(), bias ? std::optional{Planes{out}} : std::nullopt)};
+}
+
+Result<std::unique_ptr<Kernel>> make_aten(const Signature& signature) {
+  const std::size_t inputs = signature.inputs.size();
+  if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() < 3) {
+    return unsupported(signature, "it has source, weights, perhaps a bias, and one output");
+  }
+  Attributes attributes{signature};
+  const bool transposed = attributes.flag("transposed", false);
+  const auto window = aten_window(signature, attributes, signature.inputs[0].shape.size() - 2);
+  if (attributes.fault()) return *attributes.fault();
+  if (!window.ok()) return window.error();
+  return with_packed_inputs(signature,
+                            [&](const Signature& inner) { return make_forward(inner, *window, transposed); });
+}
+
+Result<std::unique_ptr<Kernel>> make_onnx(const Signature& signature, bool transposed) {
+  const std::size_t inputs = signature.inputs.size();
+  if (inputs < 2 || inputs > 3 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() < 3 ||
+      signature.inputs[0].shape.size() != signature.outputs[0].shape.size() ||
+      signature.inputs[0].shape.size() != signature.inputs[1].shape.size()) {
+    return unsupported(signature, "it has source, weights, perhaps a bias, and one output");
+  }
+  Attributes attributes{signature};
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  const auto window = onnx_window(signature, attributes, transposed ? out : in, signature.inputs[1],
+                                  transposed ? in : out, transposed);
+  if (attributes.fault()) return *attributes.fault();
+  if (!window.ok()) return window.error();
+  return with_packed_inputs(signature,
+                            [&](const Signature& inner) { return make_forward(inner, *window, transposed); });
+}
+Result<std::unique_ptr<Kernel>> make_conv(const Signature& signature) { return make_onnx(signature, false); }
+Result<std::unique_ptr<Kernel>> make_conv_transpose(const Signature& signature) {
+  return make_onnx(signature, true);
+}
+
+/// Inputs packed: target's gradient, source, weights.
+Result<std::unique_ptr<Kernel>> make_gradients(const Signature& signature, const Window& window,
+                                               bool transposed, const std::vector<bool>& mask) {
+  const Operand &gradient = signature.inputs[0], &in = signature.inputs[1], &weights = signature.inputs[2];
+  const Operand &source = transposed ? gradient : in, &target = transposed ? in : gradient;
+  if (auto error = misfit(signature, source, weights, target, window, transposed)) return *error;
+  Convolution shape = convolution_of(source, weights, target, window);
+  ConvolutionBackward::Parts parts;
+  parts.transposed = transposed;
+  parts.bias_in_weights = mask[1] && mask[2] && !transposed;
+  if (mask[2] && !parts.bias_in_weights) {
+    if (gradient.dtype != DType::kF32) return unsupported(signature, "a bias that is not f32");
+    parts.bias_alone = Planes{gradient};
+  }
+  if (mask[0]) {
+    auto program =
+        onednn::convolution(shape, transposed ? ConvolutionPass::kForward : ConvolutionPass::kBackwardData);
+    if (!program.ok()) return unsupported(signature, program.error().context);
+    parts.source = std::move(program).value();
+  }
+  if (mask[1]) {
+    shape.bias = parts.bias_in_weights;
+    auto program = onednn::convolution(shape, ConvolutionPass::kBackwardWeights);
+    if (!program.ok()) return unsupported(signature, program.error().context);
+    parts.weights = std::move(program).value();
+  }
+  return std::unique_ptr<Kernel>{std::make_unique<ConvolutionBackward>(std::move(parts))};
+}
+
+Result<std::unique_ptr<Kernel>> make_backward(const Signature& signature) {
+  if (signature.inputs.size() != 3 || signature.inputs[0].shape.size() < 3) {
+    return unsupported(signature, "it has three inputs: the target's gradient, source and weights");
+  }
+  Attributes attributes{signature};
+  const std::vector<bool> mask = attributes.flags("output_mask", {true, true, true});
+  const bool transposed = attributes.flag("transposed", false);
+  const auto window = aten_window(signature, attributes, signature.inputs[0].shape.size() - 2);
+  if (attributes.fault()) return *attributes.fault();
+  if (!window.ok()) return window.error();
+  const auto asked = static_cast<std::size_t>(std::ranges::count(mask, true));
+  if (mask.size() != 3 || signature.outputs.size() != asked) {
+    return unsupported(signature, "output_mask and the number of outputs do not fit together");
+  }
+  return with_packed_inputs(
+      signature, [&](const Signature& inner) { return make_gradients(inner, *window, transposed, mask); });
+}
+
+constexpr KernelEntry kConvolutionKernels[] = {
+    {"aten::convolution", make_aten},
+    {"aten::convolution_backward", make_backward},
+    {"Conv", make_conv},
+    {"ConvTranspose", make_conv_transpose},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> convolution_kernels() { return kConvolutionKernels; }
+
+}  // namespace emplace::cpu

@@ -1,0 +1,222 @@
+#include "executor/cpu/kernels/elementwise/elementwise_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "executor/cpu/kernels/elementwise/elementwise_math.h"
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+constexpr std::int64_t kTile = 4096;                           ///< [elements] of a staged operand at a time
+constexpr std::int64_t kSquareRows = 64, kSquareColumns = 64;  ///< Of a transposed one: whole cache lines.
+
+class ElementwiseKernel final : public Kernel {
+ public:
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* /*scratch*/) const override {
+    const std::byte* in[3];
+    for (std::size_t k = 0; k < operands_; ++k) {
+      in[k] = k < inputs.size() ? inputs[k] : reinterpret_cast<const std::byte*>(&constants_[k]);
+    }
+    if (rows_ == 1 && !staged_) {
+      if (loop_.inner() > 0) row_(loop_.inner(), outputs[0], in, scalars_.data());
+    } else if (rows_ > 0 && loop_.inner() > 0) {
+      staged_ ? run_tiles(outputs[0], in) : run_rows(outputs[0], in);
+    }
+  }
+
+  bool may_overwrite(std::size_t input) const override {
+    return input < in_place_.size() && in_place_[input];
+  }
+
+ private:
+  friend Result<std::unique_ptr<Kernel>> emplace::cpu::make_elementwise(const Signature&,
+                                                                        const ElementwiseForm&);
+
+  void run_rows(std::byte* out, const std::byte* const* in) const {
+    Odometer<4> at{loop_, loop_.dims - 1};
+    for (std::int64_t row = 0; row < rows_; ++row, at.step()) {
+      const std::byte* from[3];
+      for (std::size_t k = 0; k < operands_; ++k) from[k] = in[k] + at.offset(k + 1);
+      row_(loop_.inner(), out + at.offset(0), from, scalars_.data());
+    }
+  }
+
+  /// The last two dimensions in tiles; operands that a row cannot read are laid out first.
+  void run_tiles(std::byte* out, const std::byte* const* in) const {
+    alignas(64) std::byte tiles[3][kTile * 8];
+    const std::size_t r = loop_.dims - 2, c = loop_.dims - 1;
+    const std::int64_t all_rows = loop_.extent[r], all_columns = loop_.inner();
+    const std::int64_t outer = all_rows == 0 ? 0 : rows_ / all_rows;
+    Odometer<4> at{loop_, r};
+    for (std::int64_t i = 0; i < outer; ++i, at.step()) {
+      for (std::int64_t r0 = 0; r0 < all_rows; r0 += tile_rows_) {
+        const std::int64_t rows = std::min(tile_rows_, all_rows - r0);
+        for (std::int64_t c0 = 0; c0 < all_columns; c0 += tile_columns_) {
+          const std::int64_t columns = std::min(tile_columns_, all_columns - c0);
+          const std::byte* from[3];
+          std::int64_t step[3];
+          for (std::size_t k = 0; k < operands_; ++k) {
+            const auto& stride = loop_.stride[k + 1];
+            from[k] = in[k] + at.offset(k + 1) + r0 * stride[r] + c0 * stride[c];
+            step[k] = stride[r];
+            if (load_[k] == nullptr) continue;
+            step[k] = tile_columns_ * compute_bytes_;
+            load_[k](from[k], stride[r], stride[c], rows, columns, tiles[k], step[k]);
+            from[k] = tiles[k];
+          }
+          std::byte* to = out + at.offset(0) + r0 * loop_.stride[0][r] + c0 * loop_.stride[0][c];
+          for (std::int64_t row = 0; row < rows; ++row, to += loop_.stride[0][r]) {
+            row_(columns, to, from, scalars_.data());
+            for (std::size_t k = 0; k < operands_; ++k) from[k] += step[k];
+          }
+        }
+      }
+    }
+  }
+
+  Row row_ = nullptr;
+  StridedLoop loop_;  // Operand 0 is the output.
+  std::int64_t rows_ = 0, compute_bytes_ = 0;
+  std::size_t operands_ = 0;
+  bool staged_ = false;
+  std::int64_t tile_rows_ = 1, tile_columns_ = kTile;
+  std::array<LoadTile, 3> load_{};            // Null: read where it lies.
+  std::array<std::uint64_t, 3> constants_{};  // The bits of a scalar operand.
+  std::array<double, 2> scalars_{};
+  std::array<bool, 3> in_place_{};
+};
+
+/// f64 before f32 before i64 before i32, which stands for the smaller ones and booleans too.
+DType widest(std::span<const Operand> inputs) {
+  DType best = DType::kI32;
+  for (const Operand& input : inputs) {
+    for (const DType dtype : {DType::kF64, DType::kF32, DType::kI64}) {
+      if (best == dtype) break;
+      if (input.dtype == dtype) best = dtype;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> broadcast_strides(const Operand& operand,
+                                                           const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  if (operand.shape.size() > shape.size()) return std::nullopt;
+  const std::size_t skip = shape.size() - operand.shape.size();
+  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
+    if (operand.shape[d] == shape[skip + d]) {
+      strides[skip + d] = operand.strides[d];
+    } else if (operand.shape[d] != 1) {
+      return std::nullopt;
+    }
+  }
+  return strides;
+}
+
+Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, const ElementwiseForm& form) {
+  const std::size_t given = signature.inputs.size();
+  if (signature.outputs.empty() || given == 0 || given > form.operands) {
+    return unsupported(
+        signature, std::to_string(given) + " inputs; the kernel takes 1 to " + std::to_string(form.operands));
+  }
+  auto kernel = std::make_unique<ElementwiseKernel>();
+  Attributes attributes{signature};
+  const Operand& output = signature.outputs[0];
+  const bool compares = form.kind == ElementwiseForm::Kind::kCompare;
+  const DType compute = compares ? widest(signature.inputs) : output.dtype;
+  if (compares && output.dtype != DType::kBool) {
+    return unsupported(signature,
+                       "an output of " + std::string{dtype_name(output.dtype)} + "; it gives bool");
+  }
+  const RowSet* rows = form.rows(compute);
+  if (const RowSet* wide = compute == DType::kF32 ? wide_rows(form.type) : nullptr; wide != nullptr)
+    rows = wide;
+  if (rows == nullptr) return unsupported(signature, "no kernel for " + std::string{dtype_name(compute)});
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Scalar& scalar = form.scalars[k];
+    kernel->scalars_[k] = scalar.key.empty() ? scalar.value : attributes.number(scalar.key, scalar.value);
+  }
+  std::vector<std::vector<std::int64_t>> strides{output.strides};
+  std::vector<std::int64_t> sizes{element_bytes(output.dtype)};
+  for (std::size_t k = 0; k < form.operands; ++k) {
+    if (k >= given) {
+      const Scalar& scalar = form.missing[k - 1];
+      if (scalar.key.empty()) return unsupported(signature, "operand " + std::to_string(k) + " is missing");
+      const double value = attributes.number(scalar.key, scalar.value);
+      kernel->constants_[k] = scalar_bits(compute, value);
+      strides.emplace_back(output.shape.size(), 0);
+      sizes.push_back(element_bytes(compute));
+      continue;
+    }
+    const Operand& input = signature.inputs[k];
+    auto view = broadcast_strides(input, output.shape);
+    if (!view)
+      return unsupported(signature, "input " + std::to_string(k) + " does not broadcast to the output");
+    strides.push_back(*std::move(view));
+    sizes.push_back(element_bytes(input.dtype));
+    if (convert_tile(input.dtype, compute) == nullptr) {
+      return unsupported(signature, "no kernel for " + std::string{dtype_name(input.dtype)});
+    }
+    kernel->in_place_[k] = input.dtype == output.dtype && input.shape == output.shape && input.is_packed();
+  }
+  if (attributes.fault()) return *attributes.fault();
+  const auto loop = collapse(output.shape, strides, sizes);
+  if (!loop) return unsupported(signature, "more than 8 dimensions in different orders");
+
+  kernel->loop_ = *loop;
+  kernel->operands_ = form.operands;
+  kernel->compute_bytes_ = element_bytes(compute);
+  StridedLoop& walk = kernel->loop_;
+  // What a row reads: packed, or, where it has a loop for that, one element for all.
+  std::size_t repeats = 0;
+  bool transposed = false;
+  std::size_t along = walk.dims;  // Dimension along which a strided operand lies closest.
+  for (std::size_t k = 0; k < form.operands; ++k) {
+    const std::int64_t inner = walk.inner_stride(k + 1);
+    const bool converts = k < given && signature.inputs[k].dtype != compute;
+    if (inner == 0 && !converts && walk.elements() > 1) {
+      if (const std::size_t with = repeats | std::size_t{1} << k; with < 4 && rows->row[with] != nullptr) {
+        repeats = with;
+        continue;
+      }
+    }
+    if (inner == kernel->compute_bytes_ && !converts) continue;
+    const DType from = k < given ? signature.inputs[k].dtype : compute;
+    kernel->load_[k] = convert_tile(from, compute);
+    kernel->staged_ = true;
+    for (std::size_t d = 0; d + 1 < walk.dims && inner != 0; ++d) {
+      const std::int64_t stride = walk.stride[k + 1][d];
+      if (stride != 0 && stride < inner && (!transposed || stride < walk.stride[k + 1][along])) {
+        along = d;
+        transposed = true;
+      }
+    }
+  }
+  kernel->row_ = rows->row[repeats];
+  if (kernel->staged_) {
+    if (walk.dims == 1) {  // A row of rows of one.
+      walk.dims = 2;
+      walk.move(0, 1);
+      walk.extent[0] = 1;
+      for (auto& stride : walk.stride) stride[0] = 0;
+    }
+    if (transposed) {
+      walk.move(along, walk.dims - 2);
+      kernel->tile_rows_ = kSquareRows;
+      kernel->tile_columns_ = kSquareColumns;
+    } else if (walk.inner() < kTile) {
+      kernel->tile_columns_ = std::max<std::int64_t>(walk.inner(), 1);
+      kernel->tile_rows_ = kTile / kernel->tile_columns_;
+    }
+  }
+  kernel->rows_ = walk.rows();
+  return std::unique_ptr<Kernel>{std::move(kernel)};
+}
+
+}  // namespace emplace::cpu

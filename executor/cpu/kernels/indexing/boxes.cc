@@ -1,0 +1,258 @@
+/// What cuts a box out of a tensor or puts one into a larger: slices, pads and their backward.
+#include <algorithm>
+#include <string>
+
+#include "executor/cpu/kernel.h"
+#include "executor/cpu/kernels/movement/movement_kernel.h"
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+using Made = Result<std::unique_ptr<Kernel>>;
+
+/// Where a slice along one dimension lies in the whole: its dimension, first element and step.
+struct SliceOf {
+  std::size_t dim = 0;
+  std::int64_t start = 0, step = 1;
+};
+
+/// `part` is `whole`, but of other size along the slice's dimension. What the graph does not record begins at
+/// 0 and takes every element.
+Result<SliceOf> read_slice(const Signature& signature, const Shape& whole, const Shape& part) {
+  Attributes attributes{signature};
+  SliceOf slice;
+  const auto dim = dimension(signature, attributes.integer("dim", 0), whole.size());
+  if (!dim) return dim.error();
+  slice.dim = *dim;
+  slice.start = attributes.integer("start", 0);
+  slice.step = attributes.integer("step", 1);
+  if (attributes.fault()) return *attributes.fault();
+  const std::int64_t size = whole[slice.dim];
+  if (slice.start < 0) slice.start += size;
+  slice.start = std::clamp<std::int64_t>(slice.start, 0, size);
+  bool fits = part.size() == whole.size() && slice.step >= 1;
+  for (std::size_t d = 0; fits && d < part.size(); ++d) fits = d == slice.dim || part[d] == whole[d];
+  if (!fits || (part[slice.dim] > 0 && slice.start + (part[slice.dim] - 1) * slice.step >= size)) {
+    return unsupported(signature, "a slice that does not lie in the tensor");
+  }
+  return slice;
+}
+
+Box box_of(const SliceOf& slice, Shape strides) {
+  const std::int64_t offset = slice.start * strides[slice.dim];
+  strides[slice.dim] *= slice.step;
+  return {std::move(strides), offset};
+}
+
+Result<Unit> expect(const Signature& signature) {
+  if (!signature.inputs.empty() && signature.outputs.size() == 1) return Unit{};
+  return unsupported(signature, "not one output, or no input");
+}
+
+Made slice(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  const auto slice = read_slice(signature, in.shape, out.shape);
+  if (!slice) return slice.error();
+  MovementBuilder builder{signature};
+  builder.copy(0, 0, out.shape, box_of(*slice, in.strides), {out.strides});
+  return std::move(builder).finish();
+}
+
+Made slice_backward(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  const auto slice = read_slice(signature, out.shape, in.shape);
+  if (!slice) return slice.error();
+  MovementBuilder builder{signature};
+  if (slice->step == 1) {
+    Shape begin(out.shape.size(), 0), end = out.shape;
+    begin[slice->dim] = slice->start;
+    end[slice->dim] = slice->start + in.shape[slice->dim];
+    builder.fill_around(0, begin, end, 0);
+  } else {
+    builder.fill(0, 0);
+  }
+  builder.copy(0, 0, in.shape, {in.strides}, box_of(*slice, out.strides));
+  return std::move(builder).finish();
+}
+
+Made select_with(const Signature& signature, bool backward) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  const Operand& whole = backward ? out : in;
+  Operand part = backward ? in : out;
+  Attributes attributes{signature};
+  const auto dim = dimension(signature, attributes.integer("dim", 0), whole.shape.size());
+  if (!dim) return dim.error();
+  std::int64_t index = attributes.integer("index", 0);
+  if (attributes.fault()) return *attributes.fault();
+  if (index < 0) index += whole.shape[*dim];
+  if (part.shape.size() + 1 != whole.shape.size() || index < 0 || index >= whole.shape[*dim]) {
+    return unsupported(signature, "an index that does not lie in the tensor");
+  }
+  part.shape.insert(part.shape.begin() + static_cast<std::ptrdiff_t>(*dim), 1);
+  part.strides.insert(part.strides.begin() + static_cast<std::ptrdiff_t>(*dim), 0);
+  for (std::size_t d = 0; d < part.shape.size(); ++d) {
+    if (d != *dim && part.shape[d] != whole.shape[d])
+      return unsupported(signature, "other dimensions differ");
+  }
+  const Box box{whole.strides, index * whole.strides[*dim]};
+  MovementBuilder builder{signature};
+  if (backward) {
+    Shape begin(whole.shape.size(), 0), end = whole.shape;
+    begin[*dim] = index;
+    end[*dim] = index + 1;
+    builder.fill_around(0, begin, end, 0);
+    builder.copy(0, 0, part.shape, {part.strides}, box);
+  } else {
+    builder.copy(0, 0, part.shape, box, {part.strides});
+  }
+  return std::move(builder).finish();
+}
+Made select(const Signature& signature) { return select_with(signature, false); }
+Made select_backward(const Signature& signature) { return select_with(signature, true); }
+
+/// The input with `before[d]` elements in front of it; negative ones cut. What is beyond is `value`.
+Made padded(const Signature& signature, std::size_t input, const Shape& before, double value) {
+  const Operand &in = signature.inputs[input], &out = signature.outputs[0];
+  if (in.shape.size() != out.shape.size()) return unsupported(signature, "the dimensions differ");
+  Shape begin, end, shape;
+  Box source{in.strides}, target{out.strides};
+  for (std::size_t d = 0; d < in.shape.size(); ++d) {
+    begin.push_back(std::clamp<std::int64_t>(before[d], 0, out.shape[d]));
+    end.push_back(std::clamp<std::int64_t>(before[d] + in.shape[d], begin[d], out.shape[d]));
+    shape.push_back(end[d] - begin[d]);
+    source.offset += (begin[d] - before[d]) * in.strides[d];
+    target.offset += begin[d] * out.strides[d];
+  }
+  MovementBuilder builder{signature};
+  builder.fill_around(0, begin, end, value);
+  builder.copy(input, 0, shape, source, target);
+  return std::move(builder).finish();
+}
+
+Made constant_pad(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  Attributes attributes{signature};
+  const Shape pad = attributes.integers("pad");
+  const double value = attributes.number("value", 0);
+  if (attributes.fault()) return *attributes.fault();
+  if (pad.size() % 2 != 0 || pad.size() > 2 * in.shape.size() || in.shape.size() != out.shape.size()) {
+    return unsupported(signature, "pad of other dimensions");
+  }
+  Shape before(in.shape.size(), 0), wanted = in.shape;
+  for (std::size_t k = 0; k < pad.size() / 2; ++k) {  // The last dimension comes first.
+    before[in.shape.size() - 1 - k] = pad[2 * k];
+    wanted[in.shape.size() - 1 - k] += pad[2 * k] + pad[2 * k + 1];
+  }
+  if (wanted != out.shape) return unsupported(signature, "pad does not give the output's shape");
+  return padded(signature, 0, before, value);
+}
+
+/// How much is put where is an input's value: without `pads`, all of it lies at the end.
+Made pad(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const std::size_t rank = signature.inputs[0].shape.size();
+  Attributes attributes{signature};
+  const std::string mode = attributes.word("mode", "constant");
+  Shape before = attributes.integers("pads", Shape(rank, 0));
+  const double value = attributes.number("value", 0);
+  if (attributes.fault()) return *attributes.fault();
+  if (mode != "constant") return unsupported(signature, "mode " + mode + "; only constant is there");
+  if (before.size() < rank) return unsupported(signature, "pads of other dimensions");
+  before.resize(rank);
+  return padded(signature, 0, before, value);
+}
+
+/// The slice is the last input; where it begins is not recorded: at the start.
+Made strided_slice_backward(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const std::size_t input = signature.inputs.size() - 1;
+  return padded(signature, input, Shape(signature.inputs[input].shape.size(), 0), 0);
+}
+/// Begin and size are inputs; what is not recorded begins at 0.
+Made box(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  Attributes attributes{signature};
+  const std::size_t rank = signature.inputs[0].shape.size();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  if (in.shape.size() != out.shape.size()) return unsupported(signature, "the dimensions differ");
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (out.shape[d] > in.shape[d]) return unsupported(signature, "a slice that does not lie in the tensor");
+  }
+  return padded(signature, 0, Shape(rank, 0), 0);
+}
+
+/// Blocks of channels become blocks of pixels: [N, C, H, b, W, b] read from the input as `order` says.
+Made depth_to_space(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  Attributes attributes{signature};
+  const bool channels_first =
+      signature.type == "aten::pixel_shuffle" || attributes.word("mode", "DCR") == "CRD";
+  if (attributes.fault()) return *attributes.fault();
+  if (in.shape.size() != 4 || out.shape.size() != 4 || in.shape[2] < 1)
+    return unsupported(signature, "not 4 dimensions");
+  const std::int64_t b = out.shape[2] / in.shape[2], channels = out.shape[1];
+  if (out.shape != Shape{in.shape[0], in.shape[1] / std::max<std::int64_t>(b * b, 1), in.shape[2] * b,
+                         in.shape[3] * b} ||
+      channels * b * b != in.shape[1]) {
+    return unsupported(signature, "shapes that are no blocks of one another");
+  }
+  const Shape shape{in.shape[0], channels, in.shape[2], b, in.shape[3], b};
+  const std::int64_t c = in.strides[1];
+  const std::int64_t by_channel = channels_first ? c * b * b : c;
+  const std::int64_t by_row = channels_first ? c * b : c * channels * b,
+                     by_column = channels_first ? c : c * channels;
+  MovementBuilder builder{signature};
+  builder.copy(0, 0, shape, {{in.strides[0], by_channel, in.strides[2], by_row, in.strides[3], by_column}},
+               {packed_strides(shape)});
+  return std::move(builder).finish();
+}
+
+Made flip(const Signature& signature) {
+  if (auto counts = expect(signature); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  Attributes attributes{signature};
+  const Shape dims = attributes.integers("dims");
+  if (attributes.fault()) return *attributes.fault();
+  if (in.shape != out.shape) return unsupported(signature, "the shapes differ");
+  Box source{in.strides};
+  for (const std::int64_t entry : dims) {
+    const auto d = dimension(signature, entry, in.shape.size());
+    if (!d) return d.error();
+    source.offset += (in.shape[*d] - 1) * source.strides[*d];
+    source.strides[*d] = -source.strides[*d];
+  }
+  MovementBuilder builder{signature};
+  builder.copy(0, 0, out.shape, source, {out.strides});
+  return std::move(builder).finish();
+}
+
+constexpr KernelEntry kEntries[] = {
+    {"aten::slice", slice},
+    {"aten::slice_copy", slice},
+    {"aten::narrow", slice},
+    {"aten::slice_backward", slice_backward},
+    {"aten::select", select},
+    {"aten::select_copy", select},
+    {"aten::select_backward", select_backward},
+    {"aten::constant_pad_nd", constant_pad},
+    {"Pad", pad},
+    {"Slice", box},
+    {"StridedSlice", box},
+    {"StridedSliceGrad", strided_slice_backward},
+    {"DepthToSpace", depth_to_space},
+    {"aten::pixel_shuffle", depth_to_space},
+    {"aten::flip", flip},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> box_kernels() { return kEntries; }
+
+}  // namespace emplace::cpu

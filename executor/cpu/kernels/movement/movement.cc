@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <string>
+
+#include "executor/cpu/kernel.h"
+#include "executor/cpu/kernels/elementwise/elementwise_kernel.h"
+#include "executor/cpu/kernels/movement/movement_kernel.h"
+#include "executor/cpu/kernels/pooling/resize.h"
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+using Made = Result<std::unique_ptr<Kernel>>;
+
+Result<Unit> expect(const Signature& signature, std::size_t inputs, std::size_t outputs = 1) {
+  if (signature.inputs.size() >= inputs && signature.outputs.size() == outputs) return Unit{};
+  return unsupported(signature, std::to_string(signature.inputs.size()) + " inputs and " +
+                                    std::to_string(signature.outputs.size()) + " outputs");
+}
+
+/// Element after element in row-major order; the shape may change.
+Made copy_of(const Signature& signature, std::size_t input) {
+  if (auto counts = expect(signature, input + 1); !counts) return counts.error();
+  const Operand& in = signature.inputs[input];
+  if (in.elements() != signature.outputs[0].elements())
+    return unsupported(signature, "the element counts differ");
+  MovementBuilder builder{signature};
+  builder.copy(input, 0, in.shape, {in.strides}, {packed_strides(in.shape)});
+  return std::move(builder).finish();
+}
+Made copy(const Signature& signature) { return copy_of(signature, 0); }
+Made copy_second(const Signature& signature) { return copy_of(signature, 1); }
+
+/// Dimension d of the output is dimension order[d] of the input.
+Made permuted(const Signature& signature, const Shape& order) {
+  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  Box source;
+  std::vector<bool> used(in.shape.size(), false);
+  if (order.size() != in.shape.size()) return unsupported(signature, "an order of other dimensions");
+  for (const std::int64_t entry : order) {
+    const auto d = dimension(signature, entry, in.shape.size());
+    if (!d) return d.error();
+    if (used[*d] || out.shape.size() != order.size() || out.shape[source.strides.size()] != in.shape[*d]) {
+      return unsupported(signature, "an order that does not give the output's shape");
+    }
+    used[*d] = true;
+    source.strides.push_back(in.strides[*d]);
+  }
+  MovementBuilder builder{signature};
+  builder.copy(0, 0, out.shape, source, {out.strides});
+  return std::move(builder).finish();
+}
+Made permute(const Signature& signature) {
+  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  Attributes attributes{signature};
+  Shape reversed;
+  for (std::size_t d = signature.inputs[0].shape.size(); d-- > 0;)
+    reversed.push_back(static_cast<std::int64_t>(d));
+  const Shape order = attributes.integers("perm", attributes.integers("dims", std::move(reversed)));
+  if (attributes.fault()) return *attributes.fault();
+  return permuted(signature, order);
+}
+Made transpose(const Signature& signature) {
+  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  Attributes attributes{signature};
+  Shape order(signature.inputs[0].shape.size());
+  for (std::size_t d = 0; d < order.size(); ++d) order[d] = static_cast<std::int64_t>(d);
+  if (order.size() >= 2) {
+    const auto a = dimension(signature, attributes.integer("dim0", 0), order.size());
+    const auto b = dimension(signature, attributes.integer("dim1", 1), order.size());
+    if (!a) return a.error();
+    if (!b) return b.error();
+    std::swap(order[*a], order[*b]);
+  }
+  if (attributes.fault()) return *attributes.fault();
+  return permuted(signature, order);
+}
+
+Made expand(const Signature& signature) {
+  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  const Operand& out = signature.outputs[0];
+  const auto strides = broadcast_strides(signature.inputs[0], out.shape);
+  if (!strides) return unsupported(signature, "the input does not broadcast to the output");
+  MovementBuilder builder{signature};
+  builder.copy(0, 0, out.shape, {*strides}, {out.strides});
+  return std::move(builder).finish();
+}
+
+/// Whole copies side by side: as often as the output's shape asks for.
+Made repeat(const Signature& signature) {
+  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  if (in.shape.size() > out.shape.size()) return unsupported(signature, "an output of fewer dimensions");
+  const std::size_t skip = out.shape.size() - in.shape.size();
+  Shape shape;
+  Box source, target;
+  for (std::size_t d = 0; d < out.shape.size(); ++d) {
+    const std::int64_t one = d < skip ? 1 : in.shape[d - skip];
+    if (one == 0 || out.shape[d] % one != 0) {
+      if (out.elements() == 0) break;
+      return unsupported(signature, "the output is not a multiple of the input");
+    }
+    shape.insert(shape.end(), {out.shape[d] / one, one});
+    source.strides.insert(source.strides.end(), {0, d < skip ? 0 : in.strides[d - skip]});
+    target.strides.insert(target.strides.end(), {out.strides[d] * one, out.strides[d]});
+  }
+  if (out.elements() == 0) shape = {0}, source.strides = target.strides = {1};
+  MovementBuilder builder{signature};
+  builder.copy(0, 0, shape, source, target);
+  return std::move(builder).finish();
+}
+
+/// One input behind the other along a dimension, each filling the others.
+Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
+  const Operand& out = signature.outputs[0];
+  const auto axis = dimension(signature, dim, out.shape.size());
+  if (!axis) return axis.error();
+  MovementBuilder builder{signature};
+  std::int64_t at = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    const Operand& in = signature.inputs[k];
+    if (in.elements() == 0) continue;  // Even of another rank: frameworks start lists with such.
+    bool fits = in.shape.size() == out.shape.size();
+    for (std::size_t d = 0; fits && d < out.shape.size(); ++d) {
+      fits = d == *axis ? at + in.shape[d] <= out.shape[d] : in.shape[d] == out.shape[d];
+    }
+    if (!fits) return unsupported(signature, "input " + std::to_string(k) + " does not fit into the output");
+    builder.copy(k, 0, in.shape, {in.strides}, {out.strides, at * out.strides[*axis]});
+    at += in.shape[*axis];
+  }
+  if (out.elements() > 0 && at != out.shape[*axis])
+    return unsupported(signature, "the inputs do not fill the output");
+  return std::move(builder).finish();
+}
+Made concatenate(const Signature& signature) {
+  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  Attributes attributes{signature};
+  const Operand &first = signature.inputs[0], &out = signature.outputs[0];
+  std::size_t count = signature.inputs.size();
+  std::int64_t dim = attributes.integer("dim", attributes.integer("axis", 0));
+  if (signature.type == "ConcatV2") {  // The last input is the axis, whose value shows in the shapes.
+    --count;
+    dim = 0;
+    for (std::size_t d = 0; d < std::min(first.shape.size(), out.shape.size()); ++d) {
+      if (first.shape[d] != out.shape[d]) dim = static_cast<std::int64_t>(d);
+    }
+  }
+  if (attributes.fault()) return *attributes.fault();
+  return joined(signature, count, dim);
+}
+Made stack(const Signature& signature) {
+  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  Attributes attributes{signature};
+  const std::int64_t dim = attributes.integer("dim", attributes.integer("axis", 0));
+  if (attributes.fault()) return *attributes.fault();
+  const auto axis = dimension(signature, dim, signature.outputs[0].shape.size());
+  if (!axis) return axis.error();
+  Signature raised = signature;
+  for (Operand& in : raised.inputs) {
+    if (in.shape.size() < *axis) return unsupported(signature, "inputs of fewer dimensions");
+    in.shape.insert(in.shape.begin() + static_cast<std::ptrdiff_t>(*axis), 1);
+    in.strides.insert(in.strides.begin() + static_cast<std::ptrdiff_t>(*axis), 0);
+  }
+  return joined(raised, raised.inputs.size(), dim);
+}
+
+/// Consecutive pieces along a dimension; `drop` removes it.
+Made cut(const Signature& signature, bool drop) {
+  if (signature.inputs.empty() || signature.outputs.empty()) return unsupported(signature, "no operands");
+  Attributes attributes{signature};
+  // TensorFlow gives the dimension first, as a scalar; it shows in the shapes.
+  std::size_t input = 0;
+  while (input + 1 < signature.inputs.size() &&
+         (signature.inputs[input].dtype != signature.outputs[0].dtype ||
+          signature.inputs[input].shape.empty())) {
+    ++input;
+  }
+  const Operand& in = signature.inputs[input];
+  std::int64_t dim = attributes.integer("dim", attributes.integer("axis", 0));
+  if (attributes.fault()) return *attributes.fault();
+  if (input > 0 && !drop && signature.outputs[0].shape.size() == in.shape.size()) {
+    for (std::size_t d = 0; d < in.shape.size(); ++d) {
+      if (in.shape[d] != signature.outputs[0].shape[d]) dim = static_cast<std::int64_t>(d);
+    }
+  }
+  const auto axis = dimension(signature, dim, in.shape.size());
+  if (!axis) return axis.error();
+  MovementBuilder builder{signature};
+  std::int64_t at = 0;
+  for (std::size_t k = 0; k < signature.outputs.size(); ++k) {
+    Shape shape = signature.outputs[k].shape;
+    if (drop && shape.size() + 1 == in.shape.size()) {
+      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*axis), 1);
+    }
+    bool fits = shape.size() == in.shape.size();
+    for (std::size_t d = 0; fits && d < shape.size(); ++d) {
+      fits = d == *axis ? at + shape[d] <= in.shape[d] : shape[d] == in.shape[d];
+    }
+    if (!fits) return unsupported(signature, "output " + std::to_string(k) + " does not lie in the input");
+    builder.copy(input, k, shape, {in.strides, at * in.strides[*axis]}, {packed_strides(shape)});
+    at += shape[*axis];
+  }
+  return std::move(builder).finish();
+}
+Made split(const Signature& signature) { return cut(signature, false); }
+Made unbind(const Signature& signature) { return cut(signature, true); }
+
+constexpr KernelEntry kEntries[] = {
+    {"aten::clone", copy},
+    {"aten::contiguous", copy},
+    {"aten::detach", copy},
+    {"aten::alias", copy},
+    {"aten::lift_fresh_copy", copy},
+    {"aten::reshape", copy},
+    {"aten::view", copy},
+    {"aten::_unsafe_view", copy},
+    {"aten::_reshape_alias", copy},
+    {"aten::view_copy", copy},
+    {"aten::flatten", copy},
+    {"aten::squeeze", copy},
+    {"aten::unsqueeze", copy},
+    {"Identity", copy},
+    {"Reshape", copy},
+    {"Flatten", copy},
+    {"Squeeze", copy},
+    {"Unsqueeze", copy},
+    {"ExpandDims", copy},
+    {"StopGradient", copy},
+    {"PreventGradient", copy},
+    {"aten::copy", copy_second},
+    {"aten::copy_", copy_second},
+    {"Assign", copy_second},
+    {"aten::permute", permute},
+    {"aten::permute_copy", permute},
+    {"Transpose", permute},
+    {"aten::t", transpose},
+    {"aten::transpose", transpose},
+    {"aten::transpose_copy", transpose},
+    {"aten::expand", expand},
+    {"aten::expand_copy", expand},
+    {"Expand", expand},
+    {"BroadcastTo", expand},
+    {"aten::repeat", repeat},
+    {"aten::tile", repeat},
+    {"Tile", repeat},
+    {"aten::cat", concatenate},
+    {"Concat", concatenate},
+    {"ConcatV2", concatenate},
+    {"aten::stack", stack},
+    {"Pack", stack},
+    {"aten::split", split},
+    {"aten::unsafe_split", split},
+    {"aten::split_with_sizes", split},
+    {"aten::unsafe_split_with_sizes", split},
+    {"aten::chunk", split},
+    {"aten::unsafe_chunk", split},
+    {"Split", split},
+    {"SplitV", split},
+    {"aten::unbind", unbind},
+    {"Unpack", unbind},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> movement_kernels() {
+  static const std::vector<KernelEntry> table = [] {
+    std::vector<KernelEntry> all{std::begin(kEntries), std::end(kEntries)};
+    const auto boxes = box_kernels();
+    const auto resizes = resize_kernels();
+    all.insert(all.end(), boxes.begin(), boxes.end());
+    all.insert(all.end(), resizes.begin(), resizes.end());
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace emplace::cpu

@@ -1,0 +1,321 @@
+// Batch and layer normalisation and their gradients. Frameworks keep 1 / √(variance + ε), oneDNN the
+// variance: the one is made of the other; backward, ε is in it already.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "executor/cpu/kernels/normalisation/batch_norm.h"
+#include "executor/cpu/onednn/onednn.h"
+#include "executor/cpu/packed_inputs.h"
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+using onednn::Normalisation;
+using Made = Result<std::unique_ptr<Kernel>>;
+using Places = NormalisationPlaces;
+constexpr std::size_t kNone = Places::kNone;
+
+/// Source, … → target (, mean, inverse deviation).
+class Forward final : public Kernel {
+ public:
+  Forward(onednn::Program program, Places places, bool fixed_statistics, std::int64_t statistics,
+          float epsilon)
+      : program_{std::move(program)},
+        places_{places},
+        fixed_statistics_{fixed_statistics},
+        statistics_{statistics},
+        epsilon_{epsilon} {}
+
+  /// Room for statistics that the op does not put out.
+  std::size_t scratch_bytes() const override { return room() * 2 + program_.scratch_bytes(); }
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* scratch) const override {
+    std::array<const std::byte*, 5> taken{inputs[0]};
+    std::size_t count = 1;
+    const auto take = [&](std::size_t place) {
+      if (place != kNone) taken[count++] = inputs[place];
+    };
+    if (fixed_statistics_) take(places_.mean), take(places_.variance);
+    take(places_.scale);
+    take(places_.shift);
+    const bool puts_out = outputs.size() == 3;
+    const std::array<std::byte*, 3> given{outputs[0], puts_out ? outputs[1] : scratch,
+                                          puts_out ? outputs[2] : scratch + room()};
+    program_.run({taken.data(), count}, {given.data(), fixed_statistics_ ? 1u : 3u}, scratch + 2 * room());
+    if (!puts_out) return;
+    auto* deviation = reinterpret_cast<float*>(outputs[2]);
+    if (fixed_statistics_) {
+      std::copy_n(inputs[places_.mean], statistics_ * sizeof(float), outputs[1]);
+      std::copy_n(inputs[places_.variance], statistics_ * sizeof(float), outputs[2]);
+    }
+    for (std::int64_t i = 0; i < statistics_; ++i) deviation[i] = 1 / std::sqrt(deviation[i] + epsilon_);
+  }
+
+ private:
+  std::size_t room() const { return (static_cast<std::size_t>(statistics_) * sizeof(float) + 63) / 64 * 64; }
+
+  const onednn::Program program_;
+  const Places places_;
+  const bool fixed_statistics_;
+  const std::int64_t statistics_;
+  const float epsilon_;
+};
+
+/// Target's gradient, source, … → those of the gradients of source, scale and shift that are asked for.
+class Backward final : public Kernel {
+ public:
+  struct Options {
+    Places places;  ///< `variance` may be the inverse deviation.
+    bool inverse_deviation = true;
+    std::array<bool, 3> asked{};  ///< Gradients that are outputs.
+    std::int64_t statistics = 0, channels = 0;
+    std::size_t source_bytes = 0;
+  };
+  Backward(onednn::Program program, Options options)
+      : program_{std::move(program)}, options_{std::move(options)} {}
+
+  std::size_t scratch_bytes() const override {
+    return padded(statistics_bytes()) + (options_.asked[0] ? 0 : padded(options_.source_bytes)) +
+           2 * padded(channel_bytes()) + program_.scratch_bytes();
+  }
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* scratch) const override {
+    const auto room = [&](std::size_t bytes) { return std::exchange(scratch, scratch + padded(bytes)); };
+    const std::byte* variance = inputs[options_.places.variance];
+    if (options_.inverse_deviation) {
+      auto* made = reinterpret_cast<float*>(room(statistics_bytes()));
+      const auto* inverse = reinterpret_cast<const float*>(variance);
+      for (std::int64_t i = 0; i < options_.statistics; ++i) made[i] = 1 / (inverse[i] * inverse[i]);
+      variance = reinterpret_cast<const std::byte*>(made);
+    }
+    std::array<const std::byte*, 6> taken{inputs[1], inputs[0], inputs[options_.places.mean], variance};
+    std::size_t reads = 4;
+    const bool affine = options_.places.scale != kNone;
+    if (affine) {
+      taken[reads++] = inputs[options_.places.scale];
+      taken[reads++] = inputs[options_.places.scale];  // In the place of the shift, which is not read.
+    }
+
+    std::array<std::byte*, 3> given{};
+    std::size_t writes = 0, next = 0;
+    given[writes++] = options_.asked[0] ? outputs[next++] : room(options_.source_bytes);
+    if (affine) {
+      given[writes++] = options_.asked[1] ? outputs[next++] : room(channel_bytes());
+      given[writes++] = options_.asked[2] ? outputs[next++] : room(channel_bytes());
+    }
+    program_.run({taken.data(), reads}, {given.data(), writes}, scratch);
+  }
+
+ private:
+  static std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  std::size_t statistics_bytes() const {
+    return static_cast<std::size_t>(options_.statistics) * sizeof(float);
+  }
+  std::size_t channel_bytes() const { return static_cast<std::size_t>(options_.channels) * sizeof(float); }
+
+  const onednn::Program program_;
+  const Options options_;
+};
+
+Error wrong_count(const Signature& signature) {
+  return unsupported(signature, "another number of inputs or outputs than it has");
+}
+
+/// f32, one number for each of `count`.
+bool is_list(const Operand& operand, std::int64_t count) {
+  return operand.dtype == DType::kF32 && operand.elements() == count;
+}
+bool are_lists(const Signature& signature, const Places& places, std::int64_t statistics,
+               std::int64_t channels) {
+  const auto fits = [&](std::size_t place, std::int64_t count) {
+    return place == kNone || (place < signature.inputs.size() && is_list(signature.inputs[place], count));
+  };
+  return fits(places.scale, channels) && fits(places.shift, channels) && fits(places.mean, statistics) &&
+         fits(places.variance, statistics);
+}
+Error unlike_lists(const Signature& signature) {
+  return unsupported(signature, "scale, shift and statistics are not lists of f32 that fit the source");
+}
+
+/// Batches of f32 have loops of their own.
+std::optional<BatchNorm> plane_norm(const Normalisation& shape, const Places& places) {
+  const Operand& source = shape.source;
+  if (shape.of != Normalisation::Of::kBatch || source.dtype != DType::kF32) return std::nullopt;
+  const std::int64_t batch = source.shape[0], channels = source.shape[1];
+  return BatchNorm{
+      {batch, channels, source.elements() / batch / channels}, places, shape.fixed_statistics, shape.epsilon};
+}
+
+Made finish_forward(const Signature& signature, const Normalisation& shape, const Places& places) {
+  const std::int64_t channels = shape.source.shape[1];
+  const std::int64_t statistics = shape.of == Normalisation::Of::kBatch ? channels : shape.source.shape[0];
+  if (!are_lists(signature, places, statistics, channels)) return unlike_lists(signature);
+  if (signature.outputs.size() == 3 &&
+      (!is_list(signature.outputs[1], statistics) || !is_list(signature.outputs[2], statistics))) {
+    return unsupported(signature, "the statistics that it puts out do not fit the source");
+  }
+  if (const auto norm = plane_norm(shape, places)) return make_plane_batch_norm(*norm);
+  auto program = onednn::normalise(shape);
+  if (!program.ok()) return unsupported(signature, program.error().context);
+  return std::unique_ptr<Kernel>{std::make_unique<Forward>(
+      std::move(program).value(), places, shape.fixed_statistics, statistics, shape.epsilon)};
+}
+
+Made finish_backward(const Signature& signature, Normalisation shape, const Places& places,
+                     const std::vector<bool>& mask) {
+  const std::int64_t channels = shape.source.shape[1];
+  const std::int64_t statistics = shape.of == Normalisation::Of::kBatch ? channels : shape.source.shape[0];
+  if (!are_lists(signature, places, statistics, channels)) return unlike_lists(signature);
+  const auto asked = static_cast<std::size_t>(std::ranges::count(mask, true));
+  if (mask.size() != 3 || asked != signature.outputs.size()) {
+    return unsupported(signature, "output_mask and the number of outputs do not fit together");
+  }
+  shape.affine = places.scale != kNone;
+  if ((mask[1] || mask[2]) && !shape.affine) {
+    return unsupported(signature, "the gradient of a scale or shift without them");
+  }
+  if (const auto norm = plane_norm(shape, places)) {
+    return make_plane_batch_norm_backward(*norm, {mask[0], mask[1], mask[2]});
+  }
+  Backward::Options options{
+      places,
+      !shape.fixed_statistics,
+      {mask[0], mask[1], mask[2]},
+      statistics,
+      channels,
+      static_cast<std::size_t>(shape.source.elements() * element_bytes(shape.source.dtype))};
+  auto program = onednn::normalise_backward(shape);
+  if (!program.ok()) return unsupported(signature, program.error().context);
+  return std::unique_ptr<Kernel>{std::make_unique<Backward>(std::move(program).value(), options)};
+}
+
+/// Source (, scale, shift) (, running mean, running variance) → target, mean, inverse deviation. The running
+/// ones are read only: an op that would change its inputs is none of a graph of values.
+Made make_batch_norm(const Signature& signature) {
+  const std::size_t inputs = signature.inputs.size();
+  if ((signature.outputs.size() != 3 && signature.outputs.size() != 1) ||
+      (inputs != 1 && inputs != 3 && inputs != 5) || signature.inputs[0].shape.size() < 2 ||
+      signature.inputs[0].elements() == 0) {
+    return wrong_count(signature);
+  }
+  Attributes attributes{signature};
+  Normalisation shape{.of = Normalisation::Of::kBatch, .source = signature.inputs[0]};
+  shape.fixed_statistics = !attributes.flag("training", false);
+  shape.epsilon = static_cast<float>(attributes.number("eps", 1e-5));
+  if (attributes.fault()) return *attributes.fault();
+  Places places;
+  if (inputs == 5 || (inputs == 3 && !shape.fixed_statistics)) places.scale = 1, places.shift = 2;
+  if (inputs == 5 || (inputs == 3 && shape.fixed_statistics)) {
+    places.mean = inputs - 2;
+    places.variance = inputs - 1;
+  }
+  if (shape.fixed_statistics && places.mean == kNone) return wrong_count(signature);
+  shape.affine = places.scale != kNone;
+  return finish_forward(signature, shape, places);
+}
+
+/// Target's gradient, source (, scale) (, running mean, running variance), mean, inverse deviation.
+Made make_batch_norm_backward(const Signature& signature) {
+  const std::size_t inputs = signature.inputs.size();
+  if (inputs < 4 || inputs > 7 || signature.inputs[1].shape.size() < 2 ||
+      signature.inputs[1].elements() == 0 || signature.inputs[0].shape != signature.inputs[1].shape) {
+    return wrong_count(signature);
+  }
+  Attributes attributes{signature};
+  Normalisation shape{.of = Normalisation::Of::kBatch, .source = signature.inputs[1]};
+  shape.fixed_statistics = !attributes.flag("train", false);
+  const float epsilon = static_cast<float>(attributes.number("eps", 1e-5));
+  const auto mask = attributes.flags("output_mask", {true, true, true});
+  if (attributes.fault()) return *attributes.fault();
+  Places places;
+  const bool scale = inputs % 2 == 1;
+  if (scale) places.scale = 2;
+  if (shape.fixed_statistics && inputs < 6) return wrong_count(signature);
+  const std::size_t first = shape.fixed_statistics ? (scale ? 3 : 2) : inputs - 2;
+  places.mean = first;
+  places.variance = first + 1;
+  shape.epsilon = shape.fixed_statistics ? epsilon : 0;
+  return finish_backward(signature, shape, places, mask);
+}
+
+/// Source as rows of what is normalised together; nothing if the attribute does not say.
+std::optional<Operand> rows_of(const Operand& source, const std::vector<std::int64_t>& normalised) {
+  const std::size_t rank = source.shape.size();
+  if (normalised.empty() || normalised.size() > rank || source.elements() == 0 ||
+      !std::equal(normalised.rbegin(), normalised.rend(), source.shape.rbegin())) {
+    return std::nullopt;
+  }
+  std::int64_t channels = 1;
+  for (const std::int64_t dim : normalised) channels *= dim;
+  return Operand{source.dtype, {source.elements() / channels, channels}, {channels, 1}};
+}
+
+/// Source (, scale) (, shift) → target, mean, inverse deviation.
+Made make_layer_norm(const Signature& signature) {
+  const std::size_t inputs = signature.inputs.size();
+  if (signature.outputs.size() != 3 || (inputs != 1 && inputs != 3)) return wrong_count(signature);
+  Attributes attributes{signature};
+  const auto rows = rows_of(signature.inputs[0], attributes.integers("normalized_shape"));
+  Normalisation shape{.of = Normalisation::Of::kLayer};
+  shape.epsilon = static_cast<float>(attributes.number("eps", 1e-5));
+  if (attributes.fault()) return *attributes.fault();
+  if (!rows) return unsupported(signature, "normalized_shape is not the end of the source's shape");
+  shape.source = *rows;
+  Places places;
+  if (inputs == 3) places.scale = 1, places.shift = 2;
+  shape.affine = inputs == 3;
+  return finish_forward(signature, shape, places);
+}
+
+/// Target's gradient, source, mean, inverse deviation (, scale, shift).
+Made make_layer_norm_backward(const Signature& signature) {
+  const std::size_t inputs = signature.inputs.size();
+  if ((inputs != 4 && inputs != 6) || signature.inputs[0].shape != signature.inputs[1].shape) {
+    return wrong_count(signature);
+  }
+  Attributes attributes{signature};
+  const auto rows = rows_of(signature.inputs[1], attributes.integers("normalized_shape"));
+  const auto mask = attributes.flags("output_mask", {true, true, true});
+  if (attributes.fault()) return *attributes.fault();
+  if (!rows) return unsupported(signature, "normalized_shape is not the end of the source's shape");
+  Places places{.mean = 2, .variance = 3};
+  if (inputs == 6) places.scale = 4;
+  return finish_backward(signature, {.of = Normalisation::Of::kLayer, .source = *rows}, places, mask);
+}
+
+/// Source, scale, shift, mean, variance → target.
+Made make_onnx_batch_norm(const Signature& signature) {
+  if (signature.inputs.size() != 5 || signature.outputs.size() != 1 || signature.inputs[0].shape.size() < 2 ||
+      signature.inputs[0].elements() == 0) {
+    return wrong_count(signature);
+  }
+  Attributes attributes{signature};
+  if (attributes.flag("training_mode", false)) return unsupported(signature, "training_mode");
+  Normalisation shape{.of = Normalisation::Of::kBatch, .source = signature.inputs[0]};
+  shape.affine = shape.fixed_statistics = true;
+  shape.epsilon = static_cast<float>(attributes.number("epsilon", 1e-5));
+  if (attributes.fault()) return *attributes.fault();
+  return finish_forward(signature, shape, {.scale = 1, .shift = 2, .mean = 3, .variance = 4});
+}
+
+template <MakeKernel make>
+Made packed_first(const Signature& signature) {
+  return with_packed_inputs(signature, make);
+}
+
+constexpr KernelEntry kNormalisationKernels[] = {
+    {"aten::native_batch_norm", packed_first<make_batch_norm>},
+    {"aten::native_batch_norm_backward", packed_first<make_batch_norm_backward>},
+    {"aten::native_layer_norm", packed_first<make_layer_norm>},
+    {"aten::native_layer_norm_backward", packed_first<make_layer_norm_backward>},
+    {"BatchNormalization", packed_first<make_onnx_batch_norm>},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> normalisation_kernels() { return kNormalisationKernels; }
+
+}  // namespace emplace::cpu

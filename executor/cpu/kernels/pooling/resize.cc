@@ -1,0 +1,181 @@
+/// Images [N, C, H, W] in another size: each pixel is one of the source's, or four weighted ones.
+#include "executor/cpu/kernels/pooling/resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+using Made = Result<std::unique_ptr<Kernel>>;
+
+/// What one coordinate of the larger or smaller image reads along its dimension: two neighbours.
+struct Tap {
+  std::int64_t first, second;  ///< [elements] offsets along the dimension
+  float weight;                ///< Of the second; the first has what is left of 1.
+};
+
+enum class Rule : std::uint8_t { kHalfPixel, kAsymmetric, kAlignCorners, kPytorchHalfPixel };
+enum class Nearest : std::uint8_t { kNone, kFloor, kCeil, kRoundPreferFloor, kRoundPreferCeil };
+
+std::vector<Tap> taps_of(std::int64_t from, std::int64_t to, std::int64_t stride, Rule rule,
+                         Nearest nearest) {
+  std::vector<Tap> taps;
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  for (std::int64_t i = 0; i < to; ++i) {
+    const auto at = static_cast<double>(i);
+    double x = 0;
+    if (rule == Rule::kAsymmetric) x = at * scale;
+    if (rule == Rule::kHalfPixel || (rule == Rule::kPytorchHalfPixel && to > 1)) x = (at + 0.5) * scale - 0.5;
+    if (rule == Rule::kAlignCorners && to > 1) {
+      x = at * static_cast<double>(from - 1) / static_cast<double>(to - 1);
+    }
+    const auto inside = [from](double k) {
+      return static_cast<std::int64_t>(std::clamp(k, 0.0, static_cast<double>(from - 1)));
+    };
+    if (nearest != Nearest::kNone) {
+      double k = std::floor(x);
+      if (nearest == Nearest::kCeil) k = std::ceil(x);
+      if (nearest == Nearest::kRoundPreferFloor) k = std::ceil(x - 0.5);
+      if (nearest == Nearest::kRoundPreferCeil) k = std::floor(x + 0.5);
+      taps.push_back({inside(k) * stride, inside(k) * stride, 0});
+      continue;
+    }
+    x = std::max(x, 0.0);
+    const std::int64_t first = inside(std::floor(x)), second = std::min(first + 1, from - 1);
+    taps.push_back({first * stride, second * stride, static_cast<float>(x - static_cast<double>(first))});
+  }
+  return taps;
+}
+
+class ResizeKernel final : public Kernel {
+ public:
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* /*scratch*/) const override {
+    const auto* in = reinterpret_cast<const float*>(inputs[0]);
+    auto* out = reinterpret_cast<float*>(outputs[0]);
+    if (backward) std::memset(out, 0, static_cast<std::size_t>(target.elements()) * sizeof(float));
+    for (std::int64_t n = 0; n < source.shape[0]; ++n) {
+      for (std::int64_t c = 0; c < source.shape[1]; ++c) {
+        const float* plane = in + n * source.strides[0] + c * source.strides[1];
+        float* to = out + n * target.strides[0] + c * target.strides[1];
+        backward ? spread(plane, to) : resize(plane, to);
+      }
+    }
+  }
+
+  void resize(const float* plane, float* to) const {
+    for (const Tap& row : rows) {
+      const float *upper = plane + row.first, *lower = plane + row.second;
+      if (nearest) {
+        for (const Tap& column : columns) *to++ = upper[column.first];
+        continue;
+      }
+      for (const Tap& column : columns) {
+        const float u = upper[column.first] + column.weight * (upper[column.second] - upper[column.first]);
+        const float l = lower[column.first] + column.weight * (lower[column.second] - lower[column.first]);
+        *to++ = u + row.weight * (l - u);
+      }
+    }
+  }
+
+  /// The transposed: each gradient goes to where its pixel came from.
+  void spread(const float* plane, float* to) const {
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        const Tap &row = rows[r], &column = columns[c];
+        const float g = plane[static_cast<std::int64_t>(r) * source.strides[2] +
+                              static_cast<std::int64_t>(c) * source.strides[3]];
+        const float upper = g * (1 - row.weight), lower = g * row.weight;
+        to[row.first + column.first] += upper * (1 - column.weight);
+        to[row.first + column.second] += upper * column.weight;
+        to[row.second + column.first] += lower * (1 - column.weight);
+        to[row.second + column.second] += lower * column.weight;
+      }
+    }
+  }
+
+  Operand source, target;
+  std::vector<Tap> rows, columns;
+  bool nearest = false, backward = false;
+};
+
+Made make(const Signature& signature, Rule rule, Nearest nearest, bool backward = false) {
+  if (signature.inputs.empty() || signature.outputs.size() != 1)
+    return unsupported(signature, "not one image");
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  if (in.dtype != DType::kF32 || out.dtype != DType::kF32) return unsupported(signature, "f32 only");
+  if (in.shape.size() != 4 || out.shape.size() != 4 || in.shape[0] != out.shape[0] ||
+      in.shape[1] != out.shape[1]) {
+    return unsupported(signature, "images [N, C, H, W] only, of as many samples and channels");
+  }
+  const Operand &small = backward ? out : in, &large = backward ? in : out;
+  if (large.elements() > 0 && small.elements() == 0) return unsupported(signature, "an empty image");
+  auto kernel = std::make_unique<ResizeKernel>();
+  kernel->source = in;
+  kernel->target = out;
+  kernel->nearest = nearest != Nearest::kNone;
+  kernel->backward = backward;
+  kernel->rows = taps_of(small.shape[2], large.shape[2], small.strides[2], rule, nearest);
+  kernel->columns = taps_of(small.shape[3], large.shape[3], small.strides[3], rule, nearest);
+  return std::unique_ptr<Kernel>{std::move(kernel)};
+}
+
+Made resize(const Signature& signature) {
+  Attributes attributes{signature};
+  const std::string mode = attributes.word("mode", "nearest");
+  const std::string rule = attributes.word("coordinate_transformation_mode", "half_pixel");
+  const std::string rounding = attributes.word("nearest_mode", "round_prefer_floor");
+  if (attributes.fault()) return *attributes.fault();
+  const std::pair<std::string_view, Rule> rules[] = {{"half_pixel", Rule::kHalfPixel},
+                                                     {"asymmetric", Rule::kAsymmetric},
+                                                     {"align_corners", Rule::kAlignCorners},
+                                                     {"pytorch_half_pixel", Rule::kPytorchHalfPixel}};
+  const std::pair<std::string_view, Nearest> roundings[] = {
+      {"floor", Nearest::kFloor},
+      {"ceil", Nearest::kCeil},
+      {"round_prefer_floor", Nearest::kRoundPreferFloor},
+      {"round_prefer_ceil", Nearest::kRoundPreferCeil}};
+  if (mode != "nearest" && mode != "linear") return unsupported(signature, "mode " + mode);
+  for (const auto& [name, known] : rules) {
+    if (name != rule) continue;
+    if (mode == "linear") return make(signature, known, Nearest::kNone);
+    for (const auto& [word, nearest] : roundings) {
+      if (word == rounding) return make(signature, known, nearest);
+    }
+    return unsupported(signature, "nearest_mode " + rounding);
+  }
+  return unsupported(signature, "coordinate_transformation_mode " + rule);
+}
+
+Made bilinear_of(const Signature& signature, bool backward) {
+  Attributes attributes{signature};
+  const bool corners = attributes.flag("align_corners", false);
+  if (attributes.fault()) return *attributes.fault();
+  return make(signature, corners ? Rule::kAlignCorners : Rule::kHalfPixel, Nearest::kNone, backward);
+}
+Made bilinear(const Signature& signature) { return bilinear_of(signature, false); }
+Made bilinear_backward(const Signature& signature) { return bilinear_of(signature, true); }
+Made nearest(const Signature& signature) { return make(signature, Rule::kAsymmetric, Nearest::kFloor); }
+Made nearest_backward(const Signature& signature) {
+  return make(signature, Rule::kAsymmetric, Nearest::kFloor, true);
+}
+
+constexpr KernelEntry kEntries[] = {
+    {"Resize", resize},
+    {"aten::upsample_bilinear2d", bilinear},
+    {"aten::upsample_bilinear2d_backward", bilinear_backward},
+    {"aten::upsample_nearest2d", nearest},
+    {"aten::upsample_nearest2d_backward", nearest_backward},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> resize_kernels() { return kEntries; }
+
+}  // namespace emplace::cpu

@@ -1,0 +1,206 @@
+/// Which dimensions are reduced, and how the loops run over them.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "executor/cpu/kernel.h"
+#include "executor/cpu/kernels/elementwise/elementwise_kernel.h"
+#include "executor/cpu/kernels/movement/movement_kernel.h"
+#include "executor/cpu/kernels/reduction/reduction_kernel.h"
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+using Made = Result<std::unique_ptr<Kernel>>;
+
+using reduction::Finish;
+using reduction::Walk;
+
+/// Which dimensions go, where the attributes do not say: the one choice that leaves the output's shape.
+Result<std::uint32_t> dims_from_shapes(const Signature& signature, const Shape& in, const Operand& out) {
+  if (out.elements() == 1) return (1u << in.size()) - 1;
+  std::uint32_t found = 0;
+  int choices = 0;
+  for (std::uint32_t mask = 0; mask < (1u << in.size()); ++mask) {
+    Shape kept, ones;
+    for (std::size_t d = 0; d < in.size(); ++d) {
+      const bool goes = (mask >> d & 1u) != 0;
+      if (goes && in[d] == 1) ones.push_back(0);  // A dimension of one either way: one choice is enough.
+      if (!goes)
+        kept.push_back(in[d]);
+      else if (out.shape.size() == in.size())
+        kept.push_back(1);
+    }
+    if (kept != out.shape || (!ones.empty() && out.shape.size() == in.size())) continue;
+    found = mask;
+    ++choices;
+  }
+  if (choices == 1) return found;
+  return unsupported(signature,
+                     "the dimensions that go are not in its attributes, and the shapes leave a choice");
+}
+
+Result<std::uint32_t> reduced_dims(const Signature& signature) {
+  const Shape& in = signature.inputs[0].shape;
+  const Operand& out = signature.outputs[0];
+  Attributes attributes{signature};
+  std::uint32_t mask = 0;
+  if (in.size() > 16) return unsupported(signature, "more than 16 dimensions");
+  if (signature.type == "BiasAddGrad") {  // All but the channels: dimension 1, or the last of a matrix.
+    const bool last = attributes.word("data_format", "NCHW") == "NHWC";
+    if (in.size() < 2) return unsupported(signature, "no channels");
+    mask = ((1u << in.size()) - 1) & ~(1u << (last ? in.size() - 1 : 1));
+  } else {
+    bool said = false;
+    for (const char* key : {"dim", "axes", "axis", "dims"}) {
+      if (said || !attributes.has(key)) continue;
+      said = true;
+      const Shape dims = attributes.integers(key);
+      for (const std::int64_t dim : dims) {
+        if (in.empty()) continue;
+        const auto d = dimension(signature, dim, in.size());
+        if (!d) return d.error();
+        mask |= 1u << *d;
+      }
+      if (dims.empty()) mask = (1u << in.size()) - 1;
+    }
+    if (attributes.fault()) return *attributes.fault();
+    if (!said) return dims_from_shapes(signature, in, out);
+  }
+  if (attributes.fault()) return *attributes.fault();
+  std::int64_t kept = 1;
+  for (std::size_t d = 0; d < in.size(); ++d) kept *= (mask >> d & 1u) != 0 ? 1 : in[d];
+  if (kept != out.elements()) return unsupported(signature, "dimensions that do not give the output's shape");
+  return mask;
+}
+
+/// Sorted by the input's strides, so that memory is read in order; the order of additions is ours to choose.
+StridedLoop in_input_order(StridedLoop loop, std::size_t operand) {
+  for (std::size_t d = 1; d < loop.dims; ++d) {
+    std::size_t to = d;
+    const auto size = [&](std::size_t k) {
+      const std::int64_t stride = loop.stride[operand][k];
+      return stride == 0 ? std::numeric_limits<std::int64_t>::max() : std::abs(stride);
+    };
+    while (to > 0 && size(to - 1) < size(d)) --to;
+    if (to != d) loop.move(d, to);
+  }
+  return merged(loop);
+}
+
+template <class Op>
+Made make(const Signature& signature, Finish finish) {
+  if (signature.inputs.empty() || signature.outputs.size() != 1)
+    return unsupported(signature, "not one output");
+  const Operand &in = signature.inputs[0], &out = signature.outputs[0];
+  const auto mask = reduced_dims(signature);
+  if (!mask) return mask.error();
+  Shape kept_shape, reduced_shape;
+  std::vector<Shape> kept_strides(2), reduced_strides(1);
+  for (std::size_t d = 0; d < in.shape.size(); ++d) {
+    const bool goes = (*mask >> d & 1u) != 0;
+    (goes ? reduced_shape : kept_shape).push_back(in.shape[d]);
+    (goes ? reduced_strides[0] : kept_strides[1]).push_back(in.strides[d]);
+  }
+  kept_strides[0] = packed_strides(kept_shape);
+  const std::int64_t size = element_bytes(in.dtype);
+  const auto kept = collapse(kept_shape, kept_strides, std::vector{element_bytes(out.dtype), size});
+  const auto reduced = collapse(reduced_shape, reduced_strides, std::vector{size});
+  if (!kept || !reduced) return unsupported(signature, "more than 8 dimensions in different orders");
+  Walk walk;
+  walk.kept = in_input_order(*kept, 1);
+  walk.reduced = in_input_order(*reduced, 0);
+  walk.finish = finish;
+  walk.count = static_cast<double>(count_of(reduced_shape));
+  const std::int64_t along_kept = walk.kept.inner_stride(1), along_reduced = walk.reduced.inner_stride(0);
+  const bool one_output = walk.kept.elements() == 1;
+  walk.inner_is_reduced = one_output || (walk.reduced.elements() > 1 && along_reduced != 0 &&
+                                         (along_kept == 0 || along_reduced < along_kept));
+  walk.inner_stride = walk.inner_is_reduced ? along_reduced : along_kept;
+  if (walk.inner_stride != size || in.dtype != out.dtype) {
+    walk.load = convert_tile(in.dtype, out.dtype);
+    if (walk.load == nullptr)
+      return unsupported(signature, "no kernel for " + std::string{dtype_name(in.dtype)});
+  }
+  const auto of = [&walk]<class T>(T) {
+    return std::unique_ptr<Kernel>{std::make_unique<reduction::ReductionKernel<Op, T>>(walk)};
+  };
+  switch (out.dtype) {
+    case DType::kF32:
+      return of(float{});
+    case DType::kF64:
+      return of(double{});
+    case DType::kI64:
+      if (finish == Finish::kNone) return of(std::int64_t{});
+      break;
+    case DType::kI32:
+      if (finish == Finish::kNone) return of(std::int32_t{});
+      break;
+    default:
+      break;
+  }
+  return unsupported(signature, "no kernel for " + std::string{dtype_name(out.dtype)});
+}
+
+Made sum(const Signature& signature) { return make<reduction::Sum>(signature, Finish::kNone); }
+Made mean(const Signature& signature) { return make<reduction::Sum>(signature, Finish::kMean); }
+Made largest(const Signature& signature) { return make<reduction::Largest>(signature, Finish::kNone); }
+Made smallest(const Signature& signature) { return make<reduction::Smallest>(signature, Finish::kNone); }
+Made multiply(const Signature& signature) { return make<reduction::Product>(signature, Finish::kNone); }
+Made sum_of_squares(const Signature& signature) {
+  return make<reduction::SumOfSquares>(signature, Finish::kNone);
+}
+Made sum_of_sizes(const Signature& signature) {
+  return make<reduction::SumOfSizes>(signature, Finish::kNone);
+}
+Made norm(const Signature& signature) {
+  Attributes attributes{signature};
+  const double order = attributes.number("ord", attributes.number("p", 2));
+  if (attributes.fault()) return *attributes.fault();
+  if (order == 1) return make<reduction::SumOfSizes>(signature, Finish::kNone);
+  if (order != 2) return unsupported(signature, "a norm of another order than 1 and 2");
+  return make<reduction::SumOfSquares>(signature, Finish::kRoot);
+}
+
+/// ONNX adds its inputs; TensorFlow reduces the first over the dimensions that the second names.
+bool names_dims(const Signature& signature) {
+  if (signature.inputs.size() != 2 || signature.inputs[1].shape.size() > 1) return false;
+  const DType dims = signature.inputs[1].dtype;
+  return (dims == DType::kI32 || dims == DType::kI64) && signature.inputs[0].dtype != dims;
+}
+Made sum_either(const Signature& signature) {
+  return names_dims(signature) ? sum(signature) : make_variadic(signature, "Add");
+}
+Made mean_either(const Signature& signature) {
+  return names_dims(signature) ? mean(signature) : make_variadic(signature, "Add", /*mean=*/true);
+}
+
+constexpr KernelEntry kEntries[] = {
+    {"aten::sum", sum},
+    {"aten::mean", mean},
+    {"aten::amax", largest},
+    {"aten::amin", smallest},
+    {"aten::prod", multiply},
+    {"aten::norm", norm},
+    {"aten::linalg_vector_norm", norm},
+    {"ReduceSum", sum},
+    {"ReduceMean", mean},
+    {"ReduceMax", largest},
+    {"ReduceMin", smallest},
+    {"ReduceProd", multiply},
+    {"ReduceL1", sum_of_sizes},
+    {"ReduceL2", norm},
+    {"ReduceSumSquare", sum_of_squares},
+    {"Sum", sum_either},
+    {"Mean", mean_either},
+    {"Prod", multiply},
+    {"BiasAddGrad", sum},
+};
+
+}  // namespace
+
+std::span<const KernelEntry> reduction_kernels() { return kEntries; }
+
+}  // namespace emplace::cpu

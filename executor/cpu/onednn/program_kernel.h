@@ -1,0 +1,29 @@
+#pragma once
+/// A kernel that is one program of oneDNN: the signature's inputs and outputs are the program's.
+
+#include "executor/cpu/onednn/onednn.h"
+#include "executor/kernel/attributes.h"
+
+namespace emplace::cpu {
+
+class ProgramKernel final : public Kernel {
+ public:
+  explicit ProgramKernel(onednn::Program program) : program_{std::move(program)} {}
+  std::size_t scratch_bytes() const override { return program_.scratch_bytes(); }
+  void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
+           std::byte* scratch) const override {
+    program_.run(inputs, outputs, scratch);
+  }
+
+ private:
+  const onednn::Program program_;
+};
+
+/// The program's kernel, or its error said of the signature.
+inline Result<std::unique_ptr<Kernel>> program_kernel(const Signature& signature,
+                                                      Result<onednn::Program> program) {
+  if (!program.ok()) return unsupported(signature, program.error().context);
+  return std::unique_ptr<Kernel>{std::make_unique<ProgramKernel>(std::move(program).value())};
+}
+
+}  // namespace emplace::cpu

@@ -1,0 +1,20 @@
+#include "executor/plan/out_of_memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/text/words.h"
+
+namespace emplace {
+
+void tell_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices,
+                        Measurement& out) {
+  out.valid = false;
+  out.step_time_s = 0;
+  out.bytes_over = std::max<std::int64_t>(1, oom.asked - oom.free);
+  const std::string who = oom.op == kNoOp ? "state" : "op '" + printable(graph.name(oom.op), 80) + "'";
+  out.failure = "oom: " + who + " on " + devices[oom.device].name + " asked " + std::to_string(oom.asked) +
+                " bytes, the largest free stretch is " + std::to_string(oom.free);
+}
+
+}  // namespace emplace

@@ -1,0 +1,143 @@
+#include "executor/sim/critical_chain.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace emplace {
+namespace {
+
+constexpr std::uint32_t kNone = 0xffffffffu;
+using Kind = ChainLink::Kind;
+using Cause = ChainLink::Cause;
+
+/// An op or transfer that ran, by its place in the schedule.
+struct Run {
+  Kind kind = Kind::kOp;
+  std::uint32_t number = kNone;
+};
+
+class Walk {
+ public:
+  Walk(const LoweredGraph& lowered, const Placement& placement, const Schedule& schedule, CopyEngine copies)
+      : lowered_{lowered},
+        placement_{placement},
+        schedule_{schedule},
+        run_of_op_(lowered.num_ops(), kNone),
+        before_op_(schedule.ops.size()),
+        before_transfer_(schedule.transfers.size()),
+        owner_(lowered.graph().num_tensors()) {
+    for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b)
+      owner_[index(lowered.tensor(BufferId{b}))] = lowered.owner(BufferId{b});
+    // Both lists are by start time: merged, each run finds what ran before it on its engine.
+    const bool by_target = copies == CopyEngine::kTarget;
+    std::vector<std::optional<Run>> last_op(kMaxDevices), last_copy(kMaxDevices);
+    for (std::uint32_t i = 0, k = 0; i < schedule.ops.size() || k < schedule.transfers.size();) {
+      const bool copy_first =
+          i == schedule.ops.size() ||
+          (k < schedule.transfers.size() && schedule.transfers[k].start_s <= schedule.ops[i].start_s);
+      if (copy_first) {
+        const TransferRun& run = schedule.transfers[k];
+        arrival_.emplace(key(run.tensor, run.target), k);
+        std::optional<Run>& last = by_target ? last_op[index(run.target)] : last_copy[index(run.source)];
+        before_transfer_[k] = std::exchange(last, Run{Kind::kTransfer, k});
+        ++k;
+      } else {
+        const OpRun& run = schedule.ops[i];
+        run_of_op_[index(run.op)] = i;
+        before_op_[i] = std::exchange(last_op[index(run.device)], Run{Kind::kOp, i});
+        ++i;
+      }
+    }
+  }
+
+  double start(Run run) const {
+    return run.kind == Kind::kOp ? schedule_.ops[run.number].start_s
+                                 : schedule_.transfers[run.number].start_s;
+  }
+  double end(Run run) const {
+    return run.kind == Kind::kOp ? schedule_.ops[run.number].end_s : schedule_.transfers[run.number].end_s;
+  }
+  std::optional<Run> last() const {
+    std::optional<Run> last;
+    for (std::uint32_t i = 0; i < schedule_.ops.size(); ++i) later(last, {Kind::kOp, i});
+    for (std::uint32_t i = 0; i < schedule_.transfers.size(); ++i) later(last, {Kind::kTransfer, i});
+    return last;
+  }
+
+  /// What it waited for last, if for anything.
+  std::optional<Run> cause(Run run, Cause& why) const {
+    std::optional<Run> input = run.kind == Kind::kOp ? last_input(schedule_.ops[run.number])
+                                                     : producer(schedule_.transfers[run.number]);
+    const std::optional<Run> engine =
+        run.kind == Kind::kOp ? before_op_[run.number] : before_transfer_[run.number];
+    const bool by_input = input && (!engine || end(*input) >= end(*engine));
+    why = by_input ? Cause::kInput : engine ? Cause::kEngine : Cause::kStart;
+    return by_input ? input : engine;
+  }
+
+ private:
+  static std::uint64_t key(TensorId tensor, DeviceId target) {
+    return std::uint64_t{index(tensor)} << 8 | index(target);
+  }
+  void later(std::optional<Run>& best, Run run) const {
+    if (!best || end(run) > end(*best)) best = run;
+  }
+  std::optional<Run> made_by(OpId op) const {
+    const std::uint32_t run = run_of_op_[index(op)];
+    return run == kNone ? std::nullopt : std::optional<Run>{Run{Kind::kOp, run}};
+  }
+  std::optional<Run> last_input(const OpRun& run) const {
+    std::optional<Run> last;
+    for (const BufferId buffer : lowered_.reads(run.op)) {
+      const OpId owner = lowered_.owner(buffer);
+      if (placement_[index(owner)] == run.device) {
+        if (const auto made = made_by(owner); made && !lowered_.is_resident(buffer)) later(last, *made);
+      } else if (const auto it = arrival_.find(key(lowered_.tensor(buffer), run.device));
+                 it != arrival_.end()) {
+        later(last, {Kind::kTransfer, it->second});
+      }
+    }
+    return last;
+  }
+  /// State has none: it is there from the start.
+  std::optional<Run> producer(const TransferRun& run) const { return made_by(owner_[index(run.tensor)]); }
+
+  const LoweredGraph& lowered_;
+  const Placement& placement_;
+  const Schedule& schedule_;
+  std::vector<std::uint32_t> run_of_op_;
+  std::vector<std::optional<Run>> before_op_, before_transfer_;
+  std::unordered_map<std::uint64_t, std::uint32_t> arrival_;
+  std::vector<OpId> owner_;  // [tensors] Of those that can be transferred.
+};
+
+}  // namespace
+
+CriticalChain critical_chain(const LoweredGraph& lowered, const Placement& placement,
+                             const Schedule& schedule, CopyEngine copies) {
+  const Walk walk{lowered, placement, schedule, copies};
+  CriticalChain chain;
+  // A cause ends no later than what it causes begins, so this ends; the count is for what takes no time.
+  std::size_t left = schedule.ops.size() + schedule.transfers.size();
+  for (std::optional<Run> run = walk.last(); run && left > 0; --left) {
+    Cause why = Cause::kStart;
+    const std::optional<Run> before = walk.cause(*run, why);
+    const double start_s = walk.start(*run), end_s = walk.end(*run);
+    chain.links.push_back({run->kind, why, run->number, start_s, end_s});
+    (run->kind == Kind::kOp ? chain.ops_s : chain.transfers_s) += end_s - start_s;
+    if (why == Cause::kEngine) chain.behind_engine_s += end_s - start_s;
+    const double free_s = before ? walk.end(*before) : 0;
+    if (free_s < start_s) {
+      chain.links.push_back({Kind::kGap, Cause::kStart, 0, free_s, start_s});
+      chain.gaps_s += start_s - free_s;
+    }
+    run = before;
+  }
+  std::reverse(chain.links.begin(), chain.links.end());
+  return chain;
+}
+
+}  // namespace emplace

@@ -1,0 +1,247 @@
+#include "executor/sim/placeto_simulator.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <string>
+
+namespace emplace {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A moment: events of one time come in waves, because what a free op sets off at its own start comes after
+/// all that was due at that time already.
+struct Moment {
+  double us = 0;
+  std::uint32_t wave = 0;
+};
+bool before(const Moment& a, const Moment& b) { return a.us < b.us || (a.us == b.us && a.wave < b.wave); }
+Moment later(const Moment& a, const Moment& b) { return before(a, b) ? b : a; }
+
+/// Something an op's readers wait for: its end on its own device, or the arrival of one output elsewhere.
+struct Due {
+  Moment at;
+  std::uint32_t op;
+  std::uint16_t output;
+  bool remote;
+};
+
+/// A sorted stream of dues, kept for the whole evaluation.
+struct Stream {
+  std::vector<Due> dues;
+  std::size_t next = 0;
+};
+
+struct Edge {
+  std::uint32_t child;
+  std::uint16_t output;
+};
+
+struct Node {
+  std::uint32_t first_edge = 0;
+  std::uint32_t first_output = 0;
+  std::uint32_t num_outputs = 0;
+  std::uint32_t waits = 0;
+};
+
+}  // namespace
+
+struct PlacetoSimulator::State {
+  std::size_t num_ops, num_devices;
+  PlacetoOptions options;
+  std::vector<double> cost_us;  // [rows, ops]
+  std::vector<std::size_t> row_of_device;
+  std::vector<Node> nodes;          // [ops + 1]
+  std::vector<Edge> edges;          // By parent, then child, then output.
+  std::vector<double> transfer_us;  // [tensors]
+  std::vector<std::uint32_t> waits_at_start;
+  std::vector<std::uint32_t> sources;  // Ops that wait for nothing, by id.
+
+  // One evaluation.
+  std::vector<std::uint32_t> waits;
+  std::vector<std::uint8_t> goes;  // [tensors] 1: somebody elsewhere reads it.
+  std::vector<std::uint16_t>
+      departures;  // [tensors] an op's outputs that go, by their first reader elsewhere.
+  std::vector<std::uint16_t> num_departures;  // [ops]
+  std::vector<std::uint8_t> stays;            // [ops] 1: somebody on its own device reads it.
+  std::vector<Moment> device_free, bus_free;
+  std::vector<Stream> streams;  // [2 × devices] ends, then arrivals.
+  std::vector<double> heads;    // [2 × devices] time of each stream's next due.
+  const DeviceId* place = nullptr;
+
+  void become_ready(std::uint32_t op, Moment now);
+  void deliver(const Due& due);
+  void push(std::size_t stream, const Due& due) {
+    Stream& s = streams[stream];
+    if (s.next == s.dues.size()) heads[stream] = due.at.us;
+    s.dues.push_back(due);
+  }
+  std::size_t earliest() const;
+};
+
+PlacetoSimulator::PlacetoSimulator(const OpGraph& graph, std::vector<double> cost_us,
+                                   std::vector<std::size_t> row_of_device, PlacetoOptions options)
+    : state_{std::make_unique<State>()} {
+  EMPLACE_CHECK(graph.ids_are_topological(), "Placeto's simulator wants ids in topological order");
+  EMPLACE_CHECK(!row_of_device.empty() && row_of_device.size() <= kMaxDevices, "1 to 256 devices");
+  State& s = *state_;
+  s.num_ops = graph.num_ops();
+  s.num_devices = row_of_device.size();
+  s.options = options;
+  s.cost_us = std::move(cost_us);
+  s.row_of_device = std::move(row_of_device);
+  s.nodes.resize(s.num_ops + 1);
+  s.waits_at_start.resize(s.num_ops);
+  for (std::uint32_t i = 0; i < s.num_ops; ++i) {
+    const OpId op{i};
+    Node& node = s.nodes[i];
+    node.first_edge = static_cast<std::uint32_t>(s.edges.size());
+    node.first_output = static_cast<std::uint32_t>(index(graph.first_output(op)));
+    node.num_outputs = static_cast<std::uint32_t>(graph.num_outputs(op));
+    for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
+      const TensorId tensor = graph.output(op, k);
+      s.transfer_us.push_back(static_cast<double>(graph.bytes(tensor)) / options.bus_bytes_per_us);
+      for (const OpId child : graph.consumers(tensor)) {
+        s.edges.push_back({static_cast<std::uint32_t>(index(child)), static_cast<std::uint16_t>(k)});
+        ++s.waits_at_start[index(child)];
+      }
+    }
+    std::sort(s.edges.begin() + node.first_edge, s.edges.end(), [](const Edge& a, const Edge& b) {
+      return a.child != b.child ? a.child < b.child : a.output < b.output;
+    });
+  }
+  s.nodes[s.num_ops].first_edge = static_cast<std::uint32_t>(s.edges.size());
+  s.nodes[s.num_ops].first_output = static_cast<std::uint32_t>(graph.num_tensors());
+  for (std::uint32_t i = 0; i < s.num_ops; ++i) {
+    if (s.waits_at_start[i] == 0) s.sources.push_back(i);
+  }
+  s.waits.resize(s.num_ops);
+  s.goes.resize(graph.num_tensors());
+  s.departures.resize(graph.num_tensors());
+  s.num_departures.resize(s.num_ops);
+  s.stays.resize(s.num_ops);
+  s.device_free.resize(s.num_devices);
+  s.bus_free.resize(s.num_devices);
+  s.streams.resize(2 * s.num_devices);
+  s.heads.resize(2 * s.num_devices);
+}
+
+PlacetoSimulator::~PlacetoSimulator() = default;
+
+/// Everything about an op follows from the moment it is ready: its start, its end, and when its outputs
+/// arrive.
+void PlacetoSimulator::State::become_ready(std::uint32_t op, Moment now) {
+  const std::size_t d = index(place[op]);
+  const double cost = cost_us[row_of_device[d] * num_ops + op];
+  const Moment start = later(device_free[d], now);
+  const Moment end = cost == 0 ? Moment{start.us, start.wave + 1} : Moment{start.us + cost, 0};
+  device_free[d] = cost == 0 ? end : Moment{end.us + options.device_rest_us, 0};
+  if (stays[op] != 0) push(d, {end, op, 0, false});
+  const Node& node = nodes[op];
+  for (std::uint32_t i = 0; i < num_departures[op]; ++i) {
+    const std::uint16_t k = departures[node.first_output + i];
+    const std::uint32_t tensor = node.first_output + k;
+    const Moment begin = later(bus_free[d], end);
+    const double arrival = begin.us + transfer_us[tensor];
+    bus_free[d] = Moment{arrival + options.bus_rest_us, 0};
+    push(num_devices + d, {Moment{arrival, 0}, op, k, true});
+  }
+}
+
+void PlacetoSimulator::State::deliver(const Due& due) {
+  const DeviceId home = place[due.op];
+  const Edge* const end = edges.data() + nodes[due.op + 1].first_edge;
+  for (const Edge* edge = edges.data() + nodes[due.op].first_edge; edge != end; ++edge) {
+    const bool wanted =
+        due.remote ? edge->output == due.output && place[edge->child] != home : place[edge->child] == home;
+    if (wanted && --waits[edge->child] == 0) become_ready(edge->child, due.at);
+  }
+}
+
+/// The stream whose next due comes first: by time, then wave, then parent.
+std::size_t PlacetoSimulator::State::earliest() const {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < heads.size(); ++i) {
+    if (heads[i] > heads[best]) continue;
+    if (heads[i] < heads[best]) {
+      best = i;
+      continue;
+    }
+    if (heads[i] == kNever) continue;
+    const Due &a = streams[i].dues[streams[i].next], &b = streams[best].dues[streams[best].next];
+    if (a.at.wave < b.at.wave || (a.at.wave == b.at.wave && a.op < b.op)) best = i;
+  }
+  return best;
+}
+
+double PlacetoSimulator::run_time_us(std::span<const DeviceId> placement) {
+  State& s = *state_;
+  s.place = placement.data();
+  std::copy(s.waits_at_start.begin(), s.waits_at_start.end(), s.waits.begin());
+  std::fill(s.goes.begin(), s.goes.end(), std::uint8_t{0});
+  for (std::uint32_t op = 0; op < s.num_ops; ++op) {
+    const DeviceId home = placement[op];
+    std::uint8_t stays = 0;
+    std::uint16_t departures = 0;
+    const Node& node = s.nodes[op];
+    for (std::uint32_t e = node.first_edge; e < s.nodes[op + 1].first_edge; ++e) {
+      const bool local = placement[s.edges[e].child] == home;
+      stays |= static_cast<std::uint8_t>(local);
+      std::uint8_t& goes = s.goes[node.first_output + s.edges[e].output];
+      if (local || goes != 0) continue;
+      goes = 1;
+      s.departures[node.first_output + departures++] = s.edges[e].output;
+    }
+    s.stays[op] = stays;
+    s.num_departures[op] = departures;
+  }
+  std::fill(s.device_free.begin(), s.device_free.end(), Moment{});
+  std::fill(s.bus_free.begin(), s.bus_free.end(), Moment{});
+  for (Stream& stream : s.streams) stream.dues.clear(), stream.next = 0;
+  std::fill(s.heads.begin(), s.heads.end(), kNever);
+
+  for (const std::uint32_t op : s.sources) s.become_ready(op, Moment{});
+  for (;;) {
+    const std::size_t at = s.earliest();
+    if (s.heads[at] == kNever) break;
+    Stream& stream = s.streams[at];
+    const Due due = stream.dues[stream.next++];
+    s.heads[at] = stream.next == stream.dues.size() ? kNever : stream.dues[stream.next].at.us;
+    s.deliver(due);
+  }
+  double last = 0;
+  for (const Moment& moment : s.device_free) last = std::max(last, moment.us);
+  for (const Moment& moment : s.bus_free) last = std::max(last, moment.us);
+  return last;
+}
+
+Result<Unit> PlacetoSimulator::measure(std::span<const DeviceId> placement, Measurement& out) {
+  State& s = *state_;
+  if (placement.size() != s.num_ops) {
+    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " +
+                                    std::to_string(s.num_ops));
+  }
+  for (const DeviceId device : placement) {
+    if (index(device) >= s.num_devices) return invalid("placement", "names a device that does not exist");
+  }
+  out.step_time_s = run_time_us(placement) * 1e-6;
+  out.valid = true;
+  out.bytes_moved = out.bytes_over = 0;
+  out.synthetic_share = 0;
+  out.peak_bytes.assign(s.num_devices, 0);
+  out.busy_s.assign(s.num_devices, 0);
+  for (std::size_t op = 0; op < s.num_ops; ++op) {
+    const std::size_t d = index(placement[op]);
+    out.busy_s[d] += s.cost_us[s.row_of_device[d] * s.num_ops + op] * 1e-6;
+    for (std::uint32_t k = 0; k < s.nodes[op].num_outputs; ++k) {
+      const std::uint32_t tensor = s.nodes[op].first_output + k;
+      if (s.goes[tensor] != 0)
+        out.bytes_moved +=
+            static_cast<std::int64_t>(s.transfer_us[tensor] * s.options.bus_bytes_per_us + 0.5);
+    }
+  }
+  return Unit{};
+}
+
+}  // namespace emplace

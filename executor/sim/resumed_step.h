@@ -1,0 +1,58 @@
+#pragma once
+/// Whole steps that go on from where a placement first differs from the one before: for walks whose every
+/// move stays, and whose moves change most of what comes after them.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "executor/sim/simulated_step.h"
+
+namespace emplace::simulated {
+
+/// Keeps copies of all counts at a few moments of the last step. Thread: one.
+class ResumedStep final : public WholeStep<ResumedStep> {
+ public:
+  ResumedStep(const StepTables& tables, Dispatch dispatch);
+  void run(std::span<const DeviceId> placement);
+
+ private:
+  friend class StepLoop<ResumedStep>;
+  /// A step at the moment when everything that could start has started.
+  struct Snapshot {
+    std::size_t started = 0;  // Kernels; 0: none was taken.
+    std::int64_t now_ns = 0, bytes_moved = 0;
+    std::vector<Lane> lanes;  // Their bytes without what is resident.
+    std::vector<std::int64_t> ends;
+    std::vector<std::uint32_t> waits, references, copy_references;
+  };
+
+  void op_ready(std::uint32_t, std::uint32_t) {}
+  void op_started(std::uint32_t d) {
+    end_ns_[lanes_[d].op] = op_end(d);
+    ++started_;
+  }
+  void op_ended(std::uint32_t) {}
+  void copy_queued(std::uint32_t, const Copy&) {}
+  void copy_started(std::uint32_t) {}
+  void copy_ended(const Copy&) {}
+  bool round_started() {
+    if (started_ >= next_snapshot_) take_snapshot();
+    return false;
+  }
+  std::size_t stride() const { return tables_.lowered.kernels().size() / (snapshots_.size() + 1) + 1; }
+  void expect_snapshot();
+  void take_snapshot();
+  void restore(const Snapshot& from);
+  const Snapshot* common_past(std::span<const DeviceId> placement) const;
+  std::int64_t first_effect_ns(std::span<const DeviceId> placement, std::uint32_t op) const;
+
+  std::vector<DeviceId> previous_;            // [ops]; empty: there is none.
+  std::vector<std::int64_t> end_ns_;          // [ops] kernels
+  std::vector<std::int64_t> resident_bytes_;  // [devices]
+  std::vector<Snapshot> snapshots_;           // By time.
+  std::size_t started_ = 0, next_snapshot_ = 0;
+  std::size_t unused_ = 0;  // Steps since one went on from another.
+};
+
+}  // namespace emplace::simulated

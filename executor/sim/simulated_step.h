@@ -1,0 +1,341 @@
+#pragma once
+/// The event loop of a simulated step: devices' lanes, their queues, and what happens when an op or a copy
+/// starts and ends. What is counted (inputs to come, references) is the affair of who runs it.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "executor/sim/ready_set.h"
+#include "executor/sim/simulator.h"
+#include "executor/sim/step_tables.h"
+#include "placement/machine/device.h"
+
+namespace emplace::simulated {
+
+inline constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::max();
+
+/// A transfer in an engine's queue: one buffer to one device.
+struct Copy {
+  std::uint32_t buffer;
+  std::uint32_t target;
+  bool operator==(const Copy&) const = default;
+};
+
+/// First in, first out, without giving memory back: an engine's copies, or a device's ready ops in FIFO
+/// order.
+template <class T>
+class Queue {
+ public:
+  bool empty() const { return head_ == items_.size(); }
+  void push(T item) { items_.push_back(item); }
+  T pop() {
+    const T item = items_[head_++];
+    if (empty()) clear();
+    return item;
+  }
+  void clear() { items_.clear(), head_ = 0; }
+  std::span<const T> waiting() const { return std::span<const T>{items_}.subspan(head_); }
+  void assign(std::span<const T> items) { items_.assign(items.begin(), items.end()), head_ = 0; }
+
+ private:
+  std::vector<T> items_;
+  std::size_t head_ = 0;
+};
+
+/// What a device is doing.
+struct Lane {
+  std::uint32_t op = 0;
+  Copy copy{};
+  std::int64_t used_bytes = 0, peak_bytes = 0;
+  std::int64_t busy_ns = 0;
+  Queue<Copy> copies;
+  Queue<std::uint32_t> fifo;
+  ReadySet ready;
+
+  explicit Lane(std::size_t ids) : ready{ids} {}
+  void take(std::int64_t bytes) {
+    used_bytes += bytes;
+    peak_bytes = std::max(peak_bytes, used_bytes);
+  }
+};
+
+/// Devices that may have something to start.
+class AwakeSet {
+ public:
+  void wake(std::size_t d) { words_[d >> 6] |= std::uint64_t{1} << (d & 63); }
+  template <class Visit>
+  void drain(Visit visit) {
+    for (std::size_t w = 0; w < words_.size(); ++w) {
+      for (std::uint64_t bits = std::exchange(words_[w], 0); bits != 0; bits &= bits - 1) {
+        visit(static_cast<std::uint32_t>(w << 6 | static_cast<std::size_t>(std::countr_zero(bits))));
+      }
+    }
+  }
+
+ private:
+  std::array<std::uint64_t, kMaxDevices / 64> words_{};
+};
+
+/// `Self` derives from it and counts, by reference and beginning as the rules say:
+///   waits(op)                    inputs that the kernel still waits for
+///   references(base)             readers and copies still to come of a tensor at its owner's device
+///   copy_references(buf, target) readers still to come of a copy
+/// and is told op_ready(op, d), op_started(d), op_ended(op), copy_queued(engine, copy), copy_started(engine),
+/// copy_ended(copy), and round_started(): everything that could start now has; true ends the step.
+/// Thread: one.
+template <class Self>
+class StepLoop {
+ public:
+  StepLoop(const StepTables& tables, Dispatch dispatch) : tables_{tables}, dispatch_{dispatch} {
+    ends_.assign(2 * tables.num_devices(), kIdle);
+    for (std::size_t d = 0; d < tables.num_devices(); ++d) lanes_.emplace_back(tables.num_ops());
+  }
+  /// What the step that was run last cost.
+  void tell(Measurement& out) const;
+
+ protected:
+  void run_rounds();
+  void make_ready(std::uint32_t op) {
+    const std::uint32_t d = device_of(op);
+    Lane& lane = lanes_[d];
+    awake_.wake(d);
+    if (dispatch_ == Dispatch::kProgram) {
+      lane.ready.insert(op);
+    } else {
+      lane.fifo.push(op);
+    }
+    self().op_ready(op, d);
+  }
+  /// The lane whose copy engine does it.
+  std::uint32_t engine_of(std::uint32_t source, std::uint32_t target) const {
+    return by_target_ ? target : source;
+  }
+  void queue_copy(std::uint32_t source, const Copy& copy) {
+    const std::uint32_t engine = engine_of(source, copy.target);
+    lanes_[engine].copies.push(copy);
+    self().copy_queued(engine, copy);
+    awake_.wake(engine);
+  }
+  void satisfy(std::uint32_t op) {
+    if (--self().waits(op) == 0) make_ready(op);
+  }
+  std::uint32_t device_of(std::uint32_t op) const { return static_cast<std::uint32_t>(index(place_[op])); }
+  std::int64_t& op_end(std::uint32_t d) { return ends_[2 * d]; }
+  std::int64_t& copy_end(std::uint32_t d) { return ends_[2 * d + 1]; }
+  /// Queues the copies of state. `self().copy_references` is zero for them.
+  void request_state();
+
+  const StepTables& tables_;
+  const Dispatch dispatch_;
+  const bool by_target_ = tables_.devices.copies() == CopyEngine::kTarget;
+  const bool corun_ = tables_.devices.corun() > 1;
+  const DeviceId* place_ = nullptr;  // [ops]
+  std::int64_t now_ns_ = 0, bytes_moved_ = 0;
+  std::vector<Lane> lanes_;         // [devices]
+  std::vector<std::int64_t> ends_;  // [devices, 2] when the running op and copy end [ns]
+  AwakeSet awake_;
+
+ private:
+  Self& self() { return static_cast<Self&>(*this); }
+  void finish_op(std::uint32_t d);
+  void finish_copy(std::uint32_t engine);
+  void start_copy(std::uint32_t engine);
+  void start_op(std::uint32_t d);
+  [[gnu::cold]] bool others_run(std::uint32_t d) {
+    for (std::uint32_t other = 0; other < lanes_.size(); ++other)
+      if (other != d && op_end(other) != kIdle) return true;
+    return false;
+  }
+  void drop_reference(Lane& lane, const StepTables::Buffer& buffer) {
+    if (--self().references(buffer.base) == 0) lane.used_bytes -= buffer.held_bytes;
+  }
+};
+
+template <class Self>
+void StepLoop<Self>::request_state() {
+  for (const StepTables::StateRead& read : tables_.state_reads) {
+    const std::uint32_t source = device_of(tables_.buffers[read.buffer].owner), target = device_of(read.op);
+    if (source == target) continue;
+    if (self().copy_references(read.buffer, target)++ != 0) continue;
+    queue_copy(source, {read.buffer, target});
+  }
+}
+
+/// Hands the outputs of the finished kernel on, and gives back what it read for the last time.
+template <class Self>
+void StepLoop<Self>::finish_op(std::uint32_t d) {
+  Lane& lane = lanes_[d];
+  const StepTables::Kernel& kernel = tables_.kernels[lane.op];
+  const StepTables::Kernel& next = tables_.kernels[lane.op + 1];
+  op_end(d) = kIdle;
+  awake_.wake(d);
+  self().op_ended(lane.op);
+  for (std::uint32_t b = kernel.first_owned; b < next.first_owned; ++b) {
+    std::uint32_t wanted = 0;
+    for (const std::uint32_t reader : tables_.readers_of(b)) {
+      const std::uint32_t target = device_of(reader);
+      if (target == d) {
+        ++wanted;
+        satisfy(reader);
+      } else if (self().copy_references(b, target)++ == 0) {
+        ++wanted;
+        queue_copy(d, {b, target});
+      }
+    }
+    if (wanted != 0) self().references(tables_.buffers[b].base) += wanted;
+  }
+  lane.used_bytes -= kernel.unread_bytes;
+  for (std::uint32_t r = kernel.first_read; r < next.first_read; ++r) {
+    const std::uint32_t b = tables_.reads[r];
+    const StepTables::Buffer& buffer = tables_.buffers[b];
+    if (device_of(buffer.owner) != d) {
+      if (--self().copy_references(b, d) == 0) lane.used_bytes -= buffer.bytes;
+    } else if (!buffer.resident) {
+      drop_reference(lane, buffer);
+    }
+  }
+}
+
+template <class Self>
+void StepLoop<Self>::finish_copy(std::uint32_t engine) {
+  const Copy copy = lanes_[engine].copy;
+  copy_end(engine) = kIdle;
+  awake_.wake(engine);
+  self().copy_ended(copy);
+  for (const std::uint32_t reader : tables_.readers_of(copy.buffer)) {
+    if (device_of(reader) == copy.target) satisfy(reader);
+  }
+  const StepTables::Buffer& buffer = tables_.buffers[copy.buffer];
+  if (!buffer.resident) drop_reference(lanes_[device_of(buffer.owner)], buffer);
+}
+
+template <class Self>
+void StepLoop<Self>::start_copy(std::uint32_t engine) {
+  Lane& lane = lanes_[engine];
+  lane.copy = lane.copies.pop();
+  const std::int64_t bytes = tables_.buffers[lane.copy.buffer].bytes;
+  const std::uint32_t source = device_of(tables_.buffers[lane.copy.buffer].owner);
+  const std::size_t pair = source * lanes_.size() + lane.copy.target;
+  copy_end(engine) =
+      now_ns_ + static_cast<std::int64_t>(tables_.latency_ns[pair] +
+                                          static_cast<double>(bytes) * tables_.ns_per_byte[pair]);
+  lanes_[lane.copy.target].take(bytes);
+  bytes_moved_ += bytes;
+  self().copy_started(engine);
+}
+
+template <class Self>
+void StepLoop<Self>::start_op(std::uint32_t d) {
+  Lane& lane = lanes_[d];
+  lane.op = dispatch_ == Dispatch::kProgram ? lane.ready.pop_min() : lane.fifo.pop();
+  const std::int64_t cost = tables_.cost(d, lane.op, corun_ && others_run(d));
+  op_end(d) = now_ns_ + cost;
+  lane.busy_ns += cost;
+  lane.take(tables_.kernels[lane.op].output_bytes);
+  self().op_started(d);
+}
+
+template <class Self>
+void StepLoop<Self>::run_rounds() {
+  const std::size_t num_ends = 2 * lanes_.size();
+  for (;;) {
+    awake_.drain([&](std::uint32_t d) {
+      Lane& lane = lanes_[d];
+      if (copy_end(d) == kIdle && !lane.copies.empty() && !(by_target_ && op_end(d) != kIdle)) start_copy(d);
+      if (by_target_ && copy_end(d) != kIdle) return;
+      const bool ready = dispatch_ == Dispatch::kProgram ? !lane.ready.empty() : !lane.fifo.empty();
+      if (op_end(d) == kIdle && ready) start_op(d);
+    });
+    if (self().round_started()) return;
+    // One by one: a vector of ends would have to wait for those just written. Without a branch: which ends
+    // next cannot be predicted.
+    const volatile std::int64_t* ends = ends_.data();
+    std::int64_t next = kIdle;
+    std::uint64_t due = 0;  // Of the first 64.
+    for (std::size_t i = 0; i < num_ends; ++i) {
+      const std::int64_t end = ends[i];
+      const std::uint64_t bit = i < 64 ? std::uint64_t{1} << i : 0;
+      due = end < next ? bit : due | (end == next ? bit : 0);
+      next = std::min(next, end);
+    }
+    if (next == kIdle) return;
+    now_ns_ = next;
+    // Everything that ends now ends before anything starts, so memory given back is there for what comes.
+    for (std::size_t first = 0; first < num_ends; first += 64) {
+      for (std::size_t i = first; first > 0 && i < std::min(first + 64, num_ends); ++i)
+        due |= std::uint64_t{ends_[i] == next} << (i - first);
+      for (; due != 0; due &= due - 1) {
+        const auto lane = static_cast<std::uint32_t>(first + static_cast<std::size_t>(std::countr_zero(due)));
+        if (lane % 2 == 0) {
+          finish_op(lane / 2);
+        } else {
+          finish_copy(lane / 2);
+        }
+      }
+    }
+  }
+}
+
+template <class Self>
+void StepLoop<Self>::tell(Measurement& out) const {
+  out.step_time_s = static_cast<double>(now_ns_) * 1e-9;
+  out.bytes_moved = bytes_moved_;
+  out.bytes_over = 0;
+  out.synthetic_share = 0;
+  out.peak_bytes.resize(lanes_.size());
+  out.busy_s.resize(lanes_.size());
+  for (std::size_t d = 0; d < lanes_.size(); ++d) {
+    out.peak_bytes[d] = lanes_[d].peak_bytes;
+    out.busy_s[d] = static_cast<double>(lanes_[d].busy_ns) * 1e-9;
+    const std::int64_t room = tables_.devices[static_cast<DeviceId>(d)].memory_bytes;
+    out.bytes_over += std::max<std::int64_t>(0, lanes_[d].peak_bytes - room);
+  }
+  out.valid = out.bytes_over == 0;
+}
+
+/// A step from its start to its end, counted in plain arrays. After it every count is zero again.
+template <class Self>
+class WholeStep : public StepLoop<Self> {
+ public:
+  WholeStep(const StepTables& tables, Dispatch dispatch) : StepLoop<Self>{tables, dispatch} {
+    waits_.resize(tables.num_ops());
+    references_.assign(tables.num_buffers(), 0);
+    copy_references_.assign(tables.num_buffers() * tables.num_devices(), 0);
+  }
+
+  std::uint32_t& waits(std::uint32_t op) { return waits_[op]; }
+  std::uint32_t& references(std::uint32_t base) { return references_[base]; }
+  std::uint32_t& copy_references(std::uint32_t buffer, std::uint32_t target) {
+    return copy_references_[buffer * this->lanes_.size() + target];
+  }
+
+ protected:
+  /// Residents take their memory, remote readers of state queue their copies, kernels that wait for nothing
+  /// are ready.
+  void start_step(const DeviceId* place) {
+    const StepTables& tables = this->tables_;
+    this->place_ = place;
+    this->now_ns_ = this->bytes_moved_ = 0;
+    for (Lane& lane : this->lanes_) lane.used_bytes = lane.peak_bytes = lane.busy_ns = 0;
+    for (const OpId op : tables.residents)
+      this->lanes_[index(place[index(op)])].take(tables.lowered.resident_bytes(op));
+    std::copy(tables.waits_at_start.begin(), tables.waits_at_start.end(), waits_.begin());
+    for (const StepTables::StateRead& read : tables.state_reads)
+      waits_[read.op] += this->device_of(tables.buffers[read.buffer].owner) != this->device_of(read.op);
+    this->request_state();
+    for (const std::uint32_t op : tables.sources)
+      if (waits_[op] == 0) this->make_ready(op);
+  }
+
+  std::vector<std::uint32_t> waits_;            // [ops]
+  std::vector<std::uint32_t> references_;       // [buffers]
+  std::vector<std::uint32_t> copy_references_;  // [buffers, devices]
+};
+
+}  // namespace emplace::simulated

@@ -1,0 +1,198 @@
+#include "executor/sim/simulator.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "executor/sim/moved_step.h"
+#include "executor/sim/resumed_step.h"
+#include "executor/sim/simulated_step.h"
+#include "executor/sim/step_history.h"
+#include "executor/sim/step_tables.h"
+
+namespace emplace {
+namespace {
+
+using namespace simulated;
+
+/// A step from its start to its end, told to a schedule if there is one.
+class PlainStep final : public WholeStep<PlainStep> {
+ public:
+  using WholeStep::WholeStep;
+  void run(std::span<const DeviceId> placement, Schedule* schedule) {
+    schedule_ = schedule;
+    if (schedule_ != nullptr) noted_bytes_.assign(lanes_.size(), 0);
+    start_step(placement.data());
+    run_rounds();
+  }
+
+ private:
+  friend class StepLoop<PlainStep>;
+  void op_ready(std::uint32_t, std::uint32_t) {}
+  void op_started(std::uint32_t d) {
+    if (schedule_ == nullptr) return;
+    schedule_->ops.push_back(
+        {OpId{lanes_[d].op}, static_cast<DeviceId>(d), seconds(now_ns_), seconds(op_end(d))});
+  }
+  void op_ended(std::uint32_t) {}
+  void copy_queued(std::uint32_t, const Copy&) {}
+  void copy_started(std::uint32_t engine) {
+    if (schedule_ == nullptr) return;
+    const Copy copy = lanes_[engine].copy;
+    const StepTables::Buffer& buffer = tables_.buffers[copy.buffer];
+    schedule_->transfers.push_back(
+        {tables_.lowered.tensor(BufferId{copy.buffer}), static_cast<DeviceId>(device_of(buffer.owner)),
+         static_cast<DeviceId>(copy.target), buffer.bytes, seconds(now_ns_), seconds(copy_end(engine))});
+  }
+  void copy_ended(const Copy&) {}
+  bool round_started() {
+    if (schedule_ != nullptr) note_memory();
+    return false;
+  }
+  /// A round only takes: what is given back was given back before, so the highest level is the peak.
+  [[gnu::cold]] void note_memory() {  // Not inlined: a measurement passes it by.
+    for (std::size_t d = 0; d < lanes_.size(); ++d) {
+      if (lanes_[d].used_bytes == noted_bytes_[d]) continue;
+      noted_bytes_[d] = lanes_[d].used_bytes;
+      schedule_->memory.push_back({static_cast<DeviceId>(d), seconds(now_ns_), lanes_[d].used_bytes});
+    }
+  }
+  static double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+  Schedule* schedule_ = nullptr;
+  std::vector<std::int64_t> noted_bytes_;  // [devices] Only with a schedule: the levels noted last.
+};
+
+/// Measures placements that differ in little: each as a difference to one that is remembered. As walks go on,
+/// what they keep adds up to a difference that every measurement pays for; when those payments reach the
+/// price of a step, what the last two placements agree on is remembered. Where differences do not pay (most
+/// of the step is simulated nevertheless), whole steps are, for a while.
+class MovingSteps {
+ public:
+  MovingSteps(const StepTables& tables, Dispatch dispatch)
+      : resumed_{tables, dispatch},
+        recorded_{tables, dispatch},
+        moved_{tables, dispatch},
+        last_(tables.num_ops()) {}
+
+  void run(std::span<const DeviceId> placement, Measurement& out) {
+    if (history_.placement.empty()) {
+      recorded_.run(placement, history_);
+      recorded_.tell(out);
+    } else if (resting_ > 0) {
+      if (--resting_ == 0) paid_rounds_ = history_.rounds;
+      run_whole(placement, out);
+    } else {
+      run_difference(placement, out);
+    }
+    std::copy(placement.begin(), placement.end(), last_.begin());
+  }
+
+ private:
+  static constexpr std::size_t kMostMoved = 4;  // One in so many ops: beyond, little is left to share.
+  static constexpr double kWorthwhile = 0.4;    // Share of a step, whose rounds cost half as much each.
+  static constexpr int kRest = 64, kLongestRest = 1024, kRecent = 8;  // Measurements.
+
+  void run_whole(std::span<const DeviceId> placement, Measurement& out) {
+    resumed_.run(placement);
+    resumed_.tell(out);
+  }
+  void run_difference(std::span<const DeviceId> placement, Measurement& out) {
+    std::uint64_t rounds = 0;
+    std::size_t kept = find_moved(placement);
+    if (kept > 0 && paid_rounds_ >= history_.rounds) {
+      remember_agreed(placement);
+      rounds += history_.rounds;
+      kept = 0;
+    }
+    if (moved_ops_.size() > placement.size() / kMostMoved) {
+      run_whole(placement, out);
+      rounds += history_.rounds;
+    } else {
+      rounds += moved_.run(history_, placement, moved_ops_);
+      moved_.tell(out);
+    }
+    if (kept > 0) paid_rounds_ += rounds * kept / moved_ops_.size();
+    share_ += (static_cast<double>(rounds) / static_cast<double>(history_.rounds + 1) - share_) / kRecent;
+    if (share_ <= kWorthwhile) return;
+    resting_ = rest_;
+    rest_ = std::min(2 * rest_, kLongestRest);
+    share_ = kWorthwhile / 2;
+  }
+  void remember_agreed(std::span<const DeviceId> placement) {
+    agreed_ = history_.placement;
+    for (const std::uint32_t op : moved_ops_)
+      if (last_[op] == placement[op]) agreed_[op] = placement[op];
+    recorded_.run(agreed_, history_);
+    paid_rounds_ = 0;
+    find_moved(placement);
+  }
+  /// Returns how many of them stood there the last time too.
+  std::size_t find_moved(std::span<const DeviceId> placement) {
+    std::size_t kept = 0;
+    moved_ops_.clear();
+    for (std::uint32_t op = 0; op < placement.size(); ++op) {
+      if (placement[op] == history_.placement[op]) continue;
+      moved_ops_.push_back(op);
+      kept += last_[op] == placement[op];
+    }
+    return kept;
+  }
+
+  ResumedStep resumed_;
+  RecordedStep recorded_;
+  MovedStep moved_;
+  StepHistory history_;
+  std::vector<DeviceId> last_, agreed_;  // [ops]
+  std::vector<std::uint32_t> moved_ops_;
+  std::uint64_t paid_rounds_ = 0;  // For what was kept, since it was last remembered.
+  double share_ = 0;               // Of a step, that the last differences cost.
+  int resting_ = 0, rest_ = kRest;
+};
+
+}  // namespace
+
+struct Simulator::State {
+  State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
+      : tables{graph, devices}, plain{tables, options.dispatch} {
+    // The history of a step knows copies by the device they come from.
+    if (options.incremental && devices.copies() == CopyEngine::kSource)
+      moving.emplace(tables, options.dispatch);
+  }
+
+  const StepTables tables;
+  PlainStep plain;
+  std::optional<MovingSteps> moving;
+};
+
+Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
+    : state_{std::make_unique<State>(graph, devices, options)} {}
+Simulator::~Simulator() = default;
+
+const CostTable& Simulator::costs() const { return state_->tables.costs; }
+
+Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement& out) {
+  const StepTables& tables = state_->tables;
+  if (auto counts = check_devices(placement, tables.num_ops(), tables.num_devices()); !counts) return counts;
+  if (state_->moving) {
+    state_->moving->run(placement, out);
+  } else {
+    state_->plain.run(placement, nullptr);
+    state_->plain.tell(out);
+  }
+  return Unit{};
+}
+
+Result<Unit> Simulator::trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) {
+  schedule.ops.clear();
+  schedule.transfers.clear();
+  schedule.memory.clear();
+  const StepTables& tables = state_->tables;
+  if (auto counts = check_devices(placement, tables.num_ops(), tables.num_devices()); !counts) return counts;
+  state_->plain.run(placement, &schedule);
+  state_->plain.tell(out);
+  return Unit{};
+}
+
+}  // namespace emplace

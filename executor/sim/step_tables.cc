@@ -1,0 +1,49 @@
+#include "executor/sim/step_tables.h"
+
+namespace emplace {
+
+StepTables::StepTables(const OpGraph& graph_in, const DeviceSet& devices_in)
+    : graph{graph_in}, devices{devices_in}, lowered{graph_in}, costs{graph_in, devices_in} {
+  const auto n = static_cast<std::uint32_t>(graph.num_ops());
+  waits_at_start.resize(n, 0);
+  for (const OpId op : lowered.kernels()) {
+    const auto k = static_cast<std::uint32_t>(index(op));
+    for (const BufferId buffer : lowered.reads(op)) {
+      if (lowered.is_resident(buffer)) {
+        state_reads.push_back({k, static_cast<std::uint32_t>(index(buffer))});
+      } else {
+        ++waits_at_start[k];
+      }
+    }
+    if (waits_at_start[k] == 0) sources.push_back(k);
+  }
+  for (std::uint32_t op = 0; op < n; ++op) {
+    if (lowered.resident_bytes(OpId{op}) != 0) residents.push_back(OpId{op});
+    kernels.push_back({lowered.output_bytes(OpId{op}), lowered.unread_bytes(OpId{op}),
+                       static_cast<std::uint32_t>(reads.size()), lowered.first_owned(OpId{op})});
+    for (const BufferId buffer : lowered.reads(OpId{op}))
+      reads.push_back(static_cast<std::uint32_t>(index(buffer)));
+  }
+  kernels.push_back(
+      {0, 0, static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(lowered.num_buffers())});
+  for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
+    const BufferId id{b}, base = lowered.base(id);
+    buffers.push_back({lowered.bytes(id), lowered.held_bytes(base),
+                       static_cast<std::uint32_t>(index(lowered.owner(id))),
+                       static_cast<std::uint32_t>(index(base)), static_cast<std::uint32_t>(readers.size()),
+                       lowered.is_resident(id)});
+    for (const OpId reader : lowered.readers(id))
+      readers.push_back(static_cast<std::uint32_t>(index(reader)));
+  }
+  buffers.push_back({0, 0, 0, 0, static_cast<std::uint32_t>(readers.size()), false});
+  for (std::size_t s = 0; s < devices.size(); ++s) {
+    rows.push_back(costs.row_ns(static_cast<DeviceId>(s)).data());
+    for (std::size_t t = 0; t < devices.size(); ++t) {
+      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
+      latency_ns.push_back(link.latency_s * 1e9 + 0.5);
+      ns_per_byte.push_back(s == t ? 0 : 1e9 / link.bytes_per_s);
+    }
+  }
+}
+
+}  // namespace emplace

@@ -1,0 +1,66 @@
+#pragma once
+/// What a simulated step needs of its graph and machine, packed so that an event touches few cache lines.
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/lowering.h"
+#include "placement/machine/cost_model.h"
+#include "placement/machine/device.h"
+
+namespace emplace {
+
+/// Constant after construction; any thread. `graph` and `devices` must outlive it.
+struct StepTables {
+  StepTables(const OpGraph& graph, const DeviceSet& devices);
+
+  struct Buffer {
+    std::int64_t bytes;       ///< Of a transfer.
+    std::int64_t held_bytes;  ///< Of the whole tensor, given back with its last reference.
+    std::uint32_t owner, base;
+    std::uint32_t first_reader;
+    bool resident;
+  };
+  struct Kernel {
+    std::int64_t output_bytes, unread_bytes;
+    std::uint32_t first_read, first_owned;
+  };
+  /// A read of state by a kernel: the only reads that a step starts with.
+  struct StateRead {
+    std::uint32_t op, buffer;
+  };
+
+  std::span<const std::uint32_t> readers_of(std::uint32_t buffer) const {
+    return {readers.data() + buffers[buffer].first_reader, readers.data() + buffers[buffer + 1].first_reader};
+  }
+  std::span<const std::uint32_t> reads_of(std::uint32_t op) const {
+    return {reads.data() + kernels[op].first_read, reads.data() + kernels[op + 1].first_read};
+  }
+  /// [ns] Of an op on a device; `beside`: while another device runs one.
+  std::int64_t cost(std::uint32_t device, std::uint32_t op, bool beside) const {
+    const std::int64_t alone = rows[device][op];
+    return beside ? std::llround(static_cast<double>(alone) * devices.corun()) : alone;
+  }
+  bool is_kernel(std::uint32_t op) const { return lowered.is_kernel(OpId{op}); }
+  std::size_t num_ops() const { return lowered.num_ops(); }
+  std::size_t num_buffers() const { return lowered.num_buffers(); }
+  std::size_t num_devices() const { return devices.size(); }
+
+  const OpGraph& graph;
+  const DeviceSet& devices;
+  const LoweredGraph lowered;
+  const CostTable costs;
+  std::vector<const std::int64_t*> rows;        ///< [devices] op times [ns]
+  std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices]; latencies with the half that rounds.
+  std::vector<std::uint32_t> waits_at_start;    ///< [ops] buffers a kernel waits for, made during the step.
+  std::vector<std::uint32_t> sources;           ///< Kernels that wait for none, in issue order.
+  std::vector<StateRead> state_reads;           ///< In issue order.
+  std::vector<OpId> residents;                  ///< Ops that keep bytes for the whole step.
+  std::vector<Kernel> kernels;                  ///< [ops + 1]
+  std::vector<Buffer> buffers;                  ///< [buffers + 1]
+  std::vector<std::uint32_t> reads, readers;    ///< By kernel; by buffer.
+};
+
+}  // namespace emplace

@@ -1,0 +1,65 @@
+#include "placement/bounds/device_kinds.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+
+namespace emplace {
+namespace {
+
+constexpr std::int64_t kEnough = std::int64_t{1}
+                                 << 54;  // 256 of it can be added; no graph has as much state.
+
+}  // namespace
+
+DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>& choices,
+                         const CostTable& costs) {
+  // Who may use a device, as the numbers of the distinct choices that it is in.
+  std::unordered_map<DeviceMask, std::size_t> number;
+  for (const DeviceMask& choice : choices) number.emplace(choice, number.size());
+  std::vector<std::vector<bool>> in(devices.size(), std::vector<bool>(number.size()));
+  for (const auto& [choice, i] : number) {
+    for (std::size_t d = 0; d < devices.size(); ++d) in[d][i] = choice.test(d);
+  }
+  DeviceKinds kinds;
+  std::vector<std::size_t> kind_of(devices.size());
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto device = static_cast<DeviceId>(d);
+    std::size_t k = 0;
+    for (; k < kinds.size(); ++k) {
+      if (costs.row_of(kinds.example[k]) == costs.row_of(device) && in[index(kinds.example[k])] == in[d])
+        break;
+    }
+    if (k == kinds.size()) {
+      kinds.example.push_back(device);
+      kinds.count.push_back(0);
+      kinds.memory_bytes.push_back(0);
+    }
+    ++kinds.count[k];
+    kinds.memory_bytes[k] += std::min(devices[device].memory_bytes, kEnough);
+    kind_of[d] = k;
+  }
+  const std::size_t size = kinds.size();
+  kinds.allowed.reserve(choices.size());
+  for (const DeviceMask& choice : choices) {
+    std::vector<bool> allowed(size);
+    for (std::size_t k = 0; k < size; ++k) allowed[k] = choice.test(index(kinds.example[k]));
+    kinds.allowed.push_back(std::move(allowed));
+  }
+  kinds.latency_ns.assign(size * size, std::numeric_limits<double>::infinity());
+  kinds.ns_per_byte = kinds.latency_ns;
+  for (std::size_t s = 0; s < devices.size(); ++s) {
+    for (std::size_t t = 0; t < devices.size(); ++t) {
+      if (s == t) continue;
+      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
+      const std::size_t pair = kind_of[s] * size + kind_of[t];
+      // As the simulator rounds: the half is part of the sum that is cut to whole nanoseconds.
+      kinds.latency_ns[pair] = std::min(kinds.latency_ns[pair], link.latency_s * 1e9 + 0.5);
+      kinds.ns_per_byte[pair] = std::min(kinds.ns_per_byte[pair], 1e9 / link.bytes_per_s);
+    }
+  }
+  return kinds;
+}
+
+}  // namespace emplace

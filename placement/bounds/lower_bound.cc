@@ -1,0 +1,67 @@
+#include "placement/bounds/lower_bound.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "graph/lowering.h"
+#include "graph/order.h"
+#include "placement/bounds/device_kinds.h"
+#include "placement/bounds/feasibility.h"
+#include "placement/bounds/route_bound.h"
+#include "placement/bounds/window_bound.h"
+#include "placement/bounds/work_bound.h"
+
+namespace emplace {
+namespace {
+
+/// More kinds than this are not told apart by the bounds that take their square.
+constexpr std::size_t kMaxKinds = 16;
+
+std::int64_t longest_path_ns(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
+                             const CostTable& costs) {
+  std::vector<std::int64_t> fastest(graph.num_ops(), DeviceKinds::kNever);
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const auto row = costs.row_ns(kinds.example[k]);
+    for (std::uint32_t op = 0; op < fastest.size(); ++op)
+      if (kinds.allowed[constraints.class_of(OpId{op})][k]) fastest[op] = std::min(fastest[op], row[op]);
+  }
+  return critical_path(graph, fastest).length_ns;
+}
+
+}  // namespace
+
+double LowerBound::seconds() const { return std::max({path_s, work_s, route_s, memory_s, window_s}); }
+
+std::string_view LowerBound::which() const {
+  const std::array<std::pair<double, std::string_view>, 5> all{{{work_s, "total work"},
+                                                                {path_s, "critical path"},
+                                                                {memory_s, "total work within memory"},
+                                                                {route_s, "critical path with transfers"},
+                                                                {window_s, "work between head and tail"}}};
+  const double best = seconds();
+  return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first >= best; })->second;
+}
+
+LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
+                       const CostTable& costs) {
+  const LoweredGraph lowered{graph};
+  const std::vector<ClassMemory> memory = class_memory(lowered, constraints);
+  std::vector<DeviceMask> choices = fitting_devices(devices, constraints, memory);
+  for (std::uint32_t c = 0; c < choices.size(); ++c)
+    if (choices[c].none()) choices[c] = constraints.allowed(c);  // Nothing fits; must_fit() says so.
+  const DeviceKinds kinds = device_kinds(devices, choices, costs);
+  LowerBound bound;
+  bound.path_s = static_cast<double>(longest_path_ns(graph, constraints, kinds, costs)) * 1e-9;
+  const WorkBound work = work_bound(graph, constraints, kinds, costs, memory);
+  bound.work_s = work.work_ns * 1e-9;
+  bound.memory_s = work.memory_ns * 1e-9;
+  if (kinds.size() > kMaxKinds) return bound;
+  const Routes found = routes(lowered, constraints, kinds, costs);
+  bound.route_s = static_cast<double>(found.longest_ns) * 1e-9;
+  bound.window_s = window_bound(lowered, constraints, kinds, costs, found, work.price) * 1e-9;
+  return bound;
+}
+
+}  // namespace emplace

@@ -1,0 +1,103 @@
+#include "placement/bounds/split_bound.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace emplace {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
+
+/// What a class takes at its fastest on either side; kNever where it may not be.
+struct Sides {
+  std::int64_t accelerator_ps = kNever, cpu_ps = kNever;
+  std::int64_t least() const { return std::min(accelerator_ps, cpu_ps); }
+};
+
+std::vector<Sides> sides_of(const SplitCosts& costs, const Constraints& constraints) {
+  std::vector<std::vector<std::int64_t>> sums(constraints.num_classes(),
+                                              std::vector<std::int64_t>(costs.num_devices(), 0));
+  for (std::uint32_t op = 0; op < costs.num_ops(); ++op) {
+    if (!costs.counts(op)) continue;
+    auto& sum = sums[constraints.class_of(OpId{op})];
+    for (std::size_t d = 0; d < costs.num_devices(); ++d) sum[d] += costs.time_ps(d, op);
+  }
+  std::vector<Sides> sides(sums.size());
+  for (std::uint32_t c = 0; c < sums.size(); ++c) {
+    for (std::size_t d = 0; d < costs.num_devices(); ++d) {
+      if (!constraints.allowed(c).test(d)) continue;
+      std::int64_t& side = costs.is_accelerator(d) ? sides[c].accelerator_ps : sides[c].cpu_ps;
+      side = std::min(side, sums[c][d]);
+    }
+  }
+  return sides;
+}
+
+/// The least T such that some division at will loads no accelerator and no CPU with more than T. What
+/// costs the CPU least for the accelerator time that it saves goes there first.
+double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpus) {
+  double on_accelerators = 0, on_cpus = 0;
+  std::vector<Sides> free;
+  for (const Sides& side : sides) {
+    if (side.accelerator_ps == kNever) {
+      on_cpus += static_cast<double>(side.cpu_ps);
+    } else {
+      on_accelerators += static_cast<double>(side.accelerator_ps);
+      // What takes no time on accelerators stays there; it has no ratio to be sorted by.
+      if (side.cpu_ps != kNever && side.accelerator_ps > 0) free.push_back(side);
+    }
+  }
+  if (accelerators == 0) return on_cpus / cpus;
+  if (cpus == 0) return on_accelerators / accelerators;
+  std::sort(free.begin(), free.end(), [](const Sides& a, const Sides& b) {
+    return static_cast<double>(a.cpu_ps) * static_cast<double>(b.accelerator_ps) <
+           static_cast<double>(b.cpu_ps) * static_cast<double>(a.accelerator_ps);
+  });
+  for (const Sides& side : free) {
+    const auto a = static_cast<double>(side.accelerator_ps), c = static_cast<double>(side.cpu_ps);
+    // The share of it that makes both sides equal, if moving all of it does not.
+    const double gap = on_accelerators / accelerators - on_cpus / cpus, closes = a / accelerators + c / cpus;
+    if (gap <= 0) break;
+    const double share = closes > gap ? gap / closes : 1;
+    on_accelerators -= share * a;
+    on_cpus += share * c;
+  }
+  return std::max(on_accelerators / accelerators, on_cpus / cpus);
+}
+
+std::int64_t longest_path_ps(const SplitCosts& costs, const Constraints& constraints) {
+  std::vector<std::int64_t> end(costs.num_ops(), 0);
+  std::int64_t longest = 0;
+  for (const std::uint32_t op : costs.order()) {
+    if (!costs.counts(op)) continue;
+    std::int64_t least = kNever;
+    for (std::size_t d = 0; d < costs.num_devices(); ++d)
+      if (constraints.allows(OpId{op}, static_cast<DeviceId>(d)))
+        least = std::min(least, costs.time_ps(d, op));
+    for (const std::uint32_t maker : costs.makers(op)) end[op] = std::max(end[op], end[maker]);
+    end[op] += least;
+    longest = std::max(longest, end[op]);
+  }
+  return longest;
+}
+
+}  // namespace
+
+SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, Objective objective) {
+  constexpr double kRounding = 1 - 1e-12;  // Sums of a million doubles may come out this much too large.
+  if (objective == Objective::kLatency)
+    return {static_cast<double>(longest_path_ps(costs, constraints)) * 1e-12, "critical path"};
+  std::size_t accelerators = 0;
+  for (std::size_t d = 0; d < costs.num_devices(); ++d) accelerators += costs.is_accelerator(d) ? 1 : 0;
+  const std::vector<Sides> sides = sides_of(costs, constraints);
+  const double work = kRounding * divided_work_ps(sides, static_cast<double>(accelerators),
+                                                  static_cast<double>(costs.num_devices() - accelerators));
+  std::int64_t largest = 0;
+  for (const Sides& side : sides) largest = std::max(largest, side.least());
+  if (static_cast<double>(largest) > work) return {static_cast<double>(largest) * 1e-12, "largest class"};
+  return {work * 1e-12, "total work"};
+}
+
+}  // namespace emplace

@@ -1,0 +1,64 @@
+#include "placement/bounds/window_bound.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace emplace {
+namespace {
+
+struct Job {
+  double release, tail, work;
+};
+
+/// One machine that works the jobs off, longest tail first, never idle while there is work: the largest end +
+/// tail is the largest over sets of jobs of least release + work + least tail.
+double worked_off(std::vector<Job>& jobs) {
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.release < b.release; });
+  std::vector<std::pair<double, double>> waiting;  // Tail, work left: a heap.
+  double now = 0, worst = 0;
+  for (std::size_t next = 0; next < jobs.size() || !waiting.empty();) {
+    if (waiting.empty()) now = std::max(now, jobs[next].release);
+    for (; next < jobs.size() && jobs[next].release <= now; ++next) {
+      waiting.emplace_back(jobs[next].tail, jobs[next].work);
+      std::push_heap(waiting.begin(), waiting.end());
+    }
+    auto& [tail, left] = waiting.front();
+    if (next < jobs.size() && jobs[next].release < now + left) {
+      left -= jobs[next].release - now;
+      now = jobs[next].release;
+      continue;
+    }
+    now += left;
+    worst = std::max(worst, now + tail);
+    std::pop_heap(waiting.begin(), waiting.end());
+    waiting.pop_back();
+  }
+  return worst;
+}
+
+}  // namespace
+
+double window_bound(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
+                    const CostTable& costs, const Routes& routes, std::span<const double> price) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  constexpr double kRounding = 1 - 1e-9;  // Sums of a million doubles.
+  std::vector<Job> jobs;
+  const std::size_t size = kinds.size();
+  for (std::uint32_t i = 0; i < lowered.graph().num_ops(); ++i) {
+    const OpId op{i};
+    if (!lowered.is_kernel(op)) continue;
+    Job job{kInfinite, kInfinite, kInfinite};
+    for (std::size_t k = 0; k < size; ++k) {
+      if (!kinds.allowed[constraints.class_of(op)][k]) continue;
+      job.release = std::min(job.release, static_cast<double>(routes.head_ns[i * size + k]));
+      job.tail = std::min(job.tail, static_cast<double>(routes.tail_ns[i * size + k]));
+      job.work = std::min(job.work, price[k] * static_cast<double>(costs.ns(kinds.example[k], op)));
+    }
+    if (job.work > 0) jobs.push_back(job);
+  }
+  return worked_off(jobs) * kRounding;
+}
+
+}  // namespace emplace

@@ -1,0 +1,141 @@
+#include "placement/bounds/work_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace emplace {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+/// The sum of a million doubles may come out this much too large.
+constexpr double kRounding = 1e-12;
+
+/// Classes and what each takes on each kind [classes, kinds]; infinite where it may not be.
+struct Loads {
+  std::size_t kinds = 0;
+  std::vector<double> time_ns;
+  std::vector<double> state;  // [classes]
+};
+
+Loads loads_of(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
+               const CostTable& costs, std::span<const ClassMemory> memory) {
+  Loads loads{kinds.size(), std::vector<double>(constraints.num_classes() * kinds.size(), 0), {}};
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const auto row = costs.row_ns(kinds.example[k]);
+    for (std::uint32_t op = 0; op < graph.num_ops(); ++op)
+      loads.time_ns[constraints.class_of(OpId{op}) * kinds.size() + k] += static_cast<double>(row[op]);
+  }
+  for (std::uint32_t c = 0; c < constraints.num_classes(); ++c) {
+    loads.state.push_back(static_cast<double>(memory[c].state_bytes));
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      if (!kinds.allowed[c][k]) loads.time_ns[c * kinds.size() + k] = kInfinite;
+  }
+  return loads;
+}
+
+/// The dual at given prices, and what the cheapest choices use of each kind.
+struct Dual {
+  double value = 0;
+  std::vector<double> time_ns;  // [kinds] of one of its devices
+  std::vector<double> state;    // [kinds] of all of them
+};
+
+Dual evaluate(const Loads& loads, const DeviceKinds& kinds, const std::vector<double>& price,
+              const std::vector<double>& rent) {
+  Dual dual{0, std::vector<double>(loads.kinds, 0), std::vector<double>(loads.kinds, 0)};
+  double magnitude = 0;
+  for (std::size_t c = 0; c < loads.state.size(); ++c) {
+    const double* time = &loads.time_ns[c * loads.kinds];
+    std::size_t cheapest = 0;
+    double least = kInfinite;
+    for (std::size_t k = 0; k < loads.kinds; ++k) {
+      if (time[k] == kInfinite) continue;
+      const double cost = price[k] * time[k] + rent[k] * loads.state[c];
+      if (cost < least) least = cost, cheapest = k;
+    }
+    magnitude += least;
+    dual.time_ns[cheapest] += time[cheapest] / static_cast<double>(kinds.count[cheapest]);
+    dual.state[cheapest] += loads.state[c];
+  }
+  dual.value = magnitude;
+  for (std::size_t k = 0; k < loads.kinds; ++k) {
+    const double paid = rent[k] * static_cast<double>(kinds.memory_bytes[k]);
+    dual.value -= paid;
+    magnitude += paid;
+  }
+  dual.value -= kRounding * magnitude;
+  return dual;
+}
+
+/// Scaled to what one device of each kind may cost in all.
+void normalise(std::vector<double>& price, const DeviceKinds& kinds) {
+  double sum = 0;
+  for (std::size_t k = 0; k < price.size(); ++k) sum += price[k] * static_cast<double>(kinds.count[k]);
+  for (double& p : price) p /= sum;
+}
+
+}  // namespace
+
+WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
+                     const CostTable& costs, std::span<const ClassMemory> memory) {
+  const Loads loads = loads_of(graph, constraints, kinds, costs, memory);
+  const std::size_t size = kinds.size();
+  const int rounds =
+      static_cast<int>(std::clamp<std::size_t>(20'000'000 / (loads.state.size() * size + 1), 100, 400));
+  std::vector<double> price(size, 1), none(size, 0), used(size, 0);
+  normalise(price, kinds);
+  WorkBound out;
+  for (int round = 0; round < rounds; ++round) {  // Multiplicative weights.
+    const Dual dual = evaluate(loads, kinds, price, none);
+    if (dual.value > out.work_ns || out.price.empty())
+      out.work_ns = std::max(dual.value, 0.0), out.price = price;
+    for (std::size_t k = 0; k < size; ++k) used[k] += dual.state[k] / rounds;
+    const double heaviest = *std::max_element(dual.time_ns.begin(), dual.time_ns.end());
+    if (heaviest == 0) break;
+    for (std::size_t k = 0; k < size; ++k)
+      price[k] *= std::exp(dual.time_ns[k] / heaviest / std::sqrt(1.0 + round));
+    normalise(price, kinds);
+  }
+  bool binds = false;
+  for (std::size_t k = 0; k < size; ++k)
+    binds = binds || used[k] > static_cast<double>(kinds.memory_bytes[k]);
+  if (!binds || out.work_ns == 0) return out;
+
+  // With memory every device has two limits, time T and its bytes; the weights of both are found together,
+  // for a T just above the best bound so far.
+  std::vector<double> weight(2 * size, 1), rent(size);
+  for (int round = 0; round < rounds; ++round) {
+    const double target_ns = 1.02 * std::max(out.work_ns, out.memory_ns);
+    double of_time = 0;
+    for (std::size_t k = 0; k < size; ++k) of_time += weight[k];
+    for (std::size_t k = 0; k < size; ++k) {
+      const double devices = static_cast<double>(kinds.count[k]);
+      price[k] = weight[k] / devices / of_time;
+      rent[k] =
+          weight[size + k] / of_time * target_ns / std::max(1.0, static_cast<double>(kinds.memory_bytes[k]));
+    }
+    normalise(price, kinds);
+    const Dual dual = evaluate(loads, kinds, price, rent);
+    if (dual.value > out.memory_ns) {
+      out.memory_ns = dual.value;
+      if (dual.value > out.work_ns) out.price = price;
+    }
+    double heaviest = 0, sum = 0;
+    std::vector<double> gain(2 * size);
+    for (std::size_t k = 0; k < size; ++k) {
+      gain[k] = dual.time_ns[k] / target_ns;
+      gain[size + k] = dual.state[k] / std::max(1.0, static_cast<double>(kinds.memory_bytes[k]));
+    }
+    for (const double g : gain) heaviest = std::max(heaviest, g);
+    if (heaviest == 0) break;
+    for (std::size_t i = 0; i < gain.size(); ++i) {
+      weight[i] *= std::exp(gain[i] / heaviest / std::sqrt(1.0 + round));
+      sum += weight[i];
+    }
+    for (double& w : weight) w /= sum;
+  }
+  return out;
+}
+
+}  // namespace emplace

@@ -1,0 +1,329 @@
+#include "placement/machine/cost_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <unordered_map>
+
+#include "placement/machine/cost_share.h"
+#include "placement/machine/signature_costs.h"
+
+namespace emplace {
+namespace {
+
+/// Class by type name; ONNX types stand beside the ATen ones they export to. Everything else is elementwise.
+OpClass class_of_type(std::string_view type) {
+  static const std::unordered_map<std::string_view, OpClass> kClasses{
+      {"aten::mm", OpClass::kMatmul},
+      {"aten::addmm", OpClass::kMatmul},
+      {"aten::bmm", OpClass::kMatmul},
+      {"aten::baddbmm", OpClass::kMatmul},
+      {"aten::linear", OpClass::kMatmul},
+      {"aten::matmul", OpClass::kMatmul},
+      {"aten::scaled_dot_product_attention", OpClass::kMatmul},
+      {"aten::_scaled_dot_product_efficient_attention", OpClass::kMatmul},
+      {"aten::_scaled_dot_product_flash_attention", OpClass::kMatmul},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu", OpClass::kMatmul},
+      {"hlo::dot", OpClass::kMatmul},
+      {"hlo::fusion_dot", OpClass::kMatmul},
+      {"hlo::call_dot", OpClass::kMatmul},
+      {"hlo::while_dot", OpClass::kMatmul},
+      {"hlo::conditional_dot", OpClass::kMatmul},
+      {"hlo::convolution", OpClass::kConv},
+      {"hlo::fusion_convolution", OpClass::kConv},
+      {"hlo::call_convolution", OpClass::kConv},
+      {"hlo::while_convolution", OpClass::kConv},
+      {"hlo::reduce", OpClass::kReduce},
+      {"aten::batch_norm", OpClass::kNorm},
+      {"aten::layer_norm", OpClass::kNorm},
+      {"aten::rms_norm", OpClass::kNorm},
+      {"aten::group_norm", OpClass::kNorm},
+      {"Gemm", OpClass::kMatmul},
+      {"MatMul", OpClass::kMatmul},
+      {"LSTM", OpClass::kMatmul},
+      {"GRU", OpClass::kMatmul},
+      {"RNN", OpClass::kMatmul},
+      {"aten::convolution", OpClass::kConv},
+      {"aten::convolution_backward", OpClass::kConv},
+      {"Conv", OpClass::kConv},
+      {"ConvTranspose", OpClass::kConv},
+      {"aten::native_batch_norm", OpClass::kNorm},
+      {"aten::native_batch_norm_backward", OpClass::kNorm},
+      {"aten::native_layer_norm", OpClass::kNorm},
+      {"aten::native_layer_norm_backward", OpClass::kNorm},
+      {"aten::native_group_norm", OpClass::kNorm},
+      {"aten::native_group_norm_backward", OpClass::kNorm},
+      {"BatchNormalization", OpClass::kNorm},
+      {"LayerNormalization", OpClass::kNorm},
+      {"InstanceNormalization", OpClass::kNorm},
+      {"LRN", OpClass::kNorm},
+      {"aten::sum", OpClass::kReduce},
+      {"aten::mean", OpClass::kReduce},
+      {"aten::_softmax", OpClass::kReduce},
+      {"aten::_log_softmax", OpClass::kReduce},
+      {"aten::_softmax_backward_data", OpClass::kReduce},
+      {"aten::_log_softmax_backward_data", OpClass::kReduce},
+      {"aten::nll_loss_forward", OpClass::kReduce},
+      {"aten::nll_loss2d_forward", OpClass::kReduce},
+      {"aten::amax", OpClass::kReduce},
+      {"aten::var", OpClass::kReduce},
+      {"Softmax", OpClass::kReduce},
+      {"LogSoftmax", OpClass::kReduce},
+      {"ReduceMean", OpClass::kReduce},
+      {"ReduceSum", OpClass::kReduce},
+      {"ReduceMax", OpClass::kReduce},
+      {"GlobalAveragePool", OpClass::kReduce},
+      {"aten::embedding", OpClass::kGather},
+      {"aten::index", OpClass::kGather},
+      {"aten::index_select", OpClass::kGather},
+      {"aten::gather", OpClass::kGather},
+      {"aten::slice_backward", OpClass::kGather},
+      {"aten::select_backward", OpClass::kGather},
+      {"Gather", OpClass::kGather},
+      {"GatherElements", OpClass::kGather},
+      {"GatherND", OpClass::kGather},
+      {"ScatterElements", OpClass::kGather},
+      {"ScatterND", OpClass::kGather},
+      {"TensorScatter", OpClass::kGather},
+      {"GroupNormalization", OpClass::kNorm},
+      {"RMSNormalization", OpClass::kNorm},
+      {"SimplifiedLayerNormalization", OpClass::kNorm},
+      {"com.microsoft::EmbedLayerNormalization", OpClass::kNorm},
+      {"com.microsoft::GroupNorm", OpClass::kNorm},
+      {"com.microsoft::SimplifiedLayerNormalization", OpClass::kNorm},
+      {"com.microsoft::SkipLayerNormalization", OpClass::kNorm},
+      {"com.microsoft::SkipSimplifiedLayerNormalization", OpClass::kNorm},
+      {"ReduceL1", OpClass::kReduce},
+      {"ReduceL2", OpClass::kReduce},
+      {"ReduceLogSum", OpClass::kReduce},
+      {"ReduceLogSumExp", OpClass::kReduce},
+      {"ReduceMin", OpClass::kReduce},
+      {"ReduceProd", OpClass::kReduce},
+      {"ReduceSumSquare", OpClass::kReduce},
+      {"SoftmaxCrossEntropyLoss", OpClass::kReduce},
+      {"NegativeLogLikelihoodLoss", OpClass::kReduce},
+      {"ConvInteger", OpClass::kConv},
+      {"QLinearConv", OpClass::kConv},
+      {"com.microsoft::FusedConv", OpClass::kConv},
+      {"Attention", OpClass::kMatmul},
+      {"MatMulInteger", OpClass::kMatmul},
+      {"QLinearMatMul", OpClass::kMatmul},
+      {"If", OpClass::kMatmul},  // Whose work is that of the products in their bodies.
+      {"Loop", OpClass::kMatmul},
+      {"Scan", OpClass::kMatmul},
+      {"com.microsoft::Attention", OpClass::kMatmul},
+      {"com.microsoft::DynamicQuantizeMatMul", OpClass::kMatmul},
+      {"com.microsoft::FusedGemm", OpClass::kMatmul},
+      {"com.microsoft::FusedMatMul", OpClass::kMatmul},
+      {"com.microsoft::GemmFastGelu", OpClass::kMatmul},
+      {"com.microsoft::GroupQueryAttention", OpClass::kMatmul},
+      {"com.microsoft::MatMulBnb4", OpClass::kMatmul},
+      {"com.microsoft::MatMulIntegerToFloat", OpClass::kMatmul},
+      {"com.microsoft::MatMulNBits", OpClass::kMatmul},
+      {"com.microsoft::MultiHeadAttention", OpClass::kMatmul},
+      {"com.microsoft::QAttention", OpClass::kMatmul},
+      {"com.microsoft::QGemm", OpClass::kMatmul},
+      {"com.microsoft::TransposeMatMul", OpClass::kMatmul},
+      // TensorFlow's, but for the names that ONNX has too.
+      {"All", OpClass::kReduce},
+      {"Any", OpClass::kReduce},
+      {"ArgMax", OpClass::kReduce},
+      {"ArgMin", OpClass::kReduce},
+      {"BatchMatMul", OpClass::kMatmul},
+      {"BatchMatMulV2", OpClass::kMatmul},
+      {"BatchMatMulV3", OpClass::kMatmul},
+      {"BiasAddGrad", OpClass::kReduce},
+      {"Conv2D", OpClass::kConv},
+      {"Conv2DBackpropFilter", OpClass::kConv},
+      {"Conv2DBackpropInput", OpClass::kConv},
+      {"Conv3D", OpClass::kConv},
+      {"Conv3DBackpropFilterV2", OpClass::kConv},
+      {"Conv3DBackpropInputV2", OpClass::kConv},
+      {"CudnnRNN", OpClass::kMatmul},
+      {"CudnnRNNBackprop", OpClass::kMatmul},
+      {"CudnnRNNBackpropV2", OpClass::kMatmul},
+      {"CudnnRNNBackpropV3", OpClass::kMatmul},
+      {"CudnnRNNV2", OpClass::kMatmul},
+      {"CudnnRNNV3", OpClass::kMatmul},
+      {"DepthwiseConv2dNative", OpClass::kConvGrouped},
+      {"DepthwiseConv2dNativeBackpropFilter", OpClass::kConvGrouped},
+      {"DepthwiseConv2dNativeBackpropInput", OpClass::kConvGrouped},
+      {"DynamicStitch", OpClass::kGather},
+      {"Einsum", OpClass::kMatmul},
+      {"FusedBatchNorm", OpClass::kNorm},
+      {"FusedBatchNormGrad", OpClass::kNorm},
+      {"FusedBatchNormGradV2", OpClass::kNorm},
+      {"FusedBatchNormGradV3", OpClass::kNorm},
+      {"FusedBatchNormV2", OpClass::kNorm},
+      {"FusedBatchNormV3", OpClass::kNorm},
+      {"GRUBlockCell", OpClass::kMatmul},
+      {"GatherNd", OpClass::kGather},
+      {"GatherV2", OpClass::kGather},
+      {"L2Loss", OpClass::kReduce},
+      {"LRNGrad", OpClass::kNorm},
+      {"LSTMBlockCell", OpClass::kMatmul},
+      {"Prod", OpClass::kReduce},
+      {"ResourceGather", OpClass::kGather},
+      {"ResourceScatterAdd", OpClass::kGather},
+      {"ScatterAdd", OpClass::kGather},
+      {"ScatterSub", OpClass::kGather},
+      {"ScatterUpdate", OpClass::kGather},
+      {"Shape", OpClass::kGather},
+      {"ShapeN", OpClass::kGather},
+      {"Size", OpClass::kGather},
+      {"Slice", OpClass::kGather},
+      {"SoftmaxCrossEntropyWithLogits", OpClass::kReduce},
+      {"SparseApplyMomentum", OpClass::kGather},
+      {"SparseApplyRMSProp", OpClass::kGather},
+      {"SparseMatMul", OpClass::kMatmul},
+      {"SparseSoftmaxCrossEntropyWithLogits", OpClass::kReduce},
+      {"StridedSlice", OpClass::kGather},
+      {"UnsortedSegmentSum", OpClass::kGather},
+      {"ZerosLike", OpClass::kGather},
+  };
+  const auto it = kClasses.find(type);
+  return it == kClasses.end() ? OpClass::kElementwise : it->second;
+}
+
+/// TensorFlow's reductions bear the names of ONNX's element-wise ops of many inputs; what comes out tells.
+bool is_reduction(const OpGraph& graph, OpId op) {
+  const std::string_view type = graph.type_name(op);
+  if (type != "Sum" && type != "Mean" && type != "Max" && type != "Min") return false;
+  const auto inputs = graph.inputs(op);
+  return !inputs.empty() && graph.num_outputs(op) > 0 &&
+         graph.bytes(graph.first_output(op)) < graph.bytes(inputs[0]);
+}
+
+/// A grouped convolution with few input channels per group runs far below a dense one.
+bool is_thin_grouped(const OpGraph& graph, OpId op) {
+  const auto inputs = graph.inputs(op);
+  const std::size_t weight = graph.type_name(op).ends_with("backward") ? 2 : 1;
+  if (graph.conv_groups(op) <= 1 || weight >= inputs.size()) return false;
+  const auto shape = graph.shape(inputs[weight]);
+  return shape.size() > 1 && shape[1] < 8;
+}
+
+/// The measured class that a device takes its times from, or none.
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
+  const auto classes = graph.measured_classes();
+  const auto find = [&](std::string_view name) {
+    return static_cast<std::size_t>(std::find(classes.begin(), classes.end(), name) - classes.begin());
+  };
+  std::size_t found = find(profile.name);
+  if (found == classes.size()) found = find(profile.kind);
+  if (found == classes.size() && profile.kind == "gpu") found = find("accelerator");
+  return found;
+}
+
+/// What was measured of ops on a device: by the graph for the profile's name, on such a device for the op's
+/// signature, by the graph for the kind of device.
+class KnownCosts {
+ public:
+  KnownCosts(const OpGraph& graph, const Profile& profile)
+      : graph_{graph},
+        class_{measured_class(graph, profile)},
+        in_graph_{class_ < graph.measured_classes().size()},
+        own_{in_graph_ && graph.measured_classes()[class_] == profile.name},
+        costs_{profile.costs.get()} {}
+  /// [us] NaN: nobody knows. @pre neither state nor a view
+  double us(OpId op) const {
+    const double known = in_graph_ ? graph_.measured_us(op, class_) : kUnknown;
+    if (costs_ == nullptr || costs_->empty() || (own_ && !std::isnan(known))) return known;
+    return costs_->us(signature_hash(graph_, op)).value_or(known);
+  }
+
+ private:
+  const OpGraph& graph_;
+  const std::size_t class_;
+  const bool in_graph_, own_;
+  const SignatureCosts* const costs_;
+};
+
+}  // namespace
+
+OpClass classify(const OpGraph& graph, OpId op) {
+  if (graph.is_state(op)) return OpClass::kState;
+  if (graph.is_view(op)) return OpClass::kView;
+  if (is_reduction(graph, op)) return OpClass::kReduce;
+  const OpClass by_type = class_of_type(graph.type_name(op));
+  return by_type == OpClass::kConv && is_thin_grouped(graph, op) ? OpClass::kConvGrouped : by_type;
+}
+
+std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_class) {
+  if (op_class == OpClass::kState || op_class == OpClass::kView) return 0;
+  if (op_class == OpClass::kGather)
+    return graph.num_outputs(op) == 0 ? 0 : 2 * graph.bytes(graph.first_output(op));
+  std::int64_t bytes = 0;
+  for (const TensorId input : graph.inputs(op)) bytes += graph.bytes(input);
+  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) bytes += graph.bytes(graph.output(op, k));
+  return bytes;
+}
+
+double estimate_us(const OpGraph& graph, OpId op, const Profile& profile) {
+  const OpClass op_class = classify(graph, op);
+  if (op_class == OpClass::kState || op_class == OpClass::kView) return 0;
+  const bool on_matrix_units = op_class == OpClass::kMatmul || op_class == OpClass::kConv;
+  const double peak = on_matrix_units ? profile.matrix_peak_gflops : profile.peak_gflops;
+  const double compute = static_cast<double>(graph.flops(op)) /
+                         (peak * 1e3 * profile.efficiency[static_cast<std::size_t>(op_class)]);
+  const double memory = static_cast<double>(memory_traffic_bytes(graph, op, op_class)) /
+                        (profile.bandwidth_gbs * 1e3 * profile.bandwidth_efficiency);
+  return profile.launch_us + std::max(compute, memory);
+}
+
+std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile) {
+  const KnownCosts known{graph, profile};
+  std::vector<double> us(graph.num_ops());
+  for (std::size_t i = 0; i < us.size(); ++i) {
+    const OpId op{static_cast<std::uint32_t>(i)};
+    if (graph.is_view(op) || graph.is_state(op)) continue;
+    us[i] = known.us(op);
+    if (std::isnan(us[i])) us[i] = estimate_us(graph, op, profile);
+  }
+  return us;
+}
+
+double measured_cost_share(const OpGraph& graph, const DeviceSet& devices,
+                           std::span<const DeviceId> placement) {
+  double all_us = 0, known_us = 0;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const DeviceId device = static_cast<DeviceId>(d);
+    if (std::ranges::find(placement, device) == placement.end()) continue;
+    const KnownCosts known{graph, devices[device].profile};
+    for (std::size_t i = 0; i < placement.size(); ++i) {
+      const OpId op{static_cast<std::uint32_t>(i)};
+      if (placement[i] != device || graph.is_view(op) || graph.is_state(op)) continue;
+      const double us = known.us(op);
+      all_us += std::isnan(us) ? estimate_us(graph, op, devices[device].profile) : us;
+      known_us += std::isnan(us) ? 0 : us;
+    }
+  }
+  return all_us > 0 ? known_us / all_us : 1;
+}
+
+CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{graph.num_ops()} {
+  // Devices of one profile share a row: profiles compare by what decides a time.
+  std::vector<const Profile*> rows;
+  for (const Device& device : devices.devices()) {
+    const auto it =
+        std::find_if(rows.begin(), rows.end(), [&](const Profile* row) { return *row == device.profile; });
+    row_of_.push_back(static_cast<std::size_t>(it - rows.begin()));
+    if (it == rows.end()) rows.push_back(&device.profile);
+  }
+  ns_.resize(rows.size() * num_ops_);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const std::vector<double> us = exact_costs_us(graph, *rows[row]);
+    for (std::size_t i = 0; i < num_ops_; ++i) ns_[row * num_ops_ + i] = std::llround(us[i] * 1e3);
+  }
+}
+
+std::int64_t CostTable::best_ns(OpId op) const {
+  std::int64_t best = ns_[index(op)];
+  for (std::size_t row = 1; row < num_rows(); ++row) best = std::min(best, ns_[row * num_ops_ + index(op)]);
+  return best;
+}
+
+}  // namespace emplace

@@ -1,0 +1,194 @@
+#include "placement/machine/device.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+constexpr std::array<std::string_view, kNumOpClasses> kClassNames{
+    "state", "view", "matmul", "conv", "conv_grouped", "norm", "reduce", "gather", "elementwise"};
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+/// Efficiencies in the order of the profile table: matmul, conv, grouped conv; the memory-bound classes share
+/// one.
+std::array<double, kNumOpClasses> efficiencies(double matmul, double conv, double conv_grouped, double rest) {
+  return {1, 1, matmul, conv, conv_grouped, rest, rest, rest, rest};
+}
+
+std::vector<Profile> make_profiles() {
+  std::vector<Profile> profiles{
+      {"k40", "gpu", 12 * kGiB, 4290, 4290, 288, 0.75, 8, efficiencies(0.60, 0.40, 0.05, 0.2)},
+      {"k80_gk210", "gpu", 12 * kGiB, 2796, 2796, 240, 0.75, 8, efficiencies(0.60, 0.40, 0.05, 0.2)},
+      {"v100", "gpu", 16 * kGiB, 15700, 15700, 900, 0.80, 5, efficiencies(0.80, 0.60, 0.08, 0.3)},
+      {"h100", "gpu", 80 * kGiB, 67000, 494700, 3350, 0.85, 4, efficiencies(0.60, 0.45, 0.02, 0.3)},
+      {"h200", "gpu", 141 * kGiB, 67000, 494700, 4800, 0.85, 4, efficiencies(0.60, 0.45, 0.02, 0.3)},
+      {"haswell18", "cpu", 256 * kGiB, 1094, 1094, 68.3, 0.70, 3, efficiencies(0.70, 0.50, 0.10, 0.1)},
+  };
+  const auto calibrated = [&](std::size_t of, double matmul, double conv) {
+    Profile profile = profiles[of];
+    profile.name += "-calibrated";
+    profile.efficiency[static_cast<std::size_t>(OpClass::kMatmul)] = matmul;
+    profile.efficiency[static_cast<std::size_t>(OpClass::kConv)] = conv;
+    profiles.push_back(std::move(profile));
+  };
+  calibrated(0, 0.236, 0.067);  // rnnlm-bs64 1.57 s, inception_v3-bs1 0.15 s
+  calibrated(1, 0.375, 0.088);  // rnnlm-bs64 1.57 s, inception_v3-bs32 4.60 s
+  calibrated(5, 0.20, 0.039);   // rnnlm-bs64 6.89 s, nmt-2layer-bs64 6.46 s, inception_v3-bs32 26.21 s
+  return profiles;
+}
+
+Result<Unit> check_device(const Device& device) {
+  const std::string where = "device '" + printable(device.name, 60) + "'";
+  const Profile& profile = device.profile;
+  if (device.name.empty()) return invalid("device", "has no name");
+  if (device.memory_bytes <= 0) return invalid(where, "its memory must be above zero");
+  const auto rate = [](double value) { return std::isfinite(value) && value > 0; };
+  if (!rate(profile.peak_gflops) || !rate(profile.matrix_peak_gflops))
+    return invalid(where, "its peak rate must be above zero");
+  if (!rate(profile.bandwidth_gbs) || !rate(profile.bandwidth_efficiency)) {
+    return invalid(where, "its memory bandwidth must be above zero");
+  }
+  if (!std::isfinite(profile.launch_us) || profile.launch_us < 0)
+    return invalid(where, "its launch time must not be negative");
+  for (std::size_t c = 2; c < kNumOpClasses; ++c) {
+    if (!rate(profile.efficiency[c]))
+      return invalid(where, "the efficiency of " + std::string{kClassNames[c]} + " must be above zero");
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+std::string_view op_class_name(OpClass op_class) { return kClassNames[static_cast<std::size_t>(op_class)]; }
+
+bool Profile::operator==(const Profile& other) const {
+  const bool same_costs =
+      costs == other.costs || (costs != nullptr && other.costs != nullptr && *costs == *other.costs);
+  return same_costs && name == other.name && kind == other.kind && peak_gflops == other.peak_gflops &&
+         matrix_peak_gflops == other.matrix_peak_gflops && bandwidth_gbs == other.bandwidth_gbs &&
+         bandwidth_efficiency == other.bandwidth_efficiency && launch_us == other.launch_us &&
+         efficiency == other.efficiency;
+}
+
+std::string_view copy_engine_name(CopyEngine engine) {
+  return engine == CopyEngine::kSource ? "source" : "target";
+}
+
+std::span<const Profile> builtin_profiles() {
+  static const std::vector<Profile> profiles = make_profiles();
+  return profiles;
+}
+
+Result<Profile> find_profile(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Profile& profile : builtin_profiles()) {
+    if (profile.name == name) return profile;
+    names.push_back(profile.name);
+  }
+  const std::string_view near = nearest_word(name, names);
+  return invalid("profile '" + printable(name, 60) + "'", "is unknown",
+                 near.empty() ? "built in: k40 k80_gk210 v100 h100 h200 haswell18"
+                              : "did you mean '" + std::string{near} + "'?");
+}
+
+Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link> links) {
+  const std::size_t n = devices.size();
+  if (n == 0) return invalid("devices", "the list is empty", "name at least one device");
+  if (n > kMaxDevices) return invalid("devices", std::to_string(n) + " are more than 256");
+  EMPLACE_CHECK(links.size() == n * n, "links must be [devices, devices]");
+  for (std::size_t i = 0; i < n; ++i) {
+    if (auto checked = check_device(devices[i]); !checked) return checked.error();
+    for (std::size_t j = 0; j < i; ++j) {
+      if (devices[j].name == devices[i].name)
+        return invalid("device '" + printable(devices[i].name, 60) + "'", "is listed twice");
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i == j) continue;
+      const Link& link = links[i * n + j];
+      const std::string where =
+          "link " + printable(devices[i].name, 60) + " -> " + printable(devices[j].name, 60);
+      if (link.bytes_per_s == 0 && link.latency_s == 0) {
+        return invalid(where, "is missing", "add a [[link]] between the two");
+      }
+      if (!(std::isfinite(link.bytes_per_s) && link.bytes_per_s > 0))
+        return invalid(where, "its bandwidth must be above zero");
+      if (!(std::isfinite(link.latency_s) && link.latency_s >= 0))
+        return invalid(where, "its latency must not be negative");
+    }
+  }
+  DeviceSet set;
+  set.devices_ = std::move(devices);
+  set.links_ = std::move(links);
+  return set;
+}
+
+Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, Link everywhere) {
+  std::vector<Link> links(devices.size() * devices.size(), everywhere);
+  return make(std::move(devices), std::move(links));
+}
+
+Result<DeviceId> DeviceSet::find(std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].name == name) return static_cast<DeviceId>(i);
+    names.push_back(devices_[i].name);
+  }
+  const std::string_view near = nearest_word(name, names);
+  return invalid("device '" + printable(name, 60) + "'", "is not in the device file",
+                 near.empty() ? "" : "did you mean '" + std::string{near} + "'?");
+}
+
+DeviceSet DeviceSet::with_copies(CopyEngine engine) const {
+  DeviceSet set = *this;
+  set.copies_ = engine;
+  return set;
+}
+
+DeviceSet DeviceSet::with_corun(double factor) const {
+  EMPLACE_CHECK(std::isfinite(factor) && factor >= 1, "devices never speed one another up");
+  DeviceSet set = *this;
+  set.corun_ = factor;
+  return set;
+}
+
+std::string DeviceSet::sha256() const {
+  std::vector<std::byte> bytes;
+  const auto append = [&](const void* data, std::size_t size) {
+    const auto* first = static_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), first, first + size);
+  };
+  const auto number = [&](double value) { append(&value, sizeof value); };
+  for (const Device& device : devices_) {
+    const Profile& p = device.profile;
+    append(device.name.c_str(), device.name.size() + 1);
+    append(p.kind.c_str(), p.kind.size() + 1);
+    append(&device.memory_bytes, sizeof device.memory_bytes);
+    for (const double value :
+         {p.peak_gflops, p.matrix_peak_gflops, p.bandwidth_gbs, p.bandwidth_efficiency, p.launch_us})
+      number(value);
+    for (const double value : p.efficiency) number(value);
+    if (p.costs == nullptr) continue;
+    for (const SignatureCosts::Entry& entry : p.costs->entries()) {
+      append(&entry.signature, sizeof entry.signature);
+      number(entry.us);
+    }
+  }
+  for (const Link& link : links_) {
+    number(link.bytes_per_s), number(link.latency_s);
+    if (link.shaped) append(&link.shaped, sizeof link.shaped);
+  }
+  if (copies_ != CopyEngine::kSource) append(&copies_, sizeof copies_);
+  if (corun_ != 1) number(corun_);
+  return sha256_hex(bytes);
+}
+
+}  // namespace emplace

@@ -1,0 +1,18 @@
+#pragma once
+/// Device files: [[device]], [[profile]] and [[link]] tables in TOML. docs/file_formats.md lists the keys.
+
+#include <filesystem>
+#include <string_view>
+
+#include "base/result.h"
+#include "placement/machine/device.h"
+
+namespace emplace {
+
+/// `reserve_share` of each device's memory is kept free on top of what the file reserves.
+/// Errors: kIo; kInvalid with file and line: an unknown key or profile (the nearest is named), a wrong unit,
+/// two devices without a link, an empty list, more than 256 devices.
+Result<DeviceSet> load_devices(const std::filesystem::path& path, double reserve_share = 0);
+Result<DeviceSet> parse_devices(std::string_view toml, std::string_view where, double reserve_share = 0);
+
+}  // namespace emplace

@@ -1,0 +1,142 @@
+#include "placement/split_costs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "graph/lowering.h"
+#include "placement/machine/cost_model.h"
+
+namespace emplace {
+namespace {
+
+constexpr double kMostSumPs = 0x1p60;  // 13 days: what is compared with such sums may be a little larger.
+
+/// attrs.transfer_us of a measured workload. Attributes are compact JSON.
+std::optional<double> measured_transfer_us(std::string_view attrs) {
+  constexpr std::string_view kKey = "\"transfer_us\":";
+  const std::size_t at = attrs.find(kKey);
+  if (at == std::string_view::npos) return std::nullopt;
+  const char* const begin = attrs.data() + at + kKey.size();
+  double us = 0;
+  if (std::from_chars(begin, attrs.data() + attrs.size(), us).ec != std::errc{} || !(us >= 0))
+    return std::nullopt;
+  return us;
+}
+
+/// A tensor of `bytes` over the slowest of all links: the models know one way, through the host.
+double transfer_us(const DeviceSet& devices, std::int64_t bytes) {
+  double slowest = 0;
+  for (std::size_t s = 0; s < devices.size(); ++s) {
+    for (std::size_t t = 0; t < devices.size(); ++t) {
+      if (s == t) continue;
+      const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
+      slowest = std::max(slowest, link.latency_s * 1e6 + static_cast<double>(bytes) / link.bytes_per_s * 1e6);
+    }
+  }
+  return slowest;
+}
+
+/// Whole picoseconds of at most `most_ps`.
+std::int64_t picoseconds(double us, double most_ps) { return std::llround(std::min(us * 1e6, most_ps)); }
+
+/// Rows of compressed lists from (row, value) pairs.
+void compress(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs, std::size_t rows,
+              std::vector<std::uint32_t>& begin, std::vector<std::uint32_t>& values) {
+  begin.assign(rows + 1, 0);
+  for (const auto& [row, value] : pairs) ++begin[row + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  values.resize(pairs.size());
+  std::vector<std::uint32_t> at(begin.begin(), begin.end() - 1);
+  for (const auto& [row, value] : pairs) values[at[row]++] = value;
+}
+
+}  // namespace
+
+SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
+  const std::size_t n = graph.num_ops();
+  const LoweredGraph lowered{graph};
+  const CostTable costs{graph, devices};
+  // A sum over a whole split has a time per op, and a tensor per output and per read at most.
+  const double most_ps =
+      kMostSumPs / static_cast<double>(n + graph.num_tensors() + 2 * graph.num_edges() + 1);
+
+  std::vector<std::size_t> example(costs.num_rows());
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto id = static_cast<DeviceId>(d);
+    accelerator_.push_back(!devices.is_cpu(id));
+    memory_.push_back(devices[id].memory_bytes);
+    row_of_.push_back(costs.row_of(id));
+    example[row_of_.back()] = d;
+  }
+  time_ps_.resize(costs.num_rows() * n);
+  for (std::size_t row = 0; row < costs.num_rows(); ++row) {
+    const auto id = static_cast<DeviceId>(example[row]);
+    const std::vector<double> us = exact_costs_us(graph, devices[id].profile);
+    for (std::size_t op = 0; op < n; ++op) time_ps_[row * n + op] = picoseconds(us[op], most_ps);
+  }
+
+  // Tensors that cross: whole ones and parts, as the simulator moves them.
+  struct Tensor {
+    std::int64_t ps = 0, bytes = 0;
+  };
+  std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, Tensor> nets;
+  bytes_.resize(n);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const OpId op{i};
+    const auto known = measured_transfer_us(graph.attrs_json(op));
+    counts_.push_back(lowered.is_kernel(op) || graph.is_state(op));
+    bytes_[i] = lowered.resident_bytes(op);
+    for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
+      const BufferId buffer{b};
+      std::vector<std::uint32_t> readers;
+      bool backward = false;
+      for (const OpId reader : lowered.readers(buffer)) {
+        if (reader != op) readers.push_back(static_cast<std::uint32_t>(index(reader)));
+        backward |= graph.phase(reader) == Phase::kBackward;
+      }
+      if (!known && backward && graph.phase(op) == Phase::kForward) bytes_[i] += lowered.held_bytes(buffer);
+      if (readers.empty()) continue;
+      const double us = known ? *known : transfer_us(devices, lowered.bytes(buffer));
+      Tensor& net = nets[{i, std::move(readers)}];
+      net.ps += picoseconds(us, most_ps);
+      net.bytes += lowered.bytes(buffer);
+    }
+  }
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> of_net, made, read, makers;
+  for (const auto& [ends, tensor] : nets) {
+    const auto net = static_cast<std::uint32_t>(net_ps_.size());
+    net_ps_.push_back(tensor.ps);
+    net_bytes_.push_back(tensor.bytes);
+    maker_.push_back(ends.first);
+    made.emplace_back(ends.first, net);
+    for (const std::uint32_t reader : ends.second) {
+      of_net.emplace_back(net, reader);
+      read.emplace_back(reader, net);
+      makers.emplace_back(reader, ends.first);
+    }
+  }
+  std::sort(makers.begin(), makers.end());
+  makers.erase(std::unique(makers.begin(), makers.end()), makers.end());
+  compress(of_net, net_ps_.size(), reader_begin_, reader_);
+  compress(made, n, made_begin_, made_);
+  compress(read, n, read_begin_, read_);
+  compress(makers, n, makers_begin_, makers_);
+  for (const OpId op : graph.topological_order()) order_.push_back(static_cast<std::uint32_t>(index(op)));
+}
+
+void SplitCosts::measure_memory(std::span<const DeviceId> placement, Measurement& out) const {
+  out.peak_bytes.assign(num_devices(), 0);
+  for (std::size_t op = 0; op < placement.size(); ++op) out.peak_bytes[index(placement[op])] += bytes_[op];
+  out.bytes_over = 0;
+  for (std::size_t d = 0; d < num_devices(); ++d) {
+    if (accelerator_[d]) out.bytes_over += std::max<std::int64_t>(0, out.peak_bytes[d] - memory_[d]);
+  }
+}
+
+}  // namespace emplace

@@ -1,0 +1,194 @@
+// Goal: the fast simulator equals a plain one that was written from the rules alone.
+// Method: a naive event loop (rescans everything at every event) on hundreds of seeded random graphs with
+// views, state, updates, several outputs and free ops; time, memory, traffic and busy time must agree
+// exactly.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "executor/sim/simulator.h"
+#include "graph/lowering.h"
+#include "tests/support/sample_graphs.h"
+
+namespace emplace {
+namespace {
+
+/// Follows docs/measurement.md word by word; nothing is precomputed.
+Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, const Placement& place) {
+  const LoweredGraph lowered{graph};
+  const CostTable costs{graph, devices};
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  using Key = std::pair<std::size_t, std::size_t>;  // Buffer, device.
+  struct Running {
+    std::int64_t end = kNever;
+    OpId op{};
+    Key copy{};
+  };
+  const std::size_t num_devices = devices.size();
+  std::vector<Running> op_lane(num_devices), copy_lane(num_devices);
+  std::vector<std::deque<Key>> queues(num_devices);
+  std::set<Key> present, requested;  // Where a buffer can be read; copies asked for.
+  std::set<std::size_t> done, started;
+  std::vector<std::int64_t> used(num_devices, 0), peak(num_devices, 0), busy(num_devices, 0);
+  std::set<std::size_t> held;  // Whole tensors alive at home.
+  std::set<Key> copies;        // Alive elsewhere.
+  std::int64_t now = 0, moved = 0;
+  const auto device = [&](OpId op) { return index(place[index(op)]); };
+  const auto home = [&](std::size_t b) {
+    return device(lowered.owner(BufferId{static_cast<std::uint32_t>(b)}));
+  };
+  const auto take = [&](std::size_t d, std::int64_t bytes) { peak[d] = std::max(peak[d], used[d] += bytes); };
+  const auto request = [&](std::size_t b, std::size_t target) {
+    if (target != home(b) && requested.insert({b, target}).second) queues[home(b)].push_back({b, target});
+  };
+  for (std::uint32_t i = 0; i < graph.num_ops(); ++i) take(device(OpId{i}), lowered.resident_bytes(OpId{i}));
+  for (std::size_t b = 0; b < lowered.num_buffers(); ++b) {
+    if (lowered.is_resident(BufferId{static_cast<std::uint32_t>(b)})) present.insert({b, home(b)});
+  }
+  for (const OpId op : lowered.kernels()) {
+    for (const BufferId b : lowered.reads(op)) {
+      if (lowered.is_resident(b)) request(index(b), device(op));
+    }
+  }
+  const auto collect = [&] {  // Frees all that nobody will read or send any more.
+    for (auto it = held.begin(); it != held.end();) {
+      const std::size_t base = *it;
+      bool wanted = false;
+      for (std::size_t b = 0; b < lowered.num_buffers(); ++b) {
+        const BufferId id{static_cast<std::uint32_t>(b)};
+        if (index(lowered.base(id)) != base) continue;
+        for (const OpId reader : lowered.readers(id)) {
+          wanted |= device(reader) == home(base) ? done.count(index(reader)) == 0
+                                                 : present.count({b, device(reader)}) == 0;
+        }
+      }
+      if (!wanted) used[home(base)] -= lowered.held_bytes(BufferId{static_cast<std::uint32_t>(base)});
+      it = wanted ? std::next(it) : held.erase(it);
+    }
+    for (auto it = copies.begin(); it != copies.end();) {
+      bool wanted = false;
+      const BufferId id{static_cast<std::uint32_t>(it->first)};
+      for (const OpId reader : lowered.readers(id))
+        wanted |= device(reader) == it->second && done.count(index(reader)) == 0;
+      if (!wanted) used[it->second] -= lowered.bytes(id);
+      it = wanted ? std::next(it) : copies.erase(it);
+    }
+  };
+  for (;;) {
+    for (std::size_t d = 0; d < num_devices; ++d) {
+      if (copy_lane[d].end == kNever && !queues[d].empty()) {
+        const Key copy = queues[d].front();
+        queues[d].pop_front();
+        const BufferId id{static_cast<std::uint32_t>(copy.first)};
+        const Link& link = devices.link(static_cast<DeviceId>(d), static_cast<DeviceId>(copy.second));
+        const double ns =
+            link.latency_s * 1e9 + static_cast<double>(lowered.bytes(id)) * (1e9 / link.bytes_per_s);
+        copy_lane[d] = {now + static_cast<std::int64_t>(ns + 0.5), {}, copy};
+        take(copy.second, lowered.bytes(id));
+        copies.insert(copy);
+        moved += lowered.bytes(id);
+      }
+      if (op_lane[d].end != kNever) continue;
+      for (const OpId op : lowered.kernels()) {
+        if (device(op) != d || started.count(index(op)) != 0) continue;
+        bool ready = true;
+        for (const BufferId b : lowered.reads(op)) ready &= present.count({index(b), d}) != 0;
+        if (!ready) continue;
+        started.insert(index(op));
+        const std::int64_t cost = costs.ns(static_cast<DeviceId>(d), op);
+        op_lane[d] = {now + cost, op, {}};
+        busy[d] += cost;
+        take(d, lowered.output_bytes(op));
+        break;
+      }
+    }
+    std::int64_t next = kNever;
+    for (std::size_t d = 0; d < num_devices; ++d) next = std::min({next, op_lane[d].end, copy_lane[d].end});
+    if (next == kNever) break;
+    now = next;
+    for (std::size_t d = 0; d < num_devices; ++d) {
+      if (op_lane[d].end == now) {
+        const OpId op = op_lane[d].op;
+        op_lane[d].end = kNever;
+        done.insert(index(op));
+        for (std::uint32_t b = lowered.first_owned(op); b < lowered.end_owned(op); ++b) {
+          present.insert({b, d});
+          if (index(lowered.base(BufferId{b})) == b) held.insert(b);
+          for (const OpId reader : lowered.readers(BufferId{b})) request(b, device(reader));
+        }
+      }
+      if (copy_lane[d].end == now) {
+        present.insert(copy_lane[d].copy);
+        copy_lane[d].end = kNever;
+      }
+    }
+    collect();
+  }
+  EXPECT_EQ(done.size(), lowered.kernels().size());
+  Measurement out;
+  out.step_time_s = static_cast<double>(now) * 1e-9;
+  out.bytes_moved = moved;
+  for (std::size_t d = 0; d < num_devices; ++d) {
+    out.peak_bytes.push_back(peak[d]);
+    out.busy_s.push_back(static_cast<double>(busy[d]) * 1e-9);
+    out.bytes_over += std::max<std::int64_t>(0, peak[d] - devices[static_cast<DeviceId>(d)].memory_bytes);
+  }
+  out.valid = out.bytes_over == 0;
+  return out;
+}
+
+void expect_equal(const Measurement& a, const Measurement& b) {
+  EXPECT_EQ(a.step_time_s, b.step_time_s);
+  EXPECT_EQ(a.peak_bytes, b.peak_bytes);
+  EXPECT_EQ(a.busy_s, b.busy_s);
+  EXPECT_EQ(a.bytes_moved, b.bytes_moved);
+  EXPECT_EQ(a.bytes_over, b.bytes_over);
+}
+
+TEST(SimulatorOracle, AgreesWithThePlainSimulationOnRandomGraphs) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest};
+    const OpGraph graph = testing::random_graph(rng, 8 + rng.below(40));
+    const std::size_t gpus = seed % 20 == 19 ? 70 : 1 + rng.below(3);  // More than a word of lanes, or few.
+    const DeviceSet devices = testing::sample_devices(gpus, rng.below(2) == 0, 40'000);
+    Simulator simulator{graph, devices};
+    for (int k = 0; k < 3; ++k) {  // Reused on purpose: an evaluation must leave nothing behind.
+      const Placement placement = testing::random_placement(rng, graph.num_ops(), devices.size());
+      Measurement fast;
+      ASSERT_TRUE(simulator.measure(placement, fast).ok());
+      const Measurement plain = plain_simulation(graph, devices, placement);
+      expect_equal(fast, plain);
+    }
+  }
+}
+
+TEST(SimulatorOracle, TheMemoryOfATraceRisesToThePeaksAndNoHigher) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng{seed, Purpose::kTest, 2};
+    const OpGraph graph = testing::random_graph(rng, 8 + rng.below(80));
+    const DeviceSet devices = testing::sample_devices(1 + rng.below(3), rng.below(2) == 0, 40'000);
+    Simulator simulator{graph, devices, {seed % 2 == 0 ? Dispatch::kProgram : Dispatch::kFifo}};
+    Measurement m;
+    Schedule schedule;
+    ASSERT_TRUE(
+        simulator.trace(testing::random_placement(rng, graph.num_ops(), devices.size()), m, schedule).ok());
+    std::vector<std::int64_t> highest(devices.size(), 0);
+    double at_s = 0;
+    for (const MemoryLevel& level : schedule.memory) {
+      EXPECT_GE(level.at_s, std::exchange(at_s, level.at_s));
+      highest[index(level.device)] = std::max(highest[index(level.device)], level.bytes);
+    }
+    EXPECT_EQ(highest, m.peak_bytes);
+    EXPECT_LE(at_s, m.step_time_s);
+  }
+}
+
+}  // namespace
+}  // namespace emplace

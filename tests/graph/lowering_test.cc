@@ -1,0 +1,77 @@
+// Goal: the lowering knows what is data, what is a name for data, and who waits for whom.  Method: hand-made
+// graphs.
+#include "graph/lowering.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/sample_graphs.h"
+
+namespace emplace {
+namespace {
+
+using testing::sample_graph;
+
+TEST(Lowering, AViewThatCoversItsBaseIsItsBase) {
+  const OpGraph graph =
+      sample_graph({{.name = "w", .output_bytes = {100}, .type = "Parameter"},
+                    {.name = "t", .inputs = {{0, 0}}, .output_bytes = {100}, .view = true},
+                    {.name = "expand", .inputs = {{1, 0}}, .output_bytes = {900}, .view = true},
+                    {.name = "use", .inputs = {{2, 0}, {1, 0}, {0, 0}}}});
+  const LoweredGraph lowered{graph};
+  ASSERT_EQ(lowered.kernels().size(), 1u);
+  ASSERT_EQ(lowered.reads(OpId{3}).size(), 1u) << "three names of one tensor are one read";
+  const BufferId buffer = lowered.reads(OpId{3})[0];
+  EXPECT_EQ(lowered.owner(buffer), OpId{0});
+  EXPECT_EQ(lowered.bytes(buffer), 100);
+  EXPECT_TRUE(lowered.is_resident(buffer));
+}
+
+TEST(Lowering, ASliceIsAPartThatMovesItsOwnBytes) {
+  const OpGraph graph =
+      sample_graph({{.name = "big", .output_bytes = {100}},
+                    {.name = "split", .inputs = {{0, 0}}, .output_bytes = {40, 60}, .view = true},
+                    {.name = "left", .inputs = {{1, 0}}},
+                    {.name = "right", .inputs = {{1, 1}}},
+                    {.name = "slice of slice", .inputs = {{1, 1}}, .output_bytes = {10}, .view = true},
+                    {.name = "end", .inputs = {{4, 0}}}});
+  const LoweredGraph lowered{graph};
+  const BufferId left = lowered.reads(OpId{2})[0], right = lowered.reads(OpId{3})[0],
+                 end = lowered.reads(OpId{5})[0];
+  EXPECT_EQ(lowered.bytes(left), 40);
+  EXPECT_EQ(lowered.bytes(right), 60);
+  EXPECT_EQ(lowered.bytes(end), 10);
+  EXPECT_EQ(lowered.base(left), lowered.base(right));
+  EXPECT_EQ(lowered.base(end), lowered.base(left));
+  EXPECT_EQ(lowered.owner(end), OpId{0});
+  EXPECT_EQ(lowered.held_bytes(lowered.base(end)), 100);
+  EXPECT_EQ(lowered.end_owned(OpId{0}) - lowered.first_owned(OpId{0}), 4u);
+}
+
+TEST(Lowering, UpdatesWriteInPlaceAndUnreadOutputsAreKnown) {
+  const OpGraph graph = sample_graph(
+      {{.name = "w", .output_bytes = {100}, .type = "Parameter"},
+       {.name = "grad", .output_bytes = {100, 8}},
+       {.name = "step", .inputs = {{0, 0}, {1, 0}}, .output_bytes = {100}, .phase = Phase::kUpdate}});
+  const LoweredGraph lowered{graph};
+  EXPECT_EQ(lowered.resident_bytes(OpId{0}), 100);
+  EXPECT_EQ(lowered.output_bytes(OpId{1}), 108);
+  EXPECT_EQ(lowered.unread_bytes(OpId{1}), 8);
+  EXPECT_EQ(lowered.output_bytes(OpId{2}), 0);
+  EXPECT_FALSE(lowered.is_kernel(OpId{0}));
+}
+
+TEST(Lowering, AViewOfSeveralInputsWaitsForAllOfThem) {
+  const OpGraph graph =
+      sample_graph({{.name = "data", .output_bytes = {100}},
+                    {.name = "write", .output_bytes = {10}},
+                    {.name = "merge", .inputs = {{0, 0}, {1, 0}}, .output_bytes = {100}, .view = true},
+                    {.name = "again", .inputs = {{2, 0}}, .output_bytes = {100}, .view = true},
+                    {.name = "use", .inputs = {{3, 0}}}});
+  const LoweredGraph lowered{graph};
+  ASSERT_EQ(lowered.reads(OpId{4}).size(), 2u);
+  EXPECT_EQ(lowered.owner(lowered.reads(OpId{4})[0]), OpId{0});
+  EXPECT_EQ(lowered.owner(lowered.reads(OpId{4})[1]), OpId{1});
+}
+
+}  // namespace
+}  // namespace emplace

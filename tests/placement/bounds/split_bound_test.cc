@@ -1,0 +1,72 @@
+// Goal: no split is below its bound. Method: every split of small random workloads, with classes, nodes for
+// the CPU only, and times of zero, where ratios say nothing.
+#include "placement/bounds/split_bound.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/support/plain_workload.h"
+
+namespace emplace {
+namespace {
+
+using testing::PlainWorkload;
+using testing::random_workload;
+using testing::ReadWorkload;
+
+class SplitBounds : public ::testing::TestWithParam<Objective> {};
+
+TEST_P(SplitBounds, AreNeverAboveTheBestOfAllSplits) {
+  std::size_t tight = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    Rng rng{seed, Purpose::kTest};
+    const bool latency = GetParam() == Objective::kLatency;
+    PlainWorkload workload = random_workload(rng, {.nodes = 2 + rng.below(5),
+                                                   .accelerators = rng.below(4),
+                                                   .cpus = latency ? 1 : 1 + rng.below(2),
+                                                   .cpu_only = false});
+    if (workload.cpus == 1 && rng.below(3) == 0) workload.nodes.front().on_accelerator = false;
+    const ReadWorkload task{workload, GetParam()};
+    std::int64_t best_ms = std::numeric_limits<std::int64_t>::max();
+    for_every_split(workload, [&](const PlainWorkload::Split& split) {
+      if (latency)
+        best_ms = std::min(best_ms, workload.latency_ms(split).value_or(best_ms));
+      else
+        best_ms = std::min(best_ms, workload.max_load_ms(split));
+    });
+    const SplitBound bound = split_bound(SplitCosts{task.graph, task.devices}, task.constraints, GetParam());
+    const double best_s = static_cast<double>(best_ms) * 1e-3;
+    ASSERT_LE(bound.seconds, best_s * (1 + 1e-12)) << bound.which << " of " << workload.json();
+    ASSERT_GE(bound.seconds, 0);
+    tight += bound.seconds > 0.999 * best_s ? 1 : 0;
+  }
+  EXPECT_GT(tight, 100u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Objectives, SplitBounds,
+                         ::testing::Values(Objective::kLatency, Objective::kMaxLoad, Objective::kThroughput),
+                         [](const auto& test) {
+                           std::string name{objective_name(test.param)};
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+/// A division at will that meets exactly: the bound is no looser than the linear programme.
+TEST(SplitBound, DividesWorkAtWill) {
+  PlainWorkload workload{.accelerators = 1, .cpus = 1};
+  workload.nodes = {{.cpu_ms = 10, .accelerator_ms = 10},
+                    {.cpu_ms = 10, .accelerator_ms = 10},
+                    {.cpu_ms = 30, .accelerator_ms = 10},
+                    {.cpu_ms = 30, .accelerator_ms = 10},
+                    {.cpu_ms = 0, .accelerator_ms = 0}};
+  const ReadWorkload task{workload, Objective::kMaxLoad};
+  const SplitBound bound =
+      split_bound(SplitCosts{task.graph, task.devices}, task.constraints, Objective::kMaxLoad);
+  EXPECT_EQ(bound.which, "total work");
+  EXPECT_NEAR(bound.seconds, 20e-3, 1e-9);  // The first two on the CPU, the next two on the accelerator.
+}
+
+}  // namespace
+}  // namespace emplace
