@@ -239,7 +239,7 @@ void Learner::learn(runtime::Context& context) {
     batch.push_back(std::move(episode));
     pending_.erase(it);
   }
-  const UpdateMade made = [&] {
+  const policy::UpdateMade made = [&] {
     const auto updating = context.phase("update");
     return update(batch);
   }();
@@ -266,8 +266,8 @@ void Learner::learn(runtime::Context& context) {
   if (options_.checkpoint_every > 0 && updates() % options_.checkpoint_every == 0) checkpoint(context);
 }
 
-UpdateMade Learner::update(std::span<const policy::ScoredEpisode> batch) {
-  UpdateMade made = trainer_->update(batch);
+policy::UpdateMade Learner::update(std::span<const policy::ScoredEpisode> batch) {
+  policy::UpdateMade made = trainer_->update(batch);
   if (!made.error.empty()) runtime::log(LogLevel::kError, kLearner, made.error);
   return made;
 }

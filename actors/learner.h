@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "actors/task.h"
-#include "actors/trainer.h"
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
 #include "messages/log.h"
-#include "policy/imitation.h"
+#include "policy/training/imitation.h"
+#include "policy/training/trainer.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
 #include "runtime/core/follower.h"
@@ -22,7 +22,7 @@ namespace emplace::actors {
 
 struct LearnerOptions {
   std::uint32_t batch_episodes = 1;  ///< Episodes per update.
-  TrainerOptions training;
+  policy::TrainerOptions training;
   std::uint64_t max_staleness = 64;  ///< [versions] older episodes are consumed without effect, and counted.
   std::uint64_t checkpoint_every = 50;  ///< Updates; also before the first and at the end.
   std::uint64_t checkpoint_piece = messages::kCheckpointPieceBytes;  ///< [bytes] of one message.
@@ -92,7 +92,7 @@ class Learner final : public runtime::Actor {
   void on_scored(runtime::Context& context, const messages::EpisodeScored& scored);
   void complete(runtime::Context& context, std::uint64_t episode);
   void learn(runtime::Context& context);
-  UpdateMade update(std::span<const policy::ScoredEpisode> batch);
+  policy::UpdateMade update(std::span<const policy::ScoredEpisode> batch);
   std::uint64_t updates() const { return trainer_->updates(); }  ///< Also the version of the parameters.
   void keep_snapshot();
   void publish(runtime::Context& context);
@@ -104,7 +104,7 @@ class Learner final : public runtime::Actor {
   const PlacerFactory factory_;
 
   // Owner loop only.
-  std::optional<Trainer> trainer_;
+  std::optional<policy::Trainer> trainer_;
   Phase phase_ = Phase::kCheckpoint;
   Bytes fetched_;                   // Of the checkpoint.
   std::uint64_t fetched_of_ = 0;    // Its update.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -22,6 +23,9 @@ struct StepTiming {
   std::vector<double> samples_s;  ///< [s] in order
   bool unsteady = false;  ///< The deviation is above 5 % of the median, though more samples were taken.
 };
+
+/// "median" or "mean". Errors: kInvalid.
+Result<TimingOptions::Statistic> parse_statistic(const std::string& name);
 
 /// Runs `step` (which returns its time [s], or why there is none) `warmups` times for nothing, then `samples`
 /// times; where they spread by more than 5 %, up to `most_samples`. Errors: the first that `step` returns.

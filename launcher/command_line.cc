@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "launcher/build_info.h"
 #include "launcher/command.h"
+#include "launcher/settings/build_info.h"
 
 namespace emplace::launcher {
 namespace {

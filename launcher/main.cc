@@ -1,9 +1,9 @@
 #include "launcher/command.h"
 #include "launcher/commands/commands.h"
-#include "launcher/process/signals.h"
+#include "runtime/process/signals.h"
 
 int main(int argc, char** argv) {
   using namespace emplace::launcher;
-  prepare_process();
+  emplace::process::prepare_process();
   return run_command_line(argc, argv, all_commands());
 }

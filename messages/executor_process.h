@@ -1,6 +1,6 @@
 #pragma once
 /// What an executor that lives in a process of its own says to the executor actor that started it, and the
-/// other way round, over a socket that only the two have (launcher/exec).
+/// other way round, over a socket that only the two have (launcher/worker).
 
 #include <cstdint>
 #include <string>

@@ -23,7 +23,8 @@
   X(MemGetInfo)                                                                                         \
   X(Malloc)                                                                                             \
   X(Free)                                                                                               \
-  X(MallocHost) X(FreeHost) X(MemcpyAsync) X(MemcpyPeerAsync) X(MemsetAsync) X(DeviceCanAccessPeer)     \
+  X(MallocHost)                                                                                         \
+  X(FreeHost) X(MemcpyAsync) X(MemcpyPeerAsync) X(MemsetAsync) X(DeviceCanAccessPeer)                   \
       X(DeviceEnablePeerAccess) X(StreamCreateWithFlags) X(StreamDestroy) X(StreamSynchronize)          \
           X(StreamWaitEvent) X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) X(EventElapsedTime) \
               X(DeviceSynchronize) X(LaunchKernel) X(GetLastError) X(PeekAtLastError)
@@ -33,18 +34,18 @@
   X(DevSmResourceSplitByCount) \
   X(DevResourceGenerateDesc)   \
   X(GreenCtxCreate) X(GreenCtxDestroy) X(CtxFromGreenCtx) X(GreenCtxStreamCreate) X(CtxSetCurrent)
-#define EMPLACE_CUBLASLT(X)                                                            \
-  X(GetVersion)                                                                        \
-  X(Create)                                                                            \
-  X(Destroy)                                                                           \
-  X(MatmulDescCreate)                                                                  \
-  X(MatmulDescDestroy)                                                                 \
-  X(MatmulDescSetAttribute)                                                            \
-  X(MatrixLayoutCreate)                                                                \
-  X(MatrixLayoutDestroy)                                                               \
-  X(MatrixLayoutSetAttribute)                                                          \
-  X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute) \
-      X(MatmulAlgoGetHeuristic) X(Matmul)
+#define EMPLACE_CUBLASLT(X)   \
+  X(GetVersion)               \
+  X(Create)                   \
+  X(Destroy)                  \
+  X(MatmulDescCreate)         \
+  X(MatmulDescDestroy)        \
+  X(MatmulDescSetAttribute)   \
+  X(MatrixLayoutCreate)       \
+  X(MatrixLayoutDestroy)      \
+  X(MatrixLayoutSetAttribute) \
+  X(MatmulPreferenceCreate)   \
+  X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute) X(MatmulAlgoGetHeuristic) X(Matmul)
 #define EMPLACE_CUDNN(X)      \
   X(GetVersion)               \
   X(Create)                   \

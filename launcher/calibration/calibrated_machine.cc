@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 #include "placement/machine/device_file.h"
 
 namespace emplace::launcher {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/keys.h"
+#include "launcher/cluster/operator.h"
 #include "launcher/command.h"
 #include "launcher/options.h"
-#include "launcher/run/operator.h"
 
 namespace emplace::launcher {
 

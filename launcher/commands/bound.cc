@@ -2,8 +2,9 @@
 
 #include "base/units.h"
 #include "launcher/commands/commands.h"
-#include "launcher/inputs.h"
-#include "launcher/json_object.h"
+#include "launcher/commands/graph_options.h"
+#include "launcher/settings/json_object.h"
+#include "placement/bounds/proven_bound.h"
 
 namespace emplace::launcher {
 namespace {
@@ -14,13 +15,13 @@ class Bound final : public Command {
   std::string_view summary() const override {
     return "A proven lower bound of the step time, and which bound it is";
   }
-  void declare(Options& options) override { inputs_.declare(options); }
+  void declare(Options& options) override { declare_inputs(options, inputs_); }
   Result<ExitStatus> run(Console& console) override {
     const auto inputs = open_inputs(inputs_);
     if (!inputs) return inputs.error();
     say_assumed(inputs->graph, inputs_.graph, console);
     const ProvenBound bound =
-        proven_bound(inputs->graph, inputs->devices, inputs->constraints, inputs->judge);
+        proven_bound(inputs->graph, inputs->devices, inputs->constraints, inputs->judge.objective);
     if (console.json()) {
       JsonObject json;
       json.add("graph", inputs->graph.name()).add("objective", objective_name(inputs->judge.objective));

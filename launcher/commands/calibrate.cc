@@ -11,16 +11,16 @@
 #include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "heuristics/portfolio.h"
 #include "launcher/calibration/calibrated_machine.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/study.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/executors.h"
-#include "launcher/inputs.h"
-#include "launcher/portfolio.h"
-#include "launcher/run/host_facts.h"
+#include "launcher/settings/host_facts.h"
 #include "launcher/stop_signal.h"
+#include "launcher/worker/executors.h"
 
 namespace emplace::launcher {
 namespace {
@@ -51,7 +51,7 @@ class Calibrate final : public Command {
         .option("--warmups", warmups_, "Steps before the timed ones, each time")
         .option("--samples", samples_, "Timed steps, each time")
         .option("--deadline", deadline_, "Longest time without progress");
-    reading_.declare(options);
+    declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override;
 

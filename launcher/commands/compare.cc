@@ -6,10 +6,11 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "base/units.h"
+#include "heuristics/portfolio.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/inputs.h"
-#include "launcher/portfolio.h"
+#include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
 #include "record/table.h"
 
@@ -23,7 +24,7 @@ class Compare final : public Command {
     return "The table of methods: step time, memory, traffic, gap to the lower bound";
   }
   void declare(Options& options) override {
-    inputs_.declare(options);
+    declare_inputs(options, inputs_);
     options.option(
         "--methods,-m", methods_,
         "Methods, separated by commas (default: all heuristics; with --budget the searches and auto, too)");
@@ -190,7 +191,8 @@ Result<ExitStatus> Compare::run(Console& console) {
                   costs,         console.seed(),  judge.objective};
   problem.limits.evaluations = evaluations_;
   problem.limits.stopped = [&] { return executor.stopped(); };
-  const double bound_s = proven_bound(inputs->graph, inputs->devices, inputs->constraints, judge).seconds;
+  const double bound_s =
+      proven_bound(inputs->graph, inputs->devices, inputs->constraints, judge.objective).seconds;
   std::vector<record::TableRow> rows;
   for (const Method* method : *methods) {
     executor.begin(std::string{method->name()} + " (" + std::to_string(rows.size() + 1) + " of " +

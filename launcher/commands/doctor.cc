@@ -17,10 +17,10 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/build_info.h"
 #include "launcher/commands/commands.h"
-#include "launcher/exec/helper_program.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/build_info.h"
+#include "launcher/settings/json_object.h"
+#include "launcher/worker/helper_program.h"
 
 namespace emplace::launcher {
 namespace {

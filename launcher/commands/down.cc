@@ -1,6 +1,6 @@
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 
 namespace emplace::launcher {
 namespace {

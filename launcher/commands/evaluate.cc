@@ -7,11 +7,13 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/simulator.h"
+#include "executor/timing.h"
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/inputs.h"
 #include "launcher/stop_signal.h"
+#include "launcher/worker/executors.h"
 #include "placement/machine/cost_share.h"
 #include "placement/placement_file.h"
 #include "placement/schedule.h"
@@ -25,7 +27,7 @@ class Evaluate final : public Command {
   std::string_view name() const override { return "evaluate"; }
   std::string_view summary() const override { return "Measures one placement"; }
   void declare(Options& options) override {
-    inputs_.declare(options);
+    declare_inputs(options, inputs_);
     options.operand("PLACEMENT", placement_, "Placement file");
     options.option("--executor", executor_, "What measures it: sim, cpu, cuda or fake");
     options.flag("--verify", verify_,

@@ -9,9 +9,9 @@
 #include "executor/sim/explanation.h"
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/inputs.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 #include "placement/op_pattern.h"
 #include "placement/placement_file.h"
 
@@ -235,7 +235,7 @@ class Explain final : public Command {
         .option("--rules", rules_, "Rules that the placement obeys")
         .option("--reserve", reserve_, "Memory kept free per device, as 10%")
         .option("--dispatch", dispatch_, "Which ready op a device runs first: program or fifo");
-    reading_.declare(options);
+    declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override;
 

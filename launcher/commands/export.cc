@@ -12,9 +12,9 @@
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/inputs.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 #include "placement/machine/device_file.h"
 #include "placement/placement_file.h"
 #include "record/export/placement_export.h"
@@ -54,7 +54,7 @@ class Export final : public Command {
         .option("--table", table_,
                 "Of a run: measurements (csv), episodes (csv, jsonl) or updates (csv, jsonl)")
         .flag("--placements", placements_, "Of a run, npz: every placement too, a byte per op");
-    reading_.declare(options);
+    declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
     std::error_code ignored;

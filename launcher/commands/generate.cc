@@ -16,9 +16,9 @@
 #include "graph/models/catalogue.h"
 #include "graph/models/families.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/inputs.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 #include "launcher/stop_signal.h"
 
 namespace emplace::launcher {

@@ -5,8 +5,8 @@
 #include "graph/graph_file.h"
 #include "graph/training/training_graph.h"
 #include "launcher/commands/commands.h"
-#include "launcher/inputs.h"
-#include "launcher/json_object.h"
+#include "launcher/commands/graph_options.h"
+#include "launcher/settings/json_object.h"
 
 namespace emplace::launcher {
 namespace {
@@ -22,7 +22,7 @@ class Import final : public Command {
     options.required("-o,--output", output_, "Graph to write: .json, .json.gz, .json.zst, .epg or .msgpack");
     options.option("--train", train_,
                    "Make a training step of a forward graph: sgd, momentum, rmsprop or adam");
-    reading_.declare(options);
+    declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
     const auto graph = train_.empty() ? open_graph(file_, reading_) : open_trained();

@@ -12,8 +12,8 @@
 #include "graph/grouping.h"
 #include "graph/order.h"
 #include "launcher/commands/commands.h"
-#include "launcher/inputs.h"
-#include "launcher/json_object.h"
+#include "launcher/commands/graph_options.h"
+#include "launcher/settings/json_object.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/machine/cost_model.h"
 
@@ -112,7 +112,7 @@ class Inspect final : public Command {
   void declare(Options& options) override {
     options.operand("GRAPH", graph_, "Graph file")
         .option("--devices,-d", devices_, "Device file: adds times and the critical path");
-    reading_.declare(options);
+    declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
     if (devices_.empty()) {

@@ -1,9 +1,9 @@
 #include "base/units.h"
+#include "launcher/cluster/file_store.h"
+#include "launcher/cluster/node_process.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
-#include "launcher/json_object.h"
-#include "launcher/run/file_store.h"
-#include "launcher/run/node_process.h"
+#include "launcher/settings/json_object.h"
 
 namespace emplace::launcher {
 namespace {

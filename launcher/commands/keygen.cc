@@ -8,7 +8,7 @@
 #include "base/keys.h"
 #include "base/text/words.h"
 #include "launcher/commands/commands.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 
 namespace emplace::launcher {
 namespace {

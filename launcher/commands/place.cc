@@ -15,12 +15,13 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
+#include "heuristics/portfolio.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/inputs.h"
-#include "launcher/portfolio.h"
-#include "launcher/run/config.h"
-#include "launcher/run/learned.h"
+#include "launcher/session/learned.h"
+#include "launcher/settings/config.h"
+#include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement_file.h"
 
@@ -32,7 +33,7 @@ class Place final : public Command {
   std::string_view name() const override { return "place"; }
   std::string_view summary() const override { return "One graph in, one placement out"; }
   void declare(Options& options) override {
-    inputs_.declare(options);
+    declare_inputs(options, inputs_);
     options.option(
         "--method,-m", method_,
         "A method, learned or not, or auto: heuristics at once, then searches from the best of them");
@@ -283,7 +284,8 @@ Result<ExitStatus> Place::run(Console& console) {
 Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem, Executor& executor,
                                    const Answer& answer, double wall_s, Console& console) const {
   const Measurement& measured = answer.found.measurement;
-  const ProvenBound bound = proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge);
+  const ProvenBound bound =
+      proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
   const auto single = best_single_device(problem, executor);
   if (!single) return single.error();
   const std::string slower = slower_than_single(measured.step_time_s, *single, inputs.devices);

@@ -15,11 +15,11 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/replay_learn.h"
 #include "launcher/commands/results.h"
-#include "launcher/json_object.h"
-#include "launcher/run/remeasure.h"
-#include "launcher/run/replay.h"
-#include "launcher/run/salvage.h"
-#include "launcher/run/start.h"
+#include "launcher/replay/remeasure.h"
+#include "launcher/replay/replay.h"
+#include "launcher/replay/salvage.h"
+#include "launcher/settings/json_object.h"
+#include "launcher/settings/start.h"
 #include "launcher/stop_signal.h"
 
 namespace emplace::launcher {

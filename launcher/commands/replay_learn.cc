@@ -9,7 +9,7 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/results.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 #include "launcher/stop_signal.h"
 
 namespace emplace::launcher {

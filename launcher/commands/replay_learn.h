@@ -3,7 +3,7 @@
 
 #include "launcher/command.h"
 #include "launcher/console.h"
-#include "launcher/run/learn_from_log.h"
+#include "launcher/replay/learn_from_log.h"
 
 namespace emplace::launcher {
 

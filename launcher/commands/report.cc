@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "launcher/commands/commands.h"
-#include "launcher/json_object.h"
-#include "launcher/run/report.h"
+#include "launcher/session/report.h"
+#include "launcher/settings/json_object.h"
 
 namespace emplace::launcher {
 namespace {

@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "base/units.h"
+#include "launcher/cluster/node_process.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_options.h"
-#include "launcher/run/node_process.h"
 
 namespace emplace::launcher {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "launcher/console.h"
 #include "launcher/options.h"
-#include "launcher/run/run.h"
+#include "launcher/session/run.h"
 
 namespace emplace::launcher {
 

@@ -1,6 +1,6 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_options.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/json_object.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,6 +1,6 @@
-#include "launcher/build_info.h"
 #include "launcher/commands/commands.h"
-#include "launcher/json_object.h"
+#include "launcher/settings/build_info.h"
+#include "launcher/settings/json_object.h"
 
 namespace emplace::launcher {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 /// How one child process that evaluates is looked after: when it is started, how long an evaluation may go on
 /// without a sign, who is told to end, what is tried again and when to give up. Rules only: whoever owns the
-/// process tells what happened and does what is asked (launcher/exec/process_executor.h).
+/// process tells what happened and does what is asked (launcher/worker/process_executor.h).
 
 #include <algorithm>
 #include <cstdint>

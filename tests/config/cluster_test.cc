@@ -1,6 +1,6 @@
 // Goal: a cluster file becomes the processes it says, every actor in exactly one of them; wrong ones are
 // refused in one line. Method: plans of small clusters, and of every shipped one.
-#include "launcher/run/cluster.h"
+#include "launcher/cluster/cluster.h"
 
 #include <gtest/gtest.h>
 

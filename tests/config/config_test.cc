@@ -1,7 +1,7 @@
 // Goal: a config is read strictly, shown whole, and documented truthfully.
 // Method: round trips through the one table; every shipped file read; wrong files refused in one line that
 // helps.
-#include "launcher/run/config.h"
+#include "launcher/settings/config.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "base/keys.h"
 #include "graph/formats/emplace_graph.h"
 #include "graph/graph_file.h"
-#include "launcher/run/config.h"
+#include "launcher/settings/config.h"
 #include "placement/machine/device_file.h"
 #include "placement/placement_file.h"
 #include "record/run_db.h"

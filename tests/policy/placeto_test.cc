@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "policy/imitation.h"
 #include "policy/optim/adam.h"
+#include "policy/training/imitation.h"
 #include "tests/policy/placeto_world.h"
 
 namespace emplace::policy {

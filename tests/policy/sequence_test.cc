@@ -8,8 +8,8 @@
 #include <cmath>
 #include <functional>
 
-#include "policy/imitation.h"
 #include "policy/optim/adam.h"
+#include "policy/training/imitation.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 

@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "policy/imitation.h"
 #include "policy/optim/adam.h"
+#include "policy/training/imitation.h"
 #include "tests/policy/differences.h"
 #include "tests/support/sample_graphs.h"
 

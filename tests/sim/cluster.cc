@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 
 /// Far more than any run needs: beyond it actors only keep each other busy.
 constexpr std::uint64_t kMostSteps = 200'000;
-/// As launcher/run/roles.h orders the end: who asks before who answers.
+/// As launcher/cluster/roles.h orders the end: who asks before who answers.
 constexpr int kHeadStep = 6;
 /// Seven steps of some more than a second, once more if the launcher is killed meanwhile, and the time until
 /// somebody resumes the run.

@@ -18,7 +18,7 @@
 namespace emplace::sim_test {
 
 /// A pipe of bounded room, whose writer keeps only the newest line while it is full
-/// (launcher/process/line_writer.h); or waits, as a plain write would.
+/// (runtime/process/line_writer.h); or waits, as a plain write would.
 class ProgressPipe {
  public:
   ProgressPipe(World& world, std::size_t room, bool writer_waits)

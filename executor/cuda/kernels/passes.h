@@ -51,7 +51,6 @@ class OwnKernel final : public Kernel {
   std::uint64_t overwritable_ = 0;
 };
 
-using unsupported;
 inline std::int64_t elements(const Operand& operand) {
   std::int64_t count = 1;
   for (const std::int64_t size : operand.shape) count *= size;

@@ -1,6 +1,7 @@
 #pragma once
 /// Kernels of the loops over planes.
 
+#include "executor/cpu/kernel.h"
 #include "executor/cpu/kernels/pooling/pooling_loops.h"
 #include "executor/kernel/attributes.h"
 

@@ -1,0 +1,133 @@
+#include "actors/view_actor.h"
+
+#include <nlohmann/json.hpp>
+
+#include "actors/node_agent.h"
+#include "actors/task.h"
+
+namespace emplace::actors {
+namespace {
+
+constexpr std::chrono::seconds kRateOver{5};
+constexpr std::chrono::seconds kForgotten{30};  // A node that said nothing for so long is shown no more.
+constexpr std::size_t kMostNodes = 10'000;
+
+}  // namespace
+
+void ViewActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
+  (void)incoming.match([&](const messages::RunProgress& progress) { on_progress(context, progress); },
+                       [&](const messages::NodeReported& report) {
+                         // Nobody reports for another node.
+                         if (runtime::actor_id(agent_name(report.node)) == incoming.from())
+                           on_report(context, report);
+                       },
+                       [&](const messages::StatusRequested& asked) {
+                         context.send(incoming.from(), status(context, asked.request));
+                       });
+}
+
+void ViewActor::on_progress(runtime::Context& context, const messages::RunProgress& progress) {
+  if (progress.from == kRecorder) {
+    recorded_ = progress;
+    return;
+  }
+  progress_ = progress;
+  note(measured_, context.now(), progress.measurements);
+  count_by_node(context, progress);
+  double busy = 0;
+  for (const messages::ExecutorUse& use : progress.executors) busy += use.utilisation;
+  // At the end executors leave before the head does: what they did stays said.
+  if (!progress.executors.empty()) utilisation_ = busy / static_cast<double>(progress.executors.size());
+  const nlohmann::json line{{"episodes", progress.episodes},
+                            {"measurements", progress.measurements},
+                            {"valid", progress.valid},
+                            {"updates", recorded_.updates},
+                            {"committed", recorded_.committed},
+                            {"lost", progress.lost},
+                            {"duplicated", progress.duplicated},
+                            {"quarantined", progress.quarantined},
+                            {"in_flight", progress.in_flight},
+                            {"best_step_time_s", progress.best_step_time_s},
+                            {"elapsed_s", progress.elapsed_s},
+                            {"executors", progress.executors.size()},
+                            {"utilisation", utilisation_},
+                            {"ends_by", progress.ending},
+                            {"staleness", recorded_.staleness},
+                            {"disk_waits_s", recorded_.disk_waits_s},
+                            {"leases",
+                             {{"issued", progress.issued},
+                              {"counted", progress.counted},
+                              {"open", progress.open},
+                              {"expired", progress.expired},
+                              {"refused", progress.refused}}}};
+  show_(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void ViewActor::note(Counts& counts, Nanos now, std::uint64_t count) {
+  if (!counts.empty() && count < counts.back().second) counts.clear();  // Counted anew by another life.
+  counts.emplace_back(now, count);
+  while (counts.size() > 2 && now - counts.front().first > kRateOver) counts.pop_front();
+}
+
+double ViewActor::rate(const Counts& counts) {
+  if (counts.size() < 2) return 0;
+  const double over_s = std::chrono::duration<double>(counts.back().first - counts.front().first).count();
+  return over_s > 0 ? static_cast<double>(counts.back().second - counts.front().second) / over_s : 0;
+}
+
+/// What the executors did, summed by the nodes that they live on.
+void ViewActor::count_by_node(runtime::Context& context, const messages::RunProgress& progress) {
+  std::erase_if(home_, [&](const auto& entry) { return context.now() - entry.second->heard > kForgotten; });
+  std::erase_if(nodes_, [&](const auto& entry) { return context.now() - entry.second.heard > kForgotten; });
+  for (auto& [name, node] : nodes_) {
+    messages::NodeStatus& status = node.status;
+    status.executors = status.in_flight = 0;
+    status.placements = status.credit = 0;
+    status.utilisation = 0;
+  }
+  for (std::size_t i = 0; i < progress.executors.size(); ++i) {
+    const messages::ExecutorUse& use = progress.executors[i];
+    const auto home = home_.find(use.executor);
+    if (home == home_.end()) continue;
+    messages::NodeStatus& status = home->second->status;
+    ++status.executors;
+    status.placements += use.placements;
+    status.in_flight += use.in_flight;
+    if (i < progress.credits.size()) status.credit += progress.credits[i];
+    status.utilisation += use.utilisation;
+  }
+  for (auto& [name, node] : nodes_) {
+    if (node.status.executors > 0) node.status.utilisation /= node.status.executors;
+    note(node.measured, context.now(), node.status.placements);
+  }
+}
+
+void ViewActor::on_report(runtime::Context& context, const messages::NodeReported& report) {
+  if (nodes_.size() >= kMostNodes && !nodes_.contains(report.node)) return;
+  Node& node = nodes_[report.node];
+  const messages::NodeReported& before = node.status.report;
+  if (node.heard != Nanos{0} && (before.pid != report.pid || before.host != report.host))
+    ++node.status.restarts;
+  node.status.report = report;
+  node.heard = context.now();
+  for (const messages::ActorStatus& actor : report.actors)
+    if (actor.name.starts_with("executor/")) home_.try_emplace(actor.name, &node);  // Nobody takes another's.
+}
+
+messages::StatusDelivered ViewActor::status(runtime::Context& context, std::uint64_t request) const {
+  messages::StatusDelivered status = run_;
+  status.request = request;
+  status.progress = progress_;
+  status.progress.disk_waits_s = recorded_.disk_waits_s;
+  status.updates = recorded_.updates;
+  status.staleness = recorded_.staleness;
+  status.evaluations_per_s = rate(measured_);
+  for (const auto& [name, node] : nodes_) {
+    messages::NodeStatus& one = status.nodes.emplace_back(node.status);
+    one.age_s = std::chrono::duration<double>(context.now() - node.heard).count();
+    one.evaluations_per_s = rate(node.measured);
+  }
+  return status;
+}
+
+}  // namespace emplace::actors

@@ -1,0 +1,199 @@
+#include "heuristics/portfolio.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "heuristics/anneal.h"
+#include "heuristics/local_search.h"
+
+namespace emplace {
+namespace {
+
+/// What all threads know.
+class Shared {
+ public:
+  Shared(const Clock& clock, const PortfolioOptions& options)
+      : clock_{clock}, options_{options}, begun_{clock.now()} {}
+
+  double seconds() const { return std::chrono::duration<double>(clock_.now() - begun_).count(); }
+  Nanos begun() const { return begun_; }
+
+  /// On the way: a search goes on.
+  void saw(const std::string& method, const Placement& placement, double seconds) {
+    const std::lock_guard lock{mutex_};
+    if (!findings_.empty() && seconds >= findings_.back().seconds) return;
+    findings_.push_back({method, seconds, this->seconds()});
+    if (options_.better) options_.better(findings_.back(), placement);
+  }
+  /// At its end.
+  void take(const std::string& method, Found found) {
+    if (found.measurement.valid) saw(method, found.placement, found.measurement.step_time_s);
+    const std::lock_guard lock{mutex_};
+    evaluations_ += found.evaluations;
+    if (best_ && !better(found.measurement, best_->measurement)) return;
+    best_ = std::move(found);
+    method_ = method;
+  }
+  void fail(Error error) {
+    const std::lock_guard lock{mutex_};
+    if (!error_) error_ = std::move(error);
+  }
+  std::optional<Found> best() const {
+    const std::lock_guard lock{mutex_};
+    return best_;
+  }
+  Result<Answer> finish(const std::string& why) && {
+    if (error_) return *error_;
+    if (!best_) return Error{Errc::kNoPlacement, why};
+    return Answer{*std::move(best_), std::move(method_), evaluations_, std::move(findings_), 0};
+  }
+
+ private:
+  const Clock& clock_;
+  const PortfolioOptions& options_;
+  const Nanos begun_;
+  mutable std::mutex mutex_;
+  std::optional<Found> best_;
+  std::string method_;
+  std::uint64_t evaluations_ = 0;
+  std::vector<Finding> findings_;
+  std::optional<Error> error_;
+};
+
+/// What has been worth most for its time comes first, so that a second is enough for a good answer. Splits
+/// are few ops and quick to judge: there the exact and the chained ones lead.
+std::vector<const Method*> in_order(std::vector<const Method*> methods, Objective objective) {
+  static constexpr std::array<std::string_view, 13> kSteps{
+      "single-gpu", "single-cpu", "expert",     "scotch", "m-etf",       "metis", "heft",
+      "mincut",     "m-topo",     "contiguous", "m-sct",  "round-robin", "random"};
+  const auto rank = [&](const Method* method) {
+    if (objective != Objective::kStepTime && method->name() == "contiguous") return std::ptrdiff_t{-1};
+    return std::find(kSteps.begin(), kSteps.end(), method->name()) - kSteps.begin();
+  };
+  std::stable_sort(methods.begin(), methods.end(),
+                   [&](const Method* a, const Method* b) { return rank(a) < rank(b); });
+  return methods;
+}
+
+/// One search of a thread's turn, and its share of what is left of the budget.
+struct Turn {
+  bool local;
+  double until;  // Share of the searches' time.
+  double heat = 1;
+};
+
+/// Splits have few units and cheap evaluations: latencies are found by rebuilding windows, loads by
+/// annealing. Step times are annealed from coarse to fine; other threads walk elsewhere, and the last part
+/// begins from the best.
+std::vector<Turn> turns_for(Objective objective) {
+  if (objective == Objective::kLatency) return {{true, 0.75}, {false, 0.85}, {true, 1}};
+  if (objective == Objective::kStepTime) return {{false, 0.6}, {false, 1, 0.5}};
+  return {{false, 0.8}, {true, 1}};
+}
+
+class Searcher {
+ public:
+  Searcher(const Problem& problem, unsigned thread, Shared& shared, const Clock& clock, Nanos end,
+           const std::function<bool()>& stopped)
+      : problem_{problem}, thread_{thread}, shared_{shared}, clock_{clock}, end_{end}, stopped_{stopped} {}
+
+  void run(Executor& executor, const std::function<void(const std::string&)>& begins) {
+    const Nanos begin = clock_.now();
+    std::uint64_t stream = std::uint64_t{thread_} << 20;
+    for (const Turn& turn : turns_for(problem_.objective)) {
+      stream += 1 << 10;
+      const auto left = std::chrono::duration<double>(end_ - begin).count();
+      const Nanos until =
+          begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
+      if (clock_.now() >= until || (stopped_ && stopped_())) continue;
+      const LocalSearch local{{.stream = stream}};
+      const Anneal anneal{{.heat = turn.heat, .stream = stream}};
+      const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
+      const std::string name{method.name()};
+      if (begins) begins(name);
+      const auto start = shared_.best();
+      Problem problem = problem_;
+      problem.limits = {.clock = &clock_, .deadline = until, .stopped = stopped_};
+      if (start) problem.limits.starts = {&*start, 1};
+      problem.limits.better = [&](const Placement& placement, double seconds) {
+        shared_.saw(name, placement, seconds);
+      };
+      auto found = method.find(problem, executor);
+      if (!found) return shared_.fail(found.error());
+      if (start) found->evaluations -= start->evaluations;  // Counted where they were made.
+      shared_.take(name, *std::move(found));
+    }
+  }
+
+ private:
+  const Problem& problem_;
+  const unsigned thread_;
+  Shared& shared_;
+  const Clock& clock_;
+  const Nanos end_;
+  const std::function<bool()>& stopped_;
+};
+
+}  // namespace
+
+unsigned usable_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return static_cast<unsigned>(std::max(1, CPU_COUNT(&cores)));
+}
+
+Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
+                             const Judge& judge, Executor& executor, const Clock& clock,
+                             const PortfolioOptions& options) {
+  Shared shared{clock, options};
+  const auto budget = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(options.budget_s));
+  const Nanos end = shared.begun() + budget;
+  std::atomic<bool> told_to_stop = false;
+  const auto stopped = [&] {
+    if (options.stopped && options.stopped()) told_to_stop = true;
+    return told_to_stop.load();
+  };
+  // A search that nobody has begun yet finds more in the rest of a short budget than the slow heuristics.
+  const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
+  std::string why = "there is no method";
+  for (const Found& start : problem.limits.starts) shared.take(options.start_method, start);
+  for (const Method* method : in_order(methods, problem.objective)) {
+    if (stopped() || (late() && shared.best())) break;
+    const std::string name{method->name()};
+    if (options.begins) options.begins(name);
+    Problem own = problem;
+    own.limits = {.stopped = [&] { return stopped() || late(); }};
+    auto found = method->find(own, executor);
+    if (!found && stopped()) break;
+    if (!found && found.error().code != Errc::kNoPlacement) return found.error();
+    if (found) {
+      shared.take(name, *std::move(found));
+    } else {
+      why = name + ": " + found.error().context;
+    }
+  }
+  if (!options.searches || !shared.best() || clock.now() >= end || stopped())
+    return std::move(shared).finish(why);
+
+  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<std::jthread> threads;
+  const std::function<bool()> stop_here = stopped, stop_elsewhere = [&] { return told_to_stop.load(); };
+  for (unsigned t = 1; t < options.threads; ++t) {
+    executors.push_back(make_model(problem.graph, problem.devices, judge));
+    threads.emplace_back([&, t, own = executors.back().get()] {
+      Searcher{problem, t, shared, clock, end, stop_elsewhere}.run(*own, {});
+    });
+  }
+  Searcher{problem, 0, shared, clock, end, stop_here}.run(executor, options.begins);
+  threads.clear();
+  return std::move(shared).finish(why);
+}
+
+}  // namespace emplace

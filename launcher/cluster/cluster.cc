@@ -1,0 +1,172 @@
+#include "launcher/cluster/cluster.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/text/words.h"
+#include "launcher/cluster/roles.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// How many actors of a role each node takes.
+Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_view role,
+                                          std::uint32_t total) {
+  std::vector<std::uint32_t> share(cluster.nodes.size());
+  std::uint32_t fixed = 0, open = 0;
+  for (std::size_t i = 0; i < share.size(); ++i) {
+    if (!has_role(cluster.nodes[i], role)) continue;
+    share[i] = cluster.nodes[i].count;
+    fixed += share[i];
+    open += share[i] == 0 ? 1 : 0;
+  }
+  const bool anywhere = fixed + open > 0;
+  const std::string key = role == "sampler" ? "pipeline.controllers" : "executor.count";
+  if (fixed > total || (anywhere && open == 0 && fixed < total))
+    return invalid("cluster", "its nodes take " + std::to_string(fixed) + " " + std::string{role} + "s",
+                   "the config has " + key + " = " + std::to_string(total));
+  std::uint32_t left = total - fixed;
+  for (std::size_t i = 0; i < share.size() && open > 0; ++i) {
+    if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].count > 0) continue;
+    share[i] = left / open;
+    left -= share[i];
+    --open;
+  }
+  return share;
+}
+
+/// The file beside a key file; empty for none.
+std::string public_half(const std::string& key) {
+  return key.empty() ? key : std::filesystem::path{key}.replace_extension(".pub").string();
+}
+
+std::string actor_of(std::string_view role, std::uint32_t number) {
+  return std::string{role} + "/" + std::to_string(number);
+}
+
+int end_step(const std::vector<std::string>& actors) {
+  int step = 0;
+  for (const std::string& actor : actors) {
+    const std::string_view role = std::string_view{actor}.substr(0, actor.find('/'));
+    const auto at = std::find(kRoles.begin(), kRoles.end(), role);
+    step = std::max(step, static_cast<int>(at - kRoles.begin()));
+  }
+  return step;
+}
+
+/// The host of tcp://HOST:PORT.
+std::string_view host_of(std::string_view endpoint) {
+  constexpr std::string_view kTcp = "tcp://";
+  const std::string_view rest = endpoint.substr(std::min(kTcp.size(), endpoint.size()));
+  return rest.substr(0, rest.rfind(':'));
+}
+
+/// A node on another host has nothing but what the head gives it.
+Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, const RunConfig& config) {
+  if (node.start == "local") return Unit{};
+  const std::string where = "node '" + printable(node.name, 40) + "'";
+  if (has_role(node, "recorder"))
+    return invalid(where, "has the recorder, which writes the run directory of the launcher",
+                   "leave it in the head, or in a local node");
+  if ((has_role(node, "executor") || has_role(node, "sampler")) && !config.executor.log.empty())
+    return invalid(where, "has samplers or executors, and executor.log lies beside the launcher",
+                   "leave them in the head");
+  if (has_role(node, "learner") && !config.run.policy.empty())
+    return invalid(where, "has the learner, and run.policy lies beside the launcher",
+                   "leave the learner in the head, or in a local node");
+  if (node.start == "kubernetes" || !node.dial.empty()) return Unit{};
+  const std::string_view host = host_of(cluster.endpoint);
+  const bool anywhere = host == "*" || host == "0.0.0.0";
+  if (!cluster.endpoint.starts_with("tcp://") || anywhere)
+    return invalid(where, "cannot reach the head at " + cluster.endpoint,
+                   anywhere ? "give it an address: dial = \"tcp://NAME:PORT\""
+                            : "give head.endpoint a tcp://ADDRESS:PORT that it can dial");
+  return Unit{};
+}
+
+}  // namespace
+
+Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config) {
+  for (const Cluster::Node& node : cluster.nodes)
+    if (auto checked = check_elsewhere(node, cluster, config); !checked) return checked.error();
+  std::map<std::string_view, std::uint32_t> total;  // Actors of each role in this run.
+  const std::uint32_t learner = learns(config) ? 1 : 0;
+  total["sampler"] = config.pipeline.controllers;
+  total["executor"] = config.reward.source == "local" ? 0 : config.executor.count;
+  total["learner"] = total["tracker"] = learner;
+  total["recorder"] = total["dispatcher"] = 1;
+
+  std::vector<std::vector<std::string>> living(cluster.nodes.size());
+  NodePlan head{.name = cluster.head.name,
+                .node = cluster.head.name,
+                .host = {},
+                .program = {},
+                .cache = {},
+                .options = {},
+                .actors = {},
+                .environment = cluster.head.environment,
+                .dial = {},
+                .memory = cluster.head.memory,
+                .open_files = cluster.head.open_files,
+                .keys = {cluster.head.key, {}, cluster.allowed},
+                .insecure = cluster.insecure,
+                .end_step = static_cast<int>(kRoles.size())};
+  for (const std::string_view role : kRoles) {
+    const bool many = role == "sampler" || role == "executor";
+    std::vector<std::uint32_t> share(cluster.nodes.size());
+    if (many) {
+      auto dealt = shares(cluster, role, total[role]);
+      if (!dealt) return dealt.error();
+      share = *std::move(dealt);
+    }
+    std::uint32_t next = 0;
+    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+      if (!many && has_role(cluster.nodes[i], role)) share[i] = total[role];
+      for (std::uint32_t k = 0; k < share[i]; ++k) living[i].push_back(actor_of(role, next++));
+    }
+    while (next < total[role]) head.actors.push_back(actor_of(role, next++));
+  }
+
+  std::vector<NodePlan> plan{std::move(head)};
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    const Cluster::Node& node = cluster.nodes[i];
+    const std::size_t actors = living[i].size();
+    const std::size_t processes =
+        std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
+    for (std::size_t p = 0; p < processes; ++p) {
+      const auto at = [&](std::size_t k) { return living[i].begin() + static_cast<std::ptrdiff_t>(k); };
+      NodePlan one{.name = node.processes == 1 ? node.name : node.name + "/" + std::to_string(p),
+                   .node = node.name,
+                   .start = node.start,
+                   .host = node.host,
+                   .program = node.program.empty() ? "emplace" : node.program,
+                   .cache = node.cache,
+                   .options = node.options,
+                   .actors = {at(actors * p / processes), at(actors * (p + 1) / processes)},
+                   .environment = node.environment,
+                   .dial = node.dial,
+                   .memory = node.memory,
+                   .open_files = node.open_files,
+                   .keys = {node.key, node.key.empty() ? "" : public_half(cluster.head.key), {}},
+                   .insecure = cluster.insecure};
+      one.end_step = end_step(one.actors);
+      plan.push_back(std::move(one));
+    }
+  }
+  return plan;
+}
+
+std::map<std::string, Role, std::less<>> roles_of_keys(std::span<const NodePlan> plans) {
+  std::map<std::string, Role, std::less<>> roles;
+  for (const NodePlan& plan : plans) {
+    if (plan.name == Cluster{}.head.name) continue;
+    const bool executors = std::all_of(plan.actors.begin(), plan.actors.end(), [](const std::string& actor) {
+      return actor.starts_with("executor/");
+    });
+    roles[plan.name] = executors ? Role::kExecutor : Role::kActor;
+  }
+  return roles;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,347 @@
+// Cluster files: read strictly, changed by settings, written back.
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text/toml_reader.h"
+#include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/cluster/cluster.h"
+#include "launcher/cluster/operator.h"
+#include "launcher/cluster/roles.h"
+
+namespace emplace::launcher {
+namespace {
+
+std::uint32_t count_of(TomlTable& table, const char* key, std::uint32_t otherwise) {
+  const auto value = table.integer(key);
+  if (value && (*value < 0 || *value > 1'000'000)) table.fail(key, "is out of range");
+  return value ? static_cast<std::uint32_t>(*value) : otherwise;
+}
+
+void text_of(TomlTable& table, const char* key, std::string& field) {
+  field = table.text(key).value_or(field);
+}
+
+void read_roles(TomlTable& table, Cluster::Node& node) {
+  node.roles = table.texts("roles").value_or(node.roles);
+  for (const std::string& role : node.roles) {
+    if (std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end()) continue;
+    const std::string_view near = nearest_word(role, kRoles);
+    table.fail("roles", "role '" + printable(role, 40) + "' is unknown",
+               near.empty() ? "roles: sampler, executor, learner, tracker, recorder, dispatcher"
+                            : "did you mean '" + std::string{near} + "'?");
+  }
+}
+
+/// NAME=value, with a name that a shell takes and a value that a process can be given.
+bool is_variable(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string_view::npos || text.find('\0') != std::string_view::npos)
+    return false;
+  const std::string_view name = text.substr(0, equals);
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return std::all_of(name.begin(), name.end(), fits) &&
+         std::isdigit(static_cast<unsigned char>(name.front())) == 0;
+}
+
+void read_limits(TomlTable& table, Cluster::Node& node) {
+  text_of(table, "key", node.key);
+  node.environment = table.texts("environment").value_or(node.environment);
+  constexpr std::size_t kMost = 32'768;  // [bytes] Fits into a pipe before anybody reads it.
+  std::size_t bytes = 0;
+  for (const std::string& variable : node.environment) bytes += variable.size() + 16;
+  if (bytes > kMost) table.fail("environment", "is larger than 32 KiB", "put it into a file on that machine");
+  for (const std::string& variable : node.environment)
+    if (!is_variable(variable))  // Not shown whole: its value may be a secret.
+      table.fail("environment",
+                 "'" + printable(variable.substr(0, variable.find('=')), 40) + "' is not NAME=value",
+                 "a NAME has letters, digits and underscores");
+  node.memory = table.bytes("memory").value_or(node.memory);
+  node.cpus = table.number("cpus").value_or(node.cpus);
+  if (node.cpus < 0 || node.cpus > 10'000) table.fail("cpus", "is out of range");
+  node.open_files = count_of(table, "open_files", node.open_files);
+}
+
+/// A host that begins with a dash would be an option of ssh; spaces would be several words.
+bool is_host(std::string_view text) {
+  return !text.empty() && !text.starts_with('-') &&
+         std::none_of(text.begin(), text.end(), [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+}
+
+void read_start(TomlTable& table, Cluster::Node& node) {
+  text_of(table, "start", node.start);
+  text_of(table, "host", node.host);
+  text_of(table, "program", node.program);
+  text_of(table, "cache", node.cache);
+  node.options = table.texts("options").value_or(node.options);
+  if (std::find(kStarts.begin(), kStarts.end(), node.start) == kStarts.end()) {
+    const std::string_view near = nearest_word(node.start, kStarts);
+    return table.fail("start", "'" + printable(node.start, 40) + "' is not known",
+                      near.empty() ? "use local, ssh, slurm, kubernetes or join"
+                                   : "did you mean '" + std::string{near} + "'?");
+  }
+  if (node.start == "ssh" && !is_host(node.host))
+    table.fail("host", node.host.empty() ? "is missing" : "'" + printable(node.host, 60) + "' is no host",
+               "ssh needs one: host = \"user@name\"");
+  if (node.start != "ssh" && !node.host.empty())
+    table.fail("host", "is only for start = \"ssh\"", "leave it out, or start the node by ssh");
+  const bool takes = node.start == "ssh" || node.start == "slurm";
+  if (!takes && !node.options.empty()) table.fail("options", "are only for ssh and slurm");
+  for (const std::string& option : node.options)
+    if (option.find('\n') != std::string::npos) table.fail("options", "must be of one line each");
+}
+
+void read_node(TomlTable& table, Cluster::Node& node) {
+  read_start(table, node);
+  text_of(table, "dial", node.dial);
+  node.count = count_of(table, "count", node.count);
+  node.processes = count_of(table, "processes", node.processes);
+  read_roles(table, node);
+  read_limits(table, node);
+  if (node.name.empty()) table.fail("name", "a node needs a name", "name = \"learner\"");
+  if (!is_host(node.name) || node.name.find('/') != std::string::npos)
+    table.fail("name", "must hold neither '/' nor spaces");
+  if (node.roles.empty()) table.fail("roles", "a node needs a role");
+  if (has_role(node, "dispatcher"))
+    table.fail("roles", "the dispatcher ends the run, so it lives in the head", "leave it out here");
+  if (has_many(node) && node.roles.size() > 1 && node.processes != 1)
+    table.fail("processes", "needs a node of samplers alone or of executors alone");
+  if (node.count > 0 && has_role(node, "sampler") == has_role(node, "executor"))
+    table.fail("count", "needs a node with either samplers or executors");
+}
+
+void read_supervision(TomlTable table, runtime::SupervisorOptions& options) {
+  const auto time = [&](const char* key, Nanos& field) {
+    if (const auto seconds = table.seconds(key)) field = Nanos{static_cast<std::int64_t>(*seconds * 1e9)};
+  };
+  options.restarts_per_minute = static_cast<int>(
+      count_of(table, "restarts_per_minute", static_cast<std::uint32_t>(options.restarts_per_minute)));
+  time("first_delay", options.first_delay);
+  time("longest_delay", options.longest_delay);
+  time("healthy", options.healthy);
+  time("patience", options.patience);
+}
+
+void read_head(TomlTable& head, Cluster& cluster) {
+  text_of(head, "endpoint", cluster.endpoint);
+  if (cluster.endpoint != "ipc" && !cluster.endpoint.starts_with("tcp://"))
+    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' is not known",
+              "use \"ipc\" or tcp://HOST:PORT");
+  if (cluster.endpoint != "ipc" && !has_port(cluster.endpoint, true))
+    head.fail("endpoint", "'" + printable(cluster.endpoint, 60) + "' has no port that there is",
+              "1 to 65535, or * for any");
+  read_limits(head, cluster.head);
+  text_of(head, "allowed", cluster.allowed);
+  cluster.insecure = head.boolean("insecure").value_or(cluster.insecure);
+}
+
+/// Reads a document over what the cluster has. `changes`: its nodes are there already.
+Result<Unit> read_over(Cluster& cluster, TomlDocument document, bool changes) {
+  TomlTable root = document.root();
+  if (auto run = root.table("run")) {
+    text_of(*run, "config", cluster.run.config);
+    text_of(*run, "dir", cluster.run.dir);
+  }
+  if (auto head = root.table("head")) read_head(*head, cluster);
+  if (auto supervision = root.table("supervision")) read_supervision(*supervision, cluster.supervision);
+  if (auto k = root.table("kubernetes")) {
+    text_of(*k, "image", cluster.kubernetes.image);
+    text_of(*k, "namespace", cluster.kubernetes.name_space);
+    text_of(*k, "storage", cluster.kubernetes.storage);
+    text_of(*k, "key_secret", cluster.kubernetes.key_secret);
+  }
+  for (TomlTable& table : root.tables("node")) {
+    const std::string name = table.text("name").value_or("");
+    const auto known = std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
+                                    [&](const Cluster::Node& node) { return node.name == name; });
+    if (changes && known == cluster.nodes.end()) {
+      table.fail("name", "the cluster has no node '" + printable(name, 40) + "'");
+    } else if (!changes && (known != cluster.nodes.end() || name == cluster.head.name)) {
+      table.fail("name", "'" + printable(name, 40) + "' is taken", "names are unique");
+    } else if (changes) {
+      read_node(table, *known);
+    } else {
+      Cluster::Node& node = cluster.nodes.emplace_back();
+      node.name = name;
+      read_node(table, node);
+      for (const std::string& role : node.roles)
+        for (const Cluster::Node& other : cluster.nodes)
+          if (&other != &node && is_single(role) && has_role(other, role))
+            table.fail("roles", "'" + role + "' must be once", "node '" + other.name + "' has it already");
+    }
+  }
+  text_of(root, "paths_from", cluster.paths_from);
+  return document.finish();
+}
+
+/// What only the whole shows.
+Result<Unit> check(const Cluster& cluster, const std::string& where) {
+  if (cluster.allowed.empty() != cluster.head.key.empty())
+    return invalid(where + ": head.key", "needs an allow-list, and the other way round",
+                   "emplace keygen DIR makes both");
+  for (const Cluster::Node& node : cluster.nodes) {
+    // A local one without a key comes by the socket in the run directory; who joins by hand brings its own.
+    const bool needs =
+        node.start == "ssh" || node.start == "slurm" || (node.start == "local" && !node.dial.empty());
+    const bool lacks = node.key.empty() && !cluster.head.key.empty() && needs;
+    const bool alone = !node.key.empty() && cluster.head.key.empty();
+    if (lacks || alone)
+      return invalid(where + ": node '" + node.name + "'",
+                     lacks ? "has no key, but the head has" : "has a key, but the head has none",
+                     "give a key to all or to none");
+  }
+  const auto on_kubernetes = [](const Cluster::Node& node) { return node.start == "kubernetes"; };
+  const bool any = std::any_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes);
+  if (any && !std::all_of(cluster.nodes.begin(), cluster.nodes.end(), on_kubernetes))
+    return invalid(where, "has nodes on kubernetes and elsewhere", "put all of them there, or none");
+  if (any && cluster.kubernetes.image.empty())
+    return invalid(where + ": kubernetes.image", "is missing", "name the image that holds emplace");
+  return Unit{};
+}
+
+/// "section.key=value" as a document; the value as it is written.
+std::string as_document(const std::string& setting, bool quoted) {
+  const std::size_t equals = setting.find('='), dot = setting.rfind('.', equals);
+  const std::string section = setting.substr(0, dot), key = setting.substr(dot + 1, equals - dot - 1);
+  const std::string value = setting.substr(equals + 1);
+  const bool node = section.starts_with("node.");
+  return (node ? "[[node]]\nname = " + toml_text(section.substr(5)) : "[" + section + "]") + "\n" + key +
+         " = " + (quoted ? toml_text(value) : value) + "\n";
+}
+
+Result<Unit> set(Cluster& cluster, const std::string& setting) {
+  if (!is_utf8(setting))
+    return invalid("--set " + printable(setting, 80), "is no UTF-8, and the run's cluster file must be",
+                   "give what it names another name");
+  const auto attempt = [&](bool quoted) -> Result<Unit> {
+    auto document = TomlDocument::parse(as_document(setting, quoted), "--set " + printable(setting, 80));
+    if (!document) return document.error();
+    Cluster changed = cluster;
+    if (auto read = read_over(changed, *std::move(document), true); !read) return read;
+    cluster = std::move(changed);
+    return Unit{};
+  };
+  if (!TomlDocument::parse(as_document(setting, false), "--set")) return attempt(true);
+  const auto as_written = attempt(false);
+  return as_written || attempt(true) ? Result<Unit>{Unit{}} : as_written;
+}
+
+/// The keys of a table that are not at their defaults.
+class Table {
+ public:
+  explicit Table(std::string head) : text_{std::move(head) + "\n"} {}
+  Table& add(const char* key, const std::string& value, const std::string& otherwise = "") {
+    return value == otherwise ? *this : line(key, toml_text(value));
+  }
+  Table& add(const char* key, const std::vector<std::string>& values) {
+    std::string list;
+    for (const std::string& value : values) list += (list.empty() ? "" : ", ") + toml_text(value);
+    return values.empty() ? *this : line(key, "[" + list + "]");
+  }
+  Table& add(const char* key, std::uint32_t value, std::uint32_t otherwise) {
+    return value == otherwise ? *this : line(key, std::to_string(value));
+  }
+  Table& add(const char* key, double value) { return value == 0 ? *this : line(key, std::to_string(value)); }
+  Table& add_bytes(const char* key, std::int64_t value) {
+    return value == 0 ? *this : line(key, "\"" + std::to_string(value) + "B\"");
+  }
+  Table& add_time(const char* key, Nanos value, Nanos otherwise) {
+    return value == otherwise ? *this : line(key, "\"" + std::to_string(value.count()) + "ns\"");
+  }
+  Table& add_flag(const char* key, bool value) { return value ? line(key, "true") : *this; }
+  const std::string& text() const { return text_; }
+
+ private:
+  Table& line(const char* key, const std::string& value) {
+    text_.append(key).append(" = ").append(value).append("\n");
+    return *this;
+  }
+  std::string text_;
+};
+
+void add_limits(Table& table, const Cluster::Node& node) {
+  table.add("key", node.key).add("environment", node.environment).add_bytes("memory", node.memory);
+  table.add("open_files", node.open_files, 0).add("cpus", node.cpus);
+}
+
+}  // namespace
+
+bool is_cluster_setting(std::string_view setting) {
+  for (const std::string_view section : {"head.", "supervision.", "kubernetes.", "node."})
+    if (setting.starts_with(section)) return true;
+  return setting.starts_with("run.config=") || setting.starts_with("run.dir=");
+}
+
+Result<Cluster> parse_cluster(std::string_view toml, std::string_view where,
+                              std::span<const std::string> settings) {
+  auto document = TomlDocument::parse(toml, where);
+  if (!document) return document.error();
+  Cluster cluster;
+  if (auto read = read_over(cluster, *std::move(document), false); !read) return read.error();
+  for (const std::string& setting : settings)
+    if (auto changed = set(cluster, setting); !changed) return changed.error();
+  if (auto checked = check(cluster, printable(where)); !checked) return checked.error();
+  return cluster;
+}
+
+Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings) {
+  const auto bytes = read_file(path, std::size_t{16} << 20);
+  if (!bytes) return bytes.error();
+  auto cluster = parse_cluster({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+                               printable(path.filename().string()), settings);
+  if (!cluster) return cluster;
+  const std::filesystem::path from = cluster->paths_from.empty()
+                                         ? std::filesystem::absolute(path).parent_path()
+                                         : std::filesystem::path{cluster->paths_from};
+  std::vector<std::string*> files{&cluster->head.key, &cluster->allowed};
+  for (Cluster::Node& node : cluster->nodes) {
+    // What lies elsewhere is named as it is there; a local one, or what --push copies, as it is here.
+    if (node.start == "local" || std::filesystem::exists(from / node.key)) files.push_back(&node.key);
+  }
+  if (!is_utf8(from.string()))
+    return invalid(printable(from.string()), "is no UTF-8, and the run's cluster file must be",
+                   "give the folder another name");
+  for (std::string* file : files)
+    if (!file->empty()) *file = (from / *file).lexically_normal().string();
+  cluster->paths_from = from.string();
+  return cluster;
+}
+
+std::string to_toml(const Cluster& cluster) {
+  const Cluster fresh;
+  std::string text = "paths_from = " + toml_text(cluster.paths_from) + "\n";
+  Table run{"\n[run]"};
+  run.add("config", cluster.run.config).add("dir", cluster.run.dir);
+  Table head{"\n[head]"};
+  head.add("endpoint", cluster.endpoint, fresh.endpoint).add("allowed", cluster.allowed);
+  head.add_flag("insecure", cluster.insecure);
+  add_limits(head, cluster.head);
+  const runtime::SupervisorOptions &s = cluster.supervision, &d = fresh.supervision;
+  Table supervision{"\n[supervision]"};
+  supervision.add("restarts_per_minute", static_cast<std::uint32_t>(s.restarts_per_minute),
+                  static_cast<std::uint32_t>(d.restarts_per_minute));
+  supervision.add_time("first_delay", s.first_delay, d.first_delay).add_time("healthy", s.healthy, d.healthy);
+  supervision.add_time("longest_delay", s.longest_delay, d.longest_delay);
+  supervision.add_time("patience", s.patience, d.patience);
+  Table kubernetes{"\n[kubernetes]"};
+  kubernetes.add("image", cluster.kubernetes.image).add("key_secret", cluster.kubernetes.key_secret);
+  kubernetes.add("namespace", cluster.kubernetes.name_space, fresh.kubernetes.name_space);
+  kubernetes.add("storage", cluster.kubernetes.storage, fresh.kubernetes.storage);
+  text += run.text() + head.text() + supervision.text() + kubernetes.text();
+  for (const Cluster::Node& node : cluster.nodes) {
+    Table table{"\n[[node]]"};
+    table.add("name", node.name).add("start", node.start, "local").add("host", node.host);
+    table.add("program", node.program).add("cache", node.cache).add("options", node.options);
+    table.add("roles", node.roles).add("count", node.count, 0);
+    table.add("processes", node.processes, 1).add("dial", node.dial);
+    add_limits(table, node);
+    text += table.text();
+  }
+  return text;
+}
+
+}  // namespace emplace::launcher

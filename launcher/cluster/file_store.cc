@@ -1,0 +1,114 @@
+#include "launcher/cluster/file_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text/words.h"
+
+namespace emplace::launcher {
+namespace {
+
+Error refused(const std::filesystem::path& path) {
+  return Error{Errc::kIo, printable(path.string()) + ": " + std::strerror(errno)};
+}
+
+/// The open file still has this name.
+bool is_at(const std::filesystem::path& path, int fd) {
+  struct stat named {
+  }, open{};
+  return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &open) == 0 && named.st_ino == open.st_ino;
+}
+
+}  // namespace
+
+FolderStore::~FolderStore() { close(); }
+
+bool FolderStore::has(const messages::FileFacts& file) {
+  std::error_code ignored;
+  if (std::filesystem::file_size(path_of(file), ignored) != file.bytes) return false;
+  const auto bytes = read_file(path_of(file));
+  if (bytes && sha256_hex(*bytes) == file.sha256) return true;
+  std::filesystem::remove(path_of(file), ignored);  // Damaged since.
+  return false;
+}
+
+/// Opens the part of a file, for this process alone.
+Result<Unit> FolderStore::open(const messages::FileFacts& file) {
+  if (writing_ == file.sha256) return Unit{};
+  close();
+  std::error_code failure;
+  std::filesystem::create_directories(folder_, failure);
+  if (failure) return Error{Errc::kIo, printable(folder_.string()) + ": " + failure.message()};
+  part_ = path_of(file).string() + ".part";
+  fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd_ >= 0 && (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || !is_at(part_, fd_))) {
+    ::close(fd_);  // Another process fetches it just now, or has it whole by now.
+    part_ += "-" + std::to_string(::getpid());
+    fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_TRUNC | O_CLOEXEC, 0600);
+  }
+  if (fd_ < 0) return refused(part_);
+  writing_ = file.sha256;
+  return Unit{};
+}
+
+void FolderStore::close() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  writing_.clear();
+}
+
+std::uint64_t FolderStore::begun(const messages::FileFacts& file) {
+  if (!open(file)) return 0;
+  struct stat facts {};
+  if (::fstat(fd_, &facts) != 0) return 0;
+  if (static_cast<std::uint64_t>(facts.st_size) <= file.bytes)
+    return static_cast<std::uint64_t>(facts.st_size);
+  return ::ftruncate(fd_, 0) == 0 ? 0 : file.bytes;  // It cannot be of this file.
+}
+
+Result<Unit> FolderStore::append(const messages::FileFacts& file, std::span<const std::byte> bytes) {
+  if (auto opened = open(file); !opened) return opened;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return refused(part_);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return Unit{};
+}
+
+Result<Unit> FolderStore::finish(const messages::FileFacts& file) {
+  if (auto opened = open(file); !opened) return opened;
+  const auto bytes = read_file(part_);
+  if (!bytes) return bytes.error();
+  std::error_code failure;
+  if (sha256_hex(*bytes) != file.sha256) {
+    std::filesystem::remove(part_, failure);
+    close();
+    return invalid(printable(file.path), "came damaged: its hash is another", "try again");
+  }
+  std::filesystem::rename(part_, path_of(file), failure);
+  close();
+  if (failure) return Error{Errc::kIo, printable(part_.string()) + ": " + failure.message()};
+  return Unit{};
+}
+
+Result<std::filesystem::path> cache_folder() {
+  for (const auto& [variable, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}}) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return std::filesystem::path{value} / below / "emplace";
+  }
+  return invalid("the cache", "neither XDG_CACHE_HOME nor HOME is set",
+                 "set one, to a folder that may be written");
+}
+
+}  // namespace emplace::launcher

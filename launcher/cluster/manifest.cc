@@ -1,0 +1,131 @@
+#include "launcher/cluster/manifest.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text/words.h"
+#include "launcher/cluster/cluster.h"
+#include "launcher/settings/build_info.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr const char* kConfig = "config.toml";
+constexpr const char* kClusterFile = "cluster.toml";
+
+/// Relative, and never upward.
+bool stays_within(const std::filesystem::path& path) {
+  if (path.empty() || path.is_absolute()) return false;
+  for (const auto& part : path)
+    if (part == ".." || part == ".") return false;
+  return true;
+}
+
+/// The cluster file as other machines are given it. Who starts a node gives it its environment; no other node
+/// has business with that.
+Result<std::string> cluster_there(const std::filesystem::path& file) {
+  const auto text = read_file(file);
+  if (!text) return text.error();
+  auto cluster = parse_cluster({reinterpret_cast<const char*>(text->data()), text->size()},
+                               printable(file.filename().string()));
+  if (!cluster) return cluster.error();
+  cluster->head.environment.clear();
+  for (Cluster::Node& node : cluster->nodes) node.environment.clear();
+  return to_toml(*cluster);
+}
+
+/// A file's name as it may stand in a config and in messages, which are UTF-8.
+std::string name_there(const std::filesystem::path& file) {
+  std::string name = inert_text(file.filename().string());
+  std::replace(name.begin(), name.end(), '\\', '_');
+  return name;
+}
+
+}  // namespace
+
+Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task,
+                               const std::filesystem::path& cluster, const Start& start) {
+  Manifest manifest;
+  RunConfig there = config;
+  /// Its name there.
+  const auto add = [&](const std::filesystem::path& file, const std::string& path) -> Result<std::string> {
+    const auto bytes = read_file(file);
+    if (!bytes) return bytes.error();
+    const std::string sha256 = sha256_hex(*bytes);
+    manifest.facts.files.push_back({path, sha256, bytes->size()});
+    manifest.places.emplace(sha256, file);
+    return path;
+  };
+  const auto graphs = graph_files(config);
+  if (!graphs) return graphs.error();
+  for (std::size_t i = 0; i < graphs->size(); ++i) {
+    const auto path = add((*graphs)[i], "files/" + std::to_string(i) + "/" + name_there((*graphs)[i]));
+    if (!path) return path.error();
+    if (config.input.graphs.empty()) {
+      there.input.graph = *path;
+    } else {
+      if (i == 0) there.input.graphs.clear();
+      there.input.graphs.push_back(*path);
+    }
+  }
+  if (!config.input.devices.empty()) {
+    const std::filesystem::path devices = config.input.devices;
+    const auto path = add(devices, "files/" + name_there(devices));
+    if (!path) return path.error();
+    there.input.devices = *path;
+  }
+  if (!config.input.rules.empty()) {
+    const std::filesystem::path rules = config.input.rules;
+    const auto path = add(rules, "files/" + name_there(rules));
+    if (!path) return path.error();
+    there.input.rules = *path;
+  }
+  if (start.name == kBestBaseline) {
+    for (const actors::TaskGraph& one : task.graphs) {
+      const std::string path = baseline_path({}, task, one).string();
+      if (const auto added = add(start.directory / path, path); !added) return added.error();
+    }
+  }
+  there.run.policy.clear();  // Only the learner reads it, and where one is given it lives here.
+  there.run.dir.clear();
+  manifest.facts.version = build_info().version;
+  manifest.facts.start = start.name;
+  manifest.facts.config = to_toml(there, false);
+  manifest.facts.more_starts = start.name != config.run.starts.back();
+  if (cluster.empty()) return manifest;
+  const auto text = cluster_there(cluster);
+  if (!text) return text.error();
+  manifest.facts.cluster = *text;
+  return manifest;
+}
+
+actors::FileReader reader_of(const Manifest& manifest) {
+  return [places = manifest.places](const messages::FileFacts& file) -> Result<Bytes> {
+    auto bytes = read_file(places.at(file.sha256));
+    if (bytes && sha256_hex(*bytes) != file.sha256)
+      return invalid(printable(file.path), "has changed since the run began", "start the run anew");
+    return bytes;
+  };
+}
+
+Result<Unit> lay_out(const messages::ManifestDelivered& manifest, const FolderStore& store,
+                     const std::filesystem::path& folder) {
+  std::error_code failure;
+  for (const messages::FileFacts& file : manifest.files) {
+    if (!stays_within(file.path) || file.path == kConfig || file.path == kClusterFile)
+      return invalid("the head's manifest", "names a file '" + printable(file.path, 80) + "'");
+    const std::filesystem::path at = folder / file.path;
+    std::filesystem::create_directories(at.parent_path(), failure);
+    std::filesystem::remove(at, failure);
+    std::filesystem::create_symlink(std::filesystem::absolute(store.path_of(file)), at, failure);
+    if (failure) return Error{Errc::kIo, printable(at.string()) + ": " + failure.message()};
+  }
+  if (auto written = write_file(folder / kConfig, manifest.config); !written) return written;
+  if (manifest.cluster.empty()) return Unit{};
+  return write_file(folder / kClusterFile, manifest.cluster);
+}
+
+}  // namespace emplace::launcher

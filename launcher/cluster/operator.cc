@@ -1,0 +1,158 @@
+#include "launcher/cluster/operator.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "actors/task.h"
+#include "base/text/words.h"
+#include "launcher/cluster/stop_watch.h"
+#include "messages/roles.h"
+#include "messages/run_control.h"
+#include "runtime/context.h"
+#include "runtime/node.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::chrono::seconds kPatience{8};  // With a head that does not answer.
+constexpr std::chrono::milliseconds kAgain{500};
+
+/// Asks the view until it is answered, and again each time that is due.
+class Watcher final : public runtime::Actor {
+ public:
+  using Show = std::function<void(const messages::StatusDelivered&)>;
+  Watcher(Nanos every, Show show) : every_{every}, show_{std::move(show)} {}
+  void on_start(runtime::Context& context) override { ask(context, 1); }
+  void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
+    (void)incoming.match([&](const messages::StatusDelivered& status) {
+      if (status.request != request_) return;  // Asked twice.
+      answered_ = true;
+      show_(status);
+      if (every_ == Nanos{0}) return context.stop_node("");
+      context.after(every_, [this, &context] { ask(context, request_ + 1); });
+    });
+  }
+
+ private:
+  void ask(runtime::Context& context, std::uint64_t request) {
+    if (request != request_) asked_ = context.now();
+    if (context.now() - asked_ > kPatience + kAgain) return context.stop_node("nobody there answers");
+    request_ = request;
+    answered_ = false;
+    context.send(actors::kView, messages::StatusRequested{request});
+    context.after(kAgain, [this, &context, request] {
+      if (!answered_ && request == request_) ask(context, request);
+    });
+  }
+
+  const Nanos every_;
+  const Show show_;
+  std::uint64_t request_ = 0;
+  bool answered_ = false;
+  Nanos asked_{0};
+};
+
+/// Asks for the end until the head goes.
+class Ender final : public runtime::Actor {
+ public:
+  void on_start(runtime::Context& context) override { ask(context); }
+  void on_message(runtime::Context&, const runtime::Incoming&) override {}
+
+ private:
+  void ask(runtime::Context& context) {
+    context.send(actors::kDispatcher, messages::StopRun{"down", 0});
+    context.after(std::chrono::seconds{1}, [this, &context] { ask(context); });
+  }
+};
+
+struct Visit {
+  int signal = 0;
+  std::string reason;  // Why it ended.
+};
+
+/// A node of one actor, while it has something to say.
+Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
+  StopWatch watch{{.interrupt = true, .standard_input = false}};
+  const SystemClock clock;
+  const auto number =
+      std::to_string(static_cast<std::uint64_t>(clock.wall().count()) % 1'000'000'000'000 * 1'000 +
+                     static_cast<std::uint64_t>(::getpid()) % 1'000);
+  runtime::NodeOptions options;
+  options.name = "operator-" + number;
+  options.upstream = head.endpoint;
+  options.keys = head.keys;
+  options.insecure = head.insecure;
+  options.known_type = &messages::is_known;
+  options.rules = {&messages::may_announce, &messages::may_send};
+  options.first_patience = kPatience;
+  auto node = runtime::Node::make(options, clock);
+  if (!node) return node.error();
+  if (auto spawned = (*node)->spawn("operator/" + number, runtime::Home::kIoLoop, make); !spawned)
+    return spawned.error();
+  watch.guard(node->get());
+  auto ended = (*node)->run();
+  watch.guard(nullptr);
+  if (!ended) return ended.error();
+  return Visit{watch.received(), *std::move(ended)};
+}
+
+}  // namespace
+
+bool has_port(std::string_view endpoint, bool any) {
+  const std::string_view port = endpoint.substr(endpoint.rfind(':') + 1);
+  if (port == "*") return any;
+  const bool digits =
+      !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string_view::npos;
+  const int number = digits ? std::stoi(std::string{port}) : 0;
+  return number >= 1 && number <= 65'535;
+}
+
+Result<std::string> head_endpoint(const std::string& address) {
+  const Error refused = invalid("'" + printable(address, 80) + "'", "is no address of a head",
+                                "write tcp://HOST:PORT, or the run directory of a run on this machine");
+  if (address.starts_with("ipc://")) return address;
+  if (address.starts_with("tcp://")) return has_port(address, false) ? Result<std::string>{address} : refused;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(address, ignored)) {
+    for (const char* name : {kHeadSocket, kPrivateSocket}) {
+      const std::filesystem::path socket = std::filesystem::absolute(address).lexically_normal() / name;
+      if (std::filesystem::exists(socket, ignored)) return "ipc://" + socket.string();
+    }
+    return invalid(printable(address), "no run goes on there, or it has no socket",
+                   "name the head's tcp://HOST:PORT, or a run that goes on");
+  }
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || !has_port(address, false)) return refused;
+  return "tcp://" + address;
+}
+
+Result<int> watch_status(const HeadAccess& head, Nanos every,
+                         const std::function<void(const messages::StatusDelivered&)>& show) {
+  bool shown = false, more = true;
+  const auto note = [&](const messages::StatusDelivered& status) {
+    shown = true;
+    more = status.more_starts && status.progress.ending != "down";
+    show(status);
+  };
+  while (more) {
+    const bool before = std::exchange(shown, false);
+    const auto visited = visit(head, [&] { return std::make_unique<Watcher>(every, note); });
+    if (!visited && before && visited.error().code == Errc::kPeerLost)
+      return 0;  // The next start never came.
+    if (!visited) return visited.error();
+    if (!shown && visited->signal == 0) return Error{Errc::kPeerLost, head.endpoint + ": " + visited->reason};
+    if (visited->signal != 0 || every == Nanos{0}) return visited->signal;
+  }
+  return 0;
+}
+
+Result<int> end_run(const HeadAccess& head) {
+  const auto visited = visit(head, [] { return std::make_unique<Ender>(); });
+  if (!visited) return visited.error();
+  return visited->signal;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,94 @@
+#include "launcher/cluster/stop_watch.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "runtime/process/signals.h"
+
+namespace emplace::launcher {
+namespace {
+
+sigset_t handled_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&set, signal);
+  // One that is ignored would be read all the same once it is blocked.
+  if (!process::hangups_are_ignored()) sigaddset(&set, SIGHUP);
+  return set;
+}
+
+process::Descriptor opened(int fd) {
+  if (fd < 0) throw std::system_error{errno, std::generic_category(), "signals cannot be watched"};
+  return process::Descriptor{fd};
+}
+
+}  // namespace
+
+StopWatch::StopWatch(Rules rules)
+    : rules_{rules},
+      handled_{handled_signals()},
+      done_{opened(::eventfd(0, EFD_CLOEXEC))},
+      signals_{opened(::signalfd(-1, &handled_, SFD_CLOEXEC))} {
+  ::pthread_sigmask(SIG_BLOCK, &handled_, &before_);
+  thread_ = std::jthread{[this] { watch(); }};
+}
+
+StopWatch::~StopWatch() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(done_.get(), &one, sizeof one);
+  thread_.join();
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void StopWatch::guard(runtime::Node* node) {
+  const std::scoped_lock lock{mutex_};
+  node_ = node;
+  if (node_ != nullptr && !asked_.empty()) node_->stop(asked_);
+}
+
+bool StopWatch::asked() const {
+  const std::scoped_lock lock{mutex_};
+  return !asked_.empty();
+}
+
+int StopWatch::received() const {
+  const std::scoped_lock lock{mutex_};
+  return received_;
+}
+
+void StopWatch::stop(const std::string& why, int signal) {
+  const std::scoped_lock lock{mutex_};
+  if (asked_.empty()) {
+    asked_ = why;
+    received_ = signal;
+  }
+  if (node_ != nullptr) node_->stop(why);
+}
+
+void StopWatch::watch() {
+  const int input = rules_.standard_input ? STDIN_FILENO : -1;
+  std::array<pollfd, 3> sources{{{signals_.get(), POLLIN, 0}, {done_.get(), POLLIN, 0}, {input, POLLIN, 0}}};
+  while (::poll(sources.data(), sources.size(), -1) >= 0 || errno == EINTR) {
+    if (sources[1].revents != 0) break;
+    if (sources[0].revents != 0) {
+      signalfd_siginfo info{};
+      const bool got = ::read(signals_.get(), &info, sizeof info) == sizeof info;
+      if (got && (info.ssi_signo == SIGTERM || rules_.interrupt))
+        stop("signal", static_cast<int>(info.ssi_signo));
+    }
+    if (sources[2].revents != 0) {
+      std::array<char, 64> ignored{};
+      if (::read(STDIN_FILENO, ignored.data(), ignored.size()) > 0) continue;
+      sources[2].fd = -1;
+      stop("the launcher is gone", 0);
+    }
+  }
+}
+
+}  // namespace emplace::launcher

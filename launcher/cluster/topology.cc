@@ -1,0 +1,110 @@
+#include "launcher/cluster/topology.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "launcher/cluster/operator.h"
+#include "launcher/cluster/remote_host.h"
+#include "launcher/cluster/run_command.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::size_t kMostSocketPath = 107;  // Of sockaddr_un, on Linux.
+
+/// A folder that exists and that others of this machine can reach: no place for a socket without keys.
+bool is_shared(const std::filesystem::path& directory) {
+  struct stat facts {};
+  return ::stat(directory.c_str(), &facts) == 0 &&
+         (facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0);
+}
+
+Program local_program(const Topology& topology, const NodePlan& node, const Start& start,
+                      const std::string& endpoint, double budget_left_s, int restarts) {
+  std::vector<std::string> arguments{"node",
+                                     "--config",
+                                     topology.config.string(),
+                                     "--dir",
+                                     start.directory.string(),
+                                     "--start",
+                                     start.name,
+                                     "--budget",
+                                     std::to_string(budget_left_s) + "s",
+                                     "--name",
+                                     node.name};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {name, value});
+  };
+  add("--cluster", topology.cluster.string());
+  const bool head = node.name == Cluster{}.head.name;
+  // Without a key of its own it comes by the socket in the run directory.
+  const bool by_socket = !head && topology.encrypted && node.keys.own.empty() && !topology.beside.empty();
+  add("--endpoint", !node.dial.empty() ? node.dial : by_socket ? topology.beside : endpoint);
+  if (head) add("--beside", topology.beside);
+  if (restarts > 0) add("--restarts", std::to_string(restarts));
+  return {program_path(), std::move(arguments), {}};
+}
+
+}  // namespace
+
+std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
+                         const std::filesystem::path& directory) {
+  auto nodes = plan_nodes(cluster, config);
+  if (!nodes) return nodes.error();
+  Topology topology{directory / "config.toml", {}, {}, {}, false, cluster.supervision, *std::move(nodes), {}};
+  topology.encrypted = !cluster.head.key.empty();
+  topology.supervision.seed = config.run.seed;
+  const std::filesystem::path folder = std::filesystem::absolute(directory).lexically_normal();
+  const std::filesystem::path socket = folder / (is_shared(folder) ? kPrivateSocket : kHeadSocket);
+  const bool fits = socket.string().size() <= kMostSocketPath;
+  const bool tcp = cluster.endpoint != "ipc";
+  // Somebody has to reach the head where others are planned; else it is for those who look in, if it can be
+  // had.
+  if (tcp) topology.endpoint = cluster.endpoint;
+  if (!tcp && (fits || topology.nodes.size() > 1)) topology.endpoint = "ipc://" + socket.string();
+  if (tcp && fits) topology.beside = "ipc://" + socket.string();
+  for (const NodePlan& node : topology.nodes) {
+    if (node.start == "kubernetes" || node.start == "join") continue;
+    const bool same_job = node.start == "slurm" && !topology.members.empty() &&
+                          topology.members.back().front().node == node.node;
+    if (same_job) {
+      topology.members.back().push_back(node);
+    } else {
+      topology.members.push_back({node});
+    }
+  }
+  return topology;
+}
+
+Child child_of(const std::vector<NodePlan>& member) {
+  const NodePlan& first = member.front();
+  Child child{member.size() > 1 ? first.node : first.name, first.end_step, {}};
+  child.elsewhere = first.start != "local";
+  child.host = first.start == "ssh" ? first.host : first.start == "local" ? "" : first.start;
+  if (!child.elsewhere) child.environment = first.environment;
+  return child;
+}
+
+Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>& member, const Start& start,
+                           const std::string& endpoint, double budget_left_s, int restarts) {
+  const NodePlan& first = member.front();
+  if (first.start == "ssh") {
+    const auto ssh = find_program("ssh");
+    if (!ssh) return ssh.error();
+    Program program = ssh_program(first, endpoint);
+    program.path = *ssh;
+    return program;
+  }
+  if (first.start == "slurm") {
+    std::string name = std::filesystem::absolute(start.directory).lexically_normal().filename().string();
+    return slurm_program(member, endpoint, name,
+                         std::filesystem::absolute(start.directory) / "slurm" / (first.node + ".sbatch"));
+  }
+  return local_program(topology, first, start, endpoint, budget_left_s, restarts);
+}
+
+}  // namespace emplace::launcher

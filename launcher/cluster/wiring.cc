@@ -1,0 +1,312 @@
+#include "launcher/cluster/wiring.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "actors/baseline_tracker.h"
+#include "actors/dispatcher.h"
+#include "actors/executor_actor.h"
+#include "actors/learner.h"
+#include "actors/recorder.h"
+#include "actors/sampler.h"
+#include "base/text/words.h"
+#include "base/units.h"
+#include "graph/graph_file.h"
+#include "heuristics/methods.h"
+#include "launcher/settings/build_info.h"
+#include "launcher/settings/host_facts.h"
+#include "launcher/settings/inputs.h"
+#include "launcher/settings/learning.h"
+#include "launcher/settings/log_driven.h"
+#include "launcher/settings/placers.h"
+#include "placement/machine/device_file.h"
+#include "placement/placement_file.h"
+#include "runtime/log.h"
+
+namespace emplace::launcher {
+namespace {
+
+using actors::TaskPtr;
+using runtime::Home;
+
+Nanos nanos(double seconds) { return Nanos{static_cast<std::int64_t>(seconds * 1e9)}; }
+
+/// Of placements in one message; what a frame carries.
+constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
+
+/// True if the run has learned anything. Errors: it cannot be read.
+Result<bool> has_learned(const std::filesystem::path& directory) {
+  const auto db = record::RunDb::open(directory, false);
+  if (!db) return db.error();
+  const auto checkpoint = (*db)->latest_checkpoint();
+  if (!checkpoint) return checkpoint.error();
+  return checkpoint->has_value();
+}
+
+/// Keeps best.placement.json as good as the database.
+actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, const Start& start,
+                                 const Clock& clock) {
+  return [task, directory = start.directory, seed = config.run.seed, method = config.policy.method, &clock](
+             std::span<const DeviceId> placement, const messages::EpisodeMeasured& m, std::uint32_t number) {
+    const actors::TaskGraph* const one = task->find(m.graph_sha256);
+    if (one == nullptr) return;
+    Measurement measured;
+    measured.valid = true;
+    measured.step_time_s = m.step_time_s[number];
+    measured.bytes_moved = m.bytes_moved[number];
+    const auto first = m.peak_bytes.begin() + std::ptrdiff_t{number} * m.num_devices;
+    measured.peak_bytes.assign(first, first + m.num_devices);
+    const auto saved = save_placement(
+        best_placement_path(directory, *task, *one), one->graph, one->devices, placement, measured,
+        {one->sha256, method, m.executor_kinds[m.executor_of[number]], seed, format_wall(clock.wall())});
+    if (!saved) runtime::log(runtime::LogLevel::kError, actors::kRecorder, saved.error().context);
+  };
+}
+
+}  // namespace
+
+namespace {
+
+/// Makes the actors of one process from the config and the run directory alone.
+class Wiring {
+ public:
+  /// Errors: kInvalid, kIo: what is in the run directory cannot be read.
+  static Result<Wiring> make(const RunConfig& config, const TaskPtr& task, const Start& start,
+                             std::span<const std::string> actors, const Clock& clock) {
+    Wiring wiring{config, task, start, clock};
+    const bool executes = std::any_of(actors.begin(), actors.end(), [](const std::string& actor) {
+      return actor.starts_with("executor/");
+    });
+    if (executes && uses_processes(config)) {
+      auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
+      if (!can) return Error{Errc::kInvalid, can.error().context};  // No restart changes it.
+    }
+    wiring.light_ = config.executor.kind == "fake" && !uses_processes(config) &&
+                    std::all_of(actors.begin(), actors.end(),
+                                [](const std::string& actor) { return actor.starts_with("executor/"); });
+    const bool places = std::any_of(actors.begin(), actors.end(),
+                                    [](const std::string& actor) { return !actor.starts_with("executor/"); });
+    if (start.name == kBestBaseline && places) {
+      auto loaded = load_baselines(start.directory, *task);
+      if (!loaded) return loaded.error();
+      wiring.baselines_ = *std::move(loaded);
+    }
+    if (!config.executor.log.empty()) {
+      auto log = open_driving_log(config, *task);
+      if (!log) return log.error();
+      wiring.log_ = *std::move(log);
+    }
+    return wiring;
+  }
+
+  /// By its name: "executor/3".
+  Result<Unit> spawn(runtime::Node& node, const std::string& actor) {
+    const std::size_t slash = actor.find('/');
+    const std::string role = actor.substr(0, slash);
+    const auto number = static_cast<std::uint32_t>(std::stoull(actor.substr(slash + 1)));
+    if (role == "dispatcher") return spawn_dispatcher(node);
+    if (role == "tracker")
+      return node.spawn<actors::BaselineTracker>(actors::kTracker, Home::kIoLoop, tracker_options());
+    if (role == "recorder") return spawn_recorder(node);
+    if (role == "learner") return spawn_learner(node);
+    if (role == "executor") return spawn_executor(node, actor);
+    return spawn_sampler(node, number);
+  }
+
+ private:
+  Wiring(const RunConfig& config, TaskPtr task, const Start& start, const Clock& clock)
+      : config_{config}, task_{std::move(task)}, start_{start}, clock_{&clock} {
+    for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c)
+      samplers_.push_back(actors::sampler_name(c));
+  }
+
+  actors::TrackerOptions tracker_options() const {
+    actors::TrackerOptions options{scoring_options(config_, task_->graphs.front().devices)};
+    options.ordered = config_.run.deterministic;
+    options.kept = std::size_t{4} * config_.pipeline.controllers * config_.pipeline.max_outstanding + 256;
+    return options;
+  }
+
+  std::uint64_t window_bytes() const {
+    return std::max<std::uint64_t>(
+        actors::DispatcherOptions{}.window_bytes,
+        4 * std::uint64_t{config_.pipeline.placements_per_lease} * task_->most_ops());
+  }
+  bool measures_locally() const { return config_.reward.source == "local"; }
+  actors::ExecutorFactory executors() const {
+    if (log_) return [log = *log_](const actors::TaskGraph& of) { return make_replay_executor(log, of); };
+    Judge judge = judge_of(config_);
+    judge.simulator.incremental = config_.policy.method.starts_with("placeto");  // Each step moves one group.
+    if (uses_processes(config_)) {
+      ProcessRequest request = process_request_of(config_);
+      request.note = [](const std::string& line) {
+        runtime::log(runtime::LogLevel::kWarning, "executor", line);
+      };
+      return [kind = config_.executor.kind, request](const actors::TaskGraph& of) {
+        return std::unique_ptr<Executor>{make_process_executor(kind, of.graph, of.devices, request)};
+      };
+    }
+    return [judge](const actors::TaskGraph& of) { return make_model(of.graph, of.devices, judge); };
+  }
+  actors::PlacerFactory placers() const {
+    return [config = config_, task = task_, baselines = baselines_] {
+      return *make_placer(config, *task, baselines);
+    };
+  }
+
+  /// What samplers draw with.
+  actors::PlacerFactory drawers() const {
+    if (!log_) return placers();
+    return [make = placers(), log = *log_] { return make_logged_placer(log, make()); };
+  }
+
+  /// Numbers that no policy can have are found here, by name, not on an actor's loop.
+  Result<std::unique_ptr<policy::Placer>> checked_placer() const {
+    auto placer = make_placer(config_, *task_, baselines_);
+    if (!placer) return placer;
+    const std::size_t bytes = (*placer)->placements_per_episode() * task_->most_ops();
+    if (bytes <= kMostEpisodeBytes) return placer;
+    return invalid(
+        "policy.groups",
+        "makes an episode of " + format_bytes(static_cast<std::int64_t>(bytes)) + " of placements",
+        "the most is " + format_bytes(std::int64_t{kMostEpisodeBytes}) + "; take fewer groups or passes");
+  }
+
+  /// Where run.episodes or run.evaluations end a start, in episodes; 0: nowhere.
+  Result<std::uint64_t> episode_limit() const {
+    const RunConfig::Run& r = config_.run;
+    const auto within_log = [&](std::uint64_t limit) {
+      return !log_ ? limit : limit == 0 ? log_->episodes : std::min(limit, log_->episodes);
+    };
+    if (r.evaluations == 0) return within_log(r.episodes);
+    const auto placer = checked_placer();
+    if (!placer) return placer.error();
+    const std::uint64_t each =
+        (*placer)->placements_per_episode() + (config_.reward.baseline == "self-critic" ? 1 : 0);
+    const std::uint64_t enough = (r.evaluations + each - 1) / each;
+    return within_log(r.episodes == 0 ? enough : std::min(enough, r.episodes));
+  }
+
+  Result<Unit> spawn_dispatcher(runtime::Node& node) const {
+    const auto limit = episode_limit();
+    if (!limit) return limit.error();
+    actors::DispatcherOptions options;
+    options.placements_per_lease = config_.pipeline.placements_per_lease;
+    options.kinds = config_.executor.counts;
+    if (options.kinds.empty()) options.kinds = {config_.executor.kind};
+    options.window = config_.executor.window;
+    options.window_bytes = window_bytes();
+    options.speculate = config_.run.deterministic ? 0 : config_.pipeline.speculate;
+    options.episodes = *limit;
+    options.budget = nanos(start_.budget_s);
+    options.started = clock_->now();
+    options.samplers = samplers_;
+    return node.spawn<actors::Dispatcher>(actors::kDispatcher, Home::kIoLoop, task_, options);
+  }
+
+  Result<Unit> spawn_recorder(runtime::Node& node) const {
+    actors::RecorderOptions options;
+    options.commit_every = nanos(config_.record.commit_every.seconds);
+    options.commit_rows = config_.record.commit_rows;
+    options.learned = learns(config_);
+    options.keep_every = config_.record.keep_every;
+    options.keep_recent = std::max<std::uint64_t>(options.keep_recent, config_.run.lag + 2);
+    const auto durability =
+        config_.record.durability == "disk" ? record::Durability::kDisk : record::Durability::kProcess;
+    const auto open = [directory = start_.directory, durability] {
+      return record::RunDb::open(directory, true, durability);
+    };
+    return node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, options,
+                                        actors::RunDbFactory{open},
+                                        best_handler(config_, task_, start_, *clock_));
+  }
+
+  Result<Unit> spawn_learner(runtime::Node& node) const {
+    actors::LearnerOptions options;
+    options.batch_episodes = config_.pipeline.batch_episodes;
+    options.training = trainer_options(config_);
+    options.max_staleness = config_.pipeline.max_staleness;
+    options.checkpoint_every = config_.record.checkpoint_every;
+    options.ordered = config_.run.deterministic;
+    options.samplers = samplers_;
+    options.versions = std::max<std::uint64_t>(options.versions, config_.run.lag + 2);
+    const auto placer = checked_placer();
+    if (!placer) return placer.error();
+    if (!config_.run.policy.empty()) {
+      const auto learned = has_learned(start_.directory);
+      if (!learned) return learned.error();
+      if (!*learned) {
+        auto warm = load_policy(config_, **placer);
+        if (!warm) return warm.error();
+        options.parameters = std::move(warm->checkpoint.parameters);
+        if (config_.run.optimizer) options.optimizer = std::move(warm->checkpoint.optimizer);
+      }
+    }
+    options.imitation = {to_imitate(config_, baselines_), config_.policy.start_probability};
+    return node.spawn<actors::Learner>(actors::kLearner, Home::kOwnLoop, options, placers());
+  }
+
+  Result<Unit> spawn_executor(runtime::Node& node, const std::string& name) {
+    actors::ExecutorOptions options;
+    options.kind = config_.executor.kind;
+    options.window = config_.executor.window;
+    options.window_bytes = window_bytes();
+    if (config_.executor.kind == "fake" && !uses_processes(config_))
+      options.delay = nanos(config_.executor.delay.seconds);
+    options.delay_spread = config_.executor.delay_spread;
+    options.node = node.name();
+    options.version = build_info().version;
+    options.cores = static_cast<std::uint32_t>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 0L));
+    options.memory_bytes = memory_bytes();
+    if (!light_) return node.spawn<actors::ExecutorActor>(name, Home::kOwnLoop, task_, options, executors());
+    if (!measurer_) measurer_ = std::make_shared<actors::Measurer>(task_, options.kind, executors());
+    return node.spawn<actors::ExecutorActor>(name, Home::kIoLoop, task_, options, measurer_);
+  }
+
+  Result<Unit> spawn_sampler(runtime::Node& node, std::uint32_t controller) const {
+    const auto limit = episode_limit();
+    if (!limit) return limit.error();
+    actors::SamplerOptions options;
+    options.controller = controller;
+    options.controllers = config_.pipeline.controllers;
+    options.max_outstanding = config_.pipeline.max_outstanding;
+    options.learned = learns(config_);
+    options.episodes = *limit;
+    options.batch = config_.run.deterministic ? config_.pipeline.batch_episodes : 0;
+    options.lag = config_.run.lag;
+    options.redraws = log_ ? 0 : config_.pipeline.redraws;
+    options.self_critic = config_.reward.baseline == "self-critic";
+    if (auto checked = checked_placer(); !checked) return checked.error();
+    return node.spawn<actors::Sampler>(samplers_[controller], Home::kOwnLoop, task_, options, drawers(),
+                                       measures_locally() ? executors() : actors::ExecutorFactory{});
+  }
+
+  RunConfig config_;
+  TaskPtr task_;
+  Start start_;
+  const Clock* clock_;
+  std::vector<std::string> samplers_;
+  std::vector<Placement> baselines_;  // [graphs] Empty unless the start is from them.
+  std::optional<DrivingLog> log_;     // Of a run that is driven by one.
+  /// In a process of nothing but fake executors, which wait more than they work, they share the I/O loop and
+  /// what they measure with: thousands of threads and simulators would be all that they cost.
+  bool light_ = false;
+  std::shared_ptr<actors::Measurer> measurer_;
+};
+
+}  // namespace
+
+Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
+                          const Start& start, std::span<const std::string> actors, const Clock& clock) {
+  auto wiring = Wiring::make(config, task, start, actors, clock);
+  if (!wiring) return wiring.error();
+  for (const std::string& actor : actors)
+    if (auto spawned = wiring->spawn(node, actor); !spawned) return spawned;
+  return Unit{};
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,52 @@
+#include "launcher/commands/graph_options.h"
+
+#include <charconv>
+#include <system_error>
+
+#include "base/text/words.h"
+#include "base/units.h"
+
+namespace emplace::launcher {
+
+void declare_reading(Options& options, GraphReading& reading) {
+  options.option("--from", reading.from, "What the graph's file is; recognised by its content if not said");
+  options.option("--shape", reading.shape, "Sizes of dimensions that the file names, as batch=8,seq=512");
+  options.option("--batch", reading.batch,
+                 "Size of first dimensions that the file leaves open; 0: not given");
+}
+
+void declare_inputs(Options& options, InputOptions& inputs) {
+  options.operand("GRAPH", inputs.graph, "Graph file");
+  options.option("--devices,-d", inputs.devices,
+                 "Device file; a workload of dnn-partitioning brings its own");
+  options.option("--rules", inputs.rules,
+                 "Rules file: pins, allowed devices and co-location by name, type or scope");
+  options.option("--objective", inputs.objective, "step-time, throughput, latency or max-load");
+  options.option("--reserve", inputs.reserve, "Memory kept free per device, as 10%");
+  options.option("--dispatch", inputs.dispatch, "Which ready op a device runs first: program or fifo");
+  declare_reading(options, inputs.reading);
+}
+
+void say_assumed(const OpGraph& graph, const std::string& file, Console& console) {
+  for (const std::string& note : graph_notes(graph))
+    console.note(printable(file) + ": " + printable(note, 1'000));
+}
+
+Result<double> parse_budget(const std::string& text) {
+  const auto seconds = parse_seconds(text);
+  if (!seconds) return invalid("--budget", seconds.error().context);
+  if (*seconds > 1e8)
+    return invalid("--budget '" + printable(text, 40) + "'", "is too long", "use at most 1e8s");
+  return *seconds;
+}
+
+Result<std::uint32_t> parse_whole(std::string_view option, const std::string& text, std::uint32_t low,
+                                  std::uint32_t high) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high) return value;
+  return invalid(std::string{option} + " '" + printable(text, 40) + "'", "is out of range",
+                 "use a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+}
+
+}  // namespace emplace::launcher

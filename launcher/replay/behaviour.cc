@@ -1,0 +1,106 @@
+#include "launcher/replay/behaviour.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/settings/learning.h"
+#include "launcher/settings/placers.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// [B] Of parameters kept for late episodes.
+constexpr std::size_t kMostKept = std::size_t{1} << 30;
+
+/// True if drawing adds noise to the logits, of which probabilities know nothing.
+bool noisy(const RunConfig& config, std::uint64_t version) {
+  return learns(config) && !config.policy.method.starts_with("placeto") && config.policy.noise > 0 &&
+         version < config.policy.noise_updates;
+}
+
+std::string where(const LoggedRun& run) { return printable(run.directory.string()); }
+
+}  // namespace
+
+Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t> versions) {
+  if (run.config.policy.method == "hierarchical") {
+    return invalid(where(run),
+                   "was drawn by hierarchical, which groups the graph anew in every episode: how likely a "
+                   "placement was under all groupings is not known",
+                   "learn from a log of random, colocrl, spotlight or simple-planner");
+  }
+  auto placer = make_placer(run.config, *run.task, run.baselines);
+  if (!placer) return placer.error();
+  Behaviour made{run, *std::move(placer)};
+  if (!learns(run.config) || versions.empty()) return made;
+  std::uint64_t newest = 0;
+  for (const std::uint64_t version : versions) {
+    newest = std::max(newest, version);
+    made.window_ = std::max(made.window_, newest - version);
+  }
+  const std::uint64_t oldest = *std::min_element(versions.begin(), versions.end());
+  const auto checkpoint = run.db->latest_checkpoint(oldest);
+  if (!checkpoint) return checkpoint.error();
+  if (!*checkpoint || (**checkpoint).update > oldest)
+    return invalid(where(run), "keeps no checkpoint before the policy that drew its first episodes",
+                   "how likely their placements were cannot be found out");
+  auto trained = make_placer(run.config, *run.task, run.baselines);
+  if (!trained) return trained.error();
+  made.trainer_.emplace(trainer_options(run.config), *std::move(trained));
+  const record::CheckpointRow& row = **checkpoint;
+  if (auto loaded = made.trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
+    return invalid(where(run), loaded.error().context);
+  made.keep();
+  return made;
+}
+
+void Behaviour::keep() {
+  const auto bytes = trainer_->parameters().bytes();
+  snapshots_.push_back({trainer_->updates(), Bytes(bytes.begin(), bytes.end())});
+  const std::size_t room = std::max<std::size_t>(kMostKept / std::max<std::size_t>(bytes.size(), 1), 1);
+  while (snapshots_.size() > std::min<std::size_t>(window_ + 1, room)) snapshots_.pop_front();
+}
+
+Result<Unit> Behaviour::update() {
+  const std::uint64_t number = trainer_->updates() + 1;
+  const auto found = run_->db->update(number);
+  if (!found) return found.error();
+  if (!*found) return invalid(where(*run_), "has no update " + std::to_string(number));
+  const record::UpdateRow& row = **found;
+  const auto batch = batch_of(*run_, row);
+  if (!batch) return batch.error();
+  trainer_->update(*batch);
+  if (trainer_->parameters().sha256() != row.parameters_sha256) {
+    return Error{Errc::kRunFailed,
+                 where(*run_) + ": update " + std::to_string(number) +
+                     " made again gives other parameters than it gave then, so how likely placements were is "
+                     "not known; replay it where it ran (emplace replay --verify)"};
+  }
+  keep();
+  return Unit{};
+}
+
+Result<std::vector<double>> Behaviour::log_q(const record::EpisodeRow& episode) {
+  if (noisy(run_->config, episode.policy_version)) {
+    return invalid("episode " + std::to_string(episode.episode),
+                   "was drawn with noise on the logits (policy.noise), so how likely it was is not known",
+                   "begin after update " + std::to_string(run_->config.policy.noise_updates) + " (--from)");
+  }
+  if (trainer_ && version_ != episode.policy_version) {
+    while (trainer_->updates() < episode.policy_version)
+      if (auto made = update(); !made) return made.error();
+    if (snapshots_.front().version > episode.policy_version) {
+      return invalid("episode " + std::to_string(episode.episode),
+                     "is so late that the parameters that drew it are gone",
+                     "more than " + format_bytes(std::int64_t{kMostKept}) + " of parameters are not kept");
+    }
+    const Snapshot& drew = snapshots_[episode.policy_version - snapshots_.front().version];
+    if (auto loaded = placer_->parameters().load(drew.parameters); !loaded) return loaded.error();
+    version_ = episode.policy_version;
+  }
+  return placer_->log_probabilities({episode.actions});
+}
+
+}  // namespace emplace::launcher

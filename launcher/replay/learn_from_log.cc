@@ -1,0 +1,513 @@
+#include "launcher/replay/learn_from_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "actors/log_rows.h"
+#include "actors/scoring.h"
+#include "base/text/words.h"
+#include "executor/sim/simulator.h"
+#include "launcher/replay/behaviour.h"
+#include "launcher/settings/build_info.h"
+#include "launcher/settings/host_facts.h"
+#include "launcher/settings/inputs.h"
+#include "launcher/settings/json_object.h"
+#include "launcher/settings/learning.h"
+#include "launcher/settings/placers.h"
+#include "placement/placement_file.h"
+#include "policy/decisions.h"
+#include "policy/placers/placeto.h"
+#include "policy/training/trainer.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// Rows of the log that are read at once; an episode of Placeto may hold megabytes of placements.
+constexpr std::size_t kPage = 32;
+/// Below this mean nothing of the log has counted.
+constexpr double kLeastWeight = 1e-6;
+/// Of the placements in the range; fewer say that the log is of other groups altogether.
+constexpr double kLeastShare = 0.01;
+
+bool goes_step_by_step(const RunConfig& config) { return config.policy.method.starts_with("placeto"); }
+
+/// The method's tuned numbers, on the run's graphs and groups.
+Result<RunConfig> config_of(const LoggedRun& run, const LearnFromLogRequest& request) {
+  auto config = method_defaults(request.method, "tuned");
+  if (!config) return Error{config.error().code, "--learn: " + config.error().context};
+  if (!learns(*config))
+    return invalid("--learn " + request.method, "learns nothing", "name a method that does");
+  RunConfig::Policy& p = config->policy;
+  config->input = run.config.input;
+  config->run.seed = run.config.run.seed;
+  config->executor.dispatch = run.config.executor.dispatch;
+  p.grouping = run.config.policy.grouping;
+  p.groups = run.config.policy.groups;
+  // Its surrogate takes means over the choices, and is clipped accordingly; REINFORCE adds them up.
+  if (p.objective != "reinforce") p.clip_norm = 1;
+  p.objective = "reinforce";
+  p.max_weight = 1;
+  // A policy that settles leaves what the log knows of: all weights but a few go to nothing.
+  if (!goes_step_by_step(*config)) p.entropy = 1;
+  if (goes_step_by_step(*config) && goes_step_by_step(run.config)) {
+    p.passes = run.config.policy.passes;
+    p.initial = run.config.policy.initial;
+    p.traversal = run.config.policy.traversal;
+    config->reward.returns = run.config.reward.returns;
+  } else if (goes_step_by_step(*config)) {
+    p.initial = "single";
+    config->reward.returns = "final";
+  }
+  for (const std::string& setting : request.settings)
+    if (auto set = set_option(*config, setting); !set) return set.error();
+  if (p.method != request.method)
+    return invalid("--set policy.method", "is what --learn says: " + printable(request.method));
+  if (p.objective != "reinforce")
+    return invalid("policy.objective",
+                   "= '" + p.objective +
+                       "' needs what the policy that drew a placement "
+                       "thought of every device, which a log does not have",
+                   "use reinforce");
+  if (!(p.max_weight > 0))
+    return invalid("policy.max_weight", "must be above 0",
+                   "placements that another policy drew count by how likely they are to this one");
+  if (config->reward.baseline == "self-critic")
+    return invalid("reward.baseline", "= 'self-critic' needs measurements of the policy's own",
+                   "use moving-average");
+  // A group without ops could be anywhere.
+  if (p.method == "hierarchical")
+    p.groups = static_cast<std::uint32_t>(grouping_of(*config, run.task->graphs.front()).num_groups);
+  if (auto checked = check_config(*config); !checked) return checked.error();
+  return config;
+}
+
+/// The weights of the placements, as the report tells them.
+struct Weights {
+  double sum = 0, squares = 0;
+  std::uint64_t count = 0;
+  void add(double weight) {
+    sum += weight;
+    squares += weight * weight;
+    ++count;
+  }
+};
+
+class Learning {
+ public:
+  Learning(LoggedRun& run, const LearnFromLogRequest& request, const Clock& clock,
+           const LearnWatcher& watcher)
+      : run_{run}, request_{request}, clock_{clock}, watcher_{watcher} {}
+
+  Result<LearnReport> make() {
+    const Nanos began = clock_.now();
+    if (auto begun = begin(); !begun) return begun.error();
+    for (std::uint64_t pass = 1; pass <= request_.passes && !report_.stopped; ++pass)
+      if (auto learned = learn_once(pass); !learned) return learned.error();
+    if (report_.stopped) return std::move(report_);
+    report_.updates = trainer_->updates();
+    report_.parameters_sha256 = trainer_->parameters().sha256();
+    report_.mean_weight = weights_.sum / static_cast<double>(weights_.count);
+    if (report_.mean_weight < kLeastWeight) return improbable();
+    report_.effective_share =
+        weights_.squares > 0
+            ? weights_.sum * weights_.sum / (static_cast<double>(weights_.count) * weights_.squares)
+            : 0;
+    if (auto measured = measure_likeliest(); !measured) return measured.error();
+    report_.wall_s = std::chrono::duration<double>(clock_.now() - began).count();
+    if (auto kept = keep(); !kept) return kept.error();
+    return std::move(report_);
+  }
+
+ private:
+  /// A logged placement with what it cost.
+  struct Drawn {
+    Placement placement;
+    double log_q = 0;
+    record::MeasurementRow measured;
+  };
+  /// What is known of an episode after the first pass.
+  struct Known {
+    std::vector<double> log_q;  // Empty: it is refused.
+  };
+  /// An episode of the new policy, on its way into an update.
+  struct Taken {
+    policy::ScoredEpisode scored;
+    std::vector<double> log_q;
+  };
+
+  Result<Unit> begin() {
+    auto config = config_of(run_, request_);
+    if (!config) return config.error();
+    config_ = *std::move(config);
+    report_.method = request_.method;
+    report_.passes = request_.passes;
+    report_.directory =
+        request_.directory.empty() ? run_.directory / ("learned-" + request_.method) : request_.directory;
+    if (std::filesystem::exists(report_.directory / "run.db"))
+      return invalid(printable(report_.directory.string()), "holds a run already",
+                     "name another folder with --run-dir");
+    if (request_.passes == 0) return invalid("--passes", "must be at least 1");
+    const bool steps = goes_step_by_step(run_.config);
+    whole_episodes_ = steps && goes_step_by_step(config_);
+    if (steps && !whole_episodes_ && run_.config.policy.passes != 1)
+      return invalid(where(),
+                     "was drawn by " + run_.config.policy.method +
+                         " in several rounds, which lead to a placement in many ways: how likely "
+                         "one was is not known",
+                     "learn " + run_.config.policy.method + " from it");
+    auto placer = make_placer(config_, *run_.task, {});
+    if (!placer) return placer.error();
+    per_episode_ = goes_step_by_step(config_) ? 1 : (*placer)->placements_per_episode();
+    trainer_.emplace(trainer_options(config_), *std::move(placer));
+    if (!config_.run.policy.empty()) {
+      const auto warm = load_policy(config_, trainer_->placer());
+      if (!warm) return warm.error();
+      if (auto loaded = trainer_->placer().parameters().load(warm->checkpoint.parameters); !loaded)
+        return loaded.error();
+    }
+    scoring_.emplace(scoring_options(config_, run_.task->graphs.front().devices));
+    checkpoint();
+    std::vector<std::uint64_t> versions;
+    if (auto read = look_through(versions); !read) return read;
+    auto behaviour = Behaviour::make(run_, versions);
+    if (!behaviour) return behaviour.error();
+    behaviour_.emplace(*std::move(behaviour));
+    return Unit{};
+  }
+
+  /// The range: which versions drew it, and what its placements cost.
+  Result<Unit> look_through(std::vector<std::uint64_t>& versions) {
+    double total_s = 0;
+    std::uint64_t valid = 0;
+    auto read = for_each_page(false, [&](const std::vector<record::LogRow>& page, auto&) -> Result<bool> {
+      for (const record::LogRow& row : page) {
+        if (first_seq_ == 0) first_seq_ = row.episode.seq;
+        last_seq_ = row.episode.seq;
+        versions.push_back(row.episode.policy_version);
+        ++report_.episodes;
+        if (row.episode.graph_sha256 != run_.task->graphs.front().sha256) continue;
+        for (const record::MeasurementRow& m : row.measurements) {
+          if (!m.valid) continue;
+          total_s += m.step_time_s;
+          ++valid;
+          if (report_.log_best_s == 0 || m.step_time_s < report_.log_best_s)
+            report_.log_best_s = m.step_time_s;
+        }
+      }
+      return true;
+    });
+    if (!read) return read;
+    if (valid > 0) report_.log_mean_s = total_s / static_cast<double>(valid);
+    if (report_.episodes == 0) return invalid(where(), "holds no episode in this range", "take a wider one");
+    return Unit{};
+  }
+
+  /// `visit(rows, placements)` of the range, in order, until it says false; [rows] placements only if asked.
+  template <class Visit>
+  Result<Unit> for_each_page(bool placements, const Visit& visit) {
+    std::uint64_t seq = std::max<std::uint64_t>(request_.from, 1);
+    for (;;) {
+      auto page = run_.db->log(seq, kPage, placements);
+      if (!page) return page.error();
+      auto episodes = placements ? run_.db->episodes(seq, kPage) : Result{std::vector<record::EpisodeRow>{}};
+      if (!episodes) return episodes.error();
+      while (!page->empty() && request_.to > 0 && page->back().episode.seq > request_.to) page->pop_back();
+      if (page->empty()) return Unit{};
+      seq = page->back().episode.seq + 1;
+      const auto going_on = visit(*page, *episodes);
+      if (!going_on) return going_on.error();
+      if (!*going_on) return Unit{};
+    }
+  }
+
+  Result<Unit> learn_once(std::uint64_t pass) {
+    std::size_t number = 0;
+    auto learned = for_each_page(
+        true,
+        [&](std::vector<record::LogRow>& page, std::vector<record::EpisodeRow>& episodes) -> Result<bool> {
+          for (std::size_t i = 0; i < page.size(); ++i) {
+            if (pass == 1) {
+              auto known = know(episodes[i]);
+              if (!known) return known.error();
+              known_.push_back(*std::move(known));
+            }
+            if (auto taken = take(known_[number++], page[i], episodes[i], pass == 1); !taken)
+              return taken.error();
+          }
+          report_.stopped =
+              !watcher_({pass, request_.passes, page.back().episode.seq, last_seq_, trainer_->updates()});
+          return !report_.stopped;
+        });
+    if (!learned || report_.stopped) return learned;
+    if (pass == 1) {
+      const double share = static_cast<double>(report_.learned) / static_cast<double>(report_.placements);
+      if (report_.learned == 0 || share < kLeastShare) return refuse();
+    }
+    if (auto rest = take_pending(); !rest) return rest;
+    return update();
+  }
+
+  Result<Known> know(const record::EpisodeRow& episode) {
+    auto log_q = behaviour_->log_q(episode);
+    if (log_q) return Known{*std::move(log_q)};
+    if (log_q.error().code != Errc::kInvalid) return log_q.error();
+    report_.placements += episode.count;
+    note_refusal(episode.count, log_q.error());
+    return Known{};
+  }
+
+  Result<Unit> take(const Known& known, const record::LogRow& row, const record::EpisodeRow& episode,
+                    bool first) {
+    if (known.log_q.empty()) return Unit{};
+    const std::size_t ops = episode.placements.size() / std::max<std::size_t>(episode.count, 1);
+    const auto placement = [&](std::size_t i) {
+      Placement devices;
+      devices.reserve(ops);
+      for (std::size_t op = i * ops; op < (i + 1) * ops; ++op)
+        devices.push_back(static_cast<DeviceId>(episode.placements[op]));
+      return devices;
+    };
+    if (row.measurements.size() != episode.count || known.log_q.size() > episode.count)
+      return invalid(where(), "episode " + std::to_string(episode.episode) + " is not whole");
+    if (whole_episodes_) return take_whole(known, row, episode, first);
+    // Of steps in one round the last placement says them all.
+    const std::size_t skip = goes_step_by_step(run_.config) ? episode.count - 1 : 0;
+    for (std::size_t i = 0; i < known.log_q.size(); ++i) {
+      Drawn drawn{placement(skip + i), known.log_q[i], row.measurements[skip + i]};
+      const auto actions =
+          trainer_->placer().actions_of(graph_of(episode), {&drawn.placement, 1}, {&drawn.log_q, 1});
+      if (first) {
+        ++report_.placements;
+        actions ? void(++report_.learned) : note_refusal(1, actions.error());
+      }
+      if (!actions) continue;
+      if (consumed_.empty() || consumed_.back() != episode.episode) consumed_.push_back(episode.episode);
+      pending_graph_ = episode.graph_sha256;
+      pending_.push_back(std::move(drawn));
+      if (pending_.size() < per_episode_) continue;
+      if (auto taken = take_pending(); !taken) return taken;
+    }
+    return Unit{};
+  }
+
+  /// An episode of steps as it was drawn, if the new policy would have walked so.
+  Result<Unit> take_whole(const Known& known, const record::LogRow& row, const record::EpisodeRow& episode,
+                          bool first) {
+    const auto& theirs = dynamic_cast<const policy::PlacetoPlacer&>(behaviour_->placer());
+    const auto& ours = dynamic_cast<const policy::PlacetoPlacer&>(trainer_->placer());
+    auto choice = theirs.decode_actions({episode.actions});
+    if (!choice) return choice.error();
+    const std::size_t devices = run_.task->graphs.front().devices.size();
+    choice->decisions.log_q = policy::even_behaviour(choice->decisions.devices, devices, known.log_q);
+    policy::Actions actions = policy::PlacetoPlacer::encode_actions(*choice);
+    const auto placements = ours.expand(actions);
+    std::optional<Error> refusal;
+    if (!placements) {
+      refusal = placements.error();
+    } else {
+      Bytes again;
+      for (const Placement& one : *placements) {
+        const auto bytes = std::as_bytes(std::span{one});
+        again.insert(again.end(), bytes.begin(), bytes.end());
+      }
+      if (again != episode.placements) refusal = invalid("placements", "are of other groups");
+    }
+    if (first) {
+      report_.placements += episode.count;
+      refusal ? note_refusal(episode.count, *refusal) : void(report_.learned += episode.count);
+    }
+    if (refusal) return Unit{};
+    consumed_.push_back(episode.episode);
+    record::LogRow scored = row;
+    return take_scored(std::move(actions), scored, known.log_q);
+  }
+
+  /// What has gathered, as an episode of the new policy.
+  Result<Unit> take_pending() {
+    if (pending_.empty()) return Unit{};
+    std::vector<Placement> placements;
+    std::vector<double> log_q;
+    record::LogRow row;
+    row.episode.graph_sha256 = pending_graph_;
+    for (Drawn& drawn : pending_) {
+      placements.push_back(std::move(drawn.placement));
+      log_q.push_back(drawn.log_q);
+      row.measurements.push_back(std::move(drawn.measured));
+    }
+    pending_.clear();
+    auto actions = trainer_->placer().actions_of(graph_of(row.episode), placements, log_q);
+    if (!actions) return actions.error();
+    return take_scored(*std::move(actions), row, log_q);
+  }
+
+  Result<Unit> take_scored(policy::Actions actions, record::LogRow& row, std::vector<double> log_q) {
+    row.episode.controller = 0;
+    row.episode.policy_version = trainer_->updates();
+    const auto scored = scoring_->score({0, actors::measured_of(row), {}, false});
+    Taken taken{{std::move(actions), {}}, std::move(log_q)};
+    taken.scored.advantages.assign(scored.advantages.begin(), scored.advantages.end());
+    if (goes_step_by_step(config_) && !whole_episodes_) {
+      const auto steps = trainer_->placer().expand(taken.scored.actions);
+      if (!steps) return steps.error();
+      taken.scored.advantages.resize(steps->size(), taken.scored.advantages.front());
+    }
+    batch_.push_back(std::move(taken));
+    return batch_.size() < config_.pipeline.batch_episodes ? Result{Unit{}} : update();
+  }
+
+  Result<Unit> update() {
+    if (batch_.empty()) return Unit{};
+    const Nanos began = clock_.now();
+    record::UpdateRow row;
+    std::vector<policy::ScoredEpisode> batch;
+    for (Taken& taken : batch_) {
+      const auto log_p = trainer_->placer().log_probabilities(taken.scored.actions);
+      if (!log_p) return log_p.error();
+      for (std::size_t i = 0; i < log_p->size(); ++i)
+        weights_.add(std::min(std::exp((*log_p)[i] - taken.log_q[i]), config_.policy.max_weight));
+      row.advantages.insert(row.advantages.end(), taken.scored.advantages.begin(),
+                            taken.scored.advantages.end());
+      batch.push_back(std::move(taken.scored));
+    }
+    batch_.clear();
+    const policy::UpdateMade made = trainer_->update(batch);
+    if (!made.error.empty()) return invalid(where(), made.error);
+    if (!made.diverged.empty()) return Error{Errc::kRunFailed, where() + ": " + made.diverged};
+    row.update = row.policy_version = trainer_->updates();
+    row.episodes = std::exchange(consumed_, {});
+    row.gradient_norm = made.gradient_norm;
+    row.learning_rate = made.learning_rate;
+    row.loss = made.parts.loss;
+    row.entropy = made.parts.entropy;
+    row.log_probability = made.parts.log_probability;
+    row.divergence = made.parts.divergence;
+    row.wall_s = std::chrono::duration<double>(clock_.now() - began).count();
+    row.wall_ns = clock_.wall().count();
+    row.parameters_sha256 = trainer_->parameters().sha256();
+    updates_.push_back(std::move(row));
+    return Unit{};
+  }
+
+  std::size_t graph_of(const record::EpisodeRow& episode) const {
+    std::size_t graph = 0;
+    while (graph + 1 < run_.task->graphs.size() && run_.task->graphs[graph].sha256 != episode.graph_sha256)
+      ++graph;
+    return graph;
+  }
+
+  void note_refusal(std::uint64_t placements, const Error& why) {
+    report_.refused += placements;
+    if (report_.first_refusal.empty()) report_.first_refusal = why.context;
+  }
+
+  Error refuse() const {
+    return invalid(where(),
+                   std::to_string(report_.learned) + " of its " + std::to_string(report_.placements) +
+                       " placements could have come of " + request_.method + ": " + report_.first_refusal,
+                   "group as the log was grouped (--set policy.grouping=…, policy.groups=…), or learn "
+                   "simple-planner, which places every op by itself");
+  }
+
+  /// Such a policy may draw them, but hardly ever would.
+  Error improbable() const {
+    return invalid(where(),
+                   "its placements are next to impossible for " + request_.method +
+                       ", so that none counts (weights are 0)",
+                   "learn a policy that places the same groups");
+  }
+
+  Result<Unit> measure_likeliest() {
+    const actors::TaskGraph& first = run_.task->graphs.front();
+    const auto model = make_model(first.graph, first.devices, judge_of(config_));
+    likeliest_ = trainer_->placer().greedy();
+    if (auto measured = model->measure(likeliest_, measured_); !measured) return measured;
+    report_.likeliest_valid = measured_.valid;
+    report_.likeliest_step_time_s = measured_.step_time_s;
+    report_.likeliest_bytes_over = measured_.bytes_over;
+    return Unit{};
+  }
+
+  void checkpoint() {
+    const auto bytes = trainer_->parameters().bytes();
+    checkpoints_.push_back({trainer_->updates(), trainer_->updates(), trainer_->parameters().sha256(),
+                            Bytes(bytes.begin(), bytes.end()), trainer_->optimizer()});
+  }
+
+  record::RunFacts facts() const {
+    record::RunFacts facts = run_.facts;
+    facts.software_version = build_info().version;
+    facts.host = host_name();
+    facts.host_facts = host_facts();
+    facts.config_toml = to_toml(config_, false);
+    facts.method = request_.method + " from a log";
+    facts.seed = config_.run.seed;
+    facts.started_wall_ns = clock_.wall().count();
+    facts.run_id = new_run_id(report_.directory, facts.started_wall_ns);
+    JsonObject parent;
+    parent.add("kind", "learned").add("run_id", run_.facts.run_id).add("run_dir", run_.directory.string());
+    parent.add("from", first_seq_).add("to", last_seq_);
+    facts.parent = parent.text();
+    return facts;
+  }
+
+  /// All at once, now that nothing can refuse any more.
+  Result<Unit> keep() {
+    checkpoint();
+    const auto graphs = run_.db->graph_rows();
+    if (!graphs) return graphs.error();
+    const auto baselines = run_.db->baselines();
+    if (!baselines) return baselines.error();
+    auto db = record::RunDb::create(report_.directory, facts(), *graphs, *baselines);
+    if (!db) return db.error();
+    for (const record::UpdateRow& row : updates_)
+      if (auto added = (*db)->add_update(row); !added) return added;
+    for (const record::CheckpointRow& row : checkpoints_)
+      if (auto added = (*db)->add_checkpoint(row); !added) return added;
+    if (auto committed = (*db)->commit(); !committed) return committed;
+    if (!report_.likeliest_valid) return Unit{};
+    const actors::TaskGraph& first = run_.task->graphs.front();
+    const std::filesystem::path best = best_placement_path(report_.directory, *run_.task, first);
+    std::error_code ignored;
+    std::filesystem::create_directories(best.parent_path(), ignored);
+    return save_placement(
+        best, first.graph, first.devices, likeliest_, measured_,
+        {first.sha256, request_.method, "sim", config_.run.seed, format_wall(clock_.wall())});
+  }
+
+  std::string where() const { return printable(run_.directory.string()); }
+
+  LoggedRun& run_;
+  const LearnFromLogRequest& request_;
+  const Clock& clock_;
+  const LearnWatcher& watcher_;
+  RunConfig config_;
+  bool whole_episodes_ = false;  // Episodes of steps are taken as they are.
+  std::size_t per_episode_ = 1;  // Placements of an episode of the new policy.
+  std::optional<policy::Trainer> trainer_;
+  std::optional<actors::Scoring> scoring_;
+  std::optional<Behaviour> behaviour_;
+  std::uint64_t first_seq_ = 0, last_seq_ = 0;
+  std::vector<Known> known_;  // By place in the range.
+  std::vector<Drawn> pending_;
+  std::string pending_graph_;
+  std::vector<Taken> batch_;
+  std::vector<std::uint64_t> consumed_;  // Episodes of the log since the last update.
+  std::vector<record::UpdateRow> updates_;
+  std::vector<record::CheckpointRow> checkpoints_;
+  Weights weights_;
+  Placement likeliest_;
+  Measurement measured_;
+  LearnReport report_;
+};
+
+}  // namespace
+
+Result<LearnReport> learn_from_log(LoggedRun& run, const LearnFromLogRequest& request, const Clock& clock,
+                                   const LearnWatcher& watcher) {
+  return Learning{run, request, clock, watcher}.make();
+}
+
+}  // namespace emplace::launcher

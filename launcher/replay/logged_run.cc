@@ -1,0 +1,131 @@
+#include "launcher/replay/logged_run.h"
+#include "launcher/settings/inputs.h"
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "graph/graph_file.h"
+#include "launcher/settings/placers.h"
+#include "placement/machine/device_file.h"
+#include "placement/partitioning_machine.h"
+#include "placement/placement_file.h"
+#include "policy/training/imitation.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// Of a run that does not keep its graphs: from the files that it was made from.
+Result<actors::TaskPtr> task_from_files(const LoggedRun& run, const std::string& where) {
+  auto task = load_task(run.config);
+  if (!task)
+    return invalid(where, "does not keep its graph, and its file cannot be read: " + task.error().context,
+                   "bring the file back");
+  if (const std::string& found = (*task)->graphs.front().sha256; found != run.facts.graph_sha256)
+    return invalid(where, "is about another graph than the one that its config names now",
+                   "bring back the file with sha256 " + run.facts.graph_sha256.substr(0, 16) + "…");
+  const std::string& devices = (*task)->graphs.front().devices.sha256();
+  if (devices != run.facts.devices_json)
+    return invalid(where, "is about other devices than those that its config names now",
+                   "bring back the device file of the run");
+  return task;
+}
+
+/// Those that the run was given, or that its graph brought along.
+Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph, const std::string& where,
+                               Objective objective) {
+  if (!row.devices_toml.empty()) return parse_devices(row.devices_toml, where, row.reserve);
+  auto own = machine_of(graph, objective, row.reserve);
+  if (!own) return own.error();
+  if (!*own) return invalid(where, "are not in the record", "take a copy that is whole");
+  return **std::move(own);
+}
+
+}  // namespace
+
+Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, const std::string& where,
+                                  const RunConfig& config) {
+  const Objective objective = judge_of(config).objective;
+  auto task = std::make_shared<actors::Task>();
+  for (const record::GraphRow& row : rows) {
+    const std::string here = where + ": graph " + printable(row.name);
+    auto graph = parse_graph(row.content, here);
+    if (!graph) return graph.error();
+    auto devices = kept_devices(row, *graph, where + ": devices", objective);
+    if (!devices) return devices.error();
+    const auto rules = open_rules(config.input.rules, *graph, *devices);
+    if (!rules) return rules.error();
+    auto constraints = Constraints::make(*graph, *devices, *rules);
+    if (!constraints) return constraints.error();
+    std::string sha256 = graph_sha256(*graph);
+    if (sha256 != row.sha256)
+      return invalid(here, "is not the graph of the run", "take a copy that is whole");
+    task->graphs.push_back(
+        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+  }
+  return actors::TaskPtr{std::move(task)};
+}
+
+Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
+  LoggedRun run;
+  run.directory = directory;
+  auto db = record::RunDb::open_quiet(directory);
+  if (!db) return db.error();
+  run.db = *std::move(db);
+  if (auto whole = run.db->verify(); !whole) return whole.error();
+  auto facts = run.db->facts();
+  if (!facts) return facts.error();
+  run.facts = *std::move(facts);
+  const std::string where = printable(directory.string());
+  auto config = recorded_config(run.facts.config_toml, where + ": config");
+  if (!config) return config.error();
+  run.config = *std::move(config);
+  const auto rows = run.db->graph_rows();
+  if (!rows) return rows.error();
+  auto task = rows->empty() ? task_from_files(run, where) : kept_task(*rows, where, run.config);
+  if (!task) return task.error();
+  run.task = *std::move(task);
+  if (began_at_baselines(run.facts)) {
+    auto baselines = load_baselines(directory, *run.task);
+    if (!baselines) return baselines.error();
+    run.baselines = *std::move(baselines);
+  }
+  return run;
+}
+
+Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
+  auto placer = make_placer(run.config, *run.task, run.baselines);
+  if (!placer) return placer;
+  const Placement wanted = to_imitate(run.config, run.baselines);
+  if (!wanted.empty() && run.config.run.policy.empty()) {
+    const auto imitated = policy::imitate(**placer, {wanted, run.config.policy.start_probability});
+    if (!imitated) return imitated.error();
+  }
+  return placer;
+}
+
+Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update) {
+  const std::string where = printable(run.directory.string());
+  // The last placement of a self-critical episode is its baseline, and was not drawn.
+  const std::size_t undrawn = run.config.reward.baseline == "self-critic" ? 1 : 0;
+  std::vector<policy::ScoredEpisode> batch;
+  std::span<const float> advantages = update.advantages;
+  for (const std::uint64_t episode : update.episodes) {
+    auto logged = run.db->log_of(episode, true);
+    if (!logged) return logged.error();
+    if (!*logged)
+      return invalid(where, "update " + std::to_string(update.update) + " consumed episode " +
+                                std::to_string(episode) + ", which the log does not have");
+    const std::size_t count = (**logged).episode.count;
+    if (count < undrawn || count - undrawn > advantages.size())
+      return invalid(where,
+                     "update " + std::to_string(update.update) + " has fewer advantages than placements");
+    const auto own = advantages.first(count - undrawn);
+    advantages = advantages.subspan(own.size());
+    batch.push_back({{std::move((**logged).episode.actions)}, {own.begin(), own.end()}});
+  }
+  return batch;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,156 @@
+#include "launcher/replay/remeasure.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <unordered_set>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/text/words.h"
+#include "launcher/settings/host_facts.h"
+#include "launcher/settings/inputs.h"
+#include "launcher/worker/executors.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr std::size_t kPage = 64;  // Episodes with all their placements.
+
+/// A placement of the log that fitted.
+struct Logged {
+  std::uint64_t seq = 0, placement_id = 0;
+  std::uint32_t number = 0;
+  double step_time_s = 0;
+};
+
+/// Each placement once, by rising time.
+Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureRequest& request) {
+  std::vector<Logged> all;
+  std::unordered_set<std::uint64_t> seen;
+  const std::uint64_t last = request.to == 0 ? std::numeric_limits<std::uint64_t>::max() : request.to;
+  for (std::uint64_t seq = std::max<std::uint64_t>(request.from, 1); seq <= last;) {
+    const auto episodes = run.db->episodes(seq, kPage);
+    if (!episodes) return episodes.error();
+    const auto rows = run.db->log(seq, kPage, false);
+    if (!rows) return rows.error();
+    if (episodes->empty()) break;
+    for (std::size_t e = 0; e < episodes->size() && (*episodes)[e].seq <= last; ++e) {
+      const record::EpisodeRow& episode = (*episodes)[e];
+      const std::size_t ops = episode.count == 0 ? 0 : episode.placements.size() / episode.count;
+      for (const record::MeasurementRow& m : (*rows)[e].measurements) {
+        if (!m.valid || m.number >= episode.count) continue;
+        const auto bytes = std::span{episode.placements}.subspan(m.number * ops, ops);
+        const std::uint64_t graph = hash64(std::as_bytes(std::span{episode.graph_sha256}));
+        if (seen.insert(hash64(bytes, graph)).second)
+          all.push_back({episode.seq, m.placement_id, m.number, m.step_time_s});
+      }
+    }
+    seq = episodes->back().seq + 1;
+  }
+  std::sort(all.begin(), all.end(), [](const Logged& a, const Logged& b) {
+    return std::pair{a.step_time_s, a.placement_id} < std::pair{b.step_time_s, b.placement_id};
+  });
+  return all;
+}
+
+/// A fifth from the front, the others evenly over the rest.
+std::vector<Logged> chosen_of(const std::vector<Logged>& all, std::uint64_t count) {
+  if (all.size() <= count) return all;
+  const std::uint64_t fastest = (count + 4) / 5, others = count - fastest;
+  std::vector<Logged> chosen(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(fastest));
+  const std::uint64_t rest = all.size() - fastest;
+  for (std::uint64_t i = 1; i <= others; ++i) chosen.push_back(all[fastest + i * rest / others - 1]);
+  return chosen;
+}
+
+/// The executor of each graph, made when it is first needed.
+class Executors {
+ public:
+  Executors(const LoggedRun& run, const RemeasureRequest& request) : run_{run}, request_{request} {}
+
+  Result<Executor*> of(const std::string& graph_sha256) {
+    const auto known = executors_.find(graph_sha256);
+    if (known != executors_.end()) return known->second.get();
+    const actors::TaskGraph* const task = run_.task->find(graph_sha256);
+    if (task == nullptr) return invalid("the log", "names a graph that the run does not have");
+    const auto judge = parse_judge(run_.config.objective.kind, request_.dispatch);
+    if (!judge) return judge.error();
+    const DeviceSet* devices = &task->devices;
+    if (!request_.devices.empty()) {
+      auto others = open_devices(request_.devices);
+      if (!others) return others.error();
+      if (others->size() != devices->size())
+        return invalid(printable(request_.devices),
+                       "has " + std::to_string(others->size()) +
+                           " devices, and the run's placements are for " + std::to_string(devices->size()),
+                       "name a machine of as many");
+      devices = &others_.emplace(graph_sha256, *std::move(others)).first->second;
+    }
+    auto made = make_executor(request_.kind, task->graph, *devices, *judge, request_.process);
+    if (!made) return made.error();
+    return executors_.emplace(graph_sha256, *std::move(made)).first->second.get();
+  }
+
+ private:
+  const LoggedRun& run_;
+  const RemeasureRequest& request_;
+  std::map<std::string, DeviceSet> others_;
+  std::map<std::string, std::unique_ptr<Executor>> executors_;
+};
+
+}  // namespace
+
+Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
+                             const RemeasureWatcher& watcher) {
+  if (request.count == 0) return invalid("--count", "is 0", "name how many placements are to be measured");
+  Executors executors{run, request};
+  // What cannot be measured is refused before the log is read.
+  if (auto first = executors.of(run.task->graphs.front().sha256); !first) return first.error();
+  const auto all = distinct_placements(run, request);
+  if (!all) return all.error();
+  if (all->empty())
+    return invalid(printable(run.directory.string()), "has no placement that fitted in this range",
+                   "take a wider one");
+  Remeasured remeasured;
+  remeasured.distinct = all->size();
+  remeasured.session.executor_kind = request.kind;
+  remeasured.session.host = host_name();
+  const std::vector<Logged> chosen = chosen_of(*all, request.count);
+  std::vector<double> logged, again;
+  Measurement measured;
+  for (const Logged& one : chosen) {
+    const auto episodes = run.db->episodes(one.seq, 1);
+    if (!episodes) return episodes.error();
+    const record::EpisodeRow& episode = episodes->front();
+    const auto executor = executors.of(episode.graph_sha256);
+    if (!executor) return executor.error();
+    const std::size_t ops = episode.placements.size() / episode.count;
+    Placement placement;
+    for (const std::byte device : std::span{episode.placements}.subspan(one.number * ops, ops))
+      placement.push_back(static_cast<DeviceId>(device));
+    record::RemeasuredRow row{one.placement_id, episode.graph_sha256, one.step_time_s, false, 0, 0, ""};
+    if (const auto done = (*executor)->measure(placement, measured)) {
+      row.valid = measured.valid;
+      row.step_time_s = measured.step_time_s;
+      row.synthetic_share = measured.synthetic_share;
+      if (!row.valid) row.error = measured.failure.empty() ? "does not fit" : measured.failure;
+    } else {
+      row.error = done.error().context;
+    }
+    if (row.valid) logged.push_back(row.logged_s), again.push_back(row.step_time_s);
+    remeasured.rows.push_back(std::move(row));
+    if (!watcher(remeasured.rows.size(), chosen.size())) break;
+  }
+  static_cast<record::Agreement&>(remeasured.session) = record::agreement(logged, again);
+  return remeasured;
+}
+
+Result<Unit> keep_remeasured(const std::filesystem::path& directory, Remeasured& remeasured) {
+  auto db = record::RunDb::open(directory, true);
+  if (!db) return db.error();
+  return (*db)->add_remeasured(remeasured.session, remeasured.rows);
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,182 @@
+#include "launcher/session/learned.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/text/words.h"
+#include "executor/sim/simulator.h"
+#include "launcher/cluster/wiring.h"
+#include "launcher/session/run.h"
+#include "launcher/settings/inputs.h"
+#include "launcher/settings/placers.h"
+#include "record/run_db.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// A folder that goes when it is left.
+class ScratchFolder {
+ public:
+  static Result<ScratchFolder> make() {
+    std::string name = (std::filesystem::temp_directory_path() / "emplace-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      return Error{Errc::kIo, printable(name) + ": cannot be made; is the disk full?"};
+    return ScratchFolder{name};
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(ScratchFolder&& other) noexcept : path_{std::exchange(other.path_, {})} {}
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::filesystem::path path) : path_{std::move(path)} {}
+  std::filesystem::path path_;
+};
+
+/// The config of the policy's run, or the method's own, on this graph. A policy that learned from the best
+/// baselines of its graphs is to start at this one's, too, and one that knows nothing also.
+Result<RunConfig> config_of(const LearnRequest& request) {
+  Result<RunConfig> config = RunConfig{};
+  bool improves = request.policy.empty();
+  if (request.policy.empty()) {
+    config = method_defaults(request.method, "tuned");
+  } else {
+    const auto db = record::RunDb::open_to_look(parse_checkpoint_name(request.policy).run);
+    if (!db) return db.error();
+    const auto facts = (*db)->facts();
+    if (!facts) return facts.error();
+    config = recorded_config(facts->config_toml, printable(request.policy) + ": config");
+    improves = began_at_baselines(*facts);
+  }
+  if (!config) return config;
+  if (!request.method.empty() && config->policy.method != request.method) {
+    return invalid("--policy " + printable(request.policy),
+                   "is a policy of " + config->policy.method + ", not of " + request.method,
+                   "use --method " + config->policy.method);
+  }
+  config->input = {};
+  config->input.graph = std::filesystem::absolute(request.graph).string();
+  config->input.reading = request.reading;
+  if (!request.devices.empty()) config->input.devices = std::filesystem::absolute(request.devices).string();
+  config->input.reserve = request.reserve;
+  if (!request.rules.empty()) config->input.rules = std::filesystem::absolute(request.rules).string();
+  config->objective.kind = request.objective;
+  config->executor.dispatch = request.dispatch;
+  config->run = {};
+  if (improves) config->run.starts = {kBestBaseline};
+  config->run.seed = request.seed;
+  config->run.budget.seconds = request.budget_s;
+  if (!request.policy.empty()) config->run.policy = std::filesystem::absolute(request.policy).string();
+  return config;
+}
+
+/// What a policy that improves on baselines begins with; none if none fits, or for any other policy.
+Result<Baselines> start_of(const RunConfig& config, const actors::Task& task) {
+  if (config.run.starts.front() != kBestBaseline) return Baselines{};
+  return find_baselines(task.graphs.front(), config, SystemClock{});
+}
+
+std::string nothing_better(const Baselines& start) {
+  return "nothing better than " + start.best_method + "'s placement was found";
+}
+
+Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
+  // Each episode that is drawn begins at the best so far, however those began that it was learned from.
+  if (config.run.starts.front() == kBestBaseline) config.policy.initial = "best";
+  const auto task = load_task(config);
+  if (!task) return task.error();
+  const auto start = start_of(config, **task);
+  if (!start) return start.error();
+  std::vector<Placement> starts;
+  if (!start->best.empty()) starts.push_back(start->best);
+  auto placer = make_placer(config, **task, starts);
+  if (!placer) return placer.error();
+  const auto policy = load_policy(config, **placer);
+  if (!policy) return policy.error();
+  if (auto loaded = (*placer)->parameters().load(policy->checkpoint.parameters); !loaded)
+    return loaded.error();
+  const actors::TaskGraph& one = (*task)->graphs.front();
+  const auto model = make_model(one.graph, one.devices, judge_of(config));
+  Learned learned;
+  learned.method = config.policy.method + " (zero-shot)";
+  Found& best = learned.found;
+  const auto offer = [&](Placement placement) -> Result<Unit> {
+    Measurement now;
+    if (auto measured = model->measure(placement, now); !measured) return measured;
+    if (best.evaluations++ == 0 || better(now, best.measurement)) {
+      best.placement = std::move(placement);
+      best.measurement = std::move(now);
+    }
+    return Unit{};
+  };
+  if (!start->best.empty()) {
+    if (auto offered = offer(start->best); !offered) return offered.error();
+  }
+  if (auto offered = offer((*placer)->greedy()); !offered) return offered.error();
+  for (std::uint64_t episode = 0; episode < samples; ++episode) {
+    auto placements = (*placer)->expand((*placer)->sample_from({&best.placement, 1}, episode, 0));
+    if (!placements) return placements.error();
+    for (Placement& placement : *placements) {
+      if (auto offered = offer(std::move(placement)); !offered) return offered.error();
+    }
+  }
+  if (best.placement == start->best) best.notes = {nothing_better(*start)};
+  return learned;
+}
+
+}  // namespace
+
+Result<Learned> place_by_learning(const LearnRequest& request) {
+  auto config = config_of(request);
+  if (!config) return config.error();
+  if (request.budget_s <= 0) return place_at_once(*config, request.samples);
+  if (auto checked = check_config(*config); !checked) return checked.error();
+  auto task = load_task(*config);
+  if (!task) return task.error();
+  const auto begun = start_of(*config, **task);
+  if (!begun) return begun.error();
+  task->reset();  // The run loads its own.
+  const Baselines& start = *begun;
+  if (start.best.empty()) config->run.starts = {"scratch"};
+  const auto folder = ScratchFolder::make();
+  if (!folder) return folder.error();
+  const auto summary = perform(*config, folder->path(), /*resume=*/false, request.quiet);
+  if (!summary) return summary.error();
+  const Outcome& outcome = summary->outcomes.front();
+  const record::TableRow& row = outcome.rows.front();
+  Learned learned;
+  Found& found = learned.found;
+  learned.method = config->policy.method;
+  learned.status = summary->status;
+  found.evaluations = outcome.counters.measurements;
+  // What real devices have measured is not held against what is simulated.
+  const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
+  if (!start.best.empty() &&
+      (!row.found || (comparable && start.best_step_time_s < row.measurement.step_time_s))) {
+    found.placement = start.best;
+    found.measurement = start.best_row().measurement;
+    found.notes = {nothing_better(start)};
+    return learned;
+  }
+  if (!row.found)
+    return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config->policy.method +
+                                         " found no placement that fits; give it a larger --budget"};
+  const auto db = record::RunDb::open_to_look(outcome.start.directory);
+  if (!db) return db.error();
+  const auto best = (*db)->best();
+  if (!best) return best.error();
+  found.measurement = row.measurement;
+  for (const std::byte device : (**best).placement) found.placement.push_back(static_cast<DeviceId>(device));
+  return learned;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,504 @@
+#include "launcher/session/report.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text/words.h"
+#include "base/units.h"
+#include "executor/sim/critical_chain.h"
+#include "executor/sim/simulator.h"
+#include "heuristics/method.h"
+#include "launcher/replay/logged_run.h"
+#include "launcher/settings/build_info.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/inputs.h"
+#include "launcher/settings/start.h"
+#include "placement/placement_file.h"
+#include "record/run_db.h"
+
+namespace emplace::launcher {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostPoints = 400;         // Of all learning curves together, by start.
+constexpr std::size_t kMostTracedOps = 500'000;  // What is drawn of many graphs.
+
+/// As a shell takes it for one word.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return text + "'";
+}
+
+std::string inputs_of(const RunConfig& config) {
+  std::string text;
+  if (!config.input.devices.empty()) text += " --devices " + quoted(config.input.devices);
+  if (config.objective.kind != "step-time") text += " --objective " + config.objective.kind;
+  if (config.input.reserve > 0) {
+    std::array<char, 32> reserve{};
+    std::snprintf(reserve.data(), reserve.size(), " --reserve %.9g", config.input.reserve);
+    text += reserve.data();
+  }
+  if (config.executor.dispatch != "program") text += " --dispatch " + config.executor.dispatch;
+  return text;
+}
+
+/// One start of the run as its database has it.
+struct StartRecord {
+  Start start;
+  std::unique_ptr<record::RunDb> db;
+  record::RunFacts facts;
+  record::Counters counters;
+  std::string parameters_sha256;  // After the last update; empty: there was none.
+  bool going_on = false;
+  double wall_s = 0;  // Until its last measurement; 0: not known.
+};
+
+Result<StartRecord> open_start(Start start) {
+  StartRecord opened{std::move(start), nullptr, {}, {}, {}};
+  // Where nobody writes, not a file of the run changes.
+  auto db = record::RunDb::open_quiet(opened.start.directory);
+  if (!db) {
+    db = record::RunDb::open(opened.start.directory, false);
+    opened.going_on = db.ok();
+  }
+  if (!db) return db.error();
+  opened.db = *std::move(db);
+  auto facts = opened.db->facts();
+  auto counters = opened.db->counters();
+  const auto last = opened.db->last_update();
+  if (!facts) return facts.error();
+  if (!counters) return counters.error();
+  if (!last) return last.error();
+  const auto update = opened.db->update(*last);
+  if (!update) return update.error();
+  if (*update) opened.parameters_sha256 = (**update).parameters_sha256;
+  opened.facts = *std::move(facts);
+  opened.counters = *counters;
+  return opened;
+}
+
+/// The run's own directory first, then those of its other starts that have begun.
+Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& directory, RunConfig& config) {
+  auto first = open_start({"", directory, 0, false});
+  if (!first) return first.error();
+  auto parsed =
+      recorded_config(first->facts.config_toml, printable((directory / "run.db").string()) + ": config");
+  if (!parsed) return parsed.error();
+  config = *std::move(parsed);
+  first->start.name = config.run.starts.empty() ? "scratch" : config.run.starts.front();
+  std::vector<StartRecord> starts;
+  std::error_code ignored;
+  starts.push_back(*std::move(first));
+  for (std::size_t s = 1; s < config.run.starts.size(); ++s) {
+    Start start{config.run.starts[s], directory / ("from-" + config.run.starts[s]), 0, false};
+    if (!std::filesystem::exists(start.directory / "run.db", ignored)) continue;
+    auto opened = open_start(std::move(start));
+    if (!opened) return opened.error();
+    starts.push_back(*std::move(opened));
+  }
+  return starts;
+}
+
+std::string label_of(const RunConfig& config, const Start& start) {
+  return config.policy.method + (start.name == "scratch" ? ", from scratch" : ", from the best baseline");
+}
+
+Placement placement_of(const Bytes& bytes) {
+  Placement placement;
+  placement.reserve(bytes.size());
+  for (const std::byte device : bytes) placement.push_back(static_cast<DeviceId>(device));
+  return placement;
+}
+
+double seconds_of(const Clock& clock, Nanos since) {
+  return std::chrono::duration<double>(clock.now() - since).count();
+}
+
+/// Errors: the placement is not of this graph.
+Result<record::ReportStep> simulated(const actors::TaskGraph& one, const LoweredGraph& lowered,
+                                     Simulator& simulator, std::string label, Placement placement,
+                                     const Clock& clock) {
+  record::ReportStep step;
+  const Nanos began = clock.now();
+  if (auto done = simulator.trace(placement, step.measured, step.schedule); !done) return done.error();
+  step.simulating_s = seconds_of(clock, began);
+  if (auto obeyed = one.constraints.check(one.graph, one.devices, placement); !obeyed) return obeyed.error();
+  step.chain = critical_chain(lowered, placement, step.schedule, one.devices.copies());
+  step.label = std::move(label);
+  step.placement = std::move(placement);
+  return step;
+}
+
+/// What reproduces the step time of the best placement; empty where there is none to name.
+std::string evaluate_command(const RunConfig& config, const std::string& graph_file,
+                             const std::filesystem::path& placement) {
+  return "emplace evaluate " + quoted(graph_file) + " " + quoted(placement.string()) + inputs_of(config);
+}
+
+class Reader {
+ public:
+  Reader(const std::filesystem::path& directory, const Clock& clock) : directory_{directory}, clock_{clock} {}
+
+  Result<RunReport> read() {
+    auto starts = open_starts(directory_, config_);
+    if (!starts) return starts.error();
+    starts_ = *std::move(starts);
+    RunReport report;
+    record::ReportData& data = report.data;
+    data.run = std::filesystem::absolute(directory_).lexically_normal().filename().string();
+    if (data.run.empty()) data.run = std::filesystem::absolute(directory_).parent_path().filename().string();
+    data_run_ = data.run;
+    for (const StartRecord& start : starts_) data.going_on |= start.going_on;
+    data.written = format_wall(clock_.wall());
+    data.config_toml = starts_.front().facts.config_toml;
+    data.run_command = run_command();
+    std::string why;
+    if (auto task = recorded_task()) {
+      report.task = *std::move(task);
+    } else {
+      why = "The schedule cannot be drawn: " + task.error().context + ".";
+    }
+    if (report.task == nullptr) {
+      auto graph = without_task(why);
+      if (!graph) return graph.error();
+      data.graphs.push_back(*std::move(graph));
+    } else {
+      for (std::size_t g = 0; g < report.task->graphs.size(); ++g) {
+        auto graph = of(*report.task, g);
+        if (!graph) return graph.error();
+        data.graphs.push_back(*std::move(graph));
+      }
+    }
+    if (auto told = tell_provenance(data); !told) return told.error();
+    return report;
+  }
+
+ private:
+  /// What makes such a run again.
+  std::string run_command() const {
+    const json parent = json::parse(starts_.front().facts.parent, nullptr, false);
+    if (parent.is_object() && parent.contains("kind") && parent["kind"] == "learned" &&
+        parent.contains("run_dir") && parent["run_dir"].is_string())
+      return "emplace replay " + quoted(parent["run_dir"].get<std::string>()) + " --learn " +
+             quoted(config_.policy.method) + " --run-dir " + quoted(data_run_ + "-again");
+    return "emplace run " + quoted((directory_ / "config.toml").string()) +
+           (config_.run.dir.empty() ? "" : " --run-dir " + quoted(data_run_ + "-again"));
+  }
+  /// A policy from a log (`replay --learn`) measured nothing but its likeliest placement, which lies beside
+  /// it.
+  Result<std::optional<Placement>> likeliest(const StartRecord& start, const actors::Task& task,
+                                             const actors::TaskGraph& one) const {
+    std::error_code ignored;
+    const auto file = best_placement_path(start.start.directory, task, one);
+    if (start.counters.episodes > 0 || !std::filesystem::exists(file, ignored))
+      return std::optional<Placement>{};
+    auto placement = load_placement(file, one.graph, one.sha256, one.devices);
+    if (!placement) return placement.error();
+    return std::optional{*std::move(placement)};
+  }
+
+  /// The graphs and devices that the run keeps; of runs of schema 3, those that its config names. Errors:
+  /// they cannot be read, or are others by now.
+  Result<actors::TaskPtr> recorded_task() {
+    const StartRecord& first = starts_.front();
+    auto rows = first.db->graph_rows();
+    if (!rows) return rows.error();
+    const std::string where = printable((directory_ / "run.db").string());
+    if (rows->empty()) {
+      auto task = load_task(config_);
+      if (!task) return task;
+      if ((*task)->find(first.facts.graph_sha256) == nullptr)
+        return invalid(where, "the graph file has changed since the run");
+      const auto files = graph_files(config_);
+      if (!files) return files.error();
+      for (const std::filesystem::path& file : *files) graph_files_.push_back(file.string());
+      return task;
+    }
+    auto task = kept_task(*rows, where, config_);
+    if (!task) return task;
+    for (record::GraphRow& row : *rows) {
+      graph_files_.push_back(std::move(row.file));
+      bounds_.emplace_back(row.lower_bound_s, std::move(row.bound));
+    }
+    auto baselines = first.db->baselines();
+    if (!baselines) return baselines.error();
+    baselines_ = *std::move(baselines);
+    return task;
+  }
+
+  /// What the methods found, measured once more; of runs of schema 3, found once more.
+  Result<Baselines> baselines_of(const actors::TaskGraph& one, Executor& model) {
+    if (bounds_.empty()) return find_baselines(one, config_, clock_);
+    Baselines baselines;
+    for (const record::BaselineRow& row : baselines_) {
+      if (row.graph_sha256 != one.sha256) continue;
+      record::TableRow& shown = baselines.rows.emplace_back();
+      shown.method = row.method, shown.found = row.found, shown.note = row.note;
+      shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
+      Placement& placement = baselines.placements.emplace_back(placement_of(row.placement));
+      if (!row.found) continue;
+      if (auto measured = model.measure(placement, shown.measurement); !measured) return measured.error();
+      const Measurement& m = shown.measurement;
+      if (!m.valid || (!baselines.best.empty() && m.step_time_s >= baselines.best_step_time_s)) continue;
+      baselines.best = placement;
+      baselines.best_method = row.method;
+      baselines.best_step_time_s = m.step_time_s;
+    }
+    return baselines;
+  }
+
+  /// Curves of all starts. Sums up what was simulated.
+  Result<Unit> add_curves(record::ReportGraph& graph, std::size_t graphs) {
+    for (StartRecord& start : starts_) {
+      const auto samples = start.db->samples(graph.sha256);
+      if (!samples) return samples.error();
+      for (const record::CurveSample& sample : *samples) simulated_s_ += sample.step_time_s;
+      if (!samples->empty()) start.wall_s = std::max(start.wall_s, samples->back().wall_s);
+      graph.curves.push_back(
+          {label_of(config_, start.start),
+           record::learning_curve(*samples, std::max<std::size_t>(40, kMostPoints / graphs))});
+    }
+    return Unit{};
+  }
+
+  /// What `replay --re-measure` found.
+  Result<Unit> add_remeasured(record::ReportGraph& graph) {
+    for (StartRecord& start : starts_) {
+      const auto sessions = start.db->remeasure_sessions();
+      if (!sessions) return sessions.error();
+      for (const record::RemeasureSession& session : *sessions) {
+        const auto rows = start.db->remeasured(session.session);
+        if (!rows) return rows.error();
+        record::ReportSession shown;
+        for (const record::RemeasuredRow& row : *rows)
+          if (row.valid && row.graph_sha256 == graph.sha256)
+            shown.points.push_back({row.logged_s, row.step_time_s});
+        if (shown.points.empty()) continue;
+        shown.executor =
+            session.executor_kind + " at " + session.host + ", " + label_of(config_, start.start);
+        const auto number = [](const char* format, double value) {
+          std::array<char, 32> text{};
+          std::snprintf(text.data(), text.size(), format, value);
+          return std::isfinite(value) ? std::string{text.data()} : std::string{"unknown"};
+        };
+        shown.facts = {
+            {"placements measured twice", std::to_string(session.count)},
+            {"Spearman's rank correlation", number("%.3f", session.spearman)},
+            {"Kendall's tau", number("%.3f", session.kendall)},
+            {"error, median", number("%.1f %%", session.error_median * 100)},
+            {"error, 95th percentile", number("%.1f %%", session.error_p95 * 100)},
+            {"error, largest", number("%.1f %%", session.error_max * 100)},
+            {"of the five fastest, again among them", std::to_string(session.top5_overlap) + " of 5"}};
+        graph.remeasured.push_back(std::move(shown));
+      }
+    }
+    return Unit{};
+  }
+
+  record::TableRow row_of(const StartRecord& start, const record::LearningCurve& curve) const {
+    record::TableRow row;
+    row.method = label_of(config_, start.start);
+    row.evaluations = curve.points.empty() ? 0 : curve.points.back().measurements;
+    row.wall_s = start.wall_s;
+    row.note = "no placement fitted";
+    return row;
+  }
+
+  Result<record::ReportGraph> without_task(const std::string& why) {
+    const record::RunFacts& facts = starts_.front().facts;
+    record::ReportGraph graph;
+    graph.name = facts.graph, graph.sha256 = facts.graph_sha256, graph.ops = facts.num_ops;
+    graph.note = why;
+    for (std::uint32_t d = 0; d < facts.num_devices; ++d)
+      graph.devices.push_back("device " + std::to_string(d));
+    if (auto added = add_curves(graph, 1); !added) return added.error();
+    for (std::size_t s = 0; s < starts_.size(); ++s) {
+      const StartRecord& start = starts_[s];
+      record::TableRow row = row_of(start, graph.curves[s]);
+      const auto best = start.db->best(graph.sha256);
+      if (!best) return best.error();
+      if (*best)
+        row.found = row.measurement.valid = true, row.measurement.step_time_s = (*best)->step_time_s,
+        row.measurement.label = (*best)->label;
+      graph.learned.push_back(std::move(row));
+    }
+    return graph;
+  }
+
+  Result<record::ReportGraph> of(const actors::Task& task, std::size_t number) {
+    const actors::TaskGraph& one = task.graphs[number];
+    const std::string& file = graph_files_[number];
+    record::ReportGraph graph;
+    graph.name = one.graph.name(), graph.sha256 = one.sha256;
+    graph.ops = one.graph.num_ops(), graph.edges = one.graph.num_edges();
+    graph.devices = device_names(one.devices);
+    // Rows are what the run was judged by; schedules are always the simulator's.
+    const auto model = make_model(one.graph, one.devices, judge_of(config_));
+    Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
+    auto baselines = baselines_of(one, *model);
+    if (!baselines) return baselines.error();
+    graph.baselines = std::move(baselines->rows);
+    if (bounds_.empty()) {
+      graph.lower_bound_s = baselines->bound.seconds, graph.bound = baselines->bound.which;
+    } else {
+      graph.lower_bound_s = bounds_[number].first, graph.bound = bounds_[number].second;
+    }
+    if (auto added = add_remeasured(graph); !added) return added.error();
+    if (auto added = add_curves(graph, task.graphs.size()); !added) return added.error();
+
+    Placement learned;
+    double learned_s = 0;
+    bool really = false;  // Measured on real devices, which baselines are not.
+    std::size_t from = 0;
+    for (std::size_t s = 0; s < starts_.size(); ++s) {
+      record::TableRow row = row_of(starts_[s], graph.curves[s]);
+      const auto best = starts_[s].db->best(one.sha256);
+      if (!best) return best.error();
+      auto alone = likeliest(starts_[s], task, one);
+      if (!alone) return alone.error();
+      if (*best || *alone) {
+        Placement placement = *best ? placement_of((**best).placement) : **std::move(alone);
+        if (auto done = model->measure(placement, row.measurement); !done) return done.error();
+        row.found = true;
+        if (*best && (**best).label != MeasurementLabel::kSimulated) {
+          row.measurement.valid = true;
+          row.measurement.step_time_s = (**best).step_time_s;
+          row.measurement.label = (**best).label;
+          really = true;
+        }
+        if (row.measurement.valid && (learned.empty() || row.measurement.step_time_s < learned_s))
+          learned = std::move(placement), learned_s = row.measurement.step_time_s, from = s;
+      }
+      graph.learned.push_back(std::move(row));
+    }
+    const bool use_baseline = !baselines->best.empty() &&
+                              (learned.empty() || (!really && baselines->best_step_time_s <= learned_s));
+    if (use_baseline) {
+      graph.evaluate_command = "emplace place " + quoted(file) + inputs_of(config_) + " --method " +
+                               baselines->best_method + " --seed " + std::to_string(config_.run.seed);
+    } else if (!learned.empty()) {
+      graph.evaluate_command =
+          evaluate_command(config_, file, best_placement_path(starts_[from].start.directory, task, one));
+    }
+    traced_ops_ += graph.ops;
+    if (learned.empty() && baselines->best.empty()) return graph;
+    if (traced_ops_ > kMostTracedOps && traced_ops_ > graph.ops) {
+      graph.note = "The pictures of this graph are left out: the graphs before it fill the page.";
+      return graph;
+    }
+    const LoweredGraph lowered{one.graph};
+    record::ReportTask& drawn = graph.task.emplace_back();
+    drawn.graph = &one.graph, drawn.devices = &one.devices;
+    const auto trace = [&](std::string label, Placement placement) {
+      return simulated(one, lowered, simulator, std::move(label), std::move(placement), clock_);
+    };
+    // What was learned is drawn even where it did not win: that is what the run was for.
+    if (!learned.empty()) {
+      auto step = trace(graph.learned[from].method, std::move(learned));
+      if (!step) return step.error();
+      drawn.step = *std::move(step);
+    }
+    if (!baselines->best.empty()) {
+      auto step = trace(baselines->best_method, std::move(baselines->best));
+      if (!step) return step.error();
+      (drawn.step.placement.empty() ? drawn.step : drawn.baseline) = *std::move(step);
+    }
+    if (simulating_.empty())
+      simulating_ = format_seconds(drawn.step.measured.step_time_s) + " simulated in " +
+                    format_seconds(drawn.step.simulating_s) + " (with a trace)";
+    return graph;
+  }
+
+  Result<Unit> tell_provenance(record::ReportData& data) {
+    const record::RunFacts& facts = starts_.front().facts;
+    const auto add = [&](std::string name, std::string value) {
+      if (!value.empty()) data.provenance.emplace_back(std::move(name), std::move(value));
+    };
+    add("Run directory", printable(std::filesystem::absolute(directory_).lexically_normal().string()));
+    add("Started (UTC)", format_wall(Nanos{facts.started_wall_ns}));
+    add("Page written (UTC)", data.written);
+    add("Host", printable(facts.host));
+    add("emplace", "ran " + printable(facts.software_version) + "; this page by " + build_info().version);
+    add("Run id", printable(facts.run_id));
+    json machine = json::parse(facts.host_facts, nullptr, false);
+    if (!machine.is_object()) machine = json::object();
+    std::string told;
+    for (const auto& [name, value] : machine.items()) {
+      if (value.is_structured()) continue;  // None of ours; it may be as deep as it likes.
+      const bool text = value.is_string();
+      told += (told.empty() ? "" : "; ") + name + ": ";
+      told += text ? value.get_ref<const std::string&>() : value.dump();
+    }
+    add("Machine and build", printable(told, 2'000));
+    add("Made from", printable(facts.parent, 2'000));
+    add("Method", printable(config_.policy.method) + ", preset " + printable(config_.policy.preset));
+    add("Seed", std::to_string(facts.seed) + (config_.run.deterministic ? ", deterministic" : ""));
+    for (const record::ReportGraph& graph : data.graphs)
+      add("Graph", printable(graph.name) + ": " + std::to_string(graph.ops) + " ops" +
+                       (graph.edges > 0 ? ", " + std::to_string(graph.edges) + " edges" : "") + ", sha256 " +
+                       printable(graph.sha256));
+    std::string devices;
+    for (const std::string& name : data.graphs.front().devices)
+      devices += (devices.empty() ? "" : ", ") + printable(name);
+    add("Devices", devices + "; sha256 " + printable(facts.devices_json));
+    for (StartRecord& start : starts_) {
+      const record::Counters& c = start.counters;
+      std::string text = std::to_string(c.episodes) + " episodes, " + std::to_string(c.measurements) +
+                         " placements measured (" + std::to_string(c.valid) + " fit), " +
+                         std::to_string(c.updates) + " updates";
+      const auto measurers = start.db->measurers();
+      if (!measurers) return measurers.error();
+      for (const record::MeasurerRow& row : *measurers)
+        text += "; " + std::to_string(row.executors) + " × " +
+                printable(row.executor_kind.empty() ? "executor" : row.executor_kind) + " on " +
+                printable(row.host.empty() ? "an unknown host" : row.host) + ": " +
+                std::to_string(row.measurements);
+      if (!start.parameters_sha256.empty())
+        text += "; parameters sha256 " + printable(start.parameters_sha256);
+      add("Start: " + start.start.name, text);
+    }
+    add("Step times added up", format_seconds(simulated_s_));
+    add("The step drawn here", simulating_);
+    return Unit{};
+  }
+
+  const std::filesystem::path directory_;
+  std::string data_run_;  // Its folder's name.
+  const Clock& clock_;
+  RunConfig config_;
+  std::vector<StartRecord> starts_;
+  std::vector<std::string> graph_files_;                // By graph.
+  std::vector<std::pair<double, std::string>> bounds_;  // By graph; empty: runs of schema 3.
+  std::vector<record::BaselineRow> baselines_;
+  double simulated_s_ = 0;
+  std::uint64_t traced_ops_ = 0;
+  std::string simulating_;
+};
+
+}  // namespace
+
+Result<RunReport> read_report(const std::filesystem::path& directory, const Clock& clock) {
+  return Reader{directory, clock}.read();
+}
+
+Result<RunReport> write_report(const std::filesystem::path& directory, const std::filesystem::path& page,
+                               const Clock& clock) {
+  auto report = read_report(directory, clock);
+  if (!report) return report;
+  if (auto written = write_file(page, record::render_report(report->data)); !written) return written.error();
+  return report;
+}
+
+}  // namespace emplace::launcher

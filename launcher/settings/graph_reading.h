@@ -1,0 +1,26 @@
+#pragma once
+/// How a graph's file is read: what it is, and sizes for what it leaves open.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph_file.h"
+
+namespace emplace::launcher {
+
+struct GraphReading {
+  std::string from;
+  std::vector<std::string> shape;
+  std::uint64_t batch = 0;  ///< 0: not given.
+
+  /// Errors (kInvalid): a format that does not exist, a malformed size.
+  Result<ReadOptions> options() const;
+};
+
+/// The file that holds the graph: `path` itself, or in a folder that TensorFlow saved its saved_model.pb.
+std::filesystem::path graph_file_of(const std::filesystem::path& path);
+
+}  // namespace emplace::launcher

@@ -1,0 +1,108 @@
+#include "launcher/settings/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "graph/graph_file.h"
+#include "placement/bounds/feasibility.h"
+#include "placement/machine/device_file.h"
+#include "placement/partitioning_machine.h"
+#include "placement/rules.h"
+
+namespace emplace::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Errors (kIo) if there is no such file, naming the one beside it that may have been meant.
+Result<Unit> must_exist(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error)) return Unit{};
+  const fs::path wanted{path};
+  const fs::path folder = wanted.has_parent_path() ? wanted.parent_path() : fs::path{"."};
+  std::vector<std::string> names;
+  for (fs::directory_iterator it{folder, error}, end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  const std::vector<std::string_view> views{names.begin(), names.end()};
+  const std::string_view near = nearest_word(wanted.filename().string(), views);
+  std::string text = printable(path) + ": there is no such file";
+  if (!near.empty()) text += "; did you mean '" + printable((wanted.parent_path() / near).string()) + "'?";
+  return Error{Errc::kIo, std::move(text)};
+}
+
+}  // namespace
+
+Result<OpGraph> open_graph(const std::string& path, const GraphReading& reading) {
+  if (auto there = must_exist(path); !there) return there.error();
+  const auto options = reading.options();
+  if (!options) return options.error();
+  return load_graph(graph_file_of(path), *options);
+}
+
+Result<DeviceSet> open_devices(const std::string& path, double reserve_share) {
+  if (auto there = must_exist(path); !there) return there.error();
+  return load_devices(path, reserve_share);
+}
+
+Result<AppliedRules> open_rules(const std::string& path, const OpGraph& graph, const DeviceSet& devices) {
+  if (path.empty()) return AppliedRules{};
+  if (auto there = must_exist(path); !there) return there.error();
+  const auto rules = load_rules(path);
+  if (!rules) return rules.error();
+  return apply_rules(graph, devices, *rules);
+}
+
+Result<Unit> must_fit(const Inputs& inputs) {
+  if (inputs.judge.objective != Objective::kStepTime) return Unit{};  // The proof is about live tensors.
+  return must_fit(inputs.graph, inputs.devices, inputs.constraints);
+}
+
+Result<Inputs> open_inputs(const InputOptions& options) {
+  const auto judge = parse_judge(options.objective, options.dispatch);
+  if (!judge) return judge.error();
+  double share = 0;
+  if (!options.reserve.empty()) {
+    const auto parsed = parse_share(options.reserve);
+    if (!parsed) return invalid("--reserve", parsed.error().context);
+    share = *parsed;
+  }
+  std::optional<DeviceSet> devices;
+  if (!options.devices.empty()) {  // The quicker one first: its errors come at once.
+    auto opened = open_devices(options.devices, share);
+    if (!opened) return opened.error();
+    devices = *std::move(opened);
+  }
+  auto graph = open_graph(options.graph, options.reading);
+  if (!graph) return graph.error();
+  const bool own = !devices;
+  if (own) {
+    auto brought = machine_of(*graph, judge->objective, share);
+    if (!brought) return invalid(printable(options.graph), brought.error().context);
+    if (!*brought)
+      return invalid("--devices", "is missing", "name a device file, as configs/devices/quickstart.toml");
+    devices = **std::move(brought);
+  }
+  auto rules = open_rules(options.rules, *graph, *devices);
+  if (!rules) return rules.error();
+  auto constraints = Constraints::make(*graph, *devices, *rules);
+  if (!constraints) return invalid(printable(options.graph), constraints.error().context);
+  return Inputs{
+      *std::move(graph), *std::move(devices), *std::move(rules), *std::move(constraints), *judge, own};
+}
+
+std::vector<std::string> device_names(const DeviceSet& devices) {
+  std::vector<std::string> names;
+  for (const Device& device : devices.devices()) names.push_back(device.name);
+  return names;
+}
+
+std::string file_name(const std::string& path) { return fs::path{path}.filename().string(); }
+
+}  // namespace emplace::launcher

@@ -1,0 +1,428 @@
+#include "launcher/settings/start.h"
+
+#include <glob.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "executor/sim/simulator.h"
+#include "executor/timing.h"
+#include "graph/graph_file.h"
+#include "heuristics/methods.h"
+#include "launcher/settings/build_info.h"
+#include "launcher/settings/host_facts.h"
+#include "launcher/settings/inputs.h"
+#include "launcher/settings/json_object.h"
+#include "launcher/settings/log_driven.h"
+#include "launcher/settings/placers.h"
+#include "placement/machine/cost_model.h"
+#include "placement/machine/device_file.h"
+#include "placement/partitioning_machine.h"
+#include "placement/placement_file.h"
+
+namespace emplace::launcher {
+namespace {
+
+using actors::TaskPtr;
+
+/// Where the policy began, as the run's `parent` tells it; empty: from nothing.
+Result<std::string> parent_of(const RunConfig& config) {
+  if (config.run.policy.empty()) return std::string{};
+  const auto warm = read_checkpoint(config.run.policy);
+  if (!warm) return Error{warm.error().code, "run.policy: " + warm.error().context};
+  JsonObject parent;
+  parent.add("kind", config.run.optimizer ? "branch" : "warm start").add("run_id", warm->facts.run_id);
+  parent.add("run_dir", parse_checkpoint_name(config.run.policy).run.string());
+  parent.add("update", warm->checkpoint.update).add("parameters_sha256", warm->checkpoint.sha256);
+  return parent.text();
+}
+
+record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start,
+                           const Clock& clock) {
+  record::RunFacts facts;
+  facts.software_version = build_info().version;
+  facts.host = task.host;
+  const actors::TaskGraph& first = task.graphs.front();
+  facts.graph = first.graph.name();
+  facts.graph_sha256 = first.sha256;
+  facts.devices_json = first.devices.sha256();
+  facts.config_toml = to_toml(config, false);
+  facts.method = config.policy.method + " from " + start.name;
+  facts.seed = config.run.seed;
+  facts.started_wall_ns = clock.wall().count();
+  facts.num_ops = static_cast<std::uint32_t>(first.graph.num_ops());
+  facts.num_devices = static_cast<std::uint32_t>(first.devices.size());
+  facts.host_facts = host_facts();
+  facts.run_id = new_run_id(start.directory, facts.started_wall_ns);
+  return facts;
+}
+
+/// The graphs as they were read, with the devices that they are to be placed on.
+Result<std::vector<record::GraphRow>> graph_rows(const RunConfig& config, const actors::Task& task,
+                                                 std::span<const Baselines> baselines) {
+  const auto files = graph_files(config);
+  if (!files) return files.error();
+  std::string devices_toml;  // Empty: the graph brought its machine along.
+  if (!config.input.devices.empty()) {
+    const auto devices = read_file(config.input.devices);
+    if (!devices) return devices.error();
+    devices_toml.assign(reinterpret_cast<const char*>(devices->data()), devices->size());
+  }
+  std::vector<record::GraphRow> rows;
+  for (std::size_t g = 0; g < task.graphs.size(); ++g) {
+    const actors::TaskGraph& one = task.graphs[g];
+    record::GraphRow& row = rows.emplace_back();
+    row.sha256 = one.sha256;
+    row.name = one.graph.name();
+    row.file = (*files)[g].string();
+    row.num_ops = static_cast<std::uint32_t>(one.graph.num_ops());
+    row.content = graph_msgpack(one.graph);
+    row.devices_toml = devices_toml;
+    row.reserve = config.input.reserve;
+    row.lower_bound_s = baselines[g].bound.seconds;
+    row.bound = baselines[g].bound.which;
+  }
+  return rows;
+}
+
+std::vector<record::BaselineRow> baseline_rows(const actors::Task& task,
+                                               std::span<const Baselines> baselines) {
+  std::vector<record::BaselineRow> rows;
+  for (std::size_t g = 0; g < task.graphs.size(); ++g) {
+    for (std::size_t m = 0; m < baselines[g].rows.size(); ++m) {
+      const record::TableRow& found = baselines[g].rows[m];
+      const Measurement& measured = found.measurement;
+      const auto placement = std::as_bytes(std::span{baselines[g].placements[m]});
+      rows.push_back({task.graphs[g].sha256, found.method, found.found, measured.valid, measured.step_time_s,
+                      measured.bytes_over, measured.bytes_moved, measured.peak_bytes, found.evaluations,
+                      found.wall_s, found.note, Bytes(placement.begin(), placement.end())});
+    }
+  }
+  return rows;
+}
+
+/// The processes of a launcher that was killed a moment ago are about to end, and so is who makes a report.
+template <class Open>
+auto when_free(Open open) {
+  auto db = open();
+  for (int tries = 0; !db && tries < 150; ++tries) {
+    ::poll(nullptr, 0, 20);
+    db = open();
+  }
+  return db;
+}
+
+/// Who takes part from now on, for the `actors` table.
+Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
+                         const Clock& clock) {
+  auto db = when_free([&] { return record::RunDb::open(start.directory, true); });
+  if (!db) return db.error();
+  std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
+  if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
+  for (std::uint32_t e = 0; e < config.executor.count && config.reward.source == "executors"; ++e)
+    names.push_back(actors::executor_name(e));
+  for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
+  for (const std::string& name : names) {
+    if (auto added = (*db)->add_actor(name, task.host, clock.wall().count()); !added) return added;
+  }
+  return (*db)->commit();
+}
+
+}  // namespace
+
+Result<std::vector<std::filesystem::path>> graph_files(const RunConfig& config) {
+  if (config.input.graphs.empty())
+    return std::vector<std::filesystem::path>{graph_file_of(config.input.graph)};
+  std::vector<std::filesystem::path> files;
+  for (const std::string& input : config.input.graphs) {
+    if (graph_file_of(input) != input) {
+      files.push_back(graph_file_of(input));
+      continue;
+    }
+    const bool folder = std::filesystem::is_directory(input);
+    const std::string pattern = folder ? input + "/*" : input;
+    glob_t found{};
+    const int failure = ::glob(pattern.c_str(), 0, nullptr, &found);
+    for (std::size_t i = 0; failure == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+    ::globfree(&found);
+    if (failure != 0)
+      return invalid("input.graphs: " + printable(input), "holds no graph",
+                     "name graph files, a folder of them, or a pattern like 'train-*.json.gz'");
+  }
+  return files;
+}
+
+namespace {
+
+/// A name as people gave it, as one part of a path.
+std::string file_name(std::string name) {
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
+  return name;
+}
+
+/// Of a run of one graph, DIRECTORY/NAME.placement.json; of many, one file per graph in a folder NAME.
+std::filesystem::path kept_path(const std::filesystem::path& directory, const char* name,
+                                const actors::Task& task, const actors::TaskGraph& one) {
+  if (task.graphs.size() == 1) return directory / (std::string{name} + ".placement.json");
+  return directory / name / (file_name(one.graph.name()) + "-" + one.sha256.substr(0, 8) + ".placement.json");
+}
+
+}  // namespace
+
+std::filesystem::path baseline_path(const std::filesystem::path& directory, const actors::Task& task,
+                                    const actors::TaskGraph& one) {
+  return kept_path(directory, "baseline", task, one);
+}
+
+std::filesystem::path best_placement_path(const std::filesystem::path& directory, const actors::Task& task,
+                                          const actors::TaskGraph& one) {
+  return kept_path(directory, "best", task, one);
+}
+
+bool began_at_baselines(const record::RunFacts& facts) {
+  return facts.method.ends_with(std::string{" from "} + kBestBaseline);
+}
+
+Result<std::vector<Placement>> load_baselines(const std::filesystem::path& directory,
+                                              const actors::Task& task) {
+  std::vector<Placement> baselines;
+  for (const actors::TaskGraph& one : task.graphs) {
+    auto loaded = load_placement(baseline_path(directory, task, one), one.graph, one.sha256, one.devices);
+    if (!loaded) return loaded.error();
+    baselines.push_back(*std::move(loaded));
+  }
+  return baselines;
+}
+
+namespace {
+
+Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
+  if (!config.input.devices.empty()) return load_devices(config.input.devices, config.input.reserve);
+  auto own = machine_of(graph, judge_of(config).objective, config.input.reserve);
+  if (!own) return own.error();
+  if (!*own)
+    return invalid("input.devices", "is missing", "only workloads of dnn-partitioning bring a machine");
+  return **std::move(own);
+}
+
+}  // namespace
+
+ProcessRequest process_request_of(const RunConfig& config) {
+  const RunConfig::Executor& e = config.executor;
+  ProcessRequest request;
+  request.real.timing = {e.warmups, e.samples, 3 * e.samples, *parse_statistic(e.statistic)};
+  request.real.seed = config.run.seed;
+  request.chaos = e.chaos;
+  request.delay_s = e.delay.seconds;
+  request.deadline_s = e.deadline.seconds;
+  request.restarts = e.restarts;
+  return request;
+}
+
+Judge judge_of(const RunConfig& config) {
+  return parse_judge(config.objective.kind, config.executor.dispatch).value();
+}
+
+Result<TaskPtr> load_task(const RunConfig& config) {
+  auto files = graph_files(config);
+  if (!files) return files.error();
+  const auto reading = config.input.reading.options();
+  if (!reading) return reading.error();
+  auto task = std::make_shared<actors::Task>();
+  task->host = host_name();
+  for (const std::filesystem::path& file : *files) {
+    auto graph = load_graph(file, *reading);
+    if (!graph) return graph.error();
+    auto devices = devices_for(*graph, config);
+    if (!devices) return devices.error();
+    const auto rules = open_rules(config.input.rules, *graph, *devices);
+    if (!rules) return rules.error();
+    auto constraints = Constraints::make(*graph, *devices, *rules);
+    if (!constraints) return constraints.error();
+    std::string sha256 = graph_sha256(*graph);
+    if (task->find(sha256) != nullptr)
+      return invalid(printable(file.string()), "is given twice", "name each graph once");
+    task->graphs.push_back(
+        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+  }
+  return TaskPtr{std::move(task)};
+}
+
+const record::TableRow& Baselines::best_row() const {
+  return *std::find_if(rows.begin(), rows.end(),
+                       [&](const record::TableRow& row) { return row.method == best_method; });
+}
+
+Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock) {
+  const Judge judge = judge_of(config);
+  const auto model = make_model(task.graph, task.devices, judge);
+  const CostTable costs{task.graph, task.devices};
+  const Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
+  Baselines baselines;
+  baselines.bound = proven_bound(task.graph, task.devices, task.constraints, judge.objective);
+  for (const std::string& name : config.compare.baselines) {
+    const auto method = find_method(name);
+    if (!method) return method.error();
+    const Nanos began = clock.now();
+    auto found = (*method)->find(problem, *model);
+    record::TableRow row{name,
+                         found.ok(),
+                         {},
+                         0,
+                         std::chrono::duration<double>(clock.now() - began).count(),
+                         found ? "" : found.error().context};
+    Placement& placement = baselines.placements.emplace_back();
+    if (found) {
+      placement = found->placement;
+      row.measurement = found->measurement;
+      row.evaluations = found->evaluations;
+      if (found->measurement.valid &&
+          (baselines.best.empty() || found->measurement.step_time_s < baselines.best_step_time_s)) {
+        baselines.best = placement;
+        baselines.best_method = name;
+        baselines.best_step_time_s = found->measurement.step_time_s;
+      }
+    }
+    baselines.rows.push_back(std::move(row));
+  }
+  return baselines;
+}
+
+std::string SizePrediction::text() const {
+  std::string text = "about " + format_bytes(per_episode) + " an episode of " + std::to_string(placements) +
+                     (placements == 1 ? " placement, " : " placements, ");
+  const std::uint64_t all = episodes.value_or(100'000);
+  text += format_bytes(per_episode * static_cast<std::int64_t>(all)) + " in " + std::to_string(all);
+  return text;
+}
+
+Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task& task) {
+  const auto placer = make_placer(config, task, {});
+  if (!placer) return placer.error();
+  const policy::Actions actions = (*placer)->sample(0, 0);
+  const auto drawn = (*placer)->expand(actions);
+  if (!drawn) return drawn.error();
+  Bytes placements;
+  for (const Placement& placement : *drawn) {
+    const auto bytes = std::as_bytes(std::span{placement});
+    placements.insert(placements.end(), bytes.begin(), bytes.end());
+  }
+  SizePrediction predicted;
+  predicted.placements = drawn->size();
+  const std::size_t devices = task.graphs.front().devices.size();
+  predicted.per_episode = record::episode_bytes(placements, drawn->size(), actions.bytes, devices);
+  const RunConfig::Run& r = config.run;
+  if (r.evaluations > 0) predicted.episodes = (r.evaluations + drawn->size() - 1) / drawn->size();
+  if (r.episodes > 0) predicted.episodes = std::min(r.episodes, predicted.episodes.value_or(r.episodes));
+  return predicted;
+}
+
+namespace {
+
+/// A record is of one way of learning; what changes it would make the rest of the run another run. Errors
+/// (kInvalid): the first thing that is not as it was.
+Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const record::RunFacts& facts,
+                     const std::vector<record::GraphRow>& graphs, const Start& start) {
+  const std::string where = printable(start.directory.string());
+  const std::string cure = "leave it as it was, or begin a run of its own with --branch " + where;
+  const actors::TaskGraph& first = task.graphs.front();
+  for (std::size_t g = 0; g < graphs.size(); ++g)  // None in runs of schema 3.
+    if (graphs.size() != task.graphs.size() || graphs[g].sha256 != task.graphs[g].sha256)
+      return invalid(where, "is about other graphs than its config names now", cure);
+  if (first.sha256 != facts.graph_sha256)
+    return invalid(where, "is about another graph than " + printable(config.input.graph) + " is now", cure);
+  if (first.devices.sha256() != facts.devices_json)
+    return invalid(where, "is about other devices than " + printable(config.input.devices) + " has now",
+                   cure);
+  const auto recorded = recorded_config(facts.config_toml, where + ": config");
+  if (!recorded) return recorded.error();
+  constexpr std::array<std::string_view, 7> kLearning{
+      "run.", "pipeline.", "policy.", "reward.", "executor.dispatch", "executor.log", "objective."};
+  constexpr std::array<std::string_view, 8> kFree{"run.budget",
+                                                  "run.episodes",
+                                                  "run.evaluations",
+                                                  "run.dir",
+                                                  "pipeline.speculate",
+                                                  "pipeline.max_outstanding",
+                                                  "pipeline.placements_per_lease",
+                                                  "policy.threads"};
+  for (const std::string& key : differing_keys(*recorded, config)) {
+    const bool learning = std::any_of(kLearning.begin(), kLearning.end(),
+                                      [&](std::string_view section) { return key.starts_with(section); });
+    if (!learning || std::find(kFree.begin(), kFree.end(), key) != kFree.end()) continue;
+    return invalid(where, "was recorded with another " + key, cure);
+  }
+  return Unit{};
+}
+
+}  // namespace
+
+Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start) {
+  if (auto may = record::RunDb::check_folder(start.directory); !may) return may;
+  if (!config.executor.log.empty())
+    if (const auto log = check_driving_log(config, task); !log) return log;
+  if (!start.resume) {
+    if (const auto parent = parent_of(config); !parent) return parent.error();
+    return Unit{};
+  }
+  auto db = when_free([&] { return record::RunDb::open_quiet(start.directory); });
+  if (!db) return db.error();
+  if (auto whole = (*db)->verify(); !whole) return whole;
+  const auto facts = (*db)->facts();
+  if (!facts) return facts.error();
+  const auto graphs = (*db)->graph_rows();
+  if (!graphs) return graphs.error();
+  if (auto same = goes_on(config, task, *facts, *graphs, start); !same) return same;
+  (*db).reset();
+  const auto writable = when_free([&] { return record::RunDb::open(start.directory, true); });
+  if (!writable) return writable.error();
+  return Unit{};
+}
+
+namespace {
+
+/// What a start from the best baseline begins with on graph `g`.
+Result<Unit> keep_baseline(const RunConfig& config, const actors::Task& task, std::size_t g,
+                           const Baselines& found, const Start& start, const Clock& clock) {
+  const actors::TaskGraph& one = task.graphs[g];
+  return save_placement(baseline_path(start.directory, task, one), one.graph, one.devices, found.best,
+                        found.best_row().measurement,
+                        {one.sha256, found.best_method, "sim", config.run.seed, format_wall(clock.wall())});
+}
+
+}  // namespace
+
+Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, const Start& start,
+                           std::span<const Baselines> baselines, const Clock& clock) {
+  std::error_code ignored;
+  const actors::TaskGraph& first = task.graphs.front();
+  const bool begins_there = start.name == kBestBaseline;
+  std::filesystem::create_directories(start.directory / "log", ignored);
+  std::filesystem::create_directories(best_placement_path(start.directory, task, first).parent_path(),
+                                      ignored);
+  if (begins_there)
+    std::filesystem::create_directories(baseline_path(start.directory, task, first).parent_path(), ignored);
+  if (!start.resume) {
+    // Before the database, which says that the start has begun; who goes on begins where it began.
+    for (std::size_t g = 0; g < task.graphs.size() && begins_there; ++g)
+      if (auto kept = keep_baseline(config, task, g, baselines[g], start, clock); !kept) return kept;
+    const auto graphs = graph_rows(config, task, baselines);
+    if (!graphs) return graphs.error();
+    record::RunFacts facts = run_facts(config, task, start, clock);
+    auto parent = parent_of(config);
+    if (!parent) return parent.error();
+    facts.parent = *std::move(parent);
+    const auto made = record::RunDb::create(start.directory, facts, *graphs, baseline_rows(task, baselines));
+    if (!made) return made.error();
+  }
+  return note_actors(config, task, start, clock);
+}
+
+}  // namespace emplace::launcher

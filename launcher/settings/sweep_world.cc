@@ -1,0 +1,57 @@
+#include "launcher/settings/sweep_world.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "placement/machine/cost_model.h"
+#include "placement/split_costs.h"
+#include "policy/group_devices.h"
+
+namespace emplace::launcher {
+
+policy::SweepWorld sweep_world(const actors::TaskGraph& task, const Grouping& grouping, bool no_circles) {
+  const SplitCosts costs{task.graph, task.devices};
+  const CostTable rows{task.graph, task.devices};
+  policy::SweepWorld world;
+  world.groups = grouping.num_groups;
+  world.devices = task.devices.size();
+  world.time_s.resize(world.groups * world.devices);
+  world.bytes.resize(world.groups);
+  std::map<std::tuple<std::size_t, std::int64_t, std::string>, std::uint32_t> kinds;
+  for (std::size_t d = 0; d < world.devices; ++d) {
+    const Device& device = task.devices[static_cast<DeviceId>(d)];
+    world.accelerator.push_back(costs.is_accelerator(d));
+    world.memory.push_back(static_cast<double>(costs.memory_bytes(d)));
+    world.kind.push_back(
+        kinds
+            .try_emplace({rows.row_of(static_cast<DeviceId>(d)), costs.memory_bytes(d), device.host},
+                         static_cast<std::uint32_t>(kinds.size()))
+            .first->second);
+    for (std::size_t op = 0; op < costs.num_ops(); ++op) {
+      if (costs.counts(op))
+        world.time_s[d * world.groups + grouping.group_of_op[op]] +=
+            static_cast<double>(costs.time_ps(d, op)) * 1e-12;
+    }
+  }
+  for (std::size_t op = 0; op < costs.num_ops(); ++op)
+    world.bytes[grouping.group_of_op[op]] += static_cast<double>(costs.bytes(op));
+  for (std::uint32_t net = 0; net < costs.num_nets(); ++net) {
+    policy::SweepNet tensor{
+        grouping.group_of_op[costs.maker(net)], {}, static_cast<double>(costs.net_ps(net)) * 1e-12};
+    for (const std::uint32_t reader : costs.readers(net))
+      tensor.readers.push_back(grouping.group_of_op[reader]);
+    std::sort(tensor.readers.begin(), tensor.readers.end());
+    tensor.readers.erase(std::unique(tensor.readers.begin(), tensor.readers.end()), tensor.readers.end());
+    std::erase(tensor.readers, tensor.maker);
+    if (!tensor.readers.empty()) world.nets.push_back(std::move(tensor));
+  }
+  world.allowed = policy::allowed_group_devices(task.constraints, world.devices,
+                                                std::span{grouping.group_of_op}, world.groups);
+  world.no_circles = no_circles;
+  return world;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,24 @@
+// emplace-exec-cpu: runs placements on this machine's cores.
+#include <string>
+
+#include "base/clock.h"
+#include "executor/cpu/cpu_executor.h"
+#include "executor/cpu/onednn/onednn_version.h"
+#include "executor/cpu/self_test.h"
+#include "launcher/worker/serve.h"
+
+int main(int argc, char** argv) {
+  using namespace emplace;
+  static const SystemClock clock;
+  const launcher::ExecutorProgram program{
+      .kind = "cpu",
+      .version = cpu::onednn::version(),
+      .make = [](const OpGraph& graph, const DeviceSet& devices,
+                 const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
+        auto made = cpu::CpuExecutor::make(graph, devices, options, clock);
+        if (!made) return made.error();
+        return std::unique_ptr<RealExecutor>{*std::move(made)};
+      },
+      .self_test = cpu::self_test};
+  return launcher::serve_executor(argc, argv, program);
+}

@@ -1,0 +1,62 @@
+#include "launcher/worker/executors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/text/words.h"
+#include "launcher/worker/chaos.h"
+#include "launcher/worker/helper_program.h"
+#include "launcher/worker/process_executor.h"
+
+namespace emplace::launcher {
+
+Result<Unit> check_process_executor(const std::string& kind, const Judge& judge,
+                                    const ProcessRequest& request) {
+  const auto kinds = process_executor_kinds();
+  if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+    return invalid("executor '" + printable(kind, 40) + "'", "is none", "use sim, cpu, cuda or fake");
+  if (judge.objective != Objective::kStepTime)
+    return invalid("executor '" + kind + "'", "measures step times", "use --objective step-time, or sim");
+  if (request.real.timing.samples == 0)
+    return invalid("executor '" + kind + "'", "needs at least one sample", "use 5");
+  if (auto plan = parse_chaos(request.chaos); !plan) return plan.error();
+  if (auto program = helper_program(kind); !program) return program.error();
+  return Unit{};
+}
+
+std::unique_ptr<RealExecutor> make_process_executor(const std::string& kind, const OpGraph& graph,
+                                                    const DeviceSet& devices, const ProcessRequest& request) {
+  static const SystemClock clock;
+  ProcessExecutorOptions options;
+  options.kind = kind;
+  options.command.program = helper_path(kind);
+  for (std::size_t at = 0; at < request.chaos.size();) {  // "a=1,b=2" as options: --a=1 --b=2
+    const std::size_t end = std::min(request.chaos.find(',', at), request.chaos.size());
+    options.command.arguments.push_back("--" + request.chaos.substr(at, end - at));
+    at = end + 1;
+  }
+  if (kind == "fake" && request.delay_s > 0)
+    options.command.arguments.push_back("--delay=" + std::to_string(request.delay_s) + "s");
+  // Threads that wait must not spin on the cores that others are timed on.
+  options.command.environment = {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0", "OMP_NUM_THREADS=1"};
+  options.real = request.real;
+  options.supervision.least_deadline = Nanos{static_cast<std::int64_t>(request.deadline_s * 1e9)};
+  options.supervision.silence = std::clamp(options.supervision.least_deadline, Nanos{std::chrono::seconds{3}},
+                                           options.supervision.silence);
+  options.supervision.restarts_per_minute = static_cast<int>(request.restarts);
+  options.supervision.seed = request.real.seed;
+  options.interrupted = request.interrupted;
+  options.note = request.note;
+  return std::make_unique<ProcessExecutor>(graph, devices, std::move(options), clock);
+}
+
+Result<std::unique_ptr<Executor>> make_executor(const std::string& kind, const OpGraph& graph,
+                                                const DeviceSet& devices, const Judge& judge,
+                                                const ProcessRequest& request) {
+  if (kind == "sim") return make_model(graph, devices, judge);
+  if (auto fit = check_process_executor(kind, judge, request); !fit) return fit.error();
+  return std::unique_ptr<Executor>{make_process_executor(kind, graph, devices, request)};
+}
+
+}  // namespace emplace::launcher

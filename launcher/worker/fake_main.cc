@@ -1,0 +1,66 @@
+// emplace-exec-fake: an executor process like the others, whose steps are simulated. For tests of all that
+// lies between a process and a learner, on machines that have nothing to measure with.
+#include <poll.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "executor/plan/fake_executor.h"
+#include "launcher/worker/serve.h"
+
+namespace {
+
+using namespace emplace;
+
+/// The executor by a virtual clock, after a while of the real one.
+class DelayedExecutor final : public RealExecutor {
+ public:
+  DelayedExecutor(const OpGraph& graph, const DeviceSet& devices, const TimingOptions& timing, int delay_ms)
+      : fake_{graph, devices}, timing_{timing}, delay_ms_{delay_ms} {}
+  std::string_view kind() const override { return fake_.kind(); }
+  Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override {
+    if (delay_ms_ > 0) ::poll(nullptr, 0, delay_ms_);
+    if (auto done = fake_.measure(placement, out); !done) return done;
+    out.samples_s.assign(out.valid ? timing_.samples : 0, out.step_time_s);
+    return Unit{};
+  }
+  Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override {
+    return fake_.trace(placement, out, schedule);
+  }
+  Result<Verification> verify(std::span<const DeviceId> placement) override {
+    return fake_.verify(placement);
+  }
+  Result<ExecutorProfile> profile() override { return fake_.profile(); }
+  std::vector<std::string> synthetic_types() const override { return fake_.synthetic_types(); }
+
+ private:
+  FakeExecutor fake_;
+  const TimingOptions timing_;
+  const int delay_ms_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int delay_ms = 0;
+  bool refuses = false;
+  launcher::ExecutorProgram program{.kind = "fake", .version = EMPLACE_VERSION, .takes_real_time = false};
+  program.option = [&](std::string_view option) -> Result<Unit> {
+    if (option == "--refuse") return refuses = true, Unit{};
+    if (!option.starts_with("--delay="))
+      return invalid(printable(option, 60), "is no option", "use --delay=5ms");
+    const auto seconds = parse_seconds(option.substr(8));
+    if (!seconds) return seconds.error();
+    delay_ms = static_cast<int>(std::ceil(*seconds * 1e3));
+    return Unit{};
+  };
+  program.make = [&](const OpGraph& graph, const DeviceSet& devices,
+                     const RealOptions& options) -> Result<std::unique_ptr<RealExecutor>> {
+    if (refuses) return Error{Errc::kUnsupported, "refuses every graph, as it was told to"};
+    return std::unique_ptr<RealExecutor>{
+        std::make_unique<DelayedExecutor>(graph, devices, options.timing, delay_ms)};
+  };
+  return launcher::serve_executor(argc, argv, program);
+}

@@ -1,0 +1,269 @@
+#include "launcher/worker/serve.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/text/words.h"
+#include "graph/graph_file.h"
+#include "launcher/worker/channel.h"
+#include "launcher/worker/chaos.h"
+#include "launcher/worker/facts.h"
+#include "launcher/worker/helper_process.h"
+#include "messages/executor_process.h"
+#include "runtime/process/signals.h"
+
+namespace emplace::launcher {
+namespace {
+
+constexpr int kBeatMs = 200;
+
+void say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+
+/// The device is gone and every further call could hang or lie: no destructor runs.
+[[noreturn]] void end_poisoned(const std::string& why) {
+  say(printable(why, 500));
+  std::fflush(stderr);
+  ::_exit(kDeviceLostStatus);
+}
+
+/// The channel, shared by the thread that measures and the one that listens and beats. Nothing is left to do
+/// once the parent is gone, so the process ends where that shows.
+class Line {
+ public:
+  explicit Line(const std::atomic<std::uint64_t>& progress) : channel_{kChannelFd}, progress_{progress} {}
+
+  template <messages::HasFields M>
+  void send(const M& message) {
+    const std::lock_guard hold{sending_};
+    channel_.send(message);
+    while (!channel_.flushed()) {
+      if (!channel_.flush()) ::_exit(0);
+      pollfd fd{kChannelFd, POLLOUT, 0};
+      if (!channel_.flushed()) ::poll(&fd, 1, -1);
+    }
+  }
+
+  /// Blocks until something is asked.
+  Channel::Received next() {
+    std::unique_lock hold{asking_};
+    asked_.wait(hold, [&] { return !waiting_.empty(); });
+    Channel::Received received = std::move(waiting_.front());
+    waiting_.pop_front();
+    return received;
+  }
+
+  /// Of the other thread; never returns.
+  [[noreturn]] void listen() {
+    while (true) {
+      send(messages::ExecutorBeat{progress_});
+      pollfd fd{kChannelFd, POLLIN, 0};
+      ::poll(&fd, 1, kBeatMs);
+      while (true) {
+        auto received = channel_.take();
+        if (!received) ::_exit(0);
+        if (!*received) break;
+        const std::lock_guard hold{asking_};
+        waiting_.push_back(std::move(**received));
+        asked_.notify_one();
+      }
+    }
+  }
+
+ private:
+  Channel channel_;
+  const std::atomic<std::uint64_t>& progress_;
+  std::mutex sending_, asking_;
+  std::condition_variable asked_;
+  std::deque<Channel::Received> waiting_;
+};
+
+/// Of the command line.
+struct Settings {
+  ChaosPlan chaos;
+  pid_t parent = 0;
+  bool version = false;
+};
+
+Result<Settings> parse_settings(int argc, const char* const* argv, const ExecutorProgram& program) {
+  Settings settings;
+  std::string chaos;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word{argv[i]};
+    if (word == "--version") {
+      settings.version = true;
+    } else if (word.starts_with("--parent=")) {
+      settings.parent = static_cast<pid_t>(std::strtol(argv[i] + 9, nullptr, 10));
+    } else if (word.starts_with("--") && word.find("-every") != std::string_view::npos) {
+      const bool apart = word.ends_with("-every") && i + 1 < argc;  // "--crash-every 7"
+      chaos += (chaos.empty() ? "" : ",") + std::string{word.substr(2)};
+      if (apart) chaos += "=" + std::string{argv[++i]};
+    } else if (program.option) {
+      if (auto taken = program.option(word); !taken) return taken.error();
+    } else {
+      return invalid(printable(word, 60), "is no option of emplace-exec-" + std::string{program.kind});
+    }
+  }
+  auto plan = parse_chaos(chaos);
+  if (!plan) return plan.error();
+  settings.chaos = *plan;
+  return settings;
+}
+
+/// The parent's end of the channel is there: somebody started this by hand otherwise.
+bool has_parent() {
+  struct stat about {};
+  return ::fstat(kChannelFd, &about) == 0 && S_ISSOCK(about.st_mode);
+}
+
+/// What measures, with all that it points into.
+struct Prepared {
+  OpGraph graph;
+  DeviceSet devices;
+  std::unique_ptr<ChaosExecutor> executor;
+};
+
+Result<std::unique_ptr<Prepared>> prepare(const Channel::Received& received, const ExecutorProgram& program,
+                                          const Settings& settings, std::atomic<std::uint64_t>& progress) {
+  const auto asked = received.as<messages::PrepareExecutor>();
+  if (!asked) return asked.error();
+  const auto bytes = messages::section_of(received.bulk, asked->graph);
+  if (!bytes) return bytes.error();
+  auto graph = parse_graph(*bytes, "the graph", {.format = GraphFormat::kEmplace});
+  if (!graph) return graph.error();
+  if (graph_sha256(*graph) != asked->graph_sha256)
+    return invalid("the graph", "is not the one that was named");
+  auto devices = devices_of(*asked);
+  if (!devices) return devices.error();
+  progress.fetch_add(1);
+  auto prepared = std::unique_ptr<Prepared>{new Prepared{*std::move(graph), *std::move(devices), nullptr}};
+  RealOptions options = options_of(*asked);
+  options.progress = &progress;
+  auto executor = program.make(prepared->graph, prepared->devices, options);
+  if (!executor) return executor.error();
+  prepared->executor = std::make_unique<ChaosExecutor>(*std::move(executor), settings.chaos, prepared->graph,
+                                                       prepared->devices);
+  progress.fetch_add(1);
+  if (program.self_test)
+    if (auto tested = program.self_test(); !tested) return tested.error();
+  return prepared;
+}
+
+void refuse(messages::PlacementRan& ran, const Error& error) {
+  if (error.code == Errc::kDeviceLost) end_poisoned(error.context);
+  ran.code = static_cast<std::uint8_t>(error.code);
+  ran.error = error.context;
+}
+
+/// What an executor measured, as it is told: with a label, and with the reason where there is no step time.
+void complete(Measurement& m, const ExecutorProgram& program, std::size_t devices) {
+  m.peak_bytes.resize(devices);
+  m.busy_s.resize(devices);
+  if (!program.takes_real_time) return;
+  if (m.label == MeasurementLabel::kSimulated) m.label = measured_label(m.synthetic_share, false);
+  if (!m.valid && m.failure.empty())
+    m.failure = "oom: " + std::to_string(m.bytes_over) + " bytes more than there were";
+}
+
+messages::PlacementRan run(const Channel::Received& received, const messages::RunPlacement& asked,
+                           Prepared& prepared, const ExecutorProgram& program) {
+  messages::PlacementRan ran;
+  ran.id = asked.id;
+  const auto bytes = messages::section_of(received.bulk, asked.placement);
+  if (!bytes) return refuse(ran, bytes.error()), ran;
+  const auto placement = messages::view_as<DeviceId>(*bytes);
+  ChaosExecutor& executor = *prepared.executor;
+  executor.set_number(asked.id);
+  Measurement measured;
+  Result<Unit> done = Unit{};
+  switch (asked.task) {
+    case messages::PlacementTask::kMeasure:
+      done = executor.measure(placement, measured);
+      break;
+    case messages::PlacementTask::kTrace: {
+      Schedule schedule;
+      done = executor.trace(placement, measured, schedule);
+      ran.schedule = facts_of(schedule);
+      break;
+    }
+    case messages::PlacementTask::kVerify: {
+      const auto verified = executor.verify(placement);
+      if (!verified) return refuse(ran, verified.error()), ran;
+      ran.verification = facts_of(*verified);
+      return ran;
+    }
+    case messages::PlacementTask::kProfile: {
+      const auto profile = executor.profile();
+      if (!profile) return refuse(ran, profile.error()), ran;
+      ran.profile = facts_of(*profile);
+      return ran;
+    }
+    default:
+      return refuse(ran, invalid("executor process", "was asked for what it does not know")), ran;
+  }
+  // What went wrong with one placement is an answer; it is the parent's mistakes that are errors.
+  if (!done && done.error().code != Errc::kInvalid && done.error().code != Errc::kDeviceLost) {
+    measured = Measurement{};
+    const bool memory = done.error().code == Errc::kOutOfMemory;
+    measured.failure = (memory ? "oom: " : "failed: ") + done.error().context;
+  } else if (!done) {
+    return refuse(ran, done.error()), ran;
+  }
+  complete(measured, program, prepared.devices.size());
+  ran.measurement = facts_of(measured);
+  return ran;
+}
+
+}  // namespace
+
+int serve_executor(int argc, const char* const* argv, const ExecutorProgram& program) {
+  process::prepare_process();
+  // Interrupts and hang-ups of a terminal reach the whole group; the parent decides what they mean.
+  for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_IGN);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const std::string name = "emplace-exec-" + std::string{program.kind};
+  const auto settings = parse_settings(argc, argv, program);
+  if (!settings) return say("error: " + settings.error().context), 2;
+  if (settings->version) return std::printf("%s %s\n", name.c_str(), program.version.c_str()), 0;
+  if (!has_parent() || (settings->parent != 0 && ::getppid() != settings->parent))
+    return say("error: " + name + ": is started by emplace; use emplace evaluate --executor " +
+               std::string{program.kind}),
+           2;
+  std::atomic<std::uint64_t> progress{0};
+  Line line{progress};
+  std::thread{[&line] { line.listen(); }}.detach();
+  auto prepared = prepare(line.next(), program, *settings, progress);
+  if (!prepared && prepared.error().code == Errc::kDeviceLost) end_poisoned(prepared.error().context);
+  if (!prepared) {
+    line.send(messages::ExecutorRefused{static_cast<std::uint8_t>(prepared.error().code),
+                                        prepared.error().context});
+    while (true) (void)line.next();  // Until the parent hangs up.
+  }
+  line.send(messages::ExecutorReady{std::string{program.kind}, program.version,
+                                    (*prepared)->executor->synthetic_types()});
+  while (true) {
+    const Channel::Received received = line.next();
+    progress.fetch_add(1);
+    const auto asked = received.as<messages::RunPlacement>();
+    if (!asked) {
+      say(asked.error().context);
+      ::_exit(1);  // Another thread is still here.
+    }
+    line.send(run(received, *asked, **prepared, program));
+  }
+}
+
+}  // namespace emplace::launcher

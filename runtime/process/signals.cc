@@ -1,0 +1,51 @@
+#include "runtime/process/signals.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace emplace::process {
+namespace {
+
+void set_disposition(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  ::sigaction(signal, &action, nullptr);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+         now.sa_handler == SIG_IGN;
+}
+
+/// Opened the wrong way round, so that whoever uses it still gets an error.
+void occupy_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number, which is this one. With none left nothing can be opened into its place either.
+    if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
+
+}  // namespace
+
+void keep_ended_children() {
+  struct sigaction now {};
+  if (::sigaction(SIGCHLD, nullptr, &now) != 0) return;
+  if (is_ignored(SIGCHLD) || (now.sa_flags & SA_NOCLDWAIT) != 0) set_disposition(SIGCHLD, SIG_DFL);
+}
+
+void prepare_process() {
+  occupy_standard_descriptors();
+  set_disposition(SIGXFSZ, SIG_IGN);
+  keep_ended_children();
+}
+
+void ignore_broken_pipes() { set_disposition(SIGPIPE, SIG_IGN); }
+
+bool hangups_are_ignored() { return is_ignored(SIGHUP); }
+
+}  // namespace emplace::process

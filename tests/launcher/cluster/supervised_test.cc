@@ -1,0 +1,277 @@
+// Goal: a run goes on until one of its processes or a signal ends it, whatever dies and whatever cannot be
+// started meanwhile; then no process is left. Method: shell scripts as the processes, which speak the lines
+// of nodes; a spawner that refuses; signals that this process sends itself; backoffs of a millisecond.
+#include "launcher/cluster/supervised.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "launcher/cluster/node_lines.h"
+
+namespace emplace::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RefusingSpawner final : public Spawner {
+ public:
+  int spawn(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions,
+            const posix_spawnattr_t& attributes, char* const* arguments, char* const* environment) override {
+    ++asked;
+    if (asked > first && asked <= first + refused) return error;
+    return Spawner::spawn(pid, program, actions, attributes, arguments, environment);
+  }
+  int open_pidfd(pid_t pid) override {
+    if (refused_pidfds == 0) return Spawner::open_pidfd(pid);
+    --refused_pidfds;
+    errno = EMFILE;
+    return -1;
+  }
+  int first = 0, refused = 0, refused_pidfds = 0, error = EAGAIN, asked = 0;
+};
+
+// None of them traps SIGTERM: a shell that reads may miss what comes just before.
+/// Takes part, and waits to be told to end.
+const std::string kTakesPart = R"(echo '{"ready": ""}'; while :; do read line || exit 0; done)";
+/// Takes part, and says that the run is over.
+const std::string kEndsTheRun =
+    R"(echo '{"ready": ""}'; echo '{"ending": ""}'; while :; do read line || exit 0; done)";
+/// Takes part, and says "ended" when it is told to end.
+const std::string kSaysThatItEnds = R"(exec python3 -c '
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("{\"ready\": \"\"}", flush=True)
+signal.sigwait([signal.SIGTERM])
+print("ended", flush=True)')";
+
+/// What each process is, life by life (the last one for ever after), and what was heard.
+class SupervisedTest : public ::testing::Test {
+ protected:
+  SupervisedTest() {
+    run_.options.first_delay = milliseconds{1};
+    run_.options.longest_delay = milliseconds{2};
+    run_.options.patience = std::chrono::seconds{5};
+    run_.spawner = &spawner_;
+    run_.program = [this](std::size_t i) -> Result<Program> {
+      const std::vector<std::string>& lives = scripts_[i];
+      const std::size_t life = std::min(lives_[i]++, lives.size() - 1);
+      return Program{"/bin/sh", {"-c", lives[life]}};
+    };
+    run_.on_ready = [this](std::size_t i, const std::string&) {
+      ++ready_[i];
+      if (on_ready) on_ready(i);
+    };
+    run_.on_line = [this](const std::string& line) { lines_.push_back(line); };
+    run_.on_death = [this](std::size_t i, const std::string& note) {
+      notes_.push_back(run_.children[i].name + " " + note);
+    };
+  }
+  ~SupervisedTest() override {
+    EXPECT_EQ(open_descriptors(), before_) << "no descriptor is left";
+    siginfo_t info{};
+    EXPECT_NE(::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0) << "no process is left";
+  }
+  void add(const std::string& name, std::vector<std::string> lives) {
+    run_.children.push_back({.name = name});
+    scripts_.push_back(std::move(lives));
+    lives_.push_back(0);
+    ready_.push_back(0);
+  }
+
+  static std::set<int> open_descriptors() {
+    std::set<int> fds;
+    for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
+      fds.insert(std::stoi(entry.path().filename().string()));
+    return fds;
+  }
+
+  const std::set<int> before_ = open_descriptors();
+  RefusingSpawner spawner_;
+  Supervised run_;
+  std::function<void(std::size_t)> on_ready;
+  std::vector<std::vector<std::string>> scripts_;
+  std::vector<std::size_t> lives_;
+  std::vector<int> ready_;
+  std::vector<std::string> lines_, notes_;
+};
+
+TEST_F(SupervisedTest, EndsWhenAProcessSaysSo) {
+  add("head", {kSaysThatItEnds});
+  add("sampler", {kEndsTheRun});
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_EQ(ended->received_signal, 0);
+  EXPECT_THAT(ended->restarts, ElementsAre(0, 0));
+  EXPECT_THAT(lines_, ElementsAre("ended"));
+}
+
+TEST_F(SupervisedTest, HearsTheLastWordsOfALife) {
+  add("head", {R"(echo a line; printf 'cut off'; echo 'out of ideas' >&2; exit 1)", kEndsTheRun});
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_THAT(lines_, ElementsAre("a line", "cut off"));
+  EXPECT_THAT(notes_, ElementsAre("head was ended by exit status 1: out of ideas"));
+}
+
+TEST_F(SupervisedTest, AForkThatFailsIsAFailedStartAndIsTriedAgain) {
+  for (const int error : {EAGAIN, ENOMEM, EMFILE}) {
+    run_.children.clear();
+    scripts_.clear(), lives_.clear(), ready_.clear(), notes_.clear();
+    add("head", {kEndsTheRun});
+    spawner_ = {};
+    spawner_.error = error;
+    spawner_.refused = 3;
+    const auto ended = supervise(run_);
+    ASSERT_TRUE(ended.ok()) << ended.error().context;
+    EXPECT_THAT(ended->restarts, ElementsAre(3));
+    ASSERT_EQ(notes_.size(), 3u);
+    EXPECT_THAT(notes_[0], AllOf(HasSubstr("head could not be started"), HasSubstr(std::strerror(error))));
+  }
+}
+
+TEST_F(SupervisedTest, AForkThatAlwaysFailsEndsTheRunWithItsCause) {
+  add("head", {kTakesPart});
+  spawner_.refused = 1'000;
+  const auto ended = supervise(run_);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().code, Errc::kRunFailed);
+  EXPECT_THAT(ended.error().context, AllOf(HasSubstr("head: dies again and again, 6 times within a minute"),
+                                           HasSubstr(std::strerror(EAGAIN))));
+}
+
+TEST_F(SupervisedTest, AForkThatFailsForOneOfThemLeavesTheOthersAlone) {
+  add("head", {kTakesPart});
+  add("sampler", {kTakesPart});
+  spawner_.first = 1;  // After the head.
+  spawner_.refused = 2;
+  on_ready = [](std::size_t i) {
+    if (i == 1) ::raise(SIGTERM);
+  };
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_THAT(ended->restarts, ElementsAre(0, 2));
+  EXPECT_EQ(ended->received_signal, SIGTERM);
+}
+
+TEST_F(SupervisedTest, AForkThatFailsForAWhileIsNoDeathOfWhatRanBefore) {
+  add("head", {R"(echo '{"ready": ""}'; exit 1)", kEndsTheRun});
+  spawner_.first = 1;
+  spawner_.refused = 8;  // More than the restarts of a minute.
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_THAT(ended->restarts, ElementsAre(9));
+}
+
+TEST_F(SupervisedTest, AProcessThatCannotBeWatchedIsEndedAndStartedAgain) {
+  add("head", {kEndsTheRun});
+  spawner_.refused_pidfds = 2;
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_THAT(ended->restarts, ElementsAre(2));
+}
+
+TEST_F(SupervisedTest, AHeadThatEndsWellWithoutTheRunIsStartedAgain) {
+  add("head", {R"(echo '{"ready": ""}'; exit 0)", kEndsTheRun});
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_THAT(ended->restarts, ElementsAre(1));
+  EXPECT_THAT(notes_, ElementsAre("head was ended by an end that the run did not ask for"));
+}
+
+TEST_F(SupervisedTest, AHeadThatSomebodyElseEndedIsStartedAgain) {
+  for (const std::string signal : {"HUP", "TERM", "KILL"}) {
+    run_.children.clear();
+    scripts_.clear(), lives_.clear(), ready_.clear(), notes_.clear();
+    add("head", {R"(echo '{"ready": ""}'; kill -)" + signal + " $$", kEndsTheRun});
+    const auto ended = supervise(run_);
+    ASSERT_TRUE(ended.ok()) << ended.error().context;
+    EXPECT_THAT(ended->restarts, ElementsAre(1)) << signal;
+    EXPECT_EQ(ended->received_signal, 0);
+  }
+}
+
+TEST_F(SupervisedTest, WrongInputIsNotTriedAgain) {
+  add("head", {"echo 'error: graph.json: is missing' >&2; exit 2"});
+  const auto ended = supervise(run_);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().code, Errc::kInvalid);
+  EXPECT_EQ(ended.error().context, "graph.json: is missing");
+}
+
+TEST_F(SupervisedTest, AHangUpEndsTheRunAndComingTwiceIsNoImpatience) {
+  add("head", {kSaysThatItEnds});
+  on_ready = [](std::size_t) {
+    ::raise(SIGHUP);  // Asio has a handler by now.
+    ::raise(SIGHUP);
+  };
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_EQ(ended->received_signal, SIGHUP);
+  EXPECT_THAT(lines_, ElementsAre("ended")) << "it had time to end by itself";
+  sigset_t now;
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &now), 0);
+  EXPECT_EQ(::sigismember(&now, SIGHUP), 1) << "a third one does not end what sums the run up";
+  ::sigemptyset(&now);
+  ::sigaddset(&now, SIGHUP);
+  ::pthread_sigmask(SIG_UNBLOCK, &now, nullptr);
+}
+
+TEST_F(SupervisedTest, AHangUpThatIsIgnoredStaysIgnored) {
+  const auto before = ::signal(SIGHUP, SIG_IGN);  // As nohup does.
+  add("head", {kTakesPart});
+  add("sampler", {kEndsTheRun});
+  on_ready = [](std::size_t i) {
+    if (i == 0) ::raise(SIGHUP);
+  };
+  const auto ended = supervise(run_);
+  ::signal(SIGHUP, before);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_EQ(ended->received_signal, 0);
+  EXPECT_THAT(ready_, ElementsAre(1, 1));
+}
+
+TEST_F(SupervisedTest, AProcessThatHearsNothingIsKilled) {
+  run_.options.patience = milliseconds{20};
+  add("head", {R"(trap '' TERM; echo '{"ready": ""}'; while :; do read line; done)"});
+  on_ready = [](std::size_t) { ::raise(SIGTERM); };
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  EXPECT_EQ(ended->received_signal, SIGTERM);
+}
+
+TEST_F(SupervisedTest, ALineWithoutAnEndTakesNoMemoryWithoutBound) {
+  add("head", {R"(head -c 3000000 /dev/zero | tr '\0' x; echo; )" + kEndsTheRun});
+  const auto ended = supervise(run_);
+  ASSERT_TRUE(ended.ok()) << ended.error().context;
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_LE(lines_[0].size(), std::size_t{1} << 20);
+}
+
+TEST(NodeLines, BytesThatAreNoUtf8AreReplaced) {
+  EXPECT_EQ(parse_node_line(ready_line("ipc:///tmp/bad\xff/head.ipc")).text,
+            "ipc:///tmp/bad\xef\xbf\xbd/head.ipc");
+  EXPECT_EQ(parse_node_line(ending_line("bad\xff")).text, "bad\xef\xbf\xbd");
+}
+
+TEST(NodeLines, AFailureOfAnyLengthIsALineThatTheLauncherTakesWhole) {
+  const std::string line = ending_line("boo" + std::string(std::size_t{2} << 20, '\x01'));
+  EXPECT_LT(line.size(), std::size_t{1} << 20);
+  EXPECT_TRUE(parse_node_line(line).text.starts_with("boo"));
+}
+
+}  // namespace
+}  // namespace emplace::launcher
