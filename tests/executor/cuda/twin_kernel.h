@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "executor/cpu/kernel.h"
 #include "executor/cuda/kernel.h"
 
 namespace emplace::testing {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "executor/cpu/kernel.h"
 #include "executor/cuda/logical_device.h"
 
 namespace emplace::gpu_check {
