@@ -3,9 +3,10 @@
 // at 84k ops, 0.05 ms from L3, 0.22 ms from DRAM; what is lost above it is dependent loads and branches that
 // cannot be predicted.
 //
-// Graphs: layered random DAGs, seed 7 (1k and 10k ship with the tests; EMPLACE_DAGS names a folder with more,
-// as NODES.txt). Placement: splitmix64, k = 0, 5 devices. Each benchmark prints its answer, step_us, beside
-// its time.
+// Graphs: layered random DAGs, seed 7. Those of 1k and 10k ops ship with the tests; others are read from the
+// folder that EMPLACE_DAGS names (NODES.txt), or generated. Real graphs come from configs/graphs or the
+// folder that EMPLACE_GRAPHS_DIR names, or are generated; a label says which. Placement: splitmix64, k = 0, 5
+// devices. Each benchmark prints its answer, step_us, beside its time.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "graph/lowering.h"
+#include "graph/models/catalogue.h"
 #include "heuristics/methods.h"
 #include "placement/machine/device_file.h"
 #include "tests/support/reference_dag.h"
@@ -39,9 +41,12 @@ testing::ReferenceDag load(benchmark::State& state) {
       std::filesystem::path{EMPLACE_FIXTURES} / "dags" / ("layered-" + ops + ".txt.gz");
   if (!std::filesystem::exists(path) && folder != nullptr)
     path = std::filesystem::path{folder} / (ops + ".txt");
-  auto dag = testing::read_reference_dag(path);
-  if (!dag) state.SkipWithError("no such graph: set EMPLACE_DAGS to a folder with NODES.txt files");
-  return dag ? *std::move(dag) : testing::ReferenceDag{};
+  if (auto dag = testing::read_reference_dag(path)) return *std::move(dag);
+  state.SetLabel("generated");
+  Rng rng{7, Purpose::kTest};
+  testing::ReferenceDag made{testing::layered_graph(rng, static_cast<std::uint32_t>(state.range(0))), {}};
+  for (std::size_t op = 0; op < made.graph.num_ops(); ++op) made.cost_us.push_back(1 + rng.below(50));
+  return made;
 }
 
 void report(benchmark::State& state, const OpGraph& graph, double step_us) {
@@ -53,7 +58,6 @@ void report(benchmark::State& state, const OpGraph& graph, double step_us) {
 
 void BM_Placeto(benchmark::State& state) {
   const auto dag = load(state);
-  if (dag.cost_us.empty()) return;
   PlacetoSimulator simulator{dag.graph, dag.cost_us, std::vector<std::size_t>(kDevices, 0)};
   const Placement placement = testing::reference_placement(dag.graph.num_ops(), 0, kDevices);
   double step_us = 0;
@@ -64,7 +68,6 @@ BENCHMARK(BM_Placeto)->Arg(1000)->Arg(10000)->Arg(25000)->Arg(83712)->Unit(bench
 
 void run_default(benchmark::State& state, Dispatch dispatch) {
   const auto dag = load(state);
-  if (dag.cost_us.empty()) return;
   const DeviceSet devices = testing::sample_devices(kDevices, false, std::int64_t{1} << 50, {7.6e9, 25e-6});
   Simulator simulator{dag.graph, devices, {dispatch}};
   const Placement placement = testing::reference_placement(dag.graph.num_ops(), 0, kDevices);
@@ -85,7 +88,6 @@ BENCHMARK(BM_DefaultFifo)->Arg(1000)->Arg(10000)->Arg(83712)->Unit(benchmark::kM
 /// Two workers, a simulator each: evaluations per second of wall time against one worker's.
 void BM_PlacetoWorkers(benchmark::State& state) {
   const auto dag = load(state);
-  if (dag.cost_us.empty()) return;
   const auto workers = static_cast<std::size_t>(state.range(1));
   std::vector<std::unique_ptr<PlacetoSimulator>> simulators;
   for (std::size_t w = 0; w < workers; ++w) {
@@ -133,10 +135,10 @@ Placement cut_by_cost(const Problem& problem) {
   return placement;
 }
 
-/// A real graph (EMPLACE_GRAPHS_DIR names the folder) on the Hierarchical Planner's machine.
+/// A real network on the Hierarchical Planner's machine.
 struct RealCase {
-  RealCase(const std::filesystem::path& path, std::int64_t gpus)
-      : graph{load_graph(path).value()},
+  RealCase(OpGraph network, std::int64_t gpus)
+      : graph{std::move(network)},
         devices{load_devices(std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/devices" /
                                  ("hierarchical-" + std::to_string(gpus) + "gpu.toml"),
                              0)
@@ -155,24 +157,33 @@ struct RealCase {
   Placement placement;
 };
 
+struct Network {
+  const char* file;
+  const char* model;  ///< Generated where the file does not exist.
+  models::ModelSizes sizes;
+};
+
 std::unique_ptr<RealCase> real_case(benchmark::State& state) {
-  static constexpr std::array kGraphs{"resnet50-bs32.json", "nmt-2layer-bs64.json.gz",
-                                      "nmt-4layer-bs64.json.gz"};
-  const std::string name = kGraphs[static_cast<std::size_t>(state.range(0))];
+  static const std::array<Network, 3> kNetworks{{
+      {"resnet50-bs32.json", "resnet-152", {.batch = 32}},
+      {"nmt-2layer-bs64.json.gz", "nmt", {.layers = 2, .batch = 64}},
+      {"nmt-4layer-bs64.json.gz", "nmt", {.layers = 4, .batch = 64}},
+  }};
+  const Network& network = kNetworks[static_cast<std::size_t>(state.range(0))];
   const char* folder = std::getenv("EMPLACE_GRAPHS_DIR");
-  std::filesystem::path path = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs" / name;
-  if (folder != nullptr) path = std::filesystem::path{folder} / name;
-  if (!std::filesystem::exists(path)) {
-    state.SkipWithError(("no such graph: set EMPLACE_GRAPHS_DIR to a folder with " + name).c_str());
-    return nullptr;
+  std::filesystem::path path = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs" / network.file;
+  if (folder != nullptr) path = std::filesystem::path{folder} / network.file;
+  if (std::filesystem::exists(path)) {
+    state.SetLabel(network.file);
+    return std::make_unique<RealCase>(load_graph(path).value(), state.range(1));
   }
-  state.SetLabel(name);
-  return std::make_unique<RealCase>(path, state.range(1));
+  OpGraph made = models::model_graph(*models::find_model(network.model), network.sizes, {}).value();
+  state.SetLabel("generated " + std::string{made.name()});
+  return std::make_unique<RealCase>(std::move(made), state.range(1));
 }
 
 void BM_Contiguous(benchmark::State& state) {
   const auto real = real_case(state);
-  if (real == nullptr) return;
   Simulator simulator{real->graph, real->devices};
   Measurement out;
   for (auto _ : state) benchmark::DoNotOptimize(simulator.measure(real->placement, out).ok());
@@ -244,7 +255,6 @@ BENCHMARK(BM_RefusedMoves)
 /// The same on a layered DAG, cut by cost (0) or with its groups dealt at random (1).
 void BM_RefusedMovesLayered(benchmark::State& state) {
   const auto dag = load(state);
-  if (dag.cost_us.empty()) return;
   const DeviceSet devices = testing::sample_devices(kDevices, false, std::int64_t{1} << 50, {7.6e9, 25e-6});
   const Constraints constraints = Constraints::make(dag.graph, devices).value();
   const CostTable costs{dag.graph, devices};
@@ -264,7 +274,6 @@ BENCHMARK(BM_RefusedMovesLayered)
 
 void BM_Lowering(benchmark::State& state) {
   const auto dag = load(state);
-  if (dag.cost_us.empty()) return;
   std::size_t buffers = 0;
   for (auto _ : state) buffers = LoweredGraph{dag.graph}.num_buffers();
   state.counters["buffers"] = static_cast<double>(buffers);

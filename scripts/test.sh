@@ -4,6 +4,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=release
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"
+    exit 0
+    ;;
+esac
 case "${1:-}" in release | dev | asan | tsan) preset=$1; shift ;; esac
 scripts/setup.sh
 # Kernels for one GPU are enough to compile and to test here; what users build has more.

@@ -27,16 +27,16 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class RefusingSpawner final : public Spawner {
+class RefusingSpawner final : public process::Spawner {
  public:
   int spawn(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions,
             const posix_spawnattr_t& attributes, char* const* arguments, char* const* environment) override {
     ++asked;
     if (asked > first && asked <= first + refused) return error;
-    return Spawner::spawn(pid, program, actions, attributes, arguments, environment);
+    return process::Spawner::spawn(pid, program, actions, attributes, arguments, environment);
   }
   int open_pidfd(pid_t pid) override {
-    if (refused_pidfds == 0) return Spawner::open_pidfd(pid);
+    if (refused_pidfds == 0) return process::Spawner::open_pidfd(pid);
     --refused_pidfds;
     errno = EMFILE;
     return -1;
