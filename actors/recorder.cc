@@ -32,7 +32,7 @@ void Recorder::on_start(runtime::Context& context) {
 }
 
 /// Checks that a database which is opened again belongs to this run and holds every acknowledged episode.
-Result<Unit> Recorder::is_the_same(record::RunDb& db, std::uint64_t episodes) {
+Result<Unit> Recorder::check_identity(record::RunDb& db, std::uint64_t episodes) {
   const auto facts = db.facts();
   if (!facts) return facts.error();
   const std::string cure = "bring back the file that the run had written, then go on with --resume";
@@ -65,7 +65,7 @@ Result<Unit> Recorder::open() {
   if (!updates) return updates.error();
   if (!graphs) return graphs.error();
   if (!unlearned) return unlearned.error();
-  if (auto same = is_the_same(db, counters->episodes); !same) return same;
+  if (auto same = check_identity(db, counters->episodes); !same) return same;
   const auto chain = db.chain_at(counters->episodes);
   if (!chain) return chain.error();
   committed_ = counters->episodes;
@@ -93,7 +93,8 @@ Result<Unit> Recorder::open() {
 }
 
 /// What will not come back by itself ends the run (kInvalid), and nothing is written any more; anything else
-/// is tried again.
+/// is tried again. While the actor stops no timer runs any more, so a deleted record is written again at
+/// once.
 void Recorder::disk_failed(runtime::Context& context, const Error& error) {
   runtime::log(LogLevel::kError, context.name(), error.context);
   // What was not committed was not acknowledged, and is said again.
@@ -103,20 +104,31 @@ void Recorder::disk_failed(runtime::Context& context, const Error& error) {
   updates_came_ = false;
   if (db_ != nullptr && db_->deleted()) deleted_ = std::move(db_);
   db_.reset();
-  if (stopping_) return;
+  if (stopping_) return write_deleted_at_the_end(context);
   if (error.code == Errc::kInvalid) return context.stop_node(error.context);
   if (refused_since_ == Nanos{0}) refused_since_ = context.now();
   reopen(context);
 }
 
+/// Writes the record again if it was deleted. Errors (kIo): the disk refuses; the deleted one stays open.
+Result<Unit> Recorder::write_deleted(runtime::Context& context) {
+  if (deleted_ == nullptr) return Unit{};
+  if (auto saved = record::RunDb::write_again(deleted_); !saved) return saved;
+  runtime::log(LogLevel::kWarning, context.name(),
+               "run.db was deleted while the run went on; it was written again, and nothing is missing");
+  return Unit{};
+}
+
+/// Closing the deleted record deletes its content, so this is the last chance. One attempt.
+void Recorder::write_deleted_at_the_end(runtime::Context& context) {
+  if (auto written = write_deleted(context); !written)
+    runtime::log(LogLevel::kError, context.name(), written.error().context);
+}
+
 /// Opens the record again, once it can be: a deleted one is written again first. Everything is verified:
 /// nobody has looked after the files meanwhile.
 Result<Unit> Recorder::open_again(runtime::Context& context) {
-  if (deleted_ != nullptr) {
-    if (auto saved = record::RunDb::write_again(deleted_); !saved) return saved;
-    runtime::log(LogLevel::kWarning, context.name(),
-                 "run.db was deleted while the run went on; it was written again, and nothing is missing");
-  }
+  if (auto written = write_deleted(context); !written) return written;
   if (auto opened = open(); !opened) return opened;
   auto whole = db_->verify();
   if (!whole) db_.reset();
@@ -418,7 +430,9 @@ void Recorder::tell(runtime::Context& context, const Uncommitted& one) {
 
 void Recorder::on_stop(runtime::Context& context) {
   stopping_ = true;
-  if (db_ != nullptr) commit(context);
+  if (db_ == nullptr) return write_deleted_at_the_end(context);
+  if (commit(context) && db_->deleted())
+    disk_failed(context, Error{Errc::kIo, "run.db was deleted since the last commit"});
 }
 
 }  // namespace emplace::actors

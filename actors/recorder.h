@@ -47,9 +47,9 @@ using RunDbFactory = std::function<Result<std::unique_ptr<record::RunDb>>()>;
 /// the log that tracker and learner follow: whoever was made anew, or missed something, asks for it again.
 /// What comes twice is recorded once and acknowledged twice. While the disk refuses, or the record is not
 /// where it was, nothing is acknowledged, so that everybody waits, and says it again later. Damage ends the
-/// run. A run.db that was deleted is written again. Receives MeasurementReported, UpdateApplied,
-/// CheckpointTaken, LogRequested, HistoryRequested, EpisodesAsked; sends MeasurementCommitted (to its
-/// followers and the proposing sampler), EpisodesRecorded, UpdatesRecorded, CheckpointDelivered,
+/// run. A run.db that was deleted is written again, at the stop at the latest. Receives MeasurementReported,
+/// UpdateApplied, CheckpointTaken, LogRequested, HistoryRequested, EpisodesAsked; sends MeasurementCommitted
+/// (to its followers and the proposing sampler), EpisodesRecorded, UpdatesRecorded, CheckpointDelivered,
 /// UpdateReplayed, EpisodesKnown, RunProgress. Its state is that of the database, read at each start. Thread:
 /// constructed anywhere; every handler runs on the owning loop, one of its own.
 class Recorder final : public runtime::Actor {
@@ -77,8 +77,10 @@ class Recorder final : public runtime::Actor {
   };
   Result<Unit> open();
   void reopen(runtime::Context& context);
-  Result<Unit> is_the_same(record::RunDb& db, std::uint64_t episodes);
+  Result<Unit> check_identity(record::RunDb& db, std::uint64_t episodes);
   void disk_failed(runtime::Context& context, const Error& error);
+  Result<Unit> write_deleted(runtime::Context& context);
+  void write_deleted_at_the_end(runtime::Context& context);
   Result<Unit> open_again(runtime::Context& context);
   void watch(runtime::Context& context);
   void report_progress(runtime::Context& context);

@@ -162,6 +162,20 @@ Result<Unit> sync_folders(const std::filesystem::path& folder) {
   return Unit{};
 }
 
+std::optional<FileId> FileId::of(const std::filesystem::path& path) { return in(AT_FDCWD, path.c_str()); }
+
+std::optional<FileId> FileId::of(int descriptor) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) return std::nullopt;
+  return FileId{info.st_dev, info.st_ino};
+}
+
+std::optional<FileId> FileId::in(int folder, const char* name) {
+  struct stat info {};
+  if (::fstatat(folder, name, &info, 0) != 0) return std::nullopt;
+  return FileId{info.st_dev, info.st_ino};
+}
+
 NewFile::NewFile(const std::filesystem::path& path, std::optional<mode_t> mode) : path_{target_of(path)} {
   if (is_foreign_link(path)) {
     error_ = Error{Errc::kIo, shown(path) +

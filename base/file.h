@@ -32,6 +32,20 @@ Result<Unit> write_private_file(const std::filesystem::path& path, std::string_v
 /// passed over. Errors: kIo.
 Result<Unit> sync_folders(const std::filesystem::path& folder);
 
+/// Which file it is, whatever its name: two paths or descriptors with equal ids lead to one file or folder.
+/// The number of a file that is gone may be given to another one, so whoever keeps an id also keeps the file
+/// open, or accepts that.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  /// Follows links. None if it cannot be looked at; errno says why.
+  static std::optional<FileId> of(const std::filesystem::path& path);
+  static std::optional<FileId> of(int descriptor);
+  /// Of `name` within the open folder.
+  static std::optional<FileId> in(int folder, const char* name);
+  bool operator==(const FileId&) const = default;
+};
+
 /// A file that is written piece by piece and appears whole or not at all: it lies beside its place until
 /// commit(), and is gone if there is none. After a failure everything is ignored but commit(), which tells
 /// it. A power cut leaves the old file or the new one: which of them is certain once the folder was synced.

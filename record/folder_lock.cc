@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/file.h"
 #include "base/text/words.h"
 
 namespace emplace::record {
@@ -28,10 +29,8 @@ namespace {
 
 /// True if `file` still names what `fd` has open: the holder before us may have removed it.
 bool still_named(int fd, const std::filesystem::path& file) {
-  struct stat open_one {
-  }, named{};
-  return ::fstat(fd, &open_one) == 0 && ::stat(file.c_str(), &named) == 0 &&
-         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+  const auto id = FileId::of(fd);
+  return id && id == FileId::of(file);
 }
 
 }  // namespace

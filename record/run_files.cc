@@ -1,6 +1,7 @@
 #include "record/run_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,8 +19,10 @@ constexpr const char* kDatabase = "run.db";
 constexpr const char* kLog = "run.db-wal";
 constexpr const char* kHead = "head.seq";
 
-bool same_file(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+/// The open file has a name left. False also if `fd` is no open file.
+bool is_named(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
 }
 
 }  // namespace
@@ -38,36 +41,34 @@ RunFiles::~RunFiles() {
 
 Result<Unit> RunFiles::check() const {
   const std::string where = printable(directory_.string());
-  struct stat ours {
-  }, there{};
-  if (::fstat(folder_, &ours) != 0 || ours.st_nlink == 0)
+  if (!is_named(folder_))
     return invalid(where, "the folder was deleted while the run went on, and its record with it");
-  if (::stat(directory_.c_str(), &there) != 0)
-    return Error{Errc::kIo, where + ": the folder was moved away; move it back"};
-  if (!same_file(ours, there))
+  const auto there = FileId::of(directory_);
+  if (!there) return Error{Errc::kIo, where + ": the folder was moved away; move it back"};
+  if (FileId::of(folder_) != there)
     return invalid(where, "another folder took the place of the run's while it went on",
                    "the record is where the first one was moved to");
-  if (::fstat(database_, &ours) != 0) return Unit{};  // It was not there when this began.
-  if (::fstatat(folder_, kDatabase, &there, 0) != 0)
+  const auto database = FileId::of(database_);
+  if (!database) return Unit{};  // It was not there when this began.
+  const auto named = FileId::in(folder_, kDatabase);
+  if (!named)
     return Error{Errc::kIo,
-                 where + ": run.db was " + (ours.st_nlink == 0 ? "deleted" : "moved away; move it back")};
-  if (!same_file(ours, there))
+                 where + ": run.db was " + (is_named(database_) ? "moved away; move it back" : "deleted")};
+  if (database != named)
     return invalid(where, "another file took the place of run.db while the run went on",
                    "move the run's own back, then go on with --resume");
   return Unit{};
 }
 
 bool RunFiles::deleted() const {
-  struct stat folder {
-  }, database{}, named{};
-  return ::fstat(folder_, &folder) == 0 && folder.st_nlink > 0 && ::fstat(database_, &database) == 0 &&
-         database.st_nlink == 0 && ::fstatat(folder_, kDatabase, &named, 0) != 0 && errno == ENOENT;
+  if (!is_named(folder_) || !FileId::of(database_) || is_named(database_)) return false;
+  return !FileId::in(folder_, kDatabase) && errno == ENOENT;
 }
 
 RunFiles::Stamp RunFiles::stamp(const char* name) const {
   struct stat now {};
   if (::fstatat(folder_, name, &now, 0) != 0) return {};
-  return {now.st_ino,
+  return {{now.st_dev, now.st_ino},
           now.st_size,
           {now.st_mtim.tv_sec, now.st_mtim.tv_nsec, now.st_ctim.tv_sec, now.st_ctim.tv_nsec}};
 }

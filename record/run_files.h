@@ -2,12 +2,13 @@
 /// The files of a record while it is written: whether they are where they were, and whether others changed
 /// them.
 
-#include <sys/stat.h>
+#include <sys/types.h>
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/result.h"
 
 namespace emplace::record {
@@ -40,7 +41,7 @@ class RunFiles {
  private:
   /// What changes when a file is written or replaced.
   struct Stamp {
-    ino_t inode = 0;
+    FileId id;
     off_t size = 0;
     std::array<std::int64_t, 4> times{};  ///< mtime and ctime, [s] and [ns].
     bool operator==(const Stamp&) const = default;

@@ -23,9 +23,8 @@ Error refused(const std::filesystem::path& path) {
 
 /// The open file still has this name.
 bool is_at(const std::filesystem::path& path, int fd) {
-  struct stat named {
-  }, open{};
-  return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &open) == 0 && named.st_ino == open.st_ino;
+  const auto id = FileId::of(fd);
+  return id && id == FileId::of(path);
 }
 
 }  // namespace

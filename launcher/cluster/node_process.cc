@@ -2,7 +2,6 @@
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "actors/node_agent.h"
 #include "actors/view_actor.h"
+#include "base/file.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/cluster/actor_trace.h"
@@ -46,29 +46,22 @@ class BoundSockets {
   ~BoundSockets() {
     std::error_code ignored;
     for (const Socket& bound : sockets_)
-      if (facts_of(bound.path) == bound.facts) std::filesystem::remove(bound.path, ignored);
+      if (FileId::of(bound.path) == bound.id) std::filesystem::remove(bound.path, ignored);
   }
   /// Once they are bound.
   void note(const std::vector<std::string>& endpoints) {
     for (const std::string& endpoint : endpoints) {
       if (!endpoint.starts_with("ipc://")) continue;
       const std::filesystem::path path = endpoint.substr(6);
-      if (const auto facts = facts_of(path)) sockets_.push_back({path, facts});
+      if (const auto id = FileId::of(path)) sockets_.push_back({path, *id});
     }
   }
 
  private:
-  /// Device and inode: a socket of the same name may be another head's by now.
-  using Facts = std::optional<std::pair<dev_t, ino_t>>;
   struct Socket {
     std::filesystem::path path;
-    Facts facts;
+    FileId id;  ///< A socket of the same name may be another head's by now.
   };
-  static Facts facts_of(const std::filesystem::path& path) {
-    struct stat facts {};
-    if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
-    return std::pair{facts.st_dev, facts.st_ino};
-  }
   std::vector<Socket> sockets_;
 };
 

@@ -60,6 +60,18 @@ class RecorderTest : public ::testing::Test {
                    runtime::actor_id(kDispatcher));
   }
 
+  /// The recorder stops, and its database is closed.
+  void end() {
+    world_.stop();
+    world_.crash(recorder_);
+  }
+  void expect_one_episode() {
+    const auto db = record::RunDb::open(folder_.path() / "run", false);
+    ASSERT_TRUE(db.ok()) << db.error().context;
+    EXPECT_TRUE((*db)->verify().ok());
+    EXPECT_EQ((*db)->counters()->episodes, 1u);
+  }
+
   testing::ScratchFolder folder_{"recorder"};
   World world_;
   runtime::ActorId recorder_{};
@@ -150,9 +162,42 @@ TEST_F(RecorderTest, ADeletedDatabaseThatCannotBeWrittenAgainIsKeptOpen) {
   EXPECT_GT(world_.last_sent<messages::RunProgress>().disk_waits_s, 3);
   std::filesystem::remove_all(run / "run.db.again");
   world_.advance(std::chrono::seconds{2});
-  const auto db = record::RunDb::open(run, false);
-  ASSERT_TRUE(db.ok()) << db.error().context;
-  EXPECT_EQ((*db)->counters()->episodes, 1u);
+  expect_one_episode();
+}
+
+TEST_F(RecorderTest, ADatabaseThatIsDeletedAtTheVeryEndIsWrittenAgain) {
+  start({});
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  std::filesystem::remove(folder_.path() / "run" / "run.db");
+  end();
+  expect_one_episode();
+}
+
+TEST_F(RecorderTest, ADatabaseThatIsDeletedBeforeTheLastCommitIsWrittenAgain) {
+  start({});
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  std::filesystem::remove(folder_.path() / "run" / "run.db");
+  report(2, 2);
+  end();
+  EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{1});
+  expect_one_episode();
+}
+
+// The disk refuses to take it at first; the end is the last chance.
+TEST_F(RecorderTest, ADeletedDatabaseThatWaitsForTheDiskIsWrittenAgainAtTheEnd) {
+  start({});
+  report(1, 1);
+  world_.advance(std::chrono::seconds{1});
+  const std::filesystem::path run = folder_.path() / "run";
+  std::filesystem::create_directories(run / "run.db.again" / "in the way");
+  std::filesystem::remove(run / "run.db");
+  world_.advance(std::chrono::milliseconds{600});
+  ASSERT_FALSE(std::filesystem::exists(run / "run.db"));
+  std::filesystem::remove_all(run / "run.db.again");
+  end();
+  expect_one_episode();
 }
 
 TEST_F(RecorderTest, AnOlderCopyIsNotGoneOnWith) {
@@ -231,12 +276,8 @@ TEST_F(RecorderTest, WhatCannotBeReadBackAsItWasIsNotRecorded) {
   world_.advance(std::chrono::seconds{1});
   EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{episode});
   EXPECT_EQ(world_.last_sent<messages::RunProgress>().updates, 0u);
-  world_.stop();
-  world_.crash(recorder_);
-  const auto db = record::RunDb::open(folder_.path() / "run", false);
-  ASSERT_TRUE(db.ok());
-  EXPECT_TRUE((*db)->verify().ok());
-  EXPECT_EQ((*db)->counters()->episodes, 1u);
+  end();
+  expect_one_episode();
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 // Method: real files in a folder of the test's own; another user's link only where the test may make one.
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <set>
 #include <string>
@@ -40,6 +42,28 @@ class FileTest : public ::testing::Test {
 
   fs::path folder_;
 };
+
+TEST_F(FileTest, IsOneFileUnderAllItsNamesAndAnotherOneWhereItWasReplaced) {
+  const fs::path file = folder_ / "file", link = folder_ / "link", other = folder_ / "other";
+  ASSERT_TRUE(write_file(file, "a").ok());
+  ASSERT_TRUE(write_file(other, "a").ok());
+  fs::create_symlink(file, link);
+  const auto id = FileId::of(file);
+  ASSERT_TRUE(id.has_value());
+  EXPECT_EQ(FileId::of(link), id);
+  EXPECT_NE(FileId::of(other), id);
+  const int folder = ::open(folder_.c_str(), O_RDONLY), held = ::open(file.c_str(), O_RDONLY);
+  EXPECT_EQ(FileId::of(held), id);
+  EXPECT_EQ(FileId::in(folder, "file"), id);
+  fs::rename(other, file);
+  EXPECT_EQ(FileId::of(held), id);
+  EXPECT_NE(FileId::of(file), id);
+  EXPECT_EQ(FileId::in(folder, "other"), std::nullopt);
+  EXPECT_EQ(errno, ENOENT);
+  ::close(held);
+  ::close(folder);
+  EXPECT_EQ(FileId::of(held), std::nullopt);
+}
 
 TEST_F(FileTest, KeepsTheModeOfWhatItReplaces) {
   const fs::path file = folder_ / "file";
