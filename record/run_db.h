@@ -14,8 +14,8 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "base/statistics.h"
 #include "placement/measurement.h"
-#include "record/agreement.h"
 #include "record/learning_curve.h"
 
 namespace emplace::record {

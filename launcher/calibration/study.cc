@@ -79,7 +79,7 @@ double StudiedGraph::repeatability() const {
     for (std::size_t r = 0; r < one.round_s.size(); ++r) rounds[r % 2].push_back(one.round_s[r]);
     for (const std::size_t half : {0, 1}) halves[half].push_back(median(std::move(rounds[half])));
   }
-  return record::agreement(halves[0], halves[1]).spearman;
+  return agreement(halves[0], halves[1]).spearman;
 }
 
 std::vector<double> StudiedGraph::column(double ComparedPlacement::*value, bool fitted) const {
@@ -89,9 +89,9 @@ std::vector<double> StudiedGraph::column(double ComparedPlacement::*value, bool 
   return out;
 }
 
-record::Agreement StudiedGraph::held_out() const {
-  return record::agreement(column(&ComparedPlacement::measured_s, false),
-                           column(&ComparedPlacement::predicted_s, false));
+Agreement StudiedGraph::held_out() const {
+  return agreement(column(&ComparedPlacement::measured_s, false),
+                   column(&ComparedPlacement::predicted_s, false));
 }
 
 namespace {

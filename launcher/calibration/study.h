@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/statistics.h"
 #include "executor/real_executor.h"
 #include "graph/op_graph.h"
 #include "launcher/calibration/cost_ledger.h"
 #include "launcher/calibration/fit.h"
 #include "placement/machine/device.h"
 #include "placement/placement.h"
-#include "record/agreement.h"
 
 namespace emplace::launcher {
 
@@ -50,7 +50,7 @@ struct StudiedGraph {
   double repeatability() const;
   std::vector<double> column(double ComparedPlacement::*value, bool fitted) const;
   /// Of measured times with predicted ones, on placements that the fit has not seen.
-  record::Agreement held_out() const;
+  Agreement held_out() const;
 };
 
 struct StudyOptions {

@@ -156,7 +156,7 @@ JsonObject Calibrate::as_json(const std::vector<StudiedGraph>& studied, const Co
     JsonObject graph;
     graph.add("graph", one.graph.name()).add("step_time_s", one.step_time_s()).add("ops_s", one.ops_s());
     graph.add("synthetic_types", std::span<const std::string>{one.synthetic_types});
-    const record::Agreement held_out = one.held_out();
+    const Agreement held_out = one.held_out();
     graph.add("placements", std::uint64_t{one.placements.size()}).add("held_out", held_out.count);
     graph.add("mape", held_out.error_mean)
         .add("spearman", held_out.spearman)
@@ -188,7 +188,7 @@ std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const C
             " a step, its ops " + percent(one.ops_s() / one.step_time_s()) + " of it\n";
     if (!one.synthetic_types.empty()) text += "  stood in for: " + joined(one.synthetic_types) + "\n";
     if (one.placements.empty()) continue;
-    const record::Agreement held_out = one.held_out();
+    const Agreement held_out = one.held_out();
     text += "  " + std::to_string(held_out.count) + " placements that the fit has not seen: error " +
             percent(held_out.error_mean) + ", Spearman " + fixed(held_out.spearman, 3) + ", Kendall " +
             fixed(held_out.kendall, 3) + ", " + std::to_string(held_out.top5_overlap) +

@@ -143,7 +143,7 @@ Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
     remeasured.rows.push_back(std::move(row));
     if (!watcher(remeasured.rows.size(), chosen.size())) break;
   }
-  static_cast<record::Agreement&>(remeasured.session) = record::agreement(logged, again);
+  static_cast<Agreement&>(remeasured.session) = agreement(logged, again);
   return remeasured;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/statistics.h"
 #include "launcher/replay/logged_run.h"
 #include "launcher/worker/executors.h"
 #include "record/agreement.h"

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "base/statistics.h"
 #include "executor/plan/fake_executor.h"
 #include "executor/sim/simulator.h"
 #include "executor/timing.h"
@@ -85,7 +86,7 @@ TEST(CalibrationTest, TheFitFindsTheMachineAgain) {
   ASSERT_TRUE(machine) << machine.error().context;
   const auto predicted = predict(planted.graph, *machine, measured.placements);
   ASSERT_TRUE(predicted);
-  EXPECT_LT(record::agreement(measured.step_time_s, *predicted).error_mean, 1e-3);
+  EXPECT_LT(agreement(measured.step_time_s, *predicted).error_mean, 1e-3);
 }
 
 TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen) {
@@ -103,7 +104,7 @@ TEST(CalibrationTest, AStudiedMachineIsPredictedOnPlacementsThatTheFitHasNotSeen
   ledger.add(studied[0].graph, studied[0].profile());
   const auto fit = fit_and_predict(studied, planted.probed, ledger);
   ASSERT_TRUE(fit) << fit.error().context;
-  const record::Agreement held_out = studied[0].held_out();
+  const Agreement held_out = studied[0].held_out();
   EXPECT_EQ(held_out.count, 12u);
   std::map<std::string, std::pair<int, int>> seen;  // Of each kind: by the fit, by nobody.
   for (const ComparedPlacement& one : studied[0].placements)
@@ -166,11 +167,11 @@ TEST(CalibrationTest, WhereTheSpeedMovesTheReferenceTellsPlacementsApart) {
     as_is.push_back(steady.placements[i].measured_s);
     corrected.push_back(moved.placements[i].measured_s);
   }
-  const record::Agreement agreement = record::agreement(as_is, corrected);
-  EXPECT_GT(agreement.spearman, 0.99);
+  const Agreement agrees = agreement(as_is, corrected);
+  EXPECT_GT(agrees.spearman, 0.99);
   const double pace = median(moved.reference_s) / median(steady.reference_s);
   for (double& seconds : as_is) seconds *= pace;
-  EXPECT_LT(record::agreement(as_is, corrected).error_max, 0.01);
+  EXPECT_LT(agreement(as_is, corrected).error_max, 0.01);
   CostLedger ledger;
   ledger.add(moved.graph, moved.profile());
   ASSERT_TRUE(fit_and_predict(studied, planted.probed, ledger));

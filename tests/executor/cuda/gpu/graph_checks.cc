@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "base/statistics.h"
 #include "executor/cuda/cuda_executor.h"
 #include "executor/sim/simulator.h"
 #include "executor/timing.h"
@@ -196,7 +197,7 @@ Result<std::string> placements(const Bundle& bundle) {
                       {"bytes_moved", real.bytes_moved}});
       measured.push_back(real.step_time_s), simulated.push_back(model.step_time_s);
     }
-    const record::Agreement agrees = record::agreement(measured, simulated);
+    const Agreement agrees = agreement(measured, simulated);
     out[name] = {
         {"placements", rows},        {"mape", agrees.error_mean},           {"spearman", agrees.spearman},
         {"kendall", agrees.kendall}, {"top5_overlap", agrees.top5_overlap}, {"notes", (*executor)->notes()}};

@@ -1,4 +1,4 @@
-#include "record/agreement.h"
+#include "base/statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace emplace::record {
+namespace emplace {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -125,4 +125,4 @@ Agreement agreement(std::span<const double> logged, std::span<const double> agai
   return found;
 }
 
-}  // namespace emplace::record
+}  // namespace emplace

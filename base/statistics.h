@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace emplace::record {
+namespace emplace {
 
 /// Errors are |again / logged - 1|. NaN where there are too few pairs, or nothing to rank.
 struct Agreement {
@@ -18,4 +18,4 @@ struct Agreement {
 /// Pairs of positive times. O(n log n). @pre as many of one as of the other.
 Agreement agreement(std::span<const double> logged, std::span<const double> again);
 
-}  // namespace emplace::record
+}  // namespace emplace

@@ -1,6 +1,6 @@
 // Goal: rank correlations are those of their definitions. Method: worked examples, and the definition itself,
 // pair by pair, on random values with ties.
-#include "record/agreement.h"
+#include "base/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 
-namespace emplace::record {
+namespace emplace {
 namespace {
 
 int sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
@@ -95,4 +95,4 @@ TEST(Agreement, OfTooFewSaysSo) {
 }
 
 }  // namespace
-}  // namespace emplace::record
+}  // namespace emplace
