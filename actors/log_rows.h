@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "messages/episode_measured.h"
-#include "record/run_db.h"
+#include "record/run_rows.h"
 
 namespace emplace::actors {
 

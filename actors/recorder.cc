@@ -23,7 +23,7 @@ constexpr std::size_t kRowsPerTurn = 16;  // Of the log, for one reader; then me
 
 }  // namespace
 
-Recorder::Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on_best)
+Recorder::Recorder(RecorderOptions options, RunWriterFactory factory, BestHandler on_best)
     : options_{options}, factory_{std::move(factory)}, on_best_{std::move(on_best)} {}
 
 void Recorder::on_start(runtime::Context& context) {
@@ -32,8 +32,8 @@ void Recorder::on_start(runtime::Context& context) {
 }
 
 /// Checks that a database which is opened again belongs to this run and holds every acknowledged episode.
-Result<Unit> Recorder::check_identity(record::RunDb& db, std::uint64_t episodes) {
-  const auto facts = db.facts();
+Result<Unit> Recorder::check_identity(const record::RunReader& db, std::uint64_t episodes) {
+  const auto facts = db.header().facts();
   if (!facts) return facts.error();
   const std::string cure = "bring back the file that the run had written, then go on with --resume";
   if (episodes < committed_)
@@ -45,7 +45,7 @@ Result<Unit> Recorder::check_identity(record::RunDb& db, std::uint64_t episodes)
     run_id_ = facts->run_id;
     return Unit{};
   }
-  const auto chain = db.chain_at(committed_);
+  const auto chain = db.log().chain_at(committed_);
   if (!chain) return chain.error();
   if (facts->run_id != *run_id_ || *chain != chain_)
     return invalid("run.db", "is not the record that this run has written", cure);
@@ -56,17 +56,17 @@ Result<Unit> Recorder::check_identity(record::RunDb& db, std::uint64_t episodes)
 Result<Unit> Recorder::open() {
   auto opened = factory_();
   if (!opened) return opened.error();
-  record::RunDb& db = **opened;
-  const auto counters = db.counters();
-  const auto updates = db.last_update();
-  const auto graphs = db.graphs();
-  auto unlearned = options_.learned ? db.unlearned() : std::map<std::uint64_t, std::uint64_t>{};
+  const record::RunReader& db = **opened;
+  const auto counters = db.results().counters();
+  const auto updates = db.log().last_update();
+  const auto graphs = db.results().graphs();
+  auto unlearned = options_.learned ? db.log().unlearned() : std::map<std::uint64_t, std::uint64_t>{};
   if (!counters) return counters.error();
   if (!updates) return updates.error();
   if (!graphs) return graphs.error();
   if (!unlearned) return unlearned.error();
   if (auto same = check_identity(db, counters->episodes); !same) return same;
-  const auto chain = db.chain_at(counters->episodes);
+  const auto chain = db.log().chain_at(counters->episodes);
   if (!chain) return chain.error();
   committed_ = counters->episodes;
   chain_ = *chain;
@@ -74,11 +74,11 @@ Result<Unit> Recorder::open() {
   updates_ = *updates;
   unlearned_ = *std::move(unlearned);
   for (const std::string& graph : *graphs) {
-    const auto best = db.best(graph);
+    const auto best = db.results().best(graph);
     if (!best) return best.error();
     if (!*best) continue;
     best_step_time_s_[graph] = (**best).step_time_s;
-    const auto row = db.log_of((**best).episode, false);
+    const auto row = db.log().row_of((**best).episode, false);
     if (!row) return row.error();
     if (*row) best_version_ = std::max(best_version_, (**row).episode.policy_version);
     const std::uint64_t number = *row ? (**best).placement_id - (**row).episode.placement_id : 0;
@@ -113,7 +113,7 @@ void Recorder::disk_failed(runtime::Context& context, const Error& error) {
 /// Writes the record again if it was deleted. Errors (kIo): the disk refuses; the deleted one stays open.
 Result<Unit> Recorder::write_deleted(runtime::Context& context) {
   if (deleted_ == nullptr) return Unit{};
-  if (auto saved = record::RunDb::write_again(deleted_); !saved) return saved;
+  if (auto saved = record::RunWriter::write_again(deleted_); !saved) return saved;
   runtime::log(LogLevel::kWarning, context.name(),
                "run.db was deleted while the run went on; it was written again, and nothing is missing");
   return Unit{};
@@ -246,7 +246,7 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
 
 /// Drops those that nobody needs, in the transaction that brought the newest.
 bool Recorder::keep_checkpoints(runtime::Context& context) {
-  const auto updates = db_->checkpoints();
+  const auto updates = db_->checkpoints().updates();
   if (!updates) return disk_failed(context, updates.error()), false;
   const record::CheckpointKeeping keeping{options_.keep_every, options_.keep_recent, best_version_};
   return wrote(context, db_->drop_checkpoints(record::superfluous_checkpoints(*updates, keeping)));
@@ -262,7 +262,7 @@ void Recorder::on_history(runtime::Context& context, const messages::HistoryRequ
 void Recorder::deliver_checkpoint(runtime::Context& context, const messages::HistoryRequested& request,
                                   runtime::ActorId from) {
   if (request.offset == 0 || !delivery_) {
-    auto found = db_->latest_checkpoint(updates_ - std::min(updates_, request.versions_back));
+    auto found = db_->checkpoints().latest(updates_ - std::min(updates_, request.versions_back));
     if (!found) return disk_failed(context, found.error());
     if (!*found) return (void)context.send(from, messages::CheckpointDelivered{});
     record::CheckpointRow& row = **found;
@@ -280,7 +280,7 @@ void Recorder::deliver_checkpoint(runtime::Context& context, const messages::His
 void Recorder::replay_update(runtime::Context& context, const messages::HistoryRequested& request,
                              runtime::ActorId from) {
   delivery_.reset();  // It has it all.
-  const auto found = db_->update(request.update + 1);
+  const auto found = db_->log().update(request.update + 1);
   if (!found) return disk_failed(context, found.error());
   messages::UpdateReplayed replayed;
   replayed.after = request.update;
@@ -294,7 +294,7 @@ void Recorder::replay_update(runtime::Context& context, const messages::HistoryR
     replayed.advantages = (**found).advantages;
     replayed.parameters_sha256 = (**found).parameters_sha256;
     for (const std::uint64_t episode : replayed.episodes) {
-      const auto row = db_->log_of(episode, true);
+      const auto row = db_->log().row_of(episode, true);
       if (!row) return disk_failed(context, row.error());
       const Bytes actions = *row ? (**row).episode.actions : Bytes{};
       replayed.sizes.push_back(actions.size());
@@ -313,13 +313,13 @@ void Recorder::on_asked(runtime::Context& context, const messages::EpisodesAsked
   known.committed = committed_;
   known.unlearned = unlearned_.size();
   for (const std::uint64_t episode : asked.episodes) {
-    const auto there = db_->has_episode(episode);
+    const auto there = db_->log().has_episode(episode);
     if (!there) return disk_failed(context, there.error());
     auto& fate = !*there ? known.unknown : unlearned_.contains(episode) ? known.recorded : known.ended;
     fate.push_back(episode);
   }
   if (asked.starting) {
-    const auto all = db_->episodes_of(asked.controller);
+    const auto all = db_->log().episodes_of(asked.controller);
     if (!all) return disk_failed(context, all.error());
     known.next_episode = asked.controller;
     for (const std::uint64_t episode : *all) {
@@ -347,7 +347,8 @@ void Recorder::feed(runtime::Context& context, runtime::ActorId id) {
   Reader& reader = readers_.at(id);
   if (reader.scheduled || stopping_ || db_ == nullptr || !reader.cursor.wants(committed_)) return;
   const std::uint64_t most = std::min(reader.cursor.until, committed_ + 1) - reader.cursor.next;
-  const auto rows = db_->log(reader.cursor.next, std::min<std::size_t>(most, kRowsPerTurn), reader.actions);
+  const auto rows =
+      db_->log().rows(reader.cursor.next, std::min<std::size_t>(most, kRowsPerTurn), reader.actions);
   if (!rows) return disk_failed(context, rows.error());
   for (const record::LogRow& row : *rows) {
     MeasurementCommitted told{row.episode.seq, measured_of(row), {}, false};

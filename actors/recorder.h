@@ -13,7 +13,7 @@
 #include "messages/episode_measured.h"
 #include "messages/learning.h"
 #include "messages/log.h"
-#include "record/run_db.h"
+#include "record/run_writer.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
 #include "runtime/core/follower.h"
@@ -32,7 +32,7 @@ struct RecorderOptions {
   std::uint64_t keep_recent = 64;             ///< [updates]
   Nanos retry = std::chrono::seconds{1};      ///< Of a disk that refuses,
   Nanos patience = std::chrono::minutes{10};  ///< for so long; then the run ends.
-  /// How often the record's files are looked after, and rows that are checked each time (RunDb::watch).
+  /// How often the record's files are looked after, and rows that are checked each time (RunWriter::watch).
   Nanos watch_every = std::chrono::milliseconds{500};
   std::size_t watched_rows = 128;
 };
@@ -41,7 +41,7 @@ struct RecorderOptions {
 using BestHandler = std::function<void(std::span<const DeviceId> placement,
                                        const messages::EpisodeMeasured& measured, std::uint32_t number)>;
 /// Opens the run database on the recorder's own loop.
-using RunDbFactory = std::function<Result<std::unique_ptr<record::RunDb>>()>;
+using RunWriterFactory = std::function<Result<std::unique_ptr<record::RunWriter>>()>;
 
 /// Everything that happened, in order, to the run database: durable first, then told. The only writer, and
 /// the log that tracker and learner follow: whoever was made anew, or missed something, asks for it again.
@@ -54,7 +54,7 @@ using RunDbFactory = std::function<Result<std::unique_ptr<record::RunDb>>()>;
 /// constructed anywhere; every handler runs on the owning loop, one of its own.
 class Recorder final : public runtime::Actor {
  public:
-  Recorder(RecorderOptions options, RunDbFactory factory, BestHandler on_best);
+  Recorder(RecorderOptions options, RunWriterFactory factory, BestHandler on_best);
   void on_start(runtime::Context& context) override;
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
   void on_stop(runtime::Context& context) override;
@@ -77,7 +77,7 @@ class Recorder final : public runtime::Actor {
   };
   Result<Unit> open();
   void reopen(runtime::Context& context);
-  Result<Unit> check_identity(record::RunDb& db, std::uint64_t episodes);
+  Result<Unit> check_identity(const record::RunReader& db, std::uint64_t episodes);
   void disk_failed(runtime::Context& context, const Error& error);
   Result<Unit> write_deleted(runtime::Context& context);
   void write_deleted_at_the_end(runtime::Context& context);
@@ -108,16 +108,16 @@ class Recorder final : public runtime::Actor {
   void acknowledge(runtime::Context& context);
 
   const RecorderOptions options_;
-  const RunDbFactory factory_;
+  const RunWriterFactory factory_;
   const BestHandler on_best_;
 
   // Owner loop only.
-  std::unique_ptr<record::RunDb> db_;       ///< Null while the disk refuses.
-  std::unique_ptr<record::RunDb> deleted_;  ///< Open, without a name, and not yet written again.
-  std::optional<std::string> run_id_;       ///< Once it was opened.
-  std::uint64_t chain_ = 0;                 ///< After the last row on disk.
-  std::uint64_t next_seq_ = 1;              ///< Sequence number of the next row.
-  std::uint64_t committed_ = 0;             ///< Rows on disk.
+  std::unique_ptr<record::RunWriter> db_;       ///< Null while the disk refuses.
+  std::unique_ptr<record::RunWriter> deleted_;  ///< Open, without a name, and not yet written again.
+  std::optional<std::string> run_id_;           ///< Once it was opened.
+  std::uint64_t chain_ = 0;                     ///< After the last row on disk.
+  std::uint64_t next_seq_ = 1;                  ///< Sequence number of the next row.
+  std::uint64_t committed_ = 0;                 ///< Rows on disk.
   std::uint64_t updates_ = 0;
   double staleness_ = 0;                              ///< Of the last update.
   std::set<std::string> noted_;                       ///< Executors that the table of actors has.

@@ -15,7 +15,7 @@
 
 #include "base/rng.h"
 #include "record/packed.h"
-#include "record/run_db.h"
+#include "record/run_writer.h"
 
 namespace emplace::record {
 namespace {
@@ -60,7 +60,7 @@ void BM_RecordEpisodes(benchmark::State& state) {
   std::vector<Bytes> drawn;  // Others than the last few.
   for (std::uint64_t i = 0; i < 32; ++i) drawn.push_back(placements(count, 40, i));
   const auto folder = fresh_folder();
-  auto db = *RunDb::create(folder, {});
+  auto db = *RunWriter::create(folder, {});
   EpisodeRow row;
   row.count = static_cast<std::uint32_t>(count);
   row.graph_sha256 = std::string(64, 'a');

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "record/run_db_columns.h"
-#include "record/run_db_state.h"
+#include "record/columns.h"
+#include "record/database_errors.h"
 #include "record/schema.h"
 #include "record/seal.h"
 #include "record/stored_value.h"
@@ -315,16 +315,6 @@ Result<Unit> Patrol::next(const std::string& where, std::size_t rows) {
   if (stage_ <= kSealed.size()) return seals(where, rows);
   stage_ = 0;
   return check_structure(db_, where, "quick_check");
-}
-
-Result<Unit> RunDb::verify() {
-  const std::string where = printable(state_->directory.string()) + ": run.db";
-  try {
-    return check_record(state_->db, where, acknowledged_in(state_->directory));
-  } catch (const std::exception& error) {
-    if (may_pass(error)) return Error{Errc::kIo, where + ": cannot be read: " + printable(error.what())};
-    return invalid(where, "is damaged: " + printable(error.what()), kSalvageIt);
-  }
 }
 
 }  // namespace emplace::record

@@ -8,14 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace emplace::record {
+#include "record/run_results.h"
 
-/// One measurement, in the order in which they were committed.
-struct CurveSample {
-  bool valid = false;
-  double step_time_s = 0;  ///< Means nothing if it is not valid.
-  double wall_s = 0;       ///< Since the run's start; 0 if it was not kept.
-};
+namespace emplace::record {
 
 inline constexpr std::array<double, 5> kCurvePercentiles{5, 25, 50, 75, 95};
 

@@ -19,10 +19,13 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
+#include "record/columns.h"
 #include "record/folder_lock.h"
 #include "record/integrity.h"
-#include "record/run_db_columns.h"
-#include "record/run_db_rows.h"
+#include "record/row_readers.h"
+#include "record/run_folder.h"
+#include "record/run_reader.h"
+#include "record/run_writer.h"
 #include "record/schema.h"
 
 namespace emplace::record {
@@ -101,7 +104,7 @@ class Scratch {
 class Source {
  public:
   static Result<std::unique_ptr<Source>> open(const std::filesystem::path& folder) {
-    auto typed = RunDb::open_quiet(folder);
+    auto typed = RunReader::open(folder, Reading::kQuiet);
     if (!typed) return typed.error();
     try {
       auto source = std::unique_ptr<Source>{new Source{*std::move(typed), folder}};
@@ -125,11 +128,11 @@ class Source {
     }
   }
 
-  const std::unique_ptr<RunDb> typed;
+  const std::unique_ptr<RunReader> typed;
   SQLite::Database rows;
 
  private:
-  Source(std::unique_ptr<RunDb> db, const std::filesystem::path& folder)
+  Source(std::unique_ptr<RunReader> db, const std::filesystem::path& folder)
       : typed{std::move(db)}, rows{(folder / "run.db").string(), SQLite::OPEN_READONLY, 5000} {}
 };
 
@@ -148,7 +151,7 @@ class Salvage {
       if (auto done = (this->*step)(); !done) return done.error();
     if (auto committed = into_->commit(); !committed) return committed.error();
     if (auto verified = into_->verify(); !verified) return verified.error();
-    const auto counters = into_->counters();
+    const auto counters = into_->results().counters();
     if (!counters) return counters.error();
     found_.counters = *counters;
     return std::move(found_);
@@ -188,7 +191,7 @@ class Salvage {
   }
 
   /// The copy that has all rows of a table that never changes; null: none has.
-  RunDb* holder_of(const std::string& table) {
+  const RunReader* holder_of(const std::string& table) {
     for (const std::unique_ptr<Source>* source : {&source_, &initial_})
       if (*source && (**source).whole(table)) return (**source).typed.get();
     found_.missing.push_back("the table " + table);
@@ -196,8 +199,8 @@ class Salvage {
   }
 
   Result<Unit> begin() {
-    RunDb* const runs = holder_of("runs");
-    const auto facts = runs ? runs->facts() : Result<RunFacts>{Error{}};
+    const RunReader* const runs = holder_of("runs");
+    const auto facts = runs ? runs->header().facts() : Result<RunFacts>{Error{}};
     if (!facts)
       return invalid(printable(run_.string()) + ": run.db", "does not say any more what run it is of",
                      "nothing of it can be salvaged");
@@ -212,11 +215,11 @@ class Salvage {
          facts->parent}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     std::vector<GraphRow> graphs;
     std::vector<BaselineRow> baselines;
-    if (RunDb* const holder = holder_of("graphs"))
-      if (auto rows = holder->graph_rows()) graphs = *std::move(rows);
-    if (RunDb* const holder = holder_of("baselines"))
-      if (auto rows = holder->baselines()) baselines = *std::move(rows);
-    auto made = RunDb::create(directory_, found_.facts, graphs, baselines);
+    if (const RunReader* const holder = holder_of("graphs"))
+      if (auto rows = holder->header().graphs()) graphs = *std::move(rows);
+    if (const RunReader* const holder = holder_of("baselines"))
+      if (auto rows = holder->header().baselines()) baselines = *std::move(rows);
+    auto made = RunWriter::create(directory_, found_.facts, graphs, baselines);
     if (!made) return made.error();
     into_ = *std::move(made);
     return Unit{};
@@ -331,10 +334,10 @@ class Salvage {
     } catch (const std::exception&) {
       found_.missing.push_back("some of the actors that took part");
     }
-    const auto sessions = source_->typed->remeasure_sessions();
+    const auto sessions = source_->typed->remeasurements().sessions();
     if (!sessions) found_.missing.push_back("what was measured again");
     for (RemeasureSession session : sessions ? *sessions : std::vector<RemeasureSession>{}) {
-      const auto rows = source_->typed->remeasured(session.session);
+      const auto rows = source_->typed->remeasurements().rows(session.session);
       if (!rows) {
         found_.missing.push_back("session " + std::to_string(session.session) +
                                  " of what was measured again");
@@ -361,7 +364,7 @@ class Salvage {
   const std::filesystem::path run_, directory_;
   const Scratch scratch_;
   std::unique_ptr<Source> source_, initial_;
-  std::unique_ptr<RunDb> into_;
+  std::unique_ptr<RunWriter> into_;
   Salvaged found_;
   std::set<std::uint64_t> known_;  // Episodes of the new run.
   std::uint64_t last_ = 0, updates_ = 0;

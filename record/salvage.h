@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "record/run_db.h"
+#include "record/run_results.h"
+#include "record/run_rows.h"
 
 namespace emplace::record {
 

@@ -3,7 +3,7 @@
 
     usage: scripts/check_seams.py [TREE]      (default: the repository that this script lies in)
 
-Fails, naming file and line, where a source reaches past them: everything else gets Clock, Rng, Context and RunDb injected (of processes: ChildProcess), or
+Fails, naming file and line, where a source reaches past them: everything else gets Clock, Rng, Context and RunWriter injected (of processes: ChildProcess), or
 the simulated world (tests/sim) could not stand in for the real one and no seed would be a reproduction. The few files that are
 the real thing stand in scripts/seams.txt with their reasons; a line there that nothing needs any more fails too. Tests and
 benches may do as they like, except for sleeping.
@@ -68,7 +68,7 @@ def check(tree, table, files):
                 permits = [key for key in table if key[0] == seam and (name == key[1] or key[1].endswith("/") and name.startswith(key[1]))]
                 used.update(permits)
                 if not permits:
-                    yield (f"{name}:{number}: uses {found.group(0).strip(' (')} ({seam}); take Clock, Rng, Context, RunDb or ChildProcess instead, "
+                    yield (f"{name}:{number}: uses {found.group(0).strip(' (')} ({seam}); take Clock, Rng, Context, RunWriter or ChildProcess instead, "
                            "or say in scripts/seams.txt why this file is the real thing")
     for key in sorted(table.keys() - used):
         yield f"scripts/seams.txt:{table[key]}: {key[1]} does not need {key[0]} any more; take the line away"

@@ -25,6 +25,7 @@
 #include "launcher/settings/placers.h"
 #include "placement/machine/device_file.h"
 #include "placement/placement_file.h"
+#include "record/run_writer.h"
 #include "runtime/log.h"
 
 namespace emplace::launcher {
@@ -40,9 +41,9 @@ constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
 
 /// True if the run has learned anything. Errors: it cannot be read.
 Result<bool> has_learned(const std::filesystem::path& directory) {
-  const auto db = record::RunDb::open(directory, false);
+  const auto db = record::RunReader::open(directory, record::Reading::kLive);
   if (!db) return db.error();
-  const auto checkpoint = (*db)->latest_checkpoint();
+  const auto checkpoint = (*db)->checkpoints().latest();
   if (!checkpoint) return checkpoint.error();
   return checkpoint->has_value();
 }
@@ -218,10 +219,10 @@ class Wiring {
     const auto durability =
         config_.record.durability == "disk" ? record::Durability::kDisk : record::Durability::kProcess;
     const auto open = [directory = start_.directory, durability] {
-      return record::RunDb::open(directory, true, durability);
+      return record::RunWriter::open(directory, durability);
     };
     return node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, options,
-                                        actors::RunDbFactory{open},
+                                        actors::RunWriterFactory{open},
                                         best_handler(config_, task_, start_, *clock_));
   }
 

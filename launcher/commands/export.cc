@@ -81,8 +81,8 @@ class Export final : public Command {
 };
 
 /// As the run has noted them; numbered where it has not.
-std::vector<std::string> devices_of(record::RunDb& db, const fs::path& run, std::size_t count) {
-  if (const auto graphs = db.graph_rows(); graphs && !graphs->empty()) {
+std::vector<std::string> devices_of(record::RunHeader header, const fs::path& run, std::size_t count) {
+  if (const auto graphs = header.graphs(); graphs && !graphs->empty()) {
     const auto devices = parse_devices(graphs->front().devices_toml, "run.db");
     if (devices && devices->size() == count) return device_names(*devices);
   }
@@ -101,15 +101,15 @@ Result<ExitStatus> Export::of_run(Console& console) {
   if (!applied_.empty()) return needless("--applied", "a run");
   if (placements_ && format_ != "npz") return needless("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return without("-o", "-o FILE says where to write");
-  auto db = record::RunDb::open_to_look(what_);
+  auto db = record::RunReader::open(what_, record::Reading::kQuietOrLive);
   if (!db) return db.error();
   record::RunExport options;
   options.output = output_.empty() ? fs::path{what_} / "tensorboard" : fs::path{output_};
   options.table = table_;
   options.placements = placements_;
-  auto facts = (*db)->facts();
+  auto facts = (*db)->header().facts();
   if (!facts) return facts.error();
-  options.devices = devices_of(**db, what_, facts->num_devices);
+  options.devices = devices_of((*db)->header(), what_, facts->num_devices);
   options.facts = *std::move(facts);
   auto exporter = record::make_run_exporter(format_, std::move(options));
   if (!exporter) return exporter.error();

@@ -41,7 +41,7 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
     made.window_ = std::max(made.window_, newest - version);
   }
   const std::uint64_t oldest = *std::min_element(versions.begin(), versions.end());
-  const auto checkpoint = run.db->latest_checkpoint(oldest);
+  const auto checkpoint = run.db->checkpoints().latest(oldest);
   if (!checkpoint) return checkpoint.error();
   if (!*checkpoint || (**checkpoint).update > oldest)
     return invalid(where(run), "keeps no checkpoint before the policy that drew its first episodes",
@@ -65,7 +65,7 @@ void Behaviour::keep() {
 
 Result<Unit> Behaviour::update() {
   const std::uint64_t number = trainer_->updates() + 1;
-  const auto found = run_->db->update(number);
+  const auto found = run_->db->log().update(number);
   if (!found) return found.error();
   if (!*found) return invalid(where(*run_), "has no update " + std::to_string(number));
   const record::UpdateRow& row = **found;

@@ -21,6 +21,7 @@
 #include "policy/decisions.h"
 #include "policy/placers/placeto.h"
 #include "policy/training/trainer.h"
+#include "record/run_writer.h"
 
 namespace emplace::launcher {
 namespace {
@@ -210,9 +211,10 @@ class Learning {
   Result<Unit> for_each_page(bool placements, const Visit& visit) {
     std::uint64_t seq = std::max<std::uint64_t>(request_.from, 1);
     for (;;) {
-      auto page = run_.db->log(seq, kPage, placements);
+      auto page = run_.db->log().rows(seq, kPage, placements);
       if (!page) return page.error();
-      auto episodes = placements ? run_.db->episodes(seq, kPage) : Result{std::vector<record::EpisodeRow>{}};
+      auto episodes =
+          placements ? run_.db->log().episodes(seq, kPage) : Result{std::vector<record::EpisodeRow>{}};
       if (!episodes) return episodes.error();
       while (!page->empty() && request_.to > 0 && page->back().episode.seq > request_.to) page->pop_back();
       if (page->empty()) return Unit{};
@@ -456,11 +458,11 @@ class Learning {
   /// All at once, now that nothing can refuse any more.
   Result<Unit> keep() {
     checkpoint();
-    const auto graphs = run_.db->graph_rows();
+    const auto graphs = run_.db->header().graphs();
     if (!graphs) return graphs.error();
-    const auto baselines = run_.db->baselines();
+    const auto baselines = run_.db->header().baselines();
     if (!baselines) return baselines.error();
-    auto db = record::RunDb::create(report_.directory, facts(), *graphs, *baselines);
+    auto db = record::RunWriter::create(report_.directory, facts(), *graphs, *baselines);
     if (!db) return db.error();
     for (const record::UpdateRow& row : updates_)
       if (auto added = (*db)->add_update(row); !added) return added;

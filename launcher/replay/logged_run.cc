@@ -70,18 +70,18 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
 Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   LoggedRun run;
   run.directory = directory;
-  auto db = record::RunDb::open_quiet(directory);
+  auto db = record::RunReader::open(directory, record::Reading::kQuiet);
   if (!db) return db.error();
   run.db = *std::move(db);
   if (auto whole = run.db->verify(); !whole) return whole.error();
-  auto facts = run.db->facts();
+  auto facts = run.db->header().facts();
   if (!facts) return facts.error();
   run.facts = *std::move(facts);
   const std::string where = printable(directory.string());
   auto config = recorded_config(run.facts.config_toml, where + ": config");
   if (!config) return config.error();
   run.config = *std::move(config);
-  const auto rows = run.db->graph_rows();
+  const auto rows = run.db->header().graphs();
   if (!rows) return rows.error();
   auto task = rows->empty() ? task_from_files(run, where) : kept_task(*rows, where, run.config);
   if (!task) return task.error();
@@ -112,7 +112,7 @@ Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const 
   std::vector<policy::ScoredEpisode> batch;
   std::span<const float> advantages = update.advantages;
   for (const std::uint64_t episode : update.episodes) {
-    auto logged = run.db->log_of(episode, true);
+    auto logged = run.db->log().row_of(episode, true);
     if (!logged) return logged.error();
     if (!*logged)
       return invalid(where, "update " + std::to_string(update.update) + " consumed episode " +

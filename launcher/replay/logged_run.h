@@ -10,14 +10,14 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/start.h"
 #include "policy/placer.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 
 namespace emplace::launcher {
 
 /// One start of a run, whole and quiet: nobody writes it while it is open.
 struct LoggedRun {
   std::filesystem::path directory;
-  std::unique_ptr<record::RunDb> db;
+  std::unique_ptr<record::RunReader> db;
   record::RunFacts facts;
   RunConfig config;
   actors::TaskPtr task;              ///< Its graphs as the run had them.

@@ -12,6 +12,7 @@
 #include "launcher/settings/host_facts.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/worker/executors.h"
+#include "record/run_writer.h"
 
 namespace emplace::launcher {
 namespace {
@@ -31,9 +32,9 @@ Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureR
   std::unordered_set<std::uint64_t> seen;
   const std::uint64_t last = request.to == 0 ? std::numeric_limits<std::uint64_t>::max() : request.to;
   for (std::uint64_t seq = std::max<std::uint64_t>(request.from, 1); seq <= last;) {
-    const auto episodes = run.db->episodes(seq, kPage);
+    const auto episodes = run.db->log().episodes(seq, kPage);
     if (!episodes) return episodes.error();
-    const auto rows = run.db->log(seq, kPage, false);
+    const auto rows = run.db->log().rows(seq, kPage, false);
     if (!rows) return rows.error();
     if (episodes->empty()) break;
     for (std::size_t e = 0; e < episodes->size() && (*episodes)[e].seq <= last; ++e) {
@@ -121,7 +122,7 @@ Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
   std::vector<double> logged, again;
   Measurement measured;
   for (const Logged& one : chosen) {
-    const auto episodes = run.db->episodes(one.seq, 1);
+    const auto episodes = run.db->log().episodes(one.seq, 1);
     if (!episodes) return episodes.error();
     const record::EpisodeRow& episode = episodes->front();
     const auto executor = executors.of(episode.graph_sha256);
@@ -148,7 +149,7 @@ Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
 }
 
 Result<Unit> keep_remeasured(const std::filesystem::path& directory, Remeasured& remeasured) {
-  auto db = record::RunDb::open(directory, true);
+  auto db = record::RunWriter::open(directory);
   if (!db) return db.error();
   return (*db)->add_remeasured(remeasured.session, remeasured.rows);
 }

@@ -9,6 +9,7 @@
 #include "launcher/replay/logged_run.h"
 #include "launcher/worker/executors.h"
 #include "record/agreement.h"
+#include "record/remeasurements.h"
 
 namespace emplace::launcher {
 

@@ -42,7 +42,7 @@ class ScoredLog {
     std::map<std::uint64_t, messages::MeasurementCommitted> early;
     std::uint64_t next_episode = 0, seq = 1;
     for (;;) {
-      const auto page = run_.db->log(seq, kPage, false);
+      const auto page = run_.db->log().rows(seq, kPage, false);
       if (!page) return page.error();
       if (page->empty()) break;
       for (const record::LogRow& row : *page) {
@@ -128,14 +128,14 @@ class Replay {
  private:
   /// Which updates are meant.
   Result<Unit> find_range() {
-    const auto all = run_.db->last_update();
+    const auto all = run_.db->log().last_update();
     if (!all) return all.error();
     first_ = 1;
     last_ = *all;
     if (request_.from == 0 && request_.to == 0) return Unit{};
     bool begun = request_.from == 0;
     for (std::uint64_t u = 1; u <= *all; ++u) {
-      const auto row = run_.db->update(u);
+      const auto row = run_.db->log().update(u);
       if (!row) return row.error();
       for (const std::uint64_t episode : (*row)->episodes) {
         const Scored* const scored = scored_.find(episode);
@@ -156,7 +156,7 @@ class Replay {
   Result<Unit> begin() {
     auto placer = policy_of(run_);
     if (!placer) return placer.error();
-    const auto checkpoint = run_.db->latest_checkpoint(first_ - 1);
+    const auto checkpoint = run_.db->checkpoints().latest(first_ - 1);
     if (!checkpoint) return checkpoint.error();
     if (!*checkpoint || (**checkpoint).update >= first_) {
       return invalid(printable(run_.directory.string()),
@@ -179,7 +179,7 @@ class Replay {
   }
 
   Result<Unit> update(std::uint64_t number) {
-    const auto found = run_.db->update(number);
+    const auto found = run_.db->log().update(number);
     if (!found) return found.error();
     const record::UpdateRow& row = **found;
     const auto batch = batch_of(run_, row);
@@ -230,13 +230,13 @@ class Replay {
 
   Result<Unit> compare_checkpoint(std::uint64_t number, const std::string& sha256) {
     if (kept_.empty()) {
-      auto kept = run_.db->checkpoints();
+      auto kept = run_.db->checkpoints().updates();
       if (!kept) return kept.error();
       kept_ = *std::move(kept);
     }
     if (!std::binary_search(kept_.begin(), kept_.end(), number)) return Unit{};
     ++report_.checkpoints;
-    const auto checkpoint = run_.db->latest_checkpoint(number);
+    const auto checkpoint = run_.db->checkpoints().latest(number);
     if (!checkpoint) return checkpoint.error();
     const record::CheckpointRow& row = **checkpoint;
     if (row.sha256 == sha256) return Unit{};

@@ -14,6 +14,7 @@
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
 #include "record/run_db.h"
+#include "record/run_reader.h"
 
 namespace emplace::launcher {
 namespace {
@@ -50,9 +51,10 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   if (request.policy.empty()) {
     config = method_defaults(request.method, "tuned");
   } else {
-    const auto db = record::RunDb::open_to_look(parse_checkpoint_name(request.policy).run);
+    const auto db =
+        record::RunReader::open(parse_checkpoint_name(request.policy).run, record::Reading::kQuietOrLive);
     if (!db) return db.error();
-    const auto facts = (*db)->facts();
+    const auto facts = (*db)->header().facts();
     if (!facts) return facts.error();
     config = recorded_config(facts->config_toml, printable(request.policy) + ": config");
     improves = began_at_baselines(*facts);
@@ -170,9 +172,9 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (!row.found)
     return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config->policy.method +
                                          " found no placement that fits; give it a larger --budget"};
-  const auto db = record::RunDb::open_to_look(outcome.start.directory);
+  const auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
   if (!db) return db.error();
-  const auto best = (*db)->best();
+  const auto best = (*db)->results().best();
   if (!best) return best.error();
   found.measurement = row.measurement;
   for (const std::byte device : (**best).placement) found.placement.push_back(static_cast<DeviceId>(device));

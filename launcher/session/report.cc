@@ -21,7 +21,7 @@
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/start.h"
 #include "placement/placement_file.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 
 namespace emplace::launcher {
 namespace {
@@ -57,7 +57,7 @@ std::string inputs_of(const RunConfig& config) {
 /// One start of the run as its database has it.
 struct StartRecord {
   Start start;
-  std::unique_ptr<record::RunDb> db;
+  std::unique_ptr<record::RunReader> db;
   record::RunFacts facts;
   record::Counters counters;
   std::string parameters_sha256;  // After the last update; empty: there was none.
@@ -68,20 +68,20 @@ struct StartRecord {
 Result<StartRecord> open_start(Start start) {
   StartRecord opened{std::move(start), nullptr, {}, {}, {}};
   // Where nobody writes, not a file of the run changes.
-  auto db = record::RunDb::open_quiet(opened.start.directory);
+  auto db = record::RunReader::open(opened.start.directory, record::Reading::kQuiet);
   if (!db) {
-    db = record::RunDb::open(opened.start.directory, false);
+    db = record::RunReader::open(opened.start.directory, record::Reading::kLive);
     opened.going_on = db.ok();
   }
   if (!db) return db.error();
   opened.db = *std::move(db);
-  auto facts = opened.db->facts();
-  auto counters = opened.db->counters();
-  const auto last = opened.db->last_update();
+  auto facts = opened.db->header().facts();
+  auto counters = opened.db->results().counters();
+  const auto last = opened.db->log().last_update();
   if (!facts) return facts.error();
   if (!counters) return counters.error();
   if (!last) return last.error();
-  const auto update = opened.db->update(*last);
+  const auto update = opened.db->log().update(*last);
   if (!update) return update.error();
   if (*update) opened.parameters_sha256 = (**update).parameters_sha256;
   opened.facts = *std::move(facts);
@@ -213,7 +213,7 @@ class Reader {
   /// they cannot be read, or are others by now.
   Result<actors::TaskPtr> recorded_task() {
     const StartRecord& first = starts_.front();
-    auto rows = first.db->graph_rows();
+    auto rows = first.db->header().graphs();
     if (!rows) return rows.error();
     const std::string where = printable((directory_ / "run.db").string());
     if (rows->empty()) {
@@ -232,7 +232,7 @@ class Reader {
       graph_files_.push_back(std::move(row.file));
       bounds_.emplace_back(row.lower_bound_s, std::move(row.bound));
     }
-    auto baselines = first.db->baselines();
+    auto baselines = first.db->header().baselines();
     if (!baselines) return baselines.error();
     baselines_ = *std::move(baselines);
     return task;
@@ -262,7 +262,7 @@ class Reader {
   /// Curves of all starts. Sums up what was simulated.
   Result<Unit> add_curves(record::ReportGraph& graph, std::size_t graphs) {
     for (StartRecord& start : starts_) {
-      const auto samples = start.db->samples(graph.sha256);
+      const auto samples = start.db->results().samples(graph.sha256);
       if (!samples) return samples.error();
       for (const record::CurveSample& sample : *samples) simulated_s_ += sample.step_time_s;
       if (!samples->empty()) start.wall_s = std::max(start.wall_s, samples->back().wall_s);
@@ -276,10 +276,10 @@ class Reader {
   /// What `replay --re-measure` found.
   Result<Unit> add_remeasured(record::ReportGraph& graph) {
     for (StartRecord& start : starts_) {
-      const auto sessions = start.db->remeasure_sessions();
+      const auto sessions = start.db->remeasurements().sessions();
       if (!sessions) return sessions.error();
       for (const record::RemeasureSession& session : *sessions) {
-        const auto rows = start.db->remeasured(session.session);
+        const auto rows = start.db->remeasurements().rows(session.session);
         if (!rows) return rows.error();
         record::ReportSession shown;
         for (const record::RemeasuredRow& row : *rows)
@@ -327,7 +327,7 @@ class Reader {
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       const StartRecord& start = starts_[s];
       record::TableRow row = row_of(start, graph.curves[s]);
-      const auto best = start.db->best(graph.sha256);
+      const auto best = start.db->results().best(graph.sha256);
       if (!best) return best.error();
       if (*best)
         row.found = row.measurement.valid = true, row.measurement.step_time_s = (*best)->step_time_s,
@@ -364,7 +364,7 @@ class Reader {
     std::size_t from = 0;
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       record::TableRow row = row_of(starts_[s], graph.curves[s]);
-      const auto best = starts_[s].db->best(one.sha256);
+      const auto best = starts_[s].db->results().best(one.sha256);
       if (!best) return best.error();
       auto alone = likeliest(starts_[s], task, one);
       if (!alone) return alone.error();
@@ -458,7 +458,7 @@ class Reader {
       std::string text = std::to_string(c.episodes) + " episodes, " + std::to_string(c.measurements) +
                          " placements measured (" + std::to_string(c.valid) + " fit), " +
                          std::to_string(c.updates) + " updates";
-      const auto measurers = start.db->measurers();
+      const auto measurers = start.db->results().measurers();
       if (!measurers) return measurers.error();
       for (const record::MeasurerRow& row : *measurers)
         text += "; " + std::to_string(row.executors) + " × " +

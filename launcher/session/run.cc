@@ -29,7 +29,10 @@
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
 #include "record/folder_lock.h"
+#include "record/launch_lock.h"
 #include "record/run_db.h"
+#include "record/run_folder.h"
+#include "record/run_reader.h"
 #include "runtime/process/signals.h"
 
 namespace emplace::launcher {
@@ -40,10 +43,10 @@ using nlohmann::json;
 /// The config that a branch goes on with, of the run that it leaves.
 Result<RunConfig> config_of_branch(const RunRequest& request) {
   const std::filesystem::path parent = parse_checkpoint_name(request.branch).run;
-  const auto db = record::RunDb::open_quiet(parent);
+  const auto db = record::RunReader::open(parent, record::Reading::kQuiet);
   if (!db) return db.error();
   if (auto whole = (*db)->verify(); !whole) return whole.error();
-  const auto facts = (*db)->facts();
+  const auto facts = (*db)->header().facts();
   if (!facts) return facts.error();
   if (!request.config.empty()) return load_config(request.config, request.settings);
   auto config =
@@ -116,8 +119,8 @@ void remove_leftovers(const std::filesystem::path& directory, const Topology& to
 void remove_unbegun(const std::filesystem::path& directory) {
   std::error_code ignored;
   if (std::filesystem::exists(directory / "run.db", ignored)) {
-    const auto db = record::RunDb::open_to_look(directory);
-    const auto counters = db ? (*db)->counters() : Result<record::Counters>{db.error()};
+    const auto db = record::RunReader::open(directory, record::Reading::kQuietOrLive);
+    const auto counters = db ? (*db)->results().counters() : Result<record::Counters>{db.error()};
     if (!counters || counters->episodes > 0) return;  // What cannot be read is not ours to remove.
   }
   for (const auto& entry : std::filesystem::directory_iterator{directory, ignored})
@@ -185,10 +188,10 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
 
 /// Reads what a start left, and measures its best placement once more.
 Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
-  auto db = record::RunDb::open_to_look(outcome.start.directory);
+  auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
   if (!db) return db.error();
-  const auto counters = (*db)->counters();
-  const auto updates = (*db)->updates();
+  const auto counters = (*db)->results().counters();
+  const auto updates = (*db)->log().updates();
   if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
@@ -203,7 +206,7 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
     row.evaluations = counters->measurements;
     row.wall_s = outcome.wall_s;
     row.note = "no placement fitted";
-    const auto best = (*db)->best(one.sha256);
+    const auto best = (*db)->results().best(one.sha256);
     if (!best) return best.error();
     if (!*best) continue;
     const auto model = make_model(one.graph, one.devices, judge_of(config));
@@ -368,8 +371,9 @@ Result<Unit> check_starts(const RunConfig& config, const actors::Task& task, con
 std::string nearest_miss(const RunSummary& summary) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const Outcome& outcome : summary.outcomes) {
-    const auto db = record::RunDb::open_to_look(outcome.start.directory);
-    const auto over = db ? (*db)->least_bytes_over() : Result<std::optional<std::int64_t>>{std::nullopt};
+    const auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
+    const auto over =
+        db ? (*db)->results().least_bytes_over() : Result<std::optional<std::int64_t>>{std::nullopt};
     if (over && *over) least = std::min(least, **over);
   }
   if (least == std::numeric_limits<std::int64_t>::max()) return "";
@@ -419,7 +423,7 @@ Result<RunSummary> perform(RunConfig config, const std::filesystem::path& direct
     auto can = check_process_executor(config.executor.kind, judge_of(config), process_request_of(config));
     if (!can) return can.error();
   }
-  if (auto may = record::RunDb::check_folder(directory); !may) return may.error();
+  if (auto may = record::check_folder(directory); !may) return may.error();
   if (auto free = check_free(directory, resume); !free) return free.error();
   if (auto made = record::make_private_folder(directory); !made) return made.error();
   // From here on nobody else writes into the folder: what is checked stays so, and the processes of the run

@@ -12,6 +12,7 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/wiring.h"
 #include "record/run_db.h"
+#include "record/run_results.h"
 
 namespace emplace::launcher {
 

@@ -11,6 +11,7 @@
 #include "base/text/words.h"
 #include "launcher/settings/placers.h"
 #include "record/run_db.h"
+#include "record/run_reader.h"
 
 namespace emplace::launcher {
 namespace {
@@ -52,12 +53,12 @@ class LoggedMeasurements {
 namespace {
 
 /// Its measurements; then how many episodes there are without a gap.
-Result<Unit> read_log(record::RunDb& db, LoggedMeasurements& measurements, std::uint64_t& episodes) {
+Result<Unit> read_log(record::RunLog log, LoggedMeasurements& measurements, std::uint64_t& episodes) {
   std::map<std::uint64_t, bool> numbers;
   for (std::uint64_t seq = 1;;) {
-    const auto placements = db.episodes(seq, kPage);
+    const auto placements = log.episodes(seq, kPage);
     if (!placements) return placements.error();
-    const auto rows = db.log(seq, kPage, false);
+    const auto rows = log.rows(seq, kPage, false);
     if (!rows) return rows.error();
     if (placements->empty()) break;
     for (std::size_t e = 0; e < placements->size(); ++e) {
@@ -77,9 +78,9 @@ Result<Unit> read_log(record::RunDb& db, LoggedMeasurements& measurements, std::
 }
 
 /// The log's first episode must be one of the policy's.
-Result<Unit> check_actions(record::RunDb& db, const RunConfig& config, const actors::Task& task,
+Result<Unit> check_actions(record::RunLog log, const RunConfig& config, const actors::Task& task,
                            const std::string& where) {
-  const auto first = db.log_of(0, true);
+  const auto first = log.row_of(0, true);
   if (!first) return first.error();
   if (!*first) return invalid(where, "has no episode 0", "name a run that has begun");
   const auto placer = make_placer(config, task, {});
@@ -130,11 +131,11 @@ class LoggedPlacer final : public policy::Placer {
   std::size_t placements_per_episode() const override { return policy_->placements_per_episode(); }
   policy::Actions sample(std::uint64_t episode, std::uint64_t) const override {
     if (!db_) {
-      auto opened = record::RunDb::open_quiet(directory_);
+      auto opened = record::RunReader::open(directory_, record::Reading::kQuiet);
       if (!opened) throw std::runtime_error{opened.error().context};
       db_ = *std::move(opened);
     }
-    auto row = db_->log_of(episode, true);
+    auto row = db_->log().row_of(episode, true);
     if (!row) throw std::runtime_error{row.error().context};
     if (!*row) throw std::runtime_error{"the log has no episode " + std::to_string(episode)};
     return {std::move((**row).episode.actions)};
@@ -153,7 +154,7 @@ class LoggedPlacer final : public policy::Placer {
  private:
   const std::filesystem::path directory_;
   const std::unique_ptr<policy::Placer> policy_;
-  mutable std::unique_ptr<record::RunDb> db_;  // The sampler's own, opened on its loop.
+  mutable std::unique_ptr<record::RunReader> db_;  // The sampler's own, opened on its loop.
 };
 
 }  // namespace
@@ -161,25 +162,25 @@ class LoggedPlacer final : public policy::Placer {
 namespace {
 
 /// The log, whole and fit to drive the run.
-Result<std::unique_ptr<record::RunDb>> fit_log(const RunConfig& config, const actors::Task& task) {
+Result<std::unique_ptr<record::RunReader>> fit_log(const RunConfig& config, const actors::Task& task) {
   const std::string where = "executor.log: " + printable(config.executor.log);
-  auto db = record::RunDb::open_quiet(config.executor.log);
+  auto db = record::RunReader::open(config.executor.log, record::Reading::kQuiet);
   if (!db) return Error{db.error().code, "executor.log: " + db.error().context};
   if (auto whole = (*db)->verify(); !whole) return whole.error();
-  const auto facts = (*db)->facts();
+  const auto facts = (*db)->header().facts();
   if (!facts) return facts.error();
   const actors::TaskGraph& first = task.graphs.front();
   if (facts->graph_sha256 != first.sha256)
     return invalid(where, "is about another graph, " + printable(facts->graph),
                    "name that one in input.graph");
-  const auto graphs = (*db)->graph_rows();
+  const auto graphs = (*db)->header().graphs();
   if (!graphs) return graphs.error();
   for (std::size_t g = 0; g < graphs->size(); ++g)  // None in runs of schema 3.
     if (graphs->size() != task.graphs.size() || (*graphs)[g].sha256 != task.graphs[g].sha256)
       return invalid(where, "is about other graphs", "name those in input.graphs");
   if (facts->devices_json != first.devices.sha256())
     return invalid(where, "is about other devices", "name those in input.devices");
-  if (auto fits = check_actions(**db, config, task, where); !fits) return fits.error();
+  if (auto fits = check_actions((*db)->log(), config, task, where); !fits) return fits.error();
   return db;
 }
 
@@ -196,7 +197,7 @@ Result<DrivingLog> open_driving_log(const RunConfig& config, const actors::Task&
   if (!db) return db.error();
   DrivingLog log{config.executor.log, nullptr, 0};
   auto measurements = std::make_shared<LoggedMeasurements>();
-  if (auto read = read_log(**db, *measurements, log.episodes); !read) return read.error();
+  if (auto read = read_log((*db)->log(), *measurements, log.episodes); !read) return read.error();
   log.measurements = std::move(measurements);
   return log;
 }

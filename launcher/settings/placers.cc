@@ -18,7 +18,7 @@
 #include "policy/placers/sequence.h"
 #include "policy/placers/simple_planner.h"
 #include "policy/placers/sweep.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 
 namespace emplace::launcher {
 namespace {
@@ -253,17 +253,18 @@ CheckpointName parse_checkpoint_name(const std::string& text) {
 namespace {
 
 /// After which update the checkpoint lies that is wanted. Errors: kInvalid, naming those that there are.
-Result<std::uint64_t> update_of(record::RunDb& db, const std::string& which, const std::string& where) {
-  const auto kept = db.checkpoints();
+Result<std::uint64_t> update_of(const record::RunReader& db, const std::string& which,
+                                const std::string& where) {
+  const auto kept = db.checkpoints().updates();
   if (!kept) return kept.error();
   if (kept->empty()) return invalid(where, "holds no checkpoint", "name a run that has learned something");
   if (which.empty() || which == "last") return kept->back();
   std::uint64_t wanted = 0;
   if (which == "best") {
-    const auto best = db.best();
+    const auto best = db.results().best();
     if (!best) return best.error();
     if (!*best) return invalid(where, "has no placement that fitted, so none is the best", "name an update");
-    const auto episode = db.log_of((**best).episode, false);
+    const auto episode = db.log().row_of((**best).episode, false);
     if (!episode) return episode.error();
     const auto after = std::upper_bound(kept->begin(), kept->end(), (**episode).episode.policy_version);
     return after == kept->begin() ? kept->front() : *(after - 1);
@@ -283,13 +284,13 @@ Result<std::uint64_t> update_of(record::RunDb& db, const std::string& which, con
 Result<WarmStart> read_checkpoint(const std::string& text) {
   const std::string where = printable(text);
   const CheckpointName name = parse_checkpoint_name(text);
-  auto db = record::RunDb::open_to_look(name.run);
+  auto db = record::RunReader::open(name.run, record::Reading::kQuietOrLive);
   if (!db) return db.error();
-  auto facts = (*db)->facts();
+  auto facts = (*db)->header().facts();
   if (!facts) return invalid(where, facts.error().context);
   const auto update = update_of(**db, name.which, printable(name.run.string()));
   if (!update) return update.error();
-  auto checkpoint = (*db)->latest_checkpoint(*update);
+  auto checkpoint = (*db)->checkpoints().latest(*update);
   if (!checkpoint) return invalid(where, "its checkpoint is damaged: " + checkpoint.error().context);
   if (!*checkpoint) return invalid(where, "holds no checkpoint", "name a run that has learned something");
   return WarmStart{*std::move(facts), *std::move(*checkpoint)};

@@ -25,6 +25,9 @@
 #include "placement/machine/device_file.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
+#include "record/episode_bytes.h"
+#include "record/run_folder.h"
+#include "record/run_writer.h"
 
 namespace emplace::launcher {
 namespace {
@@ -121,7 +124,7 @@ auto when_free(Open open) {
 /// Who takes part from now on, for the `actors` table.
 Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, const Start& start,
                          const Clock& clock) {
-  auto db = when_free([&] { return record::RunDb::open(start.directory, true); });
+  auto db = when_free([&] { return record::RunWriter::open(start.directory); });
   if (!db) return db.error();
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
   if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
@@ -365,23 +368,23 @@ Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const re
 }  // namespace
 
 Result<Unit> check_start(const RunConfig& config, const actors::Task& task, const Start& start) {
-  if (auto may = record::RunDb::check_folder(start.directory); !may) return may;
+  if (auto may = record::check_folder(start.directory); !may) return may;
   if (!config.executor.log.empty())
     if (const auto log = check_driving_log(config, task); !log) return log;
   if (!start.resume) {
     if (const auto parent = parent_of(config); !parent) return parent.error();
     return Unit{};
   }
-  auto db = when_free([&] { return record::RunDb::open_quiet(start.directory); });
+  auto db = when_free([&] { return record::RunReader::open(start.directory, record::Reading::kQuiet); });
   if (!db) return db.error();
   if (auto whole = (*db)->verify(); !whole) return whole;
-  const auto facts = (*db)->facts();
+  const auto facts = (*db)->header().facts();
   if (!facts) return facts.error();
-  const auto graphs = (*db)->graph_rows();
+  const auto graphs = (*db)->header().graphs();
   if (!graphs) return graphs.error();
   if (auto same = goes_on(config, task, *facts, *graphs, start); !same) return same;
   (*db).reset();
-  const auto writable = when_free([&] { return record::RunDb::open(start.directory, true); });
+  const auto writable = when_free([&] { return record::RunWriter::open(start.directory); });
   if (!writable) return writable.error();
   return Unit{};
 }
@@ -419,7 +422,8 @@ Result<Unit> prepare_start(const RunConfig& config, const actors::Task& task, co
     auto parent = parent_of(config);
     if (!parent) return parent.error();
     facts.parent = *std::move(parent);
-    const auto made = record::RunDb::create(start.directory, facts, *graphs, baseline_rows(task, baselines));
+    const auto made =
+        record::RunWriter::create(start.directory, facts, *graphs, baseline_rows(task, baselines));
     if (!made) return made.error();
   }
   return note_actors(config, task, start, clock);

@@ -14,6 +14,7 @@
 #include "launcher/worker/executors.h"
 #include "placement/bounds/proven_bound.h"
 #include "record/run_db.h"
+#include "record/run_rows.h"
 #include "record/table.h"
 
 namespace emplace::launcher {

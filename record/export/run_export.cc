@@ -34,14 +34,14 @@ constexpr std::size_t kPageRows = 256, kPageBytes = std::size_t{32} << 20;
 /// The log with its placements, page after page.
 class Pages {
  public:
-  Pages(RunDb& db, bool placements, std::size_t ops) : db_{db}, placements_{placements}, ops_{ops} {}
+  Pages(RunLog log, bool placements, std::size_t ops) : log_{log}, placements_{placements}, ops_{ops} {}
 
   /// Empty at the end of the log.
   Result<std::vector<LogRow>> next() {
-    auto rows = db_.log(from_, limit_, false);
+    auto rows = log_.rows(from_, limit_, false);
     if (!rows || rows->empty()) return rows;
     if (placements_) {
-      auto episodes = db_.episodes(from_, rows->size());
+      auto episodes = log_.episodes(from_, rows->size());
       if (!episodes) return episodes.error();
       for (std::size_t k = 0; k < rows->size() && k < episodes->size(); ++k)
         (*rows)[k].episode.placements = std::move((*episodes)[k].placements);
@@ -54,17 +54,17 @@ class Pages {
   }
 
  private:
-  RunDb& db_;
+  const RunLog log_;
   const bool placements_;
   const std::size_t ops_;
   std::uint64_t from_ = 1;
   std::size_t limit_ = placements_ ? 1 : kPageRows;
 };
 
-Result<Unit> export_episodes(RunDb& db, RunExporter& exporter, Exported& done) {
-  const auto facts = db.facts();
+Result<Unit> export_episodes(const RunReader& run, RunExporter& exporter, Exported& done) {
+  const auto facts = run.header().facts();
   if (!facts) return facts.error();
-  Pages pages{db, exporter.wishes().placements, facts->num_ops};
+  Pages pages{run.log(), exporter.wishes().placements, facts->num_ops};
   for (;;) {
     const auto page = pages.next();
     if (!page) return page.error();
@@ -77,18 +77,18 @@ Result<Unit> export_episodes(RunDb& db, RunExporter& exporter, Exported& done) {
   }
 }
 
-Result<Unit> export_updates(RunDb& db, RunExporter& exporter, Exported& done) {
-  const auto last = db.last_update();
+Result<Unit> export_updates(RunLog log, RunExporter& exporter, Exported& done) {
+  const auto last = log.last_update();
   if (!last) return last.error();
   std::vector<LogRow> consumed;
   for (std::uint64_t number = 1; number <= *last; ++number) {
-    const auto update = db.update(number);
+    const auto update = log.update(number);
     if (!update) return update.error();
     if (!*update) continue;
     consumed.clear();
     for (const std::uint64_t episode : (*update)->episodes) {
       if (!exporter.wishes().consumed) break;
-      auto row = db.log_of(episode, false);
+      auto row = log.row_of(episode, false);
       if (!row) return row.error();
       if (*row) consumed.push_back(**std::move(row));
     }
@@ -115,12 +115,12 @@ Result<Unit> check_table(std::string_view table, std::span<const std::string_vie
                  tables.empty() ? "only csv and jsonl have tables" : "there are " + listed(tables));
 }
 
-Result<Exported> export_run(RunDb& db, RunExporter& exporter) {
+Result<Exported> export_run(const RunReader& run, RunExporter& exporter) {
   Exported done;
   if (exporter.wishes().episodes)
-    if (auto told = export_episodes(db, exporter, done); !told) return told.error();
+    if (auto told = export_episodes(run, exporter, done); !told) return told.error();
   if (exporter.wishes().updates)
-    if (auto told = export_updates(db, exporter, done); !told) return told.error();
+    if (auto told = export_updates(run.log(), exporter, done); !told) return told.error();
   auto finished = exporter.finish();
   if (!finished) return finished.error();
   done.path = *std::move(finished);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 
 namespace emplace::record {
 
@@ -55,6 +55,6 @@ struct Exported {
 
 /// Tells an exporter the rows that there are, a page at a time; a run that goes on meanwhile is exported as
 /// far as it has come. Errors: kIo, a database that is damaged among them; those of the exporter.
-Result<Exported> export_run(RunDb& db, RunExporter& exporter);
+Result<Exported> export_run(const RunReader& run, RunExporter& exporter);
 
 }  // namespace emplace::record

@@ -56,11 +56,11 @@ TEST(Learner, ACheckpointThatIsLargerThanTheQueueArrivesAllTheSame) {
   const testing::SampleTask task{testing::random_graph(1, 12), testing::sample_devices(2, false, 1 << 30)};
   const testing::ScratchFolder folder{"learner"};
   const std::filesystem::path run = folder.path() / "run";
-  ASSERT_TRUE(record::RunDb::create(run, {}).ok());
+  ASSERT_TRUE(record::RunWriter::create(run, {}).ok());
   runtime::sim::World world;
   world.network().configure({.queue = 3});
   world.spawn<Recorder>(
-      kRecorder, RecorderOptions{}, RunDbFactory{[run] { return record::RunDb::open(run, true); }},
+      kRecorder, RecorderOptions{}, RunWriterFactory{[run] { return record::RunWriter::open(run); }},
       BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   LearnerOptions options;
   options.checkpoint_piece = small_placer(task)->parameters().bytes().size() / 20;
@@ -71,7 +71,7 @@ TEST(Learner, ACheckpointThatIsLargerThanTheQueueArrivesAllTheSame) {
   world.advance(std::chrono::seconds{10});
   EXPECT_FALSE(world.sent<messages::UpdateReplayed>().empty())
       << "it was asked for, so the first one is on disk";
-  EXPECT_EQ((*record::RunDb::open(run, false))->counters()->checkpoints, 1u);
+  EXPECT_EQ((*record::RunReader::open(run, record::Reading::kLive))->results().counters()->checkpoints, 1u);
 }
 
 /// A learner that learns from one episode at a time.

@@ -142,7 +142,7 @@ class FullDisk {
 Outcome play(const Scenario& scenario) {
   const testing::ScratchFolder folder{"pipeline"};
   const std::filesystem::path directory = folder.path() / "run";
-  EXPECT_TRUE(record::RunDb::create(directory, {}).ok());
+  EXPECT_TRUE(record::RunWriter::create(directory, {}).ok());
   const TaskPtr task = sample_task(scenario.placeto ? 2 : 1);
   Outcome outcome;
   World world{{.seed = scenario.seed, .shuffle = scenario.shuffle}};
@@ -188,7 +188,7 @@ Outcome play(const Scenario& scenario) {
   RecorderOptions recorder;
   recorder.checkpoint_piece = 1'000;  // Several pieces each.
   world.spawn<Recorder>(
-      kRecorder, recorder, RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+      kRecorder, recorder, RunWriterFactory{[directory] { return record::RunWriter::open(directory); }},
       BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   LearnerOptions learner;
   learner.batch_episodes = 2;
@@ -257,13 +257,13 @@ Outcome play(const Scenario& scenario) {
   world.stop();
   world.run_until_idle();
   world.stop();
-  auto db = *record::RunDb::open(directory, false);
+  auto db = *record::RunReader::open(directory, record::Reading::kLive);
   EXPECT_TRUE(db->verify().ok());
-  outcome.counters = *db->counters();
+  outcome.counters = *db->results().counters();
   std::set<std::uint64_t> placements, episodes;
   std::set<std::uint64_t> contents;  // Hashes.
-  for (const auto& row : *db->measurements(1, 100'000)) placements.insert(row.placement_id);
-  for (const auto& row : *db->episodes(1, 100'000)) {
+  for (const auto& row : *db->log().measurements(1, 100'000)) placements.insert(row.placement_id);
+  for (const auto& row : *db->log().episodes(1, 100'000)) {
     episodes.insert(row.episode);
     ++outcome.episodes_of_graph[row.graph_sha256];
     const std::size_t size = row.placements.size() / row.count;
@@ -273,7 +273,7 @@ Outcome play(const Scenario& scenario) {
   outcome.distinct_placements = placements.size();
   outcome.different_placements = contents.size();
   outcome.distinct_episodes = episodes.size();
-  const auto updates = *db->updates();
+  const auto updates = *db->log().updates();
   if (!updates.empty()) outcome.parameters_sha256 = updates.back().parameters_sha256;
   return outcome;
 }

@@ -23,9 +23,9 @@ class RecorderTest : public ::testing::Test {
  protected:
   void start(const RecorderOptions& options) {
     const std::filesystem::path directory = folder_.path() / "run";
-    ASSERT_TRUE(record::RunDb::create(directory, {}).ok());
+    ASSERT_TRUE(record::RunWriter::create(directory, {}).ok());
     recorder_ = world_.spawn<Recorder>(
-        kRecorder, options, RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+        kRecorder, options, RunWriterFactory{[directory] { return record::RunWriter::open(directory); }},
         BestHandler{[](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
   }
   /// A checkpoint after so many updates, which are all `mark`.
@@ -66,10 +66,10 @@ class RecorderTest : public ::testing::Test {
     world_.crash(recorder_);
   }
   void expect_one_episode() {
-    const auto db = record::RunDb::open(folder_.path() / "run", false);
+    const auto db = record::RunReader::open(folder_.path() / "run", record::Reading::kLive);
     ASSERT_TRUE(db.ok()) << db.error().context;
     EXPECT_TRUE((*db)->verify().ok());
-    EXPECT_EQ((*db)->counters()->episodes, 1u);
+    EXPECT_EQ((*db)->results().counters()->episodes, 1u);
   }
 
   testing::ScratchFolder folder_{"recorder"};
@@ -103,16 +103,16 @@ TEST_F(RecorderTest, ADatabaseThatIsDeletedIsWrittenAgainBeforeAnythingElseIsAck
   world_.advance(std::chrono::seconds{1});
   EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{2});
   EXPECT_FALSE(world_.stopped());
-  const auto db = record::RunDb::open(folder_.path() / "run", false);
+  const auto db = record::RunReader::open(folder_.path() / "run", record::Reading::kLive);
   ASSERT_TRUE(db.ok()) << db.error().context;
-  EXPECT_EQ((*db)->counters()->episodes, 2u);
+  EXPECT_EQ((*db)->results().counters()->episodes, 2u);
 }
 
 TEST_F(RecorderTest, ADatabaseThatIsReplacedEndsTheRun) {
   start({});
   report(1, 1);
   world_.advance(std::chrono::seconds{1});
-  ASSERT_TRUE(record::RunDb::create(folder_.path() / "other", {}).ok());
+  ASSERT_TRUE(record::RunWriter::create(folder_.path() / "other", {}).ok());
   const Bytes other = *read_file(folder_.path() / "other" / "run.db");
   std::filesystem::rename(folder_.path() / "other" / "run.db", folder_.path() / "run" / "run.db");
   world_.advance(std::chrono::seconds{1});
@@ -134,7 +134,7 @@ TEST_F(RecorderTest, AnotherRunsDatabaseIsNotGoneOnWith) {
   world_.advance(std::chrono::seconds{1});
   const std::filesystem::path run = folder_.path() / "run", other = folder_.path() / "other";
   {
-    auto db = *record::RunDb::create(other, {});
+    auto db = *record::RunWriter::create(other, {});
     record::EpisodeRow row{1, 50, 0, 0, 1, "", Bytes(1), {}, 50};
     record::MeasurementRow measured;
     measured.placement_id = measured.episode = 50;

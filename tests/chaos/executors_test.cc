@@ -18,7 +18,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 #include "tests/chaos/cluster_run.h"
 #include "tests/chaos/history.h"
 
@@ -62,11 +62,11 @@ struct Counts {
 };
 Counts counts_of(const std::string& directory) {
   Counts counts;
-  const auto db = record::RunDb::open(directory, false);
+  const auto db = record::RunReader::open(directory, record::Reading::kLive);
   EXPECT_TRUE(db.ok());
-  const auto rows = (*db)->measurements(1, 1'000'000);
+  const auto rows = (*db)->log().measurements(1, 1'000'000);
   EXPECT_TRUE(rows.ok());
-  const auto episodes = (*db)->episodes(1, 1'000'000);
+  const auto episodes = (*db)->log().episodes(1, 1'000'000);
   EXPECT_TRUE(episodes.ok());
   std::map<std::uint64_t, const record::EpisodeRow*> by_number;
   for (const record::EpisodeRow& episode : *episodes) by_number[episode.episode] = &episode;

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "record/run_db.h"
+#include "record/run_reader.h"
 
 namespace emplace::testing {
 namespace {
@@ -81,7 +81,7 @@ void check_updates(SQLite::Database& db, const std::set<std::uint64_t>& committe
 
 History check_history(const std::filesystem::path& directory, std::uint32_t controllers) {
   History history;
-  auto run = record::RunDb::open(directory, false);
+  auto run = record::RunReader::open(directory, record::Reading::kLive);
   if (!run) {
     history.violations.push_back(run.error().context);
     return history;

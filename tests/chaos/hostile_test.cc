@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 #include "tests/chaos/cluster_run.h"
 #include "tests/chaos/history.h"
 #include "tests/chaos/hostile_executor.h"
@@ -62,17 +62,17 @@ void expect_printable(const std::string& text) {
 }
 
 std::string graph_of(const std::string& directory) {
-  const auto db = record::RunDb::open_to_look(directory);
+  const auto db = record::RunReader::open(directory, record::Reading::kQuietOrLive);
   EXPECT_TRUE(db.ok()) << db.error().context;
-  return db ? (*db)->facts()->graph_sha256 : "";
+  return db ? (*db)->header().facts()->graph_sha256 : "";
 }
 
 struct Measured {
   std::uint64_t by_good = 0, by_hostile = 0;
 };
-Measured measured_in(record::RunDb& db) {
+Measured measured_in(record::RunLog log) {
   Measured measured;
-  const auto rows = db.measurements(1, 1'000'000);
+  const auto rows = log.measurements(1, 1'000'000);
   EXPECT_TRUE(rows.ok());
   for (const record::MeasurementRow& row : *rows)
     ++(row.executor == "executor/0" || row.executor == "executor/1" ? measured.by_good : measured.by_hostile);
@@ -80,8 +80,8 @@ Measured measured_in(record::RunDb& db) {
 }
 
 /// The placement of the summary is one that the simulator measures the same.
-void expect_real_best(const TemporaryFolder& folder, const json& summary, record::RunDb& db) {
-  const auto best = db.best();
+void expect_real_best(const TemporaryFolder& folder, const json& summary, record::RunResults results) {
+  const auto best = results.best();
   ASSERT_TRUE(best.ok() && *best);
   const Finished again = run({"evaluate", shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
                               folder.at("run") + "/best.placement.json", "--devices",
@@ -108,11 +108,11 @@ void expect_sound(const TemporaryFolder& folder, const Finished& done) {
   EXPECT_EQ(history.violations, std::vector<std::string>{});
   EXPECT_EQ(history.missing_episodes, 0u);
   EXPECT_EQ(history.consumed, history.episodes);
-  const auto db = record::RunDb::open(directory, false);
+  const auto db = record::RunReader::open(directory, record::Reading::kLive);
   ASSERT_TRUE(db.ok()) << db.error().context;
-  const Measured measured = measured_in(**db);
+  const Measured measured = measured_in((*db)->log());
   EXPECT_GE(measured.by_good, 4 * measured.by_hostile) << "the good ones do the work";
-  expect_real_best(folder, summary, **db);
+  expect_real_best(folder, summary, (*db)->results());
   const Finished replayed = run({"replay", directory, "--verify", "--json"});
   ASSERT_EQ(replayed.status, 0) << replayed.err;
   EXPECT_EQ(json::parse(replayed.out)["identical"], true);

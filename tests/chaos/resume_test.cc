@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 #include "tests/chaos/cluster_run.h"
 #include "tests/chaos/history.h"
 
@@ -85,10 +85,10 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
     process.send(SIGKILL);
     ASSERT_TRUE(process.finish().killed);
     // Its head dies with it; until then the folder is its own. From here on it is ours.
-    std::unique_ptr<record::RunDb> db;
+    std::unique_ptr<record::RunReader> db;
     ASSERT_TRUE(wait_until(
         [&] {
-          auto opened = record::RunDb::open_quiet(run.directory());
+          auto opened = record::RunReader::open(run.directory(), record::Reading::kQuiet);
           if (opened) db = *std::move(opened);
           return db != nullptr;
         },
@@ -97,11 +97,11 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
     EXPECT_GE(acknowledged, most);
     const auto whole = db->verify();  // The chain, the seals, and PRAGMA integrity_check.
     EXPECT_TRUE(whole.ok()) << whole.error().context;
-    const auto counters = db->counters();
+    const auto counters = db->results().counters();
     EXPECT_GE(counters->episodes, acknowledged);
     EXPECT_EQ(counters->measurements, 4 * counters->episodes);
     most = counters->episodes;
-    const auto found = db->best();
+    const auto found = db->results().best();
     ASSERT_TRUE(found.ok());
     if (best > 0) {
       ASSERT_TRUE(found->has_value());

@@ -10,7 +10,7 @@
 #include "launcher/settings/config.h"
 #include "placement/machine/device_file.h"
 #include "placement/placement_file.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/scratch_folder.h"
 
@@ -77,23 +77,23 @@ void run_db(Input bytes) {
   for (const char* name : {"run.db-wal", "run.db-shm", "run.db-journal", "head.seq"})
     std::filesystem::remove(folder.path() / name);
   put(folder, "run.db", bytes);
-  const auto db = record::RunDb::open(folder.path(), false);
+  const auto db = record::RunReader::open(folder.path(), record::Reading::kLive);
   if (!db) return;
-  (void)(*db)->facts();
-  (void)(*db)->counters();
-  (void)(*db)->best();
-  (void)(*db)->least_bytes_over();
-  (void)(*db)->episodes(1, 100);
-  (void)(*db)->measurements(1, 100);
-  (void)(*db)->graphs();
-  (void)(*db)->log(1, 100, true);
-  (void)(*db)->log_of(0, true);
-  (void)(*db)->has_episode(0);
-  (void)(*db)->episodes_of(0);
-  (void)(*db)->updates();
-  (void)(*db)->update(1);
-  (void)(*db)->last_update();
-  (void)(*db)->latest_checkpoint();
+  (void)(*db)->header().facts();
+  (void)(*db)->results().counters();
+  (void)(*db)->results().best();
+  (void)(*db)->results().least_bytes_over();
+  (void)(*db)->log().episodes(1, 100);
+  (void)(*db)->log().measurements(1, 100);
+  (void)(*db)->results().graphs();
+  (void)(*db)->log().rows(1, 100, true);
+  (void)(*db)->log().row_of(0, true);
+  (void)(*db)->log().has_episode(0);
+  (void)(*db)->log().episodes_of(0);
+  (void)(*db)->log().updates();
+  (void)(*db)->log().update(1);
+  (void)(*db)->log().last_update();
+  (void)(*db)->checkpoints().latest();
   (void)(*db)->verify();
 }
 

@@ -209,7 +209,7 @@ class Run {
   Run() : world_{{.seed = 1}} {
     static const actors::TaskPtr task = sample_task();
     task_ = task;
-    EMPLACE_CHECK(record::RunDb::create(directory(), {}).ok(), "no run can be made");
+    EMPLACE_CHECK(record::RunWriter::create(directory(), {}).ok(), "no run can be made");
     world_.observe(&nobody_throws_);
     const auto simulate = [](const actors::TaskGraph& of) {
       return std::make_unique<Simulator>(of.graph, of.devices);
@@ -229,8 +229,8 @@ class Run {
     dispatcher_ = world_.spawn<actors::Dispatcher>(actors::kDispatcher, task_, dispatcher);
     world_.spawn<actors::BaselineTracker>(actors::kTracker, actors::TrackerOptions{});
     recorder_ = world_.spawn<actors::Recorder>(
-        actors::kRecorder, actors::RecorderOptions{}, actors::RunDbFactory{[directory = directory()] {
-          return record::RunDb::open(directory, true, record::Durability::kProcess);
+        actors::kRecorder, actors::RecorderOptions{}, actors::RunWriterFactory{[directory = directory()] {
+          return record::RunWriter::open(directory, record::Durability::kProcess);
         }},
         actors::BestHandler{[](std::span<const DeviceId>, const EpisodeMeasured&, std::uint32_t) {}});
     actors::LearnerOptions learner;
@@ -280,16 +280,16 @@ class Run {
     world_.stop();
     world_.run_until_idle();
     world_.crash(recorder_);
-    const auto db = record::RunDb::open(directory(), false);
+    const auto db = record::RunReader::open(directory(), record::Reading::kLive);
     EMPLACE_CHECK(db.ok(), db.error().context);
     const auto whole = (*db)->verify();
     EMPLACE_CHECK(whole.ok(), whole.error().context);
-    EMPLACE_CHECK((*db)->counters()->episodes >= kEpisodes, "episodes are missing");
-    const auto updates = (*db)->updates();
+    EMPLACE_CHECK((*db)->results().counters()->episodes >= kEpisodes, "episodes are missing");
+    const auto updates = (*db)->log().updates();
     EMPLACE_CHECK(updates.ok() && !updates->empty(), "nothing was learned");
     for (const record::UpdateRow& update : *updates)
       EMPLACE_CHECK(std::isfinite(update.loss) && std::isfinite(update.gradient_norm), "a loss is no number");
-    for (const record::MeasurementRow& row : *(*db)->measurements(1, 100'000))
+    for (const record::MeasurementRow& row : *(*db)->log().measurements(1, 100'000))
       EMPLACE_CHECK(
           std::isfinite(row.step_time_s) && row.step_time_s >= 0 && (!row.valid || row.step_time_s > 0),
           "a step time is none");

@@ -44,7 +44,7 @@ class CheckSeams(CheckerTest):
 
     def test_the_same_words_in_comments_texts_and_other_names_pass(self):
         harmless = ('// steady_clock would do, rand() would not\n/* sleep_for(ever)\n random_device */\nconst char* text = "rand() and std::ofstream";\n'
-                    'int operand(int), grand(int);\nint x = grand(1) + clock.sleep(2);\ndb = RunDb::open(path);\nact(Kill{}); world.fork(3); child->kill(9); supervisor.system(); Rng::fork(1);\nstd::filesystem::path p;\nlog.time(now);\n')
+                    'int operand(int), grand(int);\nint x = grand(1) + clock.sleep(2);\ndb = RunWriter::open(path);\nact(Kill{}); world.fork(3); child->kill(9); supervisor.system(); Rng::fork(1);\nstd::filesystem::path p;\nlog.time(now);\n')
         self.assertEqual(self.check({"policy/draw.cc": harmless}), (0, ""))
 
     def test_a_folder_may_be_permitted(self):

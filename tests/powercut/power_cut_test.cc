@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "record/run_db.h"
+#include "record/run_writer.h"
 #include "tests/chaos/history.h"
 #include "tests/powercut/episodes.h"
 #include "tests/powercut/power_cut.h"
@@ -126,15 +126,15 @@ void expect_layer_saw_everything(const WatchedFolder& watched, const Log& log) {
 /// What is wrong with a record after a cut; empty: nothing. `acknowledged`: before the cut.
 std::string fault_of(const std::filesystem::path& run, const Acknowledged& acknowledged) {
   {
-    const auto looked = record::RunDb::open_quiet(run);
+    const auto looked = record::RunReader::open(run, record::Reading::kQuiet);
     if (!looked) return "cannot be looked at: " + looked.error().context;
     if (auto whole = (*looked)->verify(); !whole) return "does not verify: " + whole.error().context;
   }
-  const auto opened = record::RunDb::open(run, true);
+  const auto opened = record::RunWriter::open(run);
   if (!opened) return "cannot be opened: " + opened.error().context;
-  record::RunDb& db = **opened;
-  const std::uint64_t episodes = db.counters()->episodes, updates = *db.last_update();
-  const auto checkpoint = *db.latest_checkpoint();
+  record::RunWriter& db = **opened;
+  const std::uint64_t episodes = db.results().counters()->episodes, updates = *db.log().last_update();
+  const auto checkpoint = *db.checkpoints().latest();
   if (episodes < acknowledged.episodes)
     return std::to_string(episodes) + " episodes of " + std::to_string(acknowledged.episodes);
   if (updates < acknowledged.updates)
@@ -142,7 +142,7 @@ std::string fault_of(const std::filesystem::path& run, const Acknowledged& ackno
   if (acknowledged.checkpoint > 0 && (!checkpoint || checkpoint->update < acknowledged.checkpoint))
     return "the checkpoint after update " + std::to_string(acknowledged.checkpoint) + " is lost";
   for (std::uint64_t seq = std::max<std::uint64_t>(episodes, 20) - 19; seq <= episodes; ++seq) {
-    const auto row = *db.log_of(seq - 1, true);
+    const auto row = *db.log().row_of(seq - 1, true);
     if (!row) return "episode number " + std::to_string(seq) + " is lost";
     if (row->episode.actions != episode_row(seq).actions ||
         row->measurements.at(1).step_time_s != measurement_rows(seq).at(1).step_time_s)
@@ -284,11 +284,11 @@ TEST_F(PowerCut, ARunOfTheProgramGoesOnAfterwards) {
     const std::filesystem::path run = scratch.path() / "after" / kRun;
     after.write(scratch.path() / "after");
     {
-      const auto looked = record::RunDb::open_quiet(run);
+      const auto looked = record::RunReader::open(run, record::Reading::kQuiet);
       ASSERT_TRUE(looked.ok()) << looked.error().context;
       const auto whole = (*looked)->verify();
       ASSERT_TRUE(whole.ok()) << whole.error().context;
-      ASSERT_GE((*looked)->counters()->episodes, acknowledged);
+      ASSERT_GE((*looked)->results().counters()->episodes, acknowledged);
     }
     if (i % 4 != 0) continue;
     const Finished on = testing::run(real_run(run, "160"));

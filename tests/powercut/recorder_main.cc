@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "record/run_writer.h"
 #include "tests/powercut/episodes.h"
 
 namespace emplace::powercut {
@@ -37,10 +38,10 @@ void say(const std::string& line) {
 
 class Recorder {
  public:
-  explicit Recorder(std::unique_ptr<record::RunDb> db) : db_{std::move(db)} {
-    episodes_ = or_fail(db_->counters()).episodes;
-    updates_ = or_fail(db_->last_update());
-    const auto checkpoint = or_fail(db_->latest_checkpoint());
+  explicit Recorder(std::unique_ptr<record::RunWriter> db) : db_{std::move(db)} {
+    episodes_ = or_fail(db_->results().counters()).episodes;
+    updates_ = or_fail(db_->log().last_update());
+    const auto checkpoint = or_fail(db_->checkpoints().latest());
     checkpoint_ = checkpoint ? checkpoint->update : 0;
     acknowledge();
   }
@@ -61,7 +62,7 @@ class Recorder {
     Rng rng{updates_, Purpose::kTest, 3};
     or_fail(db_->add_checkpoint(
         {updates_, updates_, std::to_string(updates_), drawn_bytes(30'000, 256, rng), {}}));
-    const auto kept = or_fail(db_->checkpoints());
+    const auto kept = or_fail(db_->checkpoints().updates());
     if (kept.size() > 3) or_fail(db_->drop_checkpoints({kept.front()}));
   }
   void acknowledge() {
@@ -69,14 +70,14 @@ class Recorder {
         std::to_string(checkpoint_) + "\n");
   }
 
-  std::unique_ptr<record::RunDb> db_;
+  std::unique_ptr<record::RunWriter> db_;
   std::uint64_t episodes_ = 0, updates_ = 0, checkpoint_ = 0;
 };
 
 int run(const std::filesystem::path& directory, std::uint64_t episodes, record::Durability durability,
         bool close) {
-  if (!std::filesystem::exists(directory / "run.db")) or_fail(record::RunDb::create(directory, {}));
-  Recorder recorder{or_fail(record::RunDb::open(directory, true, durability))};
+  if (!std::filesystem::exists(directory / "run.db")) or_fail(record::RunWriter::create(directory, {}));
+  Recorder recorder{or_fail(record::RunWriter::open(directory, durability))};
   for (std::uint64_t i = 0; i < episodes; ++i) recorder.record_one();
   if (!close) ::_exit(0);
   return 0;

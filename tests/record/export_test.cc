@@ -18,6 +18,7 @@
 #include "base/text/words.h"
 #include "record/export/placement_export.h"
 #include "record/export/run_export.h"
+#include "record/run_writer.h"
 #include "tests/support/sample_graphs.h"
 #include "tests/support/scratch_folder.h"
 
@@ -143,7 +144,7 @@ class ExportTest : public ::testing::Test {
     facts.started_wall_ns = 1'700'000'000'123'456'789;
     facts.num_ops = 3;
     facts.num_devices = 2;
-    db_ = *RunDb::create(folder_.path() / "run", facts);
+    db_ = *RunWriter::create(folder_.path() / "run", facts);
     for (std::uint64_t seq = 1; seq <= kEpisodes; ++seq) {
       EpisodeRow e{seq, seq + 10, 1, 3, 2, "graph", Bytes(6, std::byte{1}), {}, 2 * seq};
       e.wall_ns = facts.started_wall_ns + static_cast<std::int64_t>(seq) * 100'000'000;  // Ten a second.
@@ -172,7 +173,7 @@ class ExportTest : public ::testing::Test {
 
   Result<Exported> exported(const std::string& format, RunExport what = {}) {
     if (what.output.empty()) what.output = at("out");
-    what.facts = db_->facts().value();
+    what.facts = db_->header().facts().value();
     what.devices = {"cpu:0", "gpu:\xff"};
     auto exporter = make_run_exporter(format, what);
     if (!exporter) return exporter.error();
@@ -188,7 +189,7 @@ class ExportTest : public ::testing::Test {
 
   static constexpr std::uint64_t kEpisodes = 600;  // More than a page.
   const testing::ScratchFolder folder_{"export"};
-  std::unique_ptr<RunDb> db_;
+  std::unique_ptr<RunWriter> db_;
 };
 
 TEST_F(ExportTest, CsvHasALinePerMeasurementAndNoFormulas) {
@@ -297,7 +298,7 @@ TEST_F(ExportTest, WhatDoesNotFitInMemoryGoesThroughAFile) {
   EpisodeRow e{1, 5000, 0, 3, 1, "graph", Bytes(5 << 20), {}, 5000};
   Rng rng{3, Purpose::kTest};
   for (std::byte& byte : e.placements) byte = static_cast<std::byte>(rng.below(256));
-  auto db = *RunDb::create(at("large"), db_->facts().value());
+  auto db = *RunWriter::create(at("large"), db_->header().facts().value());
   MeasurementRow m;
   m.placement_id = 5000;
   m.episode = 5000;

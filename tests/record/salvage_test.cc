@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/rng.h"
+#include "record/run_writer.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::record {
@@ -43,7 +44,7 @@ class SalvageTest : public ::testing::Test {
     facts.config_toml = "[run]\nseed = 7\n";
     facts.run_id = "0123456789abcdef";
     GraphRow graph{"graph", "g", "g.json", 100, Bytes(5000, std::byte{9}), "[[device]]", 0.1, 0.25, "work"};
-    auto db = *RunDb::create(run_, facts, {graph}, {{"graph", "expert", true, true, 0.75}});
+    auto db = *RunWriter::create(run_, facts, {graph}, {{"graph", "expert", true, true, 0.75}});
     ASSERT_TRUE(db->add_checkpoint({0, 0, "begin", Bytes(500, std::byte{4}), {}}).ok());
     for (std::uint64_t seq = 1; seq <= kEpisodes; ++seq) {
       ASSERT_TRUE(*db->add_episode(episode(seq), measurements(seq)));
@@ -68,10 +69,10 @@ class SalvageTest : public ::testing::Test {
     for (std::size_t i = 0; i < bytes; ++i) file.put(static_cast<char>(rng.below(256)));
   }
   /// What is there is what was recorded, from the first episode on.
-  void expect_a_prefix(RunDb& db, const Salvaged& salvaged) {
+  void expect_a_prefix(const RunReader& db, const Salvaged& salvaged) {
     const auto verified = db.verify();
     ASSERT_TRUE(verified.ok()) << verified.error().context;
-    const auto rows = *db.episodes(1, kEpisodes);
+    const auto rows = *db.log().episodes(1, kEpisodes);
     ASSERT_EQ(rows.size(), salvaged.counters.episodes);
     for (std::uint64_t seq = 1; seq <= rows.size(); ++seq) {
       const EpisodeRow wanted = episode(seq), &row = rows[seq - 1];
@@ -80,13 +81,14 @@ class SalvageTest : public ::testing::Test {
       ASSERT_EQ(row.placements, wanted.placements);
       ASSERT_EQ(row.actions, wanted.actions);
       ASSERT_EQ(row.wall_ns, wanted.wall_ns);
-      const auto logged = **db.log_of(row.episode, false);
+      const auto logged = **db.log().row_of(row.episode, false);
       ASSERT_EQ(logged.measurements.at(1).step_time_s, measurements(seq).at(1).step_time_s);
     }
-    const std::uint64_t updates = *db.last_update();
+    const std::uint64_t updates = *db.log().last_update();
     EXPECT_LE(2 * updates, rows.size()) << "no update learned from what is missing";
-    const bool all = rows.size() == kEpisodes && updates == kUpdates && db.checkpoints()->size() == 2 &&
-                     db.graph_rows()->size() == 1 && db.baselines()->size() == 1;
+    const bool all = rows.size() == kEpisodes && updates == kUpdates &&
+                     db.checkpoints().updates()->size() == 2 && db.header().graphs()->size() == 1 &&
+                     db.header().baselines()->size() == 1;
     EXPECT_TRUE(all || !salvaged.missing.empty()) << "every loss is said";
   }
 
@@ -102,15 +104,15 @@ TEST_F(SalvageTest, AWholeRecordComesBackWhole) {
   EXPECT_TRUE(salvaged->missing.empty()) << salvaged->missing.front();
   EXPECT_EQ(salvaged->counters.episodes, kEpisodes);
   EXPECT_EQ(salvaged->counters.updates, kUpdates);
-  auto db = *RunDb::open_quiet(saved_);
+  auto db = *RunReader::open(saved_, Reading::kQuiet);
   expect_a_prefix(*db, *salvaged);
-  EXPECT_NE(db->facts()->run_id, "0123456789abcdef") << "a run of its own";
-  EXPECT_NE(db->facts()->parent.find("0123456789abcdef"), std::string::npos);
-  EXPECT_EQ(db->facts()->config_toml, "[run]\nseed = 7\n");
+  EXPECT_NE(db->header().facts()->run_id, "0123456789abcdef") << "a run of its own";
+  EXPECT_NE(db->header().facts()->parent.find("0123456789abcdef"), std::string::npos);
+  EXPECT_EQ(db->header().facts()->config_toml, "[run]\nseed = 7\n");
   EXPECT_EQ(*read_file(run_ / "run.db"), before) << "the damaged run stays as it is";
   EXPECT_FALSE(std::filesystem::exists(saved_ / "salvage.part"));
   db.reset();
-  const auto again = RunDb::open(saved_, true);
+  const auto again = RunWriter::open(saved_);
   ASSERT_TRUE(again.ok());
   EXPECT_TRUE(*(**again).add_episode(episode(kEpisodes + 1), measurements(kEpisodes + 1))) << "it can go on";
 }
@@ -135,10 +137,11 @@ TEST_F(SalvageTest, EverythingBeforeTheFirstDamageComesBack) {
     ASSERT_TRUE(salvaged.ok()) << one.harm << ": " << salvaged.error().context;
     EXPECT_EQ(salvaged->counters.episodes, one.episodes) << one.harm;
     EXPECT_EQ(salvaged->counters.updates, one.updates) << one.harm;
-    auto db = *RunDb::open_quiet(saved_);
+    auto db = *RunReader::open(saved_, Reading::kQuiet);
     expect_a_prefix(*db, *salvaged);
-    EXPECT_EQ(db->facts()->config_toml, "[run]\nseed = 7\n") << "as it began, where run.db has another";
-    EXPECT_EQ(db->graph_rows()->size(), 1u);
+    EXPECT_EQ(db->header().facts()->config_toml, "[run]\nseed = 7\n")
+        << "as it began, where run.db has another";
+    EXPECT_EQ(db->header().graphs()->size(), 1u);
   }
 }
 
@@ -155,7 +158,7 @@ TEST_F(SalvageTest, RandomBytesAnywhereLeaveAPrefix) {
       overwrite(rng.below(static_cast<std::uint32_t>(whole.size() - 512)), 512, rng);
     const auto salvaged = salvage(run_, saved_);
     ASSERT_TRUE(salvaged.ok()) << "round " << round << ": " << salvaged.error().context;
-    auto db = *RunDb::open_quiet(saved_);
+    auto db = *RunReader::open(saved_, Reading::kQuiet);
     expect_a_prefix(*db, *salvaged);
     if (::testing::Test::HasFatalFailure()) return;
     episodes += salvaged->counters.episodes;
@@ -175,7 +178,7 @@ TEST_F(SalvageTest, AFileCutAnywhereLeavesAPrefix) {
     std::filesystem::resize_file(run_ / "run.db", size * part / 25);
     const auto salvaged = salvage(run_, saved_);
     ASSERT_TRUE(salvaged.ok()) << part << " of 25: " << salvaged.error().context;
-    auto db = *RunDb::open_quiet(saved_);
+    auto db = *RunReader::open(saved_, Reading::kQuiet);
     expect_a_prefix(*db, *salvaged);
     EXPECT_GE(salvaged->counters.episodes, before) << "more of the file, more of the run";
     before = salvaged->counters.episodes;
@@ -204,7 +207,8 @@ TEST_F(SalvageTest, WhatCannotBeReadAtAllIsSaid) {
   std::filesystem::remove(run_ / "run.db");
   const auto begun = salvage(run_, saved_);
   ASSERT_TRUE(begun.ok()) << begun.error().context;
-  EXPECT_EQ((*RunDb::open_quiet(saved_))->facts()->config_toml, "[run]\nseed = 7\n") << "from initial.db";
+  EXPECT_EQ((*RunReader::open(saved_, Reading::kQuiet))->header().facts()->config_toml, "[run]\nseed = 7\n")
+      << "from initial.db";
   std::filesystem::remove_all(saved_);
   std::filesystem::rename(run_ / "initial.db", run_ / "run.db");
   std::filesystem::resize_file(run_ / "run.db", 100);
@@ -216,12 +220,12 @@ TEST_F(SalvageTest, WhatCannotBeReadAtAllIsSaid) {
 TEST_F(SalvageTest, TakesNoRunThatIsWrittenAndNoFolderThatIsUsed) {
   record();
   {
-    const auto writer = RunDb::open(run_, true);
+    const auto writer = RunWriter::open(run_);
     ASSERT_TRUE(writer.ok());
     EXPECT_FALSE(salvage(run_, saved_).ok());
   }
   EXPECT_FALSE(salvage(run_, run_).ok());
-  EXPECT_TRUE(RunDb::open(run_, false).ok());
+  EXPECT_TRUE(RunReader::open(run_, Reading::kLive).ok());
   EXPECT_FALSE(salvage(folder_.path() / "nothing", saved_).ok());
 }
 
@@ -234,7 +238,7 @@ TEST_F(SalvageTest, OlderRecordsComeBackWhole) {
     ASSERT_TRUE(salvaged.ok()) << name << ": " << salvaged.error().context;
     EXPECT_TRUE(salvaged->missing.empty()) << name << ": " << salvaged->missing.front();
     EXPECT_EQ(salvaged->counters.episodes, episodes) << name;
-    EXPECT_TRUE((*RunDb::open_quiet(saved_))->verify().ok()) << name;
+    EXPECT_TRUE((*RunReader::open(saved_, Reading::kQuiet))->verify().ok()) << name;
   }
 }
 

@@ -274,10 +274,10 @@ void HistoryChecker::check_said(const record::UpdateRow& row) {
     verdict_.broken("log == history", "update " + number(row.update) + " was never made so");
 }
 
-void HistoryChecker::check_salvaged(record::RunDb& db, std::uint64_t at_least) {
-  const auto episodes = db.episodes(1, 1'000'000);
-  const auto measurements = db.measurements(1, 1'000'000);
-  const auto updates = db.updates();
+void HistoryChecker::check_salvaged(record::RunLog log, std::uint64_t at_least) {
+  const auto episodes = log.episodes(1, 1'000'000);
+  const auto measurements = log.measurements(1, 1'000'000);
+  const auto updates = log.updates();
   if (!episodes || !measurements || !updates)
     return verdict_.broken("salvage (G19)", "what was salvaged cannot be read");
   if (episodes->size() < at_least)
@@ -294,12 +294,12 @@ void HistoryChecker::check_salvaged(record::RunDb& db, std::uint64_t at_least) {
   for (const record::UpdateRow& row : *updates) check_said(row);
 }
 
-void HistoryChecker::check(record::RunDb& db) {
-  const auto verified = db.verify();
+void HistoryChecker::check(const record::RunReader& run) {
+  const auto verified = run.verify();
   if (!verified) verdict_.broken("log == history", verified.error().context);
-  const auto episodes = db.episodes(1, 1'000'000);
-  const auto measurements = db.measurements(1, 1'000'000);
-  const auto updates = db.updates();
+  const auto episodes = run.log().episodes(1, 1'000'000);
+  const auto measurements = run.log().measurements(1, 1'000'000);
+  const auto updates = run.log().updates();
   if (!episodes || !measurements || !updates)
     return verdict_.broken("log == history", "the database cannot be read");
   std::map<std::uint64_t, const record::EpisodeRow*> rows;

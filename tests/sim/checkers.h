@@ -14,7 +14,7 @@
 #include "messages/executor_control.h"
 #include "messages/learning.h"
 #include "messages/placement_proposed.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 #include "runtime/sim/network.h"
 #include "runtime/sim/world.h"
 #include "tests/sim/swarm.h"
@@ -112,9 +112,9 @@ class HistoryChecker final : public runtime::sim::Observer {
   void on_sent(const Packet& packet) override;
   void on_actor(const std::string& name, Event event) override;
   /// The run is over: what the database says must be what happened.
-  void check(record::RunDb& db);
+  void check(const record::RunReader& run);
   /// What was salvaged of a damaged database is part of what happened, from the first episode on.
-  void check_salvaged(record::RunDb& db, std::uint64_t at_least);
+  void check_salvaged(record::RunLog log, std::uint64_t at_least);
   std::uint64_t proposed() const { return proposed_.size(); }
   std::uint64_t acknowledged() const { return acknowledged_.size(); }
   std::uint64_t updates() const { return updates_.empty() ? 0 : updates_.rbegin()->first; }

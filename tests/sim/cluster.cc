@@ -459,7 +459,7 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
         Fault::kRecorderThrows, spawn(recorders, actors::kRecorder, [directory] {
           return std::make_unique<actors::Recorder>(
               actors::RecorderOptions{},
-              actors::RunDbFactory{[directory] { return record::RunDb::open(directory, true); }},
+              actors::RunWriterFactory{[directory] { return record::RunWriter::open(directory); }},
               actors::BestHandler{
                   [](std::span<const DeviceId>, const messages::EpisodeMeasured&, std::uint32_t) {}});
         }));
@@ -557,12 +557,12 @@ Outcome play(const Swarm& swarm, const std::string& directory, const Trace& trac
   }
   if (outcome.rotted) judge_damage(disk, directory, history, verdict, outcome);
   if (!verdict.first() && !outcome.noticed) {
-    auto db = record::RunDb::open(directory, false);
+    auto db = record::RunReader::open(directory, record::Reading::kLive);
     if (!db) {
       verdict.broken("log == history", db.error().context);
     } else {
       history.check(**db);
-      const auto updates = (*db)->updates();
+      const auto updates = (*db)->log().updates();
       if (updates && !updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
     }
   }

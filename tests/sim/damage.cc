@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "record/run_db.h"
+#include "record/run_reader.h"
 #include "record/salvage.h"
 
 namespace emplace::sim_test {
@@ -44,7 +44,7 @@ bool names_damage(const std::string& line) {
 }
 
 std::optional<std::string> complaint_of(const std::string& directory) {
-  const auto db = record::RunDb::open(directory, false);
+  const auto db = record::RunReader::open(directory, record::Reading::kLive);
   const auto whole = db ? (*db)->verify() : Result<Unit>{db.error()};
   return whole ? std::nullopt : std::optional{whole.error().context};
 }
@@ -56,11 +56,11 @@ void check_salvage(const Disk& disk, const std::string& directory, HistoryChecke
   copy_off(disk, directory, damaged);
   const RealFiles real;
   const auto salvaged = record::salvage(damaged, into);
-  const auto db = salvaged ? record::RunDb::open(into, false) : salvaged.error();
+  const auto db = salvaged ? record::RunReader::open(into, record::Reading::kLive) : salvaged.error();
   if (!db) {
     verdict.broken("salvage (G19)", db.error().context);
   } else {
-    history.check_salvaged(**db, at_least);
+    history.check_salvaged((*db)->log(), at_least);
   }
   fs::remove_all(damaged);
   fs::remove_all(into);

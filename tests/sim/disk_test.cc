@@ -9,7 +9,7 @@
 
 #include <array>
 
-#include "record/run_db.h"
+#include "record/run_writer.h"
 #include "tests/sim/empty_run.h"
 #include "tests/support/scratch_folder.h"
 
@@ -157,10 +157,10 @@ TEST(SimulatedDisk, ReadersAndAWriterKeepTheirPlaces) {
   const std::string directory = folder.path().string();
   Disk disk{1};
   put_empty_run(disk, directory);
-  auto writer = *record::RunDb::open(directory, true);
+  auto writer = *record::RunWriter::open(directory);
   ASSERT_TRUE(writer->add_actor("a", "", 1).ok());
   ASSERT_TRUE(writer->commit().ok());
-  ASSERT_TRUE(record::RunDb::open(directory, false).ok()) << "and it is closed again";
+  ASSERT_TRUE(record::RunReader::open(directory, record::Reading::kLive).ok()) << "and it is closed again";
   ASSERT_TRUE(writer->add_actor("b", "", 2).ok());
   ASSERT_TRUE(writer->commit().ok());
   writer.reset();
@@ -192,19 +192,26 @@ class Writer {
     }
   }
   void die() { db_.reset(); }
-  record::RunDb* database() { return db_.get(); }
+  record::RunWriter* database() { return db_.get(); }
 
   std::uint64_t acknowledged = 0;
 
  private:
   void open() {
-    if (auto opened = record::RunDb::open(directory_, true)) db_ = *std::move(opened);
+    if (auto opened = record::RunWriter::open(directory_)) db_ = *std::move(opened);
   }
-  std::uint64_t there() { return db_->counters()->episodes; }
+  std::uint64_t there() { return db_->results().counters()->episodes; }
 
   const std::string directory_;
-  std::unique_ptr<record::RunDb> db_;
+  std::unique_ptr<record::RunWriter> db_;
 };
+
+Result<std::unique_ptr<record::RunReader>> open_run(const std::string& directory, bool writable) {
+  if (!writable) return record::RunReader::open(directory, record::Reading::kLive);
+  auto writer = record::RunWriter::open(directory);
+  if (!writer) return writer.error();
+  return std::unique_ptr<record::RunReader>{*std::move(writer)};
+}
 
 TEST(RunOnADisk, WhatMayPassIsNoDamage) {
   const testing::ScratchFolder folder{"disk"};
@@ -212,7 +219,7 @@ TEST(RunOnADisk, WhatMayPassIsNoDamage) {
   Disk disk{1};
   put_empty_run(disk, directory);
   const auto refused = [&](bool writable) {
-    const auto opened = record::RunDb::open(directory, writable);
+    const auto opened = open_run(directory, writable);
     ASSERT_FALSE(opened.ok());
     EXPECT_EQ(opened.error().code, Errc::kIo) << opened.error().context;
     EXPECT_EQ(opened.error().context.find("damaged"), std::string::npos) << opened.error().context;
@@ -238,7 +245,7 @@ TEST(RunOnADisk, ReadsThatFailAreNoDamageToWhoVerifies) {
     put_empty_run(disk, directory);
     Writer writer{directory};
     for (int i = 0; i < 3; ++i) writer.add_one();
-    const auto reader = *record::RunDb::open(directory, false);
+    const auto reader = *record::RunReader::open(directory, record::Reading::kLive);
     disk.read_fails = 0.05;
     const auto whole = reader->verify();
     seen.insert(whole.ok());
@@ -261,13 +268,13 @@ TEST(RunOnADisk, WhatCannotBeSettledIsNoDamage) {
   disk.kill_process();  // Its log stays.
   writer.die();
   disk.sync_fails = 1;
-  const auto refused = record::RunDb::open(directory, true);
+  const auto refused = record::RunWriter::open(directory);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Errc::kIo) << refused.error().context;
   disk.sync_fails = 0;
-  const auto opened = record::RunDb::open(directory, true);
+  const auto opened = record::RunWriter::open(directory);
   ASSERT_TRUE(opened.ok()) << opened.error().context;
-  EXPECT_EQ((*opened)->counters()->episodes, 1u);
+  EXPECT_EQ((*opened)->results().counters()->episodes, 1u);
 }
 
 TEST(RunOnADisk, ALogWithADamagedFrameIsNotGoneOnWith) {
@@ -283,10 +290,10 @@ TEST(RunOnADisk, ALogWithADamagedFrameIsNotGoneOnWith) {
     }
     disk.kill_process();
     writer.die();
-    const auto opened = record::RunDb::open(directory, true);
+    const auto opened = record::RunWriter::open(directory);
     seen.insert(opened.ok());
     if (opened) {
-      EXPECT_EQ((*opened)->counters()->episodes, 3u);
+      EXPECT_EQ((*opened)->results().counters()->episodes, 3u);
     } else {
       EXPECT_EQ(opened.error().code, Errc::kInvalid) << opened.error().context;
     }
@@ -302,7 +309,7 @@ TEST(RunOnADisk, ALogWhoseLastUpdatesAreGoneIsNotGoneOnWith) {
   Writer writer{directory};
   writer.add_one();
   writer.die();  // The episode is in the database now.
-  auto db = *record::RunDb::open(directory, true);
+  auto db = *record::RunWriter::open(directory);
   record::UpdateRow update;
   update.update = 1;
   update.episodes = {1};
@@ -312,7 +319,7 @@ TEST(RunOnADisk, ALogWhoseLastUpdatesAreGoneIsNotGoneOnWith) {
   db.reset();
   ASSERT_EQ(remove((directory + "/run.db-wal").c_str(), true), SQLITE_OK);
   for (const bool writable : {false, true}) {
-    const auto opened = record::RunDb::open(directory, writable);
+    const auto opened = open_run(directory, writable);
     const auto whole = opened ? (*opened)->verify() : Result<Unit>{opened.error()};
     ASSERT_FALSE(whole.ok());
     EXPECT_NE(whole.error().context.find("0 updates of 1"), std::string::npos) << whole.error().context;
@@ -324,13 +331,13 @@ TEST(RunOnADisk, AValueThatCannotBeUnpackedIsDamage) {
   const std::string directory = folder.path().string();
   Disk disk{1};
   put_empty_run(disk, directory);
-  const auto db = *record::RunDb::open(directory, true);
+  const auto db = *record::RunWriter::open(directory);
   ASSERT_TRUE(db->add_checkpoint({1, 1, "abc", Bytes(300, std::byte{5}), {}}).ok());
   ASSERT_TRUE(db->commit().ok());
   SQLite::Database other{directory + "/run.db", SQLite::OPEN_READWRITE};
   // zstd's magic number, and nothing behind it.
   ASSERT_EQ(other.exec("UPDATE checkpoints SET parameters = x'28b52ffd'"), 1);
-  const auto read = db->latest_checkpoint();
+  const auto read = db->checkpoints().latest();
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, Errc::kInvalid) << read.error().context;
 }

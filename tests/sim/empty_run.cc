@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "record/run_db.h"
+#include "record/run_writer.h"
 
 namespace emplace::sim_test {
 
@@ -15,7 +15,7 @@ void put_empty_run(Disk& disk, const std::string& directory) {
   const std::filesystem::path folder{directory};
   if (!empty) {
     std::filesystem::remove(folder / "run.db");
-    EMPLACE_CHECK(record::RunDb::create(directory, {}).ok(), "the database can be made");
+    EMPLACE_CHECK(record::RunWriter::create(directory, {}).ok(), "the database can be made");
     empty = disk.image();
     // The run database asks the file system whether there is one.
     EMPLACE_CHECK(write_file(folder / "run.db", std::string_view{}).ok(), "the folder can be written");

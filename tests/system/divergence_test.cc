@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "record/run_db.h"
+#include "record/run_reader.h"
 #include "tests/system/process.h"
 
 namespace emplace::testing {
@@ -31,10 +31,10 @@ void expect_line(const Finished& done, const std::string& what) {
 }
 
 std::uint64_t recorded_updates(const std::string& directory) {
-  const auto db = record::RunDb::open(directory, false);
+  const auto db = record::RunReader::open(directory, record::Reading::kLive);
   EXPECT_TRUE(db.ok()) << db.error().context;
   EXPECT_TRUE((*db)->verify().ok());
-  return (*db)->counters()->updates;
+  return (*db)->results().counters()->updates;
 }
 
 TEST(Divergence, EndsTheRunAndWhatWasRecordedIsReplayedAndResumed) {

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "record/run_db.h"
+#include "record/run_writer.h"
 #include "tests/system/process.h"
 
 namespace emplace::testing {
@@ -123,8 +123,8 @@ TEST(Replay, AnUpdateThatGivesOtherBitsIsFound) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "20"}));
   {
-    auto db = *record::RunDb::open(folder.at("run"), true);
-    record::UpdateRow forged = **db->update(20);
+    auto db = *record::RunWriter::open(folder.at("run"));
+    record::UpdateRow forged = **db->log().update(20);
     forged.update = forged.policy_version = 21;
     forged.episodes = {};
     forged.advantages = {};
@@ -208,11 +208,11 @@ TEST(Remeasure, CorrelatesAndKeepsWhatItFound) {
   EXPECT_EQ(other["session"], 2);
   EXPECT_GT(other["error"]["mean"].get<double>(), 0);
   EXPECT_FALSE(other["worst"].empty());
-  auto db = *record::RunDb::open(folder.at("run"), false);
-  const auto sessions = db->remeasure_sessions();
+  auto db = *record::RunReader::open(folder.at("run"), record::Reading::kLive);
+  const auto sessions = db->remeasurements().sessions();
   ASSERT_EQ(sessions->size(), 2u);
   EXPECT_EQ(sessions->at(1).spearman, other["spearman"].get<double>());
-  EXPECT_EQ(db->remeasured(1)->size(), same["measured"].get<std::size_t>());
+  EXPECT_EQ(db->remeasurements().rows(1)->size(), same["measured"].get<std::size_t>());
   EXPECT_TRUE(db->verify().ok());
   db.reset();
   const auto before = contents(folder.at("run"));
@@ -245,8 +245,8 @@ TEST(LogDriven, GivesTheSameParametersWithoutMeasuring) {
   const json again = run_json(recorded_run(folder.at("again"), driven));
   EXPECT_EQ(again["parameters_sha256"], recorded["parameters_sha256"]);
   EXPECT_EQ(again["measurements"], recorded["measurements"]);
-  auto db = *record::RunDb::open(folder.at("again"), false);
-  EXPECT_EQ(db->measurements(1, 1)->front().executor_kind, "replay");
+  auto db = *record::RunReader::open(folder.at("again"), record::Reading::kLive);
+  EXPECT_EQ(db->log().measurements(1, 1)->front().executor_kind, "replay");
   // Another learner, the same log: it ends where the log does.
   driven[1] = "1000";
   driven.insert(driven.end(), {"--set", "policy.learning_rate=0.02"});
@@ -283,17 +283,17 @@ TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
                                         "15",        "--quiet",           "--json"};
   run_json(branch);
   EXPECT_EQ(contents(folder.at("run")), before);
-  auto db = *record::RunDb::open_quiet(folder.at("branch"));
-  auto parent = *record::RunDb::open_quiet(folder.at("run"));
-  const json lineage = json::parse(db->facts()->parent);
+  auto db = *record::RunReader::open(folder.at("branch"), record::Reading::kQuiet);
+  auto parent = *record::RunReader::open(folder.at("run"), record::Reading::kQuiet);
+  const json lineage = json::parse(db->header().facts()->parent);
   EXPECT_EQ(lineage["kind"], "branch");
-  EXPECT_EQ(lineage["run_id"], parent->facts()->run_id);
+  EXPECT_EQ(lineage["run_id"], parent->header().facts()->run_id);
   EXPECT_EQ(lineage["update"], 20);
-  const auto theirs = **parent->latest_checkpoint(20);
-  const auto first = **db->latest_checkpoint(0);
+  const auto theirs = **parent->checkpoints().latest(20);
+  const auto first = **db->checkpoints().latest(0);
   EXPECT_EQ(first.sha256, theirs.sha256);
   EXPECT_EQ(first.optimizer, theirs.optimizer) << "its moments go along";
-  EXPECT_NE(db->facts()->run_id, parent->facts()->run_id);
+  EXPECT_NE(db->header().facts()->run_id, parent->header().facts()->run_id);
   db.reset();
   EXPECT_TRUE(run_json({"replay", folder.at("branch"), "--json"})["identical"].get<bool>());
   refused({"run", "--branch", folder.at("run") + "@21", "--run-dir", folder.at("none"), "--quiet"}, 2,
@@ -317,7 +317,7 @@ TEST(Resume, WhileSomebodyWantsItQuietItIsRefusedAndNothingChanges) {
   const TemporaryFolder folder;
   run_json(recorded_run(folder.at("run"), {"--episodes", "10"}));
   const auto before = contents(folder.at("run"));
-  auto reader = record::RunDb::open_quiet(folder.at("run"));
+  auto reader = record::RunReader::open(folder.at("run"), record::Reading::kQuiet);
   ASSERT_TRUE(reader.ok());
   refused({"run", "--resume", "--run-dir", folder.at("run"), "--quiet", "--episodes", "20"}, 2, "being read");
   EXPECT_EQ(contents(folder.at("run")), before);
@@ -334,9 +334,10 @@ TEST(Resume, AReaderDoesNotEndARunWhoseHeadWasKilled) {
   ASSERT_GT(head, 0);
   ASSERT_EQ(::kill(head, SIGKILL), 0);
   // Between its death and the next head's first look the folder is nobody's.
-  std::unique_ptr<record::RunDb> reader;
+  std::unique_ptr<record::RunReader> reader;
   for (int tries = 0; tries < 200'000 && reader == nullptr; ++tries)
-    if (auto opened = record::RunDb::open_quiet(folder.at("run"))) reader = *std::move(opened);
+    if (auto opened = record::RunReader::open(folder.at("run"), record::Reading::kQuiet))
+      reader = *std::move(opened);
   if (reader == nullptr) GTEST_SKIP() << "the next head was faster";
   ASSERT_TRUE(wait_for_text(folder.at("run") + "/log/head", "being read"));
   reader.reset();

@@ -14,6 +14,7 @@
 #include "launcher/settings/placers.h"
 #include "placement/machine/device_file.h"
 #include "policy/training/trainer.h"
+#include "record/run_writer.h"
 #include "tests/support/scratch_folder.h"
 
 namespace emplace::launcher {
@@ -97,7 +98,7 @@ class Log {
     facts.num_devices = 2;
     task->graphs.push_back({std::move(graph), std::move(devices), std::move(constraints), sha256});
     task_ = std::move(task);
-    db_ = record::RunDb::create(directory, facts, {row}).value();
+    db_ = record::RunWriter::create(directory, facts, {row}).value();
     simulator_ =
         std::make_unique<Simulator>(task_->graphs[0].graph, task_->graphs[0].devices, SimulatorOptions{});
   }
@@ -150,7 +151,7 @@ class Log {
     db_.reset();
     return open_logged_run(directory_).value();
   }
-  record::RunDb& db() { return *db_; }
+  record::RunWriter& db() { return *db_; }
   const RunConfig& config() const { return config_; }
   const actors::Task& task() const { return *task_; }
 
@@ -158,7 +159,7 @@ class Log {
   std::filesystem::path directory_;
   RunConfig config_;
   std::shared_ptr<const actors::Task> task_;
-  std::unique_ptr<record::RunDb> db_;
+  std::unique_ptr<record::RunWriter> db_;
   std::unique_ptr<Simulator> simulator_;
   std::uint64_t next_id_ = 1;
 };
@@ -268,7 +269,7 @@ TEST(LearnFromLog, WhatIsLearnedIsKeptAsARunOfItsOwn) {
   EXPECT_NE(kept.facts.parent.find("\"learned\""), std::string::npos);
   EXPECT_NE(kept.facts.parent.find(run.facts.run_id), std::string::npos);
   EXPECT_NE(kept.facts.run_id, run.facts.run_id);
-  EXPECT_EQ(kept.db->last_update().value(), report->updates);
+  EXPECT_EQ(kept.db->log().last_update().value(), report->updates);
   RunConfig warm = kept.config;
   warm.run.policy = report->directory.string();
   const auto placer = make_placer(warm, *kept.task, {}).value();
@@ -283,7 +284,7 @@ TEST(LearnFromLog, ALearnedLogTellsHowLikelyItsPlacementsWereToTheBit) {
     Log log{folder.path() / "run", method, 2, {"pipeline.batch_episodes=1"}};
     const auto log_q = learn_while_drawing(log, 12, 3);
     LoggedRun run = log.open();
-    const auto rows = run.db->episodes(1, 100).value();
+    const auto rows = run.db->log().episodes(1, 100).value();
     std::vector<std::uint64_t> versions;
     for (const auto& row : rows) versions.push_back(row.policy_version);
     auto behaviour = Behaviour::make(run, versions).value();

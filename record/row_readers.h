@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "record/run_db.h"
+#include "record/run_rows.h"
 
 namespace emplace::record {
 

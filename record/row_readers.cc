@@ -1,10 +1,10 @@
-#include "record/run_db_rows.h"
+#include "record/row_readers.h"
 
 #include <cstring>
 #include <limits>
 #include <string>
 
-#include "record/run_db_columns.h"
+#include "record/columns.h"
 
 namespace emplace::record {
 

@@ -1,11 +1,14 @@
 #pragma once
-/// What columns of the run database hold, read back. Thread: any.
+/// Values as columns of the run database hold them, there and back. What is damaged throws, as SQLite does.
+/// Thread: any.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -13,11 +16,27 @@
 
 #include "base/file.h"
 #include "record/packed.h"
-#include "record/run_db_state.h"
 
 namespace emplace::record {
 
-/// The numbers of a text, one space between two. Throws, as SQLite does, if it is anything else.
+/// Numbers without a sign are kept as SQLite's signed ones of the same bits.
+inline std::int64_t sql(std::uint64_t number) { return static_cast<std::int64_t>(number); }
+inline std::uint64_t back(std::int64_t number) { return static_cast<std::uint64_t>(number); }
+
+inline Bytes blob(const SQLite::Column& column) {
+  const auto* first = static_cast<const std::byte*>(column.getBlob());
+  return first == nullptr ? Bytes{} : Bytes(first, first + column.getBytes());
+}
+
+/// Numbers as a text, one space between two.
+template <class T>
+std::string joined(const std::vector<T>& numbers) {
+  std::string text;
+  for (const T number : numbers) text += (text.empty() ? "" : " ") + std::to_string(number);
+  return text;
+}
+
+/// The numbers of such a text.
 template <class T>
 std::vector<T> split(std::string_view text) {
   std::vector<T> numbers;
@@ -37,7 +56,7 @@ inline double real_of(const SQLite::Column& column) {
   return column.isNull() ? std::numeric_limits<double>::quiet_NaN() : column.getDouble();
 }
 
-/// What a compressed column holds. Throws, as SQLite does, if it is damaged.
+/// What a compressed column holds.
 inline Bytes unpacked(const SQLite::Column& column, std::string_view what) {
   auto bytes = decompress(blob(column), what);
   if (!bytes) throw std::runtime_error{bytes.error().context};

@@ -1,14 +1,64 @@
-// What a run is about, and what was found of it later: read from its database.
+#include "record/run_header.h"
+
 #include <stdexcept>
 
 #include "base/ids.h"
-#include "record/run_db_columns.h"
+#include "record/columns.h"
+#include "record/packed.h"
+#include "record/run_connection.h"
+#include "record/schema.h"
+#include "record/seal.h"
 
 namespace emplace::record {
+namespace {
 
-Result<RunFacts> RunDb::facts() {
-  return state_->guarded([&] {
-    SQLite::Statement q{state_->db,
+void insert_facts(SQLite::Database& db, const RunFacts& facts) {
+  SQLite::Statement insert{db, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"};
+  SealedRow row{insert};
+  row << std::int64_t{kSchemaVersion};
+  for (const std::string* text : {&facts.software_version, &facts.host, &facts.graph, &facts.graph_sha256,
+                                  &facts.devices_json, &facts.config_toml, &facts.method})
+    row << *text;
+  row << sql(facts.seed) << facts.started_wall_ns << std::int64_t{facts.num_ops}
+      << std::int64_t{facts.num_devices} << facts.run_id << facts.parent << facts.host_facts;
+  row.insert();
+}
+
+void insert_graphs(SQLite::Database& db, const std::vector<GraphRow>& graphs) {
+  SQLite::Statement insert{db, "INSERT INTO graphs VALUES(?,?,?,?,?,?,?,?,?,?)"};
+  for (const GraphRow& g : graphs) {
+    const Bytes content = compress_zstd(g.content);
+    SealedRow row{insert};
+    row << g.sha256 << g.name << g.file << std::int64_t{g.num_ops} << content << g.devices_toml << g.reserve
+        << g.lower_bound_s << g.bound;
+    row.insert();
+  }
+}
+
+void insert_baselines(SQLite::Database& db, const std::vector<BaselineRow>& baselines) {
+  SQLite::Statement insert{db, "INSERT INTO baselines VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)"};
+  for (const BaselineRow& b : baselines) {
+    const std::string peaks = joined(b.peak_bytes);
+    const Bytes placement = b.placement.empty() ? Bytes{} : pack_placements(b.placement, 1);
+    SealedRow row{insert};
+    row << b.graph_sha256 << b.method << std::int64_t{b.found} << std::int64_t{b.valid} << b.step_time_s
+        << b.bytes_over << b.bytes_moved << peaks << sql(b.evaluations) << b.wall_s << b.note << placement;
+    row.insert();
+  }
+}
+
+}  // namespace
+
+void insert_header(SQLite::Database& db, const RunFacts& facts, const std::vector<GraphRow>& graphs,
+                   const std::vector<BaselineRow>& baselines) {
+  insert_facts(db, facts);
+  insert_graphs(db, graphs);
+  insert_baselines(db, baselines);
+}
+
+Result<RunFacts> RunHeader::facts() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db,
                         "SELECT software_version, host, graph, graph_sha256, devices, config, method, seed, "
                         "started_wall_ns, num_ops, num_devices, run_id, parent, host_facts FROM runs"};
     q.executeStep();
@@ -28,9 +78,9 @@ Result<RunFacts> RunDb::facts() {
   });
 }
 
-Result<std::vector<GraphRow>> RunDb::graph_rows() {
-  return state_->guarded([&] {
-    SQLite::Statement q{state_->db,
+Result<std::vector<GraphRow>> RunHeader::graphs() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db,
                         "SELECT sha256, name, file, num_ops, content, devices, reserve, lower_bound_s, bound "
                         "FROM graphs ORDER BY rowid"};
     std::vector<GraphRow> rows;
@@ -50,9 +100,9 @@ Result<std::vector<GraphRow>> RunDb::graph_rows() {
   });
 }
 
-Result<std::vector<BaselineRow>> RunDb::baselines() {
-  return state_->guarded([&] {
-    SQLite::Statement q{state_->db,
+Result<std::vector<BaselineRow>> RunHeader::baselines() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db,
                         "SELECT graph_sha256, method, found, valid, step_time_s, bytes_over, bytes_moved, "
                         "peak_bytes, evaluations, wall_s, note, placement FROM baselines ORDER BY rowid"};
     std::vector<BaselineRow> rows;
@@ -70,51 +120,6 @@ Result<std::vector<BaselineRow>> RunDb::baselines() {
       row.wall_s = q.getColumn(9).getDouble();
       row.note = q.getColumn(10).getString();
       if (q.getColumn(11).getBytes() > 0) row.placement = placements_of(q.getColumn(11));
-    }
-    return rows;
-  });
-}
-
-Result<std::vector<RemeasureSession>> RunDb::remeasure_sessions() {
-  return state_->guarded([&] {
-    SQLite::Statement q{state_->db,
-                        "SELECT session, executor_kind, host, started_wall_ns, count, spearman, kendall, "
-                        "error_mean, error_median, error_p95, error_max, top5_overlap FROM "
-                        "remeasure_sessions ORDER BY session"};
-    std::vector<RemeasureSession> rows;
-    while (q.executeStep()) {
-      RemeasureSession& row = rows.emplace_back();
-      row.session = back(q.getColumn(0).getInt64());
-      row.executor_kind = q.getColumn(1).getString();
-      row.host = q.getColumn(2).getString();
-      row.started_wall_ns = q.getColumn(3).getInt64();
-      row.count = back(q.getColumn(4).getInt64());
-      int at = 5;
-      for (double* field :
-           {&row.spearman, &row.kendall, &row.error_mean, &row.error_median, &row.error_p95, &row.error_max})
-        *field = real_of(q.getColumn(at++));
-      row.top5_overlap = back(q.getColumn(at).getInt64());
-    }
-    return rows;
-  });
-}
-
-Result<std::vector<RemeasuredRow>> RunDb::remeasured(std::uint64_t session) {
-  return state_->guarded([&] {
-    SQLite::Statement q{state_->db,
-                        "SELECT placement_id, graph_sha256, logged_s, valid, step_time_s, synthetic_share, "
-                        "error FROM remeasured WHERE session = ? ORDER BY rowid"};
-    q.bind(1, sql(session));
-    std::vector<RemeasuredRow> rows;
-    while (q.executeStep()) {
-      RemeasuredRow& row = rows.emplace_back();
-      row.placement_id = back(q.getColumn(0).getInt64());
-      row.graph_sha256 = q.getColumn(1).getString();
-      row.logged_s = q.getColumn(2).getDouble();
-      row.valid = q.getColumn(3).getInt() != 0;
-      row.step_time_s = q.getColumn(4).getDouble();
-      row.synthetic_share = q.getColumn(5).getDouble();
-      row.error = q.getColumn(6).getString();
     }
     return rows;
   });

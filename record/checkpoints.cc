@@ -1,0 +1,35 @@
+#include "record/checkpoints.h"
+
+#include <stdexcept>
+
+#include "record/columns.h"
+#include "record/integrity.h"
+#include "record/row_readers.h"
+#include "record/run_connection.h"
+
+namespace emplace::record {
+
+Result<std::vector<std::uint64_t>> Checkpoints::updates() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db, "SELECT \"update\" FROM checkpoints ORDER BY 1"};
+    std::vector<std::uint64_t> updates;
+    while (q.executeStep()) updates.push_back(back(q.getColumn(0).getInt64()));
+    return updates;
+  });
+}
+
+Result<std::optional<CheckpointRow>> Checkpoints::latest(std::uint64_t at_most) const {
+  return connection_->guarded([&]() -> std::optional<CheckpointRow> {
+    SQLite::Statement q{connection_->db,
+                        "SELECT * FROM checkpoints ORDER BY \"update\" <= ?1 DESC, "
+                        "CASE WHEN \"update\" <= ?1 THEN -\"update\" ELSE \"update\" END LIMIT 1"};
+    q.bind(1, sql(at_most));
+    if (!q.executeStep()) return std::nullopt;
+    // Its hash covers what is in it, not that it is there.
+    if (!is_as_sealed(q, q.getColumnCount() - 1))
+      throw std::runtime_error{"a checkpoint is not as it was sealed"};
+    return read_checkpoint(q);
+  });
+}
+
+}  // namespace emplace::record

@@ -1,0 +1,55 @@
+#include "record/database_errors.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string>
+
+#include "base/text/words.h"
+#include "record/schema.h"
+
+namespace emplace::record {
+
+bool may_pass(int sqlite_code) {
+  constexpr std::array kOfTheMachine{SQLITE_BUSY,  SQLITE_LOCKED, SQLITE_NOMEM,
+                                     SQLITE_IOERR, SQLITE_FULL,   SQLITE_CANTOPEN};
+  constexpr int kPrimary = 0xff;
+  return std::find(kOfTheMachine.begin(), kOfTheMachine.end(), sqlite_code & kPrimary) != kOfTheMachine.end();
+}
+
+bool may_pass(const std::exception& thrown) {
+  const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
+  if (error == nullptr) return dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr;
+  return may_pass(error->getErrorCode());
+}
+
+Error io_error(const std::filesystem::path& directory, std::string_view what) {
+  return Error{Errc::kIo, printable(directory.string()) + ": " + printable(what)};
+}
+
+Error database_error(const std::filesystem::path& directory, const std::exception& thrown) {
+  const auto* const error = dynamic_cast<const SQLite::Exception*>(&thrown);
+  // What is not SQLite's is thrown where a column does not hold what this program writes.
+  const bool damaged =
+      error == nullptr ? !may_pass(thrown)
+                       : error->getErrorCode() == SQLITE_CORRUPT || error->getErrorCode() == SQLITE_NOTADB;
+  if (!damaged) return io_error(directory, std::string{"run.db: "} + thrown.what());
+  return invalid(printable(directory.string()) + ": run.db", "is damaged: " + printable(thrown.what()),
+                 kSalvageIt);
+}
+
+Error opening_error(const std::filesystem::path& directory, const std::exception& thrown) {
+  if (may_pass(thrown)) return io_error(directory, std::string{"run.db cannot be opened: "} + thrown.what());
+  return invalid(printable(directory.string()), "run.db is damaged: " + printable(thrown.what()), kSalvageIt);
+}
+
+Error verifying_error(const std::filesystem::path& directory, const std::exception& thrown) {
+  if (may_pass(thrown)) return io_error(directory, std::string{"run.db: cannot be read: "} + thrown.what());
+  return invalid(printable(directory.string()) + ": run.db", "is damaged: " + printable(thrown.what()),
+                 kSalvageIt);
+}
+
+}  // namespace emplace::record

@@ -1,0 +1,29 @@
+#pragma once
+/// Rows of the tables that grow with a run, put into their columns: each function runs its own statement,
+/// which is prepared once from the text beside it. Throws what SQLite throws.
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+
+#include "record/run_rows.h"
+
+namespace emplace::record {
+
+inline constexpr const char* kInsertEpisode = "INSERT INTO episodes VALUES(?,?,?,?,?,?,?,?,?,?,?)";
+/// `placements` and `actions` as they are stored; `chain` is the link of this episode.
+void insert_episode(SQLite::Statement& insert, const EpisodeRow& row, const Bytes& placements,
+                    const Bytes& actions, std::uint64_t chain);
+
+inline constexpr const char* kInsertMeasurement =
+    "INSERT INTO measurements VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+void insert_measurement(SQLite::Statement& insert, const MeasurementRow& row);
+
+inline constexpr const char* kInsertUpdate = "INSERT INTO updates VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+void insert_update(SQLite::Statement& insert, const UpdateRow& row);
+
+/// A checkpoint of the same version is replaced.
+inline constexpr const char* kInsertCheckpoint = "INSERT OR REPLACE INTO checkpoints VALUES(?,?,?,?,?,?)";
+void insert_checkpoint(SQLite::Statement& insert, const CheckpointRow& row);
+
+}  // namespace emplace::record

@@ -1,0 +1,84 @@
+#include "record/run_connection.h"
+
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/text/words.h"
+#include "record/run_folder.h"
+
+namespace emplace::record {
+namespace {
+
+/// As SQLite takes it where options follow.
+std::string uri(const std::filesystem::path& file) {
+  std::string text = "file:";
+  for (const char c : std::filesystem::absolute(file).string()) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%' || c == '?' || c == '#') {
+      text += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+/// The lock that the access needs; none to read live.
+Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem::path& directory) {
+  using Access = RunConnection::Access;
+  if (access == Access::kLive) return FolderLock{};
+  FolderLock lock{directory, access == Access::kWrite};
+  if (lock.taken()) return lock;
+  const std::string where = printable(directory.string());
+  if (access == Access::kQuiet)
+    return invalid(where, "is still being written", "end the run first, or wait for its end");
+  if (is_being_written(directory))
+    return invalid(where, "is being written by another process", "let that one end");
+  return io_error(directory, "is being read by a process that wants it to stay as it is; wait for its end");
+}
+
+}  // namespace
+
+RunConnection::RunConnection(const std::filesystem::path& path, const std::string& file, int flags,
+                             FolderLock held)
+    : directory{path}, lock{std::move(held)}, db{file, flags, /*busy_timeout_ms=*/5000} {}
+
+std::unique_ptr<RunConnection> RunConnection::make(const std::filesystem::path& directory) {
+  return std::make_unique<RunConnection>(directory, (directory / "run.db").string(),
+                                         SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
+                                         FolderLock{directory, true});
+}
+
+Result<std::unique_ptr<RunConnection>> RunConnection::open(const std::filesystem::path& directory,
+                                                           Access access) {
+  const std::filesystem::path file = directory / "run.db";
+  std::error_code unreadable;
+  if (!std::filesystem::exists(file, unreadable))
+    return io_error(directory, unreadable ? "cannot be read: " + unreadable.message() : "holds no run");
+  const bool writes = access == Access::kWrite;
+  if (writes)
+    if (auto may = check_folder(directory); !may) return may.error();
+  auto lock = lock_for(access, directory);
+  if (!lock) return lock.error();
+  try {
+    // Where no log is left to be read, not even SQLite's own files beside it are made.
+    std::error_code none;
+    const auto wal = std::filesystem::file_size(directory / "run.db-wal", none);
+    const bool untouched = access == Access::kQuiet && (none || wal == 0);
+    auto connection = std::make_unique<RunConnection>(
+        directory, untouched ? uri(file) + "?immutable=1" : file.string(),
+        writes ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY | SQLite::OPEN_URI, *std::move(lock));
+    const auto version = schema_version(connection->db, directory);
+    if (!version) return version.error();
+    if (auto whole = check_schema(connection->db, *version, directory); !whole) return whole.error();
+    if (*version < kSchemaVersion && !writes) shadow(connection->db, *version);
+    connection->version = *version;
+    return connection;
+  } catch (const std::exception& thrown) {
+    return opening_error(directory, thrown);
+  }
+}
+
+}  // namespace emplace::record

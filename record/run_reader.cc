@@ -1,0 +1,35 @@
+#include "record/run_reader.h"
+
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "record/integrity.h"
+#include "record/run_connection.h"
+#include "record/run_folder.h"
+
+namespace emplace::record {
+
+RunReader::RunReader(std::unique_ptr<RunConnection> connection) : connection_{std::move(connection)} {}
+RunReader::~RunReader() = default;
+
+Result<std::unique_ptr<RunReader>> RunReader::open(const std::filesystem::path& directory, Reading reading) {
+  using Access = RunConnection::Access;
+  const bool live =
+      reading == Reading::kLive || (reading == Reading::kQuietOrLive && is_being_written(directory));
+  auto connection = RunConnection::open(directory, live ? Access::kLive : Access::kQuiet);
+  if (!connection) return connection.error();
+  return std::unique_ptr<RunReader>{new RunReader{*std::move(connection)}};
+}
+
+Result<Unit> RunReader::verify() const {
+  const std::filesystem::path& directory = connection_->directory;
+  try {
+    return check_record(connection_->db, printable(directory.string()) + ": run.db",
+                        acknowledged_in(directory));
+  } catch (const std::exception& thrown) {
+    return verifying_error(directory, thrown);
+  }
+}
+
+}  // namespace emplace::record

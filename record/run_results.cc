@@ -1,0 +1,108 @@
+#include "record/run_results.h"
+
+#include "record/columns.h"
+#include "record/row_readers.h"
+#include "record/run_connection.h"
+
+namespace emplace::record {
+
+Result<Counters> RunResults::counters() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db,
+                        "SELECT (SELECT COUNT(*) FROM episodes), (SELECT COUNT(*) FROM measurements), "
+                        "(SELECT COUNT(*) FROM measurements WHERE valid = 1), "
+                        "(SELECT COUNT(*) FROM updates), (SELECT COUNT(*) FROM checkpoints)"};
+    q.executeStep();
+    Counters c;
+    int at = 0;
+    for (std::uint64_t* count : {&c.episodes, &c.measurements, &c.valid, &c.updates, &c.checkpoints})
+      *count = back(q.getColumn(at++).getInt64());
+    return c;
+  });
+}
+
+Result<std::vector<std::string>> RunResults::graphs() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db, "SELECT DISTINCT graph_sha256 FROM episodes ORDER BY 1"};
+    std::vector<std::string> graphs;
+    while (q.executeStep()) graphs.push_back(q.getColumn(0).getString());
+    return graphs;
+  });
+}
+
+Result<std::optional<BestRow>> RunResults::best(const std::string& graph_sha256) const {
+  auto found = connection_->guarded([&]() -> std::optional<BestRow> {
+    SQLite::Statement q{
+        connection_->db,
+        "SELECT m.placement_id, m.episode, m.number, m.step_time_s, e.placements, e.count, m.label, "
+        "m.bytes_moved, m.peak_bytes "
+        "FROM measurements m JOIN episodes e ON e.episode = m.episode "
+        "AND m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
+        "WHERE m.valid = 1 AND m.step_time_s >= 0 AND ?1 IN ('', e.graph_sha256) "
+        "ORDER BY m.step_time_s, m.placement_id LIMIT 1"};
+    q.bind(1, graph_sha256);
+    if (!q.executeStep()) return std::nullopt;
+    BestRow row;
+    row.placement_id = back(q.getColumn(0).getInt64());
+    row.episode = back(q.getColumn(1).getInt64());
+    row.step_time_s = q.getColumn(3).getDouble();
+    row.label = label_of(q.getColumn(6));
+    row.bytes_moved = q.getColumn(7).getInt64();
+    row.peak_bytes = split<std::int64_t>(q.getColumn(8).getString());
+    const Bytes all = placements_of(q.getColumn(4));
+    const std::size_t count = q.getColumn(5).getUInt(), number = q.getColumn(2).getUInt();
+    if (count == 0 || number >= count) return row;
+    const std::size_t ops = all.size() / count;
+    row.placement.assign(all.begin() + static_cast<std::ptrdiff_t>(number * ops),
+                         all.begin() + static_cast<std::ptrdiff_t>((number + 1) * ops));
+    return row;
+  });
+  if (!found) return found.error();
+  return *found;
+}
+
+Result<std::optional<std::int64_t>> RunResults::least_bytes_over() const {
+  return connection_->guarded([&]() -> std::optional<std::int64_t> {
+    SQLite::Statement q{
+        connection_->db,
+        "SELECT MIN(bytes_over) FROM measurements WHERE failure IS NULL OR failure LIKE 'oom%'"};
+    if (!q.executeStep() || q.getColumn(0).isNull()) return std::nullopt;
+    return q.getColumn(0).getInt64();
+  });
+}
+
+Result<std::vector<CurveSample>> RunResults::samples(const std::string& graph_sha256) const {
+  return connection_->guarded([&] {
+    SQLite::Statement run{connection_->db, "SELECT started_wall_ns FROM runs"};
+    run.executeStep();
+    const std::int64_t started_wall_ns = run.getColumn(0).getInt64();
+    // By ids: placements of an episode have consecutive ones, and nothing needs sorting but the episodes.
+    SQLite::Statement q{connection_->db,
+                        "SELECT m.valid, m.step_time_s, e.wall_ns FROM episodes e CROSS JOIN measurements m "
+                        "ON m.placement_id >= e.placement_id AND m.placement_id < e.placement_id + e.count "
+                        "AND m.episode = e.episode WHERE e.graph_sha256 = ? ORDER BY e.seq"};
+    q.bind(1, graph_sha256);
+    std::vector<CurveSample> samples;
+    while (q.executeStep()) {
+      const std::int64_t wall_ns = q.getColumn(2).getInt64();
+      samples.push_back({q.getColumn(0).getInt() != 0, q.getColumn(1).getDouble(),
+                         wall_ns == 0 ? 0 : static_cast<double>(wall_ns - started_wall_ns) * 1e-9});
+    }
+    return samples;
+  });
+}
+
+Result<std::vector<MeasurerRow>> RunResults::measurers() const {
+  return connection_->guarded([&] {
+    SQLite::Statement q{connection_->db,
+                        "SELECT host, executor_kind, COUNT(DISTINCT executor), COUNT(*) FROM measurements "
+                        "GROUP BY host, executor_kind ORDER BY host, executor_kind"};
+    std::vector<MeasurerRow> rows;
+    while (q.executeStep())
+      rows.push_back({q.getColumn(0).getString(), q.getColumn(1).getString(), back(q.getColumn(2).getInt64()),
+                      back(q.getColumn(3).getInt64())});
+    return rows;
+  });
+}
+
+}  // namespace emplace::record

@@ -1,0 +1,42 @@
+#include "record/run_watch.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "record/database_errors.h"
+#include "record/integrity.h"
+#include "record/run_reader.h"
+
+namespace emplace::record {
+
+RunWatch::RunWatch(std::filesystem::path directory, int folder)
+    : directory_{std::move(directory)}, files_{directory_, folder} {}
+RunWatch::~RunWatch() = default;
+
+void RunWatch::look(bool log_too) { suspicious_ = suspicious_ || files_.changed(log_too); }
+
+Result<Unit> RunWatch::check(bool log_too) {
+  if (auto there = files_.check(); !there) return there;
+  look(log_too);
+  if (!suspicious_) return Unit{};
+  // What this connection has in memory would hide it: read from the file, by another one.
+  const auto reader = RunReader::open(directory_, Reading::kLive);
+  if (!reader) return reader.error();
+  if (auto whole = (*reader)->verify(); !whole) return whole;
+  suspicious_ = false;
+  files_.remember();
+  return Unit{};
+}
+
+Result<Unit> RunWatch::patrol(std::size_t rows) {
+  try {
+    if (!patrol_) patrol_ = std::make_unique<Patrol>(directory_ / "run.db");
+    return patrol_->next(printable(directory_.string()) + ": run.db", rows);
+  } catch (const std::exception& thrown) {
+    return database_error(directory_, thrown);
+  }
+}
+
+}  // namespace emplace::record

@@ -1,0 +1,306 @@
+#include "record/run_writer.h"
+
+#include <SQLiteCpp/Backup.h>
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/text/words.h"
+#include "record/columns.h"
+#include "record/integrity.h"
+#include "record/packed.h"
+#include "record/row_writers.h"
+#include "record/run_connection.h"
+#include "record/run_folder.h"
+#include "record/run_watch.h"
+#include "record/schema.h"
+
+namespace emplace::record {
+namespace {
+
+/// Writes the whole log into the database file and waits for the disk. After a failed sync the kernel shows
+/// pages that the disk does not have and will not be given again. Such a transaction may stand in the log as
+/// committed, and a power cut would take it and all that is appended behind it. Errors: kIo, also while
+/// somebody reads from the log.
+Result<Unit> settle_log(SQLite::Database& db, const std::filesystem::path& directory) {
+  constexpr int kBriefly_ms = 100, kAsBefore_ms = 5000;  // Who opens a run to write it tries again.
+  try {
+    db.setBusyTimeout(kBriefly_ms);
+    SQLite::Statement checkpoint{db, "PRAGMA main.wal_checkpoint(TRUNCATE)"};
+    const bool done = checkpoint.executeStep() && checkpoint.getColumn(0).getInt() == 0;
+    db.setBusyTimeout(kAsBefore_ms);
+    if (done) return Unit{};
+    return io_error(directory, "run.db: a reader holds on to its log (run.db-wal); wait for its end");
+  } catch (const SQLite::Exception& refused) {
+    return io_error(directory,
+                    std::string{"run.db: its log cannot be written into it and synced: "} + refused.what());
+  }
+}
+
+/// A log with a damaged frame is recovered up to that frame. What was acknowledged behind it is gone, and
+/// must not be recorded as something else.
+Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
+                        const std::filesystem::path& directory) {
+  const Acknowledged acknowledged = acknowledged_in(directory);
+  const bool of_updates = last_seq >= acknowledged.episodes;
+  if (of_updates && last_update >= acknowledged.updates) return Unit{};
+  const std::uint64_t there = of_updates ? last_update : last_seq;
+  const std::uint64_t all = of_updates ? acknowledged.updates : acknowledged.episodes;
+  return invalid(printable(directory.string()) + ": run.db",
+                 "the record is shortened: " + std::to_string(there) +
+                     (of_updates ? " updates of " : " episodes of ") + std::to_string(all),
+                 kSalvageIt);
+}
+
+/// Waits until a file, or a folder's entries, are on disk.
+Result<Unit> sync_file(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = fd >= 0 && ::fsync(fd) == 0;
+  const int code = errno;
+  if (fd >= 0) ::close(fd);
+  return synced ? Result<Unit>{Unit{}}
+                : Error{Errc::kIo, printable(path.string()) + ": " + std::strerror(code)};
+}
+
+}  // namespace
+
+RunWriter::RunWriter(std::unique_ptr<RunConnection> opened, Durability durability)
+    : RunReader{std::move(opened)}, durability_{durability} {
+  SQLite::Database& db = connection().db;
+  db.exec("PRAGMA journal_mode=WAL");
+  // NORMAL waits before the log is folded into the database, and so never leaves a damaged one.
+  db.exec(durability == Durability::kDisk ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
+  insert_episode_ = std::make_unique<SQLite::Statement>(db, kInsertEpisode);
+  insert_measurement_ = std::make_unique<SQLite::Statement>(db, kInsertMeasurement);
+  insert_update_ = std::make_unique<SQLite::Statement>(db, kInsertUpdate);
+  insert_checkpoint_ = std::make_unique<SQLite::Statement>(db, kInsertCheckpoint);
+  SQLite::Statement last{db, "SELECT seq, chain FROM episodes ORDER BY seq DESC LIMIT 1"};
+  if (last.executeStep()) {
+    last_seq_ = back(last.getColumn(0).getInt64());
+    chain_ = back(last.getColumn(1).getInt64());
+  }
+  SQLite::Statement updates{db, "SELECT COALESCE(MAX(\"update\"), 0) FROM updates"};
+  updates.executeStep();
+  last_update_ = back(updates.getColumn(0).getInt64());
+  watch_ = std::make_unique<RunWatch>(connection().directory, connection().lock.folder());
+}
+
+RunWriter::~RunWriter() = default;
+
+Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path& directory,
+                                                     const RunFacts& facts,
+                                                     const std::vector<GraphRow>& graphs,
+                                                     const std::vector<BaselineRow>& baselines) {
+  if (auto made = make_private_folder(directory); !made) return made.error();
+  if (std::filesystem::exists(directory / "run.db")) {
+    return invalid(printable(directory.string()), "holds a run already",
+                   "go on with it by --resume, or choose another --run-dir");
+  }
+  if (auto may = check_folder(directory); !may) return may.error();
+  try {
+    auto connection = RunConnection::make(directory);
+    SQLite::Database& db = connection->db;
+    db.exec("PRAGMA journal_mode=WAL");
+    SQLite::Transaction transaction{db};
+    make_schema(db);
+    insert_header(db, facts, graphs, baselines);
+    transaction.commit();
+    // The run as it began, page by page: what never changes is there once more if run.db is damaged.
+    SQLite::Database initial{(directory / "initial.db").string(),
+                             SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
+    SQLite::Backup{initial, db}.executeStep(-1);
+    // SQLite syncs its files and their folder, not the folder's own name.
+    if (auto synced = sync_folders(directory); !synced) return synced.error();
+    return std::unique_ptr<RunWriter>{new RunWriter{std::move(connection), Durability::kDisk}};
+  } catch (const std::exception& thrown) {
+    return io_error(directory, std::string{"the run database cannot be made: "} + thrown.what());
+  }
+}
+
+Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::filesystem::path& directory,
+                                                   Durability durability) {
+  auto opened = RunConnection::open(directory, RunConnection::Access::kWrite);
+  if (!opened) return opened.error();
+  try {
+    SQLite::Database& db = (*opened)->db;
+    if (durability == Durability::kDisk)
+      if (auto settled = settle_log(db, directory); !settled) return settled.error();
+    if ((*opened)->version < kSchemaVersion) migrate(db, (*opened)->version);
+    auto writer = std::unique_ptr<RunWriter>{new RunWriter{*std::move(opened), durability}};
+    if (auto whole = check_head(writer->last_seq_, writer->last_update_, directory); !whole)
+      return whole.error();
+    return writer;
+  } catch (const std::exception& thrown) {
+    return opening_error(directory, thrown);
+  }
+}
+
+void RunWriter::begin() {
+  if (transaction_) return;
+  watch_->look(/*log_too=*/true);
+  transaction_ = std::make_unique<SQLite::Transaction>(connection().db);
+}
+
+Result<bool> RunWriter::add_episode(const EpisodeRow& row, const std::vector<MeasurementRow>& measurements) {
+  const Bytes placements = pack_placements(row.placements, row.count),
+              actions = compress_zstd(row.actions, 1);
+  const std::uint64_t chain = chain_link(chain_, row, placements, actions, measurements);
+  RunConnection& run = connection();
+  try {
+    begin();
+    run.db.exec("SAVEPOINT episode");  // All of it or nothing.
+    insert_episode(*insert_episode_, row, placements, actions, chain);
+    for (const MeasurementRow& measured : measurements) insert_measurement(*insert_measurement_, measured);
+    run.db.exec("RELEASE episode");
+  } catch (const SQLite::Exception& error) {
+    insert_episode_->tryReset();
+    insert_measurement_->tryReset();
+    run.db.tryExec("ROLLBACK TO episode");
+    run.db.tryExec("RELEASE episode");
+    if (error.getErrorCode() != SQLITE_CONSTRAINT) return database_error(run.directory, error);
+    const auto counted = log().has_episode(row.episode);
+    if (!counted) return counted.error();
+    if (*counted) return false;
+    // Two episodes with one placement, or one whose own row is damaged.
+    if (auto reader = RunReader::open(run.directory, Reading::kLive))
+      if (auto whole = (*reader)->verify(); !whole) return whole.error();
+    return invalid("episode " + std::to_string(row.episode),
+                   "claims placements from " + std::to_string(row.placement_id) +
+                       " on, and another episode has one of them",
+                   "the run has two samplers with the same numbers");
+  }
+  chain_ = chain;
+  last_seq_ = row.seq;
+  rows_ += 1 + measurements.size();
+  return true;
+}
+
+Result<Unit> RunWriter::add_update(const UpdateRow& update) {
+  return connection().guarded([&] {
+    begin();
+    insert_update(*insert_update_, update);
+    last_update_ = std::max(last_update_, update.update);
+    ++rows_;
+    return Unit{};
+  });
+}
+
+Result<Unit> RunWriter::add_checkpoint(const CheckpointRow& checkpoint) {
+  return connection().guarded([&] {
+    begin();
+    insert_checkpoint(*insert_checkpoint_, checkpoint);
+    ++rows_;
+    return Unit{};
+  });
+}
+
+Result<Unit> RunWriter::drop_checkpoints(const std::vector<std::uint64_t>& updates) {
+  return connection().guarded([&] {
+    if (updates.empty()) return Unit{};
+    begin();
+    SQLite::Statement drop{connection().db, "DELETE FROM checkpoints WHERE \"update\" = ?"};
+    for (const std::uint64_t update : updates) {
+      drop.reset();
+      drop.bind(1, sql(update));
+      rows_ += static_cast<std::size_t>(drop.exec());
+    }
+    return Unit{};
+  });
+}
+
+Result<Unit> RunWriter::add_remeasured(RemeasureSession& session, const std::vector<RemeasuredRow>& rows) {
+  auto added = connection().guarded([&] {
+    begin();
+    insert_remeasured(connection().db, session, rows);
+    rows_ += 1 + rows.size();
+    return Unit{};
+  });
+  if (!added) return added.error();
+  return commit();
+}
+
+Result<Unit> RunWriter::add_actor(const std::string& name, const std::string& host, std::int64_t wall_ns) {
+  return connection().guarded([&] {
+    begin();
+    SQLite::Statement a{connection().db, "INSERT INTO actors VALUES(?,?,?)"};
+    a.bind(1, name);
+    a.bind(2, host);
+    a.bind(3, wall_ns);
+    a.exec();
+    ++rows_;
+    return Unit{};
+  });
+}
+
+Result<Unit> RunWriter::note_actor(const std::string& name, const std::string& host, std::int64_t wall_ns) {
+  return connection().guarded([&] {
+    begin();
+    SQLite::Statement a{connection().db,
+                        "INSERT INTO actors SELECT ?1, ?2, ?3 WHERE NOT EXISTS "
+                        "(SELECT 1 FROM actors WHERE name = ?1 AND host = ?2)"};
+    a.bind(1, name);
+    a.bind(2, host);
+    a.bind(3, wall_ns);
+    rows_ += static_cast<std::uint64_t>(a.exec());
+    return Unit{};
+  });
+}
+
+Result<Unit> RunWriter::commit() {
+  if (!transaction_) return Unit{};
+  if (auto there = watch_->check(/*log_too=*/false); !there) return there;
+  auto done = connection().guarded([&] {
+    transaction_->commit();
+    return Unit{};
+  });
+  transaction_.reset();
+  rows_ = 0;
+  if (!done) return done;
+  watch_->remember();
+  // Kept apart from the WAL, so that a WAL cut short shows. Where a power cut may shorten it, that is no
+  // damage.
+  if (durability_ == Durability::kDisk)
+    if (auto kept = watch_->write_head(last_seq_, last_update_); !kept) return kept;
+  return watch_->check_places();
+}
+
+Result<Unit> RunWriter::watch(std::size_t rows) {
+  if (auto there = watch_->check(/*log_too=*/!transaction_); !there) return there;
+  return watch_->patrol(rows);
+}
+
+bool RunWriter::deleted() const { return watch_->deleted(); }
+
+Result<Unit> RunWriter::write_again(std::unique_ptr<RunWriter>& run) {
+  const std::filesystem::path directory = run->connection().directory, again = directory / "run.db.again";
+  const auto refused = [&](const Error& why) {
+    std::error_code ignored;
+    std::filesystem::remove(again, ignored);
+    return io_error(directory, "run.db was deleted, and cannot be written again: " + why.context);
+  };
+  std::error_code failure;
+  std::filesystem::remove(again, failure);
+  auto copied = run->connection().guarded([&] {
+    run->transaction_.reset();
+    SQLite::Statement copy{run->connection().db, "VACUUM INTO ?"};
+    copy.bind(1, again.string());
+    copy.executeStep();
+    return Unit{};
+  });
+  if (!copied) return refused(copied.error());
+  if (auto synced = sync_file(again); !synced) return refused(synced.error());
+  // The log of the deleted file must not meet the new one.
+  for (const char* rest : {"run.db-wal", "run.db-shm"}) std::filesystem::remove(directory / rest, failure);
+  std::filesystem::rename(again, directory / "run.db", failure);
+  if (failure) return refused(Error{Errc::kIo, failure.message()});
+  run.reset();
+  return sync_file(directory);
+}
+
+}  // namespace emplace::record
