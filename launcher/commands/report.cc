@@ -6,6 +6,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/session/report.h"
 #include "launcher/settings/json_object.h"
+#include "record/report/verdict.h"
 
 namespace emplace::launcher {
 namespace {

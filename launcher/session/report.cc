@@ -21,6 +21,8 @@
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/start.h"
 #include "placement/placement_file.h"
+#include "record/report/learning_curve.h"
+#include "record/report/report_page.h"
 #include "record/run_reader.h"
 
 namespace emplace::launcher {

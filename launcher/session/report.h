@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "launcher/settings/start.h"
 #include "record/report.h"
+#include "record/report/report_data.h"
 
 namespace emplace::launcher {
 

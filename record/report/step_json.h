@@ -7,6 +7,7 @@
 
 #include "placement/machine/device.h"
 #include "record/report.h"
+#include "record/report/report_data.h"
 #include "record/report/scope_map.h"
 
 namespace emplace::record {

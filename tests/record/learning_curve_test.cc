@@ -1,6 +1,6 @@
 // Goal: a curve of any number of measurements says what was measured: percentiles of the valid ones, the best
 // so far, and how many fitted; never more points than asked for.
-#include "record/learning_curve.h"
+#include "record/report/learning_curve.h"
 
 #include <gtest/gtest.h>
 

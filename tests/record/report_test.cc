@@ -1,7 +1,7 @@
 // Goal: the page says what the run came to, holds what its pictures are drawn from, loads nothing, stays
 // below its size, and no name can become markup. Method: pages of small made-up runs, their data read back as
 // the page's script does; a plain scan for elements.
-#include "record/report.h"
+#include "record/report/report_page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +17,7 @@
 #include "executor/sim/simulator.h"
 #include "record/report/moves.h"
 #include "record/report/scope_map.h"
+#include "record/report/verdict.h"
 #include "tests/graph/large_graph.h"
 #include "tests/support/sample_graphs.h"
 

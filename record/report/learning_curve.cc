@@ -1,4 +1,4 @@
-#include "record/learning_curve.h"
+#include "record/report/learning_curve.h"
 
 #include <algorithm>
 #include <cmath>

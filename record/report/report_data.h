@@ -1,5 +1,5 @@
 #pragma once
-/// One page that explains a run. docs/report.md says what each part of it means.
+/// Everything that the page of a run says. docs/report.md says what each part of it means.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 #include "placement/measurement.h"
 #include "placement/placement.h"
 #include "placement/schedule.h"
-#include "record/learning_curve.h"
+#include "record/report/learning_curve.h"
 #include "record/table.h"
 
 namespace emplace::record {
@@ -69,22 +69,5 @@ struct ReportData {
   std::vector<std::pair<std::string, std::string>> provenance;  ///< Name and value, as shown.
   std::string config_toml;
 };
-
-/// What a graph's rows amount to, in words.
-struct ReportVerdict {
-  enum class Kind : std::uint8_t { kBetter, kNotBetter, kNoBaseline, kNothingFits, kNothingYet };
-  Kind kind = Kind::kNothingYet;
-  std::string best_method;  ///< Whose placement is to be used; empty: there is none.
-  double best_s = 0;
-  std::string baseline_method;  ///< The best baseline that fits; empty: none.
-  double baseline_s = 0;
-  std::string sentence;  ///< "431.4 ms per step: 29 % less than the best baseline, …"
-};
-ReportVerdict verdict_of(const ReportGraph& graph, bool going_on);
-
-/// One HTML page that loads nothing. No text of `data` can become markup or script; what is not UTF-8 is
-/// mended. Below 5 MB: of schedules with more ops and copies than a page holds, neighbours are merged, and
-/// the page says so. Pure; any thread.
-std::string render_report(const ReportData& data);
 
 }  // namespace emplace::record

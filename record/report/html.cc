@@ -1,0 +1,96 @@
+#include "record/report/html.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text/words.h"
+#include "base/units.h"
+
+namespace emplace::record {
+namespace {
+
+using nlohmann::json;
+
+std::string mended(std::string_view text) {
+  if (is_utf8(text)) return std::string{text};
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : mended(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '\0':
+        out += "\xEF\xBF\xBD";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string shown(std::string_view name, std::size_t most) { return escaped(printable(name, most)); }
+
+std::string inert(const json& value) {
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '<' || c == '>' || c == '&') {
+      out += c == '<' ? "\\u003c" : c == '>' ? "\\u003e" : "\\u0026";
+    } else if (text.compare(i, 3, "\xE2\x80\xA8") == 0 || text.compare(i, 3, "\xE2\x80\xA9") == 0) {
+      out += text[i + 2] == '\xA8' ? "\\u2028" : "\\u2029";
+      i += 2;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string element(std::string_view tag, std::string_view content, std::string_view attributes) {
+  std::string out = "<" + std::string{tag};
+  if (!attributes.empty()) out.append(" ").append(attributes);
+  return out + ">" + std::string{content} + "</" + std::string{tag} + ">";
+}
+
+std::string percent(double share) {
+  return formatted(share != 0 && std::abs(share) < 0.00995 ? "%.1f %%" : "%.0f %%", share * 100);
+}
+
+std::string seconds(double value) {
+  std::string text = format_seconds(value);
+  if (text.ends_with(" us")) text.replace(text.size() - 2, 1, "µ");
+  return text;
+}
+
+std::string thousands(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+std::string plural(std::uint64_t count, std::string_view one) {
+  return thousands(count) + " " + std::string{one} + (count == 1 ? "" : "s");
+}
+
+}  // namespace emplace::record

@@ -1,0 +1,93 @@
+#include "record/report/verdict.h"
+
+#include <cstddef>
+
+#include "base/text/words.h"
+#include "record/report/html.h"
+
+namespace emplace::record {
+namespace {
+
+/// How many devices run something, and which do not; nothing if that is not known.
+std::string devices_used(const Measurement& measured, const std::vector<std::string>& names) {
+  if (measured.busy_s.empty()) return "";
+  std::size_t used = 0;
+  std::string idle;
+  for (std::size_t d = 0; d < measured.busy_s.size() && d < names.size(); ++d) {
+    if (measured.busy_s[d] > 0) {
+      ++used;
+    } else {
+      idle += (idle.empty() ? "" : ", ") + names[d];
+    }
+  }
+  return " It uses " + std::to_string(used) + " of " + plural(names.size(), "device") +
+         (idle.empty() ? "." : "; nothing runs on " + printable(idle) + ".");
+}
+
+}  // namespace
+
+bool fits(const TableRow& row) { return row.found && row.measurement.valid; }
+
+const TableRow* fastest(const std::vector<TableRow>& rows) {
+  const TableRow* best = nullptr;
+  for (const TableRow& row : rows)
+    if (fits(row) && (best == nullptr || row.measurement.step_time_s < best->measurement.step_time_s))
+      best = &row;
+  return best;
+}
+
+std::uint64_t measured_in(const std::vector<LearningCurve>& curves) {
+  std::uint64_t count = 0;
+  for (const LearningCurve& curve : curves)
+    if (!curve.points.empty()) count += curve.points.back().measurements;
+  return count;
+}
+
+ReportVerdict verdict_of(const ReportGraph& graph, bool going_on) {
+  using Kind = ReportVerdict::Kind;
+  ReportVerdict verdict;
+  const TableRow* const learned = fastest(graph.learned);
+  const TableRow* const baseline = fastest(graph.baselines);
+  if (baseline != nullptr)
+    verdict.baseline_method = baseline->method, verdict.baseline_s = baseline->measurement.step_time_s;
+  const bool better =
+      learned != nullptr && (baseline == nullptr || learned->measurement.step_time_s < verdict.baseline_s);
+  const TableRow* const best = better ? learned : baseline;
+  if (best == nullptr) {
+    verdict.kind = going_on || measured_in(graph.curves) == 0 ? Kind::kNothingYet : Kind::kNothingFits;
+    verdict.sentence =
+        verdict.kind == Kind::kNothingYet
+            ? "No placement that fits has been measured yet, and no baseline fits."
+            : "No placement that fits was found: none of " + plural(measured_in(graph.curves), "placement") +
+                  " measured, and no baseline. Give the devices more memory, or the run more time.";
+    return verdict;
+  }
+  verdict.best_method = best->method;
+  verdict.best_s = best->measurement.step_time_s;
+  verdict.kind = !better ? Kind::kNotBetter : baseline == nullptr ? Kind::kNoBaseline : Kind::kBetter;
+  std::string& text = verdict.sentence;
+  const std::string baseline_words =
+      printable(verdict.baseline_method, 60) + " (" + seconds(verdict.baseline_s) + ")";
+  if (better) {
+    text = seconds(verdict.best_s) + " per step, by " + printable(best->method, 60);
+    text += baseline == nullptr && graph.baselines.empty() ? ": no baseline is known"
+            : baseline == nullptr                          ? ": no baseline fits"
+                                  : ": " + percent(1 - verdict.best_s / verdict.baseline_s) +
+                                        " less than the best baseline, " + baseline_words;
+  } else {
+    text = learned == nullptr
+               ? "What was learned does not fit" + std::string{going_on ? " yet" : ""}
+               : "What was learned takes " + seconds(learned->measurement.step_time_s) + " per step and " +
+                     (learned->measurement.step_time_s > verdict.baseline_s ? "is slower than"
+                                                                            : "is no faster than") +
+                     " the best baseline";
+    text += ": use the baseline's placement, " + baseline_words;
+  }
+  if (graph.lower_bound_s > 0)
+    text += "; " + percent(verdict.best_s / graph.lower_bound_s - 1) + " above the proven bound (" +
+            seconds(graph.lower_bound_s) + (graph.bound.empty() ? "" : ", by " + graph.bound) + ")";
+  text += "." + devices_used(best->measurement, graph.devices);
+  return verdict;
+}
+
+}  // namespace emplace::record

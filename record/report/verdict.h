@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "record/report/learning_curve.h"
+#include "record/report/report_data.h"
+#include "record/table.h"
+
+namespace emplace::record {
+
+/// What a graph's rows amount to, in words.
+struct ReportVerdict {
+  enum class Kind : std::uint8_t { kBetter, kNotBetter, kNoBaseline, kNothingFits, kNothingYet };
+  Kind kind = Kind::kNothingYet;
+  std::string best_method;  ///< Whose placement is to be used; empty: there is none.
+  double best_s = 0;
+  std::string baseline_method;  ///< The best baseline that fits; empty: none.
+  double baseline_s = 0;
+  std::string sentence;  ///< "431.4 ms per step: 29 % less than the best baseline, …"
+};
+/// Pure; any thread.
+ReportVerdict verdict_of(const ReportGraph& graph, bool going_on);
+
+/// Its placement fits.
+bool fits(const TableRow& row);
+/// Of those that fit; null: none does.
+const TableRow* fastest(const std::vector<TableRow>& rows);
+/// Placements, over all starts.
+std::uint64_t measured_in(const std::vector<LearningCurve>& curves);
+
+}  // namespace emplace::record
