@@ -8,7 +8,6 @@
 #include "base/statistics.h"
 #include "launcher/replay/logged_run.h"
 #include "launcher/worker/executors.h"
-#include "record/agreement.h"
 #include "record/remeasurements.h"
 
 namespace emplace::launcher {

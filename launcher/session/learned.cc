@@ -13,7 +13,6 @@
 #include "launcher/session/run.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
-#include "record/run_db.h"
 #include "record/run_reader.h"
 
 namespace emplace::launcher {

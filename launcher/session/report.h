@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "launcher/settings/start.h"
-#include "record/report.h"
 #include "record/report/report_data.h"
 
 namespace emplace::launcher {

@@ -30,7 +30,6 @@
 #include "launcher/settings/placers.h"
 #include "record/folder_lock.h"
 #include "record/launch_lock.h"
-#include "record/run_db.h"
 #include "record/run_folder.h"
 #include "record/run_reader.h"
 #include "runtime/process/signals.h"

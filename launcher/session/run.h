@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/wiring.h"
-#include "record/run_db.h"
 #include "record/run_results.h"
 
 namespace emplace::launcher {

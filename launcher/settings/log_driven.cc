@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "base/text/words.h"
 #include "launcher/settings/placers.h"
-#include "record/run_db.h"
 #include "record/run_reader.h"
 
 namespace emplace::launcher {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 #include "record/report/scope_map.h"
 #include "record/report/verdict.h"
 

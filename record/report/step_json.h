@@ -6,7 +6,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "placement/machine/device.h"
-#include "record/report.h"
 #include "record/report/report_data.h"
 #include "record/report/scope_map.h"
 

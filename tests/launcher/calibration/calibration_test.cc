@@ -18,7 +18,6 @@
 #include "launcher/calibration/sample_placements.h"
 #include "launcher/calibration/study.h"
 #include "placement/machine/device_file.h"
-#include "record/agreement.h"
 #include "tests/support/sample_graphs.h"
 
 namespace emplace::launcher {

@@ -11,7 +11,6 @@
 #include "graph/formats/emplace_graph.h"
 #include "graph/models/catalogue.h"
 #include "placement/machine/signature_costs.h"
-#include "record/agreement.h"
 #include "tests/executor/cuda/gpu/checks.h"
 
 namespace emplace::gpu_check {
