@@ -24,6 +24,8 @@ target_compile_options(emplace_options INTERFACE
   # g++ 12 sees overlaps in "x" + std::string that are not there (GCC PR 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   -Wno-missing-field-initializers  # Options structs are filled by name; what is left out has its default.
+  # Every mutex names what it guards (base/guarded.h), and clang checks each access.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety;-Werror=thread-safety>
   -Werror)
 # What computes is compiled at 3; a target whose EMPLACE_OPTIMIZE says so, at less (CMake's own level goes before).
 target_compile_options(emplace_options INTERFACE

@@ -4,11 +4,11 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <mutex>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "heuristics/partition_methods.h"
 
 namespace emplace {
@@ -16,12 +16,15 @@ namespace {
 
 constexpr double kEdgeTotal = 1e9, kWeightTotal = 5e8;
 
+/// Guards METIS, which is not reentrant, and what it changes of the process.
+Mutex g_metis;
+
 /// METIS draws from the C library's random numbers, takes SIGABRT and SIGTERM for its own while it works, and
 /// prints to standard output when a part stays empty: one call at a time, SIGTERM waits until it has ended,
 /// the handlers are put back as they were, and what it prints goes nowhere.
 class Alone {
  public:
-  Alone() : lock_{mutex()} {
+  Alone() EMPLACE_REQUIRES(g_metis) {
     ::sigemptyset(&mask_);
     ::sigaddset(&mask_, SIGTERM);
     ::pthread_sigmask(SIG_BLOCK, &mask_, &before_);
@@ -39,11 +42,6 @@ class Alone {
 
  private:
   static constexpr std::array kSignals{SIGABRT, SIGTERM};
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  std::lock_guard<std::mutex> lock_;
   std::FILE* const output_ = stdout;
   std::FILE* const nowhere_ = std::fopen("/dev/null", "w");
   sigset_t mask_{}, before_{};
@@ -71,6 +69,7 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
   settings[METIS_OPTION_SEED] = static_cast<idx_t>(options.seed & 0x7fffffffu);
   settings[METIS_OPTION_NUMBERING] = 0;
   std::vector<std::int32_t> out(vertices, 0);
+  const MutexLock lock{g_metis};
   const Alone alone;
   const PartitionerTime timed;
   const int status = (options.recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway)(

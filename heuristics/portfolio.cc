@@ -6,10 +6,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "heuristics/anneal.h"
 #include "heuristics/local_search.h"
 
@@ -27,7 +27,7 @@ class Shared {
 
   /// On the way: a search goes on.
   void saw(const std::string& method, const Placement& placement, double seconds) {
-    const std::lock_guard lock{mutex_};
+    const MutexLock lock{mutex_};
     if (!findings_.empty() && seconds >= findings_.back().seconds) return;
     findings_.push_back({method, seconds, this->seconds()});
     if (options_.better) options_.better(findings_.back(), placement);
@@ -35,21 +35,22 @@ class Shared {
   /// At its end.
   void take(const std::string& method, Found found) {
     if (found.measurement.valid) saw(method, found.placement, found.measurement.step_time_s);
-    const std::lock_guard lock{mutex_};
+    const MutexLock lock{mutex_};
     evaluations_ += found.evaluations;
     if (best_ && !better(found.measurement, best_->measurement)) return;
     best_ = std::move(found);
     method_ = method;
   }
   void fail(Error error) {
-    const std::lock_guard lock{mutex_};
+    const MutexLock lock{mutex_};
     if (!error_) error_ = std::move(error);
   }
   std::optional<Found> best() const {
-    const std::lock_guard lock{mutex_};
+    const MutexLock lock{mutex_};
     return best_;
   }
   Result<Answer> finish(const std::string& why) && {
+    const MutexLock lock{mutex_};
     if (error_) return *error_;
     if (!best_) return Error{Errc::kNoPlacement, why};
     return Answer{*std::move(best_), std::move(method_), evaluations_, std::move(findings_), 0};
@@ -59,12 +60,12 @@ class Shared {
   const Clock& clock_;
   const PortfolioOptions& options_;
   const Nanos begun_;
-  mutable std::mutex mutex_;
-  std::optional<Found> best_;
-  std::string method_;
-  std::uint64_t evaluations_ = 0;
-  std::vector<Finding> findings_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  std::optional<Found> best_ EMPLACE_GUARDED_BY(mutex_);
+  std::string method_ EMPLACE_GUARDED_BY(mutex_);
+  std::uint64_t evaluations_ EMPLACE_GUARDED_BY(mutex_) = 0;
+  std::vector<Finding> findings_ EMPLACE_GUARDED_BY(mutex_);
+  std::optional<Error> error_ EMPLACE_GUARDED_BY(mutex_);
 };
 
 /// What has been worth most for its time comes first, so that a second is enough for a good answer. Splits

@@ -5,13 +5,14 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace emplace::runtime {
 namespace {
 
-std::mutex g_mutex;
-std::shared_ptr<spdlog::logger> g_logger;  // Guarded by g_mutex.
+Mutex g_mutex;
+std::shared_ptr<spdlog::logger> g_logger EMPLACE_GUARDED_BY(g_mutex);
 std::atomic<bool> g_open{false};
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
@@ -53,7 +54,7 @@ Result<Unit> open_log(const LogOptions& options) {
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
     logger->set_level(to_spdlog(options.level));
     logger->flush_on(spdlog::level::info);
-    const std::scoped_lock lock{g_mutex};
+    const MutexLock lock{g_mutex};
     g_logger = std::move(logger);
     g_open = true;
   } catch (const spdlog::spdlog_ex& failure) {
@@ -63,7 +64,7 @@ Result<Unit> open_log(const LogOptions& options) {
 }
 
 void close_log() {
-  const std::scoped_lock lock{g_mutex};
+  const MutexLock lock{g_mutex};
   g_open = false;
   g_logger.reset();
 }
@@ -72,7 +73,7 @@ void log(LogLevel level, std::string_view actor, std::string_view text) {
   if (!g_open) return;
   std::shared_ptr<spdlog::logger> logger;
   {
-    const std::scoped_lock lock{g_mutex};
+    const MutexLock lock{g_mutex};
     logger = g_logger;
   }
   if (logger && logger->should_log(to_spdlog(level)))

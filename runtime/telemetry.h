@@ -3,9 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace emplace::runtime {
 
@@ -29,14 +30,14 @@ class ActorTelemetry {
   void queued() { queued_.fetch_add(1, std::memory_order_relaxed); }
   void taken() { taken_.fetch_add(1, std::memory_order_relaxed); }
   void failed(std::string error) {
-    const std::scoped_lock lock{mutex_};
+    const MutexLock lock{mutex_};
     ++restarts_;
     last_error_ = std::move(error);
   }
   ActorFacts facts() const {
     const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
     const std::uint64_t queued = queued_.load(std::memory_order_relaxed);
-    const std::scoped_lock lock{mutex_};
+    const MutexLock lock{mutex_};
     return {name_, handled_.load(std::memory_order_relaxed), queued > taken ? queued - taken : 0, restarts_,
             last_error_};
   }
@@ -44,9 +45,9 @@ class ActorTelemetry {
  private:
   const std::string name_;
   std::atomic<std::uint64_t> handled_{0}, queued_{0}, taken_{0};
-  mutable std::mutex mutex_;
-  std::uint32_t restarts_ = 0;  // Guarded by mutex_,
-  std::string last_error_;      // and so is this.
+  mutable Mutex mutex_;
+  std::uint32_t restarts_ EMPLACE_GUARDED_BY(mutex_) = 0;
+  std::string last_error_ EMPLACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace emplace::runtime

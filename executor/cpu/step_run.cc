@@ -12,14 +12,14 @@ namespace emplace::cpu {
 struct alignas(64) StepRun::Lane {
   Lane(std::size_t tasks, std::int64_t cap) : ready{tasks}, arena{cap, DeviceMemory::kAlignment} {}
 
-  std::mutex queue_mutex;
-  std::condition_variable wake;
-  ReadySet ready;
-  std::deque<std::uint32_t> copies;
+  Mutex queue_mutex;
+  Condition wake;
+  ReadySet ready EMPLACE_GUARDED_BY(queue_mutex);
+  std::deque<std::uint32_t> copies EMPLACE_GUARDED_BY(queue_mutex);
   std::atomic<std::uint32_t> waiting{0};  // In both queues.
 
-  std::mutex arena_mutex;
-  Arena arena;
+  Mutex arena_mutex;
+  Arena arena EMPLACE_GUARDED_BY(arena_mutex);
 
   std::byte* scratch = nullptr;
   std::vector<const std::byte*> inputs;
@@ -45,21 +45,30 @@ std::byte* StepRun::memory(std::uint32_t slot) const {
   return machine_.memory[index(plan_.slots()[slot].device)].at(offsets_[slot]);
 }
 
-std::int64_t StepRun::peak_bytes(DeviceId device) const { return lanes_[index(device)]->arena.peak(); }
+std::int64_t StepRun::peak_bytes(DeviceId device) const {
+  Lane& lane = *lanes_[index(device)];
+  const MutexLock lock{lane.arena_mutex};
+  return lane.arena.peak();
+}
+
+std::optional<OutOfMemory> StepRun::out_of_memory() const {
+  const MutexLock lock{oom_mutex_};
+  return oom_;
+}
 
 bool StepRun::take(std::uint32_t slot, OpId op) {
   const TaskPlan::Slot& wanted = plan_.slots()[slot];
   Lane& lane = *lanes_[index(wanted.device)];
   std::int64_t free = 0;
   {
-    const std::lock_guard lock{lane.arena_mutex};
+    const MutexLock lock{lane.arena_mutex};
     if (const auto offset = lane.arena.take(wanted.bytes)) {
       offsets_[slot] = *offset;
       return true;
     }
     free = lane.arena.largest_free();
   }
-  const std::lock_guard lock{oom_mutex_};
+  const MutexLock lock{oom_mutex_};
   if (!oom_) oom_ = OutOfMemory{op, wanted.device, wanted.bytes, free};
   return false;
 }
@@ -67,7 +76,7 @@ bool StepRun::take(std::uint32_t slot, OpId op) {
 void StepRun::give(std::uint32_t slot) {
   const TaskPlan::Slot& used = plan_.slots()[slot];
   Lane& lane = *lanes_[index(used.device)];
-  const std::lock_guard lock{lane.arena_mutex};
+  const MutexLock lock{lane.arena_mutex};
   lane.arena.give(offsets_[slot], used.bytes);
 }
 
@@ -79,12 +88,15 @@ bool StepRun::prepare(const InitialValues& values) {
     most = std::max(most, machine_.kernels.kernel(OpId{task.what}).scratch_bytes);
   }
   for (std::size_t d = 0; d < lanes_.size(); ++d) {
-    const auto offset = lanes_[d]->arena.take(scratch[d]);
+    Lane& lane = *lanes_[d];
+    const MutexLock lock{lane.arena_mutex};
+    const auto offset = lane.arena.take(scratch[d]);
     if (!offset) {
-      oom_ = OutOfMemory{kNoOp, static_cast<DeviceId>(d), scratch[d], lanes_[d]->arena.largest_free()};
+      const MutexLock oom_lock{oom_mutex_};
+      oom_ = OutOfMemory{kNoOp, static_cast<DeviceId>(d), scratch[d], lane.arena.largest_free()};
       return false;
     }
-    lanes_[d]->scratch = machine_.memory[d].at(*offset);
+    lane.scratch = machine_.memory[d].at(*offset);
   }
   for (std::uint32_t slot = 0; slot < plan_.slots().size(); ++slot)
     if (plan_.slots()[slot].resident && !take(slot, kNoOp)) return false;
@@ -111,7 +123,7 @@ std::optional<double> StepRun::step(const Watch* watch) {
   over_.store(plan_.tasks().empty());
   for (const std::uint32_t task : plan_.sources()) make_ready(task);
   machine_.pool.run([&](std::size_t lane) { serve(lane); });
-  if (oom_) return std::nullopt;
+  if (out_of_memory()) return std::nullopt;
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
   for (const TaskTime& time : times_) {
     first = std::min(first, time.picked);
@@ -130,7 +142,7 @@ void StepRun::make_ready(std::uint32_t task) {
   const TaskPlan::Task& made = plan_.tasks()[task];
   Lane& lane = *lanes_[index(made.target)];
   {
-    const std::lock_guard lock{lane.queue_mutex};
+    const MutexLock lock{lane.queue_mutex};
     if (made.is_copy) {
       lane.copies.push_back(task);
     } else {
@@ -145,7 +157,7 @@ std::optional<std::uint32_t> StepRun::next_task(Lane& lane) {
   for (;;) {
     if (over_.load(std::memory_order_acquire)) return std::nullopt;
     if (lane.waiting.load(std::memory_order_acquire) > 0) {
-      const std::lock_guard lock{lane.queue_mutex};
+      const MutexLock lock{lane.queue_mutex};
       lane.waiting.fetch_sub(1, std::memory_order_relaxed);
       if (lane.copies.empty()) return lane.ready.pop_min();
       const std::uint32_t copy = lane.copies.front();
@@ -156,15 +168,15 @@ std::optional<std::uint32_t> StepRun::next_task(Lane& lane) {
       _mm_pause();
       continue;
     }
-    std::unique_lock lock{lane.queue_mutex};
-    lane.wake.wait(lock, [&] { return over_.load() || lane.waiting.load() > 0; });
+    const MutexLock lock{lane.queue_mutex};
+    while (!over_.load() && lane.waiting.load() == 0) lane.wake.wait(lane.queue_mutex);
   }
 }
 
 void StepRun::end_step() {
   over_.store(true, std::memory_order_release);
   for (const auto& lane : lanes_) {
-    const std::lock_guard lock{lane->queue_mutex};
+    const MutexLock lock{lane->queue_mutex};
     lane->wake.notify_all();
   }
 }

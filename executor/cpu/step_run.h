@@ -2,22 +2,21 @@
 /// One placement on real memory: step after step, each lane a thread.
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
+#include "executor/plan/arena.h"
 #include "executor/cpu/bound_graph.h"
 #include "executor/cpu/device_memory.h"
 #include "executor/cpu/worker_pool.h"
 #include "executor/kernel/initial_values.h"
-#include "executor/plan/arena.h"
 #include "executor/plan/out_of_memory.h"
 #include "executor/plan/task_plan.h"
 #include "executor/sim/ready_set.h"
@@ -61,7 +60,7 @@ class StepRun {
   /// no further step may follow. State stays as the step left it.
   std::optional<double> step(const Watch* watch = nullptr);
 
-  const std::optional<OutOfMemory>& out_of_memory() const { return oom_; }
+  std::optional<OutOfMemory> out_of_memory() const;
   /// Of the last step.
   std::span<const TaskTime> times() const { return times_; }
   std::int64_t peak_bytes(DeviceId device) const;
@@ -91,8 +90,8 @@ class StepRun {
   std::int64_t bytes_moved_ = 0;
   std::atomic<std::uint32_t> left_{0};  // Tasks of the step.
   std::atomic<bool> over_{false};
-  std::mutex oom_mutex_;
-  std::optional<OutOfMemory> oom_;
+  mutable Mutex oom_mutex_;
+  std::optional<OutOfMemory> oom_ EMPLACE_GUARDED_BY(oom_mutex_);
   const Watch* watch_ = nullptr;
 };
 

@@ -61,7 +61,7 @@ WorkerPool::WorkerPool(std::size_t lanes) {
 
 WorkerPool::~WorkerPool() {
   {
-    const std::lock_guard lock{mutex_};
+    const MutexLock lock{mutex_};
     stopping_ = true;
   }
   wake_.notify_all();
@@ -69,13 +69,13 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::run(const std::function<void(std::size_t)>& work) {
-  std::unique_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   work_ = &work;
   running_ = threads_.size();
   arrived_.store(0);
   ++round_;
   wake_.notify_all();
-  done_.wait(lock, [&] { return running_ == 0; });
+  while (running_ != 0) done_.wait(mutex_);
   work_ = nullptr;
 }
 
@@ -84,8 +84,8 @@ void WorkerPool::serve(std::size_t lane) {
   for (;;) {
     const std::function<void(std::size_t)>* work = nullptr;
     {
-      std::unique_lock lock{mutex_};
-      wake_.wait(lock, [&] { return stopping_ || round_ != served; });
+      const MutexLock lock{mutex_};
+      while (!stopping_ && round_ == served) wake_.wait(mutex_);
       if (stopping_) return;
       served = round_;
       work = work_;
@@ -95,7 +95,7 @@ void WorkerPool::serve(std::size_t lane) {
     while (arrived_.load() < threads_.size())
       if (!own_cores_) std::this_thread::yield();
     (*work)(lane);
-    const std::lock_guard lock{mutex_};
+    const MutexLock lock{mutex_};
     if (--running_ == 0) done_.notify_one();
   }
 }

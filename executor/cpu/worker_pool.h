@@ -2,12 +2,12 @@
 /// One thread per logical device, each on a core of its own.
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace emplace::cpu {
 
@@ -34,11 +34,12 @@ class WorkerPool {
  private:
   void serve(std::size_t lane);
 
-  std::mutex mutex_;
-  std::condition_variable wake_, done_;
-  const std::function<void(std::size_t)>* work_ = nullptr;
-  std::size_t round_ = 0, running_ = 0;
-  bool stopping_ = false;
+  Mutex mutex_;
+  Condition wake_, done_;
+  const std::function<void(std::size_t)>* work_ EMPLACE_GUARDED_BY(mutex_) = nullptr;
+  std::size_t round_ EMPLACE_GUARDED_BY(mutex_) = 0;
+  std::size_t running_ EMPLACE_GUARDED_BY(mutex_) = 0;  // Lanes that still work on this round.
+  bool stopping_ EMPLACE_GUARDED_BY(mutex_) = false;
   std::atomic<std::size_t> arrived_{0};
   bool own_cores_ = false;
   std::atomic<std::size_t> unbound_{0};

@@ -47,23 +47,23 @@ StopWatch::~StopWatch() {
 }
 
 void StopWatch::guard(runtime::Node* node) {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   node_ = node;
   if (node_ != nullptr && !asked_.empty()) node_->stop(asked_);
 }
 
 bool StopWatch::asked() const {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   return !asked_.empty();
 }
 
 int StopWatch::received() const {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   return received_;
 }
 
 void StopWatch::stop(const std::string& why, int signal) {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   if (asked_.empty()) {
     asked_ = why;
     received_ = signal;

@@ -2,12 +2,12 @@
 /// Signals, and the end of standard input, as a wish to stop whatever node is at hand.
 
 #include <csignal>
-#include <mutex>
 #include <string>
 #include <thread>
 
-#include "runtime/node.h"
+#include "base/mutex.h"
 #include "runtime/process/descriptor.h"
+#include "runtime/node.h"
 
 namespace emplace::launcher {
 
@@ -41,10 +41,10 @@ class StopWatch {
   const sigset_t handled_;
   const process::Descriptor done_, signals_;
   sigset_t before_{};
-  mutable std::mutex mutex_;
-  runtime::Node* node_ = nullptr;  // Guarded by mutex_, as are the next two.
-  std::string asked_;
-  int received_ = 0;
+  mutable Mutex mutex_;
+  runtime::Node* node_ EMPLACE_GUARDED_BY(mutex_) = nullptr;
+  std::string asked_ EMPLACE_GUARDED_BY(mutex_);
+  int received_ EMPLACE_GUARDED_BY(mutex_) = 0;
   std::jthread thread_;
 };
 

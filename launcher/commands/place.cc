@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/text/words.h"
 #include "base/units.h"
 #include "graph/graph_file.h"
@@ -71,14 +71,14 @@ class BestOnDisk {
 
   void saw(const std::string& method, const Placement& placement) {
     {
-      const std::lock_guard lock{mutex_};
+      const MutexLock lock{mutex_};
       method_ = method;
       pending_ = placement;
     }
     write_if_due();
   }
   void write_if_due() {
-    const std::lock_guard lock{mutex_};
+    const MutexLock lock{mutex_};
     if (pending_.empty()) return;
     const Nanos now = clock_.now();
     if (written_ && now - *written_ < std::chrono::seconds{1}) return;
@@ -90,10 +90,10 @@ class BestOnDisk {
  private:
   const Clock& clock_;
   const Write write_;
-  std::mutex mutex_;
-  std::string method_;
-  Placement pending_;
-  std::optional<Nanos> written_;
+  Mutex mutex_;
+  std::string method_ EMPLACE_GUARDED_BY(mutex_);
+  Placement pending_ EMPLACE_GUARDED_BY(mutex_);
+  std::optional<Nanos> written_ EMPLACE_GUARDED_BY(mutex_);
 };
 
 /// True for a method that takes a run of its own; "random" is both, and is drawn without one.

@@ -6,17 +6,16 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/text/words.h"
 #include "graph/graph_file.h"
 #include "launcher/worker/channel.h"
@@ -48,7 +47,7 @@ class Line {
 
   template <messages::HasFields M>
   void send(const M& message) {
-    const std::lock_guard hold{sending_};
+    const MutexLock hold{sending_};
     channel_.send(message);
     while (!channel_.flushed()) {
       if (!channel_.flush()) ::_exit(0);
@@ -59,8 +58,8 @@ class Line {
 
   /// Blocks until something is asked.
   Channel::Received next() {
-    std::unique_lock hold{asking_};
-    asked_.wait(hold, [&] { return !waiting_.empty(); });
+    const MutexLock hold{asking_};
+    while (waiting_.empty()) asked_.wait(asking_);
     Channel::Received received = std::move(waiting_.front());
     waiting_.pop_front();
     return received;
@@ -76,7 +75,7 @@ class Line {
         auto received = channel_.take();
         if (!received) ::_exit(0);
         if (!*received) break;
-        const std::lock_guard hold{asking_};
+        const MutexLock hold{asking_};
         waiting_.push_back(std::move(**received));
         asked_.notify_one();
       }
@@ -84,11 +83,11 @@ class Line {
   }
 
  private:
-  Channel channel_;
+  Channel channel_;  // Its sending half is guarded by sending_; only the listening thread receives.
   const std::atomic<std::uint64_t>& progress_;
-  std::mutex sending_, asking_;
-  std::condition_variable asked_;
-  std::deque<Channel::Received> waiting_;
+  Mutex sending_, asking_;
+  Condition asked_;
+  std::deque<Channel::Received> waiting_ EMPLACE_GUARDED_BY(asking_);
 };
 
 /// Of the command line.

@@ -135,7 +135,7 @@ class PlacetoPlacer::Walk {
 PlacetoPlacer::TracePool::Loan PlacetoPlacer::TracePool::borrow() {
   std::unique_ptr<GraphTrace> trace;
   {
-    const std::scoped_lock lock{mutex_};
+    const MutexLock lock{mutex_};
     if (!at_rest_.empty()) {
       trace = std::move(at_rest_.back());
       at_rest_.pop_back();
@@ -143,7 +143,7 @@ PlacetoPlacer::TracePool::Loan PlacetoPlacer::TracePool::borrow() {
   }
   if (!trace) trace = std::make_unique<GraphTrace>();
   return {trace.release(), [this](GraphTrace* back) {
-            const std::scoped_lock lock{mutex_};
+            const MutexLock lock{mutex_};
             at_rest_.emplace_back(back);
           }};
 }

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "graph/grouping.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement.h"
@@ -147,8 +147,8 @@ class PlacetoPlacer final : public Placer {
     Loan borrow();  ///< Back when it goes out of scope; the pool must outlive it.
 
    private:
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<GraphTrace>> at_rest_;  // Under the mutex.
+    Mutex mutex_;
+    std::vector<std::unique_ptr<GraphTrace>> at_rest_ EMPLACE_GUARDED_BY(mutex_);
   };
   /// What an update works with.
   struct Learning {

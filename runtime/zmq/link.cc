@@ -42,7 +42,7 @@ zmq::message_t lend(Owner owner, std::span<const std::byte> bytes) {
 messages::Bytes BlockPool::take(std::size_t capacity) {
   messages::Bytes block;
   {
-    const std::scoped_lock lock{mutex_};
+    const MutexLock lock{mutex_};
     if (!blocks_.empty()) {
       block = std::move(blocks_.back());
       blocks_.pop_back();
@@ -54,7 +54,7 @@ messages::Bytes BlockPool::take(std::size_t capacity) {
 }
 
 void BlockPool::give(messages::Bytes block) {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   if (blocks_.size() < kKept) blocks_.push_back(std::move(block));
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 
 #include <zmq.hpp>
 
+#include "base/mutex.h"
 #include "messages/envelope.h"
 #include "messages/shared_bytes.h"
 #include "runtime/actor.h"
@@ -32,8 +32,8 @@ class BlockPool {
 
  private:
   static constexpr std::size_t kKept = 32;
-  std::mutex mutex_;
-  std::vector<messages::Bytes> blocks_;  // Guarded by mutex_.
+  Mutex mutex_;
+  std::vector<messages::Bytes> blocks_ EMPLACE_GUARDED_BY(mutex_);
 };
 
 /// Thread: the loop that owns its socket.

@@ -125,7 +125,7 @@ Result<std::string> Switch::run() {
 
 void Switch::stop(std::string reason) {
   {
-    const std::scoped_lock lock{stop_mutex_};
+    const MutexLock lock{stop_mutex_};
     if (!stop_asked_) stop_asked_ = std::move(reason);
   }
   const std::uint64_t one = 1;
@@ -158,7 +158,7 @@ void Switch::wait_for_work() {
   (void)!::read(wake_fd_, &wakes, sizeof wakes);
   std::optional<std::string> asked;
   {
-    const std::scoped_lock lock{stop_mutex_};
+    const MutexLock lock{stop_mutex_};
     asked = stop_asked_;
   }
   if (asked) begin_stop(*asked, std::nullopt);

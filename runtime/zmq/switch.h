@@ -6,7 +6,6 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include <zmq.hpp>
 
+#include "base/mutex.h"
 #include "base/rng.h"
 #include "runtime/node.h"
 #include "runtime/zmq/actor_host.h"
@@ -167,8 +167,8 @@ class Switch {
   Rng jitter_;
 
   // Stopping.
-  std::mutex stop_mutex_;
-  std::optional<std::string> stop_asked_;  // Guarded by stop_mutex_.
+  Mutex stop_mutex_;
+  std::optional<std::string> stop_asked_ EMPLACE_GUARDED_BY(stop_mutex_);
   Phase phase_ = Phase::kRunning;
   std::string reason_;
   std::optional<Error> failure_;

@@ -168,7 +168,7 @@ FaultProxy::FaultProxy(int listener, std::uint16_t port, std::uint16_t target, s
 
 FaultProxy::~FaultProxy() {
   {
-    const std::scoped_lock lock{mutex_};
+    const MutexLock lock{mutex_};
     stop_ = true;
   }
   wake();
@@ -184,7 +184,7 @@ void FaultProxy::wake() const {
 
 void FaultProxy::set(Way way, const Faults& faults) {
   {
-    const std::scoped_lock lock{mutex_};
+    const MutexLock lock{mutex_};
     faults_.at(way) = faults;
   }
   wake();
@@ -194,26 +194,26 @@ void FaultProxy::heal() {
   set(kDown, {});
 }
 void FaultProxy::cut() {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   connections_.clear();
   wake();
 }
 void FaultProxy::reset() {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   for (const auto& connection : connections_) connection->reset_on_close();
   connections_.clear();
   wake();
 }
 void FaultProxy::refuse(bool refuse) {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   refuse_ = refuse;
 }
 std::size_t FaultProxy::connections() const {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   return connections_.size();
 }
 std::uint64_t FaultProxy::bytes_passed() const {
-  const std::scoped_lock lock{mutex_};
+  const MutexLock lock{mutex_};
   return passed_;
 }
 
@@ -237,7 +237,7 @@ void FaultProxy::serve() {
   while (true) {
     int wait_ms = 1'000;
     {
-      const std::scoped_lock lock{mutex_};
+      const MutexLock lock{mutex_};
       if (stop_) return connections_.clear();
       polled = {{listener_, POLLIN, 0}, {wake_, POLLIN, 0}};
       const auto now = g_clock.now();
@@ -256,10 +256,10 @@ void FaultProxy::serve() {
       }
     }
     if (::poll(polled.data(), polled.size(), wait_ms) < 0 && errno != EINTR) return;
-    const std::scoped_lock lock{mutex_};
+    const MutexLock lock{mutex_};
     std::uint64_t ignored = 0;
     [[maybe_unused]] const ssize_t woken = ::read(wake_, &ignored, sizeof ignored);
-    std::erase_if(connections_, [&](const auto& connection) {
+    std::erase_if(connections_, [&](const auto& connection) EMPLACE_REQUIRES(mutex_) {
       bool whole = true;
       for (const Way way : {kUp, kDown}) {
         Pipe& pipe = connection->pipes[way];
@@ -300,7 +300,7 @@ Result<std::string> FaultProxy::command(std::string_view line) {
   if (line == "random") {
     std::string drawn;
     {
-      const std::scoped_lock lock{mutex_};
+      const MutexLock lock{mutex_};
       drawn = random_fault();
     }
     return command(drawn);

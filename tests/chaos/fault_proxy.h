@@ -6,12 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace emplace::testing {
@@ -57,19 +57,21 @@ class FaultProxy {
   struct Connection;
   FaultProxy(int listener, std::uint16_t port, std::uint16_t target, std::uint64_t seed);
   void serve();
-  void accept_one();
+  void accept_one() EMPLACE_REQUIRES(mutex_);
   void wake() const;
-  std::string random_fault();
+  std::string random_fault() EMPLACE_REQUIRES(mutex_);
 
   const int listener_, wake_;
   const std::uint16_t port_, target_;
   const std::uint64_t seed_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::array<Faults, 2> faults_;
-  std::vector<std::unique_ptr<Connection>> connections_;
-  bool refuse_ = false, stop_ = false;
-  std::uint64_t passed_ = 0, drawn_ = 0, accepted_ = 0;
+  mutable Mutex mutex_;
+  std::array<Faults, 2> faults_ EMPLACE_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Connection>> connections_ EMPLACE_GUARDED_BY(mutex_);
+  bool refuse_ EMPLACE_GUARDED_BY(mutex_) = false;
+  bool stop_ EMPLACE_GUARDED_BY(mutex_) = false;
+  std::uint64_t passed_ EMPLACE_GUARDED_BY(mutex_) = 0;    // Bytes.
+  std::uint64_t drawn_ EMPLACE_GUARDED_BY(mutex_) = 0;     // Random faults.
+  std::uint64_t accepted_ EMPLACE_GUARDED_BY(mutex_) = 0;  // Connections.
   std::thread thread_;
 };
 

@@ -16,10 +16,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "tests/powercut/operation.h"
 
 namespace emplace::powercut {
@@ -47,8 +47,8 @@ struct Watched {
 struct Layer {
   std::string folder;  ///< Absolute; empty: nothing is watched.
   int log = -1;
-  std::mutex lock;
-  std::array<Watched, 1024> by_descriptor;
+  Mutex lock;
+  std::array<Watched, 1024> by_descriptor EMPLACE_GUARDED_BY(lock);
 
   Layer() {
     const char* const where = std::getenv(kFolderVariable);
@@ -149,7 +149,7 @@ void opened(int descriptor, const std::string& path, bool new_file, int flags) {
   struct stat info {};
   if (::fstat(descriptor, &info) != 0) give_up("a new descriptor is none");
   Layer& l = layer();
-  const std::lock_guard guard{l.lock};
+  const MutexLock guard{l.lock};
   if (static_cast<std::size_t>(descriptor) >= l.by_descriptor.size()) give_up("too many descriptors");
   l.by_descriptor[static_cast<std::size_t>(descriptor)] = {true, info.st_ino, S_ISDIR(info.st_mode), path};
   if (new_file) {
@@ -162,15 +162,15 @@ void opened(int descriptor, const std::string& path, bool new_file, int flags) {
 /// What a descriptor belongs to, if it is of the folder.
 Watched watched(int descriptor) {
   Layer& l = layer();
+  const MutexLock guard{l.lock};
   if (descriptor < 0 || static_cast<std::size_t>(descriptor) >= l.by_descriptor.size()) return {};
-  const std::lock_guard guard{l.lock};
   return l.by_descriptor[static_cast<std::size_t>(descriptor)];
 }
 
 void forget(int descriptor) {
   Layer& l = layer();
+  const MutexLock guard{l.lock};
   if (descriptor < 0 || static_cast<std::size_t>(descriptor) >= l.by_descriptor.size()) return;
-  const std::lock_guard guard{l.lock};
   l.by_descriptor[static_cast<std::size_t>(descriptor)] = {};
 }
 

@@ -11,13 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include <zmq.hpp>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "messages/all.h"
 #include "runtime/context.h"
 #include "runtime/node.h"
@@ -107,13 +107,13 @@ std::vector<Said> stored(const std::filesystem::path& path) {
 class Dispatcher final : public Actor {
  public:
   struct Heard {
-    std::mutex mutex;
-    std::vector<std::string> lines;  // Guarded by mutex.
+    Mutex mutex;
+    std::vector<std::string> lines EMPLACE_GUARDED_BY(mutex);
   };
   explicit Dispatcher(Heard* heard) : heard_{heard} {}
   void on_message(Context& context, const Incoming& incoming) override {
     const auto note = [&](std::string line) {
-      const std::scoped_lock lock{heard_->mutex};
+      const MutexLock lock{heard_->mutex};
       heard_->lines.push_back(std::move(line));
     };
     const auto known = incoming.match(
@@ -189,7 +189,7 @@ struct Head {
     thread.join();
   }
   std::vector<std::string> lines() {
-    const std::scoped_lock lock{heard.mutex};
+    const MutexLock lock{heard.mutex};
     return heard.lines;
   }
   Dispatcher::Heard heard;
