@@ -1,5 +1,5 @@
 #pragma once
-/// What stands on the outside of every message: a MessagePack array, append only, so that the switch can
+/// What stands on the outside of every message: a MessagePack array, append only, so that the router can
 /// forward it without opening the body.  [version, type, from, to, seq, ttl_ms, trace]
 
 #include <cstddef>
@@ -19,7 +19,12 @@ inline constexpr ActorId kNobody{0};
 ActorId actor_id(std::string_view name);
 
 inline constexpr std::uint8_t kWireVersion = 2;        ///< 1: before the log could be asked for again.
-inline constexpr std::uint8_t kOldestWireVersion = 1;  ///< That this build still understands.
+inline constexpr std::uint8_t kOldestWireVersion = 1;  ///< The oldest one that this build still understands.
+
+/// Checks the wire version of a node that asks to join, from its Hello: each side must understand what the
+/// other speaks. `spoken`: the version that it speaks; `oldest`: the oldest that it understands.
+/// Errors (kUnsupported): in words for that node, with the cure. Pure; any thread.
+Result<Unit> check_wire_version(std::uint8_t spoken, std::uint8_t oldest);
 
 struct Envelope {
   std::uint8_t version = kWireVersion;
@@ -34,7 +39,7 @@ struct Envelope {
   bool operator==(const Envelope&) const = default;
 };
 
-/// The class of a message is the range of its number, so that a switch that knows no message can treat it
+/// The class of a message is the range of its number, so that a router that knows no message can treat it
 /// rightly.
 inline constexpr std::uint16_t kFirstControlType =
     64;  ///< 64..127: small and urgent, on the control connection.

@@ -1,5 +1,5 @@
 #pragma once
-/// A process's share of the actors: one I/O loop that owns every outward socket and is the switch, and a loop
+/// A process's share of the actors: one I/O loop that owns every outward socket and is the router, and a loop
 /// (thread) of its own for each actor that asks for one. Loops meet over inproc, processes over ipc, machines
 /// over tcp.
 
@@ -21,7 +21,7 @@ namespace emplace::runtime {
 
 /// Where an actor runs.
 enum class Home : std::uint8_t {
-  kIoLoop,   ///< With the switch: for light actors whose handlers take microseconds.
+  kIoLoop,   ///< With the router: for light actors whose handlers take microseconds.
   kOwnLoop,  ///< A thread of its own.
 };
 

@@ -23,7 +23,7 @@ ninja -C "$build" ${EMPLACE_JOBS:+-j "$EMPLACE_JOBS"} fuzz
 found=0
 for target in "${targets[@]}"; do
   mkdir -p "$build/corpus/$target" "$build/findings/$target"
-  # Leaks are looked for at the end of a run, not of each input: the node of switch_input lives on.
+  # Leaks are looked for at the end of a run, not of each input: the node of router_input lives on.
   if EMPLACE_FUZZ=$target nice -n 10 "$build/fuzz" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
     -max_len=65536 -detect_leaks=0 -print_final_stats=1 -artifact_prefix="$build/findings/$target/" \
     "$build/corpus/$target" "tests/fuzz/corpus/$target" >"$build/$target.log" 2>&1; then

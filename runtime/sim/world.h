@@ -1,7 +1,7 @@
 #pragma once
 /// The simulated world: one thread, virtual time, the same encoded bytes. Actors cannot tell it from a node.
 /// Actors live on nodes (processes). Within a node messages keep the order of each pair; between nodes they
-/// go through runtime/sim/network.h, which uses the sessions of the real switch.
+/// go through runtime/sim/network.h, which uses the sessions of the real router.
 
 #include <cstdint>
 #include <functional>

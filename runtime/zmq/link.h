@@ -43,6 +43,10 @@ class Link {
     std::size_t items;        ///< Messages waiting.
     std::size_t bytes;        ///< Of them.
     std::size_t batch_bytes;  ///< Aggregation ends at this size.
+
+    static Limits of(const NodeOptions& options) {
+      return {options.mailbox_items, options.mailbox_bytes, options.batch_bytes};
+    }
   };
   enum class Flush : std::uint8_t { kDone, kBlocked, kUnreachable };
 

@@ -29,8 +29,8 @@ OwnLoop::OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string 
       telemetry_{std::move(telemetry)},
       endpoint_{"inproc://loop-" + std::to_string(index)},
       io_side_{make_pair(shared_->context)},
-      link_{shared_->limits(), /*numbered=*/false, shared_->counters},
-      up_{shared_->limits(), /*numbered=*/false, shared_->counters},
+      link_{Link::Limits::of(shared_->options), /*numbered=*/false, shared_->counters},
+      up_{Link::Limits::of(shared_->options), /*numbered=*/false, shared_->counters},
       host_{shared_->options, shared_->clock, shared_->counters,
             [this](const messages::Envelope& envelope, std::span<const std::byte> body,
                    const messages::SharedBytes& bulk) { return up_.push(envelope, body, bulk); }} {

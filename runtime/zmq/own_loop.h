@@ -14,23 +14,11 @@
 #include "runtime/zmq/actor_host.h"
 #include "runtime/zmq/counters.h"
 #include "runtime/zmq/link.h"
+#include "runtime/zmq/link_messages.h"
+#include "runtime/zmq/shared.h"
 #include "runtime/zmq/watch.h"
 
 namespace emplace::runtime {
-
-/// What outlives a loop that hangs.
-struct Shared {
-  Shared(NodeOptions node_options, const Clock& node_clock)
-      : options{std::move(node_options)}, clock{node_clock} {
-    context.set(zmq::ctxopt::blocky, false);
-  }
-  NodeOptions options;
-  const Clock& clock;
-  LiveCounters counters;
-  zmq::context_t context{1};
-
-  Link::Limits limits() const { return {options.mailbox_items, options.mailbox_bytes, options.batch_bytes}; }
-};
 
 /// Thread: the I/O loop, but for run(), which is the thread's own.
 class OwnLoop {
@@ -86,11 +74,5 @@ class OwnLoop {
 /// How long a poll may wait: 0 if `busy`, else until `next` (rounded up to 1 ms), at most `longest`.
 std::chrono::milliseconds poll_timeout(Nanos now, bool busy, std::optional<Nanos> next,
                                        std::chrono::milliseconds longest);
-
-/// Pushes a node's or loop's own message.
-template <class M>
-bool push_message(Link& link, const M& message) {
-  return link.push({.type = M::kType}, messages::encode_body(message), {});
-}
 
 }  // namespace emplace::runtime

@@ -3,6 +3,7 @@
 /// the others stay within a process and are refused from outside.
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -19,23 +20,26 @@ inline constexpr std::size_t plane_index(std::uint16_t type) {
   return messages::travels_on_control(type) ? 0 : 1;
 }
 
+/// The ZMTP routing id of a dialling node's connection; never used twice, as its epoch is random.
+inline std::string routing_id_of(const std::string& node, std::uint64_t epoch, std::size_t plane) {
+  char suffix[24];
+  std::snprintf(suffix, sizeof suffix, "-%016llx-%c", static_cast<unsigned long long>(epoch),
+                plane == 0 ? 'c' : 'd');
+  return node + suffix;
+}
+
 /// Dialling node -> head, first on each connection and again until it is welcomed.
 struct Hello {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType;
   std::string node;
-  std::uint64_t epoch = 0;  ///< Of this life; random.
+  std::uint64_t epoch = 0;  ///< Random; a node that dials again has a new one.
   Plane plane = Plane::kControl;
   std::uint64_t first_seq = 1;  ///< Of the next message on this connection.
   std::vector<std::string> actors;
-  std::uint8_t wire = 1;         ///< Version of the wire format that it speaks,
-  std::uint8_t oldest_wire = 1;  ///< and the oldest that it understands.
+  std::uint8_t wire = 1;         ///< Wire version that it speaks; messages::check_wire_version.
+  std::uint8_t oldest_wire = 1;  ///< Oldest wire version that it understands.
   EMPLACE_FIELDS(node, epoch, plane, first_seq, actors, wire, oldest_wire)
 };
-
-/// True if each of the two understands what the other speaks.
-inline bool speaks_with_us(const Hello& hello) {
-  return hello.wire >= messages::kOldestWireVersion && hello.oldest_wire <= messages::kWireVersion;
-}
 
 /// Head -> dialling node, on the same connection.
 struct Welcome {
@@ -56,8 +60,8 @@ struct Beat {
   EMPLACE_FIELDS(joined, left)
 };
 
-/// The last word on a connection. `fenced`: this life was replaced or given up; dial again as a new one,
-/// unless `final`: it would be said again.
+/// The last word on a connection. `fenced`: this epoch was replaced or given up; dial again with a new one,
+/// unless `final`: that one would be refused, too.
 struct Bye {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 3;
   std::string reason;

@@ -18,7 +18,7 @@ constexpr int kFramesInSocket =
     64;  // 4 MiB of full batches, which stay in the cache; our own queues hold the rest.
 constexpr int kFramesBetweenLoops = 64;  // Inproc adds both sides.
 constexpr std::int64_t kMaxFrameBytes = 64ll << 20;
-constexpr const char* kTakers = "inproc://takers";
+constexpr const char* kTakeovers = "inproc://takeovers";
 
 void set_common(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::linger, 0);
@@ -69,15 +69,15 @@ zmq::socket_t make_router(zmq::context_t& context, bool insecure) {
   const uid_t user = ::geteuid();
   if (!insecure)
     EMPLACE_CHECK(zmq_setsockopt(socket.handle(), ZMQ_IPC_FILTER_UID, &user, sizeof user) == 0, "ipc filter");
-  socket.bind(kTakers);
+  socket.bind(kTakeovers);
   return socket;
 }
 
-zmq::socket_t make_taker(zmq::context_t& context, const std::string& routing_id) {
+zmq::socket_t make_takeover(zmq::context_t& context, const std::string& routing_id) {
   zmq::socket_t socket{context, zmq::socket_type::dealer};
   set_common(socket);
   socket.set(zmq::sockopt::routing_id, routing_id);
-  socket.connect(kTakers);
+  socket.connect(kTakeovers);
   return socket;
 }
 

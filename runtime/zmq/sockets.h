@@ -1,5 +1,5 @@
 #pragma once
-/// ZeroMQ sockets as RUNTIME measured them to be safe: no ZMTP heartbeats (they abort slow receivers), no
+/// ZeroMQ sockets as measured to be safe: no ZMTP heartbeats (they abort slow receivers), no
 /// waiting calls, no lingering, no silent loss in ROUTER, bounded frames and handshakes.
 
 #include <string>
@@ -25,9 +25,9 @@ zmq::socket_t make_router(zmq::context_t& context, bool insecure);
 /// A dialling node's, with an id that is never used twice. Queues nothing before it is connected. Encrypted
 /// if `keys` is not null.
 zmq::socket_t make_dealer(zmq::context_t& context, const std::string& routing_id, const DialKeys* keys);
-/// Takes the routing id of a connection over, within the context: ZeroMQ reads nothing more from that
-/// connection (there is no call to end one). It must live until the router has had a turn.
-zmq::socket_t make_taker(zmq::context_t& context, const std::string& routing_id);
+/// Takes over the routing id of a connection, within the context: ZeroMQ reads nothing more from that
+/// connection (there is no call to end one). It must live until the ROUTER has been received from.
+zmq::socket_t make_takeover(zmq::context_t& context, const std::string& routing_id);
 /// One end of the pipe between two loops of a process.
 zmq::socket_t make_pair(zmq::context_t& context);
 

@@ -68,21 +68,21 @@ def wire():
     put("frame", "batch", records)
 
 
-def switch():
+def router():
     ping = bytes([0x83, 0xa6]) + b"number" + bytes([1, 0xa4]) + b"text" + bytes([0xa0, 0xa4]) + b"blob" + bytes([0x92, 0, 0])
 
     def some(data):
         return bytes([len(data) & 0xff, len(data) >> 8]) + data
 
-    put("switch_input", "ping", bytes([0x01, 40, 0]) + some(ping))
-    put("switch_input", "to-the-other", bytes([0x01, 40, 1]) + some(ping))
-    put("switch_input", "large", bytes([0x05, 40, 0]) + some(ping) + some(b"bulk"))
-    put("switch_input", "newest", bytes([0x09, 130, 1]) + some(b"\x80") + bytes([130, 1]) + some(b"\x80"))
-    put("switch_input", "urgent", bytes([0x00, 100, 0]) + some(b"\x80"))
-    put("switch_input", "beat", bytes([0x00, 0xe2, 0]) + some(b"\x82\xa6joined\x91\xa6evil/1\xa4left\x90"))
-    put("switch_input", "bye", bytes([0x00, 0xe3, 0]) + some(b"\x82\xa6reason\xa1x\xa6fenced\xc2"))
-    put("switch_input", "loop-stop", bytes([0x00, 0xf0, 0]) + some(b"\x81\xa6finish\xc3"))
-    put("switch_input", "garbage", bytes([0x03]) + some(b"\xdd\xff\xff\xff\xff") + bytes([0x37]) + some(b"a") + some(b"b"))
+    put("router_input", "ping", bytes([0x01, 40, 0]) + some(ping))
+    put("router_input", "to-the-other", bytes([0x01, 40, 1]) + some(ping))
+    put("router_input", "large", bytes([0x05, 40, 0]) + some(ping) + some(b"bulk"))
+    put("router_input", "newest", bytes([0x09, 130, 1]) + some(b"\x80") + bytes([130, 1]) + some(b"\x80"))
+    put("router_input", "urgent", bytes([0x00, 100, 0]) + some(b"\x80"))
+    put("router_input", "beat", bytes([0x00, 0xe2, 0]) + some(b"\x82\xa6joined\x91\xa6evil/1\xa4left\x90"))
+    put("router_input", "bye", bytes([0x00, 0xe3, 0]) + some(b"\x82\xa6reason\xa1x\xa6fenced\xc2"))
+    put("router_input", "loop-stop", bytes([0x00, 0xf0, 0]) + some(b"\x81\xa6finish\xc3"))
+    put("router_input", "garbage", bytes([0x03]) + some(b"\xdd\xff\xff\xff\xff") + bytes([0x37]) + some(b"a") + some(b"b"))
 
 
 def meaning():
@@ -229,7 +229,7 @@ def database(path):
 
 (CORPUS / "foreign_graph").mkdir(parents=True, exist_ok=True)
 wire()
-switch()
+router()
 meaning()
 graphs()
 texts()

@@ -12,7 +12,7 @@ using Input = std::span<const std::byte>;
 
 void frame(Input);    ///< An envelope, and a frame of records.
 void message(Input);  ///< The first byte is the type (0xf0 on: between nodes), the rest the body.
-void switch_input(
+void router_input(
     Input);  ///< What a peer with a key may send to a running node, while another asks and is answered.
 void graph_json(Input);     ///< emplace-graph v1, as text.
 void graph_msgpack(Input);  ///< The same in MessagePack.
@@ -39,7 +39,7 @@ struct Target {
 
 inline constexpr Target kTargets[] = {{"frame", &frame, 2'000},
                                       {"message", &message, 500},
-                                      {"switch_input", &switch_input, 50},
+                                      {"router_input", &router_input, 50},
                                       {"graph_json", &graph_json, 500},
                                       {"graph_msgpack", &graph_msgpack, 500},
                                       {"foreign_graph", &foreign_graph, 2'000},

@@ -205,6 +205,21 @@ TEST(Envelope, RefusesWhatIsNone) {
   EXPECT_FALSE(refused({0x97, 1, 2, 3, 4, 5, 6, 7}));
 }
 
+TEST(WireVersion, EachSideMustUnderstandWhatTheOtherSpeaks) {
+  EXPECT_TRUE(check_wire_version(kWireVersion, kOldestWireVersion).ok());
+  EXPECT_TRUE(check_wire_version(kOldestWireVersion, kOldestWireVersion).ok()) << "an older node";
+  EXPECT_TRUE(check_wire_version(kWireVersion + 1, kWireVersion).ok()) << "a newer one that knows ours";
+  const auto newer = check_wire_version(kWireVersion + 1, kWireVersion + 1);
+  ASSERT_FALSE(newer.ok());
+  EXPECT_EQ(newer.error().code, Errc::kUnsupported);
+  const std::string ours = std::to_string(kWireVersion), next = std::to_string(kWireVersion + 1);
+  EXPECT_EQ(newer.error().context, "it speaks wire version " + next + " and understands " + next +
+                                       " and later, the head speaks " + ours + " and understands " +
+                                       std::to_string(kOldestWireVersion) +
+                                       " and later; use the same release on both");
+  EXPECT_FALSE(check_wire_version(kOldestWireVersion - 1, 0).ok()) << "one that is too old";
+}
+
 TEST(ActorId, IsTheHashOfTheNameAndNeverNobody) {
   EXPECT_EQ(actor_id("sampler/0"), actor_id(std::string{"sampler/"} + "0"));
   EXPECT_NE(actor_id("sampler/0"), actor_id("sampler/1"));

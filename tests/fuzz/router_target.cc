@@ -192,7 +192,7 @@ class Taker {
 
 }  // namespace
 
-void switch_input(Input bytes) {
+void router_input(Input bytes) {
   static World world;
   Peer& evil = world.evil();
   constexpr std::array kNames{"echo", "honest/0", "evil/0", "nobody"};

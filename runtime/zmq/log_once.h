@@ -1,0 +1,27 @@
+#pragma once
+/// Warnings that a peer can cause as often as it likes, each written once.
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "runtime/log.h"
+
+namespace emplace::runtime {
+
+/// Thread: the I/O loop.
+class LogOnce {
+ public:
+  explicit LogOnce(std::string node) : node_{std::move(node)} {}
+  /// The first 256 different texts are logged; further ones are dropped.
+  void warn(const std::string& text) {
+    if (logged_.size() < kMost && logged_.insert(text).second) log(LogLevel::kWarning, node_, text);
+  }
+
+ private:
+  static constexpr std::size_t kMost = 256;
+  const std::string node_;
+  std::set<std::string> logged_;
+};
+
+}  // namespace emplace::runtime

@@ -1,0 +1,406 @@
+#include "runtime/zmq/router.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/log.h"
+#include "runtime/zmq/session_messages.h"
+
+namespace emplace::runtime {
+namespace {
+
+constexpr std::size_t kLeastTraced = 4'096;  // Records of a loop, however many loops there are.
+constexpr std::chrono::milliseconds kLongestPoll{1'000};
+constexpr int kChecksPerBeat = 4;  // A silence is noticed a quarter of a heartbeat late at most.
+constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not report which peer has room again.
+
+}  // namespace
+
+Router::Router(std::shared_ptr<Shared> shared, NodeKeys keys, std::unique_ptr<Authenticator> authenticator)
+    : shared_{std::move(shared)},
+      options_{shared_->options},
+      counters_{shared_->counters},
+      keys_{std::move(keys)},
+      host_{options_, shared_->clock, counters_,
+            [this](const messages::Envelope& envelope, std::span<const std::byte> body,
+                   const messages::SharedBytes& bulk) { return route(envelope, body, bulk, false); }},
+      parking_{options_.mailbox_bytes, options_.parking},
+      log_once_{options_.name},
+      authenticator_{std::move(authenticator)},
+      admission_{options_, routes_, authenticator_ ? &authenticator_->keys() : nullptr},
+      sessions_{options_, routes_, admission_, counters_, log_once_},
+      shutdown_{options_.drain_deadline},
+      wake_fd_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)} {
+  EMPLACE_CHECK(wake_fd_ >= 0, "eventfd");
+}
+
+Router::~Router() { ::close(wake_fd_); }
+
+Result<std::unique_ptr<Router>> Router::make(std::shared_ptr<Shared> shared) {
+  const NodeOptions& options = shared->options;
+  auto keys = load_node_keys(options);
+  if (!keys) return keys.error();
+  std::unique_ptr<Authenticator> authenticator;
+  if (needs_authenticator(options, *keys)) {
+    auto made = Authenticator::make(shared->context, options.keys.allowed, options.name);
+    if (!made) return made.error();
+    authenticator = std::move(*made);
+  }
+  auto router =
+      std::unique_ptr<Router>{new Router{std::move(shared), *std::move(keys), std::move(authenticator)}};
+  if (!options.listen.empty()) {
+    auto listener = Listener::make(*router->shared_, router->keys_, router->authenticator_.get());
+    if (!listener) return listener.error();
+    router->listener_ = std::move(*listener);
+  }
+  if (!options.upstream.empty()) {
+    auto upstream = Upstream::make(*router->shared_, router->keys_, router->sessions_, router->routes_,
+                                   router->log_once_);
+    if (!upstream) return upstream.error();
+    router->upstream_ = std::move(*upstream);
+  }
+  return router;
+}
+
+std::vector<std::string> Router::endpoints() const {
+  return listener_ ? listener_->endpoints() : std::vector<std::string>{};
+}
+
+Result<Unit> Router::spawn(std::string name, Home home, ActorFactory factory) {
+  if (routes_.find(actor_id(name)) != nullptr)
+    return invalid("actor " + name, "the name is taken", "names are unique in a run");
+  const auto telemetry = telemetry_.emplace_back(std::make_shared<ActorTelemetry>(name));
+  if (home == Home::kIoLoop) {
+    routes_.add_local(name, nullptr);
+    host_.add(std::move(name), std::move(factory), telemetry);
+  } else {
+    const std::size_t number = loops_.all().size();
+    OwnLoop& loop =
+        loops_.add(std::make_shared<OwnLoop>(shared_, number, name, std::move(factory), telemetry));
+    routes_.add_local(name, &loop);
+  }
+  return Unit{};
+}
+
+std::vector<ActorFacts> Router::actors() const {
+  std::vector<ActorFacts> facts;
+  for (const auto& actor : telemetry_) facts.push_back(actor->facts());
+  return facts;
+}
+
+/// Makes a ring for each loop. Where the disk refuses one, the loop runs without.
+void Router::trace() {
+  if (options_.trace.empty()) return;
+  const auto& loops = loops_.all();
+  const std::size_t records =
+      std::clamp(8 * TraceRing::kMostRecords / (1 + loops.size()), kLeastTraced, TraceRing::kMostRecords);
+  const auto ring_of = [&](std::size_t number,
+                           const std::vector<std::string>& actors) -> std::unique_ptr<TraceRing> {
+    auto ring = TraceRing::make(options_.trace, options_.name, number, actors, records, shared_->clock);
+    if (ring) return *std::move(ring);
+    log(LogLevel::kWarning, options_.name, "is not traced: " + ring.error().context);
+    return nullptr;
+  };
+  host_.trace_to(ring_of(0, host_.names()));
+  for (std::size_t k = 0; k < loops.size(); ++k) loops[k]->trace_to(ring_of(k + 1, {loops[k]->name()}));
+}
+
+Result<std::string> Router::run() {
+  now_ = shared_->clock.now();
+  if (upstream_) upstream_->heard(now_);
+  trace();
+  const std::optional<Error> refused = loops_.start();
+  host_.start_all();
+  if (refused) begin_stop(refused->context, refused);
+  while (!shutdown_.done()) {
+    collect_host();
+    if (!shutdown_.running()) advance_stop();
+    flush_all();
+    if (shutdown_.done()) break;
+    wait_for_work();
+    now_ = shared_->clock.now();
+    if (upstream_) upstream_->dial_if_due(now_);
+    receive_all();
+    host_.turn();
+    if (now_ >= next_tick_) tick();
+  }
+  if (auto hung = loops_.join()) shutdown_.fail(*std::move(hung));
+  return shutdown_.outcome();
+}
+
+void Router::stop(std::string reason) {
+  {
+    const MutexLock lock{stop_mutex_};
+    if (!stop_request_) stop_request_ = std::move(reason);
+  }
+  const std::uint64_t one = 1;
+  EMPLACE_CHECK(::write(wake_fd_, &one, sizeof one) == sizeof one, "eventfd");
+}
+
+std::optional<std::string> Router::take_stop_request() {
+  std::uint64_t wakes = 0;
+  (void)!::read(wake_fd_, &wakes, sizeof wakes);
+  const MutexLock lock{stop_mutex_};
+  return stop_request_;
+}
+
+void Router::wait_for_work() {
+  waiter_.clear();
+  waiter_.add(wake_fd_);
+  if (authenticator_) authenticator_->add_to(waiter_);
+  if (listener_) listener_->add_to(waiter_);
+  if (upstream_) upstream_->add_to(waiter_);
+  loops_.add_to(waiter_);
+  std::optional<Nanos> next = next_tick_;
+  const auto earlier = [&](std::optional<Nanos> at) {
+    if (at) next = std::min(*next, *at);
+  };
+  earlier(host_.next_timer());
+  if (upstream_) earlier(upstream_->next());
+  earlier(shutdown_.next());
+  const auto longest = listener_ && listener_->blocked() ? kBlockedPoll : kLongestPoll;
+  if (!waiter_.wait(poll_timeout(shared_->clock.now(), host_.busy(), next, longest))) return;
+  if (const auto reason = take_stop_request()) begin_stop(*reason, std::nullopt);
+}
+
+void Router::receive_all() {
+  if (authenticator_ && authenticator_->readable()) authenticator_->answer();
+  if (listener_) {
+    if (listener_->handshake_failed()) count(counters_.unauthenticated, listener_->take_failed_handshakes());
+    if (listener_->readable()) receive_peers();
+  }
+  if (upstream_) {
+    if (upstream_->take_failed_handshakes()) redial(upstream_->last_connect_error());
+    receive_head();
+  }
+  for (const auto& loop : loops_.all())
+    if (loop->watch.readable) receive_loop(*loop);
+}
+
+/// A connection without a session may say Hello, and nothing else.
+void Router::receive_peers() {
+  std::string key;
+  listener_->receive([&](const std::string& id, Received& received) {
+    key = authenticator_ ? received.user() : std::string_view{};
+    if (!may_read(id, key, sessions_.connection(id), received.bytes())) return;
+    bool unknown_connection = false;
+    const bool whole = each_message(received, [&](const Incoming& incoming) {
+      if (incoming.is<Hello>()) return perform(sessions_.on_hello(id, key, incoming, now_));
+      if (const auto* const connection = sessions_.connection(id)) {
+        on_peer_message(*connection->peer, connection->plane, incoming);
+      } else {
+        unknown_connection = true;
+      }
+    });
+    if (!whole || unknown_connection) count(counters_.malformed);
+    if (unknown_connection) listener_->say(id, Bye{.reason = "this life is over", .fenced = true});
+  });
+}
+
+/// False, and counted: a frame that may not be read. Where the key is wrong its connection is cut.
+bool Router::may_read(const std::string& routing_id, const std::string& key,
+                      const PeerSessions::Connection* connection, std::size_t bytes) {
+  const Peer* const peer = connection != nullptr ? connection->peer : nullptr;
+  switch (admission_.check_frame(key, peer, connection != nullptr ? connection->plane : 0, bytes)) {
+    case Admission::Frame::kRead:
+      return true;
+    case Admission::Frame::kKeyRevoked:
+      count(counters_.unauthenticated);
+      listener_->cut(routing_id);
+      return false;
+    case Admission::Frame::kTakenOver:
+      count(counters_.refused_role);
+      log_once_.warn("a connection of node " + peer->node + " was taken over by " + admission_.key_name(key));
+      listener_->cut(routing_id);
+      return false;
+    case Admission::Frame::kOversized:
+      count(counters_.oversized);
+      return false;
+  }
+  return false;
+}
+
+void Router::receive_head() {
+  for (std::size_t plane = 0; plane < kPlanes; ++plane)
+    upstream_->receive(plane, [&](const Incoming& incoming) {
+      if (!incoming.is<Bye>()) upstream_->heard(now_);  // To be refused is not to be heard.
+      if (incoming.is<Welcome>()) return perform(sessions_.on_welcome(plane, incoming, now_));
+      on_peer_message(upstream_->head(), plane, incoming);
+    });
+}
+
+void Router::receive_loop(OwnLoop& loop) {
+  Received received;
+  int taken = 0;
+  for (; taken < loop.intake.frames() && receive(loop.socket(), nullptr, received); ++taken)
+    each_message(received, [&](const Incoming& incoming) { on_loop_message(loop, incoming); });
+  loop.intake.took(taken);
+}
+
+void Router::on_peer_message(Peer& peer, std::size_t plane, const Incoming& incoming) {
+  if (incoming.envelope.type >= messages::kFirstRuntimeType)
+    return perform(sessions_.on_control(peer, plane, incoming, now_));
+  if (sessions_.accept(peer, plane, incoming.envelope, now_))
+    route(incoming.envelope, incoming.body, incoming.bulk, upstream_ && &peer == &upstream_->head());
+}
+
+void Router::on_loop_message(OwnLoop& loop, const Incoming& incoming) {
+  if (incoming.envelope.type < messages::kFirstRuntimeType) {
+    route(incoming.envelope, incoming.body, incoming.bulk, false);
+    return;
+  }
+  (void)incoming.match([&](const LoopDone& done) { (done.finish ? loop.finished : loop.stopped) = true; },
+                       [&](const LoopWantsStop& wish) {
+                         if (!wish.failed) return on_stop_asked(wish.reason);
+                         begin_stop(wish.reason, Error{Errc::kRunFailed, wish.reason});
+                       },
+                       [&](const LoopDeparted& departed) {
+                         for (const std::string& actor : departed.actors) retire(actor);
+                       });
+}
+
+/// Handles what the actors of this loop have done since the last turn.
+void Router::collect_host() {
+  for (const std::string& actor : host_.take_departed()) retire(actor);
+  if (const auto reason = host_.take_stop()) on_stop_asked(*reason);
+  if (host_.failure() && !shutdown_.failed()) begin_stop(host_.failure()->context, host_.failure());
+  if (routes_.local_actors().empty() && shutdown_.running()) begin_stop("every actor is done", std::nullopt);
+}
+
+bool Router::route(const messages::Envelope& envelope, std::span<const std::byte> body,
+                   const messages::SharedBytes& bulk, bool from_head) {
+  const std::size_t plane = plane_index(envelope.type);
+  const Route* const to = routes_.find(envelope.to);
+  if (to == nullptr) {
+    // A dialling node knows its own actors; the head knows the rest.
+    if (upstream_ && !from_head) return upstream_->head().links[plane].push(envelope, body, bulk);
+    if (!parking_.add(envelope, body, bulk, now_)) count(counters_.unroutable);
+    return true;
+  }
+  if (to->loop != nullptr) {
+    const bool taken = to->loop->link().push(envelope, body, bulk);
+    if (taken && !messages::keeps_latest_only(envelope.type)) to->loop->telemetry().queued();
+    return taken;
+  }
+  if (to->peer != nullptr) return to->peer->links[plane].push(envelope, body, bulk);
+  host_.deliver({.envelope = envelope, .body = body, .bulk = bulk}, false);
+  return true;
+}
+
+void Router::unpark() {
+  const Parking::Due due = parking_.take_due(routes_, now_);
+  count(counters_.unroutable, due.expired);
+  for (const Parking::Message& message : due.routable)
+    route(message.envelope, message.body, message.bulk, false);
+}
+
+/// Tells every loop of this node.
+void Router::announce(const std::string& actor, bool reachable) {
+  host_.directory(actor, reachable);
+  loops_.announce(actor, reachable);
+}
+
+/// An actor of this node has ended.
+void Router::retire(const std::string& actor) {
+  routes_.remove_local(actor);
+  announce(actor, false);
+  sessions_.on_local_departure(actor);
+}
+
+void Router::perform(const PeerSessions::Actions& actions) {
+  for (const PeerSessions::Action& action : actions)
+    std::visit([this](const auto& what) { perform(what); }, action);
+}
+
+void Router::perform(const PeerSessions::HeadRefused& refused) {
+  if (!shutdown_.running()) return;  // This node ends anyway.
+  upstream_->on_refused(refused.reason, refused.final);
+  if (!refused.final) return redial(refused.reason);
+  begin_stop("refused", Error{Errc::kInvalid, options_.upstream + ": " + upstream_->last_connect_error()});
+}
+
+void Router::redial(std::string_view why) {
+  if (upstream_->disconnect(now_)) perform(sessions_.lose_head(why));
+}
+
+void Router::flush_all() {
+  if (listener_) {
+    listener_->begin_flush();
+    std::vector<Peer*> gone;
+    for (const auto& [node, peer] : sessions_.peers())
+      if (!listener_->flush(*peer)) gone.push_back(peer.get());
+    for (Peer* const peer : gone) perform(sessions_.lose(*peer, "its connection is gone", now_));
+  }
+  if (upstream_ && !upstream_->flush()) redial("its connection is gone");
+  loops_.flush();
+}
+
+/// A node that was kept from running (stopped, or without a CPU) has heard nobody; that silence was its own.
+void Router::skip_own_pause() {
+  const Nanos pause = now_ - next_tick_;
+  if (next_tick_ == Nanos{0} || pause < options_.heartbeat) return;
+  sessions_.skip_own_pause(now_);
+  if (upstream_) upstream_->skip_own_pause(pause, now_);
+}
+
+void Router::tick() {
+  skip_own_pause();
+  next_tick_ = now_ + options_.heartbeat / kChecksPerBeat;
+  const bool beat = now_ >= next_beat_;
+  if (beat) next_beat_ = now_ + options_.heartbeat;
+  if (listener_) listener_->end_cuts();
+  if (authenticator_ && authenticator_->refresh(now_)) perform(sessions_.end_revoked(now_));
+  perform(sessions_.tick(beat, now_));
+  if (upstream_) {
+    if (beat) upstream_->repeat_hello();
+    if (shutdown_.running())
+      if (auto failure = upstream_->gave_up(now_)) begin_stop("the head is gone", *std::move(failure));
+  }
+  unpark();
+  if (options_.handler_limit <= Nanos{0}) return;
+  if (const OwnLoop* const loop = loops_.hung(now_, options_.handler_limit))
+    begin_stop(loop->name() + " hangs",
+               Error{Errc::kDeadline,
+                     loop->name() + ": a handler hangs for longer than " +
+                         std::to_string(options_.handler_limit / std::chrono::milliseconds{1}) + " ms"});
+}
+
+void Router::on_stop_asked(const std::string& reason) {
+  if (!shutdown_.running()) return;
+  if (!options_.on_stop_asked || options_.on_stop_asked(reason)) begin_stop(reason, std::nullopt);
+}
+
+void Router::begin_stop(std::string reason, std::optional<Error> failure) {
+  if (!shutdown_.begin(reason, std::move(failure), shared_->clock.now())) return;
+  log(LogLevel::kInfo, options_.name, "stopping: " + reason);
+  next_tick_ = next_beat_ = Nanos{0};
+  host_.stop_all();
+  loops_.stop_actors();
+}
+
+void Router::advance_stop() {
+  const bool idle = !host_.busy();
+  const Shutdown::Progress progress{
+      .actors_stopped = loops_.stopped() && idle,
+      .loops_ended = loops_.finished() && idle,
+      .peers_parted = sessions_.peers_parted() && (!upstream_ || upstream_->parted()),
+      .head_left_first = upstream_ && upstream_->head().parted()};
+  for (const Shutdown::Action action : shutdown_.advance(progress, shared_->clock.now())) {
+    switch (action) {
+      case Shutdown::Action::kEndLoops:
+        loops_.finish();
+        break;
+      case Shutdown::Action::kSayBye:
+        sessions_.say_bye(shutdown_.reason());
+        break;
+      case Shutdown::Action::kGiveUp:
+        log(LogLevel::kWarning, options_.name, "not everything was drained in time");
+        break;
+    }
+  }
+}
+
+}  // namespace emplace::runtime

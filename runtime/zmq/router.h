@@ -1,0 +1,114 @@
+#pragma once
+/// Routes messages between the actors of a node and other nodes, by the envelope alone. It is the node's I/O
+/// loop: it owns every outward socket, and runs the light actors.
+///
+///   authenticator.h  which keys may connect        admission.h      who may join, and what each may send
+///   listener.h       the socket that others dial   upstream.h       the connections to the head
+///   peer_sessions.h  sessions with other nodes     core/shutdown.h  the order in which a node ends
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "runtime/core/shutdown.h"
+#include "runtime/node.h"
+#include "runtime/zmq/actor_host.h"
+#include "runtime/zmq/admission.h"
+#include "runtime/zmq/authenticator.h"
+#include "runtime/zmq/listener.h"
+#include "runtime/zmq/own_loops.h"
+#include "runtime/zmq/parking.h"
+#include "runtime/zmq/peer_sessions.h"
+#include "runtime/zmq/routes.h"
+#include "runtime/zmq/shared.h"
+#include "runtime/zmq/upstream.h"
+
+namespace emplace::runtime {
+
+/// Thread: the I/O loop, but for stop() and actors().
+class Router {
+ public:
+  /// Binds and dials. Errors: as Node::make.
+  static Result<std::unique_ptr<Router>> make(std::shared_ptr<Shared> shared);
+  ~Router();
+
+  Result<Unit> spawn(std::string name, Home home, ActorFactory factory);
+  Result<std::string> run();
+  void stop(std::string reason);  ///< Any thread.
+  std::vector<std::string> endpoints() const;
+  std::vector<ActorFacts> actors() const;  ///< Any thread, after the last spawn().
+
+ private:
+  Router(std::shared_ptr<Shared> shared, NodeKeys keys, std::unique_ptr<Authenticator> authenticator);
+
+  // One turn.
+  void wait_for_work();
+  std::optional<std::string> take_stop_request();
+  void receive_all();
+  void receive_peers();
+  void receive_head();
+  void receive_loop(OwnLoop& loop);
+  void collect_host();
+  void flush_all();
+  void tick();
+  void skip_own_pause();
+
+  // Routing.
+  bool route(const messages::Envelope& envelope, std::span<const std::byte> body,
+             const messages::SharedBytes& bulk, bool from_head);
+  void unpark();
+  void announce(const std::string& actor, bool reachable);
+  void retire(const std::string& actor);
+  bool may_read(const std::string& routing_id, const std::string& key,
+                const PeerSessions::Connection* connection, std::size_t bytes);
+  void on_peer_message(Peer& peer, std::size_t plane, const Incoming& incoming);
+  void on_loop_message(OwnLoop& loop, const Incoming& incoming);
+
+  // What the sessions ask for.
+  void perform(const PeerSessions::Actions& actions);
+  void perform(const PeerSessions::SayWelcome& say) { listener_->say(say.routing_id, say.welcome); }
+  void perform(const PeerSessions::SayBye& say) { listener_->say(say.routing_id, say.bye); }
+  void perform(const PeerSessions::Announce& news) { announce(news.actor, news.reachable); }
+  void perform(const PeerSessions::Unpark&) { unpark(); }
+  void perform(const PeerSessions::Cut& cut) { listener_->cut(cut.routing_id); }
+  void perform(const PeerSessions::HeadJoined&) { upstream_->on_joined(); }
+  void perform(const PeerSessions::HeadSilent&) { redial("silent for three heartbeats"); }
+  void perform(const PeerSessions::HeadRefused& refused);
+  void perform(const PeerSessions::HeadLeft& left) { begin_stop(left.reason, std::nullopt); }
+  void redial(std::string_view why);
+
+  // Stopping.
+  void on_stop_asked(const std::string& reason);
+  void begin_stop(std::string reason, std::optional<Error> failure);
+  void advance_stop();
+
+  void trace();
+
+  const std::shared_ptr<Shared> shared_;
+  const NodeOptions& options_;
+  LiveCounters& counters_;
+  const NodeKeys keys_;
+  ActorHost host_;
+  OwnLoops loops_;
+  std::vector<std::shared_ptr<ActorTelemetry>> telemetry_;  // Constant once it runs.
+  Routes routes_;
+  Parking parking_;
+  LogOnce log_once_;
+  std::unique_ptr<Authenticator> authenticator_;  // Null: no keys are asked for.
+  Admission admission_;
+  PeerSessions sessions_;
+  std::unique_ptr<Listener> listener_;  // Null: nobody may dial this node.
+  std::unique_ptr<Upstream> upstream_;  // Null: this is the head.
+  Shutdown shutdown_;
+
+  Nanos now_{0};  // When the turn began.
+  Nanos next_tick_{0}, next_beat_{0};
+  int wake_fd_;
+  Waiter waiter_;
+  Mutex stop_mutex_;
+  std::optional<std::string> stop_request_ EMPLACE_GUARDED_BY(stop_mutex_);
+};
+
+}  // namespace emplace::runtime

@@ -1,0 +1,390 @@
+// Goal: sessions begin, end, replace one another and lose nothing that they need not lose, on both sides.
+// Method: messages and time are written in, actions are read out; no socket. Over real connections the same
+// is in node_test.cc, and over a faulty simulated network in tests/sim.
+#include "runtime/zmq/peer_sessions.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/zmq/link_messages.h"
+#include "tests/runtime/test_messages.h"
+
+namespace emplace::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Sessions = PeerSessions;
+
+constexpr Nanos kNow = seconds{1};
+
+/// One side's sessions with all that they need.
+class Side {
+ public:
+  explicit Side(NodeOptions options) : options_{std::move(options)} {}
+
+  /// Actions as lines of text.
+  static std::vector<std::string> text(const Sessions::Actions& actions) {
+    std::vector<std::string> lines;
+    for (const auto& action : actions)
+      std::visit([&](const auto& what) { lines.push_back(line(what)); }, action);
+    return lines;
+  }
+  template <class M>
+  static Incoming incoming(const M& /*message*/, const messages::Bytes& body) {
+    return {.envelope = {.type = M::kType}, .body = body};
+  }
+  std::vector<std::string> hello(Hello hello, Nanos now, const std::string& key = "") {
+    const messages::Bytes body = messages::encode_body(hello);
+    const std::string id = routing_id_of(hello.node, hello.epoch, static_cast<std::size_t>(hello.plane));
+    return text(sessions.on_hello(id, key, incoming(hello, body), now));
+  }
+  /// On both planes; what the first one caused.
+  std::vector<std::string> join(const std::string& node, std::uint64_t epoch, std::vector<std::string> actors,
+                                Nanos now) {
+    Hello one{.node = node, .epoch = epoch, .plane = Plane::kControl, .actors = std::move(actors)};
+    auto lines = hello(one, now);
+    one.plane = Plane::kData;
+    hello(one, now);
+    return lines;
+  }
+  std::vector<std::string> welcome(const Welcome& welcome, std::size_t plane, Nanos now) {
+    const messages::Bytes body = messages::encode_body(welcome);
+    return text(sessions.on_welcome(plane, incoming(welcome, body), now));
+  }
+  template <class M>
+  std::vector<std::string> control(Peer& peer, std::size_t plane, const M& message, Nanos now) {
+    const messages::Bytes body = messages::encode_body(message);
+    return text(sessions.on_control(peer, plane, incoming(message, body), now));
+  }
+  bool accept(Peer& peer, std::uint64_t seq, Nanos now, std::uint16_t type = Ping::kType) {
+    return sessions.accept(peer, 1, {.type = type, .from = actor_id("a"), .seq = seq}, now);
+  }
+  Peer& peer(const std::string& node) { return *sessions.peers().at(node); }
+
+ private:
+  static std::string line(const Sessions::SayWelcome& say) {
+    std::string all = "welcome " + say.routing_id + " from " + std::to_string(say.welcome.first_seq) + ":";
+    for (const std::string& actor : say.welcome.actors) all += " " + actor;
+    return all;
+  }
+  static std::string line(const Sessions::SayBye& say) {
+    return "bye " + say.routing_id + (say.bye.fenced ? " fenced" : "") + (say.bye.final ? " final" : "") +
+           ": " + say.bye.reason;
+  }
+  static std::string line(const Sessions::Announce& news) {
+    return (news.reachable ? "+" : "-") + news.actor;
+  }
+  static std::string line(const Sessions::Unpark&) { return "unpark"; }
+  static std::string line(const Sessions::Cut& cut) { return "cut " + cut.routing_id; }
+  static std::string line(const Sessions::HeadJoined&) { return "joined"; }
+  static std::string line(const Sessions::HeadSilent&) { return "head silent"; }
+  static std::string line(const Sessions::HeadRefused& refused) {
+    return std::string{"refused"} + (refused.final ? " for good: " : ": ") + refused.reason;
+  }
+  static std::string line(const Sessions::HeadLeft& left) { return "head left: " + left.reason; }
+
+  const NodeOptions options_;
+
+ public:
+  LiveCounters counters;
+  Routes routes;
+  AllowedKeys keys;
+  Admission admission{options_, routes, &keys};
+  LogOnce log_once{"test"};
+  Sessions sessions{options_, routes, admission, counters, log_once};
+};
+
+using Lines = std::vector<std::string>;
+
+NodeOptions head_options() {
+  return {.name = "head",
+          .heartbeat = milliseconds{500},
+          .parking = seconds{10},
+          .rules = {[](Roles, std::string_view, std::string_view) { return true; },
+                    [](Roles roles, std::uint16_t, std::string_view) { return roles.has(Role::kActor); }},
+          .known_type = [](std::uint16_t type) { return type == Ping::kType; }};
+}
+
+class HeadSessions : public ::testing::Test {
+ protected:
+  HeadSessions() { head.routes.add_local("dispatcher/0", nullptr); }
+  /// The names that the next Beat would tell a peer.
+  Lines news(const std::string& node) {
+    Lines lines;
+    for (const std::string& actor : head.peer(node).joined) lines.push_back("+" + actor);
+    for (const std::string& actor : head.peer(node).left) lines.push_back("-" + actor);
+    return lines;
+  }
+  Side head{head_options()};
+};
+
+TEST_F(HeadSessions, ANodeJoinsByItsFirstHelloAndEveryHelloIsWelcomed) {
+  Hello hello{.node = "n", .epoch = 7, .actors = {"a", "b"}};
+  EXPECT_EQ(head.hello(hello, kNow),
+            (Lines{"+a", "+b", "unpark", "welcome n-0000000000000007-c from 1: dispatcher/0"}));
+  EXPECT_FALSE(head.peer("n").connected()) << "the data connection is missing";
+  EXPECT_EQ(head.hello(hello, kNow), Lines{"welcome n-0000000000000007-c from 1: dispatcher/0"})
+      << "its Welcome was lost";
+  hello.plane = Plane::kData;
+  EXPECT_EQ(head.hello(hello, kNow), Lines{"welcome n-0000000000000007-d from 1: dispatcher/0"});
+  EXPECT_TRUE(head.peer("n").connected());
+  ASSERT_NE(head.sessions.connection("n-0000000000000007-d"), nullptr);
+  EXPECT_EQ(head.sessions.connection("n-0000000000000007-d")->plane, 1u);
+  EXPECT_EQ(head.sessions.connection("n-0000000000000008-d"), nullptr);
+  EXPECT_EQ(head.routes.find(actor_id("a"))->peer, &head.peer("n"));
+}
+
+TEST_F(HeadSessions, AHelloThatIsNotItsConnectionsIsMalformed) {
+  const Hello hello{.node = "n", .epoch = 7};
+  const messages::Bytes body = messages::encode_body(hello);
+  EXPECT_TRUE(head.sessions.on_hello("m-0000000000000007-c", "", Side::incoming(hello, body), kNow).empty());
+  EXPECT_TRUE(head.sessions.on_hello("n-0000000000000007-d", "", Side::incoming(hello, body), kNow).empty());
+  EXPECT_TRUE(head.sessions.on_hello("n-0000000000000007-c", "", Side::incoming(hello, {}), kNow).empty());
+  EXPECT_EQ(head.counters.malformed, 3u);
+  EXPECT_TRUE(head.sessions.peers().empty());
+}
+
+TEST_F(HeadSessions, NodesLearnOfOneAnothersActors) {
+  head.join("n", 1, {"a"}, kNow);
+  EXPECT_EQ(head.join("m", 2, {"b"}, kNow),
+            (Lines{"+b", "unpark", "welcome m-0000000000000002-c from 1: dispatcher/0 a"}));
+  EXPECT_EQ(news("n"), Lines{"+b"});
+  EXPECT_EQ(news("m"), Lines{}) << "its Welcome said it";
+  EXPECT_EQ(head.control(head.peer("n"), 0, Beat{.joined = {"c"}, .left = {"a"}}, kNow),
+            (Lines{"+c", "-a", "unpark"}));
+  EXPECT_EQ(news("m"), (Lines{"+c", "-a"}));
+  head.sessions.on_local_departure("dispatcher/0");
+  EXPECT_EQ(news("m"), (Lines{"+c", "-a", "-dispatcher/0"}));
+}
+
+TEST_F(HeadSessions, ABeatTellsTheNewsOnce) {
+  head.join("n", 1, {"a"}, kNow);
+  head.join("m", 2, {"b"}, kNow);
+  EXPECT_TRUE(head.sessions.tick(/*beat=*/false, kNow).empty());
+  EXPECT_TRUE(head.peer("n").links[0].empty());
+  EXPECT_EQ(news("n"), Lines{"+b"});
+  EXPECT_TRUE(head.sessions.tick(/*beat=*/true, kNow).empty());
+  EXPECT_FALSE(head.peer("n").links[0].empty());
+  EXPECT_TRUE(head.peer("n").links[1].empty()) << "beats are for the control connection";
+  EXPECT_EQ(news("n"), Lines{});
+}
+
+TEST_F(HeadSessions, GapsAreCountedAndRepeatsDropped) {
+  head.join("n", 1, {"a"}, kNow);
+  Peer& peer = head.peer("n");
+  EXPECT_TRUE(head.accept(peer, 1, kNow));
+  EXPECT_TRUE(head.accept(peer, 4, kNow));
+  EXPECT_EQ(head.counters.gaps, 2u);
+  EXPECT_FALSE(head.accept(peer, 4, kNow));
+  EXPECT_FALSE(head.accept(peer, 2, kNow)) << "late, and out of order";
+  EXPECT_EQ(head.counters.duplicates, 2u);
+  EXPECT_FALSE(head.accept(peer, 5, kNow, Pong::kType));
+  EXPECT_EQ(head.counters.unknown, 1u);
+  EXPECT_TRUE(head.accept(peer, 6, kNow)) << "an unknown type has its number all the same";
+  EXPECT_EQ(head.counters.received, 3u);
+}
+
+TEST_F(HeadSessions, WhatWaitedWhileAPeerWasAwayKeepsItsNumbers) {
+  head.join("n", 1, {"a"}, kNow);
+  Link& data = head.peer("n").links[1];
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(data.push({.type = Ping::kType}, {}, {}));
+  EXPECT_EQ(data.first_waiting_seq(), 1u);
+  (void)head.sessions.lose(head.peer("n"), "its connection is gone", kNow);
+  Hello again{.node = "n", .epoch = 2, .plane = Plane::kData, .first_seq = 41, .actors = {"a"}};
+  EXPECT_EQ(head.hello(again, kNow).back(), "welcome n-0000000000000002-d from 1: dispatcher/0");
+  EXPECT_EQ(data.waiting(), 3u);
+  EXPECT_TRUE(head.accept(head.peer("n"), 41, kNow));
+  EXPECT_EQ(head.counters.gaps, 0u) << "the Hello named its first number";
+}
+
+TEST_F(HeadSessions, ASilentPeerIsLostAfterThreeHeartbeatsAndForgottenLater) {
+  head.join("n", 1, {"a"}, kNow);
+  head.join("m", 2, {"b"}, kNow);
+  (void)head.peer("n").links[1].push({.type = Ping::kType}, {}, {});
+  const Nanos late = kNow + milliseconds{1'500};
+  (void)head.control(head.peer("m"), 0, Beat{}, late);
+  EXPECT_TRUE(head.sessions.tick(false, late).empty());
+  EXPECT_EQ(Side::text(head.sessions.tick(false, late + Nanos{1})), Lines{"-a"});
+  EXPECT_EQ(head.counters.peers_lost, 1u);
+  EXPECT_EQ(news("m"), Lines{"-a"});
+  EXPECT_EQ(head.sessions.connection("n-0000000000000001-c"), nullptr);
+  EXPECT_NE(head.routes.find(actor_id("a")), nullptr) << "messages for it still wait in its link";
+  for (Nanos now = late; now <= late + seconds{10}; now += milliseconds{500}) {
+    (void)head.control(head.peer("m"), 0, Beat{}, now);
+    (void)head.sessions.tick(false, now);
+  }
+  EXPECT_EQ(head.sessions.peers().size(), 2u);
+  (void)head.sessions.tick(false, late + seconds{10} + Nanos{2});
+  EXPECT_EQ(head.sessions.peers().size(), 1u);
+  EXPECT_EQ(head.counters.unroutable, 1u) << "what waited";
+  EXPECT_EQ(head.routes.find(actor_id("a")), nullptr);
+}
+
+TEST_F(HeadSessions, APauseOfTheHeadItselfIsNoSilence) {
+  head.join("n", 1, {"a"}, kNow);
+  head.sessions.skip_own_pause(kNow + seconds{60});
+  EXPECT_TRUE(head.sessions.tick(false, kNow + seconds{61}).empty());
+  EXPECT_EQ(head.counters.peers_lost, 0u);
+}
+
+TEST_F(HeadSessions, ANodeThatComesBackIsTheSameWithItsActorsOfNow) {
+  head.join("n", 1, {"a", "b"}, kNow);
+  (void)head.sessions.lose(head.peer("n"), "its connection is gone", kNow);
+  EXPECT_EQ(head.join("n", 2, {"b", "c"}, kNow),
+            (Lines{"-a", "+b", "+c", "unpark", "welcome n-0000000000000002-c from 1: dispatcher/0"}));
+  EXPECT_EQ(head.routes.find(actor_id("a")), nullptr);
+  EXPECT_EQ(head.sessions.peers().size(), 1u);
+}
+
+TEST_F(HeadSessions, AnEpochThatWasReplacedIsFencedAndItsProcessToldForGood) {
+  head.join("n", 1, {"a"}, kNow);
+  EXPECT_EQ(head.join("n", 2, {"a"}, kNow),
+            (Lines{"bye n-0000000000000001-c fenced final: another process came as n",
+                   "bye n-0000000000000001-d fenced final: another process came as n", "+a", "unpark",
+                   "welcome n-0000000000000002-c from 1: dispatcher/0"}));
+  EXPECT_EQ(head.sessions.connection("n-0000000000000001-c"), nullptr);
+  const Hello old{.node = "n", .epoch = 1, .actors = {"a"}};
+  EXPECT_EQ(head.hello(old, kNow), Lines{"bye n-0000000000000001-c fenced: this life is over"});
+  EXPECT_EQ(head.counters.malformed, 1u);
+  EXPECT_EQ(head.peer("n").session.epoch(), 2u);
+}
+
+TEST_F(HeadSessions, NothingIsAcceptedOutsideASession) {
+  head.join("n", 1, {"a"}, kNow);
+  Peer& peer = head.peer("n");
+  (void)head.sessions.lose(peer, "its connection is gone", kNow);
+  EXPECT_FALSE(head.accept(peer, 1, kNow));
+  EXPECT_EQ(head.control(peer, 0, Beat{.joined = {"x"}}, kNow), Lines{});
+  EXPECT_EQ(head.counters.malformed, 2u);
+  EXPECT_EQ(Side::text(head.sessions.lose(peer, "again", kNow)), Lines{});
+  EXPECT_EQ(head.counters.peers_lost, 1u) << "it is lost once";
+}
+
+TEST_F(HeadSessions, APeerThatPartsInOrderIsNotLost) {
+  head.join("n", 1, {"a"}, kNow);
+  Peer& peer = head.peer("n");
+  EXPECT_FALSE(head.sessions.peers_parted());
+  EXPECT_EQ(head.control(peer, 1, Bye{.reason = "done"}, kNow), Lines{});
+  EXPECT_FALSE(peer.links[1].empty()) << "the acknowledgement";
+  EXPECT_EQ(head.control(peer, 0, Bye{.reason = "done"}, kNow), Lines{"-a"});
+  EXPECT_TRUE(head.sessions.peers_parted());
+  EXPECT_EQ(Side::text(head.sessions.lose(peer, "its connection is gone", kNow)), Lines{});
+  EXPECT_EQ(head.counters.peers_lost, 0u);
+}
+
+TEST_F(HeadSessions, PartingNeedsTheAcknowledgementOfBothConnections) {
+  head.join("n", 1, {"a"}, kNow);
+  Peer& peer = head.peer("n");
+  head.sessions.say_bye("the run is over");
+  EXPECT_FALSE(peer.links[0].empty());
+  EXPECT_FALSE(peer.links[1].empty());
+  (void)head.control(peer, 1, ByeAck{Plane::kData}, kNow);
+  EXPECT_FALSE(head.sessions.peers_parted());
+  (void)head.control(peer, 0, ByeAck{Plane::kControl}, kNow);
+  EXPECT_TRUE(head.sessions.peers_parted());
+}
+
+TEST_F(HeadSessions, ALocalActorsNameIsNotTakenOver) {
+  EXPECT_EQ(head.join("n", 1, {"dispatcher/0", "a"}, kNow),
+            (Lines{"+a", "unpark", "welcome n-0000000000000001-c from 1: dispatcher/0"}));
+  EXPECT_TRUE(head.routes.is_local(actor_id("dispatcher/0")));
+}
+
+TEST_F(HeadSessions, MessagesOfTheRuntimeThatAreNoneOfTheseAreCounted) {
+  head.join("n", 1, {"a"}, kNow);
+  EXPECT_EQ(head.control(head.peer("n"), 0, LoopStop{}, kNow), Lines{}) << "never meant for the wire";
+  EXPECT_EQ(head.counters.unknown, 1u);
+  const Beat beat;
+  EXPECT_TRUE(head.sessions.on_control(head.peer("n"), 0, Side::incoming(beat, {}), kNow).empty());
+  EXPECT_EQ(head.counters.malformed, 1u);
+}
+
+TEST_F(HeadSessions, AKeyThatGoesEndsItsSessionAndOneWithOtherRolesMayComeAgain) {
+  head.keys.replace({{"one", "key-1", {Role::kActor}}, {"two", "key-2", {Role::kActor}}});
+  head.hello({.node = "n", .epoch = 1, .actors = {"a"}}, kNow, "key-1");
+  head.hello({.node = "m", .epoch = 2, .actors = {"b"}}, kNow, "key-2");
+  EXPECT_EQ(Side::text(head.sessions.end_revoked(kNow)), Lines{});
+  head.keys.replace({{"one", "key-1", {Role::kExecutor}}});
+  EXPECT_EQ(Side::text(head.sessions.end_revoked(kNow)),
+            (Lines{"bye m-0000000000000002-c fenced: its key was taken out", "-b", "cut m-0000000000000002-c",
+                   "bye n-0000000000000001-c fenced: the roles of its key changed", "-a"}));
+  EXPECT_EQ(head.counters.revoked, 2u);
+  EXPECT_EQ(Side::text(head.sessions.end_revoked(kNow)), Lines{}) << "once";
+}
+
+TEST_F(HeadSessions, APeerWithAKeySaysOnlyWhatItsRoleAllows) {
+  head.keys.replace({{"one", "key-1", {Role::kActor}}, {"two", "key-2", {Role::kExecutor}}});
+  head.hello({.node = "n", .epoch = 1, .actors = {"a"}}, kNow, "key-1");
+  head.hello({.node = "m", .epoch = 2, .actors = {"b"}}, kNow, "key-2");
+  EXPECT_TRUE(head.accept(head.peer("n"), 1, kNow));
+  EXPECT_FALSE(head.accept(head.peer("m"), 1, kNow)) << "a is not its actor";
+  EXPECT_EQ(head.counters.refused_role, 1u);
+}
+
+class DiallerSessions : public ::testing::Test {
+ protected:
+  DiallerSessions() { node.routes.add_local("executor/0", nullptr); }
+  /// Joins the head as epoch 5; what the second Welcome caused.
+  Lines join(std::vector<std::string> actors) {
+    node.sessions.dial(5, kNow);
+    Welcome welcome{.node = "head", .epoch = 5, .plane = Plane::kControl, .actors = std::move(actors)};
+    EXPECT_EQ(node.welcome(welcome, 0, kNow), Lines{}) << "the data connection is missing";
+    welcome.plane = Plane::kData;
+    return node.welcome(welcome, 1, kNow);
+  }
+  Side node{NodeOptions{.name = "n", .heartbeat = milliseconds{500}}};
+};
+
+TEST_F(DiallerSessions, JoinsWhenBothConnectionsAreWelcomed) {
+  EXPECT_EQ(join({"dispatcher/0"}), (Lines{"joined", "+dispatcher/0", "unpark"}));
+  EXPECT_TRUE(node.sessions.head()->connected());
+  EXPECT_EQ(node.sessions.head()->node, "head");
+  EXPECT_EQ(node.welcome({.node = "head", .epoch = 5, .plane = Plane::kData}, 1, kNow), Lines{}) << "again";
+  EXPECT_EQ(node.counters.malformed, 0u);
+}
+
+TEST_F(DiallerSessions, AWelcomeOfAnotherEpochOrConnectionIsMalformed) {
+  node.sessions.dial(5, kNow);
+  EXPECT_EQ(node.welcome({.node = "head", .epoch = 4, .plane = Plane::kControl}, 0, kNow), Lines{});
+  EXPECT_EQ(node.welcome({.node = "head", .epoch = 5, .plane = Plane::kData}, 0, kNow), Lines{});
+  EXPECT_EQ(node.counters.malformed, 2u);
+  EXPECT_FALSE(node.sessions.head()->greeted[0]);
+}
+
+TEST_F(DiallerSessions, ASilentHeadIsReportedAndItsActorsGoWithIt) {
+  join({"dispatcher/0"});
+  EXPECT_TRUE(node.sessions.tick(true, kNow + milliseconds{1'500}).empty());
+  EXPECT_EQ(Side::text(node.sessions.tick(true, kNow + milliseconds{1'501})), Lines{"head silent"});
+  EXPECT_EQ(Side::text(node.sessions.lose_head("silent")), Lines{"-dispatcher/0"});
+  EXPECT_EQ(node.counters.peers_lost, 1u);
+  EXPECT_TRUE(node.sessions.tick(true, kNow + seconds{9}).empty()) << "it is known";
+  EXPECT_EQ(Side::text(node.sessions.lose_head("again")), Lines{}) << "it was not up";
+  EXPECT_EQ(node.counters.peers_lost, 1u);
+  node.sessions.dial(6, kNow);
+  EXPECT_EQ(node.sessions.head()->session.epoch(), 6u);
+  EXPECT_FALSE(node.sessions.head()->connected());
+}
+
+TEST_F(DiallerSessions, ARefusalIsHandedOnAndALastWordIsAcknowledged) {
+  join({"dispatcher/0"});
+  Peer& head = *node.sessions.head();
+  EXPECT_EQ(node.control(head, 0, Bye{.reason = "this life is over", .fenced = true}, kNow),
+            Lines{"refused: this life is over"});
+  EXPECT_EQ(node.control(head, 0, Bye{.reason = "no such role", .fenced = true, .final = true}, kNow),
+            Lines{"refused for good: no such role"});
+  EXPECT_EQ(node.control(head, 0, Bye{.reason = "done"}, kNow), Lines{});
+  EXPECT_EQ(node.control(head, 1, Bye{.reason = "done"}, kNow), (Lines{"-dispatcher/0", "head left: done"}));
+  EXPECT_TRUE(head.parted());
+  const std::size_t before = head.links[0].waiting() + head.links[1].waiting();
+  node.sessions.say_bye("done, too");
+  EXPECT_EQ(head.links[0].waiting() + head.links[1].waiting(), before) << "it has left already";
+}
+
+TEST_F(DiallerSessions, TellsTheHeadWhichOfItsActorsEnded) {
+  join({"dispatcher/0"});
+  node.sessions.on_local_departure("executor/0");
+  EXPECT_EQ(node.sessions.head()->left, Lines{"executor/0"});
+}
+
+}  // namespace
+}  // namespace emplace::runtime
