@@ -25,8 +25,6 @@ constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4},
                                             {"u8", 1},
                                             {"bool", 1}}};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
-constexpr std::array<std::string_view, 5> kStateTypes{"Parameter", "Buffer", "OptimizerState", "Input",
-                                                      "Constant"};
 
 // Sums over a whole graph must not overflow either, so single sizes stop far below 2^63.
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
@@ -169,10 +167,6 @@ Result<Phase> parse_phase(std::string_view name) {
   return invalid("phase '" + printable(name, 40) + "'", "is unknown", "use forward, backward or update");
 }
 
-bool is_state_type(std::string_view type) {
-  return std::find(kStateTypes.begin(), kStateTypes.end(), type) != kStateTypes.end();
-}
-
 std::span<const std::string> OpGraph::allowed_devices(OpId op) const {
   const auto it = std::lower_bound(allowed_.begin(), allowed_.end(), op,
                                    [](const auto& entry, OpId wanted) { return entry.first < wanted; });
@@ -313,8 +307,10 @@ Result<OpGraph> OpGraphBuilder::build() && {
     }
     const std::uint32_t type = types(op.type);
     if (type > 0xffff) return invalid(at_op(op, id), "the graph has more than 65,536 op types");
+    if (type == g.type_classes_.size()) g.type_classes_.push_back(class_of_type(op.type));
+    const bool state = g.type_classes_[type] == OpClass::kState;
     g.types_.push_back(TypeId{static_cast<std::uint16_t>(type)});
-    g.flags_.push_back(static_cast<std::uint8_t>((is_state_type(op.type) ? OpGraph::kState : 0) |
+    g.flags_.push_back(static_cast<std::uint8_t>((state ? OpGraph::kState : 0) |
                                                  (op.view ? OpGraph::kView : 0) |
                                                  (op.has_allowed_devices ? OpGraph::kAllowed : 0)));
     g.phases_.push_back(op.phase);

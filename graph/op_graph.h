@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "graph/op_kind.h"
 
 namespace emplace {
 
@@ -54,9 +55,6 @@ struct OpSpec {
   bool has_allowed_devices = false;
 };
 
-/// True for Parameter, Buffer, OptimizerState, Input and Constant: they own memory and take no time.
-bool is_state_type(std::string_view type);
-
 /// Immutable once built; every const member may be called from any thread. Spans live as long as the graph.
 class OpGraph {
  public:
@@ -73,6 +71,8 @@ class OpGraph {
   TypeId type(OpId op) const { return types_[index(op)]; }
   std::string_view type_name(TypeId type) const { return type_names_[index(type)]; }
   std::string_view type_name(OpId op) const { return type_name(type(op)); }
+  /// Of its type alone (class_of_type): placement's classify() knows what else decides.
+  OpClass type_class(OpId op) const { return type_classes_[index(type(op))]; }
 
   /// Tensors read, in argument order, repeats kept: one per edge.
   std::span<const TensorId> inputs(OpId op) const { return row(inputs_, input_begin_, index(op)); }
@@ -155,6 +155,7 @@ class OpGraph {
   std::vector<std::int64_t> dims_;
   // Interned words.
   std::vector<std::string> type_names_, group_names_, attrs_, measured_classes_;
+  std::vector<OpClass> type_classes_;                               // [types]
   std::vector<double> measured_us_;                                 // [classes, ops]
   std::vector<std::pair<OpId, std::vector<std::string>>> allowed_;  // By increasing op; few.
   bool ids_are_topological_ = true;

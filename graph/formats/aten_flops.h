@@ -6,13 +6,14 @@
 #include <string_view>
 
 #include "graph/formats/aten_ops.h"
+#include "graph/op_kind.h"
 
 namespace emplace {
 
-/// The formulas are those of the traced training graphs (docs/file_formats.md). `outputs` are the call's.
+/// By the formula of `kind` (graph/op_kind.h), the kind of `type` or null. `outputs` are the call's.
 /// Work on whole numbers, and movement, count nothing. Nothing if no rule is known. Shapes of a wrong rank
 /// give 0; sums stop at 2^60. Pure; any thread.
-std::optional<std::int64_t> aten_flops(std::string_view type, const AtenCall& call,
+std::optional<std::int64_t> aten_flops(const OpKind* kind, std::string_view type, const AtenCall& call,
                                        const std::vector<TensorSpec>& outputs);
 
 }  // namespace emplace

@@ -125,46 +125,10 @@ std::string_view base_of(std::string_view type) {
   return type.substr(std::min(type.size(), type.rfind(':') + 1));
 }
 
-bool is_view(std::string_view type) {
-  static const std::unordered_set<std::string_view> kViews{"view",
-                                                           "_reshape_alias",
-                                                           "_unsafe_view",
-                                                           "reshape",
-                                                           "t",
-                                                           "transpose",
-                                                           "permute",
-                                                           "expand",
-                                                           "expand_as",
-                                                           "select",
-                                                           "slice",
-                                                           "split",
-                                                           "split_with_sizes",
-                                                           "chunk",
-                                                           "unbind",
-                                                           "squeeze",
-                                                           "unsqueeze",
-                                                           "alias",
-                                                           "detach",
-                                                           "as_strided",
-                                                           "diagonal",
-                                                           "unfold",
-                                                           "flatten",
-                                                           "unflatten",
-                                                           "view_as",
-                                                           "narrow",
-                                                           "movedim",
-                                                           "swapaxes",
-                                                           "swapdims",
-                                                           "T",
-                                                           "mT",
-                                                           "numpy_T",
-                                                           "wait_tensor",
-                                                           "lift_fresh",
-                                                           "broadcast_in_dim",
-                                                           "broadcast_to",
-                                                           "view_of"};
-  return (type.starts_with("aten::") || type.starts_with("prims::") || type.ends_with("::wait_tensor")) &&
-         kViews.contains(base_of(type));
+/// Kinds go by the name alone; other namespaces may have views of the same name that copy.
+bool is_view(std::string_view type, const OpKind* kind) {
+  return kind != nullptr && kind->view &&
+         (type.starts_with("aten::") || type.starts_with("prims::") || type.ends_with("::wait_tensor"));
 }
 
 /// The value as an attribute of the traced graphs, which keep what decides a cost; null if it is none.
@@ -288,12 +252,13 @@ bool describe_aten(AtenCall call, OpSpec& op) {
   // A conversion to what a tensor is already gives the tensor itself.
   const bool same = op.type == "aten::to" && call.tensors.size() == 1 && op.outputs.size() == 1 &&
                     call.tensors[0].spec.dtype == op.outputs[0].dtype;
-  op.view = is_view(op.type) || same;
+  const OpKind* kind = find_kind(Vocabulary::kAten, base_of(op.type));
+  op.view = is_view(op.type, kind) || same;
   if (op.view) attrs["view"] = true;
   if (const AtenArg* groups = find_arg(call, op.type, "groups"); groups && groups->number > 0)
     op.conv_groups = groups->number;
   op.attrs_json = attrs.dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto work = op.view ? std::optional<std::int64_t>{0} : aten_flops(op.type, call, op.outputs);
+  const auto work = op.view ? std::optional<std::int64_t>{0} : aten_flops(kind, op.type, call, op.outputs);
   op.flops = work.value_or(0);
   return work.has_value();
 }

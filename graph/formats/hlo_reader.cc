@@ -11,6 +11,7 @@
 #include "graph/formats/hlo.h"
 #include "graph/formats/hlo_text.h"
 #include "graph/formats/hlo_work.h"
+#include "graph/op_kind.h"
 
 namespace emplace {
 namespace {
@@ -140,12 +141,11 @@ class Reader {
     op.inputs = std::move(inputs);
     flatten(one.shape, op.outputs);
     op.flops = count->flops;
-    op.type = type_of(one, *count, op_name);
+    const OpKind* kind = find_kind(Vocabulary::kHlo, one.opcode);
+    op.type = type_of(one, kind == nullptr ? StateKind::kNone : kind->state, *count, op_name);
     op.group = scope_of(op_name);
     op.phase = op_name.find("transpose(") != std::string_view::npos ? Phase::kBackward : Phase::kForward;
-    op.view = one.opcode == "bitcast" || one.opcode == "reshape" || one.opcode == "bitcast-convert" ||
-              one.opcode == "optimization-barrier" || one.opcode == "opt-barrier" ||
-              one.opcode == "add-dependency";
+    op.view = kind != nullptr && kind->view;
     if (op.view) op.attrs_json = R"({"view":true})";
     if (op.type == "Parameter" || op.type == "Buffer" || op.type == "OptimizerState")
       op.param_bytes = bytes_of(op.outputs);
@@ -160,10 +160,10 @@ class Reader {
     return Unit{};
   }
 
-  std::string type_of(const HloInstruction& one, const HloWork::Count& count,
+  std::string type_of(const HloInstruction& one, StateKind state, const HloWork::Count& count,
                       std::string_view op_name) const {
-    if (one.opcode == "constant") return "Constant";
-    if (one.opcode == "parameter") {
+    if (state == StateKind::kConstant) return "Constant";
+    if (state == StateKind::kInput) {
       const auto number = hlo_numbers(one.arguments);
       if (op_name.find("opt_state") != std::string_view::npos) return "OptimizerState";
       if (op_name.find("params") != std::string_view::npos) return "Parameter";

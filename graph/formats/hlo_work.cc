@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/text/words.h"
 #include "graph/capped.h"
+#include "graph/op_kind.h"
 
 namespace emplace {
 namespace {
@@ -26,124 +25,6 @@ bool floating(const HloShape& shape) {
   if (shape.tuple) return !shape.parts.empty() && floating(shape.parts[0]);
   const DType dtype = shape.tensor.dtype;
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
-/// Operations per element of the output.
-std::optional<std::int64_t> each(std::string_view opcode) {
-  static const std::unordered_map<std::string_view, std::int64_t> kTable{{"add", 1},
-                                                                         {"subtract", 1},
-                                                                         {"multiply", 1},
-                                                                         {"divide", 1},
-                                                                         {"negate", 1},
-                                                                         {"abs", 1},
-                                                                         {"maximum", 1},
-                                                                         {"minimum", 1},
-                                                                         {"remainder", 1},
-                                                                         {"floor", 1},
-                                                                         {"ceil", 1},
-                                                                         {"round-nearest-afz", 1},
-                                                                         {"round-nearest-even", 1},
-                                                                         {"clamp", 2},
-                                                                         {"sqrt", 2},
-                                                                         {"rsqrt", 2},
-                                                                         {"cbrt", 4},
-                                                                         {"exponential", 4},
-                                                                         {"exponential-minus-one", 4},
-                                                                         {"log", 4},
-                                                                         {"log-plus-one", 4},
-                                                                         {"logistic", 4},
-                                                                         {"tanh", 5},
-                                                                         {"power", 4},
-                                                                         {"sine", 4},
-                                                                         {"cosine", 4},
-                                                                         {"tan", 4},
-                                                                         {"erf", 8},
-                                                                         {"atan2", 8},
-                                                                         {"rng", 1},
-                                                                         {"all-reduce", 1},
-                                                                         {"all-reduce-start", 1},
-                                                                         {"reduce-scatter", 1},
-                                                                         {"cholesky", 1},
-                                                                         {"triangular-solve", 1}};
-  const auto it = kTable.find(opcode);
-  return it == kTable.end() ? std::nullopt : std::optional{it->second};
-}
-
-bool free_of_work(std::string_view opcode) {
-  static const std::unordered_set<std::string_view> kTypes{"parameter",
-                                                           "constant",
-                                                           "tuple",
-                                                           "get-tuple-element",
-                                                           "bitcast",
-                                                           "bitcast-convert",
-                                                           "reshape",
-                                                           "transpose",
-                                                           "broadcast",
-                                                           "copy",
-                                                           "convert",
-                                                           "slice",
-                                                           "dynamic-slice",
-                                                           "dynamic-update-slice",
-                                                           "concatenate",
-                                                           "pad",
-                                                           "reverse",
-                                                           "gather",
-                                                           "iota",
-                                                           "select",
-                                                           "compare",
-                                                           "and",
-                                                           "or",
-                                                           "not",
-                                                           "xor",
-                                                           "sign",
-                                                           "shift-left",
-                                                           "shift-right-logical",
-                                                           "shift-right-arithmetic",
-                                                           "popcnt",
-                                                           "count-leading-zeros",
-                                                           "sort",
-                                                           "after-all",
-                                                           "token",
-                                                           "add-dependency",
-                                                           "optimization-barrier",
-                                                           "all-gather",
-                                                           "all-to-all",
-                                                           "collective-permute",
-                                                           "collective-broadcast",
-                                                           "partition-id",
-                                                           "replica-id",
-                                                           "send",
-                                                           "recv",
-                                                           "send-done",
-                                                           "recv-done",
-                                                           "infeed",
-                                                           "outfeed",
-                                                           "domain",
-                                                           "copy-start",
-                                                           "copy-done",
-                                                           "all-gather-start",
-                                                           "all-gather-done",
-                                                           "all-reduce-done",
-                                                           "collective-permute-start",
-                                                           "collective-permute-done",
-                                                           "async-update",
-                                                           "async-done",
-                                                           "rng-bit-generator",
-                                                           "rng-get-and-update-state",
-                                                           "is-finite",
-                                                           "real",
-                                                           "imag",
-                                                           "complex",
-                                                           "dynamic-reshape",
-                                                           "set-dimension-size",
-                                                           "get-dimension-size",
-                                                           "reduce-precision",
-                                                           "stochastic-convert",
-                                                           "opt-barrier",
-                                                           "topk",
-                                                           "fft",
-                                                           "ragged-all-to-all"};
-  return kTypes.contains(opcode);
 }
 
 /// A list "3x3" of a window; `otherwise` where it is missing.
@@ -217,6 +98,13 @@ std::int64_t convolution(const HloInstruction& one, const HloShape& input, const
                            .pairs());
   }
   return work;
+}
+
+std::int64_t window_area(const HloInstruction& one, std::int64_t outputs) {
+  std::int64_t area = 1;
+  for (const std::int64_t size : window_list(one.attribute("window"), "size", outputs == 0 ? 0 : 8, 1))
+    area = times(area, size);
+  return area;
 }
 
 }  // namespace
@@ -294,48 +182,57 @@ Result<std::int64_t> HloWork::own(const HloComputation& in, const HloInstruction
   }
   const std::string_view opcode = one.opcode;
   const std::int64_t n = elements(one.shape), first = operands.empty() ? 0 : elements(*operands[0]);
-  if (opcode == "dot") {
-    std::int64_t work = times(2, n);
-    for (const std::int64_t axis : hlo_numbers(one.attribute("lhs_contracting_dims")))
-      if (!operands.empty() && axis >= 0 && static_cast<std::size_t>(axis) < operands[0]->tensor.shape.size())
-        work = times(work, operands[0]->tensor.shape[static_cast<std::size_t>(axis)]);
-    return work;
-  }
-  if (opcode == "convolution") {
-    if (operands.size() < 2) return fail(one.line, "is a convolution without a kernel");
-    const auto groups = hlo_numbers(one.attribute("batch_group_count"));
-    return convolution(one, *operands[0], *operands[1]) / (groups.empty() || groups[0] < 1 ? 1 : groups[0]);
-  }
-  if (opcode == "fusion" || opcode == "call" || opcode == "conditional" || opcode == "async-start")
-    return applied;
-  if (opcode == "while") {
-    const std::string_view config = one.attribute("backend_config");
-    const std::size_t at = config.find("known_trip_count");
-    const auto trips = at == std::string_view::npos
-                           ? std::vector<std::int64_t>{}
-                           : hlo_numbers(config.substr(at, config.find('}', at) - at));
-    if (trips.empty()) ++loops_once_;
-    return times(applied, trips.empty() ? 1 : std::max<std::int64_t>(trips[0], 0));
-  }
-  if (opcode == "reduce") return times(std::max<std::int64_t>(first - n, 0), applied);
-  if (opcode == "reduce-window" || opcode == "select-and-scatter") {
-    std::int64_t window = 1;
-    for (const std::int64_t size : window_list(one.attribute("window"), "size", n == 0 ? 0 : 8, 1))
-      window = times(window, size);
-    return times(times(opcode == "reduce-window" ? n : first, window), applied);
-  }
-  if (opcode == "scatter") return times(operands.empty() ? 0 : elements(*operands.back()), applied);
-  if (opcode == "map") return times(n, applied);
-  if (const auto work = each(opcode)) return floating(one.shape) ? times(n, *work) : 0;
-  if (free_of_work(opcode)) return 0;
   std::string_view target =
       opcode == "custom-call" ? one.attribute("custom_call_target") : std::string_view{};
   if (target.size() > 1) target = target.substr(1, target.size() - 2);
-  if (target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
-      target == "AwsNeuronTransferWithStaticRing")
-    return 0;
-  uncounted_.insert("hlo::" + std::string{opcode} + (target.empty() ? "" : ":" + std::string{target}));
-  return 0;
+  const OpKind* kind = opcode == "custom-call"
+                           ? find_kind(Vocabulary::kHlo, "custom-call:" + std::string{target})
+                           : find_kind(Vocabulary::kHlo, opcode);
+  const WorkRule rule = kind == nullptr ? WorkRule{} : kind->work;
+  if (const auto work = work_of_elements(rule, n, operands.size(), [&](std::size_t) { return first; }))
+    return floating(one.shape) ? *work : 0;
+  switch (rule.formula) {
+    case Formula::kContraction: {
+      std::int64_t work = times(2, n);
+      for (const std::int64_t axis : hlo_numbers(one.attribute("lhs_contracting_dims")))
+        if (!operands.empty() && axis >= 0 &&
+            static_cast<std::size_t>(axis) < operands[0]->tensor.shape.size())
+          work = times(work, operands[0]->tensor.shape[static_cast<std::size_t>(axis)]);
+      return work;
+    }
+    case Formula::kConvolution: {
+      if (operands.size() < 2) return fail(one.line, "is a convolution without a kernel");
+      const auto groups = hlo_numbers(one.attribute("batch_group_count"));
+      return convolution(one, *operands[0], *operands[1]) / (groups.empty() || groups[0] < 1 ? 1 : groups[0]);
+    }
+    case Formula::kBody:
+      return applied;
+    case Formula::kBodyPerTrip:
+      return times(applied, trips(one));
+    case Formula::kBodyPerReduced:
+      return times(std::max<std::int64_t>(first - n, 0), applied);
+    case Formula::kBodyPerWindow:
+      return times(times(n, window_area(one, n)), applied);
+    case Formula::kBodyPerWindowOfInput:
+      return times(times(first, window_area(one, n)), applied);
+    case Formula::kBodyPerUpdate:
+      return times(operands.empty() ? 0 : elements(*operands.back()), applied);
+    case Formula::kBodyPerOutput:
+      return times(n, applied);
+    default:
+      uncounted_.insert("hlo::" + std::string{opcode} + (target.empty() ? "" : ":" + std::string{target}));
+      return 0;
+  }
+}
+
+/// How often a loop runs; once if it does not say.
+std::int64_t HloWork::trips(const HloInstruction& one) {
+  const std::string_view config = one.attribute("backend_config");
+  const std::size_t at = config.find("known_trip_count");
+  const auto known = at == std::string_view::npos ? std::vector<std::int64_t>{}
+                                                  : hlo_numbers(config.substr(at, config.find('}', at) - at));
+  if (known.empty()) ++loops_once_;
+  return known.empty() ? 1 : std::max<std::int64_t>(known[0], 0);
 }
 
 }  // namespace emplace

@@ -40,6 +40,7 @@ class HloWork {
   Result<Count> body(std::string_view name, std::size_t line);
   Result<Count> bodies(const HloInstruction& one);
   Result<std::int64_t> own(const HloComputation& in, const HloInstruction& one, std::int64_t applied);
+  std::int64_t trips(const HloInstruction& one);
   Error fail(std::size_t line, std::string_view what) const;
 
   const HloText& text_;

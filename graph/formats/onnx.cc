@@ -286,7 +286,8 @@ class Reader {
     op.name = name;
     op.group = onnx_scope(node);
     op.outputs = *std::move(outputs);
-    const bool constant = kind_of(node) == "Constant";
+    const OpKind* kind = find_kind(Vocabulary::kOnnx, kind_of(node));
+    const bool constant = kind != nullptr && kind->state == StateKind::kConstant;
     if ((constant || is_made_weight(node)) && !op.outputs.empty()) return state_op(node, std::move(op));
     op.type = kind_of(node);
     op.view = is_view(node);

@@ -13,6 +13,7 @@
 #include "graph/capped.h"
 #include "graph/formats/onnx_flops.h"
 #include "graph/formats/onnx_model.h"
+#include "graph/op_kind.h"
 
 namespace emplace::onnx_io {
 namespace {
@@ -361,9 +362,8 @@ Result<Unit> Types::infer_bodies(const onnx::NodeProto& node, const std::vector<
 }
 
 bool is_view(const onnx::NodeProto& node) {
-  static const std::unordered_set<std::string_view> kViews{
-      "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice", "Split", "Dropout"};
-  if (!kViews.contains(kind_of(node))) return false;
+  const OpKind* kind = find_kind(Vocabulary::kOnnx, kind_of(node));
+  if (kind == nullptr || !kind->view) return false;
   return node.op_type() != "Dropout" || node.input_size() < 3 ||
          node.input(2).empty();  // The third switches training on.
 }

@@ -3,8 +3,9 @@
 #include <tf_graphdef.pb.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
+
+#include "graph/op_kind.h"
 
 namespace emplace::tf {
 namespace {
@@ -22,41 +23,22 @@ const AttrValue* find(const NodeDef& node, std::string_view name) {
 }
 
 Role role_of(std::string_view type) {
-  if (is_one_of(type, {"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"}))
-    return Role::kVariable;
-  if (is_one_of(type, {"Const", "HostConst"})) return Role::kConstant;
-  if (is_one_of(type, {"Placeholder", "PlaceholderV2"})) return Role::kPlaceholder;
-  return Role::kWork;
+  const OpKind* kind = find_kind(Vocabulary::kTensorFlow, type);
+  switch (kind == nullptr ? StateKind::kNone : kind->state) {
+    case StateKind::kParameter:
+      return Role::kVariable;
+    case StateKind::kConstant:
+      return Role::kConstant;
+    case StateKind::kInput:
+      return Role::kPlaceholder;
+    default:
+      return Role::kWork;
+  }
 }
 
 bool is_view(std::string_view type) {
-  static const std::unordered_set<std::string_view> kViews{"Identity",
-                                                           "RefIdentity",
-                                                           "Reshape",
-                                                           "Squeeze",
-                                                           "ExpandDims",
-                                                           "StopGradient",
-                                                           "Bitcast",
-                                                           "PreventGradient",
-                                                           "Enter",
-                                                           "RefEnter",
-                                                           "Exit",
-                                                           "RefExit",
-                                                           "NextIteration",
-                                                           "RefNextIteration",
-                                                           "Switch",
-                                                           "RefSwitch",
-                                                           "_SwitchN",
-                                                           "Merge",
-                                                           "RefMerge",
-                                                           "LoopCond",
-                                                           "NoOp",
-                                                           "IdentityN",
-                                                           "ReadVariableOp",
-                                                           "ControlTrigger",
-                                                           "PlaceholderWithDefault",
-                                                           "EnsureShape"};
-  return kViews.contains(type);
+  const OpKind* kind = find_kind(Vocabulary::kTensorFlow, type);
+  return kind != nullptr && kind->view;
 }
 
 bool is_optimizer(std::string_view type) {

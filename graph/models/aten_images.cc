@@ -64,13 +64,12 @@ Tensor AtenTape::batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor mean, T
   const Shape saved{training() ? in[1] : 0};
   const std::vector<TensorSpec> outputs{f32(in), f32(saved), f32(saved)};
   const Attributes attrs{{"training", training() ? "true" : "false"}};
-  const Tensor out = emit("aten::native_batch_norm", {x, weight, bias, mean, var}, outputs,
-                          {.attrs = attrs, .flops = 8 * elements(in)});
+  const Tensor out = emit("aten::native_batch_norm", {x, weight, bias, mean, var}, outputs, {.attrs = attrs});
   flow(out, {x, weight, bias}, [=, this](const Gradients& dy) {
     const Tensor saved_mean{out.op, 1}, saved_scale{out.op, 2};
-    const Tensor back = emit(
-        "aten::native_batch_norm_backward", {*dy[0], x, weight, mean, var, saved_mean, saved_scale}, outputs,
-        {.attrs = {{"train", "true"}, {"output_mask", "[true,true,true]"}}, .flops = 12 * elements(in)});
+    const Tensor back =
+        emit("aten::native_batch_norm_backward", {*dy[0], x, weight, mean, var, saved_mean, saved_scale},
+             outputs, {.attrs = {{"train", "true"}, {"output_mask", "[true,true,true]"}}});
     accumulate(x, back);
     accumulate(weight, {back.op, 1});
     accumulate(bias, {back.op, 2});
@@ -101,7 +100,7 @@ Tensor AtenTape::max_pool2d(Tensor x, PoolOptions options) {
     Attributes backward_attrs = attrs;
     backward_attrs.emplace("dilation", pair_of(1));
     accumulate(x, emit("aten::max_pool2d_with_indices_backward", {*dy[0], x, Tensor{out.op, 1}}, in,
-                       {.attrs = backward_attrs, .flops = elements(made)}));
+                       {.attrs = backward_attrs}));
   });
   return out;
 }
@@ -132,13 +131,12 @@ Tensor AtenTape::shifted(Tensor x) {
 
 Tensor AtenTape::global_mean(Tensor x) {
   const Shape in = shape(x);
-  const Tensor out =
-      emit("aten::mean", {x}, Shape{in[0], in[1]}, {.attrs = {{"dim", "[2,3]"}}, .flops = elements(in)});
+  const Tensor out = emit("aten::mean", {x}, Shape{in[0], in[1]}, {.attrs = {{"dim", "[2,3]"}}});
   flow(out, {x}, [this, x, in](const Gradients& dy) {
     const Tensor column = view("aten::unsqueeze", *dy[0], {in[0], in[1], 1}, {{"dim", "2"}});
     const Tensor pixel = view("aten::unsqueeze", column, {in[0], in[1], 1, 1}, {{"dim", "3"}});
     const Tensor spread = view("aten::expand", pixel, in);
-    accumulate(x, emit("aten::div", {spread}, in, {.flops = elements(in)}));
+    accumulate(x, emit("aten::div", {spread}, in));
   });
   return out;
 }
@@ -146,10 +144,10 @@ Tensor AtenTape::global_mean(Tensor x) {
 Tensor AtenTape::pool_all(Tensor x) {
   const Shape in = shape(x);
   const Tensor out = emit("aten::mean", {x}, Shape{in[0], in[1], 1, 1},
-                          {.attrs = {{"dim", "[-1,-2]"}, {"keepdim", "true"}}, .flops = elements(in)});
+                          {.attrs = {{"dim", "[-1,-2]"}, {"keepdim", "true"}}});
   flow(out, {x}, [this, x, in](const Gradients& dy) {
     const Tensor spread = view("aten::expand", *dy[0], in);
-    accumulate(x, emit("aten::div", {spread}, in, {.flops = elements(in)}));
+    accumulate(x, emit("aten::div", {spread}, in));
   });
   return out;
 }
@@ -162,8 +160,8 @@ Tensor AtenTape::embedding(Tensor table, Tensor indices) {
   const Tensor out = emit("aten::embedding", {table, indices}, made);
   flow(out, {table}, [this, table, indices, made](const Gradients& dy) {
     const Attributes attrs{{"num_weights", number(shape(table)[0])}, {"padding_idx", "-1"}};
-    accumulate(table, emit("aten::embedding_dense_backward", {*dy[0], indices}, shape(table),
-                           {.attrs = attrs, .flops = elements(made)}));
+    accumulate(table,
+               emit("aten::embedding_dense_backward", {*dy[0], indices}, shape(table), {.attrs = attrs}));
   });
   return out;
 }
@@ -171,10 +169,9 @@ Tensor AtenTape::embedding(Tensor table, Tensor indices) {
 Tensor AtenTape::softmax(Tensor x) {
   const Shape in = shape(x);
   const Attributes attrs{{"dim", "1"}};
-  const Tensor out = emit("aten::_softmax", {x}, in, {.attrs = attrs, .flops = 5 * elements(in)});
+  const Tensor out = emit("aten::_softmax", {x}, in, {.attrs = attrs});
   flow(out, {x}, [=, this](const Gradients& dy) {
-    accumulate(x, emit("aten::_softmax_backward_data", {*dy[0], out}, in,
-                       {.attrs = attrs, .flops = 4 * elements(in)}));
+    accumulate(x, emit("aten::_softmax_backward_data", {*dy[0], out}, in, {.attrs = attrs}));
   });
   return out;
 }
@@ -182,13 +179,12 @@ Tensor AtenTape::softmax(Tensor x) {
 Tensor AtenTape::cross_entropy(Tensor logits, Tensor labels) {
   const Shape in = shape(logits);
   const Attributes along{{"dim", "1"}}, mean{{"reduction", "1"}};
-  const Tensor log_p = emit("aten::_log_softmax", {logits}, in, {.attrs = along, .flops = 5 * elements(in)});
+  const Tensor log_p = emit("aten::_log_softmax", {logits}, in, {.attrs = along});
   flow(log_p, {logits}, [=, this](const Gradients& dy) {
-    accumulate(logits, emit("aten::_log_softmax_backward_data", {*dy[0], log_p}, in,
-                            {.attrs = along, .flops = 5 * elements(in)}));
+    accumulate(logits, emit("aten::_log_softmax_backward_data", {*dy[0], log_p}, in, {.attrs = along}));
   });
   const Tensor loss = emit("aten::nll_loss_forward", {log_p, labels},
-                           std::vector<TensorSpec>{f32({}), f32({})}, {.attrs = mean, .flops = in[0]});
+                           std::vector<TensorSpec>{f32({}), f32({})}, {.attrs = mean});
   flow(loss, {log_p}, [=, this](const Gradients& dy) {
     const Tensor total_weight{loss.op, 1};
     accumulate(log_p,

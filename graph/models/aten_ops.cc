@@ -14,13 +14,12 @@ std::string number(std::int64_t value) { return std::to_string(value); }
 // ---- Elementwise ----
 
 Tensor AtenTape::add(Tensor a, Tensor b) {
-  const Tensor out = emit("aten::add", {a, b}, shape(a), {.flops = elements(shape(a))});
+  const Tensor out = emit("aten::add", {a, b}, shape(a));
   const bool broadcast = shape(a) != shape(b);
   flow(out, {a, b}, [this, a, b, broadcast](const Gradients& dy) {
     Tensor to_b = *dy[0];
     if (broadcast && flows(b)) {
-      to_b = emit("aten::sum", {to_b}, shape(b),
-                  {.attrs = {{"dim", "[1]"}, {"keepdim", "true"}}, .flops = elements(shape(a))});
+      to_b = emit("aten::sum", {to_b}, shape(b), {.attrs = {{"dim", "[1]"}, {"keepdim", "true"}}});
     }
     accumulate(a, *dy[0]);
     accumulate(b, to_b);
@@ -29,20 +28,18 @@ Tensor AtenTape::add(Tensor a, Tensor b) {
 }
 
 Tensor AtenTape::sub(Tensor a, Tensor b) {
-  const Tensor out = emit("aten::sub", {a, b}, shape(a), {.flops = elements(shape(a))});
+  const Tensor out = emit("aten::sub", {a, b}, shape(a));
   flow(out, {a, b}, [this, a, b](const Gradients& dy) {
     accumulate(a, *dy[0]);
-    if (flows(b)) accumulate(b, emit("aten::neg", {*dy[0]}, shape(b), {.flops = elements(shape(b))}));
+    if (flows(b)) accumulate(b, emit("aten::neg", {*dy[0]}, shape(b)));
   });
   return out;
 }
 
 Tensor AtenTape::mul(Tensor a, Tensor b) {
-  const Tensor out = emit("aten::mul", {a, b}, shape(a), {.flops = elements(shape(a))});
+  const Tensor out = emit("aten::mul", {a, b}, shape(a));
   flow(out, {a, b}, [this, a, b](const Gradients& dy) {
-    const auto times = [&](Tensor other) {
-      return emit("aten::mul", {*dy[0], other}, shape(other), {.flops = elements(shape(other))});
-    };
+    const auto times = [&](Tensor other) { return emit("aten::mul", {*dy[0], other}, shape(other)); };
     std::optional<Tensor> to_b;
     if (flows(b)) to_b = times(a);
     if (flows(a)) accumulate(a, times(b));
@@ -52,42 +49,37 @@ Tensor AtenTape::mul(Tensor a, Tensor b) {
 }
 
 Tensor AtenTape::by_constant(std::string_view type, Tensor x) {
-  const Tensor out = emit(type, {x}, shape(x), {.flops = elements(shape(x))});
-  flow(out, {x}, [this, type, x](const Gradients& dy) {
-    accumulate(x, emit(type, {*dy[0]}, shape(x), {.flops = elements(shape(x))}));
-  });
+  const Tensor out = emit(type, {x}, shape(x));
+  flow(out, {x}, [this, type, x](const Gradients& dy) { accumulate(x, emit(type, {*dy[0]}, shape(x))); });
   return out;
 }
 Tensor AtenTape::divide(Tensor a) { return by_constant("aten::div", a); }
 Tensor AtenTape::scale(Tensor a) { return by_constant("aten::mul", a); }
 
 Tensor AtenTape::add_constant(Tensor a) {
-  const Tensor out = emit("aten::add", {a}, shape(a), {.flops = elements(shape(a))});
+  const Tensor out = emit("aten::add", {a}, shape(a));
   flow(out, {a}, [this, a](const Gradients& dy) { accumulate(a, *dy[0]); });
   return out;
 }
 
 Tensor AtenTape::dropout(Tensor x) {
   if (!training()) return x;
-  const std::int64_t n = elements(shape(x));
   const Tensor like = emit("aten::empty_like", {x}, shape(x));
-  const Tensor drawn = emit("aten::bernoulli", {like}, shape(x), {.flops = 3 * n});
-  return mul(x, emit("aten::div", {drawn}, shape(x), {.flops = n}));
+  const Tensor drawn = emit("aten::bernoulli", {like}, shape(x));
+  return mul(x, emit("aten::div", {drawn}, shape(x)));
 }
 
-Tensor AtenTape::pointwise(std::string_view type, Tensor x, std::int64_t flops_each,
-                           std::string_view backward_type, std::int64_t backward_flops_each) {
-  const std::int64_t n = elements(shape(x));
-  const Tensor out = emit(type, {x}, shape(x), {.flops = n * flops_each});
-  flow(out, {x}, [this, x, out, backward_type, n, backward_flops_each](const Gradients& dy) {
-    accumulate(x, emit(backward_type, {*dy[0], out}, shape(x), {.flops = n * backward_flops_each}));
+Tensor AtenTape::pointwise(std::string_view type, Tensor x, std::string_view backward_type) {
+  const Tensor out = emit(type, {x}, shape(x));
+  flow(out, {x}, [this, x, out, backward_type](const Gradients& dy) {
+    accumulate(x, emit(backward_type, {*dy[0], out}, shape(x)));
   });
   return out;
 }
 
-Tensor AtenTape::sigmoid(Tensor x) { return pointwise("aten::sigmoid", x, 4, "aten::sigmoid_backward", 3); }
-Tensor AtenTape::tanh(Tensor x) { return pointwise("aten::tanh", x, 5, "aten::tanh_backward", 3); }
-Tensor AtenTape::relu(Tensor x) { return pointwise("aten::relu", x, 1, "aten::threshold_backward", 1); }
+Tensor AtenTape::sigmoid(Tensor x) { return pointwise("aten::sigmoid", x, "aten::sigmoid_backward"); }
+Tensor AtenTape::tanh(Tensor x) { return pointwise("aten::tanh", x, "aten::tanh_backward"); }
+Tensor AtenTape::relu(Tensor x) { return pointwise("aten::relu", x, "aten::threshold_backward"); }
 
 // ---- Products ----
 
@@ -143,8 +135,8 @@ Tensor AtenTape::addmm(Tensor bias, Tensor x, Tensor weight_t) {
     const Tensor dy_t = view("aten::t", *dy[0], {cols, rows});
     const Tensor product = emit("aten::mm", {dy_t, x}, Shape{cols, in}, {.flops = flops});
     const Tensor to_weight = view("aten::t", product, {in, cols});
-    const Tensor sum = emit("aten::sum", {*dy[0]}, Shape{1, cols},
-                            {.attrs = {{"dim", "[0]"}, {"keepdim", "true"}}, .flops = rows * cols});
+    const Tensor sum =
+        emit("aten::sum", {*dy[0]}, Shape{1, cols}, {.attrs = {{"dim", "[0]"}, {"keepdim", "true"}}});
     accumulate(bias, view("aten::view", sum, {cols}));
     if (to_x) accumulate(x, *to_x);
     accumulate(weight_t, to_weight);

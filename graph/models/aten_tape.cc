@@ -21,7 +21,7 @@ std::string AtenTape::op_name(std::string_view type) {
 Tensor AtenTape::seed(Tensor loss) { return emit("aten::ones_like", {loss}, Shape{}); }
 
 Tensor AtenTape::sum(Tensor target, const std::vector<Tensor>& gradients) {
-  return emit("aten::add", gradients, shape(target), {.flops = elements(shape(target))});
+  return emit("aten::add", gradients, shape(target));
 }
 
 Tensor AtenTape::new_zeros(Tensor like, Shape shape) {
@@ -34,46 +34,43 @@ void AtenTape::update(const Variable& variable) {
   const Tensor parameter = variable.state, gradient = *arrived;
   const std::string name = ops_[parameter.op].spec.name;
   const Shape whole = shape(parameter);
-  const std::int64_t n = elements(whole);
   const auto kept = [&](int k) { return slot(variable, "opt" + std::to_string(k)); };
   scope_ = name;
-  const auto step = [&](std::string_view type, std::vector<Tensor> inputs, std::int64_t flops_each,
-                        Attributes attrs = {}) {
-    const Tensor made =
-        emit(type, std::move(inputs), whole, {.attrs = std::move(attrs), .flops = n * flops_each});
+  const auto step = [&](std::string_view type, std::vector<Tensor> inputs, Attributes attrs = {}) {
+    const Tensor made = emit(type, std::move(inputs), whole, {.attrs = std::move(attrs)});
     ops_[made.op].spec.colocate = OpId{parameter.op};
     return made;
   };
   switch (optimizer_) {
     case Optimizer::kSgd:
-      step("aten::add", {parameter, gradient}, 2, {{"alpha", "-0.1"}});
+      step("aten::add", {parameter, gradient}, {{"alpha", "-0.1"}});
       break;
     case Optimizer::kMomentum: {
-      const Tensor decayed = step("aten::mul", {kept(0)}, 1);
-      const Tensor velocity = step("aten::add", {decayed, gradient}, 1);
-      step("aten::add", {parameter, velocity}, 2, {{"alpha", "-0.1"}});
+      const Tensor decayed = step("aten::mul", {kept(0)});
+      const Tensor velocity = step("aten::add", {decayed, gradient});
+      step("aten::add", {parameter, velocity}, {{"alpha", "-0.1"}});
       break;
     }
     case Optimizer::kRmsProp: {
       const Tensor square_before = kept(0), velocity_before = kept(1);
-      const Tensor square_decayed = step("aten::mul", {square_before}, 1);
-      const Tensor square = step("aten::addcmul", {square_decayed, gradient, gradient}, 3);
-      const Tensor decayed = step("aten::mul", {velocity_before}, 1);
-      const Tensor root = step("aten::sqrt", {step("aten::add", {square}, 1)}, 2);
-      const Tensor velocity = step("aten::addcdiv", {decayed, gradient, root}, 3);
-      step("aten::add", {parameter, velocity}, 2, {{"alpha", "-0.045"}});
+      const Tensor square_decayed = step("aten::mul", {square_before});
+      const Tensor square = step("aten::addcmul", {square_decayed, gradient, gradient});
+      const Tensor decayed = step("aten::mul", {velocity_before});
+      const Tensor root = step("aten::sqrt", {step("aten::add", {square})});
+      const Tensor velocity = step("aten::addcdiv", {decayed, gradient, root});
+      step("aten::add", {parameter, velocity}, {{"alpha", "-0.045"}});
       break;
     }
     case Optimizer::kAdam: {
       const Tensor first = kept(0), second = kept(1);
-      const Tensor mean_decayed = step("aten::mul", {first}, 1);
-      const Tensor mean = step("aten::add", {mean_decayed, gradient}, 2, {{"alpha", "0.1"}});
-      const Tensor square_decayed = step("aten::mul", {second}, 1);
-      const Tensor square = step("aten::addcmul", {square_decayed, gradient, gradient}, 3);
-      const Tensor root = step("aten::sqrt", {square}, 2);
-      const Tensor corrected = step("aten::div", {root}, 1);
-      const Tensor denominator = step("aten::add", {corrected}, 1);
-      step("aten::addcdiv", {parameter, mean, denominator}, 3);
+      const Tensor mean_decayed = step("aten::mul", {first});
+      const Tensor mean = step("aten::add", {mean_decayed, gradient}, {{"alpha", "0.1"}});
+      const Tensor square_decayed = step("aten::mul", {second});
+      const Tensor square = step("aten::addcmul", {square_decayed, gradient, gradient});
+      const Tensor root = step("aten::sqrt", {square});
+      const Tensor corrected = step("aten::div", {root});
+      const Tensor denominator = step("aten::add", {corrected});
+      step("aten::addcdiv", {parameter, mean, denominator});
       break;
     }
   }

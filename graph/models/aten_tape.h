@@ -63,8 +63,7 @@ class AtenTape : public TrainingTape {
   Tensor mm(Tensor x, Tensor weight_t);
   Tensor addmm(Tensor bias, Tensor x, Tensor weight_t);
   Tensor reshaped(std::string_view type, Tensor x, Shape shape);
-  Tensor pointwise(std::string_view type, Tensor x, std::int64_t flops_each, std::string_view backward_type,
-                   std::int64_t backward_flops_each);
+  Tensor pointwise(std::string_view type, Tensor x, std::string_view backward_type);
   Tensor by_constant(std::string_view type, Tensor x);
   Tensor sliced(Tensor x, std::int64_t dim, std::int64_t start);
   Tensor convolution(Tensor x, Tensor weight, const Tensor* bias, ConvOptions options);

@@ -58,12 +58,10 @@ Tensor TensorFlowTape::batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor m
   const Attributes attrs{{"is_training", training() ? "true" : "false"}};
   const std::int64_t n = elements(in);
   if (!training()) {
-    return emit("FusedBatchNorm", {x, weight, bias, read(mean), read(var)}, outputs,
-                {.attrs = attrs, .flops = 8 * n});
+    return emit("FusedBatchNorm", {x, weight, bias, read(mean), read(var)}, outputs, {.attrs = attrs});
   }
   const Tensor no_mean = constant(DType::kF32, {0}), no_var = constant(DType::kF32, {0});
-  const Tensor out =
-      emit("FusedBatchNorm", {x, weight, bias, no_mean, no_var}, outputs, {.attrs = attrs, .flops = 8 * n});
+  const Tensor out = emit("FusedBatchNorm", {x, weight, bias, no_mean, no_var}, outputs, {.attrs = attrs});
   flow(out, {x, weight, bias}, [=, this](const Gradients& dy) {
     const Tensor back =
         emit("FusedBatchNormGrad", {*dy[0], x, weight, {out.op, 3}, {out.op, 4}},
@@ -128,9 +126,8 @@ Tensor TensorFlowTape::shifted(Tensor x) {
 
 /// The gradient is spread evenly: what each entry gets is dy over their number, which is computed too.
 Tensor TensorFlowTape::mean(Tensor x, Shape output) {
-  const std::int64_t n = elements(shape(x));
   const Tensor axes = constant(DType::kI32, {static_cast<std::int64_t>(shape(x).size())});
-  const Tensor out = emit("Mean", {x, axes}, std::move(output), {.flops = n});
+  const Tensor out = emit("Mean", {x, axes}, std::move(output));
   if (!flows(x)) return out;
   const Tensor dims = dims_of(x), out_dims = dims_of(out);
   flow(out, {x}, [=, this](const Gradients& dy) {
@@ -148,7 +145,7 @@ Tensor TensorFlowTape::mean(Tensor x, Shape output) {
     const Tensor results = number("Prod", {out_dims, constant(DType::kI32, {1})});
     const Tensor least = number("Maximum", {results, constant(DType::kI32, {})});
     const Tensor count = emit("Cast", {number("FloorDiv", {all, least})}, Shape{});
-    accumulate(x, emit("RealDiv", {spread, count}, shape(x), {.flops = n}));
+    accumulate(x, emit("RealDiv", {spread, count}, shape(x)));
   });
   return out;
 }
@@ -178,14 +175,13 @@ Tensor TensorFlowTape::embedding(Tensor table, Tensor indices) {
 
 Tensor TensorFlowTape::softmax(Tensor x) {
   const Shape in = shape(x);
-  const std::int64_t n = elements(in);
-  const Tensor out = emit("Softmax", {x}, in, {.flops = 5 * n});
+  const Tensor out = emit("Softmax", {x}, in);
   flow(out, {x}, [=, this](const Gradients& dy) {
-    const Tensor weighted = emit("Mul", {*dy[0], out}, in, {.flops = n});
+    const Tensor weighted = emit("Mul", {*dy[0], out}, in);
     const Tensor axes = constant(DType::kI32, {1});
-    const Tensor total = emit("Sum", {weighted, axes}, Shape{in[0], 1}, {.flops = n});
-    const Tensor apart = emit("Sub", {*dy[0], total}, in, {.flops = n});
-    accumulate(x, emit("Mul", {apart, out}, in, {.flops = n}));
+    const Tensor total = emit("Sum", {weighted, axes}, Shape{in[0], 1});
+    const Tensor apart = emit("Sub", {*dy[0], total}, in);
+    accumulate(x, emit("Mul", {apart, out}, in));
   });
   return out;
 }
@@ -199,7 +195,7 @@ Tensor TensorFlowTape::cross_entropy(Tensor logits, Tensor labels) {
   flow(loss, {logits}, [=, this](const Gradients& dy) {
     const Tensor ready = view("PreventGradient", {loss.op, 1}, in);
     const Tensor column = view_of("ExpandDims", {*dy[0], constant(DType::kI32, {})}, {in[0], 1});
-    accumulate(logits, emit("Mul", {column, ready}, in, {.flops = n}));
+    accumulate(logits, emit("Mul", {column, ready}, in));
   });
   return mean(loss, {});
 }

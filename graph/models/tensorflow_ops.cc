@@ -17,7 +17,7 @@ TensorSpec i32(Shape shape) { return {.dtype = DType::kI32, .shape = std::move(s
 Tensor TensorFlowTape::binary(std::string_view type, Tensor a, Tensor b, BinaryGradient to_a,
                               BinaryGradient to_b) {
   const Shape whole = shape(a);
-  const Tensor out = emit(type, {a, b}, whole, {.flops = elements(whole)});
+  const Tensor out = emit(type, {a, b}, whole);
   if (!flows(a) && !flows(b)) return out;
   const Tensor a_dims = dims_of(a), b_dims = dims_of(b);
   const bool broadcast = elements(shape(b)) != elements(whole);
@@ -40,15 +40,12 @@ Tensor TensorFlowTape::add(Tensor a, Tensor b) {
 
 Tensor TensorFlowTape::sub(Tensor a, Tensor b) {
   return binary(
-      "Sub", a, b, [](Tensor dy) { return dy; },
-      [this](Tensor dy) { return emit("Neg", {dy}, shape(dy), {.flops = elements(shape(dy))}); });
+      "Sub", a, b, [](Tensor dy) { return dy; }, [this](Tensor dy) { return emit("Neg", {dy}, shape(dy)); });
 }
 
 Tensor TensorFlowTape::mul(Tensor a, Tensor b) {
   const auto times = [this](Tensor other) {
-    return [this, other](Tensor dy) {
-      return emit("Mul", {dy, other}, shape(dy), {.flops = elements(shape(dy))});
-    };
+    return [this, other](Tensor dy) { return emit("Mul", {dy, other}, shape(dy)); };
   };
   return binary("Mul", a, b, times(b), times(a));
 }
@@ -58,39 +55,33 @@ Tensor TensorFlowTape::scale(Tensor a) { return mul(a, constant(DType::kF32, {})
 
 Tensor TensorFlowTape::divide(Tensor a) {
   const Tensor by = constant(DType::kF32, {});
-  const auto divided = [this, by](Tensor dy) {
-    return emit("RealDiv", {dy, by}, shape(dy), {.flops = elements(shape(dy))});
-  };
+  const auto divided = [this, by](Tensor dy) { return emit("RealDiv", {dy, by}, shape(dy)); };
   return binary("RealDiv", a, by, divided, divided);  // Nothing flows to the constant.
 }
 
-Tensor TensorFlowTape::pointwise(std::string_view type, Tensor x, std::int64_t flops_each,
-                                 std::int64_t backward_flops_each) {
-  const std::int64_t n = elements(shape(x));
-  const Tensor out = emit(type, {x}, shape(x), {.flops = n * flops_each});
+Tensor TensorFlowTape::pointwise(std::string_view type, Tensor x) {
+  const Tensor out = emit(type, {x}, shape(x));
   flow(out, {x}, [=, this](const Gradients& dy) {
-    const std::string gradient_type = std::string{type} + "Grad";
-    accumulate(x, emit(gradient_type, {out, *dy[0]}, shape(x), {.flops = n * backward_flops_each}));
+    accumulate(x, emit(std::string{type} + "Grad", {out, *dy[0]}, shape(x)));
   });
   return out;
 }
-Tensor TensorFlowTape::sigmoid(Tensor x) { return pointwise("Sigmoid", x, 4, 3); }
-Tensor TensorFlowTape::tanh(Tensor x) { return pointwise("Tanh", x, 5, 3); }
-Tensor TensorFlowTape::relu(Tensor x) { return pointwise("Relu", x, 1, 1); }
+Tensor TensorFlowTape::sigmoid(Tensor x) { return pointwise("Sigmoid", x); }
+Tensor TensorFlowTape::tanh(Tensor x) { return pointwise("Tanh", x); }
+Tensor TensorFlowTape::relu(Tensor x) { return pointwise("Relu", x); }
 
 /// tf.nn.dropout: x / keep, times floor(keep + a number drawn from [0, 1)).
 Tensor TensorFlowTape::dropout(Tensor x) {
   if (!training()) return x;
   const Shape whole = shape(x);
-  const std::int64_t n = elements(whole);
   const auto number = [this] { return constant(DType::kF32, {}); };
   const Tensor dims = emit("Shape", {x}, {i32({static_cast<std::int64_t>(whole.size())})}, {});
-  const Tensor drawn = emit("RandomUniform", {dims}, whole, {.flops = 3 * n});
-  const Tensor low = number(), range = emit("Sub", {number(), low}, Shape{}, {.flops = 1});
-  const Tensor stretched = emit("Mul", {drawn, range}, whole, {.flops = n});
-  const Tensor uniform = emit("Add", {stretched, low}, whole, {.flops = n});
-  const Tensor above = emit("Add", {number(), uniform}, whole, {.flops = n});
-  const Tensor mask = emit("Floor", {above}, whole, {.flops = n});
+  const Tensor drawn = emit("RandomUniform", {dims}, whole);
+  const Tensor low = number(), range = emit("Sub", {number(), low}, Shape{});
+  const Tensor stretched = emit("Mul", {drawn, range}, whole);
+  const Tensor uniform = emit("Add", {stretched, low}, whole);
+  const Tensor above = emit("Add", {number(), uniform}, whole);
+  const Tensor mask = emit("Floor", {above}, whole);
   return mul(divide(x), mask);
 }
 
@@ -115,10 +106,9 @@ Tensor TensorFlowTape::matmul(Tensor x, Tensor weight) {
 }
 
 Tensor TensorFlowTape::bias_add(Tensor x, Tensor bias) {
-  const std::int64_t n = elements(shape(x));
-  const Tensor out = emit("BiasAdd", {x, bias}, shape(x), {.flops = n});
+  const Tensor out = emit("BiasAdd", {x, bias}, shape(x));
   flow(out, {x, bias}, [=, this](const Gradients& dy) {
-    const Tensor to_bias = emit("BiasAddGrad", {*dy[0]}, shape(bias), {.flops = n});
+    const Tensor to_bias = emit("BiasAddGrad", {*dy[0]}, shape(bias));
     pass({{x, *dy[0]}, {bias, to_bias}});
   });
   return out;

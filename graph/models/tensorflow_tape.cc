@@ -82,8 +82,7 @@ Tensor TensorFlowTape::seed(Tensor) {
 }
 
 Tensor TensorFlowTape::sum(Tensor target, const std::vector<Tensor>& gradients) {
-  const auto terms = static_cast<std::int64_t>(gradients.size());
-  return emit("AddN", gradients, shape(target), {.flops = (terms - 1) * elements(shape(target))});
+  return emit("AddN", gradients, shape(target));
 }
 
 void TensorFlowTape::pass(const std::vector<std::pair<Tensor, Tensor>>& gradients) {
@@ -99,7 +98,7 @@ Tensor TensorFlowTape::reduced(Tensor gradient, Tensor target, Tensor axes, Tens
   const std::int64_t n = elements(shape(gradient));
   const bool whole = n == elements(shape(target));
   const Tensor sum = whole ? view_of("Sum", {gradient, axes}, shape(gradient))
-                           : emit("Sum", {gradient, axes}, shape(target), {.flops = n});
+                           : emit("Sum", {gradient, axes}, shape(target));
   return reshape_back(sum, dims, target);
 }
 
@@ -110,7 +109,7 @@ Tensor TensorFlowTape::reshape_back(Tensor gradient, Tensor dims, Tensor target)
 // ---- Updates ----
 
 Tensor TensorFlowTape::at_variable(Tensor variable, std::string_view type, std::vector<Tensor> inputs,
-                                   std::vector<TensorSpec> outputs, std::int64_t flops) {
+                                   std::vector<TensorSpec> outputs, std::optional<std::int64_t> flops) {
   const Tensor made = emit(type, std::move(inputs), std::move(outputs), {.flops = flops});
   ops_[made.op].spec.colocate = OpId{variable.op};
   return made;
@@ -211,11 +210,11 @@ void TensorFlowTape::apply_rows(const Variable& variable, Rows rows) {
   const Tensor count =
       at_variable(at, "StridedSlice", {dims, begin, end, constant(DType::kI32, {1})}, {i32({})});
   const Tensor values =
-      at_variable(at, "UnsortedSegmentSum", {rows.values, {unique.op, 1}, count}, {f32(several)}, n);
+      at_variable(at, "UnsortedSegmentSum", {rows.values, {unique.op, 1}, count}, {f32(several)});
   switch (optimizer_) {
     case Optimizer::kSgd: {
-      const Tensor scaled = at_variable(at, "Mul", {values, rate}, {f32(several)}, n);
-      at_variable(at, "ScatterSub", {at, unique, scaled}, {f32(several)}, n);
+      const Tensor scaled = at_variable(at, "Mul", {values, rate}, {f32(several)});
+      at_variable(at, "ScatterSub", {at, unique, scaled}, {f32(several)});
       break;
     }
     case Optimizer::kMomentum:
@@ -241,12 +240,11 @@ void TensorFlowTape::apply_rows(const Variable& variable, Rows rows) {
 void TensorFlowTape::adam_rows(const Variable& variable, Tensor values, Tensor indices) {
   const Tensor at = variable.state, first = parameters_.front().state;
   const Shape whole = shape(at), several = shape(values);
-  const std::int64_t n = elements(whole), rows = elements(several);
   const auto number = [&](std::string_view type, std::vector<Tensor> inputs) {
     return at_variable(at, type, std::move(inputs), {f32({})}, 1);
   };
-  const auto dense = [&](std::string_view type, std::vector<Tensor> inputs, std::int64_t each) {
-    return at_variable(at, type, std::move(inputs), {f32(whole)}, each * n);
+  const auto dense = [&](std::string_view type, std::vector<Tensor> inputs) {
+    return at_variable(at, type, std::move(inputs), {f32(whole)});
   };
   const Tensor one = hyperparameter("one");
   const Tensor complement = number("Sub", {one, power("beta2_power", first)});
@@ -255,18 +253,18 @@ void TensorFlowTape::adam_rows(const Variable& variable, Tensor values, Tensor i
   const auto moment = [&](const char* slot_name, const char* beta, Tensor part) {
     const Tensor before = slot(variable, slot_name), decay = hyperparameter(beta);
     const Tensor share = number("Sub", {one, decay});
-    const Tensor scaled = at_variable(at, "Mul", {part, share}, {f32(several)}, rows);
-    const Tensor decayed = dense("Mul", {before, decay}, 1);
-    const Tensor assigned = dense("Assign", {before, decayed}, 0);
-    return at_variable(at, "ScatterAdd", {assigned, indices, scaled}, {f32(whole)}, rows);
+    const Tensor scaled = at_variable(at, "Mul", {part, share}, {f32(several)});
+    const Tensor decayed = dense("Mul", {before, decay});
+    const Tensor assigned = dense("Assign", {before, decayed});
+    return at_variable(at, "ScatterAdd", {assigned, indices, scaled}, {f32(whole)});
   };
   const Tensor mean = moment("Adam", "beta1", values);
-  const Tensor squared = at_variable(at, "Mul", {values, values}, {f32(several)}, rows);
+  const Tensor squared = at_variable(at, "Mul", {values, values}, {f32(several)});
   const Tensor square = moment("Adam_1", "beta2", squared);
-  const Tensor root = dense("Sqrt", {square}, 2);
-  const Tensor scaled = dense("Mul", {rate, mean}, 1);
-  const Tensor denominator = dense("Add", {root, hyperparameter("epsilon")}, 1);
-  dense("AssignSub", {at, dense("RealDiv", {scaled, denominator}, 1)}, 1);
+  const Tensor root = dense("Sqrt", {square});
+  const Tensor scaled = dense("Mul", {rate, mean});
+  const Tensor denominator = dense("Add", {root, hyperparameter("epsilon")});
+  dense("AssignSub", {at, dense("RealDiv", {scaled, denominator})});
 }
 
 void TensorFlowTape::updates_done() {
@@ -274,7 +272,7 @@ void TensorFlowTape::updates_done() {
   for (const auto& [name, power] : powers_) {
     const Tensor first = parameters_.front().state;
     const Tensor beta = hyperparameter(name == "beta1_power" ? "beta1" : "beta2");
-    const Tensor next = at_variable(first, "Mul", {power.read, beta}, {f32({})}, 1);
+    const Tensor next = at_variable(first, "Mul", {power.read, beta}, {f32({})});
     at_variable(first, "Assign", {power.state, next}, {f32({})});
   }
 }

@@ -90,7 +90,7 @@ class TensorFlowTape final : public TrainingTape {
 
   // Pieces of an update; each op with its variable.
   Tensor at_variable(Tensor variable, std::string_view type, std::vector<Tensor> inputs,
-                     std::vector<TensorSpec> outputs, std::int64_t flops = 0);
+                     std::vector<TensorSpec> outputs, std::optional<std::int64_t> flops = {});
   Tensor hyperparameter(const std::string& name);                // One constant for the whole graph.
   Tensor power(const std::string& name, Tensor first_variable);  // Adam's beta^t, its read.
   /// The gradients of all uses added up, beside the one that comes first; none if nothing flows.
@@ -112,8 +112,7 @@ class TensorFlowTape final : public TrainingTape {
   Tensor reduced(Tensor gradient, Tensor target, Tensor axes, Tensor dims);
   using BinaryGradient = std::function<Tensor(Tensor dy)>;
   Tensor binary(std::string_view type, Tensor a, Tensor b, BinaryGradient to_a, BinaryGradient to_b);
-  Tensor pointwise(std::string_view type, Tensor x, std::int64_t flops_each,
-                   std::int64_t backward_flops_each);
+  Tensor pointwise(std::string_view type, Tensor x);
   Tensor matmul(Tensor x, Tensor weight);
   Tensor bias_add(Tensor x, Tensor bias);
   Tensor reshaped(Tensor x, Shape shape);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text/words.h"
+#include "graph/op_kind.h"
 
 namespace emplace::models {
 namespace {
@@ -104,6 +105,22 @@ Tensor TrainingTape::state(Rank rank, std::string_view type, const std::string& 
   return record({.spec = std::move(spec), .rank = rank});
 }
 
+/// Work by the table's formula if that needs sizes alone; else none, and the caller gives it.
+std::int64_t TrainingTape::counted(const OpSpec& op, const Attributes& attrs) const {
+  constexpr std::string_view kAten = "aten::";
+  const std::string_view type = op.type;
+  const bool aten = type.starts_with(kAten);
+  const OpKind* kind = aten ? find_kind(Vocabulary::kAten, type.substr(kAten.size()))
+                            : find_kind(Vocabulary::kTensorFlow, type);
+  if (kind == nullptr || op.outputs.empty()) return 0;
+  const WorkRule& rule = kind->work;
+  if (!carries_gradient(op.outputs[0].dtype) && (aten || !rule.whole_numbers)) return 0;
+  const std::int64_t n = capped::elements(op.outputs[0].shape);
+  if (rule.formula == Formula::kScaledSum) return capped::times(n, attrs.contains("alpha") ? 2 : 1);
+  const auto input = [&](std::size_t k) { return capped::elements(shape(op.inputs[k])); };
+  return work_of_elements(rule, n, op.inputs.size(), input).value_or(0);
+}
+
 Tensor TrainingTape::emit(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
                           Work work) {
   OpSpec spec;
@@ -114,7 +131,7 @@ Tensor TrainingTape::emit(std::string_view type, std::vector<Tensor> inputs, std
   spec.attrs_json = json_of(work.attrs);
   spec.view = work.view;
   spec.conv_groups = work.conv_groups;
-  spec.flops = work.flops;
+  spec.flops = work.flops ? *work.flops : work.view ? 0 : counted(spec, work.attrs);
   spec.group = scope_;
   spec.phase = phase_;
   return record({.spec = std::move(spec)});

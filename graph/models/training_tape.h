@@ -165,7 +165,7 @@ class TrainingTape {
   };
   struct Work {
     Attributes attrs = {};
-    std::int64_t flops = 0;
+    std::optional<std::int64_t> flops = {};  ///< Empty: by the rule of its type (graph/op_kind.h).
     bool view = false;
     std::int64_t conv_groups = 1;
   };
@@ -215,6 +215,7 @@ class TrainingTape {
     std::string scope;
     Backward backward;
   };
+  std::int64_t counted(const OpSpec& op, const Attributes& attrs) const;
   void run_backward(Tensor loss);
   Result<OpGraph> built(const std::vector<Tensor>& results, std::string name, std::string source,
                         std::string meta_json);

@@ -22,7 +22,7 @@ Tensor sliced(Recorder& r, Tensor x, std::size_t d, std::int64_t start, std::int
   r.flow(out, {x}, [&r, x, attrs](const Gradients& dy) {
     Recorder::Attributes back = attrs;
     back.emplace("step", "1");
-    r.give(x, r.op("aten::slice_backward", {*dy[0]}, r.shape(x), 0, back));
+    r.give(x, r.op("aten::slice_backward", {*dy[0]}, r.shape(x), back));
   });
   return out;
 }
@@ -81,7 +81,7 @@ Made split(Recorder& r, const Call& call) {
     std::vector<Tensor> parts;
     for (std::size_t k = 0; k < dy.size(); ++k)
       parts.push_back(dy[k] ? *dy[k] : r.new_zeros(x, outputs[k].shape));
-    r.give(x, r.op("aten::cat", parts, r.shape(x), 0, {{"dim", dim}}));
+    r.give(x, r.op("aten::cat", parts, r.shape(x), {{"dim", dim}}));
   });
   std::vector<Tensor> all;
   for (std::uint32_t k = 0; k < call.outputs.size(); ++k) all.push_back({out.op, k});
@@ -102,7 +102,7 @@ Made concat(Recorder& r, const Call& call) {
   }
   const std::string dim = std::to_string(*d);
   const std::vector<Tensor> parts = call.inputs;
-  const Tensor out = r.op("aten::cat", parts, made, 0, {{"dim", dim}});
+  const Tensor out = r.op("aten::cat", parts, made, {{"dim", dim}});
   r.flow(out, parts, [&r, parts, dim, at = *d](const Gradients& dy) {
     std::vector<std::pair<Tensor, Tensor>> given;
     std::int64_t start = 0;
@@ -142,9 +142,9 @@ Made pad(Recorder& r, const Call& call) {
     grown.insert(grown.end(), {before[d], after});
     shrunk.insert(shrunk.end(), {-before[d], -after});
   }
-  const Tensor out = r.pointwise("aten::constant_pad_nd", {x}, made, 0, {{"pad", json_list(grown)}});
+  const Tensor out = r.op("aten::constant_pad_nd", {x}, made, {{"pad", json_list(grown)}});
   r.flow(out, {x}, [&r, x, shrunk](const Gradients& dy) {
-    r.give(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), 0, {{"pad", json_list(shrunk)}}));
+    r.give(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(shrunk)}}));
   });
   return std::vector{out};
 }

@@ -52,9 +52,9 @@ Tensor evenly_padded(Recorder& r, Tensor x, Window& w) {
     undo.insert(undo.end(), {-w.before[d], -w.after[d]});
   }
   w.before = w.after = Sizes(w.kernel.size(), 0);
-  const Tensor out = r.op("aten::constant_pad_nd", {x}, padded, 0, {{"pad", json_list(pad)}});
+  const Tensor out = r.op("aten::constant_pad_nd", {x}, padded, {{"pad", json_list(pad)}});
   r.flow(out, {x}, [&r, x, undo](const Gradients& dy) {
-    r.give(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), 0, {{"pad", json_list(undo)}}));
+    r.give(x, r.op("aten::constant_pad_nd", {*dy[0]}, r.shape(x), {{"pad", json_list(undo)}}));
   });
   return out;
 }
@@ -233,10 +233,9 @@ Made shuffle(Recorder& r, const Call& call) {
   const Tensor x = call.inputs[0];
   if (elements(r.shape(x)) != elements(call.made())) return contradiction(call);
   const bool apart = call.type == "DepthToSpace";
-  const Tensor out =
-      r.pointwise(apart ? "aten::pixel_shuffle" : "aten::pixel_unshuffle", {x}, call.made(), 0);
+  const Tensor out = r.op(apart ? "aten::pixel_shuffle" : "aten::pixel_unshuffle", {x}, call.made());
   r.flow(out, {x}, [&r, x, apart](const Gradients& dy) {
-    r.give(x, r.pointwise(apart ? "aten::pixel_unshuffle" : "aten::pixel_shuffle", {*dy[0]}, r.shape(x), 0));
+    r.give(x, r.op(apart ? "aten::pixel_unshuffle" : "aten::pixel_shuffle", {*dy[0]}, r.shape(x)));
   });
   return std::vector{out};
 }

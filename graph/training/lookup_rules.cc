@@ -12,12 +12,11 @@ using Gradients = Recorder::Gradients;
 using Made = Result<std::vector<Tensor>>;
 
 Tensor embedding(Recorder& r, Tensor table, Tensor indices, const Shape& made) {
-  const Tensor out = r.op("aten::embedding", {table, indices}, made, 0);
+  const Tensor out = r.op("aten::embedding", {table, indices}, made);
   r.flow(out, {table}, [&r, table, indices, made](const Gradients& dy) {
     const Recorder::Attributes attrs{{"num_weights", std::to_string(r.shape(table)[0])},
                                      {"padding_idx", "-1"}};
-    r.give(table,
-           r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), elements(made), attrs));
+    r.give(table, r.op("aten::embedding_dense_backward", {*dy[0], indices}, r.shape(table), attrs));
   });
   return out;
 }
@@ -29,7 +28,7 @@ Tensor selected(Recorder& r, Tensor x, std::size_t d, std::int64_t at) {
   const Recorder::Attributes attrs{{"dim", std::to_string(d)}, {"index", std::to_string(at)}};
   const Tensor out = r.shown("aten::select", x, made, attrs);
   r.flow(out, {x}, [&r, x, attrs](const Gradients& dy) {
-    r.give(x, r.op("aten::select_backward", {*dy[0]}, r.shape(x), 0, attrs));
+    r.give(x, r.op("aten::select_backward", {*dy[0]}, r.shape(x), attrs));
   });
   return out;
 }
@@ -57,7 +56,7 @@ Made gather(Recorder& r, const Call& call) {
       r.op(at.size() == 1 ? "aten::index_select" : "aten::index", {x, indices}, made, 0, attrs);
   r.flow(out, {x}, [&r, x, indices, made, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.give(x, r.op("aten::index_add", {zeros, indices, *dy[0]}, r.shape(x), elements(made), attrs));
+    r.give(x, r.op("aten::index_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
   });
   return std::vector{out};
 }
@@ -68,11 +67,10 @@ Made gather_elements(Recorder& r, const Call& call) {
   const auto d = dimension(integer(call.attrs, "axis", 0), call.made().size());
   if (!d || r.shape(x).size() != call.made().size()) return contradiction(call);
   const Recorder::Attributes attrs{{"dim", std::to_string(*d)}};
-  const Tensor out = r.op("aten::gather", {x, indices}, call.made(), 0, attrs);
+  const Tensor out = r.op("aten::gather", {x, indices}, call.made(), attrs);
   r.flow(out, {x}, [&r, x, indices, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.give(x,
-           r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), elements(r.shape(*dy[0])), attrs));
+    r.give(x, r.op("aten::scatter_add", {zeros, indices, *dy[0]}, r.shape(x), attrs));
   });
   return std::vector{out};
 }
@@ -81,10 +79,10 @@ Made gather_elements(Recorder& r, const Call& call) {
 Made gather_rows(Recorder& r, const Call& call) {
   if (call.inputs.size() != 2) return contradiction(call);
   const Tensor x = call.inputs[0], indices = call.inputs[1];
-  const Tensor out = r.op("aten::index", {x, indices}, call.made(), 0);
+  const Tensor out = r.op("aten::index", {x, indices}, call.made());
   r.flow(out, {x}, [&r, x, indices](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x));
-    r.give(x, r.op("aten::index_put", {zeros, indices, *dy[0]}, r.shape(x), elements(r.shape(*dy[0]))));
+    r.give(x, r.op("aten::index_put", {zeros, indices, *dy[0]}, r.shape(x)));
   });
   return std::vector{out};
 }
@@ -98,13 +96,13 @@ Made scatter(Recorder& r, const Call& call) {
   const bool adds = reduction == "add", rows = call.type == "ScatterND";
   if (!adds && reduction != "none") return contradiction(call);
   const std::string_view writes = rows ? "aten::index_put" : adds ? "aten::scatter_add" : "aten::scatter";
-  const Tensor out = r.op(writes, {x, indices, part}, call.made(), elements(r.shape(part)));
+  const Tensor out = r.op(writes, {x, indices, part}, call.made());
   r.flow(out, {x, part}, [=, &r](const Gradients& dy) {
     if (r.flows(part))
-      r.give(part, r.op(rows ? "aten::index" : "aten::gather", {*dy[0], indices}, r.shape(part), 0));
+      r.give(part, r.op(rows ? "aten::index" : "aten::gather", {*dy[0], indices}, r.shape(part)));
     if (!r.flows(x)) return;
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(part));
-    r.give(x, adds ? *dy[0] : r.op(writes, {*dy[0], indices, zeros}, r.shape(x), elements(r.shape(part))));
+    r.give(x, adds ? *dy[0] : r.op(writes, {*dy[0], indices, zeros}, r.shape(x)));
   });
   return std::vector{out};
 }
@@ -120,7 +118,7 @@ Made top(Recorder& r, const Call& call) {
   const Tensor out = r.op("aten::topk", {x}, outputs, elements(r.shape(x)), attrs);
   r.flow(out, {x}, [&r, x, out, attrs](const Gradients& dy) {
     const Tensor zeros = r.new_zeros(*dy[0], r.shape(x)), at{out.op, 1};
-    r.give(x, r.op("aten::scatter", {zeros, at, *dy[0]}, r.shape(x), elements(r.shape(*dy[0])), attrs));
+    r.give(x, r.op("aten::scatter", {zeros, at, *dy[0]}, r.shape(x), attrs));
   });
   return std::vector{out, Tensor{out.op, 1}};
 }

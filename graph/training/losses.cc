@@ -11,9 +11,9 @@ using Gradients = Recorder::Gradients;
 
 Tensor log_softmax(Recorder& r, Tensor x, std::size_t dim) {
   const Recorder::Attributes attrs{{"dim", std::to_string(dim)}};
-  const Tensor out = r.pointwise("aten::_log_softmax", {x}, r.shape(x), 5, attrs);
+  const Tensor out = r.op("aten::_log_softmax", {x}, r.shape(x), attrs);
   r.flow(out, {x}, [&r, x, out, attrs](const Gradients& dy) {
-    r.give(x, r.pointwise("aten::_log_softmax_backward_data", {*dy[0], out}, r.shape(x), 5, attrs));
+    r.give(x, r.op("aten::_log_softmax_backward_data", {*dy[0], out}, r.shape(x), attrs));
   });
   return out;
 }
@@ -62,16 +62,16 @@ Tensor loss_of(Recorder& r, const Output& output, Kind kind) {
   if (kind == Kind::kCrossEntropy) return cross_entropy(r, scores, labels);
   Tensor log_p = scores;
   if (output.type == "Softmax") {
-    log_p = r.pointwise("aten::log", {scores}, r.shape(scores), 4);
+    log_p = r.op("aten::log", {scores}, r.shape(scores));
     r.flow(log_p, {scores}, [&r, scores](const Gradients& dy) {
-      r.give(scores, r.pointwise("aten::div", {*dy[0], scores}, r.shape(scores), 1));
+      r.give(scores, r.op("aten::div", {*dy[0], scores}, r.shape(scores)));
     });
   }
   return negative_log_likelihood(r, log_p, labels);
 }
 
 Tensor sum_of(Recorder& r, Tensor a, Tensor b) {
-  const Tensor out = r.pointwise("aten::add", {a, b}, Shape{}, 1);
+  const Tensor out = r.op("aten::add", {a, b}, Shape{});
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
     r.give(a, *dy[0]);
     r.give(b, *dy[0]);
@@ -86,8 +86,7 @@ Tensor negative_log_likelihood(Recorder& r, Tensor log_p, Tensor labels) {
   const std::string kind = in.size() > 2 ? "aten::nll_loss2d" : "aten::nll_loss";
   const Recorder::Attributes mean{{"reduction", "1"}};
   const TensorSpec scalar{.dtype = r.dtype(log_p), .shape = {}};
-  const Tensor out =
-      r.op(kind + "_forward", {log_p, labels}, std::vector{scalar, scalar}, elements(r.shape(labels)), mean);
+  const Tensor out = r.op(kind + "_forward", {log_p, labels}, std::vector{scalar, scalar}, mean);
   r.flow(out, {log_p}, [=, &r](const Gradients& dy) {
     const Tensor total_weight{out.op, 1};
     const TensorSpec whole{.dtype = r.dtype(log_p), .shape = in};

@@ -26,13 +26,12 @@ Made batch_norm(Recorder& r, const Call& call) {
   if (in != call.made()) return contradiction(call);
   const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[1]}),
                                         statistics(r, x, {in[1]})};
-  const Tensor out =
-      r.op("aten::native_batch_norm", read, outputs, times(8, elements(in)), {{"training", "true"}});
+  const Tensor out = r.op("aten::native_batch_norm", read, outputs, {{"training", "true"}});
   r.flow(out, {x, read[1], read[2]}, [&r, read, out, outputs, in](const Gradients& dy) {
     const Tensor back =
         r.op("aten::native_batch_norm_backward",
              {*dy[0], read[0], read[1], read[3], read[4], Tensor{out.op, 1}, Tensor{out.op, 2}}, outputs,
-             times(12, elements(in)), {{"train", "true"}, {"output_mask", "[true,true,true]"}});
+             {{"train", "true"}, {"output_mask", "[true,true,true]"}});
     for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
   });
   return std::vector{out};
@@ -48,7 +47,7 @@ Made layer_norm(Recorder& r, const Call& call) {
   for (std::size_t d = in.size() - scale.size(); d < in.size(); ++d) rows[d] = 1;
   const Recorder::Attributes attrs{{"normalized_shape", json_list(scale)}};
   const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, rows), statistics(r, x, rows)};
-  const Tensor out = r.op("aten::native_layer_norm", read, outputs, times(8, elements(in)), attrs);
+  const Tensor out = r.op("aten::native_layer_norm", read, outputs, attrs);
   r.flow(out, read, [&r, read, out, in, attrs](const Gradients& dy) {
     std::vector<Tensor> reads{*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}};
     reads.insert(reads.end(), read.begin() + 1, read.end());
@@ -56,7 +55,7 @@ Made layer_norm(Recorder& r, const Call& call) {
     for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", read.size() > 2 ? "[true,true,true]" : "[true,true,false]");
-    const Tensor back = r.op("aten::native_layer_norm_backward", reads, made, times(14, elements(in)), asked);
+    const Tensor back = r.op("aten::native_layer_norm_backward", reads, made, asked);
     for (std::uint32_t k = 0; k < read.size(); ++k) r.give(read[k], {back.op, k});
   });
   return std::vector{out};
@@ -74,15 +73,14 @@ Made group_norm(Recorder& r, const Call& call) {
   const Recorder::Attributes attrs{{"group", std::to_string(groups)}};
   const std::vector<TensorSpec> outputs{call.outputs[0], statistics(r, x, {in[0], groups}),
                                         statistics(r, x, {in[0], groups})};
-  const Tensor out = r.op("aten::native_group_norm", read, outputs, times(8, elements(in)), attrs);
+  const Tensor out = r.op("aten::native_group_norm", read, outputs, attrs);
   r.flow(out, read, [&r, read, out, in, attrs](const Gradients& dy) {
     std::vector<TensorSpec> made;
     for (const Tensor target : read) made.push_back({.dtype = r.dtype(target), .shape = r.shape(target)});
     Recorder::Attributes asked = attrs;
     asked.emplace("output_mask", "[true,true,true]");
     const Tensor back = r.op("aten::native_group_norm_backward",
-                             {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, made,
-                             times(14, elements(in)), asked);
+                             {*dy[0], read[0], Tensor{out.op, 1}, Tensor{out.op, 2}, read[1]}, made, asked);
     for (std::uint32_t k = 0; k < 3; ++k) r.give(read[k], {back.op, k});
   });
   return std::vector{out};
@@ -110,7 +108,7 @@ Made softmax(Recorder& r, const Call& call) {
   if (!axis) return contradiction(call);
   const Recorder::Attributes attrs{{"dim", std::to_string(*axis)}};
   const bool log = call.type == "LogSoftmax";
-  const Tensor out = r.pointwise(log ? "aten::_log_softmax" : "aten::_softmax", {x}, in, 5, attrs);
+  const Tensor out = r.op(log ? "aten::_log_softmax" : "aten::_softmax", {x}, in, attrs);
   r.flow(out, {x}, [=, &r](const Gradients& dy) {
     const std::string_view kind = log ? "aten::_log_softmax_backward_data" : "aten::_softmax_backward_data";
     r.give(x, r.pointwise(kind, {*dy[0], out}, in, log ? 5 : 4, attrs));

@@ -46,7 +46,7 @@ Made add(Recorder& r, const Call& call) {
   if (!given) return contradiction(call);
   if (given->tensors.size() == 1) return std::vector{shifted(r, given->tensors[0])};
   const Tensor a = given->tensors[0], b = given->tensors[1];
-  const Tensor out = r.pointwise("aten::add", {a, b}, call.made(), 1);
+  const Tensor out = r.op("aten::add", {a, b}, call.made());
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
     r.give(a, *dy[0]);
     r.give(b, *dy[0]);
@@ -61,10 +61,10 @@ Made sub(Recorder& r, const Call& call) {
     return std::vector{
         with_number(r, given->number_first ? "aten::rsub" : "aten::sub", given->tensors[0], false)};
   const Tensor a = given->tensors[0], b = given->tensors[1];
-  const Tensor out = r.pointwise("aten::sub", {a, b}, call.made(), 1);
+  const Tensor out = r.op("aten::sub", {a, b}, call.made());
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
     r.give(a, *dy[0]);
-    if (r.flows(b)) r.give(b, r.pointwise("aten::neg", {*dy[0]}, r.shape(*dy[0]), 1));
+    if (r.flows(b)) r.give(b, r.op("aten::neg", {*dy[0]}, r.shape(*dy[0])));
   });
   return std::vector{out};
 }
@@ -78,13 +78,13 @@ Made mul(Recorder& r, const Call& call) {
 
 /// d(a / b) = da / b − db · (a / b) / b
 Tensor quotient(Recorder& r, Tensor a, Tensor b, const Shape& made) {
-  const Tensor out = r.pointwise("aten::div", {a, b}, made, 1);
+  const Tensor out = r.op("aten::div", {a, b}, made);
   r.flow(out, {a, b}, [&r, a, b, out](const Gradients& dy) {
     const Shape whole = r.shape(out);
-    if (r.flows(a)) r.give(a, r.pointwise("aten::div", {*dy[0], b}, whole, 1));
+    if (r.flows(a)) r.give(a, r.op("aten::div", {*dy[0], b}, whole));
     if (!r.flows(b)) return;
-    const Tensor ratio = r.pointwise("aten::div", {out, b}, whole, 1);
-    r.give(b, r.pointwise("aten::mul", {r.pointwise("aten::neg", {*dy[0]}, whole, 1), ratio}, whole, 1));
+    const Tensor ratio = r.op("aten::div", {out, b}, whole);
+    r.give(b, r.op("aten::mul", {r.op("aten::neg", {*dy[0]}, whole), ratio}, whole));
   });
   return out;
 }
@@ -96,11 +96,11 @@ Made div(Recorder& r, const Call& call) {
     return std::vector{quotient(r, given->tensors[0], given->tensors[1], call.made())};
   const Tensor x = given->tensors[0];
   if (!given->number_first) return std::vector{with_number(r, "aten::div", x, true)};
-  const Tensor out = r.pointwise("aten::reciprocal", {x}, call.made(), 1);
+  const Tensor out = r.op("aten::reciprocal", {x}, call.made());
   r.flow(out, {x}, [&r, x, out](const Gradients& dy) {
     const Shape whole = r.shape(x);
-    const Tensor square = r.pointwise("aten::mul", {out, out}, whole, 1);
-    r.give(x, r.pointwise("aten::mul", {r.pointwise("aten::neg", {*dy[0]}, whole, 1), square}, whole, 1));
+    const Tensor square = r.op("aten::mul", {out, out}, whole);
+    r.give(x, r.op("aten::mul", {r.op("aten::neg", {*dy[0]}, whole), square}, whole));
   });
   return std::vector{scaled(r, out)};
 }
@@ -111,18 +111,17 @@ Made pow(Recorder& r, const Call& call) {
   if (!given) return contradiction(call);
   if (given->tensors.size() == 1 && !given->number_first) return std::vector{raised(r, given->tensors[0])};
   const Tensor a = call.inputs[0], b = call.inputs[1];
-  const Tensor out = r.pointwise("aten::pow", {a, b}, call.made(), 4);
+  const Tensor out = r.op("aten::pow", {a, b}, call.made());
   r.flow(out, {a, b}, [&r, a, b, out](const Gradients& dy) {
     const Shape whole = r.shape(out);
-    const auto scaled_dy = [&](Tensor x) { return r.pointwise("aten::mul", {*dy[0], x}, whole, 1); };
+    const auto scaled_dy = [&](Tensor x) { return r.op("aten::mul", {*dy[0], x}, whole); };
     if (r.flows(a)) {
-      const Tensor power =
-          r.pointwise("aten::pow", {a, r.pointwise("aten::sub", {b}, r.shape(b), 1)}, whole, 4);
-      r.give(a, scaled_dy(r.pointwise("aten::mul", {power, b}, whole, 1)));
+      const Tensor power = r.op("aten::pow", {a, r.op("aten::sub", {b}, r.shape(b))}, whole);
+      r.give(a, scaled_dy(r.op("aten::mul", {power, b}, whole)));
     }
     if (r.flows(b)) {
-      const Tensor log = r.pointwise("aten::log", {a}, r.shape(a), 4);
-      r.give(b, scaled_dy(r.pointwise("aten::mul", {out, log}, whole, 1)));
+      const Tensor log = r.op("aten::log", {a}, r.shape(a));
+      r.give(b, scaled_dy(r.op("aten::mul", {out, log}, whole)));
     }
   });
   return std::vector{out};
@@ -133,7 +132,7 @@ void masked(Recorder& r, Tensor target, Tensor dy, std::string_view compare, Ten
   if (!r.flows(target)) return;
   const TensorSpec flags{.dtype = DType::kBool, .shape = r.shape(dy)};
   const Tensor mask = r.op(compare, {a, b}, std::vector{flags}, 0);
-  r.give(target, r.op("aten::masked_fill", {dy, mask}, r.shape(dy), 0));
+  r.give(target, r.op("aten::masked_fill", {dy, mask}, r.shape(dy)));
 }
 
 Made extreme(Recorder& r, const Call& call) {
@@ -142,7 +141,7 @@ Made extreme(Recorder& r, const Call& call) {
   Tensor whole = call.inputs[0];
   for (std::size_t k = 1; k < call.inputs.size(); ++k) {
     const Tensor a = whole, b = call.inputs[k];
-    const Tensor out = r.pointwise(most ? "aten::maximum" : "aten::minimum", {a, b}, call.made(), 1);
+    const Tensor out = r.op(most ? "aten::maximum" : "aten::minimum", {a, b}, call.made());
     r.flow(out, {a, b}, [&r, a, b, most](const Gradients& dy) {
       masked(r, a, *dy[0], most ? "aten::lt" : "aten::gt", a, b);
       masked(r, b, *dy[0], most ? "aten::ge" : "aten::le", a, b);
@@ -157,7 +156,7 @@ Made sum(Recorder& r, const Call& call) {
   Tensor whole = call.inputs[0];
   for (std::size_t k = 1; k < call.inputs.size(); ++k) {
     const Tensor a = whole, b = call.inputs[k];
-    const Tensor out = r.pointwise("aten::add", {a, b}, call.made(), 1);
+    const Tensor out = r.op("aten::add", {a, b}, call.made());
     r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
       r.give(a, *dy[0]);
       r.give(b, *dy[0]);
@@ -171,11 +170,11 @@ Made where(Recorder& r, const Call& call) {
   if (call.inputs.size() != 3 || !fits(r, call)) return contradiction(call);
   const Tensor mask = call.inputs[0], a = call.inputs[1], b = call.inputs[2];
   std::vector<Tensor> read{mask, a, b};
-  const Tensor out = r.op("aten::where", read, std::vector{call.outputs[0]}, 0);
+  const Tensor out = r.op("aten::where", read, std::vector{call.outputs[0]});
   r.flow(out, {a, b}, [&r, mask, a, b](const Gradients& dy) {
     const Shape whole = r.shape(*dy[0]);
-    if (r.flows(a)) r.give(a, r.op("aten::masked_fill", {*dy[0], mask}, whole, 0));
-    if (r.flows(b)) r.give(b, r.op("aten::masked_fill", {*dy[0], mask}, whole, 0));
+    if (r.flows(a)) r.give(a, r.op("aten::masked_fill", {*dy[0], mask}, whole));
+    if (r.flows(b)) r.give(b, r.op("aten::masked_fill", {*dy[0], mask}, whole));
   });
   return std::vector{out};
 }
@@ -202,11 +201,9 @@ constexpr std::array kRules{NamedRule{"Add", add},     NamedRule{"Sub", sub},   
 }  // namespace
 
 Tensor multiplied(Recorder& r, Tensor a, Tensor b, const Shape& made) {
-  const Tensor out = r.pointwise("aten::mul", {a, b}, made, 1);
+  const Tensor out = r.op("aten::mul", {a, b}, made);
   r.flow(out, {a, b}, [&r, a, b](const Gradients& dy) {
-    const auto by = [&](Tensor other) {
-      return r.pointwise("aten::mul", {*dy[0], other}, r.shape(*dy[0]), 1);
-    };
+    const auto by = [&](Tensor other) { return r.op("aten::mul", {*dy[0], other}, r.shape(*dy[0])); };
     if (r.flows(a)) r.give(a, by(b));
     if (r.flows(b)) r.give(b, by(a));
   });
@@ -217,21 +214,21 @@ Tensor scaled(Recorder& r, Tensor x) { return with_number(r, "aten::mul", x, tru
 Tensor shifted(Recorder& r, Tensor x) { return with_number(r, "aten::add", x, false); }
 
 Tensor raised(Recorder& r, Tensor x) {
-  const Tensor out = r.pointwise("aten::pow", {x}, r.shape(x), 4);
+  const Tensor out = r.op("aten::pow", {x}, r.shape(x));
   r.flow(out, {x}, [&r, x](const Gradients& dy) {
     const Shape whole = r.shape(x);
-    const Tensor less = r.pointwise("aten::mul", {r.pointwise("aten::pow", {x}, whole, 4)}, whole, 1);
-    r.give(x, r.pointwise("aten::mul", {*dy[0], less}, whole, 1));
+    const Tensor less = r.op("aten::mul", {r.op("aten::pow", {x}, whole)}, whole);
+    r.give(x, r.op("aten::mul", {*dy[0], less}, whole));
   });
   return out;
 }
 
 Tensor inverse_root(Recorder& r, Tensor x) {
-  const Tensor out = r.pointwise("aten::rsqrt", {x}, r.shape(x), 2);
+  const Tensor out = r.op("aten::rsqrt", {x}, r.shape(x));
   r.flow(out, {x}, [&r, x, out](const Gradients& dy) {
     const Shape whole = r.shape(x);
-    const Tensor cube = r.pointwise("aten::mul", {r.pointwise("aten::pow", {out}, whole, 4)}, whole, 1);
-    r.give(x, r.pointwise("aten::mul", {*dy[0], cube}, whole, 1));
+    const Tensor cube = r.op("aten::mul", {r.op("aten::pow", {out}, whole)}, whole);
+    r.give(x, r.op("aten::mul", {*dy[0], cube}, whole));
   });
   return out;
 }

@@ -100,6 +100,15 @@ Tensor Recorder::op(std::string_view type, std::vector<Tensor> inputs, Shape out
   return emit(type, std::move(inputs), std::move(output), {.attrs = std::move(attrs), .flops = flops});
 }
 
+Tensor Recorder::op(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
+                    Attributes attrs) {
+  return emit(type, std::move(inputs), std::move(outputs), {.attrs = std::move(attrs)});
+}
+
+Tensor Recorder::op(std::string_view type, std::vector<Tensor> inputs, Shape output, Attributes attrs) {
+  return emit(type, std::move(inputs), std::move(output), {.attrs = std::move(attrs)});
+}
+
 Tensor Recorder::pointwise(std::string_view type, std::vector<Tensor> inputs, Shape output,
                            std::int64_t flops_each, Attributes attrs) {
   const std::int64_t flops = times(elements(output), flops_each);

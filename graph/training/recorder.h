@@ -55,10 +55,14 @@ class Recorder final : public models::AtenTape {
   Tensor as_it_is(OpSpec spec);
   Tensor op(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
             std::int64_t flops, Attributes attrs = {}, std::int64_t conv_groups = 1);
+  /// The same with the work of the type's rule (graph/op_kind.h).
+  Tensor op(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
+            Attributes attrs = {});
   /// One output, of the first input's type.
   Tensor op(std::string_view type, std::vector<Tensor> inputs, Shape output, std::int64_t flops,
             Attributes attrs = {});
-  /// The same with flops per element of the output.
+  Tensor op(std::string_view type, std::vector<Tensor> inputs, Shape output, Attributes attrs = {});
+  /// The same with flops per element of the output, where the node's count is not that of the type's rule.
   Tensor pointwise(std::string_view type, std::vector<Tensor> inputs, Shape output, std::int64_t flops_each,
                    Attributes attrs = {});
   /// Moves no data; no gradient.

@@ -63,10 +63,10 @@ Recorder::Attributes reduce_attrs(const Along& a) {
 
 Tensor reduced(Recorder& r, std::string_view type, Tensor x, const Along& a, bool mean) {
   const Shape in = r.shape(x);
-  const Tensor out = r.op(type, {x}, a.kept, elements(in), reduce_attrs(a));
+  const Tensor out = r.op(type, {x}, a.kept, reduce_attrs(a));
   r.flow(out, {x}, [&r, x, in, mean](const Gradients& dy) {
     const Tensor spread = r.shown("aten::expand", *dy[0], in);
-    r.give(x, mean ? r.pointwise("aten::div", {spread}, in, 1) : spread);
+    r.give(x, mean ? r.op("aten::div", {spread}, in) : spread);
   });
   return out;
 }
@@ -95,14 +95,13 @@ Made extreme(Recorder& r, const Call& call) {
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), kept = a->kept;
   const Recorder::Attributes attrs = reduce_attrs(*a);
-  const Tensor out =
-      r.op(call.type == "ReduceMin" ? "aten::amin" : "aten::amax", {x}, kept, elements(in), attrs);
+  const Tensor out = r.op(call.type == "ReduceMin" ? "aten::amin" : "aten::amax", {x}, kept, attrs);
   r.flow(out, {x}, [=, &r](const Gradients& dy) {
     const TensorSpec flags{.dtype = DType::kBool, .shape = in};
-    const Tensor mask = r.op("aten::eq", {x, out}, std::vector{flags}, 0);
+    const Tensor mask = r.op("aten::eq", {x, out}, std::vector{flags});
     const Tensor count = r.op("aten::sum", {mask}, kept, 0, attrs);
-    const Tensor part = r.pointwise("aten::div", {*dy[0], count}, kept, 1);
-    r.give(x, r.pointwise("aten::mul", {part, mask}, in, 1));
+    const Tensor part = r.op("aten::div", {*dy[0], count}, kept);
+    r.give(x, r.op("aten::mul", {part, mask}, in));
   });
   return std::vector{r.reshaped(out, call.made())};
 }
@@ -113,10 +112,10 @@ Made norm(Recorder& r, const Call& call) {
   if (!a) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), kept = a->kept;
-  const Tensor out = r.op("aten::linalg_vector_norm", {x}, kept, elements(in), reduce_attrs(*a));
+  const Tensor out = r.op("aten::linalg_vector_norm", {x}, kept, reduce_attrs(*a));
   r.flow(out, {x}, [=, &r](const Gradients& dy) {
-    const Tensor part = r.pointwise("aten::div", {*dy[0], out}, kept, 1);
-    r.give(x, r.pointwise("aten::mul", {x, part}, in, 1));
+    const Tensor part = r.op("aten::div", {*dy[0], out}, kept);
+    r.give(x, r.op("aten::mul", {x, part}, in));
   });
   return std::vector{r.reshaped(out, call.made())};
 }
@@ -128,9 +127,8 @@ Made running_sum(Recorder& r, const Call& call) {
   const Tensor out = r.pointwise("aten::cumsum", {x}, call.made(), 1);
   r.flow(out, {x}, [&r, x](const Gradients& dy) {
     const Shape whole = r.shape(x);
-    const Tensor from_end =
-        r.pointwise("aten::cumsum", {r.pointwise("aten::flip", {*dy[0]}, whole, 0)}, whole, 1);
-    r.give(x, r.pointwise("aten::flip", {from_end}, whole, 0));
+    const Tensor from_end = r.pointwise("aten::cumsum", {r.op("aten::flip", {*dy[0]}, whole)}, whole, 1);
+    r.give(x, r.op("aten::flip", {from_end}, whole));
   });
   return std::vector{out};
 }

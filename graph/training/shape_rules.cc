@@ -55,7 +55,7 @@ Made tile(Recorder& r, const Call& call) {
     copies.push_back(static_cast<std::int64_t>(split.size()));
     split.insert(split.end(), {repeats.back(), in[d]});
   }
-  const Tensor out = r.pointwise("aten::repeat", {x}, made, 0, {{"repeats", json_list(repeats)}});
+  const Tensor out = r.op("aten::repeat", {x}, made, {{"repeats", json_list(repeats)}});
   r.flow(out, {x}, [&r, x, split, copies](const Gradients& dy) {
     Shape kept = split;
     for (const std::int64_t d : copies) kept[static_cast<std::size_t>(d)] = 1;

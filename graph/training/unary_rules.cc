@@ -61,7 +61,7 @@ struct Formula {
 };
 
 Tensor times_dy(Recorder& r, Tensor dy, Tensor factor) {
-  return r.pointwise("aten::mul", {dy, factor}, r.shape(dy), 1);
+  return r.op("aten::mul", {dy, factor}, r.shape(dy));
 }
 Tensor of(Recorder& r, std::string_view type, Tensor x, std::int64_t flops) {
   return r.pointwise(type, {x}, r.shape(x), flops);
@@ -77,15 +77,15 @@ constexpr std::array kFormulas{
             [](Recorder& r, Tensor dy, Tensor, Tensor y) { return times_dy(r, dy, y); }},
     Formula{"Log", "aten::log", 4,
             [](Recorder& r, Tensor dy, Tensor x, Tensor) {
-              return r.pointwise("aten::div", {dy, x}, r.shape(x), 1);
+              return r.op("aten::div", {dy, x}, r.shape(x));
             }},
     Formula{"Sqrt", "aten::sqrt", 2,
             [](Recorder& r, Tensor dy, Tensor, Tensor y) {
-              return r.pointwise("aten::div", {dy, of(r, "aten::mul", y, 1)}, r.shape(y), 1);
+              return r.op("aten::div", {dy, of(r, "aten::mul", y, 1)}, r.shape(y));
             }},
     Formula{"Reciprocal", "aten::reciprocal", 1,
             [](Recorder& r, Tensor dy, Tensor, Tensor y) {
-              const Tensor square = r.pointwise("aten::mul", {y, y}, r.shape(y), 1);
+              const Tensor square = r.op("aten::mul", {y, y}, r.shape(y));
               return times_dy(r, of(r, "aten::neg", dy, 1), square);
             }},
     Formula{"Erf", "aten::erf", 8,
@@ -104,7 +104,7 @@ constexpr std::array kFormulas{
     Formula{"Softsign", "aten::softsign", 3,
             [](Recorder& r, Tensor dy, Tensor x, Tensor) {
               const Tensor below = of(r, "aten::add", of(r, "aten::abs", x, 1), 1);
-              return r.pointwise("aten::div", {dy, of(r, "aten::pow", below, 4)}, r.shape(x), 1);
+              return r.op("aten::div", {dy, of(r, "aten::pow", below, 4)}, r.shape(x));
             }},
 };
 
@@ -128,10 +128,10 @@ Made cast(Recorder& r, const Call& call) {
   if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Tensor x = call.inputs[0];
   if (r.dtype(x) == call.outputs[0].dtype) return std::vector{x};
-  const Tensor out = r.op("aten::_to_copy", {x}, std::vector{call.outputs[0]}, 0);
+  const Tensor out = r.op("aten::_to_copy", {x}, std::vector{call.outputs[0]});
   r.flow(out, {x}, [&r, x](const Gradients& dy) {
     const TensorSpec like{.dtype = r.dtype(x), .shape = r.shape(x)};
-    r.give(x, r.op("aten::_to_copy", {*dy[0]}, std::vector{like}, 0));
+    r.give(x, r.op("aten::_to_copy", {*dy[0]}, std::vector{like}));
   });
   return std::vector{out};
 }
@@ -159,9 +159,8 @@ Made triangle(Recorder& r, const Call& call) {
 
 Tensor dropped_out(Recorder& r, Tensor x) {
   const Shape whole = r.shape(x);
-  const Tensor drawn =
-      r.pointwise("aten::bernoulli", {r.pointwise("aten::empty_like", {x}, whole, 0)}, whole, 3);
-  return multiplied(r, x, r.pointwise("aten::div", {drawn}, whole, 1), whole);
+  const Tensor drawn = r.op("aten::bernoulli", {r.op("aten::empty_like", {x}, whole)}, whole);
+  return multiplied(r, x, r.op("aten::div", {drawn}, whole), whole);
 }
 
 std::span<const NamedRule> unary_rules() {

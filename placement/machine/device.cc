@@ -11,9 +11,6 @@
 namespace emplace {
 namespace {
 
-constexpr std::array<std::string_view, kNumOpClasses> kClassNames{
-    "state", "view", "matmul", "conv", "conv_grouped", "norm", "reduce", "gather", "elementwise"};
-
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 /// Efficiencies in the order of the profile table: matmul, conv, grouped conv; the memory-bound classes share
@@ -59,14 +56,13 @@ Result<Unit> check_device(const Device& device) {
     return invalid(where, "its launch time must not be negative");
   for (std::size_t c = 2; c < kNumOpClasses; ++c) {
     if (!rate(profile.efficiency[c]))
-      return invalid(where, "the efficiency of " + std::string{kClassNames[c]} + " must be above zero");
+      return invalid(where, "the efficiency of " + std::string{op_class_name(static_cast<OpClass>(c))} +
+                                " must be above zero");
   }
   return Unit{};
 }
 
 }  // namespace
-
-std::string_view op_class_name(OpClass op_class) { return kClassNames[static_cast<std::size_t>(op_class)]; }
 
 bool Profile::operator==(const Profile& other) const {
   const bool same_costs =

@@ -11,24 +11,10 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "graph/op_kind.h"
 #include "placement/machine/signature_costs.h"
 
 namespace emplace {
-
-/// What an op is to a device's efficiency table (graphs/costs/devices.json, "classes").
-enum class OpClass : std::uint8_t {
-  kState,
-  kView,
-  kMatmul,
-  kConv,
-  kConvGrouped,
-  kNorm,
-  kReduce,
-  kGather,
-  kElementwise
-};
-inline constexpr std::size_t kNumOpClasses = 9;
-std::string_view op_class_name(OpClass op_class);
 
 /// A kind of device: peak rates, and how much of them each class of op reaches.
 struct Profile {

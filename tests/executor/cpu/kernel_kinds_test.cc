@@ -1,0 +1,32 @@
+// Goal: no kernel runs a type that the table of op kinds does not know. Method: the tables of all families.
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "executor/cpu/kernel.h"
+#include "graph/op_kind.h"
+
+namespace emplace::cpu {
+namespace {
+
+bool is_known(std::string_view type) {
+  constexpr std::string_view kAten = "aten::";
+  if (type.starts_with(kAten)) return find_kind(Vocabulary::kAten, type.substr(kAten.size())) != nullptr;
+  return find_kind(Vocabulary::kOnnx, type) != nullptr || find_kind(Vocabulary::kTensorFlow, type) != nullptr;
+}
+
+TEST(KernelKinds, EveryTypeWithAKernelIsInTheTable) {
+  std::size_t kernels = 0;
+  for (const auto family : {matmul_kernels(), convolution_kernels(), pooling_kernels(),
+                            normalisation_kernels(), softmax_kernels(), elementwise_kernels(),
+                            reduction_kernels(), movement_kernels(), lookup_kernels(), creation_kernels()}) {
+    for (const KernelEntry& entry : family) {
+      ++kernels;
+      EXPECT_TRUE(is_known(entry.type)) << entry.type << " is missing in graph/op_kind_table.cc";
+    }
+  }
+  EXPECT_GT(kernels, 100u);
+}
+
+}  // namespace
+}  // namespace emplace::cpu
