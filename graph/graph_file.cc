@@ -6,16 +6,16 @@
 
 #include "base/hash.h"
 #include "base/text/words.h"
-#include "graph/formats/dnn_partitioning.h"
-#include "graph/formats/doppler.h"
 #include "graph/formats/emplace_graph.h"
-#include "graph/formats/fx.h"
-#include "graph/formats/hlo.h"
-#include "graph/formats/onnx.h"
-#include "graph/formats/pipedream.h"
-#include "graph/formats/piper.h"
-#include "graph/formats/pt2.h"
-#include "graph/formats/tf_graphdef.h"
+#include "graph/formats/hlo/hlo.h"
+#include "graph/formats/onnx/onnx.h"
+#include "graph/formats/published/dnn_partitioning.h"
+#include "graph/formats/published/doppler.h"
+#include "graph/formats/published/pipedream.h"
+#include "graph/formats/published/piper.h"
+#include "graph/formats/tensorflow/tf_graphdef.h"
+#include "graph/formats/torch/fx.h"
+#include "graph/formats/torch/pt2.h"
 
 namespace emplace {
 namespace {

@@ -43,7 +43,7 @@ enum class Vocabulary : std::uint8_t {
 };
 
 /// How floating-point work follows from shapes. What needs more than sizes is computed beside its vocabulary:
-/// graph/formats/{aten_flops, onnx_flops, tf_flops, hlo_work}.cc.
+/// graph/formats/{torch/aten_flops, onnx/onnx_flops, tensorflow/tf_flops, hlo/hlo_work}.cc.
 enum class Formula : std::uint8_t {
   kUnknown,     ///< No rule: the reader reports the type as uncounted.
   kNone,        ///< Moves, compares, makes or steers: no floating-point work.

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/formats/dnn_partitioning.h"
+#include "graph/formats/published/dnn_partitioning.h"
 
 namespace emplace {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text/words.h"
-#include "graph/formats/onnx_functions.h"
+#include "graph/formats/onnx/onnx_functions.h"
 #include "graph/graph_file.h"
 #include "record/export/placement_formats.h"
 
@@ -36,7 +36,7 @@ Result<ExportedPlacement> placement_onnx(const PlacementExport& what) {
     return invalid("--to onnx", "writes an ONNX model back, and the graph given is none",
                    "give the .onnx file that was placed as --graph");
   // As its reader has it: functions in place of their calls, state first, then an op per node, in the file's
-  // order (graph/formats/onnx.h).
+  // order (graph/formats/onnx/onnx.h).
   if (auto done = onnx_io::inline_functions(model, "--graph"); !done) return done.error();
   model.clear_functions();
   const auto nodes = static_cast<std::size_t>(model.graph().node_size());

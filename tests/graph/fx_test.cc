@@ -1,6 +1,6 @@
 // Goal: FX graphs as torch prints them have torch's ops, bytes and work; a text that says too little is
 // refused by its line. Method: graphs that torch 2.15 printed, against its own counts; small texts by hand.
-#include "graph/formats/fx.h"
+#include "graph/formats/torch/fx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Goal: XLA modules as text have XLA's work, and a broken one is refused by its line. Method: modules that
 // jax wrote, against XLA's own cost analysis; small ones by hand.
-#include "graph/formats/hlo.h"
+#include "graph/formats/hlo/hlo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

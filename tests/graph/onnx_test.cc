@@ -1,6 +1,6 @@
 // Goal: ONNX models become graphs with the counts, shapes, names and work that they stand for, and what
 // cannot be placed is refused in one line. Method: exported models, and models made on the fly.
-#include "graph/formats/onnx.h"
+#include "graph/formats/onnx/onnx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "graph/formats/onnx_flops.h"
+#include "graph/formats/onnx/onnx_flops.h"
 #include "graph/graph_file.h"
 #include "tests/graph/onnx_model.h"
 

@@ -7,8 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "graph/formats/onnx_model.h"
-#include "graph/formats/onnx_scope.h"
+#include "graph/formats/onnx/onnx_model.h"
+#include "graph/formats/onnx/onnx_scope.h"
 #include "graph/graph_file.h"
 #include "tests/graph/onnx_model.h"
 

@@ -1,7 +1,7 @@
 // Goal: a PipeDream profile becomes the layers that it measured, forward and backward, and a broken one is
 // refused by its line. Method: a published profile against the same as emplace-graph, made by another
 // program; profiles written by hand.
-#include "graph/formats/pipedream.h"
+#include "graph/formats/published/pipedream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // Goal: exported programs have torch's ops, bytes and work, and an archive that is none, damaged or of
 // another schema is refused. Method: programs that torch 2.15 saved (weights taken out), against its own
 // counts; archives by hand.
-#include "graph/formats/pt2.h"
+#include "graph/formats/torch/pt2.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/formats/zip_archive.h"
+#include "graph/formats/torch/zip_archive.h"
 #include "graph/graph_file.h"
 #include "tests/graph/torch_counts.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
-#include "graph/formats/doppler.h"
-#include "graph/formats/piper.h"
+#include "graph/formats/published/doppler.h"
+#include "graph/formats/published/piper.h"
 #include "graph/graph_file.h"
 
 namespace emplace {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "graph/formats/tf_joins.h"
+#include "graph/formats/tensorflow/tf_joins.h"
 #include "graph/graph_file.h"
 
 namespace emplace {

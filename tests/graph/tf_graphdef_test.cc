@@ -1,7 +1,7 @@
 // Goal: a TensorFlow GraphDef becomes one step of what it computes, loops, savers and gradients told apart,
 // and what cannot be placed is refused in one line. Method: a published training graph, and graphs in
 // protobuf's text form made on the fly.
-#include "graph/formats/tf_graphdef.h"
+#include "graph/formats/tensorflow/tf_graphdef.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/io/tokenizer.h>
@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "graph/formats/tf_shapes.h"
+#include "graph/formats/tensorflow/tf_shapes.h"
 #include "graph/graph_file.h"
 
 namespace emplace {

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/text/words.h"
+#include "graph/formats/hlo/hlo.h"
+#include "graph/formats/hlo/hlo_text.h"
+#include "graph/formats/hlo/hlo_work.h"
+#include "graph/op_kind.h"
+
+namespace emplace {
+namespace {
+
+/// What stands in quotes after KEY= in metadata={…}.
+std::string_view quoted_after(std::string_view metadata, std::string_view key) {
+  const std::string with = std::string{key} + "=\"";
+  const std::size_t at = metadata.find(with);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = metadata.substr(at + with.size());
+  std::size_t end = 0;
+  while (end < rest.size() && rest[end] != '"') end += rest[end] == '\\' ? 2 : 1;
+  return rest.substr(0, std::min(end, rest.size()));
+}
+
+/// "jit(step)/transpose(jvp(Block))/dot_general" → "Block".
+std::string scope_of(std::string_view op_name) {
+  std::string scope;
+  const std::size_t last = op_name.rfind('/');
+  if (last == std::string_view::npos) return scope;
+  for (std::string_view rest = op_name.substr(0, last); !rest.empty();) {
+    const std::size_t end = std::min(rest.find('/'), rest.size());
+    std::string_view part = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (part.starts_with("jit(") || part.starts_with("pjit")) continue;
+    for (bool inner = true; inner;) {
+      inner = false;
+      for (const std::string_view wrap : {"transpose(", "jvp(", "vmap(", "checkpoint(", "remat("})
+        if (part.starts_with(wrap)) part.remove_prefix(wrap.size()), inner = true;
+    }
+    while (part.ends_with(')')) part.remove_suffix(1);
+    if (!part.empty()) scope.append(scope.empty() ? "" : "/").append(part);
+  }
+  return scope;
+}
+
+class Reader {
+ public:
+  Reader(const HloText& text, std::string_view where) : text_{text}, where_{where}, work_{text, where} {}
+
+  Result<OpGraph> read() {
+    const auto entry = std::find_if(text_.computations.begin(), text_.computations.end(),
+                                    [](const HloComputation& one) { return one.entry; });
+    if (entry == text_.computations.end()) return invalid(where_, "has no ENTRY computation");
+    find_aliases();
+    for (const HloInstruction& one : entry->instructions) {
+      line_ = one.line;
+      if (auto done = add(*entry, one); !done) return done.error();
+    }
+    OpGraphBuilder builder;
+    std::string name = std::filesystem::path{where_}.filename().string();
+    for (const std::string_view ending : {".gz", ".zst", ".txt", ".hlo"})
+      if (name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
+    builder.set_name(std::move(name))
+        .set_source("hlo")
+        .set_meta_json(meta().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    for (OpSpec& op : ops_) builder.add(std::move(op));
+    auto graph = std::move(builder).build();
+    if (!graph) return invalid(where_, graph.error().context);
+    return graph;
+  }
+
+ private:
+  Error fail(std::string_view what) const {
+    return invalid(std::string{where_} + ": line " + std::to_string(line_), what);
+  }
+
+  /// "input_output_alias={ {1}: (6, {}, must-alias) }": parameters whose memory holds a result.
+  void find_aliases() {
+    std::size_t at = text_.header.find("input_output_alias=");
+    if (at == std::string_view::npos) return;
+    const std::size_t end = text_.header.find("alias) }", at);
+    while ((at = text_.header.find(": (", at)) != std::string_view::npos && at < end) {
+      const auto numbers = hlo_numbers(text_.header.substr(at + 3, text_.header.find(',', at) - at - 3));
+      if (!numbers.empty()) aliased_.insert(numbers[0]);
+      at += 3;
+    }
+  }
+
+  static void flatten(const HloShape& shape, std::vector<TensorSpec>& out) {
+    if (!shape.tuple) out.push_back(shape.tensor);
+    for (const HloShape& part : shape.parts) flatten(part, out);
+  }
+
+  Result<Unit> add(const HloComputation& in, const HloInstruction& one) {
+    std::vector<const std::vector<EdgeSpec>*> read;
+    for (const std::string_view name : one.operands) {
+      const auto it = values_.find(name);
+      if (it == values_.end()) return fail("reads '" + printable(name, 80) + "', which was not made before");
+      read.push_back(&it->second);
+    }
+    std::vector<EdgeSpec> inputs;
+    for (const auto* edges : read) inputs.insert(inputs.end(), edges->begin(), edges->end());
+    if ((leaves_ += inputs.size()) > kMostLeaves)
+      return fail("brings the elements of tuples to more than 2^24");
+    if (one.opcode == "tuple") {
+      values_[one.name] = std::move(inputs);
+      return Unit{};
+    }
+    if (one.opcode == "get-tuple-element") return add_element(in, one, read);
+    return add_op(in, one, std::move(inputs));
+  }
+
+  Result<Unit> add_element(const HloComputation& in, const HloInstruction& one,
+                           const std::vector<const std::vector<EdgeSpec>*>& read) {
+    const auto index = hlo_numbers(one.attribute("index"));
+    if (one.operands.size() != 1 || index.size() != 1) return fail("takes no element of a tuple");
+    const HloShape& tuple = in.instructions[in.by_name.find(one.operands[0])->second].shape;
+    if (!tuple.tuple || index[0] < 0 || static_cast<std::size_t>(index[0]) >= tuple.parts.size())
+      return fail("takes element " + std::to_string(index[0]) + " of a tuple that has none such");
+    std::size_t begin = 0;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(index[0]); ++k) begin += tuple.parts[k].leaves();
+    const std::size_t end = begin + tuple.parts[static_cast<std::size_t>(index[0])].leaves();
+    if (end > read[0]->size() || one.shape.leaves() != end - begin)
+      return fail("takes an element that its tuple does not have");
+    values_[one.name] = {read[0]->begin() + static_cast<std::ptrdiff_t>(begin),
+                         read[0]->begin() + static_cast<std::ptrdiff_t>(end)};
+    return Unit{};
+  }
+
+  Result<Unit> add_op(const HloComputation& in, const HloInstruction& one, std::vector<EdgeSpec> inputs) {
+    const auto count = work_.of(in, one);
+    if (!count) return count.error();
+    const std::string_view metadata = one.attribute("metadata"), op_name = quoted_after(metadata, "op_name");
+    OpSpec op;
+    op.name = std::string{one.name};
+    op.inputs = std::move(inputs);
+    flatten(one.shape, op.outputs);
+    op.flops = count->flops;
+    const OpKind* kind = find_kind(Vocabulary::kHlo, one.opcode);
+    op.type = type_of(one, kind == nullptr ? StateKind::kNone : kind->state, *count, op_name);
+    op.group = scope_of(op_name);
+    op.phase = op_name.find("transpose(") != std::string_view::npos ? Phase::kBackward : Phase::kForward;
+    op.view = kind != nullptr && kind->view;
+    if (op.view) op.attrs_json = R"({"view":true})";
+    if (op.type == "Parameter" || op.type == "Buffer" || op.type == "OptimizerState")
+      op.param_bytes = bytes_of(op.outputs);
+    training_ = training_ || op.phase == Phase::kBackward;
+    std::vector<EdgeSpec> made;
+    for (std::uint32_t k = 0; k < op.outputs.size(); ++k)
+      made.push_back({static_cast<std::uint32_t>(ops_.size()), k});
+    if ((leaves_ += made.size()) > kMostLeaves)
+      return fail("brings the elements of tuples to more than 2^24");
+    values_[one.name] = std::move(made);
+    ops_.push_back(std::move(op));
+    return Unit{};
+  }
+
+  std::string type_of(const HloInstruction& one, StateKind state, const HloWork::Count& count,
+                      std::string_view op_name) const {
+    if (state == StateKind::kConstant) return "Constant";
+    if (state == StateKind::kInput) {
+      const auto number = hlo_numbers(one.arguments);
+      if (op_name.find("opt_state") != std::string_view::npos) return "OptimizerState";
+      if (op_name.find("params") != std::string_view::npos) return "Parameter";
+      return !number.empty() && aliased_.contains(number[0]) ? "Buffer" : "Input";
+    }
+    std::string type = "hlo::" + std::string{one.opcode};
+    if (one.opcode == "custom-call") {
+      const std::string_view target = one.attribute("custom_call_target");
+      if (target.size() > 2) type.append(":").append(target.substr(1, target.size() - 2));
+      return type;
+    }
+    if (count.convolution && one.opcode != "convolution") return type + "_convolution";
+    if (count.dot && one.opcode != "dot") return type + "_dot";
+    return type;
+  }
+
+  static std::int64_t bytes_of(const std::vector<TensorSpec>& outputs) {
+    std::int64_t sum = 0;
+    for (const TensorSpec& spec : outputs) {
+      std::int64_t bytes = element_bytes(spec.dtype);
+      for (const std::int64_t size : spec.shape)
+        if (__builtin_mul_overflow(bytes, size, &bytes)) return 0;  // The builder refuses the tensor.
+      if (__builtin_add_overflow(sum, bytes, &sum)) return 0;
+    }
+    return sum;
+  }
+
+  nlohmann::json meta() const {
+    nlohmann::json meta{{"kind", training_ ? "training" : "inference"},
+                        {"module", printable(text_.name, 120)}};
+    if (work_.loops_once() > 0)
+      meta["notes"] = nlohmann::json::array(
+          {std::to_string(work_.loops_once()) + " loops of unknown length count as one iteration each"});
+    if (!work_.uncounted().empty()) meta["uncounted"] = work_.uncounted();
+    return meta;
+  }
+
+  static constexpr std::size_t kMostLeaves = std::size_t{1} << 24;
+
+  const HloText& text_;
+  const std::string_view where_;
+  HloWork work_;
+  std::size_t line_ = 0, leaves_ = 0;
+  bool training_ = false;
+  std::set<std::int64_t> aliased_;
+  std::unordered_map<std::string_view, std::vector<EdgeSpec>> values_;
+  std::vector<OpSpec> ops_;
+};
+
+}  // namespace
+
+bool looks_like_hlo(std::span<const std::byte> bytes) {
+  std::string_view text{reinterpret_cast<const char*>(bytes.data()),
+                        std::min(bytes.size(), std::size_t{1} << 14)};
+  while (!text.empty()) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!text.starts_with("//")) return text.starts_with("HloModule ");
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+  }
+  return false;
+}
+
+Result<OpGraph> parse_hlo(std::span<const std::byte> bytes, std::string_view where) {
+  const auto text = parse_hlo_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
+  if (!text) return text.error();
+  return Reader{*text, where}.read();
+}
+
+}  // namespace emplace

@@ -1,0 +1,320 @@
+#include "graph/formats/hlo/hlo_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <string>
+
+#include "base/text/words.h"
+
+namespace emplace {
+namespace {
+
+constexpr int kDeepest = 64;
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::string_view unsigned_name(std::string_view name) {
+  name = trimmed(name);
+  if (name.starts_with('%')) name.remove_prefix(1);
+  return name;
+}
+
+/// Goes over `text` from `at`; calls `each(position)` outside quotes, comments and brackets until it is true.
+/// Returns that position, or npos.
+template <class Each>
+std::size_t outside(std::string_view text, std::size_t at, Each each) {
+  int open = 0;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at)
+        if (text[at] == '\\') ++at;
+      continue;
+    }
+    if (text.substr(at).starts_with("/*")) {
+      at = std::min(text.find("*/", at), text.size() - 2) + 1;
+      continue;
+    }
+    if (open == 0 && each(at)) return at;
+    open += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
+  }
+  return std::string_view::npos;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = outside(text, begin, [&](std::size_t at) { return text[at] == ','; });
+    if (const auto part = trimmed(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+        !part.empty())
+      parts.push_back(part);
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+/// "/*index=5*/f32[2]{0} %x" → "x".
+std::string_view operand_name(std::string_view part) {
+  if (const std::size_t comment = part.rfind("*/"); comment != std::string_view::npos)
+    part.remove_prefix(comment + 2);
+  part = trimmed(part);
+  return unsigned_name(part.substr(part.rfind(' ') + 1));
+}
+
+std::optional<TensorSpec> element(std::string_view type) {
+  struct Known {
+    std::string_view name;
+    DType dtype;
+  };
+  static constexpr std::array<Known, 12> kKnown{{{"pred", DType::kBool},
+                                                 {"s8", DType::kI8},
+                                                 {"s16", DType::kI16},
+                                                 {"s32", DType::kI32},
+                                                 {"s64", DType::kI64},
+                                                 {"u8", DType::kU8},
+                                                 {"u16", DType::kI16},
+                                                 {"u32", DType::kI32},
+                                                 {"u64", DType::kI64},
+                                                 {"c64", DType::kF64},
+                                                 {"token", DType::kU8},
+                                                 {"opaque", DType::kU8}}};
+  for (const auto& [name, dtype] : kKnown)
+    if (name == type) return TensorSpec{dtype, {}};
+  if (type == "c128") return TensorSpec{DType::kF64, {2}};
+  if (type.starts_with("f8") || type.starts_with("f4") || type == "s4" || type == "u4" || type == "s2" ||
+      type == "u2" || type == "s1" || type == "u1")
+    return TensorSpec{DType::kI8, {}};
+  if (const auto dtype = parse_dtype(type)) return TensorSpec{*dtype, {}};
+  return std::nullopt;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
+
+  Result<HloText> read() {
+    while (next_line()) {
+      if (!error_.empty()) return fail(error_);
+      if (auto done = on_line(trimmed(line_)); !done) return done.error();
+    }
+    if (!error_.empty()) return fail(error_);
+    if (!seen_module_) return invalid(where_, "has no HloModule");
+    if (inside_) return fail("ends inside a computation");
+    return std::move(out_);
+  }
+
+ private:
+  Error fail(std::string_view what, std::string_view cure = {}) const {
+    return invalid(std::string{where_} + ": line " + std::to_string(begin_), what, cure);
+  }
+
+  /// The next line, with those that its open brackets make part of it; one that opens a computation is whole.
+  bool next_line() {
+    if (text_.empty()) return false;
+    begin_ = ++count_;
+    std::size_t end = 0;
+    int open = 0;
+    bool in_quote = false;
+    for (; end < text_.size(); ++end) {
+      const char c = text_[end];
+      if (c == '\n') {
+        const std::string_view so_far = trimmed(text_.substr(0, end));
+        if (!in_quote && (open <= 0 || (open == 1 && so_far.ends_with('{') && !is_instruction(so_far))))
+          break;
+        ++count_;
+      } else if (in_quote) {
+        if (c == '\\') ++end;
+        in_quote = c != '"';
+      } else if (c == '"') {
+        in_quote = true;
+      } else {
+        open += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
+      }
+    }
+    end = std::min(end, text_.size());
+    line_ = text_.substr(0, end);
+    if (in_quote ||
+        (open > 0 && (open > 1 || is_instruction(trimmed(line_)) || !trimmed(line_).ends_with('{'))))
+      error_ = "has a bracket or a quote that does not end";
+    text_.remove_prefix(std::min(end + 1, text_.size()));
+    return true;
+  }
+  static bool is_instruction(std::string_view line) {
+    return outside(line, 0, [&](std::size_t at) { return line.substr(at).starts_with(" = "); }) !=
+               std::string_view::npos ||
+           line.starts_with("HloModule");
+  }
+
+  Result<Unit> on_line(std::string_view line) {
+    if (line.empty() || line.starts_with("//") || line.starts_with("FileNames") ||
+        line.starts_with("FunctionNames") || line.starts_with("FileLocations") ||
+        line.starts_with("StackFrames"))
+      return Unit{};
+    if (line.starts_with("HloModule")) {
+      if (seen_module_) return fail("begins a second module", "give one file per module");
+      seen_module_ = true;
+      const std::string_view rest = trimmed(line.substr(9));
+      out_.name = rest.substr(0, rest.find_first_of(", "));
+      out_.header = rest;
+      return Unit{};
+    }
+    if (!seen_module_) return Unit{};
+    if (line.starts_with('}')) {
+      inside_ = false;
+      return Unit{};
+    }
+    if (inside_) return on_instruction(line);
+    if (line.ends_with('{')) return on_computation(line);
+    return Unit{};  // Tables of files and frames.
+  }
+
+  Result<Unit> on_computation(std::string_view line) {
+    HloComputation one;
+    if (line.starts_with("ENTRY ")) {
+      one.entry = true;
+      line = trimmed(line.substr(6));
+    }
+    one.name = unsigned_name(line.substr(0, line.find_first_of(" (")));
+    if (one.name.empty()) return fail("is no computation");
+    if (!out_.by_name.emplace(one.name, out_.computations.size()).second)
+      return fail("begins computation '" + printable(one.name, 80) + "' a second time");
+    out_.computations.push_back(std::move(one));
+    inside_ = true;
+    return Unit{};
+  }
+
+  Result<HloShape> shape(std::string_view& text, int depth) {
+    HloShape out;
+    text = trimmed(text);
+    if (text.starts_with("/*")) text = trimmed(text.substr(std::min(text.find("*/"), text.size() - 2) + 2));
+    if (text.starts_with('(')) {
+      if (depth > kDeepest) return fail("has a shape that is nested too deeply");
+      out.tuple = true;
+      text.remove_prefix(1);
+      while (!(text = trimmed(text)).starts_with(')')) {
+        auto part = shape(text, depth + 1);
+        if (!part) return part;
+        out.parts.push_back(*std::move(part));
+        text = trimmed(text);
+        if (text.starts_with(',')) {
+          text.remove_prefix(1);
+        } else if (!text.starts_with(')')) {
+          return fail("has a tuple shape that does not end");
+        }
+      }
+      text.remove_prefix(1);
+      return out;
+    }
+    const std::size_t open = text.find('['), close = text.find(']');
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+      return fail("has no shape", "write NAME = f32[2,3] OPCODE(…)");
+    auto spec = element(text.substr(0, open));
+    if (!spec) return fail("has a shape of unknown type '" + printable(text.substr(0, open), 40) + "'");
+    const bool empty = text.starts_with("token") || text.starts_with("opaque");
+    for (std::string_view size : split(text.substr(open + 1, close - open - 1))) {
+      if (size.starts_with("<=")) size.remove_prefix(2);  // The bound of a dynamic size.
+      std::int64_t value = 0;
+      const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), value);
+      if (error != std::errc{} || end != size.data() + size.size() || value < 0)
+        return fail("has a shape of unknown size '" + printable(size, 40) + "'");
+      spec->shape.push_back(value);
+    }
+    if (empty) spec->shape = {0};
+    out.tensor = *std::move(spec);
+    text.remove_prefix(close + 1);
+    if (text.starts_with('{')) {  // The layout: sizes do not depend on it.
+      const std::size_t end = text.find('}');
+      if (end == std::string_view::npos) return fail("has a layout that does not end");
+      text.remove_prefix(end + 1);
+    }
+    return out;
+  }
+
+  Result<Unit> on_instruction(std::string_view line) {
+    HloInstruction one;
+    one.line = begin_;
+    if (line.starts_with("ROOT ")) {
+      one.root = true;
+      line = trimmed(line.substr(5));
+    }
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string_view::npos) return fail("is no instruction", "write NAME = f32[2,3] OPCODE(…)");
+    one.name = unsigned_name(line.substr(0, equals));
+    std::string_view rest = line.substr(equals + 3);
+    auto made = shape(rest, 0);
+    if (!made) return made.error();
+    one.shape = *std::move(made);
+    rest = trimmed(rest);
+    const std::size_t open = rest.find('(');
+    if (open == std::string_view::npos || open == 0) return fail("has no operation");
+    one.opcode = trimmed(rest.substr(0, open));
+    const std::size_t close = outside(rest, open + 1, [&](std::size_t at) { return rest[at] == ')'; });
+    if (close == std::string_view::npos) return fail("has operands that do not end");
+    one.arguments = rest.substr(open + 1, close - open - 1);
+    if (one.opcode != "constant" && one.opcode != "parameter" && one.opcode != "iota")
+      for (const std::string_view part : split(one.arguments)) one.operands.push_back(operand_name(part));
+    for (const std::string_view part : split(rest.substr(close + 1))) {
+      const std::size_t sign = part.find('=');
+      if (sign != std::string_view::npos)
+        one.attributes.emplace_back(trimmed(part.substr(0, sign)), trimmed(part.substr(sign + 1)));
+    }
+    HloComputation& computation = out_.computations.back();
+    if (one.name.empty() || !computation.by_name.emplace(one.name, computation.instructions.size()).second)
+      return fail("makes '" + printable(one.name, 80) + "' a second time");
+    computation.instructions.push_back(std::move(one));
+    return Unit{};
+  }
+
+  std::string_view text_, line_, error_;
+  const std::string_view where_;
+  std::size_t count_ = 0, begin_ = 0;
+  bool seen_module_ = false, inside_ = false;
+  HloText out_;
+};
+
+}  // namespace
+
+std::size_t HloShape::leaves() const {
+  if (!tuple) return 1;
+  std::size_t sum = 0;
+  for (const HloShape& part : parts) sum += part.leaves();
+  return sum;
+}
+
+std::string_view HloInstruction::attribute(std::string_view key) const {
+  for (const auto& [known, value] : attributes)
+    if (known == key) return value;
+  return {};
+}
+
+std::vector<std::int64_t> hlo_numbers(std::string_view list) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t at = 0; at < list.size();) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(list.data() + at, list.data() + list.size(), value);
+    if (error == std::errc{}) numbers.push_back(value);
+    at = error == std::errc{} ? static_cast<std::size_t>(end - list.data()) : at + 1;
+  }
+  return numbers;
+}
+
+std::vector<std::string_view> hlo_names(std::string_view list) {
+  if (list.starts_with('{') && list.ends_with('}')) list = list.substr(1, list.size() - 2);
+  std::vector<std::string_view> names;
+  for (const std::string_view part : split(list)) names.push_back(unsigned_name(part));
+  return names;
+}
+
+Result<HloText> parse_hlo_text(std::string_view text, std::string_view where) {
+  return Reader{text, where}.read();
+}
+
+}  // namespace emplace

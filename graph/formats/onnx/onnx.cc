@@ -1,0 +1,426 @@
+#include "graph/formats/onnx/onnx.h"
+
+#include <onnx.pb.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/text/words.h"
+#include "graph/formats/onnx/onnx_functions.h"
+#include "graph/formats/onnx/onnx_model.h"
+#include "graph/formats/onnx/onnx_scope.h"
+#include "graph/formats/onnx/onnx_types.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::json;
+using namespace onnx_io;
+
+constexpr std::int64_t kSmall = 64;  // Elements of a tensor that is arithmetic on shapes, not a weight.
+
+/// Version of ONNX's own ops that the model is written for.
+int opset_of(const onnx::ModelProto& model) {
+  for (const auto& opset : model.opset_import())
+    if (opset.domain().empty() || opset.domain() == "ai.onnx")
+      return static_cast<int>(std::clamp<std::int64_t>(opset.version(), 1, std::numeric_limits<int>::max()));
+  return 1;  // Files older than opsets.
+}
+
+/// The place that an external tensor names lies in the model's folder.
+bool stays_inside(std::string location) {
+  std::replace(location.begin(), location.end(), '\\', '/');
+  const std::filesystem::path path{location};
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
+}
+
+/// What the reader had to settle, counted for meta.notes.
+struct Settled {
+  std::size_t branches = 0, loops = 0, loops_once = 0, strings = 0, calls = 0;
+  std::set<std::string> uncounted;
+};
+
+class Reader {
+ public:
+  Reader(onnx::ModelProto& model, std::string_view where, const OpenDims& dims)
+      : graph_{*model.mutable_graph()}, model_{model}, where_{where}, symbols_{dims} {}
+
+  Result<OpGraph> read() {
+    for (const auto step : {&Reader::size_inputs, &Reader::infer, &Reader::add_inputs,
+                            &Reader::add_initializers, &Reader::number_nodes, &Reader::add_nodes}) {
+      if (auto done = (this->*step)(); !done) return done.error();
+    }
+    builder_.set_name(graph_.name().empty() ? std::filesystem::path{where_}.stem().string() : graph_.name());
+    builder_.set_source("onnx " + model_.producer_name() + " " + model_.producer_version());
+    builder_.set_meta_json(meta());
+    auto graph = std::move(builder_).build();
+    if (!graph) return invalid(where_, graph.error().context);
+    return graph;
+  }
+
+ private:
+  Error fail(std::string_view what, std::string_view cure = {}) const { return invalid(where_, what, cure); }
+  Error fail_at(const onnx::NodeProto& node, std::string_view what, std::string_view cure = {}) const {
+    return invalid(
+        std::string{where_} + ": node " + in_quotes(node.name().empty() ? node.op_type() : node.name()), what,
+        cure);
+  }
+
+  Result<Unit> size_inputs() {
+    for (const auto& tensor : graph_.initializer()) is_initializer_.insert(tensor.name());
+    for (const auto& tensor : graph_.sparse_initializer()) is_initializer_.insert(tensor.values().name());
+    for (const auto& input : graph_.input()) {
+      if (is_initializer_.contains(input.name())) continue;
+      if (input.type().has_tensor_type() && !input.type().tensor_type().has_shape())
+        return fail("input " + in_quotes(input.name()) + " has no shape",
+                    "export the model with input shapes");
+      symbols_.add_input(input);
+    }
+    if (!symbols_.met().any_missing()) return Unit{};
+    std::string names;
+    for (const std::string& name : symbols_.met().missing())
+      names += (names.empty() ? "" : ", ") + in_quotes(name);
+    return fail("its inputs leave dimensions open: " + names,
+                "give their sizes, " + symbols_.met().missing_as_option());
+  }
+
+  Result<Unit> infer() {
+    if (auto done = types_.infer(graph_); !done) return done;
+    if (auto used = symbols_.met().all_used(where_); !used) return used;
+    for (const auto& tensor : graph_.initializer())
+      holds_weights_ =
+          holds_weights_ || (is_floating(tensor.data_type()) && elements(dims_of(tensor)) > kSmall);
+    return Unit{};
+  }
+
+  static Shape dims_of(const onnx::TensorProto& tensor) {
+    return {tensor.dims().begin(), tensor.dims().end()};
+  }
+
+  Result<Unit> add_state(const std::string& name, OpSpec op) {
+    if (name.empty()) return fail("a tensor has no name");
+    if (!source_.try_emplace(name, EdgeSpec{static_cast<std::uint32_t>(builder_.size()), 0}).second)
+      return fail("the tensor " + in_quotes(name) + " is declared twice");
+    op.name = name;
+    if (op.type == "Parameter" && op.param_bytes == 0) {
+      const TensorSpec& tensor = op.outputs.front();
+      if (__builtin_mul_overflow(elements(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
+        return fail("the tensor " + in_quotes(name) + " is too large");
+    }
+    builder_.add(std::move(op));
+    return Unit{};
+  }
+
+  Result<Unit> add_inputs() {
+    for (const auto& input : graph_.input()) {
+      if (is_initializer_.contains(input.name())) continue;
+      const Value* value = types_.find(input.name());
+      auto tensor = value == nullptr ? std::nullopt : spec_of(*value);
+      if (value != nullptr && value->opaque) tensor = TensorSpec{DType::kU8, {0}};
+      if (!tensor) return fail("input " + in_quotes(input.name()) + " has no element type with a fixed size");
+      if (value->element == onnx::TensorProto::STRING) ++settled_.strings;
+      OpSpec op;
+      op.type = input.doc_string() == "parameter" ? "Parameter" : "Input";
+      op.outputs = {*std::move(tensor)};
+      if (auto added = add_state(input.name(), std::move(op)); !added) return added;
+    }
+    return Unit{};
+  }
+
+  /// The initializers that a node reads, or a body; what a weight made by ConstantOfShape reads is its shape
+  /// and no data.
+  Result<Unit> add_initializers() {
+    std::unordered_set<std::string_view> read;
+    for (const auto& node : graph_.node()) {
+      if (is_made_weight(node)) continue;
+      read.insert(node.input().begin(), node.input().end());
+      if (const BodyWork* body = types_.body_of(node)) read.insert(body->reads.begin(), body->reads.end());
+    }
+    if (auto done = add_tensors(graph_, std::string{}, &read); !done) return done;
+    names_ = onnx_node_names(model_);
+    for (int i = 0; i < graph_.node_size(); ++i)
+      if (auto done = add_weights_of_bodies(graph_.node(i), names_[static_cast<std::size_t>(i)]); !done)
+        return done;
+    return Unit{};
+  }
+
+  /// Weights of a body belong to the op that it is part of: NODE/BODY/WEIGHT, numbered where bodies share a
+  /// name.
+  Result<Unit> add_weights_of_bodies(const onnx::NodeProto& node, const std::string& name) {
+    const BodyWork* work = types_.body_of(node);
+    if (work == nullptr) return Unit{};
+    const auto before = static_cast<std::uint32_t>(builder_.size());
+    std::unordered_map<std::string_view, int> uses;
+    for (const onnx::GraphProto* body : work->bodies) {
+      const int use = uses[body->name()]++;
+      const std::string number = use == 0 ? "" : "#" + std::to_string(use);
+      if (auto done = add_tensors(*body, name + "/" + body->name() + number + "/", nullptr); !done)
+        return done;
+    }
+    for (auto k = before; k < builder_.size(); ++k) of_bodies_[&node].push_back({k, 0});
+    return Unit{};
+  }
+
+  Result<Unit> add_tensors(const onnx::GraphProto& graph, const std::string& prefix,
+                           const std::unordered_set<std::string_view>* read) {
+    for (const auto& tensor : graph.initializer()) {
+      if (read != nullptr && !read->contains(tensor.name())) continue;
+      if (auto done = add_tensor(prefix + tensor.name(), tensor, dims_of(tensor)); !done) return done;
+    }
+    for (const auto& tensor : graph.sparse_initializer()) {
+      if (read != nullptr && !read->contains(tensor.values().name())) continue;
+      const std::int64_t stored = elements(dims_of(tensor.values()));
+      auto done = add_tensor(prefix + tensor.values().name(), tensor.values(),
+                             {tensor.dims().begin(), tensor.dims().end()}, stored,
+                             elements(dims_of(tensor.indices())));
+      if (!done) return done;
+    }
+    return Unit{};
+  }
+
+  /// @param stored, indices  of a sparse tensor: its elements that are kept, and numbers that say where.
+  Result<Unit> add_tensor(const std::string& name, const onnx::TensorProto& tensor, Shape shape,
+                          std::int64_t stored = -1, std::int64_t indices = 0) {
+    for (const auto& entry : tensor.external_data())
+      if (entry.key() == "location" && !stays_inside(entry.value()))
+        return fail("initializer " + in_quotes(name) + " keeps its data outside of the model's folder, in " +
+                        in_quotes(entry.value()),
+                    "save the model with its data beside it");
+    Value value{tensor.data_type(), std::move(shape), whole_numbers(tensor), real_numbers(tensor), false};
+    auto op = state_of(name, value);
+    if (!op) return fail("initializer " + in_quotes(name) + " has no element type with a fixed size");
+    if (stored >= 0) {
+      const std::int64_t each = element_bytes(op->outputs.front().dtype);
+      if (__builtin_mul_overflow(stored, each, &op->param_bytes) ||
+          __builtin_mul_overflow(indices, std::int64_t{8}, &indices) ||
+          __builtin_add_overflow(op->param_bytes, indices, &op->param_bytes) || op->param_bytes < 0)
+        return fail("the tensor " + in_quotes(name) + " is too large");
+      op->type = "Parameter";
+      op->attrs_json = R"({"sparse":true})";
+    }
+    return add_state(name, *std::move(op));
+  }
+
+  /// A weight, or a constant that is arithmetic on shapes or a single number. A single number with the dotted
+  /// name of a module's parameter is a weight.
+  std::optional<OpSpec> state_of(std::string_view name, const Value& value) {
+    auto tensor = spec_of(value);
+    if (!tensor) return std::nullopt;
+    const std::int64_t n = elements(*value.shape);
+    const bool real = is_floating(value.element);
+    const bool constant =
+        n < 1 || (n == 1 && !(real && name.find('.') != std::string_view::npos)) || (n <= kSmall && !real);
+    OpSpec op;
+    op.type = constant ? "Constant" : "Parameter";
+    op.outputs = {*std::move(tensor)};
+    if (constant && value.whole) op.attrs_json = json{{"value", *value.whole}}.dump();
+    if (constant && value.real && n == 1) op.attrs_json = json{{"value", *value.real}}.dump();
+    return op;
+  }
+
+  /// A file without weights of its own may make them by ConstantOfShape.
+  bool is_made_weight(const onnx::NodeProto& node) const {
+    return !holds_weights_ && kind_of(node) == "ConstantOfShape" && node.input_size() == 1 &&
+           is_initializer_.contains(node.input(0));
+  }
+
+  /// Gives every output its producer and every node its name, before any is read: the file's order may be
+  /// another.
+  Result<Unit> number_nodes() {
+    const auto first = static_cast<std::uint32_t>(builder_.size());
+    for (int i = 0; i < graph_.node_size(); ++i) {
+      const auto& node = graph_.node(i);
+      std::uint32_t output = 0;
+      for (const auto& tensor : node.output()) {
+        if (tensor.empty()) continue;
+        if (!source_.try_emplace(tensor, EdgeSpec{first + static_cast<std::uint32_t>(i), output}).second)
+          return fail_at(node, "writes " + in_quotes(tensor) + ", which another writes too");
+        ++output;
+      }
+      read_.insert(node.input().begin(), node.input().end());
+      if (const BodyWork* body = types_.body_of(node)) read_.insert(body->reads.begin(), body->reads.end());
+    }
+    for (const auto& output : graph_.output()) read_.insert(output.name());
+    return Unit{};
+  }
+
+  Result<Unit> add_nodes() {
+    builder_.reserve(builder_.size() + static_cast<std::size_t>(graph_.node_size()));
+    for (int i = 0; i < graph_.node_size(); ++i) {
+      auto op = op_of(graph_.node(i), names_[static_cast<std::size_t>(i)]);
+      if (!op) return op.error();
+      builder_.add(*std::move(op));
+    }
+    return Unit{};
+  }
+
+  Result<std::vector<TensorSpec>> outputs_of(const onnx::NodeProto& node) {
+    std::vector<TensorSpec> outputs;
+    for (const auto& tensor : node.output()) {
+      if (tensor.empty()) continue;
+      const Value* value = types_.find(tensor);
+      auto spec = value == nullptr ? std::nullopt : spec_of(*value);
+      if (!spec && value != nullptr && value->shape && value->element == 0)
+        spec = TensorSpec{DType::kF32, *value->shape};
+      if (!spec && !read_.contains(tensor) && !outputs.empty())
+        break;  // Optional outputs come last; one that nobody reads costs nothing.
+      if (!spec)
+        return fail_at(node,
+                       "its output " + in_quotes(tensor) + " has no shape that can be known before it runs",
+                       "export the model with fixed shapes, or name its open dimension with --shape");
+      outputs.push_back(*std::move(spec));
+    }
+    return outputs;
+  }
+
+  Result<OpSpec> op_of(const onnx::NodeProto& node, const std::string& name) {
+    auto outputs = outputs_of(node);
+    if (!outputs) return outputs.error();
+    OpSpec op;
+    op.name = name;
+    op.group = onnx_scope(node);
+    op.outputs = *std::move(outputs);
+    const OpKind* kind = find_kind(Vocabulary::kOnnx, kind_of(node));
+    const bool constant = kind != nullptr && kind->state == StateKind::kConstant;
+    if ((constant || is_made_weight(node)) && !op.outputs.empty()) return state_op(node, std::move(op));
+    op.type = kind_of(node);
+    op.view = is_view(node);
+    op.attrs_json = attributes_json(node);
+    if (const auto* groups = onnx_io::find(node, "group")) op.conv_groups = groups->i();
+    if (auto wired = wire(node, op); !wired) return wired.error();
+    count_work(node, op);
+    return op;
+  }
+
+  /// A Constant node, or a weight that the file makes.
+  Result<OpSpec> state_op(const onnx::NodeProto& node, OpSpec op) {
+    const Value* value = types_.find(node.output(0));
+    auto state = state_of("", *value);
+    op.type = is_made_weight(node) || !state ? "Parameter" : state->type;
+    if (state && op.type == "Constant") op.attrs_json = state->attrs_json;
+    if (op.type == "Parameter" && !is_made_weight(node)) op.attrs_json = R"({"constant":true})";
+    const TensorSpec& tensor = op.outputs.front();
+    if (op.type == "Parameter" &&
+        __builtin_mul_overflow(elements(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
+      return fail_at(node, "is too large");
+    return op;
+  }
+
+  Result<Unit> wire(const onnx::NodeProto& node, OpSpec& op) {
+    std::unordered_set<std::string_view> wired;
+    const auto add = [&](const std::string& tensor) -> Result<Unit> {
+      const auto edge = source_.find(tensor);
+      if (edge == source_.end())
+        return fail_at(node, "reads " + in_quotes(tensor) + ", which nothing produces");
+      op.inputs.push_back(edge->second);
+      wired.insert(tensor);
+      return Unit{};
+    };
+    for (const auto& tensor : node.input())
+      if (!tensor.empty())
+        if (auto added = add(tensor); !added) return added;
+    const BodyWork* body = types_.body_of(node);
+    if (body == nullptr) return Unit{};
+    for (const auto& tensor : body->reads)
+      if (!wired.contains(tensor))
+        if (auto added = add(tensor); !added) return added;
+    const auto& weights = of_bodies_[&node];
+    op.inputs.insert(op.inputs.end(), weights.begin(), weights.end());
+    return Unit{};
+  }
+
+  void count_work(const onnx::NodeProto& node, OpSpec& op) {
+    if (const BodyWork* body = types_.body_of(node)) {
+      op.flops = body->flops;
+      if (body->unknown_work) settled_.uncounted.insert(op.type);
+      if (op.type == "If") ++settled_.branches;
+      if (op.type != "If") ++settled_.loops;
+      if (op.type != "If" && !body->iterations) ++settled_.loops_once;
+      return;
+    }
+    const auto flops = node_flops(node, types_);
+    if (flops && !op.outputs.empty()) op.flops = *flops;
+    if (!flops && !op.view) settled_.uncounted.insert(op.type);
+  }
+
+  std::string meta() const {
+    json notes = json::array(), outputs = json::array();
+    const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
+      if (count > 0)
+        notes.push_back(std::string{what} + ": " + std::to_string(count) + "; " + std::string{meaning});
+    };
+    note("branches (If)", settled_.branches,
+         "each is placed as one op and takes the time of its costlier branch");
+    note("loops (Loop, Scan)", settled_.loops, "each is placed as one op");
+    note("loops of unknown length", settled_.loops_once, "one iteration of each is counted");
+    note("inputs of text", settled_.strings, "each element counts as a byte");
+    for (const auto& output : graph_.output())
+      if (const auto edge = source_.find(output.name()); edge != source_.end())
+        outputs.push_back({edge->second.op, edge->second.output});
+    return json{{"kind", "inference"},
+                {"opset", opset_of(model_)},
+                {"notes", std::move(notes)},
+                {"outputs", std::move(outputs)},
+                {"uncounted", settled_.uncounted}}
+        .dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+
+  onnx::GraphProto& graph_;
+  onnx::ModelProto& model_;
+  const std::string_view where_;
+  Symbols symbols_;
+  Types types_{symbols_, opset_of(model_), where_};
+  OpGraphBuilder builder_;
+  Settled settled_;
+  bool holds_weights_ = false;
+  std::unordered_set<std::string_view> is_initializer_;
+  std::unordered_map<std::string, EdgeSpec> source_;  // Who produces each tensor.
+  std::unordered_set<std::string_view> read_;         // By a node, or as an output of the model.
+  std::unordered_map<const onnx::NodeProto*, std::vector<EdgeSpec>> of_bodies_;  // Weights in bodies.
+  std::vector<std::string> names_;                                               // [nodes]
+};
+
+}  // namespace
+
+bool looks_like_onnx(std::span<const std::byte> bytes) {
+  // Field 1, a varint: ModelProto.ir_version. In MessagePack it would be the number 8, in JSON a control
+  // character.
+  return bytes.size() > 1 && bytes[0] == std::byte{0x08};
+}
+
+std::vector<std::string> onnx_node_names(const onnx::ModelProto& model) {
+  const auto& graph = model.graph();
+  std::unordered_map<std::string_view, int> uses;
+  for (const auto& tensor : graph.input()) uses.try_emplace(tensor.name(), 1);
+  for (const auto& tensor : graph.initializer()) uses.try_emplace(tensor.name(), 1);
+  for (const auto& tensor : graph.sparse_initializer()) uses.try_emplace(tensor.values().name(), 1);
+  for (const auto& node : graph.node()) ++uses[node.name()];
+  std::vector<std::string> names;
+  std::unordered_set<std::string> taken;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const auto& node = graph.node(i);
+    const std::string id = "#" + std::to_string(i);
+    std::string name = node.name().empty()     ? node.op_type() + id
+                       : uses[node.name()] > 1 ? node.name() + id
+                                               : node.name();
+    while ((name != node.name() && uses.contains(name)) || taken.contains(name)) name += id;
+    names.push_back(name);
+    taken.insert(std::move(name));
+  }
+  return names;
+}
+
+Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
+  onnx::ModelProto model;
+  if (auto parsed = parse_model(bytes, where, model); !parsed) return parsed.error();
+  if (auto done = inline_functions(model, where); !done) return done.error();
+  return Reader{model, where, dims}.read();
+}
+
+}  // namespace emplace

@@ -1,0 +1,305 @@
+#include <onnx.pb.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "graph/formats/onnx/onnx_infer.h"
+#include "graph/formats/onnx/onnx_model.h"
+
+namespace emplace::onnx_io {
+namespace {
+
+constexpr std::int64_t kMostValues = 4096;
+
+bool is_real(int element) {
+  using Proto = onnx::TensorProto;
+  return element == Proto::FLOAT || element == Proto::DOUBLE || element == Proto::FLOAT16 ||
+         element == Proto::BFLOAT16;
+}
+
+/// Contents as real numbers, whatever they are; nothing if they are not known.
+std::optional<std::vector<double>> contents(const Value* value) {
+  if (value == nullptr) return std::nullopt;
+  if (value->real) return value->real;
+  if (!value->whole) return std::nullopt;
+  return std::vector<double>{value->whole->begin(), value->whole->end()};
+}
+
+/// Gives an output contents, as its element type has them.
+void put(Inference& op, const std::vector<double>& numbers) {
+  Value* out = op.output(0);
+  if (out == nullptr || !out->shape || elements(*out->shape) != static_cast<std::int64_t>(numbers.size()))
+    return;
+  if (is_real(out->element)) {
+    out->real = numbers;
+    return;
+  }
+  std::vector<std::int64_t> whole;
+  for (const double number : numbers) {
+    if (!(std::abs(number) < 9e18)) return;
+    whole.push_back(static_cast<std::int64_t>(number));
+  }
+  out->whole = std::move(whole);
+}
+
+/// The same contents in another shape or element type.
+void pass_on(Inference& op) {
+  const Value *in = op.input(0), *out = op.output(0);
+  if (in == nullptr || out == nullptr) return;
+  if (in->whole && !is_real(out->element) && out->shape &&
+      elements(*out->shape) == static_cast<std::int64_t>(in->whole->size())) {
+    op.output(0)->whole = in->whole;  // Large numbers would lose digits below.
+  } else if (const auto numbers = contents(in)) {
+    put(op, *numbers);
+  }
+}
+
+using Pair = double (*)(double, double);
+const std::unordered_map<std::string_view, Pair>& pairs() {
+  static const std::unordered_map<std::string_view, Pair> table{
+      {"Add", [](double a, double b) { return a + b; }},
+      {"Sub", [](double a, double b) { return a - b; }},
+      {"Mul", [](double a, double b) { return a * b; }},
+      {"Min", [](double a, double b) { return std::min(a, b); }},
+      {"Max", [](double a, double b) { return std::max(a, b); }},
+      {"Pow", [](double a, double b) { return std::pow(a, b); }},
+      {"Mod", [](double a, double b) { return b == 0 ? 0 : a - std::floor(a / b) * b; }},
+      {"Equal", [](double a, double b) { return a == b ? 1.0 : 0.0; }},
+      {"Greater", [](double a, double b) { return a > b ? 1.0 : 0.0; }},
+      {"GreaterOrEqual", [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
+      {"Less", [](double a, double b) { return a < b ? 1.0 : 0.0; }},
+      {"LessOrEqual", [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
+      {"And", [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
+      {"Or", [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }}};
+  return table;
+}
+
+using Single = double (*)(double);
+const std::unordered_map<std::string_view, Single>& singles() {
+  static const std::unordered_map<std::string_view, Single> table{
+      {"Neg", [](double a) { return -a; }},
+      {"Abs", [](double a) { return std::abs(a); }},
+      {"Floor", [](double a) { return std::floor(a); }},
+      {"Ceil", [](double a) { return std::ceil(a); }},
+      {"Round", [](double a) { return std::nearbyint(a); }},
+      {"Sqrt", [](double a) { return std::sqrt(a); }},
+      {"Not", [](double a) { return a == 0 ? 1.0 : 0.0; }}};
+  return table;
+}
+
+/// Operands of one length, or of one number that goes with all.
+void combine(Inference& op, Pair pair) {
+  const auto a = contents(op.input(0)), b = contents(op.input(1));
+  if (!a || !b || a->empty() || b->empty()) return;
+  if (a->size() != b->size() && a->size() != 1 && b->size() != 1) return;
+  std::vector<double> out;
+  for (std::size_t k = 0; k < std::max(a->size(), b->size()); ++k)
+    out.push_back(pair((*a)[a->size() == 1 ? 0 : k], (*b)[b->size() == 1 ? 0 : k]));
+  put(op, out);
+}
+
+/// Of whole numbers towards zero.
+void divide(Inference& op) {
+  const bool real = is_real(op.element(0));
+  combine(op, real ? Pair{[](double a, double b) { return a / b; }}
+                   : Pair{[](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }});
+}
+
+void concat(Inference& op) {
+  std::vector<double> out;
+  for (std::size_t k = 0; k < op.num_inputs(); ++k) {
+    const auto part = contents(op.input(k));
+    if (!part || op.shape(k) == nullptr || op.shape(k)->size() != 1) return;
+    out.insert(out.end(), part->begin(), part->end());
+  }
+  put(op, out);
+}
+
+/// Elements of a vector.
+void gather(Inference& op) {
+  const auto data = contents(op.input(0));
+  const auto* indices = op.whole(1);
+  if (!data || indices == nullptr || op.shape(0) == nullptr || op.shape(0)->size() != 1) return;
+  std::vector<double> out;
+  for (const std::int64_t one : *indices) {
+    const auto at = axis_of(one, data->size());
+    if (!at) return;
+    out.push_back((*data)[*at]);
+  }
+  put(op, out);
+}
+
+/// Rows of a tensor, in steps of any sign.
+void slice(Inference& op) {
+  const auto data = contents(op.input(0));
+  const auto starts = op.list_or_input("starts", 1), steps = op.list_or_input("steps", 4);
+  const auto axes = op.list_or_input("axes", 3);
+  const Shape* shape = op.shape(0);
+  const Value* out = op.output(0);
+  if (!data || !starts || !steps || !axes || starts->size() != 1 || shape == nullptr || shape->empty() ||
+      (!axes->empty() && axes->front() != 0) || !out->shape || out->shape->empty())
+    return;
+  const std::int64_t step = steps->empty() ? 1 : steps->front(), size = shape->front();
+  const std::int64_t row = size == 0 ? 0 : static_cast<std::int64_t>(data->size()) / size;
+  std::int64_t at = starts->front() < 0 ? std::max(starts->front(), -size - 1) + size : starts->front();
+  at = std::clamp<std::int64_t>(at, 0, step < 0 ? std::max<std::int64_t>(size - 1, 0) : size);
+  std::vector<double> numbers;
+  for (std::int64_t k = 0; k < out->shape->front() && at >= 0 && at < size; ++k, at += step) {
+    const auto begin = data->begin() + at * row;
+    numbers.insert(numbers.end(), begin, begin + row);
+  }
+  put(op, numbers);
+}
+
+/// Of a matrix.
+void transpose(Inference& op) {
+  const auto data = contents(op.input(0));
+  const Shape* shape = op.shape(0);
+  const auto perm = op.list("perm");
+  if (!data || shape == nullptr || shape->size() > 2) return;
+  if (shape->size() < 2 || (!perm.empty() && perm[0] == 0)) return pass_on(op);
+  const auto rows = static_cast<std::size_t>((*shape)[0]), columns = static_cast<std::size_t>((*shape)[1]);
+  std::vector<double> numbers;
+  for (std::size_t c = 0; c < columns; ++c)
+    for (std::size_t r = 0; r < rows; ++r) numbers.push_back((*data)[r * columns + c]);
+  put(op, numbers);
+}
+
+void split(Inference& op) {
+  const auto* data = op.whole(0);
+  if (data == nullptr || op.shape(0) == nullptr || op.shape(0)->size() != 1) return;
+  std::size_t at = 0;
+  for (std::size_t k = 0; k < op.num_outputs(); ++k) {
+    Value* out = op.output(k);
+    if (!out->shape || out->shape->size() != 1) return;
+    const auto size = static_cast<std::size_t>(out->shape->front());
+    if (size > data->size() - at) return;
+    const auto begin = data->begin() + static_cast<std::ptrdiff_t>(at);
+    out->whole.emplace(begin, begin + static_cast<std::ptrdiff_t>(size));
+    at += size;
+  }
+}
+
+void where(Inference& op) {
+  const auto* condition = op.whole(0);
+  const auto a = contents(op.input(1)), b = contents(op.input(2));
+  if (condition == nullptr || !a || !b) return;
+  const std::size_t n = std::max({condition->size(), a->size(), b->size()});
+  std::vector<double> out;
+  for (std::size_t k = 0; k < n; ++k) {
+    const auto pick = [&](const auto& list) { return list.size() == 1 ? 0 : k; };
+    for (const std::size_t size : {condition->size(), a->size(), b->size()})
+      if (size != 1 && size != n) return;
+    out.push_back((*condition)[pick(*condition)] != 0 ? (*a)[pick(*a)] : (*b)[pick(*b)]);
+  }
+  put(op, out);
+}
+
+void range(Inference& op) {
+  const Value* out = op.output(0);
+  if (op.whole(0) == nullptr || op.whole(2) == nullptr || !out->shape) return;
+  std::vector<double> numbers;
+  for (std::int64_t k = 0; k < out->shape->front(); ++k)
+    numbers.push_back(static_cast<double>(op.whole(0)->front() + k * op.whole(2)->front()));
+  put(op, numbers);
+}
+
+/// One number, as often as the output has elements.
+void fill(Inference& op, double number) {
+  const Value* out = op.output(0);
+  if (out->shape) put(op, std::vector<double>(static_cast<std::size_t>(elements(*out->shape)), number));
+}
+
+void constant_of_shape(Inference& op) {
+  const auto* value = op.attribute("value");
+  double number = 0;
+  if (value != nullptr) {
+    const auto whole = whole_numbers(value->t());
+    const auto real = real_numbers(value->t());
+    if (whole && whole->size() == 1)
+      number = static_cast<double>(whole->front());
+    else if (real && real->size() == 1)
+      number = real->front();
+    else
+      return;
+  }
+  fill(op, number);
+}
+
+void constant(Inference& op) {
+  Value& out = *op.output(0);
+  if (const auto* value = op.attribute("value")) {
+    out.whole = whole_numbers(value->t());
+    out.real = real_numbers(value->t());
+  } else if (const auto* one = op.attribute("value_int")) {
+    out.whole = {one->i()};
+  } else if (const auto* real = op.attribute("value_float")) {
+    out.real = {static_cast<double>(real->f())};
+  } else if (const auto* list = op.attribute("value_ints")) {
+    out.whole.emplace(list->ints().begin(), list->ints().end());
+  } else if (const auto* reals = op.attribute("value_floats")) {
+    out.real.emplace(reals->floats().begin(), reals->floats().end());
+  }
+}
+
+/// Of all elements to one.
+void reduce(Inference& op, std::string_view kind) {
+  const auto numbers = contents(op.input(0));
+  const Value* out = op.output(0);
+  if (!numbers || numbers->empty() || !out->shape || elements(*out->shape) != 1) return;
+  double result = numbers->front();
+  for (std::size_t k = 1; k < numbers->size(); ++k) {
+    const double next = (*numbers)[k];
+    result = kind == "ReduceProd"  ? result * next
+             : kind == "ReduceSum" ? result + next
+             : kind == "ReduceMax" ? std::max(result, next)
+                                   : std::min(result, next);
+  }
+  put(op, {result});
+}
+
+}  // namespace
+
+void fold(Inference& op, std::string_view kind) {
+  const Value* out = op.output(0);
+  if (out == nullptr || !out->shape || elements(*out->shape) > kMostValues) return;
+  if (const auto it = pairs().find(kind); it != pairs().end() && op.num_inputs() == 2)
+    return combine(op, it->second);
+  if (const auto it = singles().find(kind); it != singles().end()) {
+    auto numbers = contents(op.input(0));
+    if (!numbers) return;
+    for (double& number : *numbers) number = it->second(number);
+    return put(op, *numbers);
+  }
+  for (const char* same : {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+    if (kind == same) return pass_on(op);
+  for (const char* reduced : {"ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin"})
+    if (kind == reduced) return reduce(op, kind);
+  if (kind == "Constant") return constant(op);
+  if (kind == "Shape" && op.shape(0) != nullptr) {
+    const auto rank = static_cast<std::int64_t>(op.shape(0)->size());
+    const std::int64_t start = op.number("start", 0);
+    const auto begin = std::clamp<std::int64_t>(start < 0 ? start + rank : start, 0, rank);
+    const auto first = op.shape(0)->begin() + begin;
+    op.output(0)->whole.emplace(first, first + std::min(out->shape->front(), rank - begin));
+    return;
+  }
+  if (kind == "Size" && op.shape(0) != nullptr) {
+    op.output(0)->whole = {elements(*op.shape(0))};
+    return;
+  }
+  if (kind == "Div") return divide(op);
+  if (kind == "Concat") return concat(op);
+  if (kind == "Gather") return gather(op);
+  if (kind == "Slice") return slice(op);
+  if (kind == "Transpose") return transpose(op);
+  if (kind == "Split") return split(op);
+  if (kind == "Where") return where(op);
+  if (kind == "Range") return range(op);
+  if (kind == "ConstantOfShape") return constant_of_shape(op);
+  if (kind == "Expand")
+    if (const auto one = contents(op.input(0)); one && one->size() == 1) fill(op, one->front());
+}
+
+}  // namespace emplace::onnx_io

@@ -1,0 +1,89 @@
+#include "graph/formats/onnx/onnx_infer.h"
+
+#include <onnx.pb.h>
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "graph/formats/onnx/onnx_model.h"
+#include "graph/formats/onnx/onnx_shape_rules.h"
+
+namespace emplace::onnx_io {
+
+const Shape* Inference::shape(std::size_t k) const {
+  const Value* value = input(k);
+  return value == nullptr || value->opaque || !value->shape ? nullptr : &*value->shape;
+}
+
+const std::vector<std::int64_t>* Inference::whole(std::size_t k) const {
+  const Value* value = input(k);
+  return value == nullptr || !value->whole ? nullptr : &*value->whole;
+}
+
+const onnx::AttributeProto* Inference::attribute(std::string_view name) const { return find(node_, name); }
+
+std::int64_t Inference::number(std::string_view name, std::int64_t otherwise) const {
+  const auto* found = attribute(name);
+  return found == nullptr ? otherwise : found->i();
+}
+
+double Inference::real(std::string_view name, double otherwise) const {
+  const auto* found = attribute(name);
+  return found == nullptr ? otherwise : static_cast<double>(found->f());
+}
+
+std::vector<std::int64_t> Inference::list(std::string_view name) const {
+  const auto* found = attribute(name);
+  if (found == nullptr) return {};
+  return {found->ints().begin(), found->ints().end()};
+}
+
+std::string_view Inference::text(std::string_view name) const {
+  const auto* found = attribute(name);
+  return found == nullptr ? std::string_view{} : std::string_view{found->s()};
+}
+
+std::optional<std::vector<std::int64_t>> Inference::list_or_input(std::string_view name,
+                                                                  std::size_t k) const {
+  if (input(k) == nullptr) return list(name);
+  if (whole(k) == nullptr) return std::nullopt;
+  return *whole(k);
+}
+
+void Inference::set(std::size_t output, Shape shape) {
+  if (output < outputs_.size()) outputs_[output].shape = std::move(shape);
+}
+
+void Inference::set_element(std::size_t output, int element) {
+  if (output < outputs_.size()) outputs_[output].element = element;
+}
+
+void Inference::misfit(std::string what) {
+  if (complaint_.empty()) complaint_ = std::move(what);
+}
+
+KnownKind shape_rule(std::string_view kind) {
+  static const auto kTable = [] {
+    std::unordered_map<std::string_view, KnownKind> table;
+    for (const auto rows : {elementwise_rules(), product_rules(), window_rules(), layout_rules()})
+      for (const RuleRow& row : rows) table.emplace(row.kind, KnownKind{row.rule, row.inputs});
+    return table;
+  }();
+  const auto it = kTable.find(kind);
+  return it == kTable.end() ? KnownKind{} : it->second;
+}
+
+std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
+  const auto n = static_cast<std::int64_t>(rank);
+  if (axis < -n || axis >= n) return std::nullopt;
+  return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (const std::int64_t dim : shape) text += (text.size() == 1 ? "" : ", ") + std::to_string(dim);
+  return text + "]";
+}
+
+}  // namespace emplace::onnx_io

@@ -1,0 +1,211 @@
+#include <onnx.pb.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/formats/onnx/onnx_shape_rules.h"
+
+namespace emplace::onnx_io {
+namespace {
+
+using Proto = onnx::TensorProto;
+
+/// The spatial attributes of a window, one entry per axis: defaults filled in.
+struct Window {
+  std::vector<std::int64_t> kernel, strides, dilations, pads;
+};
+
+constexpr std::int64_t kLargestWindow = std::int64_t{1} << 20;
+
+/// Nothing if a list has the wrong length or a number is out of range.
+std::optional<Window> window_of(const Inference& op, std::vector<std::int64_t> kernel) {
+  const std::size_t axes = kernel.size();
+  Window window{std::move(kernel), op.list("strides"), op.list("dilations"), op.list("pads")};
+  if (window.strides.empty()) window.strides.assign(axes, 1);
+  if (window.dilations.empty()) window.dilations.assign(axes, 1);
+  if (window.pads.empty()) window.pads.assign(2 * axes, 0);
+  if (window.strides.size() != axes || window.dilations.size() != axes || window.pads.size() != 2 * axes)
+    return std::nullopt;
+  const auto in_range = [](std::int64_t n) { return n >= 1 && n <= kLargestWindow; };
+  for (const auto* list : {&window.kernel, &window.strides, &window.dilations})
+    if (!std::all_of(list->begin(), list->end(), in_range)) return std::nullopt;
+  for (const std::int64_t pad : window.pads)
+    if (pad < -kLargestWindow || pad > kLargestWindow) return std::nullopt;
+  return window;
+}
+
+/// Positions of a window along one axis of `size`; nothing if it does not fit.
+std::optional<std::int64_t> positions(const Inference& op, const Window& w, std::size_t axis,
+                                      std::int64_t size) {
+  const std::string_view auto_pad = op.text("auto_pad");
+  const std::int64_t stride = w.strides[axis], reach = (w.kernel[axis] - 1) * w.dilations[axis] + 1;
+  if (auto_pad.starts_with("SAME")) return (size + stride - 1) / stride;
+  std::int64_t padded = size;
+  if (auto_pad != "VALID") padded += w.pads[axis] + w.pads[axis + w.kernel.size()];
+  if (padded < reach) return std::nullopt;
+  const bool ceil = op.number("ceil_mode", 0) != 0;
+  std::int64_t count = (padded - reach + (ceil ? stride - 1 : 0)) / stride + 1;
+  // The last window begins inside of the input or its left padding.
+  if (ceil && (count - 1) * stride >= size + w.pads[axis]) --count;
+  return count;
+}
+
+void slide(Inference& op, const Shape& x, const Window& window, Shape out) {
+  for (std::size_t axis = 0; axis < window.kernel.size(); ++axis) {
+    const auto count = positions(op, window, axis, x[axis + 2]);
+    if (!count) return op.misfit("its window is larger than its input " + shape_text(x));
+    out.push_back(*count);
+  }
+  op.set(0, std::move(out));
+}
+
+/// Image and weights, by position of the weights among the inputs.
+void convolve(Inference& op, std::size_t weights, int element) {
+  op.set_element(0, element);
+  const Shape *x = op.shape(0), *w = op.shape(weights);
+  if (x == nullptr || w == nullptr) return;
+  if (x->size() < 3 || x->size() != w->size())
+    return op.misfit("its input " + shape_text(*x) + " and weights " + shape_text(*w) +
+                     " do not go together");
+  const std::int64_t groups = op.number("group", 1);
+  if (groups < 1 || (*w)[1] > kLargestDim / groups || (*x)[1] != (*w)[1] * groups)
+    return op.misfit("its input " + shape_text(*x) + " and weights " + shape_text(*w) +
+                     " do not go together with " + std::to_string(groups) + " groups");
+  const auto window = window_of(op, {w->begin() + 2, w->end()});
+  if (window) slide(op, *x, *window, {(*x)[0], (*w)[0]});
+}
+
+void conv(Inference& op) { convolve(op, 1, op.element(0)); }
+void conv_integer(Inference& op) { convolve(op, 1, Proto::INT32); }
+void qlinear_conv(Inference& op) { convolve(op, 3, op.element(7)); }
+
+void conv_transpose(Inference& op) {
+  op.set_element(0, op.element(0));
+  const Shape *x = op.shape(0), *w = op.shape(1);
+  if (x == nullptr || w == nullptr || x->size() < 3 || x->size() != w->size()) return;
+  const auto window = window_of(op, {w->begin() + 2, w->end()});
+  const std::int64_t groups = op.number("group", 1);
+  auto extra = op.list("output_padding");
+  const auto wanted = op.list("output_shape");
+  if (!window || groups < 1 || groups > kLargestWindow || (*w)[1] > kLargestDim / groups) return;
+  const std::size_t axes = window->kernel.size();
+  extra.resize(axes, 0);
+  Shape out{(*x)[0], (*w)[1] * groups};
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const std::int64_t stride = window->strides[axis],
+                       reach = (window->kernel[axis] - 1) * window->dilations[axis] + 1;
+    if ((*x)[axis + 2] > kLargestDim / stride) return;
+    std::int64_t size =
+        stride * ((*x)[axis + 2] - 1) + extra[axis] + reach - window->pads[axis] - window->pads[axis + axes];
+    if (op.text("auto_pad").starts_with("SAME")) size = (*x)[axis + 2] * stride;
+    if (wanted.size() == axes) size = wanted[axis];
+    if (wanted.size() == axes + 2) size = wanted[axis + 2];
+    if (size < 0) return;
+    out.push_back(size);
+  }
+  op.set(0, std::move(out));
+}
+
+void pool(Inference& op) {
+  op.set_element(0, op.element(0));
+  op.set_element(1, Proto::INT64);  // Of MaxPool: where the largest was.
+  const Shape* x = op.shape(0);
+  auto kernel = op.list("kernel_shape");
+  if (x == nullptr || x->size() < 3 || kernel.size() + 2 != x->size()) return;
+  const auto window = window_of(op, std::move(kernel));
+  if (!window) return;
+  slide(op, *x, *window, {(*x)[0], (*x)[1]});
+  if (op.output(0)->shape) op.set(1, *op.output(0)->shape);
+}
+
+void global_pool(Inference& op) {
+  op.set_element(0, op.element(0));
+  const Shape* x = op.shape(0);
+  if (x == nullptr || x->size() < 2) return;
+  Shape out(x->size(), 1);
+  out[0] = (*x)[0], out[1] = (*x)[1];
+  op.set(0, std::move(out));
+}
+
+/// Sizes as an input, or factors as an input or an attribute; `axes` may name the dimensions meant.
+void resize(Inference& op) {
+  op.set_element(0, op.element(0));
+  const Shape* x = op.shape(0);
+  if (x == nullptr) return;
+  std::vector<std::size_t> axes;
+  for (const std::int64_t one : op.list("axes"))
+    if (const auto axis = axis_of(one, x->size())) axes.push_back(*axis);
+  if (axes.empty())
+    for (std::size_t k = 0; k < x->size(); ++k) axes.push_back(k);
+  Shape out = *x;
+  if (const auto* sizes = op.whole(3); sizes != nullptr && !sizes->empty()) {
+    if (sizes->size() != axes.size()) return;
+    for (std::size_t k = 0; k < axes.size(); ++k) out[axes[k]] = std::max<std::int64_t>(0, (*sizes)[k]);
+    return op.set(0, std::move(out));
+  }
+  std::vector<double> scales;
+  if (const auto* listed = op.attribute("scales"))
+    scales.assign(listed->floats().begin(), listed->floats().end());
+  for (const std::size_t k : {std::size_t{2}, std::size_t{1}})  // Input 1 until opset 10.
+    if (scales.empty() && op.input(k) != nullptr && op.input(k)->real) scales = *op.input(k)->real;
+  if (scales.size() != axes.size()) return;
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    const double size = std::floor(static_cast<double>(out[axes[k]]) * scales[k]);
+    if (!(size >= 0 && size < static_cast<double>(kLargestDim))) return;
+    out[axes[k]] = static_cast<std::int64_t>(size);
+  }
+  op.set(0, std::move(out));
+}
+
+/// Images [batch, channels, …] sampled at grid [batch, …, 2].
+void grid_sample(Inference& op) {
+  op.set_element(0, op.element(0));
+  const Shape *x = op.shape(0), *grid = op.shape(1);
+  if (x == nullptr || grid == nullptr || x->size() < 3 || grid->size() != x->size()) return;
+  Shape out{(*x)[0], (*x)[1]};
+  out.insert(out.end(), grid->begin() + 1, grid->end() - 1);
+  op.set(0, std::move(out));
+}
+
+void depth_to_space(Inference& op) {
+  op.set_element(0, op.element(0));
+  const Shape* x = op.shape(0);
+  const std::int64_t block = op.number("blocksize", 0);
+  if (x == nullptr || x->size() != 4 || block < 1 || block > kLargestWindow) return;
+  if ((*x)[2] > kLargestDim / block || (*x)[3] > kLargestDim / block) return;
+  op.set(0, {(*x)[0], (*x)[1] / (block * block), (*x)[2] * block, (*x)[3] * block});
+}
+
+void space_to_depth(Inference& op) {
+  op.set_element(0, op.element(0));
+  const Shape* x = op.shape(0);
+  const std::int64_t block = op.number("blocksize", 0);
+  if (x == nullptr || x->size() != 4 || block < 1 || block > kLargestWindow) return;
+  if ((*x)[1] > kLargestDim / (block * block)) return;
+  op.set(0, {(*x)[0], (*x)[1] * block * block, (*x)[2] / block, (*x)[3] / block});
+}
+
+constexpr RuleRow kRows[]{{"Conv", 2, conv},
+                          {"com.microsoft::FusedConv", 2, conv},
+                          {"ConvInteger", 2, conv_integer},
+                          {"QLinearConv", 8, qlinear_conv},
+                          {"ConvTranspose", 2, conv_transpose},
+                          {"MaxPool", 1, pool},
+                          {"AveragePool", 1, pool},
+                          {"LpPool", 1, pool},
+                          {"com.microsoft::QLinearAveragePool", 1, pool},
+                          {"GlobalAveragePool", 1, global_pool},
+                          {"GlobalMaxPool", 1, global_pool},
+                          {"GlobalLpPool", 1, global_pool},
+                          {"com.microsoft::QLinearGlobalAveragePool", 1, global_pool},
+                          {"Resize", 1, resize},
+                          {"Upsample", 1, resize},
+                          {"GridSample", 2, grid_sample},
+                          {"DepthToSpace", 1, depth_to_space},
+                          {"SpaceToDepth", 1, space_to_depth}};
+
+}  // namespace
+
+std::span<const RuleRow> window_rules() { return kRows; }
+
+}  // namespace emplace::onnx_io

@@ -1,0 +1,251 @@
+#include "graph/formats/published/dnn_partitioning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text/words.h"
+#include "graph/formats/published/json_workload.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kMostMs = 1e7, kMostBytes = 1e15;  // Of a node: three hours, and most of a pebibyte.
+constexpr double kMostBytesInAll = 0x1p60;          // Sums stay far below 2^63.
+constexpr double kMostDevices = 255;
+constexpr double kSizeScale = 1e6;
+
+struct Node {
+  std::int64_t id = 0;
+  std::string name;
+  double cpu_ms = 0, accelerator_ms = 0, size = 0, cost_ms = 0;
+  bool backward = false, on_accelerator = true;
+  std::int64_t colour = -1;
+  bool coloured = false, has_cost = false;
+  std::vector<std::uint32_t> readers, inputs;  // Node numbers, each once.
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view where) : where_{where} {}
+
+  Result<OpGraph> read(const json& file);
+
+ private:
+  Error fail(const std::string& place, std::string_view what, std::string_view cure = {}) const {
+    return invalid(std::string{where_} + (place.empty() ? "" : ": " + place), what, cure);
+  }
+  /// A number from 0 to `most`.
+  Result<double> number(const json& from, const char* key, const std::string& place, double most) const {
+    const auto it = from.find(key);
+    if (it == from.end()) return fail(place, std::string{"has no "} + key);
+    if (!it->is_number() || !(it->get<double>() >= 0) || it->get<double>() > most)
+      return fail(place, std::string{key} + " is no number from 0 to " +
+                             std::to_string(static_cast<std::int64_t>(most)));
+    return it->get<double>();
+  }
+  Result<std::int64_t> whole(const json& from, const char* key, const std::string& place) const {
+    const auto it = from.find(key);
+    if (it == from.end()) return fail(place, std::string{"has no "} + key);
+    if (!it->is_number_integer() || std::abs(it->get<double>()) > 1e15)
+      return fail(place, std::string{key} + " is no whole number");
+    return it->get<std::int64_t>();
+  }
+  /// A boolean, or a number that stands for one.
+  Result<bool> truth(const json& from, const char* key, const std::string& place, bool otherwise) const {
+    const auto it = from.find(key);
+    if (it == from.end() || it->is_null()) return otherwise;
+    if (it->is_boolean()) return it->get<bool>();
+    if (!it->is_number()) return fail(place, std::string{key} + " is neither true nor false");
+    return it->get<double>() != 0;
+  }
+  Result<Unit> read_node(const json& from);
+  Result<Unit> read_edge(const json& from, std::size_t number);
+  Result<std::vector<std::uint32_t>> order() const;
+
+  std::string_view where_;
+  std::vector<Node> nodes_;
+  std::map<std::int64_t, std::uint32_t> number_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known_;  // Edges.
+  double bytes_ = 0;
+};
+
+Result<Unit> Reader::read_node(const json& from) {
+  const std::string place = "node " + std::to_string(nodes_.size());
+  if (!from.is_object()) return fail(place, "is not an object");
+  Node node;
+  const auto id = whole(from, "id", place);
+  if (!id) return id.error();
+  const auto cpu = number(from, "cpuLatency", place, kMostMs);
+  if (!cpu) return cpu.error();
+  const auto accelerator = number(from, "fpgaLatency", place, kMostMs);
+  if (!accelerator) return accelerator.error();
+  const auto size = number(from, "size", place, kMostBytes);
+  if (!size) return size.error();
+  if ((bytes_ += *size) > kMostBytesInAll)
+    return fail(place, "brings the sizes of all to more than 2^60 bytes");
+  const auto backward = truth(from, "isBackwardNode", place, false);
+  if (!backward) return backward.error();
+  const auto on_accelerator = truth(from, "supportedOnFpga", place, true);
+  if (!on_accelerator) return on_accelerator.error();
+  node.id = *id;
+  node.cpu_ms = *cpu, node.accelerator_ms = *accelerator, node.size = *size;
+  node.backward = *backward, node.on_accelerator = *on_accelerator;
+  if (const auto colour = from.find("colorClass"); colour != from.end() && !colour->is_null()) {
+    const auto value = whole(from, "colorClass", place);
+    if (!value) return value.error();
+    node.colour = *value, node.coloured = true;
+  }
+  const auto name = from.find("name");
+  node.name = name != from.end() && name->is_string() ? name->get<std::string>() : "node";
+  if (!number_.try_emplace(node.id, static_cast<std::uint32_t>(nodes_.size())).second)
+    return fail(place, "has the id " + std::to_string(node.id) + " of an earlier node");
+  nodes_.push_back(std::move(node));
+  return Unit{};
+}
+
+Result<Unit> Reader::read_edge(const json& from, std::size_t edge) {
+  const std::string place = "edge " + std::to_string(edge);
+  if (!from.is_object()) return fail(place, "is not an object");
+  const auto source = whole(from, "sourceId", place), target = whole(from, "destId", place);
+  if (!source) return source.error();
+  if (!target) return target.error();
+  const auto cost = number(from, "cost", place, kMostMs);
+  if (!cost) return cost.error();
+  const auto a = number_.find(*source), b = number_.find(*target);
+  if (a == number_.end() || b == number_.end())
+    return fail(place, "names node " + std::to_string(a == number_.end() ? *source : *target) +
+                           ", which does not exist");
+  Node& producer = nodes_[a->second];
+  if (producer.has_cost && std::abs(producer.cost_ms - *cost) > 1e-6)
+    return fail(place,
+                "costs " + from["cost"].dump() + " and an earlier edge of node " + std::to_string(*source) +
+                    " " + json(producer.cost_ms).dump(),
+                "a node sends one tensor: make them equal");
+  producer.cost_ms = *cost, producer.has_cost = true;
+  if (known_.emplace(a->second, b->second).second) {
+    producer.readers.push_back(b->second);
+    nodes_[b->second].inputs.push_back(a->second);
+  }
+  return Unit{};
+}
+
+/// Of the nodes whose inputs are there, the first in the file comes next.
+Result<std::vector<std::uint32_t>> Reader::order() const {
+  std::vector<std::size_t> missing;
+  for (const Node& node : nodes_) missing.push_back(node.inputs.size());
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
+    if (missing[i] == 0) ready.push(i);
+  std::vector<std::uint32_t> order;
+  while (!ready.empty()) {
+    order.push_back(ready.top());
+    ready.pop();
+    for (const std::uint32_t reader : nodes_[order.back()].readers)
+      if (--missing[reader] == 0) ready.push(reader);
+  }
+  if (order.size() == nodes_.size()) return order;
+  // What is left waits for something that is left: going back from it ends in a circle.
+  const auto left = std::find_if(missing.begin(), missing.end(), [](std::size_t m) { return m > 0; });
+  auto at = static_cast<std::uint32_t>(left - missing.begin());
+  for (std::size_t step = 0; step < nodes_.size(); ++step)
+    at = *std::find_if(nodes_[at].inputs.begin(), nodes_[at].inputs.end(),
+                       [&](std::uint32_t input) { return missing[input] > 0; });
+  return fail("node " + std::to_string(nodes_[at].id), "waits for itself in a circle of edges");
+}
+
+Result<OpGraph> Reader::read(const json& file) {
+  const auto accelerators = number(file, "maxFPGAs", "", kMostDevices),
+             cpus = number(file, "maxCPUs", "", kMostDevices);
+  if (!accelerators) return accelerators.error();
+  if (!cpus) return cpus.error();
+  if (*accelerators + *cpus < 1 || *accelerators + *cpus > kMostDevices ||
+      std::floor(*accelerators) != *accelerators || std::floor(*cpus) != *cpus)
+    return fail("", "has no whole number of devices from 1 to 255", "correct maxFPGAs and maxCPUs");
+  const auto memory = number(file, "maxSizePerFPGA", "", 1e18);
+  if (!memory) return memory.error();
+  const auto nodes = file.find("nodes"), edges = file.find("edges");
+  if (nodes == file.end() || !nodes->is_array() || edges == file.end() || !edges->is_array())
+    return fail("", "has no list of nodes and of edges");
+  for (const json& node : *nodes)
+    if (auto read = read_node(node); !read) return read.error();
+  for (std::size_t e = 0; e < edges->size(); ++e)
+    if (auto read = read_edge((*edges)[e], e); !read) return read.error();
+  const auto order = this->order();
+  if (!order) return order.error();
+
+  // Memory is counted in whole bytes: of sizes that are not whole, millionths, where these do not grow too
+  // large.
+  const auto whole = [](double value) { return std::floor(value) == value; };
+  double scale = 1, sum = *memory;
+  bool all_whole = whole(*memory);
+  for (const Node& node : nodes_) sum += node.size, all_whole = all_whole && whole(node.size);
+  if (!all_whole && sum * kSizeScale <= kMostBytes) scale = kSizeScale;
+
+  OpGraphBuilder builder;
+  std::string name{where_.substr(where_.find_last_of('/') + 1)};
+  builder.set_name(name.substr(0, name.find('.'))).set_source("dnn-partitioning");
+  json meta{{"kind", "measured"},
+            {"partitioning",
+             {{"accelerators", static_cast<int>(*accelerators)},
+              {"cpus", static_cast<int>(*cpus)},
+              {"memory_bytes", static_cast<std::int64_t>(std::floor(*memory * scale))}}}};
+  if (!all_whole)
+    meta["notes"] =
+        json::array({scale > 1 ? "sizes are not whole numbers: bytes stand for millionths of the file's unit"
+                               : "sizes are not whole numbers: they are rounded up to bytes"});
+  builder.set_meta_json(meta.dump());
+  std::vector<std::uint32_t> position(nodes_.size());
+  for (std::uint32_t at = 0; at < order->size(); ++at) position[(*order)[at]] = at;
+  std::map<std::int64_t, OpId> first_of_colour;
+  for (const std::uint32_t number : *order) {
+    const Node& node = nodes_[number];
+    OpSpec op;
+    op.name = node.name + "#" + std::to_string(node.id);
+    op.type = "node";
+    for (const std::uint32_t input : node.inputs) op.inputs.push_back({position[input], 0});
+    const double cost_us = node.cost_ms * 1e3;
+    op.outputs.push_back({DType::kU8, {std::llround(cost_us * kPartitioningBytesPerUs)}});
+    op.attrs_json = json{{"transfer_us", cost_us}}.dump();
+    op.param_bytes = static_cast<std::int64_t>(std::ceil(node.size * scale));
+    op.phase = node.backward ? Phase::kBackward : Phase::kForward;
+    op.measured_us = {{"accelerator", node.accelerator_ms * 1e3}, {"cpu", node.cpu_ms * 1e3}};
+    if (!node.on_accelerator) {
+      op.has_allowed_devices = true;
+      op.allowed_devices = {"cpu:*"};
+    }
+    const OpId id{static_cast<std::uint32_t>(builder.size())};
+    if (node.coloured) {
+      const auto [it, fresh] = first_of_colour.try_emplace(node.colour, id);
+      if (!fresh) op.colocate = it->second;
+    }
+    builder.add(std::move(op));
+  }
+  auto graph = std::move(builder).build();
+  if (!graph) return invalid(where_, graph.error().context);
+  return graph;
+}
+
+}  // namespace
+
+bool looks_like_dnn_partitioning(std::span<const std::byte> bytes) {
+  return looks_like_json_with(bytes, "\"maxFPGAs\"");
+}
+
+Result<OpGraph> parse_dnn_partitioning(std::span<const std::byte> bytes, std::string_view where) {
+  const auto file = parse_json_object(bytes, where);
+  if (!file) return file.error();
+  return Reader{where}.read(*file);
+}
+
+}  // namespace emplace

@@ -1,0 +1,176 @@
+#include "graph/formats/tensorflow/tf_graphdef.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+#include <tf_graphdef.pb.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "base/text/words.h"
+#include "graph/formats/tensorflow/tf_reader.h"
+#include "graph/formats/tensorflow/tf_saved_model.h"
+
+namespace emplace {
+namespace {
+
+/// Keeps the first complaint of the text parser.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text.empty())
+      text = "line " + std::to_string(line + 1) + ", column " + std::to_string(column + 1) + ": " +
+             printable(message, 160);
+  }
+  std::string text;
+};
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// What a file of TensorFlow's holds.
+enum class Kind : std::uint8_t { kNone, kGraphDef, kMetaGraphDef, kSavedModel };
+
+Kind text_kind(std::string_view text) {
+  for (;;) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!text.starts_with('#')) break;
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+  }
+  struct Field {
+    std::string_view name;
+    Kind kind;
+  };
+  for (const Field& field : {Field{"node", Kind::kGraphDef},
+                             {"versions", Kind::kGraphDef},
+                             {"library", Kind::kGraphDef},
+                             {"meta_info_def", Kind::kMetaGraphDef},
+                             {"graph_def", Kind::kMetaGraphDef},
+                             {"saver_def", Kind::kMetaGraphDef},
+                             {"saved_model_schema_version", Kind::kSavedModel},
+                             {"meta_graphs", Kind::kSavedModel}}) {
+    if (!text.starts_with(field.name)) continue;
+    const std::string_view rest = text.substr(field.name.size());
+    const std::size_t next = rest.find_first_not_of(" \t\r\n");
+    if (next != std::string_view::npos && (rest[next] == '{' || rest[next] == '<' || rest[next] == ':'))
+      return field.kind;
+  }
+  return Kind::kNone;
+}
+
+/// A message field of protobuf's wire form.
+struct Field {
+  std::uint64_t number = 0;  ///< 0: it is none, or no message.
+  std::span<const std::byte> content, rest;
+  bool whole = false;  ///< The bytes reach to its end.
+};
+
+Field field_at(std::span<const std::byte> bytes) {
+  if (bytes.empty() || (bytes[0] & std::byte{7}) != std::byte{2} ||
+      (bytes[0] & std::byte{0x80}) != std::byte{0})
+    return {};
+  std::uint64_t length = 0;
+  for (std::size_t at = 1; at < bytes.size() && at < 6; ++at) {
+    const auto byte = std::to_integer<std::uint64_t>(bytes[at]);
+    length |= (byte & 0x7f) << (7 * (at - 1));
+    if (byte >= 0x80) continue;
+    const auto behind = bytes.subspan(at + 1);
+    const std::size_t size = std::min<std::uint64_t>(length, behind.size());
+    return {std::to_integer<std::uint64_t>(bytes[0] >> 3), behind.first(size), behind.subspan(size),
+            length <= behind.size()};
+  }
+  return {};
+}
+
+bool is_graphdef(std::span<const std::byte> bytes) {
+  const Field node = field_at(bytes), name = field_at(node.content);
+  if (node.number != 1 || name.number != 1 || name.content.empty()) return false;
+  // TensorFlow's names begin so; no other format's white space does.
+  const char first = static_cast<char>(name.content[0]);
+  return (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || (first >= '0' && first <= '9') ||
+         first == '.' || first == '_';
+}
+
+/// A description of the graph and then the graph, or the graph at once.
+bool is_meta_graph(std::span<const std::byte> bytes) {
+  const Field first = field_at(bytes);
+  if (first.number == 2) return is_graphdef(first.content);
+  const Field second = field_at(first.rest);
+  return first.number == 1 && first.whole && second.number == 2 && is_graphdef(second.content);
+}
+
+Kind binary_kind(std::span<const std::byte> bytes) {
+  // saved_model_schema_version is 1.
+  if (bytes.size() > 2 && bytes[0] == std::byte{0x08} && bytes[1] == std::byte{0x01}) {
+    const Field meta = field_at(bytes.subspan(2));
+    return meta.number == 2 && is_meta_graph(meta.content) ? Kind::kSavedModel : Kind::kNone;
+  }
+  if (is_meta_graph(bytes)) return Kind::kMetaGraphDef;
+  return is_graphdef(bytes) ? Kind::kGraphDef : Kind::kNone;
+}
+
+/// Reads a message in the form that the file has.
+template <class Message>
+Result<Message> message_of(std::span<const std::byte> bytes, bool text, std::string_view what,
+                           std::string_view where) {
+  Message message;
+  const auto size = static_cast<int>(bytes.size());
+  if (text) {
+    FirstError error;
+    google::protobuf::TextFormat::Parser parser;
+    parser.RecordErrorsTo(&error);
+    parser.AllowUnknownField(true);
+    parser.SetRecursionLimit(64);
+    google::protobuf::io::ArrayInputStream stream{bytes.data(), size};
+    if (!parser.Parse(&stream, &message))
+      return invalid(where, error.text.empty() ? "is no " + std::string{what} + " in text form" : error.text,
+                     "it must be a " + std::string{what} + " in protobuf's text form");
+  } else if (!message.ParseFromArray(bytes.data(), size)) {
+    return invalid(where, "is not a TensorFlow " + std::string{what} + ", or is cut short",
+                   "write the file again");
+  }
+  return message;
+}
+
+}  // namespace
+
+bool looks_like_tf_graphdef(std::span<const std::byte> bytes) {
+  return binary_kind(bytes) != Kind::kNone || text_kind(text_of(bytes)) != Kind::kNone;
+}
+
+Result<OpGraph> parse_tf_graphdef(std::span<const std::byte> bytes, std::string_view where,
+                                  const OpenDims& dims) {
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    return invalid(where, "is larger than 2 GiB");
+  Kind kind = text_kind(text_of(bytes));
+  const bool text = kind != Kind::kNone;
+  if (!text) kind = binary_kind(bytes);
+  for (const std::string_view packed : {".gz", ".zst", ""})
+    if (kind == Kind::kNone && where.ends_with(".meta" + std::string{packed})) kind = Kind::kMetaGraphDef;
+  tf::Served served;
+  if (kind == Kind::kSavedModel) {
+    auto model = message_of<tf::SavedModel>(bytes, text, "SavedModel", where);
+    if (!model) return model.error();
+    auto found = tf::served_by(*std::move(model), where);
+    if (!found) return found.error();
+    served = *std::move(found);
+  } else if (kind == Kind::kMetaGraphDef) {
+    auto meta = message_of<tf::MetaGraphDef>(bytes, text, "MetaGraphDef", where);
+    if (!meta) return meta.error();
+    served.graph = std::move(*meta->mutable_graph_def());
+  } else {
+    auto graph = message_of<tf::GraphDef>(bytes, text, "GraphDef", where);
+    if (!graph) return graph.error();
+    served.graph = *std::move(graph);
+  }
+  if (served.graph.node_size() == 0)
+    return invalid(where, "holds no node",
+                   "is it a GraphDef, a MetaGraphDef or a SavedModel, not a checkpoint?");
+  return tf::read_graph(std::move(served), dims, where);
+}
+
+}  // namespace emplace

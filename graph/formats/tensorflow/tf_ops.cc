@@ -1,0 +1,184 @@
+#include "graph/formats/tensorflow/tf_ops.h"
+
+#include <tf_graphdef.pb.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "graph/op_kind.h"
+
+namespace emplace::tf {
+namespace {
+
+bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+}  // namespace
+
+const AttrValue* find(const NodeDef& node, std::string_view name) {
+  for (const NodeDef::Attr& attr : node.attr())
+    if (attr.key() == name) return &attr.value();
+  return nullptr;
+}
+
+Role role_of(std::string_view type) {
+  const OpKind* kind = find_kind(Vocabulary::kTensorFlow, type);
+  switch (kind == nullptr ? StateKind::kNone : kind->state) {
+    case StateKind::kParameter:
+      return Role::kVariable;
+    case StateKind::kConstant:
+      return Role::kConstant;
+    case StateKind::kInput:
+      return Role::kPlaceholder;
+    default:
+      return Role::kWork;
+  }
+}
+
+bool is_view(std::string_view type) {
+  const OpKind* kind = find_kind(Vocabulary::kTensorFlow, type);
+  return kind != nullptr && kind->view;
+}
+
+bool is_optimizer(std::string_view type) {
+  for (const std::string_view prefix : {"Apply", "SparseApply", "ResourceApply", "ResourceSparseApply"})
+    if (type.starts_with(prefix)) return true;
+  return false;
+}
+
+bool is_update(std::string_view type) {
+  return is_optimizer(type) || type.starts_with("Assign") || type.starts_with("ScatterAdd") ||
+         type.starts_with("ScatterSub") || type.starts_with("ScatterUpdate") ||
+         type.starts_with("ResourceScatter");
+}
+
+bool takes_reference(std::string_view type) {
+  return is_update(type) ||
+         is_one_of(type, {"IsVariableInitialized", "CountUpTo", "RefSwitch", "RefIdentity"});
+}
+
+bool uses_variable(std::string_view type) {
+  return is_one_of(type, {"ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+                          "VarIsInitializedOp", "VariableShape", "ResourceGather", "ResourceGatherNd",
+                          "ResourceStridedSliceAssign", "DestroyResourceOp"}) ||
+         (type.starts_with("Resource") && (is_optimizer(type) || type.starts_with("ResourceScatter")));
+}
+
+bool is_call(std::string_view type) {
+  return is_one_of(type, {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "For",
+                          "PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "RemoteCall",
+                          "BatchFunction"});
+}
+
+std::optional<DType> dtype_of(int data_type) {
+  if (data_type > 100) data_type -= 100;  // A reference to such a tensor.
+  switch (data_type) {
+    case DT_FLOAT:
+      return DType::kF32;
+    case DT_DOUBLE:
+    case DT_COMPLEX64:  // As many bytes.
+      return DType::kF64;
+    case DT_HALF:
+      return DType::kF16;
+    case DT_BFLOAT16:
+      return DType::kBF16;
+    case DT_INT64:
+    case DT_UINT64:
+      return DType::kI64;
+    case DT_INT32:
+    case DT_UINT32:
+    case DT_QINT32:
+      return DType::kI32;
+    case DT_INT16:
+    case DT_UINT16:
+    case DT_QINT16:
+    case DT_QUINT16:
+      return DType::kI16;
+    case DT_INT8:
+    case DT_QINT8:
+      return DType::kI8;
+    case DT_UINT8:
+    case DT_QUINT8:
+    case DT_STRING:
+      return DType::kU8;
+    case DT_BOOL:
+      return DType::kBool;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
+  static const std::unordered_set<std::string_view> kBool{"Less",
+                                                          "LessEqual",
+                                                          "Greater",
+                                                          "GreaterEqual",
+                                                          "Equal",
+                                                          "NotEqual",
+                                                          "LogicalAnd",
+                                                          "LogicalOr",
+                                                          "LogicalNot",
+                                                          "LoopCond",
+                                                          "IsNan",
+                                                          "IsInf",
+                                                          "IsFinite",
+                                                          "All",
+                                                          "Any",
+                                                          "InTopK",
+                                                          "InTopKV2",
+                                                          "IsVariableInitialized",
+                                                          "VarIsInitializedOp"};
+  static const std::unordered_set<std::string_view> kI32{"Rank",
+                                                         "Size",
+                                                         "Shape",
+                                                         "ShapeN",
+                                                         "ConcatOffset",
+                                                         "TensorArraySizeV2",
+                                                         "TensorArraySizeV3",
+                                                         "QueueSizeV2",
+                                                         "VariableShape",
+                                                         "TensorListLength",
+                                                         "BroadcastGradientArgs",
+                                                         "InvertPermutation"};
+  static const std::unordered_set<std::string_view> kHandles{
+      "FIFOQueue",   "FIFOQueueV2",     "RandomShuffleQueueV2", "PaddingFIFOQueueV2", "StackV2",
+      "HashTableV2", "IteratorV2",      "OneShotIterator",      "Iterator",           "MutableHashTableV2",
+      "BarrierV2",   "TFRecordReaderV2"};
+  const std::string_view type = node.op();
+  if (kHandles.contains(type)) return std::nullopt;
+  if (type.starts_with("TensorArrayV") || type.starts_with("TensorArrayGradV"))
+    return output == 0 ? std::nullopt : std::optional{DType::kF32};  // A handle, and what orders its uses.
+  if (type.starts_with("TensorArrayWriteV") || type.starts_with("TensorArrayScatterV") ||
+      type.starts_with("TensorArraySplitV"))
+    return DType::kF32;
+  if (kBool.contains(type)) return DType::kBool;
+  if (type == "Where" || type == "ScalarSummary" || type == "HistogramSummary" || type == "MergeSummary" ||
+      type == "StringJoin" || type == "ShardedFilename")
+    return type == "Where" ? DType::kI64 : DType::kU8;
+  // What the default of an attribute says, which a SavedModel leaves out.
+  const bool own_type =
+      type == "BroadcastGradientArgs" || type == "InvertPermutation" || type == "ConcatOffset";
+  if (kI32.contains(type) && find(node, own_type ? "T" : "out_type") == nullptr) return DType::kI32;
+  if (type == "Range" && find(node, "Tidx") == nullptr) return DType::kI32;
+  if (output == 1 && (type == "Merge" || type == "RefMerge" || type == "TopK" || type == "TopKV2"))
+    return DType::kI32;
+  for (const char* list : {"component_types", "output_types", "dtypes", "Tout", "out_types"}) {
+    const AttrValue* types = find(node, list);
+    if (types != nullptr && output < static_cast<std::size_t>(types->list().type_size()))
+      return dtype_of(types->list().type(static_cast<int>(output)));
+  }
+  // The attribute that names what comes out is called differently from op to op; the most telling first.
+  for (const char* one :
+       {"DstT", "output_dtype", "output_type", "out_type", "dtype", "Tparams", "T", "Tidx", "type"}) {
+    const AttrValue* found = find(node, one);
+    if (found != nullptr && found->value_case() == AttrValue::kType) return dtype_of(found->type());
+    if (found != nullptr && output < static_cast<std::size_t>(found->list().type_size()))
+      return dtype_of(found->list().type(static_cast<int>(output)));
+  }
+  if (type == "ArgMax" || type == "ArgMin") return DType::kI64;
+  if (kI32.contains(type)) return DType::kI32;
+  return DType::kF32;
+}
+
+}  // namespace emplace::tf

@@ -1,0 +1,404 @@
+#include "graph/formats/tensorflow/tf_reader.h"
+
+#include <tf_graphdef.pb.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_set>
+
+#include "base/text/words.h"
+#include "graph/formats/tensorflow/tf_inline.h"
+#include "graph/formats/tensorflow/tf_joins.h"
+#include "graph/formats/tensorflow/tf_ops.h"
+#include "graph/formats/tensorflow/tf_outputs.h"
+#include "graph/formats/tensorflow/tf_step.h"
+#include "graph/formats/tensorflow/tf_variables.h"
+
+namespace emplace::tf {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kSmall = 64;  // Elements of a constant that is arithmetic on shapes, not a weight.
+constexpr std::size_t kLongestText = 64;  // Attributes above these sizes say nothing about cost.
+constexpr int kLongestList = 64;
+
+bool is_floating(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+/// "gradients/a/b_grad/MatMul" carries the scope of what it differentiates, "a"; others theirs.
+std::string scope_of(std::string_view name) {
+  const auto parent = [](std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string_view::npos ? std::string_view{} : path.substr(0, slash);
+  };
+  constexpr std::string_view kGradients = "gradients/";
+  std::size_t at = name.starts_with(kGradients) ? 0 : name.find("/gradients/");
+  if (at == std::string_view::npos) return std::string{parent(name)};
+  at += kGradients.size() + (at == 0 && name.starts_with(kGradients) ? 0 : 1);
+  std::string_view scope = parent(name.substr(at));
+  for (std::string_view path = scope; !path.empty(); path = parent(path))
+    if (path.ends_with("_grad")) return std::string{parent(path.substr(0, path.size() - 5))};
+  return std::string{scope};
+}
+
+/// What has been found out about a graph, by node of it.
+struct Parts {
+  GraphDef graph;
+  Step step;
+  Variables variables;
+  Outputs outputs;
+  std::size_t calls = 0, conditionals = 0;
+  std::vector<std::string> notes;
+};
+
+class Reader {
+ public:
+  Reader(const Parts& parts, const DimsMet& dims, std::string_view where)
+      : graph_{parts.graph},
+        step_{parts.step},
+        parts_{parts},
+        dims_{dims},
+        where_{where},
+        n_{static_cast<std::uint32_t>(graph_.node_size())},
+        large_constant_{parts.variables.any ? "Buffer" : "Parameter"} {}
+
+  Result<OpGraph> read() {
+    if (auto done = check_inputs(); !done) return done.error();
+    find_dependencies();
+    find_views();
+    builder_.reserve(n_ + joins_.producers.size());
+    for (std::uint32_t i = 0; i < n_; ++i) {
+      auto op = op_of(i);
+      if (!op) return op.error();
+      builder_.add(*std::move(op));
+    }
+    add_joins();
+    builder_.set_name(name());
+    builder_.set_source("tensorflow graphdef, producer " + std::to_string(graph_.versions().producer()));
+    builder_.set_meta_json(meta());
+    auto graph = std::move(builder_).build();
+    if (!graph) return invalid(where_, graph.error().context);
+    return graph;
+  }
+
+ private:
+  const NodeDef& node(std::uint32_t i) const { return graph_.node(static_cast<int>(i)); }
+  const std::vector<TensorSpec>& outputs(std::uint32_t i) const { return parts_.outputs.of[i]; }
+  Error fail(std::uint32_t i, std::string_view what, std::string_view cure = {}) const {
+    return invalid(std::string{where_} + ": node " + in_quotes(node(i).name()), what, cure);
+  }
+  Role role(std::uint32_t i) const { return step_.role[i]; }
+
+  bool carries_data(std::uint32_t reader, const Edge& edge) const {
+    return !edge.control && !step_.one_off[reader] && !step_.one_off[edge.node];
+  }
+  /// State is there from the start: nobody waits for it, and it for nobody.
+  bool is_dependency(std::uint32_t reader, const Edge& edge) const {
+    return !carries_data(reader, edge) && role(edge.node) == Role::kWork && role(reader) == Role::kWork;
+  }
+
+  Result<Unit> check_inputs() const {
+    for (std::uint32_t i = 0; i < n_; ++i) {
+      for (const Edge& edge : step_.inputs[i]) {
+        if (!carries_data(i, edge) || role(i) != Role::kWork || edge.output < outputs(edge.node).size())
+          continue;
+        if (outputs(edge.node).empty() && find(node(edge.node), "_output_shapes") == nullptr)
+          return fail(edge.node,
+                      "has no shape in the file (_output_shapes), none follows from its inputs (" +
+                          printable(node(edge.node).op(), 60) + "), and " + in_quotes(node(i).name()) +
+                          " reads it",
+                      "write graph.as_graph_def(add_shapes=True)");
+        return fail(i, "reads output " + std::to_string(edge.output) + " of " +
+                           in_quotes(node(edge.node).name()) + ", which has " +
+                           std::to_string(outputs(edge.node).size()));
+      }
+    }
+    return Unit{};
+  }
+
+  /// Who waits for whom; those that others wait for get an output without bytes, behind their own.
+  void find_dependencies() {
+    Waits waits(n_);
+    waited_for_.assign(n_, false);
+    for (std::uint32_t i = 0; i < n_; ++i) {
+      for (const Edge& edge : step_.inputs[i]) {
+        if (!is_dependency(i, edge)) continue;
+        waited_for_[edge.node] = true;
+        waits[i].push_back(edge.node);
+      }
+      std::sort(waits[i].begin(), waits[i].end());
+      waits[i].erase(std::unique(waits[i].begin(), waits[i].end()), waits[i].end());
+    }
+    joins_ = joined(waits);
+  }
+
+  /// Who reads a view waits for all that the view reads, and for what views among that read: so many are
+  /// copied at every view and every reader, and through diamonds of views they would double. Beyond a bound a
+  /// view counts as an op, and what runs once reads nothing.
+  void find_views() {
+    constexpr std::uint32_t kMostWaits = 1'000, kMostCopies = 20'000;
+    std::vector<std::uint32_t> waits(n_, 0), readers(n_, 0);
+    for (std::uint32_t i = 0; i < n_; ++i)
+      for (const Edge& edge : step_.inputs[i]) ++readers[edge.node];
+    view_.assign(n_, false);
+    for (const std::uint32_t i : step_.order) {
+      if (role(i) != Role::kWork || !(is_view(node(i).op()) || step_.one_off[i])) continue;
+      std::uint32_t all = 0;
+      for (const Edge& edge : step_.inputs[i])
+        if (all <= kMostWaits && (carries_data(i, edge) || is_dependency(i, edge)))
+          all += 1 + waits[edge.node];
+      view_[i] = all <= kMostWaits && std::uint64_t{all} * readers[i] <= kMostCopies;
+      if (view_[i]) waits[i] = all;
+    }
+  }
+
+  /// Number of the op that join `k` becomes.
+  std::uint32_t join_op(std::uint32_t k) const { return n_ + k; }
+
+  /// Ops that take no time and hand nothing on: they stand for edges.
+  void add_joins() {
+    std::unordered_set<std::string_view> taken;
+    for (const NodeDef& one : graph_.node())
+      if (one.name().starts_with(kJoin)) taken.insert(one.name());
+    std::uint32_t number = 0;
+    for (const std::vector<std::uint32_t>& producers : joins_.producers) {
+      OpSpec op;
+      do op.name = std::string{kJoin} + std::to_string(number++);
+      while (taken.contains(op.name));
+      op.type = "NoOp";
+      op.group = "emplace";
+      op.attrs_json = R"({"join":true})";
+      op.measured_us = no_time();
+      op.outputs.push_back({DType::kU8, {0}});
+      for (const std::uint32_t producer : producers) {
+        op.inputs.push_back({producer, static_cast<std::uint32_t>(outputs(producer).size())});
+        op.phase = std::max(op.phase, step_.phase[producer]);
+      }
+      builder_.add(std::move(op));
+    }
+  }
+  static std::vector<std::pair<std::string, double>> no_time() { return {{"gpu", 0.0}, {"cpu", 0.0}}; }
+
+  json attributes(std::uint32_t i) const {
+    json attrs = json::object();
+    for (const NodeDef::Attr& attr : node(i).attr()) {
+      const std::string& key = attr.key();
+      const AttrValue& value = attr.value();
+      if (key.starts_with('_')) continue;
+      switch (value.value_case()) {
+        case AttrValue::kI:
+          attrs[key] = value.i();
+          break;
+        case AttrValue::kF:
+          attrs[key] = value.f();
+          break;
+        case AttrValue::kB:
+          attrs[key] = value.b();
+          break;
+        case AttrValue::kS:
+          attrs[key] = value.s().substr(0, kLongestText);
+          break;
+        case AttrValue::kType:
+          attrs[key] = DataType_Name(value.type());
+          break;
+        case AttrValue::kList:
+          if (value.list().i_size() > 0 && value.list().i_size() <= kLongestList)
+            attrs[key] = std::vector<std::int64_t>(value.list().i().begin(), value.list().i().end());
+          break;
+        default:
+          break;  // Values and shapes: the outputs tell them.
+      }
+    }
+    for (const char* ours : {"groups", "view", "one_off", "loop", "device", "tf_type", "join"})
+      attrs.erase(ours);
+    if (!node(i).device().empty()) attrs["device"] = node(i).device();
+    if (step_.frame[i] != 0) attrs["loop"] = step_.frames[step_.frame[i]];
+    if (step_.one_off[i]) attrs["one_off"] = true;
+    if (role(i) != Role::kWork) attrs["tf_type"] = node(i).op();
+    return attrs;
+  }
+
+  Result<OpSpec> op_of(std::uint32_t i) {
+    OpSpec op;
+    op.name = node(i).name();
+    op.group = scope_of(node(i).name());
+    op.phase = step_.phase[i];
+    op.outputs = outputs(i);
+    if (step_.leader[i] != i) op.colocate = OpId{step_.leader[i]};
+    json attrs = attributes(i);
+    if (role(i) != Role::kWork) {
+      if (auto done = make_state(i, op); !done) return done.error();
+    } else {
+      make_work(i, op);
+      if (op.view) attrs["view"] = true;
+    }
+    op.attrs_json = attrs.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (waited_for_[i]) op.outputs.push_back({DType::kU8, {0}});
+    return op;
+  }
+
+  void make_work(std::uint32_t i, OpSpec& op) {
+    op.type = node(i).op();
+    op.view = view_[i] || step_.one_off[i];
+    // A view that had to become an op takes no time either.
+    if (!op.view && op.type == "NoOp") op.measured_us = no_time();
+    std::vector<Shape> shapes, results;
+    const bool reads = !step_.one_off[i] || view_[i];
+    for (const Edge& edge : step_.inputs[i]) {
+      if (!reads || !carries_data(i, edge)) continue;
+      op.inputs.push_back({edge.node, edge.output});
+      const std::uint32_t variable = step_.variable[edge.node];
+      const bool handle = variable != kNoNode && !outputs(variable).empty();
+      shapes.push_back(handle && !output_dtype(node(edge.node), edge.output)
+                           ? outputs(variable)[0].shape
+                           : outputs(edge.node)[edge.output].shape);
+    }
+    for (std::size_t k = 0; reads && k < joins_.direct[i].size(); ++k)
+      op.inputs.push_back(
+          {joins_.direct[i][k], static_cast<std::uint32_t>(outputs(joins_.direct[i][k]).size())});
+    for (std::size_t k = 0; reads && k < joins_.by_node[i].size(); ++k)
+      op.inputs.push_back({join_op(joins_.by_node[i][k]), 0});
+    bool floating = false;
+    for (const TensorSpec& tensor : op.outputs) {
+      results.push_back(tensor.shape);
+      floating = floating || is_floating(tensor.dtype);
+    }
+    if (op.view) return;
+    op.flops = flops(node(i), shapes, results, !results.empty() && is_floating(op.outputs[0].dtype));
+    if (floating && !is_view(op.type) && !work_is_known(op.type)) uncounted_.insert(op.type);
+  }
+
+  Result<Unit> make_state(std::uint32_t i, OpSpec& op) const {
+    std::int64_t n = 1, bytes = 0;
+    for (const std::int64_t dim : op.outputs.empty() ? Shape{} : op.outputs[0].shape)
+      if (dim < 0 || __builtin_mul_overflow(n, dim, &n))
+        return fail(i, "has a shape that is negative or too large");
+    const bool is_weight = !op.outputs.empty() && n > 1 && (n > kSmall || is_floating(op.outputs[0].dtype));
+    op.type =
+        role(i) == Role::kConstant ? (is_weight ? large_constant_ : "Constant") : parts_.variables.kind[i];
+    if (op.type == "OptimizerState") op.phase = Phase::kUpdate;
+    if (op.type == "Constant" || op.type == "Input" || op.outputs.empty()) return Unit{};
+    if (__builtin_mul_overflow(n, element_bytes(op.outputs[0].dtype), &bytes)) return fail(i, "is too large");
+    op.param_bytes = bytes;
+    return Unit{};
+  }
+
+  std::string name() const {
+    std::string_view path = where_;
+    // A SavedModel's file has always the same name; its folder's tells it apart.
+    if (path.ends_with("/saved_model.pb")) path = path.substr(0, path.rfind('/'));
+    std::string name{path.substr(path.rfind('/') + 1)};
+    for (const std::string_view ending : {".gz", ".zst", ".pb", ".pbtxt", ".meta"})
+      if (name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
+    return name;
+  }
+
+  std::string meta() const {
+    json loops = json::array();
+    std::vector<std::size_t> ops(step_.frames.size(), 0);
+    for (const std::uint32_t frame : step_.frame) ++ops[frame];
+    for (std::size_t f = 1; f < step_.frames.size(); ++f)
+      loops.push_back({{"frame", step_.frames[f]}, {"ops", ops[f]}});
+    const Outputs& outputs = parts_.outputs;
+    json meta{{"kind", parts_.variables.trains ? "training" : "inference"},
+              {"loops", std::move(loops)},
+              {"back_edges_cut", step_.back_edges},
+              {"one_off_ops", std::count(step_.one_off.begin(), step_.one_off.end(), true)},
+              {"inferred_shapes", outputs.inferred},
+              {"unknown_dims", outputs.open_dims + outputs.unknown_dims},
+              {"unknown_shapes", outputs.unknown_shapes},
+              {"notes", notes()}};
+    if (parts_.calls > 0) meta["inlined_calls"] = parts_.calls;
+    if (!joins_.producers.empty()) meta["joins"] = joins_.producers.size();
+    if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
+    return meta.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes = parts_.notes;
+    const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
+      if (count > 0)
+        notes.push_back(std::string{what} + ": " + std::to_string(count) + "; " + std::string{meaning});
+    };
+    const Outputs& outputs = parts_.outputs;
+    std::size_t asked = 0;
+    for (std::uint32_t i = 0; i < n_; ++i) asked += node(i).device().empty() || step_.one_off[i] ? 0 : 1;
+    note("while loops", step_.frames.size() - 1,
+         "one iteration of each is placed and timed, all of it on one device");
+    note("conditionals", parts_.conditionals, "all branches count as run");
+    note("ops that initialise, save or restore",
+         static_cast<std::size_t>(std::count(step_.one_off.begin(), step_.one_off.end(), true)),
+         "they take no time in a step");
+    note("variables of unknown size", outputs.unsized.size(),
+         "they count as nothing (" + (outputs.unsized.empty() ? "" : in_quotes(outputs.unsized[0])) +
+             (outputs.unsized.size() > 1 ? ", …" : "") + "); write graph.as_graph_def(add_shapes=True)");
+    note("unknown dimensions", outputs.open_dims, "each counts as 1; give sizes with " + sizes_to_give());
+    note("dimensions that the file leaves open and no rule gives", outputs.unknown_dims, "each counts as 1");
+    note("unknown shapes", outputs.unknown_shapes, "each counts as a scalar");
+    note("ops that ask for a device", asked,
+         "a placement need not obey; rules with match = { device = '…' } make it (docs/rules.md)");
+    return notes;
+  }
+
+  /// "--batch N or --shape x.0=…,y.1=…", of the first few.
+  std::string sizes_to_give() const {
+    constexpr std::size_t kNamed = 4;
+    const std::vector<std::string>& missing = dims_.missing();
+    std::string names;
+    bool batch = false;
+    for (std::size_t k = 0; k < missing.size(); ++k) {
+      batch = batch || missing[k].ends_with(".0");
+      if (k < kNamed) names += (k == 0 ? "" : ",") + printable(missing[k], 60) + "=…";
+    }
+    if (missing.size() > kNamed) names += ",…";
+    return (batch ? "--batch N or --shape " : "--shape ") + names;
+  }
+
+  static constexpr std::string_view kJoin = "emplace/join#";
+
+  const GraphDef& graph_;
+  const Step& step_;
+  const Parts& parts_;
+  const DimsMet& dims_;
+  const std::string_view where_;
+  const std::uint32_t n_;
+  const char* const large_constant_;  // A frozen graph's weights are constants.
+  OpGraphBuilder builder_;
+  std::vector<bool> waited_for_, view_;
+  Joins joins_;
+  std::set<std::string> uncounted_;
+};
+
+}  // namespace
+
+Result<OpGraph> read_graph(Served served, const OpenDims& given, std::string_view where) {
+  Inlined inlined;
+  std::vector<bool> idle;
+  std::unordered_set<std::string> idle_names;
+  for (std::size_t i = 0; i < served.runs.size(); ++i)
+    if (!served.runs[i]) idle_names.insert(served.graph.node(static_cast<int>(i)).name());
+  if (calls_functions(served.graph)) {
+    const auto runs = [&](int i) { return served.runs.empty() || served.runs[static_cast<std::size_t>(i)]; };
+    auto done = inline_functions(served.graph, runs, where);
+    if (!done) return done.error();
+    inlined = *std::move(done);
+  } else {
+    inlined.graph = std::move(served.graph);
+  }
+  for (const NodeDef& node : inlined.graph.node()) idle.push_back(idle_names.contains(node.name()));
+  auto step = step_of(inlined.graph, idle, where);
+  if (!step) return step.error();
+  DimsMet dims{given};
+  Outputs outputs = outputs_of(inlined.graph, *step, inlined, dims);
+  if (auto used = dims.all_used(where); !used) return used.error();
+  Variables variables = variables_of(inlined.graph, *step);
+  const Parts parts{std::move(inlined.graph), *std::move(step), std::move(variables),
+                    std::move(outputs),       inlined.calls,    inlined.conditionals,
+                    std::move(served.notes)};
+  return Reader{parts, dims, where}.read();
+}
+
+}  // namespace emplace::tf

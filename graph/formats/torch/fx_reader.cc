@@ -1,0 +1,507 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/text/words.h"
+#include "graph/formats/symbolic_size.h"
+#include "graph/formats/torch/aten_ops.h"
+#include "graph/formats/torch/fx.h"
+#include "graph/formats/torch/fx_roles.h"
+#include "graph/formats/torch/fx_text.h"
+
+namespace emplace {
+namespace {
+
+using Kind = FxExpr::Kind;
+
+/// "f32[64, 3][3, 1]cuda:0" → its name and its sizes; no size list, no tensor.
+struct TypeText {
+  std::string_view dtype;
+  std::vector<std::string_view> sizes;
+};
+std::optional<TypeText> tensor_type(std::string_view type) {
+  const std::size_t open = type.find('[');
+  if (open == std::string_view::npos || open == 0) return std::nullopt;
+  TypeText text;
+  text.dtype = type.substr(0, open);
+  int depth = 0;
+  std::size_t begin = open + 1;
+  for (std::size_t k = open + 1; k < type.size(); ++k) {
+    const char c = type[k];
+    const bool ends = c == ']' && depth == 0;
+    if ((c == ',' && depth == 0) || ends) {
+      if (const auto size = type.substr(begin, k - begin);
+          size.find_first_not_of(' ') != std::string_view::npos)
+        text.sizes.push_back(size);
+      begin = k + 1;
+    }
+    if (ends) return text;
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+  }
+  return std::nullopt;
+}
+
+/// What a name stands for.
+struct Value {
+  enum class Kind : std::uint8_t { kNothing, kNumber, kTensor, kTuple };
+  Kind kind = Kind::kNothing;
+  std::uint32_t tensor = 0;                     ///< kTensor: its place among the graph's tensors.
+  std::map<std::int64_t, std::uint32_t> parts;  ///< kTuple: tensors by index.
+  std::optional<std::int64_t> number;           ///< kNumber, if it is known.
+};
+
+class Reader {
+ public:
+  Reader(const FxText& text, std::string_view where, const OpenDims& dims)
+      : text_{text}, where_{where}, given_{dims}, dims_{dims} {}
+
+  Result<OpGraph> read() {
+    collect_parts();
+    for (const FxStatement& input : text_.inputs)
+      if (auto done = add_input(input); !done) return done.error();
+    for (const FxStatement& one : text_.statements)
+      if (auto done = add_statement(one); !done) return done.error();
+    if (dims_.any_missing())
+      return invalid(where_, "has symbolic sizes", "give them: " + dims_.missing_as_option());
+    if (auto used = dims_.all_used(where_); !used) return used.error();
+    return build();
+  }
+
+ private:
+  Error fail(std::string_view what, std::string_view cure = {}) const {
+    return invalid(std::string{where_} + ": line " + std::to_string(line_), what, cure);
+  }
+  static std::string quoted(std::string_view name) { return "'" + printable(name, 80) + "'"; }
+
+  /// Types of what is taken out of tuples: a tuple has none of its own.
+  void collect_parts() {
+    for (const FxStatement& one : text_.statements)
+      if (one.value.kind == Kind::kItem && one.value.items[0].kind == Kind::kName &&
+          one.value.items[1].kind == Kind::kInt && !one.type.empty())
+        parts_of_[one.value.items[0].text].emplace(one.value.items[1].number, one.type);
+  }
+
+  Result<std::optional<TensorSpec>> spec_of(std::string_view type) {
+    const auto text = tensor_type(type);
+    if (!text) return std::optional<TensorSpec>{};
+    const auto dtype = aten_dtype(text->dtype);
+    if (!dtype) return fail(dtype.error().context);
+    TensorSpec spec{*dtype, {}};
+    if (text->dtype == "c128") spec = {DType::kF64, {2}};
+    for (std::size_t axis = 0; axis < text->sizes.size(); ++axis) {
+      const auto size = evaluate_size(text->sizes[axis], axis, dims_);
+      if (!size) return fail("size " + size.error().context);
+      spec.shape.push_back(size->value_or(1));
+    }
+    return std::optional<TensorSpec>{std::move(spec)};
+  }
+
+  std::uint32_t add_tensor(std::uint32_t op, std::uint32_t output, TensorSpec spec) {
+    tensors_.push_back({{op, output}, std::move(spec)});
+    backward_.push_back(false);
+    now_.push_back(static_cast<std::uint32_t>(now_.size()));
+    return static_cast<std::uint32_t>(tensors_.size() - 1);
+  }
+  void name_tensor(std::string_view name, std::uint32_t tensor) {
+    Value value;
+    value.kind = Value::Kind::kTensor, value.tensor = tensor;
+    values_[name] = std::move(value);
+  }
+
+  /// A state op with one output, and its tensor.
+  std::uint32_t add_state(std::string_view name, std::string_view type, TensorSpec spec) {
+    OpSpec op;
+    op.name = std::string{name};
+    op.type = std::string{type};
+    op.outputs = {spec};
+    const auto tensor = add_tensor(static_cast<std::uint32_t>(ops_.size()), 0, std::move(spec));
+    ops_.push_back(std::move(op));
+    name_tensor(name, tensor);
+    return tensor;
+  }
+
+  Result<Unit> add_input(const FxStatement& input) {
+    line_ = input.line;
+    auto spec = spec_of(input.type);
+    if (!spec) return spec.error();
+    if (input.type.starts_with("Sym(")) return add_number(input.name, input.type);
+    if (!spec->has_value()) {
+      if (input.type.empty()) untyped_inputs_.insert(input.name);
+      return input.type.empty() ? Result<Unit>{Unit{}} : add_number(input.name, "");
+    }
+    const DType dtype = (*spec)->dtype;
+    const std::uint32_t tensor = add_state(input.name, "Input", **std::move(spec));
+    backward_[tensor] = input.name.starts_with("tangents");
+    roles_.add_input(input.name, dtype, tensor);
+    inputs_.push_back(static_cast<std::uint32_t>(ops_.size() - 1));
+    return Unit{};
+  }
+
+  /// "Sym(s0*2)": a number that the sizes give, or one that is only known when the graph runs.
+  Result<Unit> add_number(std::string_view name, std::string_view type) {
+    Value value;
+    value.kind = Value::Kind::kNumber;
+    if (type.starts_with("Sym(") && type.ends_with(')')) {
+      DimsMet quiet{given_};  // A number that no tensor's size needs may stay unknown.
+      if (const auto number = evaluate_size(type.substr(4, type.size() - 5), 1, quiet))
+        value.number = *number;
+    }
+    values_[name] = std::move(value);
+    return Unit{};
+  }
+
+  Result<Unit> add_statement(const FxStatement& one) {
+    line_ = one.line;
+    if (!one.has_value) return values_.contains(one.name) ? Result<Unit>{Unit{}} : add_input(one);
+    if (one.type.starts_with("Sym(")) return add_number(one.name, one.type);
+    const FxExpr& value = one.value;
+    switch (value.kind) {
+      case Kind::kName:
+        return add_name(one);
+      case Kind::kItem:
+        return add_item(one);
+      case Kind::kCall:
+        return add_call(one, value.text, value.items);
+      case Kind::kInfix:
+        return add_call(one, infix_name(value), value.items);
+      default:
+        values_[one.name] = {};
+        return Unit{};
+    }
+  }
+
+  static std::string_view infix_name(const FxExpr& value) {
+    static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+        {"+", "add"},        {"-", "sub"},           {"*", "mul"},        {"/", "div"}, {"@", "matmul"},
+        {"**", "pow"},       {"//", "floor_divide"}, {"%", "remainder"},  {"<", "lt"},  {"<=", "le"},
+        {">", "gt"},         {">=", "ge"},           {"==", "eq"},        {"!=", "ne"}, {"&", "bitwise_and"},
+        {"|", "bitwise_or"}, {"^", "bitwise_xor"},   {"~", "bitwise_not"}};
+    if (value.items.size() == 1 && value.text == "-") return "neg";
+    for (const auto& [sign, name] : kNames)
+      if (sign == value.text) return name;
+    return "unknown";
+  }
+
+  const Value* find(std::string_view name) const {
+    const auto it = values_.find(name);
+    return it == values_.end() ? nullptr : &it->second;
+  }
+
+  /// `a = b`, `w = self.w`, `y = x.T`.
+  Result<Unit> add_name(const FxStatement& one) {
+    const std::string_view name = one.value.text;
+    if (const Value* known = find(name)) {
+      values_[one.name] = Value{*known};
+      return Unit{};
+    }
+    auto spec = spec_of(one.type);
+    if (!spec) return spec.error();
+    const std::size_t dot = name.rfind('.');
+    if (name.starts_with("self.")) {
+      if (spec->has_value()) {
+        const bool weight = name.find("param") != std::string_view::npos ||
+                            name.find("weight") != std::string_view::npos ||
+                            name.find("bias") != std::string_view::npos;
+        add_state(one.name, weight ? "Parameter" : "Constant", **std::move(spec));
+      } else {
+        untyped_.insert(one.name);  // Takes the type of what first reads it.
+      }
+      return Unit{};
+    }
+    if (dot != std::string_view::npos && find(name.substr(0, dot)) && spec->has_value()) {
+      FxExpr self;
+      self.kind = Kind::kName, self.text = name.substr(0, dot);
+      return add_call(one, name.substr(dot + 1), {&self, 1});
+    }
+    if (dot == std::string_view::npos) return fail(quoted(name) + " was not made before");
+    values_[one.name] = {};
+    return Unit{};
+  }
+
+  /// `a = b[1]` of a tuple, or a part of a tensor.
+  Result<Unit> add_item(const FxStatement& one) {
+    const FxExpr& from = one.value.items[0];
+    const FxExpr& index = one.value.items[1];
+    const Value* known = from.kind == Kind::kName ? find(from.text) : nullptr;
+    if (from.kind == Kind::kName && !known) return fail(quoted(from.text) + " was not made before");
+    if (known && known->kind == Value::Kind::kTuple) {
+      const auto part = known->parts.find(index.kind == Kind::kInt ? index.number : -1);
+      if (part == known->parts.end()) return fail(quoted(one.name) + " has no type", kTypes);
+      name_tensor(one.name, part->second);
+      return Unit{};
+    }
+    if (known && known->kind == Value::Kind::kTensor) return add_call(one, "getitem", one.value.items);
+    values_[one.name] = {};
+    return Unit{};
+  }
+
+  /// What the tensor is after the in-place ops so far.
+  std::uint32_t newest(std::uint32_t tensor) {
+    while (now_[tensor] != tensor) tensor = now_[tensor] = now_[now_[tensor]];
+    return tensor;
+  }
+
+  // ---- Calls ----
+
+  struct Read {
+    AtenCall call;
+    std::vector<std::uint32_t> tensors;
+  };
+
+  /// The argument, and the tensors in it as the call's.
+  Result<AtenArg> argument(const FxExpr& from, Read& read, const FxStatement& one) {
+    AtenArg arg;
+    arg.name = std::string{from.keyword};
+    switch (from.kind) {
+      case Kind::kNone:
+        break;
+      case Kind::kBool:
+        arg.kind = AtenArg::Kind::kBool, arg.number = from.number;
+        break;
+      case Kind::kInt:
+        arg.kind = AtenArg::Kind::kInt, arg.number = from.number;
+        break;
+      case Kind::kName:
+        return named_argument(from, read, one, std::move(arg));
+      case Kind::kList:
+      case Kind::kCall:
+      case Kind::kInfix:
+      case Kind::kItem:
+        arg.kind = from.kind == Kind::kList ? AtenArg::Kind::kList : AtenArg::Kind::kOther;
+        for (const FxExpr& item : from.items) {
+          auto inner = argument(item, read, one);
+          if (!inner) return inner.error();
+          arg.items.push_back(*std::move(inner));
+        }
+        break;
+      default:
+        arg.kind = AtenArg::Kind::kOther;
+    }
+    return arg;
+  }
+
+  Result<AtenArg> named_argument(const FxExpr& from, Read& read, const FxStatement& one, AtenArg arg) {
+    arg.kind = AtenArg::Kind::kOther;
+    if (untyped_.contains(from.text)) {
+      auto spec = spec_of(one.type);
+      if (!spec) return spec.error();
+      untyped_.erase(from.text);
+      add_state(from.text, "Constant", spec->value_or(TensorSpec{}));
+    }
+    if (untyped_inputs_.contains(from.text))
+      return fail("input " + quoted(from.text) + " has no type", kTypes);
+    const Value* value = find(from.text);
+    const bool dotted = from.text.find('.') != std::string_view::npos;
+    if (!value && !dotted && !from.text.starts_with("torch") && from.text != "self" && from.text != "device")
+      return fail(quoted(from.text) + " was not made before");
+    if (!value) return arg;
+    const auto add = [&](std::uint32_t tensor) {
+      tensor = newest(tensor);
+      AtenArg one_tensor;
+      one_tensor.kind = AtenArg::Kind::kTensor,
+      one_tensor.number = static_cast<std::int64_t>(read.tensors.size());
+      read.tensors.push_back(tensor);
+      read.call.tensors.push_back(tensors_[tensor]);
+      return one_tensor;
+    };
+    if (value->kind == Value::Kind::kTensor) {
+      std::string name = std::move(arg.name);
+      arg = add(value->tensor);
+      arg.name = std::move(name);
+    } else if (value->kind == Value::Kind::kTuple) {
+      arg.kind = AtenArg::Kind::kList;
+      for (const auto& [index, tensor] : value->parts) arg.items.push_back(add(tensor));
+    } else if (value->kind == Value::Kind::kNumber && value->number) {
+      arg.kind = AtenArg::Kind::kInt, arg.number = *value->number;
+    }
+    return arg;
+  }
+
+  /// What the call gives, by index in its tuple; a tensor alone has index 0. Nothing if it gives no tensor.
+  Result<std::vector<std::pair<std::int64_t, TensorSpec>>> results(const FxStatement& one, bool& tuple) {
+    std::vector<std::pair<std::int64_t, TensorSpec>> all;
+    auto spec = spec_of(one.type);
+    if (!spec) return spec.error();
+    tuple = !spec->has_value();
+    if (!tuple) all.emplace_back(0, **std::move(spec));
+    const auto parts = parts_of_.find(one.name);
+    if (!tuple || parts == parts_of_.end()) return all;
+    for (const auto& [index, type] : parts->second) {
+      auto part = spec_of(type);
+      if (!part) return part.error();
+      if (part->has_value()) all.emplace_back(index, **std::move(part));
+    }
+    return all;
+  }
+
+  /// The callee of `x.flatten(1)` is a method of a tensor, of `self.conv1(x)` a module.
+  std::pair<std::string, bool> target_of(std::string_view callee, std::span<const FxExpr> args) const {
+    if (callee.starts_with("self.")) return {"module::" + std::string{callee.substr(5)}, false};
+    const std::size_t dot = callee.rfind('.');
+    if (dot != std::string_view::npos && values_.contains(callee.substr(0, dot)))
+      return {std::string{callee.substr(dot + 1)}, true};
+    // A wrapper that makes a custom op functional takes the op as its first argument.
+    if (callee.find("auto_functionalized") != std::string_view::npos && !args.empty() &&
+        args[0].kind == Kind::kName)
+      return {std::string{args[0].text}, false};
+    return {std::string{callee}, false};
+  }
+
+  Result<Unit> add_call(const FxStatement& one, std::string_view callee, std::span<const FxExpr> args) {
+    const auto [target, method] = target_of(callee, args);
+    Read read;
+    read.call.target = target;
+    if (method) {
+      FxExpr self;
+      self.kind = Kind::kName, self.text = callee.substr(0, callee.rfind('.'));
+      auto arg = argument(self, read, one);
+      if (!arg) return arg.error();
+      read.call.args.push_back(*std::move(arg));
+    }
+    for (const FxExpr& from : args) {
+      auto arg = argument(from, read, one);
+      if (!arg) return arg.error();
+      read.call.args.push_back(*std::move(arg));
+    }
+    bool tuple = false;
+    auto made = results(one, tuple);
+    if (!made) return made.error();
+    if (made->empty()) {
+      // No tensor comes of it, or none that anybody takes: a tensor that is read must say its type.
+      Value value;
+      value.kind = one.type.empty() ? Value::Kind::kTuple : Value::Kind::kNothing;
+      if (one.type.empty() && read_as_tensor(one.name))
+        return fail(quoted(one.name) + " has no type", kTypes);
+      values_[one.name] = std::move(value);
+      return Unit{};
+    }
+    add_op(one.name, tuple, std::move(read), *std::move(made));
+    return Unit{};
+  }
+
+  bool read_as_tensor(std::string_view name) {
+    if (plainly_read_.empty()) {
+      plainly_read_.insert(std::string_view{});
+      for (const FxStatement& one : text_.statements) {
+        if (one.value.kind == Kind::kItem) continue;
+        for (const FxExpr& item : one.value.items) collect_read(item);
+      }
+    }
+    return plainly_read_.contains(name);
+  }
+  void collect_read(const FxExpr& from) {
+    if (from.kind == Kind::kName) plainly_read_.insert(from.text);
+    for (const FxExpr& item : from.items) collect_read(item);
+  }
+
+  void add_op(std::string_view name, bool tuple, Read read,
+              std::vector<std::pair<std::int64_t, TensorSpec>> made) {
+    OpSpec op;
+    op.name = std::string{name};
+    const auto number = static_cast<std::uint32_t>(ops_.size());
+    Value value;
+    value.kind = tuple ? Value::Kind::kTuple : Value::Kind::kTensor;
+    bool backward = false;
+    for (const std::uint32_t tensor : read.tensors) backward = backward || backward_[tensor];
+    std::vector<std::uint32_t> places;
+    for (auto& [index, spec] : made) {
+      op.outputs.push_back(spec);
+      places.push_back(add_tensor(number, static_cast<std::uint32_t>(places.size()), std::move(spec)));
+      backward_[places.back()] = backward;
+      value.parts[index] = places.back();
+    }
+    value.tensor = places.front();
+    op.phase = backward ? Phase::kBackward : Phase::kForward;
+    if (!describe_aten(read.call, op)) uncounted_.insert(op.type);
+    const bool in_place = is_in_place(read.call.target);
+    std::int64_t elements = 1;
+    for (const std::int64_t size : op.outputs[0].shape)
+      if (__builtin_mul_overflow(elements, size, &elements)) elements = 0;
+    roles_.add_call(op.type, in_place, read.call, read.tensors, places, elements);
+    // Later readers of what was written into read the result.
+    if (in_place && !tuple && !read.tensors.empty()) now_[read.tensors[0]] = value.tensor;
+    ops_.push_back(std::move(op));
+    values_[name] = std::move(value);
+  }
+
+  Result<OpGraph> build() {
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      OpSpec& op = ops_[inputs_[k]];
+      op.type = std::string{roles_.state_type(k)};
+    }
+    for (OpSpec& op : ops_) {
+      if (op.type != "Parameter" && op.type != "Buffer") continue;
+      std::int64_t bytes = element_bytes(op.outputs[0].dtype);
+      for (const std::int64_t size : op.outputs[0].shape)
+        if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
+          bytes = 0;  // The builder refuses the tensor.
+      op.param_bytes = bytes;
+    }
+    OpGraphBuilder builder;
+    std::string name = std::filesystem::path{where_}.filename().string();
+    for (const std::string_view ending : {".gz", ".zst", ".py", ".txt"})
+      if (name.ends_with(ending) && name.size() > ending.size()) name.resize(name.size() - ending.size());
+    builder.set_name(std::move(name))
+        .set_source("fx")
+        .set_meta_json(meta().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    for (OpSpec& op : ops_) builder.add(std::move(op));
+    auto graph = std::move(builder).build();
+    if (!graph) return invalid(where_, graph.error().context);
+    return graph;
+  }
+
+  nlohmann::json meta() const {
+    nlohmann::json meta{{"kind", std::any_of(backward_.begin(), backward_.end(), [](bool b) { return b; })
+                                     ? "training"
+                                     : "inference"}};
+    nlohmann::json notes = nlohmann::json::array();
+    if (text_.graphs > 1)
+      notes.push_back("the file holds " + std::to_string(text_.graphs) + " graphs: the first is read");
+    if (!inputs_.empty())
+      notes.push_back("which inputs are parameters follows from how they are read: the text does not say it");
+    if (!notes.empty()) meta["notes"] = std::move(notes);
+    if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
+    return meta;
+  }
+
+  static constexpr std::string_view kTypes = "print the graph with types: GraphModule.print_readable()";
+
+  const FxText& text_;
+  const std::string_view where_;
+  const OpenDims& given_;
+  DimsMet dims_;
+  std::size_t line_ = 0;
+  std::unordered_map<std::string_view, Value> values_;
+  std::unordered_map<std::string_view, std::map<std::int64_t, std::string_view>> parts_of_;
+  std::set<std::string_view> untyped_, untyped_inputs_, plainly_read_;
+  std::vector<AtenTensor> tensors_;
+  std::vector<bool> backward_;      // [tensors] Produced by a backward op.
+  std::vector<std::uint32_t> now_;  // [tensors] The newest version, which an in-place op wrote; else itself.
+  std::vector<OpSpec> ops_;
+  std::vector<std::uint32_t> inputs_;  // Op numbers, in the order of roles_.
+  FxRoles roles_;
+  std::set<std::string> uncounted_;
+};
+
+}  // namespace
+
+bool looks_like_fx(std::span<const std::byte> bytes) {
+  const std::string_view text{reinterpret_cast<const char*>(bytes.data()),
+                              std::min(bytes.size(), std::size_t{1} << 16)};
+  const std::size_t module = text.find("(torch.nn.Module)");
+  return module != std::string_view::npos && text.find("def forward(", module) != std::string_view::npos;
+}
+
+Result<OpGraph> parse_fx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
+  const auto text = parse_fx_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
+  if (!text) return text.error();
+  return Reader{*text, where, dims}.read();
+}
+
+}  // namespace emplace

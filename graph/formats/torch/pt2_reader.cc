@@ -1,0 +1,350 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/text/words.h"
+#include "graph/formats/symbolic_size.h"
+#include "graph/formats/torch/aten_ops.h"
+#include "graph/formats/torch/pt2.h"
+#include "graph/formats/torch/zip_archive.h"
+
+namespace emplace {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMajor = 8;
+constexpr std::size_t kLeastLimit = std::size_t{64} << 20, kMostLimit = std::size_t{1} << 30, kRatio = 200;
+constexpr int kDeepest = 16;  // Of lists in arguments.
+
+/// A member of an object; null where either is missing.
+const json& member(const json& from, const char* key) {
+  static const json kNull;
+  if (!from.is_object()) return kNull;
+  const auto it = from.find(key);
+  return it == from.end() ? kNull : *it;
+}
+std::string text(const json& from) { return from.is_string() ? from.get<std::string>() : std::string{}; }
+
+/// torch's numbers of element types, in the names that it prints.
+std::string_view dtype_of(std::int64_t number) {
+  static const std::map<std::int64_t, std::string_view> kNames{
+      {1, "u8"},      {2, "i8"},          {3, "i16"},         {4, "i32"},        {5, "i64"},
+      {6, "f16"},     {7, "f32"},         {8, "f64"},         {9, "c32"},        {10, "c64"},
+      {11, "c128"},   {12, "b8"},         {13, "bf16"},       {28, "u16"},       {29, "f8e4m3fn"},
+      {30, "f8e5m2"}, {31, "f8e4m3fnuz"}, {32, "f8e5m2fnuz"}, {33, "f8e8m0fnu"}, {34, "u32"},
+      {35, "u64"}};
+  const auto it = kNames.find(number);
+  return it == kNames.end() ? std::string_view{"unknown"} : it->second;
+}
+
+/// "L__self__,,Net;L__self___conv1,conv1,torch.nn.Conv2d" → "conv1"; levels with '/' between them.
+std::string scope_of(const std::string& stack) {
+  const std::string_view last = std::string_view{stack}.substr(stack.rfind(';') + 1);
+  const std::size_t first = last.find(',');
+  if (first == std::string_view::npos) return {};
+  std::string path{last.substr(first + 1, last.find(',', first + 1) - first - 1)};
+  std::replace(path.begin(), path.end(), '.', '/');
+  return path;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view where, const OpenDims& dims) : where_{where}, dims_{dims} {}
+
+  Result<OpGraph> read(const json& program) {
+    const json& major = member(member(program, "schema_version"), "major");
+    if (!major.is_number_integer()) return fail("", "tells no schema version");
+    if (major.get<std::int64_t>() != kMajor)
+      return fail("", "has schema " + major.dump() + ", and only " + std::to_string(kMajor) + " is known",
+                  "save it with torch 2.6 or newer, or print it with print_readable()");
+    const json& module = member(program, "graph_module");
+    const json& graph = member(module, "graph");
+    tensors_of_file_ = &member(graph, "tensor_values");
+    numbers_of_file_ = &member(graph, "sym_int_values");
+    const json& nodes = member(graph, "nodes");
+    if (!nodes.is_array() || !tensors_of_file_->is_object()) return fail("", "has no graph");
+    if (auto done = add_inputs(member(member(module, "signature"), "input_specs")); !done)
+      return done.error();
+    for (std::size_t k = 0; k < nodes.size(); ++k)
+      if (auto done = add_node(nodes[k], k); !done) return done.error();
+    if (dims_.any_missing()) return fail("", "has symbolic sizes", "give them: " + dims_.missing_as_option());
+    if (auto used = dims_.all_used(where_); !used) return used.error();
+    return build();
+  }
+
+ private:
+  Error fail(const std::string& place, std::string_view what, std::string_view cure = {}) const {
+    return invalid(std::string{where_} + (place.empty() ? "" : ": " + place), what, cure);
+  }
+
+  /// {"as_int": 8} or {"as_expr": {"expr_str": "s77"}}; nothing where the formula has no value yet.
+  Result<std::optional<std::int64_t>> size(const json& from, std::size_t axis) {
+    const json& number = member(from, "as_int");
+    if (number.is_number_integer()) return std::optional{number.get<std::int64_t>()};
+    const std::string formula = text(member(member(from, "as_expr"), "expr_str"));
+    if (formula.empty()) return invalid({}, "is no size");
+    return evaluate_size(formula, axis, dims_);
+  }
+
+  Result<TensorSpec> spec_of(const std::string& name, const std::string& place) {
+    const json& meta = member(*tensors_of_file_, name.c_str());
+    const json& dtype = member(meta, "dtype");
+    const json& sizes = member(meta, "sizes");
+    if (!dtype.is_number_integer() || !sizes.is_array())
+      return fail(place, "tensor '" + printable(name, 80) + "' has no type");
+    const std::string_view name_of_type = dtype_of(dtype.get<std::int64_t>());
+    const auto known = aten_dtype(name_of_type == "c128" ? "f64" : name_of_type);
+    if (!known)
+      return fail(place, "tensor '" + printable(name, 80) + "' has element type " + dtype.dump() +
+                             ", which is not known");
+    TensorSpec spec{*known, {}};
+    if (name_of_type == "c128") spec.shape.push_back(2);
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      const auto value = size(sizes[axis], axis);
+      if (!value) return fail(place, "tensor '" + printable(name, 80) + "': " + value.error().context);
+      spec.shape.push_back(value->value_or(1));
+    }
+    return spec;
+  }
+
+  std::uint32_t add_tensor(const std::string& name, std::uint32_t output, TensorSpec spec) {
+    tensors_.push_back({{static_cast<std::uint32_t>(ops_.size()), output}, std::move(spec)});
+    tensor_of_name_[name] = static_cast<std::uint32_t>(tensors_.size() - 1);
+    return static_cast<std::uint32_t>(tensors_.size() - 1);
+  }
+
+  // ---- State ----
+
+  Result<Unit> add_inputs(const json& specs) {
+    if (!specs.is_array()) return fail("", "has no signature");
+    struct Kind {
+      const char *key, *name, *type;
+    };
+    static constexpr Kind kKinds[] = {{"parameter", "parameter_name", "Parameter"},
+                                      {"buffer", "buffer_name", "Buffer"},
+                                      {"tensor_constant", "tensor_constant_name", "Constant"},
+                                      {"user_input", "", "Input"}};
+    for (const json& spec : specs) {
+      for (const Kind& kind : kKinds) {
+        const json& found = member(spec, kind.key);
+        if (!found.is_object()) continue;
+        const json& arg = member(found, "arg");
+        const std::string placeholder =
+            text(member(arg.contains("as_tensor") ? member(arg, "as_tensor") : arg, "name"));
+        if (placeholder.empty()) continue;  // A number, a text or nothing.
+        if (auto done = add_state(kind.type, placeholder, text(member(found, kind.name))); !done)
+          return done.error();
+      }
+    }
+    return Unit{};
+  }
+
+  Result<Unit> add_state(const char* type, const std::string& placeholder, const std::string& name) {
+    auto spec = spec_of(placeholder, "input '" + printable(placeholder, 80) + "'");
+    if (!spec) return spec.error();
+    OpSpec op;
+    op.type = type;
+    op.name = name.empty() ? placeholder : name;
+    const std::size_t dot = name.rfind('.');
+    if (dot != std::string::npos) op.group = name.substr(0, dot);
+    std::replace(op.group.begin(), op.group.end(), '.', '/');
+    op.outputs = {*spec};
+    if (op.type == "Parameter" || op.type == "Buffer") {
+      op.param_bytes = element_bytes(spec->dtype);
+      for (const std::int64_t size : spec->shape)
+        if (size < 0 || __builtin_mul_overflow(op.param_bytes, size, &op.param_bytes))
+          op.param_bytes = 0;  // The builder refuses it.
+    }
+    add_tensor(placeholder, 0, *std::move(spec));
+    state_.insert(ops_.size());
+    ops_.push_back(std::move(op));
+    return Unit{};
+  }
+
+  // ---- Nodes ----
+
+  Result<Unit> add_node(const json& node, std::size_t number) {
+    const std::string target = text(member(node, "target"));
+    if (target.empty()) return fail("node " + std::to_string(number), "has no target");
+    OpSpec op;
+    op.name = text(member(node, "name"));
+    const std::string place =
+        "node " + std::to_string(number) + (op.name.empty() ? "" : " '" + printable(op.name, 80) + "'");
+    std::vector<std::string> made;
+    collect_tensors(member(node, "outputs"), made, 0);
+    if (made.empty()) return Unit{};
+    if (op.name.empty()) op.name = made.front();
+    AtenCall call;
+    call.target = target;
+    const json& inputs = member(node, "inputs");
+    for (const json& input : inputs.is_array() ? inputs : json::array()) {
+      auto arg = argument(member(input, "arg"), call, place, 0);
+      if (!arg) return arg.error();
+      arg->name = text(member(input, "name"));
+      call.args.push_back(*std::move(arg));
+    }
+    for (const std::string& name : made) {
+      auto spec = spec_of(name, place);
+      if (!spec) return spec.error();
+      op.outputs.push_back(*std::move(spec));
+    }
+    if (!describe_aten(call, op)) uncounted_.insert(op.type);
+    op.group = scope_of(text(member(member(node, "metadata"), "nn_module_stack")));
+    for (std::uint32_t k = 0; k < made.size(); ++k) add_tensor(made[k], k, op.outputs[k]);
+    if (is_in_place(target))
+      rename_written(member(inputs.is_array() && !inputs.empty() ? inputs[0] : json{}, "arg"), made[0]);
+    ops_.push_back(std::move(op));
+    return Unit{};
+  }
+
+  /// After an in-place op its first argument's name stands for the result.
+  void rename_written(const json& arg, const std::string& result) {
+    const std::string name = text(member(member(arg, "as_tensor"), "name"));
+    if (!name.empty()) tensor_of_name_[name] = tensor_of_name_[result];
+  }
+
+  /// Names of the tensors in a node's outputs.
+  static void collect_tensors(const json& from, std::vector<std::string>& out, int depth) {
+    if (depth > kDeepest) return;
+    if (from.is_array())
+      for (const json& one : from) collect_tensors(one, out, depth + 1);
+    if (!from.is_object()) return;
+    if (const std::string name = text(member(member(from, "as_tensor"), "name")); !name.empty())
+      out.push_back(name);
+    for (const char* key : {"as_tensors", "as_optional_tensors"}) {
+      const json& list = member(from, key);
+      for (const json& one : list.is_array() ? list : json::array()) {
+        const std::string plain = text(member(one, "name"));
+        if (!plain.empty()) out.push_back(plain);
+        collect_tensors(one, out, depth + 1);
+      }
+    }
+  }
+
+  Result<AtenArg> tensor_argument(const std::string& name, AtenCall& call, const std::string& place) {
+    const auto it = tensor_of_name_.find(name);
+    if (it == tensor_of_name_.end())
+      return fail(place, "reads '" + printable(name, 80) + "', which was not made before");
+    AtenArg arg;
+    arg.kind = AtenArg::Kind::kTensor, arg.number = static_cast<std::int64_t>(call.tensors.size());
+    call.tensors.push_back(tensors_[it->second]);
+    return arg;
+  }
+
+  Result<AtenArg> argument(const json& from, AtenCall& call, const std::string& place, int depth) {
+    using Kind = AtenArg::Kind;
+    AtenArg arg;
+    if (!from.is_object() || from.empty() || depth > kDeepest) return arg;
+    const std::string& key = from.begin().key();
+    const json& value = from.begin().value();
+    if (key == "as_none") return arg;
+    arg.kind = Kind::kOther;
+    if (key == "as_tensor") return tensor_argument(text(member(value, "name")), call, place);
+    if (key == "as_int" && value.is_number_integer())
+      arg.kind = Kind::kInt, arg.number = value.get<std::int64_t>();
+    if (key == "as_bool" && value.is_boolean())
+      arg.kind = Kind::kBool, arg.number = value.get<bool>() ? 1 : 0;
+    if (key == "as_float") arg.kind = Kind::kFloat;
+    if (key == "as_sym_int") return symbolic(value);
+    if (!value.is_array() || key == "as_floats" || key == "as_strings") return arg;
+    arg.kind = Kind::kList;
+    for (const json& one : value) {
+      Result<AtenArg> item = AtenArg{};
+      if (one.is_boolean()) {
+        item->kind = Kind::kBool, item->number = one.get<bool>() ? 1 : 0;
+      } else if (one.is_number_integer()) {
+        item->kind = Kind::kInt, item->number = one.get<std::int64_t>();
+      } else if (key == "as_sym_ints") {
+        item = symbolic(one);
+      } else if (key == "as_tensors") {
+        item = tensor_argument(text(member(one, "name")), call, place);
+      } else {
+        item = argument(one, call, place, depth + 1);
+      }
+      if (!item) return item;
+      arg.items.push_back(*std::move(item));
+    }
+    return arg;
+  }
+
+  /// A number of the program: {"as_int": 4}, or a name whose formula stands in sym_int_values.
+  Result<AtenArg> symbolic(const json& from) {
+    AtenArg arg;
+    arg.kind = AtenArg::Kind::kOther;
+    const std::string name = text(member(from, "as_name"));
+    const json& known = name.empty() ? from : member(*numbers_of_file_, name.c_str());
+    if (!known.is_object()) return arg;
+    if (const auto value = size(known, 1); value && *value)
+      arg.kind = AtenArg::Kind::kInt, arg.number = **value;
+    return arg;
+  }
+
+  Result<OpGraph> build() {
+    // A parameter may be called as a node is.
+    std::set<std::string> names;
+    for (std::size_t k = 0; k < ops_.size(); ++k)
+      if (!state_.contains(k)) names.insert(ops_[k].name);
+    for (const std::size_t k : state_)
+      while (!names.insert(ops_[k].name).second) ops_[k].name += "'";
+    OpGraphBuilder builder;
+    std::string name = std::filesystem::path{where_}.filename().string();
+    if (name.ends_with(".pt2") && name.size() > 4) name.resize(name.size() - 4);
+    json meta{{"kind", "inference"}};
+    if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
+    builder.set_name(std::move(name))
+        .set_source("pt2")
+        .set_meta_json(meta.dump(-1, ' ', false, json::error_handler_t::replace));
+    for (OpSpec& op : ops_) builder.add(std::move(op));
+    auto graph = std::move(builder).build();
+    if (!graph) return invalid(where_, graph.error().context);
+    return graph;
+  }
+
+  const std::string_view where_;
+  DimsMet dims_;
+  const json* tensors_of_file_ = nullptr;
+  const json* numbers_of_file_ = nullptr;
+  std::vector<AtenTensor> tensors_;
+  std::unordered_map<std::string, std::uint32_t> tensor_of_name_;
+  std::vector<OpSpec> ops_;
+  std::set<std::size_t> state_;
+  std::set<std::string> uncounted_;
+};
+
+}  // namespace
+
+bool looks_like_pt2(std::span<const std::byte> bytes) {
+  return std::string_view{reinterpret_cast<const char*>(bytes.data()),
+                          std::min<std::size_t>(bytes.size(), 4)} == "PK\3\4";
+}
+
+Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
+  const auto entries = zip_entries(bytes);
+  if (!entries) return invalid(where, entries.error().context);
+  const ZipEntry* chosen = nullptr;
+  for (const ZipEntry& entry : *entries) {
+    const bool model =
+        (entry.name.starts_with("models/") || entry.name.find("/models/") != std::string_view::npos) &&
+        entry.name.ends_with(".json");
+    if (model && (!chosen || entry.name.ends_with("models/model.json"))) chosen = &entry;
+  }
+  if (!chosen) return invalid(where, "holds no exported program", "write one with torch.export.save");
+  const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(chosen->packed_bytes, kMostLimit));
+  const auto text = unzip(bytes, *chosen, std::clamp(packed * kRatio, kLeastLimit, kMostLimit));
+  if (!text) return invalid(where, text.error().context);
+  const json program =
+      json::parse(reinterpret_cast<const char*>(text->data()),
+                  reinterpret_cast<const char*>(text->data()) + text->size(), nullptr, false);
+  if (program.is_discarded()) return invalid(where, "holds a program that is no JSON");
+  return Reader{where, dims}.read(program);
+}
+
+}  // namespace emplace
