@@ -12,11 +12,11 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "executor/plan/arena.h"
 #include "executor/cpu/bound_graph.h"
 #include "executor/cpu/device_memory.h"
 #include "executor/cpu/worker_pool.h"
 #include "executor/kernel/initial_values.h"
+#include "executor/plan/arena.h"
 #include "executor/plan/out_of_memory.h"
 #include "executor/plan/task_plan.h"
 #include "executor/sim/ready_set.h"

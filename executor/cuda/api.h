@@ -25,7 +25,8 @@
   X(Free)                                                                                                 \
   X(MallocHost)                                                                                           \
   X(FreeHost)                                                                                             \
-  X(MemcpyAsync) X(MemcpyPeerAsync) X(MemsetAsync) X(DeviceCanAccessPeer) X(DeviceEnablePeerAccess)       \
+  X(MemcpyAsync)                                                                                          \
+  X(MemcpyPeerAsync) X(MemsetAsync) X(DeviceCanAccessPeer) X(DeviceEnablePeerAccess)                      \
       X(StreamCreateWithFlags) X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent)                   \
           X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) X(EventElapsedTime) X(DeviceSynchronize) \
               X(LaunchKernel) X(GetLastError) X(PeekAtLastError)

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "runtime/process/descriptor.h"
 #include "runtime/node.h"
+#include "runtime/process/descriptor.h"
 
 namespace emplace::launcher {
 

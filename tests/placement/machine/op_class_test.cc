@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "placement/cost_model.h"
+#include "placement/machine/cost_model.h"
 
 namespace emplace {
 namespace {
