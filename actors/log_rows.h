@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "messages/episode_measured.h"
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::actors {
 

@@ -14,8 +14,8 @@
 #include <string>
 
 #include "base/rng.h"
-#include "record/packed.h"
 #include "record/run_writer.h"
+#include "record/store/packed.h"
 
 namespace emplace::record {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <stdexcept>
 
-#include "record/columns.h"
-#include "record/integrity.h"
-#include "record/row_readers.h"
-#include "record/run_connection.h"
+#include "record/store/columns.h"
+#include "record/store/integrity.h"
+#include "record/store/row_readers.h"
+#include "record/store/run_connection.h"
 
 namespace emplace::record {
 

@@ -1,7 +1,7 @@
 #include "record/remeasurements.h"
 
-#include "record/columns.h"
-#include "record/run_connection.h"
+#include "record/store/columns.h"
+#include "record/store/run_connection.h"
 
 namespace emplace::record {
 

@@ -3,11 +3,11 @@
 #include <stdexcept>
 
 #include "base/ids.h"
-#include "record/columns.h"
-#include "record/packed.h"
-#include "record/run_connection.h"
-#include "record/schema.h"
-#include "record/seal.h"
+#include "record/store/columns.h"
+#include "record/store/packed.h"
+#include "record/store/run_connection.h"
+#include "record/store/schema.h"
+#include "record/store/seal.h"
 
 namespace emplace::record {
 namespace {

@@ -3,9 +3,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "record/columns.h"
-#include "record/row_readers.h"
-#include "record/run_connection.h"
+#include "record/store/columns.h"
+#include "record/store/row_readers.h"
+#include "record/store/run_connection.h"
 
 namespace emplace::record {
 namespace {

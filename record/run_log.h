@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::record {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "record/integrity.h"
-#include "record/run_connection.h"
-#include "record/run_folder.h"
+#include "record/store/integrity.h"
+#include "record/store/run_connection.h"
+#include "record/store/run_folder.h"
 
 namespace emplace::record {
 

@@ -1,8 +1,8 @@
 #include "record/run_results.h"
 
-#include "record/columns.h"
-#include "record/row_readers.h"
-#include "record/run_connection.h"
+#include "record/store/columns.h"
+#include "record/store/row_readers.h"
+#include "record/store/run_connection.h"
 
 namespace emplace::record {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "record/database_errors.h"
-#include "record/integrity.h"
 #include "record/run_reader.h"
+#include "record/store/database_errors.h"
+#include "record/store/integrity.h"
 
 namespace emplace::record {
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/result.h"
-#include "record/run_files.h"
+#include "record/store/run_files.h"
 
 namespace emplace::record {
 

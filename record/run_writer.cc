@@ -12,14 +12,14 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "record/columns.h"
-#include "record/integrity.h"
-#include "record/packed.h"
-#include "record/row_writers.h"
-#include "record/run_connection.h"
-#include "record/run_folder.h"
 #include "record/run_watch.h"
-#include "record/schema.h"
+#include "record/store/columns.h"
+#include "record/store/integrity.h"
+#include "record/store/packed.h"
+#include "record/store/row_writers.h"
+#include "record/store/run_connection.h"
+#include "record/store/run_folder.h"
+#include "record/store/schema.h"
 
 namespace emplace::record {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "record/run_reader.h"
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace SQLite {
 class Statement;

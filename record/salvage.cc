@@ -19,14 +19,14 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text/words.h"
-#include "record/columns.h"
-#include "record/folder_lock.h"
-#include "record/integrity.h"
-#include "record/row_readers.h"
-#include "record/run_folder.h"
 #include "record/run_reader.h"
 #include "record/run_writer.h"
-#include "record/schema.h"
+#include "record/store/columns.h"
+#include "record/store/folder_lock.h"
+#include "record/store/integrity.h"
+#include "record/store/row_readers.h"
+#include "record/store/run_folder.h"
+#include "record/store/schema.h"
 
 namespace emplace::record {
 namespace {

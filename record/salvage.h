@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "record/run_results.h"
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::record {
 

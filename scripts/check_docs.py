@@ -63,7 +63,7 @@ def check_guarantees(tree, files):
 
 def check_columns(tree):
     """The schema in the source against the tables of the document."""
-    source, schema = (tree / "record" / "schema.cc").read_text(), {}
+    source, schema = (tree / "record" / "store" / "schema.cc").read_text(), {}
     for table, columns in TABLE.findall(source) + ADDED.findall(source):
         schema.setdefault(table, []).extend(column.strip().split()[0].strip('"') for column in columns.split(","))
     said = {}

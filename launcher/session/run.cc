@@ -28,10 +28,10 @@
 #include "launcher/session/report.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
-#include "record/folder_lock.h"
-#include "record/launch_lock.h"
-#include "record/run_folder.h"
 #include "record/run_reader.h"
+#include "record/store/folder_lock.h"
+#include "record/store/launch_lock.h"
+#include "record/store/run_folder.h"
 #include "runtime/process/signals.h"
 
 namespace emplace::launcher {

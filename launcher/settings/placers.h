@@ -12,7 +12,7 @@
 #include "launcher/settings/config.h"
 #include "placement/placement.h"
 #include "policy/placer.h"
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::launcher {
 

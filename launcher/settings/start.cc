@@ -25,9 +25,9 @@
 #include "placement/machine/device_file.h"
 #include "placement/partitioning_machine.h"
 #include "placement/placement_file.h"
-#include "record/episode_bytes.h"
-#include "record/run_folder.h"
 #include "record/run_writer.h"
+#include "record/store/episode_bytes.h"
+#include "record/store/run_folder.h"
 
 namespace emplace::launcher {
 namespace {

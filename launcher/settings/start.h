@@ -13,7 +13,7 @@
 #include "launcher/settings/config.h"
 #include "launcher/worker/executors.h"
 #include "placement/bounds/proven_bound.h"
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 #include "record/table.h"
 
 namespace emplace::launcher {

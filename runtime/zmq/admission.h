@@ -1,6 +1,6 @@
 #pragma once
 /// Who may join a node, under which names, and what each may send. The keys themselves are checked in
-/// runtime/zmq/authenticator.h, before a byte of a connection is read.
+/// runtime/zmq/keys/authenticator.h, before a byte of a connection is read.
 
 #include <cstddef>
 #include <cstdint>

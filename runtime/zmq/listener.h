@@ -8,10 +8,10 @@
 #include <zmq.hpp>
 
 #include "base/result.h"
-#include "runtime/zmq/authenticator.h"
 #include "runtime/zmq/handshake_monitor.h"
+#include "runtime/zmq/keys/authenticator.h"
+#include "runtime/zmq/keys/node_keys.h"
 #include "runtime/zmq/link_messages.h"
-#include "runtime/zmq/node_keys.h"
 #include "runtime/zmq/peer.h"
 #include "runtime/zmq/shared.h"
 #include "runtime/zmq/watch.h"

@@ -16,7 +16,7 @@
 #include "runtime/node.h"
 #include "runtime/zmq/actor_host.h"
 #include "runtime/zmq/admission.h"
-#include "runtime/zmq/authenticator.h"
+#include "runtime/zmq/keys/authenticator.h"
 #include "runtime/zmq/listener.h"
 #include "runtime/zmq/own_loops.h"
 #include "runtime/zmq/parking.h"

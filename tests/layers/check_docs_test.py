@@ -8,7 +8,7 @@ from made_up_tree import CheckerTest
 
 HEAD = "# Guarantees\n\n| # | promise | test |\n|---|---|---|\n"
 SOUND = {
-    "record/schema.cc": 'CREATE TABLE runs(seed INTEGER, "update" TEXT);\n',
+    "record/store/schema.cc": 'CREATE TABLE runs(seed INTEGER, "update" TEXT);\n',
     "tests/run_test.cc": "class Witness {};\nTEST(Run, EndsWell) {\n}\nTEST_F(Door, StaysShut) {\n}\n",
     "tests/swarm.cc": 'FaultFact{Fault::kHeadCrash, "head-crash", true, ""},\n',
     "docs/guarantees.md": HEAD + "| G1 | `anything` | `Run.EndsWell`, `EndsW…`, `Door.*` in `tests/run_test.cc`; `head-crash`, `Witness` |\n",
@@ -34,9 +34,9 @@ class CheckDocs(CheckerTest):
             with self.subTest(columns):
                 self.refuses({"docs/run_database.md": f"{head}| `runs` | a run | {columns} |\n"}, "docs/run_database.md:3: runs")
         self.refuses({"docs/run_database.md": head}, "runs has the columns seed, update")
-        added = {"record/schema.cc": SOUND["record/schema.cc"] + '    {"runs", "host TEXT,port INTEGER"},\n'}
+        added = {"record/store/schema.cc": SOUND["record/store/schema.cc"] + '    {"runs", "host TEXT,port INTEGER"},\n'}
         self.refuses(added, "runs has the columns seed, update, host, port")
-        self.refuses({"record/schema.cc": ""}, "runs has the columns of no table")
+        self.refuses({"record/store/schema.cc": ""}, "runs has the columns of no table")
 
 
 if __name__ == "__main__":

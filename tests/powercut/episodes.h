@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::powercut {
 

@@ -1,10 +1,10 @@
-#include "record/seal.h"
+#include "record/store/seal.h"
 
 #include <xxhash.h>
 
 #include <cmath>
 
-#include "record/stored_value.h"
+#include "record/store/stored_value.h"
 
 namespace emplace::record {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "record/packed.h"
+#include "record/store/packed.h"
 
 namespace emplace::record {
 

@@ -1,4 +1,4 @@
-#include "record/run_folder.h"
+#include "record/store/run_folder.h"
 
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -11,8 +11,8 @@
 #include <system_error>
 
 #include "base/text/words.h"
-#include "record/database_errors.h"
-#include "record/folder_lock.h"
+#include "record/store/database_errors.h"
+#include "record/store/folder_lock.h"
 
 namespace emplace::record {
 namespace {

@@ -1,7 +1,7 @@
-#include "record/episode_bytes.h"
+#include "record/store/episode_bytes.h"
 
 #include "base/file.h"
-#include "record/packed.h"
+#include "record/store/packed.h"
 
 namespace emplace::record {
 

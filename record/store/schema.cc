@@ -1,4 +1,4 @@
-#include "record/schema.h"
+#include "record/store/schema.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/text/words.h"
-#include "record/seal.h"
+#include "record/store/seal.h"
 
 namespace emplace::record {
 namespace {

@@ -1,6 +1,6 @@
 // Goal: placements come back as they were packed, small where they are made of runs; damage never passes for
 // data.
-#include "record/packed.h"
+#include "record/store/packed.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "record/row_readers.h"
-#include "record/run_rows.h"
+#include "record/store/row_readers.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::record {
 

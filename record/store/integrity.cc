@@ -1,4 +1,4 @@
-#include "record/integrity.h"
+#include "record/store/integrity.h"
 
 #include <sqlite3.h>
 #include <xxhash.h>
@@ -14,11 +14,11 @@
 #include <utility>
 
 #include "base/text/words.h"
-#include "record/columns.h"
-#include "record/database_errors.h"
-#include "record/schema.h"
-#include "record/seal.h"
-#include "record/stored_value.h"
+#include "record/store/columns.h"
+#include "record/store/database_errors.h"
+#include "record/store/schema.h"
+#include "record/store/seal.h"
+#include "record/store/stored_value.h"
 
 namespace emplace::record {
 namespace {

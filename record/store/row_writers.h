@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::record {
 

@@ -1,4 +1,4 @@
-#include "record/packed.h"
+#include "record/store/packed.h"
 
 #include <algorithm>
 #include <array>

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "record/database_errors.h"
-#include "record/folder_lock.h"
-#include "record/schema.h"
+#include "record/store/database_errors.h"
+#include "record/store/folder_lock.h"
+#include "record/store/schema.h"
 
 namespace emplace::record {
 

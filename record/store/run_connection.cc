@@ -1,11 +1,11 @@
-#include "record/run_connection.h"
+#include "record/store/run_connection.h"
 
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/text/words.h"
-#include "record/run_folder.h"
+#include "record/store/run_folder.h"
 
 namespace emplace::record {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "record/run_rows.h"
+#include "record/store/run_rows.h"
 
 namespace emplace::record {
 

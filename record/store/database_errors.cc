@@ -1,4 +1,4 @@
-#include "record/database_errors.h"
+#include "record/store/database_errors.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/text/words.h"
-#include "record/schema.h"
+#include "record/store/schema.h"
 
 namespace emplace::record {
 

@@ -1,4 +1,4 @@
-#include "record/run_files.h"
+#include "record/store/run_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,9 +1,9 @@
-#include "record/row_writers.h"
+#include "record/store/row_writers.h"
 
 #include <string>
 
-#include "record/columns.h"
-#include "record/seal.h"
+#include "record/store/columns.h"
+#include "record/store/seal.h"
 
 namespace emplace::record {
 namespace {

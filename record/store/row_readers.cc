@@ -1,10 +1,10 @@
-#include "record/row_readers.h"
+#include "record/store/row_readers.h"
 
 #include <cstring>
 #include <limits>
 #include <string>
 
-#include "record/columns.h"
+#include "record/store/columns.h"
 
 namespace emplace::record {
 

@@ -1,6 +1,6 @@
 // Goal: every record that was written verifies, and damage shows.
 // Method: a real database on disk; damage done by another connection, and byte by byte to its files.
-#include "record/integrity.h"
+#include "record/store/integrity.h"
 
 #include <gtest/gtest.h>
 

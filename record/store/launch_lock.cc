@@ -1,4 +1,4 @@
-#include "record/launch_lock.h"
+#include "record/store/launch_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-#include "runtime/zmq/authenticator.h"
+#include "runtime/zmq/keys/authenticator.h"
 
 #include <sys/stat.h>
 

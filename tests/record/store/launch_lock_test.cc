@@ -1,5 +1,5 @@
 // Goal: one launcher at a time prepares a run. Method: real folders.
-#include "record/launch_lock.h"
+#include "record/store/launch_lock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/zmq/node_keys.h"
+#include "runtime/zmq/keys/node_keys.h"
 
 #include <zmq.h>
 

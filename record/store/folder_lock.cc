@@ -1,4 +1,4 @@
-#include "record/folder_lock.h"
+#include "record/store/folder_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
