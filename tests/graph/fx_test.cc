@@ -8,6 +8,7 @@
 #include <map>
 
 #include "graph/graph_file.h"
+#include "tests/graph/graph_text.h"
 #include "tests/graph/torch_counts.h"
 
 namespace emplace {
@@ -20,15 +21,11 @@ using ::testing::HasSubstr;
 const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
 
 Result<OpGraph> read(std::string_view text, const ReadOptions& options = {}) {
-  return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), "graph.py", options);
+  return read_text("graph.py", text, options);
 }
 
 std::string error_of(std::string_view text, const ReadOptions& options = {}) {
-  const auto graph = read(text, options);
-  if (graph) return "accepted";
-  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
-  EXPECT_THAT(graph.error().context, ::testing::StartsWith("graph.py: "));
-  return graph.error().context;
+  return refusal_of("graph.py", text, options);
 }
 
 ReadOptions sizes(std::string text) {
@@ -39,13 +36,6 @@ ReadOptions sizes(std::string text) {
 std::string module(std::string_view inputs, std::string_view lines) {
   return "class GraphModule(torch.nn.Module):\n    def forward(self, " + std::string{inputs} + "):\n" +
          std::string{lines};
-}
-
-OpId op_called(const OpGraph& graph, std::string_view name) {
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
-    if (graph.name(OpId{i}) == name) return OpId{i};
-  ADD_FAILURE() << "no op " << name;
-  return OpId{0};
 }
 
 TEST(FxText, WhatTorchPrintsHasItsOpsAndItsWork) {
@@ -99,8 +89,8 @@ TEST(FxText, InputsAreParametersByHowTheyAreRead) {
                                  std::pair{"primals_3", "Parameter"}, std::pair{"primals_4", "Parameter"},
                                  std::pair{"primals_5", "Input"}, std::pair{"primals_6", "Parameter"}));
   EXPECT_EQ(graph.param_bytes(OpId{1}), 256);
-  EXPECT_EQ(graph.flops(op_called(graph, "addmm")), 2 * 8 * 4 * 16 + 8 * 16);
-  EXPECT_TRUE(graph.is_view(op_called(graph, "t")));
+  EXPECT_EQ(graph.flops(op_named(graph, "addmm")), 2 * 8 * 4 * 16 + 8 * 16);
+  EXPECT_TRUE(graph.is_view(op_named(graph, "t")));
 }
 
 TEST(FxText, TuplesAreOneOpAndInPlaceOpsAreReadByThoseThatFollow) {
@@ -114,14 +104,14 @@ TEST(FxText, TuplesAreOneOpAndInPlaceOpsAreReadByThoseThatFollow) {
         return [cat]
 )"))
                             .value();
-  const OpId split = op_called(graph, "split");
+  const OpId split = op_named(graph, "split");
   EXPECT_EQ(graph.num_outputs(split), 2u);
   EXPECT_EQ(graph.attrs_json(split), R"({"dim":-1,"view":true})");
-  const OpId cat = op_called(graph, "cat");
+  const OpId cat = op_named(graph, "cat");
   ASSERT_EQ(graph.inputs(cat).size(), 2u);
   EXPECT_EQ(graph.name(graph.producer(graph.inputs(cat)[0])), "relu_");
   EXPECT_EQ(graph.inputs(cat)[1], graph.output(split, 1));
-  EXPECT_EQ(graph.type_name(op_called(graph, "relu_")), "aten::relu");
+  EXPECT_EQ(graph.type_name(op_named(graph, "relu_")), "aten::relu");
   EXPECT_EQ(graph.num_ops(), 4u);
 }
 

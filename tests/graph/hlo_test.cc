@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/graph_file.h"
+#include "tests/graph/graph_text.h"
 
 namespace emplace {
 namespace {
@@ -21,16 +22,10 @@ using ::testing::HasSubstr;
 const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
 
 Result<OpGraph> read(std::string_view text, const ReadOptions& options = {}) {
-  return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), "module.hlo", options);
+  return read_text("module.hlo", text, options);
 }
 
-std::string error_of(std::string_view text) {
-  const auto graph = read(text);
-  if (graph) return "accepted";
-  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
-  EXPECT_THAT(graph.error().context, ::testing::StartsWith("module.hlo: "));
-  return graph.error().context;
-}
+std::string error_of(std::string_view text) { return refusal_of("module.hlo", text); }
 
 std::string entry(std::string_view lines) {
   return "HloModule m\n\nENTRY %main (x: f32[2,3]) -> f32[2,3] {\n  %x = f32[2,3]{1,0} parameter(0)\n" +

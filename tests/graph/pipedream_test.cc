@@ -10,6 +10,7 @@
 #include <set>
 
 #include "graph/graph_file.h"
+#include "tests/graph/graph_text.h"
 
 namespace emplace {
 namespace {
@@ -20,17 +21,9 @@ using ::testing::HasSubstr;
 
 const std::filesystem::path kFixtures{EMPLACE_FIXTURES};
 
-Result<OpGraph> read(std::string_view text) {
-  return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), "graph.txt");
-}
+Result<OpGraph> read(std::string_view text) { return read_text("graph.txt", text); }
 
-std::string error_of(std::string_view text) {
-  const auto graph = read(text);
-  if (graph) return "accepted";
-  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
-  EXPECT_THAT(graph.error().context, ::testing::StartsWith("graph.txt: "));
-  return graph.error().context;
-}
+std::string error_of(std::string_view text) { return refusal_of("graph.txt", text); }
 
 std::string layer(std::string_view name, std::string_view metrics = "",
                   std::string_view what = "ReLU(inplace)") {

@@ -8,6 +8,7 @@
 
 #include "graph/formats/torch/zip_archive.h"
 #include "graph/graph_file.h"
+#include "tests/graph/graph_text.h"
 #include "tests/graph/torch_counts.h"
 
 namespace emplace {
@@ -23,11 +24,7 @@ ReadOptions sizes(std::string text) {
 }
 
 std::string error_of(std::string_view bytes, const ReadOptions& options = {.format = GraphFormat::kPt2}) {
-  const auto graph = parse_graph(std::as_bytes(std::span{bytes.data(), bytes.size()}), "a.pt2", options);
-  if (graph) return "accepted";
-  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
-  EXPECT_THAT(graph.error().context, ::testing::StartsWith("a.pt2: "));
-  return graph.error().context;
+  return refusal_of("a.pt2", bytes, options);
 }
 
 std::string number(std::uint64_t value, int bytes) {

@@ -9,6 +9,7 @@
 #include "graph/formats/published/doppler.h"
 #include "graph/formats/published/piper.h"
 #include "graph/graph_file.h"
+#include "tests/graph/graph_text.h"
 
 namespace emplace {
 namespace {
@@ -20,12 +21,7 @@ using ::testing::HasSubstr;
 const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
 
 std::string error_of(std::string_view text, GraphFormat format) {
-  const auto graph =
-      parse_graph(std::as_bytes(std::span{text.data(), text.size()}), "file", {.format = format});
-  if (graph) return "accepted";
-  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
-  EXPECT_THAT(graph.error().context, ::testing::StartsWith("file: "));
-  return graph.error().context;
+  return refusal_of("file", text, {.format = format});
 }
 
 TEST(Doppler, NodesHaveTheTimesAndBytesOfItsSimulator) {

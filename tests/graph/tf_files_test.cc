@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "graph/formats/tensorflow/tf_joins.h"
 #include "graph/graph_file.h"
+#include "tests/graph/graph_text.h"
 
 namespace emplace {
 namespace {
@@ -37,22 +38,10 @@ json truth(const std::string& name) {
 json meta_of(const OpGraph& graph) { return json::parse(graph.meta_json()); }
 
 Result<OpGraph> read(std::string_view text, std::string_view where = "g.pbtxt") {
-  return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), where);
+  return read_text(where, text);
 }
-std::string error_of(std::string_view text) {
-  const auto graph = read(text);
-  if (graph) return "accepted";
-  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
-  EXPECT_THAT(graph.error().context, ::testing::StartsWith("g.pbtxt: "));
-  return graph.error().context;
-}
+std::string error_of(std::string_view text) { return refusal_of("g.pbtxt", text); }
 
-OpId find(const OpGraph& graph, std::string_view name) {
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
-    if (graph.name(OpId{i}) == name) return OpId{i};
-  ADD_FAILURE() << name;
-  return OpId{0};
-}
 OpId leader(const OpGraph& graph, OpId op) {
   while (graph.colocated_with(op) != kNoOp) op = graph.colocated_with(op);
   return op;
@@ -118,9 +107,9 @@ TEST(TfFiles, NestedFunctionsAreInlinedUnderTheNamesOfTheirCalls) {
   EXPECT_EQ(found.ops.at("MatMul"), 3u);
   EXPECT_EQ(found.flops.at("MatMul"), 2 * 32 * 256 * (256 + 256 + 20));
   EXPECT_EQ(meta_of(graph)["inlined_calls"], 3);
-  const OpId second = find(graph, "StatefulPartitionedCall_1/matmul");
+  const OpId second = op_named(graph, "StatefulPartitionedCall_1/matmul");
   EXPECT_EQ(graph.name(graph.producer(graph.inputs(second)[0])), "StatefulPartitionedCall/Identity");
-  const OpId call = find(graph, "StatefulPartitionedCall");
+  const OpId call = op_named(graph, "StatefulPartitionedCall");
   EXPECT_EQ(graph.type_name(call), "NoOp");
   EXPECT_TRUE(
       json::parse(graph.attrs_json(call))["function"].get<std::string>().starts_with("__inference_layer"));
@@ -155,9 +144,10 @@ TEST(TfFiles, BranchesAllCountAndAreNamed) {
   EXPECT_EQ(sums(graph).variables, 64 * 64 * 4);
   EXPECT_EQ(sums(graph).ops.at("MatMul"), 2u) << "one in a branch, one in the loop";
   EXPECT_THAT(graph_notes(graph), Contains(HasSubstr("conditionals: 2; all branches count")));
-  EXPECT_EQ(graph.type_name(find(graph, "cond/then/cond/matmul")), "MatMul");
-  EXPECT_EQ(graph.type_name(find(graph, "switch_case/indexed_case/branch1/switch_case/indexed_case/Tanh")),
-            "Tanh");
+  EXPECT_EQ(graph.type_name(op_named(graph, "cond/then/cond/matmul")), "MatMul");
+  EXPECT_EQ(
+      graph.type_name(op_named(graph, "switch_case/indexed_case/branch1/switch_case/indexed_case/Tanh")),
+      "Tanh");
 }
 
 // ---- files -----------------------------------------------------------------------------------------------
@@ -254,7 +244,7 @@ TEST(TfFiles, OpenDimensionsTakeSizesByNameAndByBatch) {
 TEST(TfFiles, ControlEdgesThatManyShareGoThroughAJoin) {
   const OpGraph graph = load("control_edges.pb.gz");
   EXPECT_EQ(meta_of(graph)["joins"], 1);
-  const OpId join = find(graph, "emplace/join#0");
+  const OpId join = op_named(graph, "emplace/join#0");
   EXPECT_EQ(index(join), graph.num_ops() - 1) << "op k is node k";
   EXPECT_FALSE(graph.is_view(join));
   EXPECT_EQ(graph.inputs(join).size(), 12u) << "two averages of each of six layers";
@@ -327,10 +317,10 @@ TEST(TfFunctions, PassTheirAttributesAndResultsOn) {
       R"(node { name: "d" op: "f" input: "x" attr { key: "U" value { type: DT_HALF } } }
                              node { name: "y" op: "Relu" input: "d" })");
   ASSERT_TRUE(graph.ok()) << graph.error().context;
-  const OpId y = find(*graph, "y");
+  const OpId y = op_named(*graph, "y");
   EXPECT_EQ(graph->name(graph->producer(graph->inputs(y)[0])), "d/s");
-  EXPECT_EQ(graph->inputs(y)[0], graph->output(find(*graph, "d/s"), 2));
-  EXPECT_EQ(json::parse(graph->attrs_json(find(*graph, "d/n")))["T"], "DT_HALF");
+  EXPECT_EQ(graph->inputs(y)[0], graph->output(op_named(*graph, "d/s"), 2));
+  EXPECT_EQ(json::parse(graph->attrs_json(op_named(*graph, "d/n")))["T"], "DT_HALF");
 }
 
 TEST(TfFunctions, ThatCannotBeInlinedAreRefusedInOneLine) {

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "graph/formats/tensorflow/tf_shapes.h"
 #include "graph/graph_file.h"
+#include "tests/graph/graph_text.h"
 
 namespace emplace {
 namespace {
@@ -30,16 +31,10 @@ const std::filesystem::path kImpala =
     std::filesystem::path{EMPLACE_FIXTURES} / "third_party/tf-graphdef/impala_learner.pbtxt.gz";
 
 Result<OpGraph> read(std::string_view text, std::string_view where = "g.pbtxt") {
-  return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), where);
+  return read_text(where, text);
 }
 
-std::string error_of(std::string_view text) {
-  const auto graph = read(text);
-  if (graph) return "accepted";
-  EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
-  EXPECT_THAT(graph.error().context, ::testing::StartsWith("g.pbtxt: "));
-  return graph.error().context;
-}
+std::string error_of(std::string_view text) { return refusal_of("g.pbtxt", text); }
 
 /// A node in text form. `shapes` are those of its outputs: "8,4" or "" for a scalar.
 struct Node {
@@ -77,24 +72,18 @@ OpGraph graph_of(const std::vector<Node>& nodes) {
   return std::move(graph).value();
 }
 
-OpId find(const OpGraph& graph, std::string_view name) {
-  for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
-    if (graph.name(OpId{i}) == name) return OpId{i};
-  ADD_FAILURE() << name;
-  return OpId{0};
-}
 /// Bytes of what an op reads, in order.
 std::vector<std::int64_t> read_bytes(const OpGraph& graph, std::string_view name) {
   std::vector<std::int64_t> bytes;
-  for (const TensorId tensor : graph.inputs(find(graph, name))) bytes.push_back(graph.bytes(tensor));
+  for (const TensorId tensor : graph.inputs(op_named(graph, name))) bytes.push_back(graph.bytes(tensor));
   return bytes;
 }
 json attrs(const OpGraph& graph, std::string_view name) {
-  return json::parse(graph.attrs_json(find(graph, name)));
+  return json::parse(graph.attrs_json(op_named(graph, name)));
 }
 /// The op whose device it shares, itself if it is free.
 OpId leader(const OpGraph& graph, std::string_view name) {
-  OpId op = find(graph, name);
+  OpId op = op_named(graph, name);
   while (graph.colocated_with(op) != kNoOp) op = graph.colocated_with(op);
   return op;
 }
@@ -151,7 +140,7 @@ TEST_F(Impala, ItsLoopsAreCutAndEachStaysOnOneDevice) {
   EXPECT_EQ(loops.size(), 2u);
   EXPECT_EQ(inside, meta["loops"][0]["ops"].get<std::size_t>() + meta["loops"][1]["ops"].get<std::size_t>());
   const std::string scan = "vtrace_from_logits/vtrace_from_importance_weights/scan/while/";
-  EXPECT_EQ(graph_.inputs(find(graph_, scan + "Merge")).size(), 1u);
+  EXPECT_EQ(graph_.inputs(op_named(graph_, scan + "Merge")).size(), 1u);
   EXPECT_TRUE(attrs(graph_, scan + "TensorArrayReadV3").contains("loop"));
   EXPECT_FALSE(attrs(graph_, "agent/batch_apply/linear/w").contains("loop"));
   EXPECT_THAT(graph_notes(graph_), ::testing::Contains(HasSubstr("while loops: 2")));
@@ -212,9 +201,9 @@ TEST(TfGraphdef, ControlInputsAreDependenciesWithoutBytes) {
                                   {"group", "NoOp", {"^a", "^b"}}});
   EXPECT_THAT(read_bytes(graph, "b"), ElementsAre(128, 0));
   EXPECT_THAT(read_bytes(graph, "group"), ElementsAre(0, 0));
-  EXPECT_TRUE(graph.is_view(find(graph, "group")));
-  EXPECT_EQ(graph.type_name(find(graph, "x")), "Input");
-  EXPECT_EQ(graph.flops(find(graph, "b")), 5 * 32);
+  EXPECT_TRUE(graph.is_view(op_named(graph, "group")));
+  EXPECT_EQ(graph.type_name(op_named(graph, "x")), "Input");
+  EXPECT_EQ(graph.flops(op_named(graph, "b")), 5 * 32);
 }
 
 TEST(TfGraphdef, ColocationGroupsHoldWhetherOrNotTheyAreNamedAfterANode) {
@@ -229,7 +218,7 @@ TEST(TfGraphdef, ColocationGroupsHoldWhetherOrNotTheyAreNamedAfterANode) {
   EXPECT_EQ(leader(graph, "a"), leader(graph, "d"));
   EXPECT_EQ(leader(graph, "b"), leader(graph, "c"));
   EXPECT_NE(leader(graph, "a"), leader(graph, "b"));
-  EXPECT_EQ(leader(graph, "x"), find(graph, "x"));
+  EXPECT_EQ(leader(graph, "x"), op_named(graph, "x"));
 }
 
 TEST(TfGraphdef, GradientsCarryTheScopeOfWhatTheyDifferentiateAndLaterOpsTheirPhase) {
@@ -244,17 +233,17 @@ TEST(TfGraphdef, GradientsCarryTheScopeOfWhatTheyDifferentiateAndLaterOpsTheirPh
        {"train/update_w", "ApplyMomentum", {"w", "w/Momentum", "rate", "clip/Minimum", "rate"}, {"4"}},
        {"train", "NoOp", {"^train/update_w"}},
        {"moving_mean", "VariableV2", {}, {"4"}}});
-  EXPECT_EQ(graph.group_name(find(graph, "gradients/tower/dense/Mul_grad/Mul_1")), "tower/dense");
-  EXPECT_EQ(graph.group_name(find(graph, "tower/dense/Mul")), "tower/dense");
-  EXPECT_EQ(graph.phase(find(graph, "tower/dense/Mul")), Phase::kForward);
-  EXPECT_EQ(graph.phase(find(graph, "clip/Minimum")), Phase::kBackward);
-  EXPECT_EQ(graph.phase(find(graph, "train/update_w")), Phase::kUpdate);
-  EXPECT_EQ(graph.phase(find(graph, "train")), Phase::kUpdate);
-  EXPECT_EQ(graph.type_name(find(graph, "w")), "Parameter");
-  EXPECT_EQ(graph.type_name(find(graph, "w/Momentum")), "OptimizerState");
-  EXPECT_EQ(graph.type_name(find(graph, "moving_mean")), "Buffer");
-  EXPECT_EQ(graph.type_name(find(graph, "rate")), "Constant");
-  EXPECT_EQ(graph.param_bytes(find(graph, "w/Momentum")), 16);
+  EXPECT_EQ(graph.group_name(op_named(graph, "gradients/tower/dense/Mul_grad/Mul_1")), "tower/dense");
+  EXPECT_EQ(graph.group_name(op_named(graph, "tower/dense/Mul")), "tower/dense");
+  EXPECT_EQ(graph.phase(op_named(graph, "tower/dense/Mul")), Phase::kForward);
+  EXPECT_EQ(graph.phase(op_named(graph, "clip/Minimum")), Phase::kBackward);
+  EXPECT_EQ(graph.phase(op_named(graph, "train/update_w")), Phase::kUpdate);
+  EXPECT_EQ(graph.phase(op_named(graph, "train")), Phase::kUpdate);
+  EXPECT_EQ(graph.type_name(op_named(graph, "w")), "Parameter");
+  EXPECT_EQ(graph.type_name(op_named(graph, "w/Momentum")), "OptimizerState");
+  EXPECT_EQ(graph.type_name(op_named(graph, "moving_mean")), "Buffer");
+  EXPECT_EQ(graph.type_name(op_named(graph, "rate")), "Constant");
+  EXPECT_EQ(graph.param_bytes(op_named(graph, "w/Momentum")), 16);
   EXPECT_EQ(leader(graph, "w/Momentum"), leader(graph, "w"));
   EXPECT_EQ(leader(graph, "train/update_w"), leader(graph, "w"));
 }
@@ -270,12 +259,12 @@ TEST(TfGraphdef, ResourcesKeepWhatUsesThemOnTheirDevice) {
                 {"use", "Relu", {"read"}, {"16"}, " attr { key: \"T\" value { type: DT_HALF } }"},
                 {"stack", "StackV2", {"use:0"}, {""}},
                 {"push", "StackPushV2", {"stack", "use"}, {"16"}}});
-  EXPECT_EQ(graph.type_name(find(graph, "v")), "Parameter");
-  EXPECT_EQ(graph.param_bytes(find(graph, "v")), 32);
-  EXPECT_TRUE(graph.is_view(find(graph, "read")));
+  EXPECT_EQ(graph.type_name(op_named(graph, "v")), "Parameter");
+  EXPECT_EQ(graph.param_bytes(op_named(graph, "v")), 32);
+  EXPECT_TRUE(graph.is_view(op_named(graph, "read")));
   EXPECT_THAT(read_bytes(graph, "use"), ElementsAre(32));
   EXPECT_EQ(leader(graph, "read"), leader(graph, "v"));
-  EXPECT_EQ(leader(graph, "use"), find(graph, "use"));
+  EXPECT_EQ(leader(graph, "use"), op_named(graph, "use"));
   EXPECT_EQ(leader(graph, "push"), leader(graph, "stack"));
   EXPECT_THAT(read_bytes(graph, "push"), ElementsAre(0, 32));  // A handle is no data.
 }
@@ -297,9 +286,9 @@ TEST(TfGraphdef, WorkFollowsTheFormulasOfTheTracedGraphs) {
                 {"sum", "Sum", {"conv", "sizes"}, {""}}});
   const std::int64_t conv = 2LL * (2 * 8 * 8 * 16) * (3 * 3 * 3);
   for (const char* name : {"conv", "conv_image", "conv_filter"})
-    EXPECT_EQ(graph.flops(find(graph, name)), conv) << name;
-  EXPECT_EQ(graph.flops(find(graph, "mm")), 2 * 7 * 4 * 5);
-  EXPECT_EQ(graph.flops(find(graph, "sum")), 2 * 8 * 8 * 16);
+    EXPECT_EQ(graph.flops(op_named(graph, name)), conv) << name;
+  EXPECT_EQ(graph.flops(op_named(graph, "mm")), 2 * 7 * 4 * 5);
+  EXPECT_EQ(graph.flops(op_named(graph, "sum")), 2 * 8 * 8 * 16);
 }
 
 TEST(TfGraphdef, LoopsWithinLoopsBelongToTheOuterOne) {
@@ -319,10 +308,10 @@ TEST(TfGraphdef, LoopsWithinLoopsBelongToTheOuterOne) {
                                   {"o/Exit", "Exit", {"o/Merge"}, {"4"}},
                                   {"y", "Relu", {"o/Exit"}, {"4"}}});
   for (const char* name : {"o/Merge", "i/Enter", "i/Body", "i/Exit", "o/Body", "o/Exit"}) {
-    EXPECT_EQ(leader(graph, name), find(graph, "o/Enter")) << name;
+    EXPECT_EQ(leader(graph, name), op_named(graph, "o/Enter")) << name;
     EXPECT_EQ(attrs(graph, name)["loop"], "outer") << name;
   }
-  EXPECT_EQ(leader(graph, "y"), find(graph, "y"));
+  EXPECT_EQ(leader(graph, "y"), op_named(graph, "y"));
   const json meta = json::parse(graph.meta_json());
   EXPECT_EQ(meta["back_edges_cut"], 2);
   EXPECT_EQ(meta["loops"], json::parse(R"([{"frame":"outer","ops":10}])"));
@@ -343,7 +332,7 @@ TEST(TfGraphdef, DiamondsOfViewsStaySmallHoweverManyThereAre) {
     for (const TensorId input : graph.inputs(op)) waits[index(op)] += 1 + waits[index(graph.producer(input))];
     EXPECT_LE(waits[index(op)], 1'000) << graph.name(op);
   }
-  EXPECT_TRUE(graph.is_view(find(graph, "n1")));
+  EXPECT_TRUE(graph.is_view(op_named(graph, "n1")));
 }
 
 TEST(TfGraphdef, AFrozenGraphsConstantsAreItsWeights) {
@@ -353,8 +342,8 @@ TEST(TfGraphdef, AFrozenGraphsConstantsAreItsWeights) {
   const OpGraph graph = graph_of({{"x", "Placeholder", {}, {"-1,10"}},
                                   {"w", "Const", {}, {}, weight},
                                   {"y", "MatMul", {"x", "w"}, {"-1,20"}}});
-  EXPECT_EQ(graph.type_name(find(graph, "w")), "Parameter");
-  EXPECT_EQ(graph.param_bytes(find(graph, "w")), 800);
+  EXPECT_EQ(graph.type_name(op_named(graph, "w")), "Parameter");
+  EXPECT_EQ(graph.param_bytes(op_named(graph, "w")), 800);
   EXPECT_THAT(graph_notes(graph), ElementsAre(AllOf(HasSubstr("unknown dimensions: 1"),
                                                     HasSubstr("--batch N or --shape x.0=…"))));
 }
@@ -377,7 +366,7 @@ std::string word(const char* key, const char* value) {
   return " attr { key: \"" + std::string{key} + "\" value { s: \"" + value + "\" } }";
 }
 std::vector<std::int64_t> shape(const OpGraph& graph, std::string_view name, std::size_t output = 0) {
-  const auto dims = graph.shape(graph.output(find(graph, name), output));
+  const auto dims = graph.shape(graph.output(op_named(graph, name), output));
   return {dims.begin(), dims.end()};
 }
 
@@ -434,7 +423,7 @@ TEST(TfGraphdef, AFrozenGraphsShapesFollowFromItsInputs) {
   EXPECT_THAT(shape(graph, "y"), ElementsAre(1, 10));
   EXPECT_THAT(shape(graph, "mean"), ElementsAre(1, 1, 1, 32));
   EXPECT_THAT(shape(graph, "squeeze"), ElementsAre(32));
-  EXPECT_EQ(graph.flops(find(graph, "logits")), 2 * 256 * 10);
+  EXPECT_EQ(graph.flops(op_named(graph, "logits")), 2 * 256 * 10);
   EXPECT_EQ(json::parse(graph.meta_json())["inferred_shapes"], 14);
 }
 

@@ -8,11 +8,13 @@
 #include <string>
 
 #include "base/text/words.h"
+#include "graph/formats/nesting.h"
 
 namespace emplace {
 namespace {
 
 constexpr int kDeepest = 64;
+constexpr std::string_view kQuotes = "\"";
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -30,20 +32,14 @@ std::string_view unsigned_name(std::string_view name) {
 /// Returns that position, or npos.
 template <class Each>
 std::size_t outside(std::string_view text, std::size_t at, Each each) {
-  int open = 0;
+  Nesting nesting{kQuotes};
   for (; at < text.size(); ++at) {
-    const char c = text[at];
-    if (c == '"') {
-      for (++at; at < text.size() && text[at] != '"'; ++at)
-        if (text[at] == '\\') ++at;
-      continue;
-    }
-    if (text.substr(at).starts_with("/*")) {
+    if (!nesting.in_quote() && text.substr(at).starts_with("/*")) {
       at = std::min(text.find("*/", at), text.size() - 2) + 1;
       continue;
     }
-    if (open == 0 && each(at)) return at;
-    open += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
+    if (nesting.outside() && text[at] != '"' && each(at)) return at;
+    nesting.read(text[at]);
   }
   return std::string_view::npos;
 }
@@ -121,27 +117,20 @@ class Reader {
     if (text_.empty()) return false;
     begin_ = ++count_;
     std::size_t end = 0;
-    int open = 0;
-    bool in_quote = false;
+    Nesting nesting{kQuotes};
     for (; end < text_.size(); ++end) {
-      const char c = text_[end];
-      if (c == '\n') {
+      if (text_[end] == '\n') {
         const std::string_view so_far = trimmed(text_.substr(0, end));
-        if (!in_quote && (open <= 0 || (open == 1 && so_far.ends_with('{') && !is_instruction(so_far))))
-          break;
+        const bool opens = nesting.open() == 1 && so_far.ends_with('{') && !is_instruction(so_far);
+        if (!nesting.in_quote() && (nesting.open() <= 0 || opens)) break;
         ++count_;
-      } else if (in_quote) {
-        if (c == '\\') ++end;
-        in_quote = c != '"';
-      } else if (c == '"') {
-        in_quote = true;
-      } else {
-        open += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
       }
+      nesting.read(text_[end]);
     }
+    const int open = nesting.open();
     end = std::min(end, text_.size());
     line_ = text_.substr(0, end);
-    if (in_quote ||
+    if (nesting.in_quote() ||
         (open > 0 && (open > 1 || is_instruction(trimmed(line_)) || !trimmed(line_).ends_with('{'))))
       error_ = "has a bracket or a quote that does not end";
     text_.remove_prefix(std::min(end + 1, text_.size()));

@@ -291,10 +291,12 @@ class Reader {
     if ((constant || is_made_weight(node)) && !op.outputs.empty()) return state_op(node, std::move(op));
     op.type = kind_of(node);
     op.view = is_view(node);
-    op.attrs_json = attributes_json(node);
+    json attributes = attributes_of(node);
+    if (op.view) attributes["view"] = true;
+    op.attrs_json = attributes.dump(-1, ' ', false, json::error_handler_t::replace);
     if (const auto* groups = onnx_io::find(node, "group")) op.conv_groups = groups->i();
     if (auto wired = wire(node, op); !wired) return wired.error();
-    count_work(node, op);
+    count_work(node, attributes, op);
     return op;
   }
 
@@ -335,7 +337,7 @@ class Reader {
     return Unit{};
   }
 
-  void count_work(const onnx::NodeProto& node, OpSpec& op) {
+  void count_work(const onnx::NodeProto& node, const json& attributes, OpSpec& op) {
     if (const BodyWork* body = types_.body_of(node)) {
       op.flops = body->flops;
       if (body->unknown_work) settled_.uncounted.insert(op.type);
@@ -344,7 +346,7 @@ class Reader {
       if (op.type != "If" && !body->iterations) ++settled_.loops_once;
       return;
     }
-    const auto flops = node_flops(node, types_);
+    const auto flops = node_flops(node, attributes, types_);
     if (flops && !op.outputs.empty()) op.flops = *flops;
     if (!flops && !op.view) settled_.uncounted.insert(op.type);
   }

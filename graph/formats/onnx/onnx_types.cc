@@ -119,38 +119,6 @@ void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads) {
   for (const auto& output : body.output()) read(output.name());
 }
 
-json attributes_of(const onnx::NodeProto& node) {
-  json attrs = json::object();
-  for (const auto& attribute : node.attribute()) {
-    // The traced graphs' word, which is also what tells grouped convolutions apart when the graph is saved.
-    json& value = attrs[attribute.name() == "group" ? "groups" : attribute.name()];
-    switch (attribute.type()) {
-      case onnx::AttributeProto::INT:
-        value = attribute.i();
-        break;
-      case onnx::AttributeProto::FLOAT:
-        value = attribute.f();
-        break;
-      case onnx::AttributeProto::STRING:
-        value = attribute.s().substr(0, kLongestText);
-        break;
-      case onnx::AttributeProto::INTS:
-        if (attribute.ints_size() <= kLongestList)
-          value = std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
-        break;
-      case onnx::AttributeProto::FLOATS:
-        if (attribute.floats_size() <= kLongestList)
-          value = std::vector<float>(attribute.floats().begin(), attribute.floats().end());
-        break;
-      default:
-        break;  // Tensors and their like: values, not costs.
-    }
-  }
-  for (auto it = attrs.begin(); it != attrs.end();) it = it->is_null() ? attrs.erase(it) : std::next(it);
-  if (is_view(node)) attrs["view"] = true;
-  return attrs;
-}
-
 }  // namespace
 
 bool is_floating(int element) {
@@ -286,7 +254,8 @@ Result<Unit> Types::infer_body(const onnx::GraphProto& body, const std::vector<V
   work.flops = 0;
   for (const auto& one : body.node()) {
     const BodyWork* nested = inner.body_of(one);
-    const auto flops = nested != nullptr ? std::optional{nested->flops} : node_flops(one, inner);
+    const auto flops =
+        nested != nullptr ? std::optional{nested->flops} : node_flops(one, attributes_of(one), inner);
     if (!flops || (nested != nullptr && nested->unknown_work)) work.unknown_work = true;
     if (nested != nullptr)
       work.bodies.insert(work.bodies.end(), nested->bodies.begin(), nested->bodies.end());
@@ -368,11 +337,39 @@ bool is_view(const onnx::NodeProto& node) {
          node.input(2).empty();  // The third switches training on.
 }
 
-std::string attributes_json(const onnx::NodeProto& node) {
-  return attributes_of(node).dump(-1, ' ', false, json::error_handler_t::replace);
+nlohmann::json attributes_of(const onnx::NodeProto& node) {
+  json attrs = json::object();
+  for (const auto& attribute : node.attribute()) {
+    // The traced graphs' word, which is also what tells grouped convolutions apart when the graph is saved.
+    json& value = attrs[attribute.name() == "group" ? "groups" : attribute.name()];
+    switch (attribute.type()) {
+      case onnx::AttributeProto::INT:
+        value = attribute.i();
+        break;
+      case onnx::AttributeProto::FLOAT:
+        value = attribute.f();
+        break;
+      case onnx::AttributeProto::STRING:
+        value = attribute.s().substr(0, kLongestText);
+        break;
+      case onnx::AttributeProto::INTS:
+        if (attribute.ints_size() <= kLongestList)
+          value = std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
+        break;
+      case onnx::AttributeProto::FLOATS:
+        if (attribute.floats_size() <= kLongestList)
+          value = std::vector<float>(attribute.floats().begin(), attribute.floats().end());
+        break;
+      default:
+        break;  // Tensors and their like: values, not costs.
+    }
+  }
+  for (auto it = attrs.begin(); it != attrs.end();) it = it->is_null() ? attrs.erase(it) : std::next(it);
+  return attrs;
 }
 
-std::optional<std::int64_t> node_flops(const onnx::NodeProto& node, const Types& types) {
+std::optional<std::int64_t> node_flops(const onnx::NodeProto& node, const nlohmann::json& attributes,
+                                       const Types& types) {
   std::vector<const Shape*> shapes;
   for (const auto& name : node.input()) {
     const Value* value = types.find(name);
@@ -381,7 +378,7 @@ std::optional<std::int64_t> node_flops(const onnx::NodeProto& node, const Types&
   const Value* out = node.output_size() == 0 ? nullptr : types.find(node.output(0));
   const Shape none;
   const bool sized = out != nullptr && !out->opaque && out->shape;
-  return onnx_flops(kind_of(node), shapes, sized ? *out->shape : none, attributes_of(node),
+  return onnx_flops(kind_of(node), shapes, sized ? *out->shape : none, attributes,
                     out != nullptr && is_floating(out->element));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,10 +73,11 @@ std::optional<TensorSpec> spec_of(const Value& value);
 /// True for element types that arithmetic in real numbers works on.
 bool is_floating(int element);
 
-/// Attributes that decide a cost as a JSON object, compact, and what a flop rule needs of them.
-std::string attributes_json(const onnx::NodeProto& node);
-/// Work of one node, bodies aside; nothing for an op kind without a rule.
-std::optional<std::int64_t> node_flops(const onnx::NodeProto& node, const Types& types);
+/// Attributes that decide a cost, as a JSON object.
+nlohmann::json attributes_of(const onnx::NodeProto& node);
+/// Work of one node, bodies aside; nothing for an op kind without a rule. `attributes` are the node's.
+std::optional<std::int64_t> node_flops(const onnx::NodeProto& node, const nlohmann::json& attributes,
+                                       const Types& types);
 /// True if the first output shows the first input's data in another shape.
 bool is_view(const onnx::NodeProto& node);
 

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "base/text/words.h"
+#include "graph/formats/nesting.h"
 
 namespace emplace {
 namespace {
 
 constexpr int kDeepest = 64;
+constexpr std::string_view kQuotes = "\"'";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -294,24 +296,13 @@ class Reader {
 
   /// Counts brackets outside quotes; shortens the line by its comment.
   void scan(std::string_view& line, int& open) {
-    char quote = 0;
+    Nesting nesting{kQuotes};
     for (std::size_t k = 0; k < line.size(); ++k) {
-      const char c = line[k];
-      if (quote != 0) {
-        if (c == '\\') ++k;
-        if (c == quote) quote = 0;
-      } else if (c == '#') {
-        line = line.substr(0, k);
-        break;
-      } else if (c == '"' || c == '\'') {
-        quote = c;
-      } else if (c == '(' || c == '[' || c == '{') {
-        ++open;
-      } else if (c == ')' || c == ']' || c == '}') {
-        --open;
-      }
+      if (line[k] == '#' && !nesting.in_quote()) line = line.substr(0, k);
+      if (k < line.size()) nesting.read(line[k]);
     }
-    bad_ = bad_ || (inside_ && (quote != 0 || open < 0));
+    open += nesting.open();
+    bad_ = bad_ || (inside_ && (nesting.in_quote() || open < 0));
   }
 
   /// Graphs inside the first one are its parts, those beside it others.
@@ -347,23 +338,13 @@ class Reader {
   static std::vector<std::string_view> split(std::string_view text, char by) {
     std::vector<std::string_view> parts;
     std::size_t begin = 0;
-    int open = 0;
-    char quote = 0;
+    Nesting nesting{kQuotes};
     for (std::size_t k = 0; k < text.size(); ++k) {
-      const char c = text[k];
-      if (quote != 0) {
-        if (c == '\\') ++k;
-        if (c == quote) quote = 0;
-      } else if (c == '"' || c == '\'') {
-        quote = c;
-      } else if (c == '(' || c == '[' || c == '{') {
-        ++open;
-      } else if (c == ')' || c == ']' || c == '}') {
-        --open;
-      } else if (c == by && open == 0) {
+      if (text[k] == by && nesting.outside()) {
         parts.push_back(text.substr(begin, k - begin));
         begin = k + 1;
       }
+      nesting.read(text[k]);
     }
     parts.push_back(text.substr(begin));
     return parts;
