@@ -77,3 +77,29 @@ inline Error invalid(std::string_view where, std::string_view what, std::string_
 }
 
 }  // namespace emplace
+
+/// EMPLACE_TRY(call): leaves the function with the error of a Result, or goes on; a value in it is dropped.
+/// One statement, so it may be the body of an `if`. The function returns a Result of any type, and so does a
+/// lambda (which has to name it: `-> Result<Unit>`).
+///   EMPLACE_TRY(group.check(ids));
+#define EMPLACE_TRY(...) EMPLACE_TRY_(EMPLACE_TRY_NAME_(emplace_outcome_, __COUNTER__), __VA_ARGS__)
+
+/// EMPLACE_TRY_ASSIGN(declaration, call): the same, and the value is moved into what is declared (or assigned
+/// to, if it is there already). More than one statement: not the body of an `if` without braces, which does
+/// not compile.
+///   EMPLACE_TRY_ASSIGN(const OpGraph graph, read_graph(path));
+#define EMPLACE_TRY_ASSIGN(declaration, ...) \
+  EMPLACE_TRY_ASSIGN_(EMPLACE_TRY_NAME_(emplace_outcome_, __COUNTER__), declaration, __VA_ARGS__)
+
+// Each use has a name of its own, also within the argument of another (a lambda, say), where all share one
+// line.
+#define EMPLACE_TRY_JOIN_(a, b) a##b
+#define EMPLACE_TRY_NAME_(a, b) EMPLACE_TRY_JOIN_(a, b)
+#define EMPLACE_TRY_(outcome, ...)                                      \
+  do {                                                                  \
+    if (auto outcome = (__VA_ARGS__); !outcome) return outcome.error(); \
+  } while (false)
+#define EMPLACE_TRY_ASSIGN_(outcome, declaration, ...) \
+  auto outcome = (__VA_ARGS__);                        \
+  if (!outcome) return outcome.error();                \
+  declaration = *std::move(outcome)

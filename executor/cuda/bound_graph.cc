@@ -41,10 +41,9 @@ struct BoundGraph::Binder {
   Result<const Kernel*> kernel_of(const Signature& signature) {
     const auto [at, is_new] = bound.made_.try_emplace(key_of(signature));
     if (is_new) {
-      auto kernel = cuda::make_kernel(signature);
-      if (!kernel) return kernel.error();
-      if (auto ready = (*kernel)->prepare(lane); !ready) return ready.error();
-      at->second = *std::move(kernel);
+      EMPLACE_TRY_ASSIGN(auto kernel, cuda::make_kernel(signature));
+      EMPLACE_TRY(kernel->prepare(lane));
+      at->second = std::move(kernel);
     }
     if (at->second == nullptr) return Error{Errc::kUnsupported, "no kernel"};
     return static_cast<const Kernel*>(at->second.get());
@@ -56,9 +55,9 @@ struct BoundGraph::Binder {
     Packing packing{.offset = layout.offset * size, .bytes = layout.elements() * size};
     const Operand from = operand_of(dtype, layout);
     if (packed(from)) return packing;
-    auto copy = kernel_of({"emplace::pack", "{}", {from}, {operand_of(dtype, packed_layout(layout.shape))}});
-    if (!copy) return copy.error();
-    packing.copy = *copy;
+    EMPLACE_TRY_ASSIGN(
+        packing.copy,
+        kernel_of({"emplace::pack", "{}", {from}, {operand_of(dtype, packed_layout(layout.shape))}}));
     return packing;
   }
 
@@ -74,25 +73,21 @@ Result<BoundInput> BoundGraph::Binder::bind_input(TensorId tensor, Operand& oper
   input.buffer = lowered.buffer(tensor);
   const TensorId named = lowered.tensor(input.buffer), base = lowered.tensor(lowered.base(input.buffer));
   if (named != base) {
-    const auto part = layout_in(graph, named, base);
-    if (!part) return part.error();
-    if (part->steps.size() != 1)
+    EMPLACE_TRY_ASSIGN(const auto part, layout_in(graph, named, base));
+    if (part.steps.size() != 1)
       return Error{Errc::kUnsupported, "op '" + std::string{graph.name(graph.producer(named))} +
                                            "': a part of a reshaped view is not read on a GPU"};
-    auto packing = packing_of(dtype, part->steps[0]);
-    if (!packing) return packing.error();
+    EMPLACE_TRY_ASSIGN(auto packing, packing_of(dtype, part.steps[0]));
     input.is_part = true;
-    input.part = *packing;
+    input.part = packing;
   }
-  const auto layout = layout_in(graph, tensor, named);
-  if (!layout) return layout.error();
-  for (std::size_t i = 0; i + 1 < layout->steps.size(); ++i) {
-    auto packing = packing_of(dtype, layout->steps[i]);
-    if (!packing) return packing.error();
-    input.reorders.push_back(*packing);
+  EMPLACE_TRY_ASSIGN(const auto layout, layout_in(graph, tensor, named));
+  for (std::size_t i = 0; i + 1 < layout.steps.size(); ++i) {
+    EMPLACE_TRY_ASSIGN(auto packing, packing_of(dtype, layout.steps[i]));
+    input.reorders.push_back(packing);
   }
-  input.offset = layout->steps.back().offset * element_bytes(dtype);
-  operand = operand_of(dtype, layout->steps.back());
+  input.offset = layout.steps.back().offset * element_bytes(dtype);
+  operand = operand_of(dtype, layout.steps.back());
   return input;
 }
 
@@ -137,8 +132,7 @@ Result<BoundGraph> BoundGraph::make(const LoweredGraph& lowered, const Lane& lan
   BoundGraph bound;
   bound.kernels_.resize(lowered.num_ops());
   Binder binder{bound, lowered, lane, device, costs, allow_synthetic};
-  for (const OpId op : lowered.kernels())
-    if (auto done = binder.bind(op); !done) return done.error();
+  for (const OpId op : lowered.kernels()) EMPLACE_TRY(binder.bind(op));
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     if (lowered.base(BufferId{b}) == BufferId{b}) continue;
     Operand unused;

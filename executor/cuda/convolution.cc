@@ -11,9 +11,6 @@
 namespace emplace::cuda {
 namespace {
 
-#define EMPLACE_TRY(expression) \
-  if (auto done = (expression); !done) return done
-
 /// Where a part finds a tensor among the pointers of a call.
 struct Place {
   bool output = false;
@@ -50,10 +47,9 @@ class Convolution final : public Kernel {
   Result<Unit> prepare(const Lane& lane) override {
     if (lane.dnn == nullptr) return Error{Errc::kUnsupported, "no cuDNN"};
     while (graphs_.size() < parts_.size()) {
-      auto graph = ConvolutionGraph::describe(*lane.session, parts_[graphs_.size()].shape);
-      if (!graph) return graph.error();
-      EMPLACE_TRY(graph.value().plan(lane.dnn, lane.processors, static_cast<std::int64_t>(kMostWorkspace)));
-      graphs_.push_back(std::move(graph).value());
+      EMPLACE_TRY_ASSIGN(auto graph, ConvolutionGraph::describe(*lane.session, parts_[graphs_.size()].shape));
+      EMPLACE_TRY(graph.plan(lane.dnn, lane.processors, static_cast<std::int64_t>(kMostWorkspace)));
+      graphs_.push_back(std::move(graph));
     }
     return Unit{};
   }
@@ -157,32 +153,28 @@ Operand channels(std::int64_t count) { return {DType::kF32, {1, count, 1, 1}, {c
 template <bool kOnnx, bool kTransposed = false>
 Result<std::unique_ptr<Kernel>> forward(const Signature& signature) {
   const bool biased = signature.inputs.size() == 3;
-  if (auto fits = expect(signature, biased ? 3 : 2, 1); !fits) return fits.error();
-  auto g = geometry_of(signature, kOnnx);
-  if (!g) return g.error();
-  if (kTransposed) g.value().transposed = true;
+  EMPLACE_TRY(expect(signature, biased ? 3 : 2, 1));
+  EMPLACE_TRY_ASSIGN(auto g, geometry_of(signature, kOnnx));
+  if (kTransposed) g.transposed = true;
   const Operand &in = signature.inputs[0], &w = signature.inputs[1], &out = signature.outputs[0];
   // A transposed convolution is the gradient of one that goes the other way.
-  auto shape = g->transposed ? shape_of(signature, ConvolutionKind::kInputGradient, out, w, in, *g)
-                             : shape_of(signature, ConvolutionKind::kForward, in, w, out, *g);
-  if (!shape) return shape.error();
+  EMPLACE_TRY_ASSIGN(auto shape, g.transposed
+                                     ? shape_of(signature, ConvolutionKind::kInputGradient, out, w, in, g)
+                                     : shape_of(signature, ConvolutionKind::kForward, in, w, out, g));
   const Place from{false, 0}, to{true, 0};
   std::unique_ptr<Kernel> add;
   if (biased) {
-    auto made = make_kernel({"aten::add", "{}", {out, channels(out.shape[1])}, {out}});
-    if (!made) return made.error();
-    add = std::move(*made);
+    EMPLACE_TRY_ASSIGN(add, make_kernel({"aten::add", "{}", {out, channels(out.shape[1])}, {out}}));
   }
   return Result<std::unique_ptr<Kernel>>{std::make_unique<Convolution>(
-      std::vector<Part>{{*shape, g->transposed ? to : from, {false, 1}, g->transposed ? from : to}},
+      std::vector<Part>{{shape, g.transposed ? to : from, {false, 1}, g.transposed ? from : to}},
       std::move(add), std::vector<Place>{to, {false, 2}}, 0)};
 }
 
 /// Inputs: gradient, x, weight; outputs: of these gradients the ones that the mask names.
 Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
-  if (auto fits = expect(signature, 3, -1); !fits) return fits.error();
-  auto g = geometry_of(signature, false);
-  if (!g) return g.error();
+  EMPLACE_TRY(expect(signature, 3, -1));
+  EMPLACE_TRY_ASSIGN(auto g, geometry_of(signature, false));
   Attributes attributes{signature};
   const std::vector<bool> mask = attributes.flags("output_mask", {true, true, true});
   if (attributes.fault()) return *attributes.fault();
@@ -196,24 +188,23 @@ Result<std::unique_ptr<Kernel>> backward(const Signature& signature) {
   if (mask[0]) {
     const Operand& dx = signature.outputs[next];
     const Place to{true, next++};
-    auto shape = g->transposed ? shape_of(signature, ConvolutionKind::kForward, dy, w, dx, *g)
-                               : shape_of(signature, ConvolutionKind::kInputGradient, dx, w, dy, *g);
-    if (!shape) return shape.error();
-    parts.push_back({*shape, g->transposed ? from_dy : to, from_w, g->transposed ? to : from_dy});
+    EMPLACE_TRY_ASSIGN(auto shape, g.transposed
+                                       ? shape_of(signature, ConvolutionKind::kForward, dy, w, dx, g)
+                                       : shape_of(signature, ConvolutionKind::kInputGradient, dx, w, dy, g));
+    parts.push_back({shape, g.transposed ? from_dy : to, from_w, g.transposed ? to : from_dy});
   }
   if (mask[1]) {
     const Operand& dw = signature.outputs[next];
     const Place to{true, next++};
-    auto shape = g->transposed ? shape_of(signature, ConvolutionKind::kFilterGradient, dy, dw, x, *g)
-                               : shape_of(signature, ConvolutionKind::kFilterGradient, x, dw, dy, *g);
-    if (!shape) return shape.error();
-    parts.push_back({*shape, g->transposed ? from_dy : from_x, to, g->transposed ? from_x : from_dy});
+    EMPLACE_TRY_ASSIGN(auto shape, g.transposed
+                                       ? shape_of(signature, ConvolutionKind::kFilterGradient, dy, dw, x, g)
+                                       : shape_of(signature, ConvolutionKind::kFilterGradient, x, dw, dy, g));
+    parts.push_back({shape, g.transposed ? from_dy : from_x, to, g.transposed ? from_x : from_dy});
   }
   std::unique_ptr<Kernel> sum;
   if (mask[2]) {
-    auto made = make_kernel({"aten::sum", R"({"dim":[0,2,3]})", {dy}, {signature.outputs[next]}});
-    if (!made) return made.error();
-    sum = std::move(*made);
+    EMPLACE_TRY_ASSIGN(sum,
+                       make_kernel({"aten::sum", R"({"dim":[0,2,3]})", {dy}, {signature.outputs[next]}}));
   }
   return Result<std::unique_ptr<Kernel>>{
       std::make_unique<Convolution>(std::move(parts), std::move(sum), std::vector<Place>{from_dy}, next)};

@@ -11,9 +11,6 @@
 
 namespace emplace::cuda {
 
-#define EMPLACE_TRY(expression) \
-  if (auto done = (expression); !done) return done
-
 PinnedMemory::~PinnedMemory() {
   for (void* const block : blocks_)
     session_.give_back([&](const CudaApi& api) { return api.runtime.FreeHost(block); });
@@ -21,10 +18,8 @@ PinnedMemory::~PinnedMemory() {
 
 Result<std::byte*> PinnedMemory::take(std::int64_t bytes) {
   void* block = nullptr;
-  if (auto done = session_.check(session_.api().runtime.MallocHost(&block, static_cast<std::size_t>(bytes)),
-                                 "cudaMallocHost");
-      !done)
-    return done.error();
+  EMPLACE_TRY(session_.check(session_.api().runtime.MallocHost(&block, static_cast<std::size_t>(bytes)),
+                             "cudaMallocHost"));
   blocks_.push_back(block);
   return static_cast<std::byte*>(block);
 }
@@ -126,23 +121,21 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(const OpGraph& graph, c
       if (s != t && devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t)).shaped)
         return Error{Errc::kUnsupported,
                      "the executor cuda does not slow links down; leave `shaped` out of the device file"};
-  auto group = DeviceGroup::make(state->session, devices, gpus);
-  if (!group) return group.error();
-  state->group = *std::move(group);
+  EMPLACE_TRY_ASSIGN(state->group, DeviceGroup::make(state->session, devices, gpus));
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    if (auto done = (*state->group)[d].make_current(); !done) return done.error();
-    auto kernels = BoundGraph::make(state->lowered, (*state->group)[d].lane(), static_cast<DeviceId>(d),
-                                    state->costs, options.allow_synthetic);
-    if (!kernels) return kernels.error();
-    state->kernels.push_back(*std::move(kernels));
+    EMPLACE_TRY((*state->group)[d].make_current());
+    EMPLACE_TRY_ASSIGN(auto kernels,
+                       BoundGraph::make(state->lowered, (*state->group)[d].lane(), static_cast<DeviceId>(d),
+                                        state->costs, options.allow_synthetic));
+    state->kernels.push_back(std::move(kernels));
   }
   for (const OpId op : state->lowered.kernels())
     if (!state->kernels[0].kernel(op).kernel->may_overwrite(0)) state->in_place.keep_apart(op);
   state->pinned = std::make_unique<PinnedMemory>(state->session);
   for (std::size_t stage = 0; devices.size() > 1 && stage < 2 * devices.size(); ++stage) {
-    auto memory = state->pinned->take(std::max<std::int64_t>(largest_transfer(state->lowered), 1));
-    if (!memory) return memory.error();
-    state->stages.push_back(*memory);
+    EMPLACE_TRY_ASSIGN(auto memory,
+                       state->pinned->take(std::max<std::int64_t>(largest_transfer(state->lowered), 1)));
+    state->stages.push_back(memory);
   }
   state->stream = std::make_unique<StepStream>(state->session, *state->group, clock);
   return std::unique_ptr<CudaExecutor>{new CudaExecutor{std::move(state)}};
@@ -189,7 +182,7 @@ Result<Unit> CudaExecutor::trace(std::span<const DeviceId> placement, Measuremen
 
 Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
   State& state = *state_;
-  if (auto fits = check_devices(placement, state.lowered.num_ops(), state.devices.size()); !fits) return fits;
+  EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   if (state.session.poisoned()) return state.session.why_poisoned();
   out = {};
   const TaskPlan plan = state.plan(placement);
@@ -203,12 +196,10 @@ Result<Unit> CudaExecutor::run(std::span<const DeviceId> placement, Measurement&
   std::vector<InstructionTime> times;
   double traced_s = 0;
   const auto timed = [&]() -> Result<StepTiming> {
-    if (auto ready = state.prepare(plan, program); !ready) return ready.error();
+    EMPLACE_TRY(state.prepare(plan, program));
     auto timing = time_steps(state.options.timing, [&] { return state.step(program); });
     if (!timing) return timing;
-    auto traced = state.stream->timed_step(program, times);
-    if (!traced) return traced.error();
-    traced_s = *traced;
+    EMPLACE_TRY_ASSIGN(traced_s, state.stream->timed_step(program, times));
     return timing;
   }();
   if (!timed) {

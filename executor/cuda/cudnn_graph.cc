@@ -8,9 +8,6 @@ namespace {
 
 constexpr std::int64_t kX = 'x', kW = 'w', kY = 'y';  // Names of the tensors in a graph.
 
-#define EMPLACE_TRY(expression) \
-  if (auto done = (expression); !done) return done
-
 /// A pointer may begin within a tensor that is a view; then only its element's size is sure.
 std::int64_t alignment_of(const std::array<std::int64_t, 4>& sizes,
                           const std::array<std::int64_t, 4>& strides) {
@@ -146,7 +143,7 @@ Result<ConvolutionGraph> ConvolutionGraph::describe(Session& session, const Conv
     EMPLACE_TRY(graph.node_.set(names.beta, CUDNN_TYPE_FLOAT, 1, &beta));
     return graph.node_.finalize();
   };
-  if (auto built = build(); !built) return built.error();
+  EMPLACE_TRY(build());
   return graph;
 }
 

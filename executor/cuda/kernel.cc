@@ -67,7 +67,7 @@ class PackedInputs final : public Kernel {
     for (std::size_t i = 0; i < packs_.size(); ++i) {
       if (packs_[i] == nullptr) continue;
       std::byte* const target = pointers.scratch + at_[i];
-      if (auto done = run(*packs_[i], Pointers{{&inputs[i], 1}, {&target, 1}, nullptr}); !done) return done;
+      EMPLACE_TRY(run(*packs_[i], Pointers{{&inputs[i], 1}, {&target, 1}, nullptr}));
       inputs[i] = target;
     }
     return run(*inner_, Pointers{inputs, pointers.outputs, pointers.scratch + own_bytes_});

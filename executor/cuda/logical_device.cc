@@ -9,9 +9,6 @@
 
 namespace emplace::cuda {
 
-#define EMPLACE_TRY(expression) \
-  if (auto done = (expression); !done) return done
-
 LogicalDevice::~LogicalDevice() {
   if (session_.poisoned()) return;
   (void)make_current();  // What follows does not depend on it.
@@ -62,10 +59,9 @@ Lane LogicalDevice::lane(StreamKind kind) const {
 }
 
 Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const DeviceSet& devices, int gpus) {
-  if (auto there = check_available(session.api()); !there) return there.error();
+  EMPLACE_TRY(check_available(session.api()));
   int found = 0;
-  if (auto done = session.check(session.api().runtime.GetDeviceCount(&found), "cudaGetDeviceCount"); !done)
-    return done.error();
+  EMPLACE_TRY(session.check(session.api().runtime.GetDeviceCount(&found), "cudaGetDeviceCount"));
   const auto count = static_cast<std::size_t>(gpus > 0 ? std::min(gpus, found) : found);
   for (const Device& device : devices.devices())
     if (device.profile.kind != "gpu")
@@ -78,11 +74,9 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
     std::int64_t wanted = 0;
     for (std::size_t d = gpu; d < devices.size(); d += count) wanted += devices.devices()[d].memory_bytes;
     const auto physical = static_cast<int>(gpu);
-    if (auto done = session.check(session.api().runtime.SetDevice(physical), "cudaSetDevice"); !done)
-      return done.error();
+    EMPLACE_TRY(session.check(session.api().runtime.SetDevice(physical), "cudaSetDevice"));
     std::size_t free = 0, total = 0;
-    if (auto done = session.check(session.api().runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"); !done)
-      return done.error();
+    EMPLACE_TRY(session.check(session.api().runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"));
     if (wanted > static_cast<std::int64_t>(free))
       return Error{Errc::kUnsupported, "GPU " + std::to_string(gpu) + " has " +
                                            format_bytes(static_cast<std::int64_t>(free)) +
@@ -105,7 +99,7 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
       group->devices_[d] = std::move(opened[i]);
     }
   }
-  if (auto done = group->find_links(); !done) return done.error();
+  EMPLACE_TRY(group->find_links());
   return group;
 }
 

@@ -86,9 +86,6 @@ using OwnedDesc = Owned<cublasLtMatmulDesc_t, &CublasLtApi::MatmulDescDestroy>;
 using OwnedLayout = Owned<cublasLtMatrixLayout_t, &CublasLtApi::MatrixLayoutDestroy>;
 using OwnedPreference = Owned<cublasLtMatmulPreference_t, &CublasLtApi::MatmulPreferenceDestroy>;
 
-#define EMPLACE_TRY(expression) \
-  if (auto done = (expression); !done) return done
-
 class Matmul final : public Kernel {
  public:
   Matmul(Product product, std::unique_ptr<Kernel> pack_a, std::unique_ptr<Kernel> pack_b,
@@ -268,7 +265,7 @@ struct Options {
 /// `a`, `b`: numbers of inputs; `bias`: likewise, or -1.
 Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, std::size_t b, int bias,
                                      Options options) {
-  if (auto fits = expect(signature, bias < 0 ? 2 : 3, 1); !fits) return fits.error();
+  EMPLACE_TRY(expect(signature, bias < 0 ? 2 : 3, 1));
   const Operand& out = signature.outputs[0];
   std::unique_ptr<Kernel> packs[2], spread;
   Matrix sides[2];
@@ -277,9 +274,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
     std::optional<Matrix> m = matrix_of(operand);
     if (!m && operand.shape.size() < 2) return unsupported(signature, "an operand that is no matrix");
     if (!m || !m->direct() || (m->batch > 1 && m->batch_stride == 0)) {
-      auto pack = packing(operand);
-      if (!pack) return pack.error();
-      packs[side] = std::move(*pack);
+      EMPLACE_TRY_ASSIGN(packs[side], packing(operand));
       m = matrix_of({operand.dtype, operand.shape, packed_strides(operand.shape)});
     }
     sides[side] = *m;
@@ -304,9 +299,7 @@ Result<std::unique_ptr<Kernel>> make(const Signature& signature, std::size_t a, 
                      options.beta == 1 && options.alpha == 1 && d->batch == 1;
     product.bias = row ? Bias::kRow : Bias::kBroadcast;
     if (!row) {
-      auto copy = make_kernel({"aten::clone", "{}", {from}, {out}});
-      if (!copy) return copy.error();
-      spread = std::move(*copy);
+      EMPLACE_TRY_ASSIGN(spread, make_kernel({"aten::clone", "{}", {from}, {out}}));
     }
   }
   return Result<std::unique_ptr<Kernel>>{

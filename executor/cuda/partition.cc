@@ -12,13 +12,10 @@ Result<std::vector<Partition>> partition_gpu(Session& session, int physical, uns
       driver.CtxSetCurrent == nullptr)
     return Error{Errc::kUnsupported, "the driver has no green contexts; CUDA 12.4 brings them"};
   CUdevice device = 0;
-  if (auto done = session.check(driver.DeviceGet(&device, physical), "cuDeviceGet"); !done)
-    return done.error();
+  EMPLACE_TRY(session.check(driver.DeviceGet(&device, physical), "cuDeviceGet"));
   CUdevResource whole{};
-  if (auto done = session.check(driver.DeviceGetDevResource(device, &whole, CU_DEV_RESOURCE_TYPE_SM),
-                                "cuDeviceGetDevResource");
-      !done)
-    return done.error();
+  EMPLACE_TRY(session.check(driver.DeviceGetDevResource(device, &whole, CU_DEV_RESOURCE_TYPE_SM),
+                            "cuDeviceGetDevResource"));
   // The least that each shall have; the driver rounds it up to what the device can part.
   const unsigned alignment = whole.sm.smCoscheduledAlignment > 0 ? whole.sm.smCoscheduledAlignment : 1;
   unsigned least = whole.sm.smCount / parts / alignment * alignment;
@@ -29,11 +26,8 @@ Result<std::vector<Partition>> partition_gpu(Session& session, int physical, uns
   std::vector<CUdevResource> groups(parts);
   unsigned count = parts;
   CUdevResource rest{};
-  if (auto done =
-          session.check(driver.DevSmResourceSplitByCount(groups.data(), &count, &whole, &rest, 0, least),
-                        "cuDevSmResourceSplitByCount");
-      !done)
-    return done.error();
+  EMPLACE_TRY(session.check(driver.DevSmResourceSplitByCount(groups.data(), &count, &whole, &rest, 0, least),
+                            "cuDevSmResourceSplitByCount"));
   if (count < parts)
     return Error{Errc::kUnsupported, "GPU " + std::to_string(physical) + " could be parted into " +
                                          std::to_string(count) + " only, not " + std::to_string(parts)};
@@ -41,15 +35,11 @@ Result<std::vector<Partition>> partition_gpu(Session& session, int physical, uns
   const auto make = [&](CUdevResource& group) -> Result<Unit> {
     CUdevResourceDesc description = nullptr;
     Partition partition{.processors = static_cast<int>(group.sm.smCount)};
-    if (auto done = session.check(driver.DevResourceGenerateDesc(&description, &group, 1),
-                                  "cuDevResourceGenerateDesc");
-        !done)
-      return done;
-    if (auto done = session.check(
-            driver.GreenCtxCreate(&partition.green, description, device, CU_GREEN_CTX_DEFAULT_STREAM),
-            "cuGreenCtxCreate");
-        !done)
-      return done;
+    EMPLACE_TRY(
+        session.check(driver.DevResourceGenerateDesc(&description, &group, 1), "cuDevResourceGenerateDesc"));
+    EMPLACE_TRY(session.check(
+        driver.GreenCtxCreate(&partition.green, description, device, CU_GREEN_CTX_DEFAULT_STREAM),
+        "cuGreenCtxCreate"));
     out.push_back(partition);
     return session.check(driver.CtxFromGreenCtx(&out.back().context, partition.green), "cuCtxFromGreenCtx");
   };

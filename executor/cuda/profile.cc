@@ -40,15 +40,14 @@ Result<ExecutorProfile> CudaExecutor::profile() {
                                          state.devices[static_cast<DeviceId>(d)].name + " alone (" +
                                          full.failure + "); give it more memory"};
     }
-    if (auto ready = state.prepare(plan, program); !ready) return ready;
-    const auto plain = time_steps(state.options.timing, [&] { return state.step(program); });
-    if (!plain) return plain.error();
-    if (d == 0) profile.step_time_s = plain->step_time_s;
+    EMPLACE_TRY(state.prepare(plan, program));
+    EMPLACE_TRY_ASSIGN(const auto plain,
+                       time_steps(state.options.timing, [&] { return state.step(program); }));
+    if (d == 0) profile.step_time_s = plain.step_time_s;
     std::vector<std::vector<double>> op_us(state.lowered.num_ops());
     for (std::uint32_t sample = 0; sample < std::max(state.options.timing.samples, 1u); ++sample) {
       std::vector<InstructionTime> times;
-      const auto took = state.stream->timed_step(program, times);
-      if (!took) return took.error();
+      EMPLACE_TRY(state.stream->timed_step(program, times));
       for (std::size_t i = 0; i < times.size(); ++i)
         op_us[plan.tasks()[program.instructions()[i].task].what].push_back(times[i].end_us -
                                                                            times[i].start_us);
@@ -64,9 +63,8 @@ Result<ExecutorProfile> CudaExecutor::profile() {
           !state.kernels[d].kernel(op).synthetic) {
         auto& of_kernel = short_us[kernel];
         while (of_kernel.size() < mine.size()) {
-          const auto us = state.stream->time_calls(program, instruction, kRounds);
-          if (!us) return us.error();
-          of_kernel.push_back(*us);
+          EMPLACE_TRY_ASSIGN(const auto us, state.stream->time_calls(program, instruction, kRounds));
+          of_kernel.push_back(us);
         }
         mine = of_kernel;
       }
@@ -79,7 +77,7 @@ Result<ExecutorProfile> CudaExecutor::profile() {
                                     static_cast<std::uint32_t>(mine.size()),
                                     state.kernels[d].kernel(op).synthetic});
     }
-    const double left_us = plain->step_time_s * 1e6 - sum_us;
+    const double left_us = plain.step_time_s * 1e6 - sum_us;
     profile.task_overhead_us.push_back(
         kernels.empty() ? 0 : std::max(left_us, 0.0) / static_cast<double>(kernels.size()));
     return Unit{};
@@ -107,33 +105,28 @@ Result<std::vector<LinkCost>> CudaExecutor::probe_links() {
       std::vector<double> sizes, seconds;
       const auto once = [&](std::size_t bytes) -> Result<double> {
         const Nanos begin = state.clock.now();
-        if (auto done = from.make_current(); !done) return done.error();
+        EMPLACE_TRY(from.make_current());
         const cudaStream_t out = from.stream(StreamKind::kCopyOut), in = to.stream(StreamKind::kCopyIn);
         const auto copied = direct ? runtime.MemcpyPeerAsync(to.memory(), to.physical(), from.memory(),
                                                              from.physical(), bytes, out)
                                    : runtime.MemcpyAsync(state.stages[2 * s], from.memory(), bytes,
                                                          cudaMemcpyDeviceToHost, out);
-        if (auto done = state.session.check(copied, "copy"); !done) return done.error();
-        if (auto done = state.session.check(runtime.StreamSynchronize(out), "copy"); !done)
-          return done.error();
+        EMPLACE_TRY(state.session.check(copied, "copy"));
+        EMPLACE_TRY(state.session.check(runtime.StreamSynchronize(out), "copy"));
         if (!direct) {
-          if (auto done = to.make_current(); !done) return done.error();
-          if (auto done = state.session.check(
-                  runtime.MemcpyAsync(to.memory(), state.stages[2 * s], bytes, cudaMemcpyHostToDevice, in),
-                  "copy");
-              !done)
-            return done.error();
-          if (auto done = state.session.check(runtime.StreamSynchronize(in), "copy"); !done)
-            return done.error();
+          EMPLACE_TRY(to.make_current());
+          EMPLACE_TRY(state.session.check(
+              runtime.MemcpyAsync(to.memory(), state.stages[2 * s], bytes, cudaMemcpyHostToDevice, in),
+              "copy"));
+          EMPLACE_TRY(state.session.check(runtime.StreamSynchronize(in), "copy"));
         }
         return static_cast<double>((state.clock.now() - begin).count()) * 1e-9;
       };
       for (std::int64_t bytes = 1024; bytes <= std::max<std::int64_t>(most, 2048); bytes *= 2) {
         std::vector<double> samples;
         for (int i = 0; i < 6; ++i) {
-          const auto took = once(static_cast<std::size_t>(bytes));
-          if (!took) return took.error();
-          if (i > 0) samples.push_back(*took);
+          EMPLACE_TRY_ASSIGN(const auto took, once(static_cast<std::size_t>(bytes)));
+          if (i > 0) samples.push_back(took);
         }
         sizes.push_back(static_cast<double>(bytes));
         seconds.push_back(median(std::move(samples)));

@@ -6,9 +6,6 @@
 
 namespace emplace::cuda {
 
-#define EMPLACE_TRY(expression) \
-  if (auto done = (expression); !done) return done
-
 namespace {
 
 /// Tells the observer, if there is one, where a task's calls begin and end, whatever comes of them.
@@ -41,14 +38,12 @@ EventPool::~EventPool() {
 }
 
 Result<cudaEvent_t> EventPool::event(std::size_t device, std::size_t number) {
-  if (auto done = devices_[device].make_current(); !done) return done.error();
+  EMPLACE_TRY(devices_[device].make_current());
   auto& mine = events_[device];
   while (mine.size() <= number) {
     cudaEvent_t event = nullptr;
-    if (auto done =
-            session_.check(session_.api().runtime.EventCreateWithFlags(&event, flags_), "cudaEventCreate");
-        !done)
-      return done.error();
+    EMPLACE_TRY(
+        session_.check(session_.api().runtime.EventCreateWithFlags(&event, flags_), "cudaEventCreate"));
     mine.push_back(event);
   }
   return mine[number];
@@ -65,9 +60,7 @@ Result<Unit> StepStream::prepare(const StepProgram& program) {
     const Instruction& instruction = program.instructions()[i];
     if (!instruction.signals) continue;
     const std::size_t device = instruction.stream / kStreamsPerDevice;
-    auto event = events_.event(device, used[device]++);
-    if (!event) return event.error();
-    signals_[i] = *event;
+    EMPLACE_TRY_ASSIGN(signals_[i], events_.event(device, used[device]++));
   }
   return Unit{};
 }
@@ -132,8 +125,8 @@ Result<Unit> StepStream::enqueue(const StepProgram& program, Mode mode, const Wa
 
 Result<double> StepStream::step(const StepProgram& program) {
   const Nanos begin = clock_.now();
-  if (auto done = enqueue(program, Mode::kPlain, nullptr); !done) return done.error();
-  if (auto done = devices_.synchronize(); !done) return done.error();
+  EMPLACE_TRY(enqueue(program, Mode::kPlain, nullptr));
+  EMPLACE_TRY(devices_.synchronize());
   return static_cast<double>((clock_.now() - begin).count()) * 1e-9;
 }
 
@@ -149,14 +142,13 @@ Result<double> StepStream::timed_step(const StepProgram& program, std::vector<In
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t device = program.instructions()[i].stream / kStreamsPerDevice;
     for (auto* const events : {&begins_, &ends_}) {
-      auto event = timing_events_.event(device, used[device]++);
-      if (!event) return event.error();
-      (*events)[i] = *event;
+      EMPLACE_TRY_ASSIGN(auto event, timing_events_.event(device, used[device]++));
+      (*events)[i] = event;
     }
   }
   const Nanos begin = clock_.now();
-  if (auto done = enqueue(program, Mode::kTimed, nullptr); !done) return done.error();
-  if (auto done = devices_.synchronize(); !done) return done.error();
+  EMPLACE_TRY(enqueue(program, Mode::kTimed, nullptr));
+  EMPLACE_TRY(devices_.synchronize());
   const double took_s = static_cast<double>((clock_.now() - begin).count()) * 1e-9;
   // Events of different GPUs have no common clock: each device's first instruction is its zero.
   std::vector<cudaEvent_t> zero(devices_.size(), nullptr);
@@ -164,13 +156,11 @@ Result<double> StepStream::timed_step(const StepProgram& program, std::vector<In
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t device = program.instructions()[i].stream / kStreamsPerDevice;
     if (zero[device] == nullptr) zero[device] = begins_[i];
-    if (auto done = devices_[device].make_current(); !done) return done.error();
+    EMPLACE_TRY(devices_[device].make_current());
     float from_ms = 0, to_ms = 0;
     for (const auto& [event, ms] : {std::pair{begins_[i], &from_ms}, std::pair{ends_[i], &to_ms}})
-      if (auto done = session_.check(session_.api().runtime.EventElapsedTime(ms, zero[device], event),
-                                     "cudaEventElapsedTime");
-          !done)
-        return done.error();
+      EMPLACE_TRY(session_.check(session_.api().runtime.EventElapsedTime(ms, zero[device], event),
+                                 "cudaEventElapsedTime"));
     times[i] = {static_cast<double>(from_ms) * 1e3, static_cast<double>(to_ms) * 1e3};
   }
   // Another of its streams may have begun before the one that was asked first.
@@ -189,22 +179,16 @@ Result<double> StepStream::timed_step(const StepProgram& program, std::vector<In
 Result<double> StepStream::time_calls(const StepProgram& program, const Instruction& instruction,
                                       int rounds) {
   const std::size_t device = instruction.stream / kStreamsPerDevice;
-  auto begin = timing_events_.event(device, 0), end = timing_events_.event(device, 1);
-  if (!begin) return begin.error();
-  if (!end) return end.error();
+  EMPLACE_TRY_ASSIGN(const cudaEvent_t begin, timing_events_.event(device, 0));
+  EMPLACE_TRY_ASSIGN(const cudaEvent_t end, timing_events_.event(device, 1));
   const cudaStream_t stream = stream_of(instruction);
-  if (auto done = record(*begin, stream); !done) return done.error();
-  for (int round = 0; round < rounds; ++round)
-    if (auto done = enqueue_work(program, instruction); !done) return done.error();
-  if (auto done = record(*end, stream); !done) return done.error();
-  if (auto done = session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize");
-      !done)
-    return done.error();
+  EMPLACE_TRY(record(begin, stream));
+  for (int round = 0; round < rounds; ++round) EMPLACE_TRY(enqueue_work(program, instruction));
+  EMPLACE_TRY(record(end, stream));
+  EMPLACE_TRY(session_.check(session_.api().runtime.StreamSynchronize(stream), "cudaStreamSynchronize"));
   float ms = 0;
-  if (auto done =
-          session_.check(session_.api().runtime.EventElapsedTime(&ms, *begin, *end), "cudaEventElapsedTime");
-      !done)
-    return done.error();
+  EMPLACE_TRY(
+      session_.check(session_.api().runtime.EventElapsedTime(&ms, begin, end), "cudaEventElapsedTime"));
   return static_cast<double>(ms) * 1e3 / rounds;
 }
 

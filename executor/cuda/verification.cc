@@ -43,8 +43,7 @@ bool agree(const Sample& a, const Sample& b, DType dtype) {
 
 Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
   State& state = *state_;
-  if (auto fits = check_devices(placement, state.lowered.num_ops(), state.devices.size()); !fits)
-    return fits.error();
+  EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   if (state.session.poisoned()) return state.session.why_poisoned();
   const auto samples_of = [&](std::span<const DeviceId> placed) -> Result<std::vector<std::vector<Sample>>> {
     const TaskPlan plan = state.plan(placed);
@@ -63,15 +62,14 @@ Result<Verification> CudaExecutor::verify(std::span<const DeviceId> placement) {
         const TensorId tensor = state.graph.output(op, k);
         host.resize(static_cast<std::size_t>(state.graph.bytes(tensor)));
         const std::byte* const from = program.memory(plan.home_slot(state.lowered.buffer(tensor)));
-        if (auto done = state.from_device(instruction.stream / kStreamsPerDevice, from, host); !done)
-          return done;
+        EMPLACE_TRY(state.from_device(instruction.stream / kStreamsPerDevice, from, host));
         sample(host, static_cast<std::size_t>(element_bytes(state.graph.dtype(tensor))),
                samples[index(op)][k]);
       }
       return Unit{};
     };
-    if (auto ready = state.prepare(plan, program); !ready) return ready.error();
-    if (auto done = state.stream->watched_step(program, watch); !done) return done.error();
+    EMPLACE_TRY(state.prepare(plan, program));
+    EMPLACE_TRY(state.stream->watched_step(program, watch));
     return samples;
   };
   const auto placed = samples_of(placement);

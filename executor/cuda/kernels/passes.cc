@@ -15,8 +15,7 @@ Result<Unit> launch(const Lane& lane, const void* kernel, std::string_view name,
 }
 
 Result<Unit> OwnKernel::enqueue(const Lane& lane, const Pointers& pointers) const {
-  for (const auto& pass : passes_)
-    if (auto done = pass->enqueue(lane, pointers); !done) return done;
+  for (const auto& pass : passes_) EMPLACE_TRY(pass->enqueue(lane, pointers));
   return Unit{};
 }
 
