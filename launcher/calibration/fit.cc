@@ -15,16 +15,14 @@ constexpr std::array kCoruns{1.0, 1.02, 1.04, 1.07, 1.1, 1.13, 1.16, 1.2, 1.25, 
 
 Result<double> misfit_of(const DeviceSet& devices, const CostLedger& ledger, const Fit& fit,
                          std::span<const MeasuredPlacements> measured) {
-  const auto machine = calibrated_devices(devices, ledger, fit);
-  if (!machine) return machine.error();
+  EMPLACE_TRY_ASSIGN(const auto machine, calibrated_devices(devices, ledger, fit));
   double sum = 0;
   for (const MeasuredPlacements& one : measured) {
-    const auto predicted = predict(*one.graph, *machine, one.placements);
-    if (!predicted) return predicted.error();
+    EMPLACE_TRY_ASSIGN(const auto predicted, predict(*one.graph, machine, one.placements));
     double error = 0;
-    for (std::size_t i = 0; i < predicted->size(); ++i)
-      error += std::abs(std::log((*predicted)[i] / one.step_time_s[i]));
-    if (!predicted->empty()) sum += error / static_cast<double>(predicted->size());
+    for (std::size_t i = 0; i < predicted.size(); ++i)
+      error += std::abs(std::log(predicted[i] / one.step_time_s[i]));
+    if (!predicted.empty()) sum += error / static_cast<double>(predicted.size());
   }
   return sum;
 }
@@ -37,7 +35,7 @@ Result<std::vector<double>> predict(const OpGraph& graph, const DeviceSet& devic
   std::vector<double> seconds;
   Measurement measured;
   for (const Placement& placement : placements) {
-    if (auto done = simulator.measure(placement, measured); !done) return done.error();
+    EMPLACE_TRY(simulator.measure(placement, measured));
     seconds.push_back(measured.step_time_s);
   }
   return seconds;
@@ -48,18 +46,16 @@ Result<Fit> fit_parameters(const DeviceSet& devices, const CostLedger& ledger,
   Fit best;
   double least = std::numeric_limits<double>::infinity();
   const auto offer = [&](const Fit& fit) -> Result<Unit> {
-    const auto error = misfit_of(devices, ledger, fit, measured);
-    if (!error) return error.error();
-    if (*error < least) least = *error, best = fit;
+    EMPLACE_TRY_ASSIGN(const auto error, misfit_of(devices, ledger, fit, measured));
+    if (error < least) least = error, best = fit;
     return Unit{};
   };
   // Slow links and slow neighbours look alike where most placements have both, so these two are tried
   // together.
   for (const double corun : kCoruns)
-    for (const double efficiency : kLinkEfficiencies)
-      if (auto done = offer({0, efficiency, corun}); !done) return done.error();
+    for (const double efficiency : kLinkEfficiencies) EMPLACE_TRY(offer({0, efficiency, corun}));
   for (const double overhead_us : kOverheads)
-    if (auto done = offer({overhead_us, best.link_efficiency, best.corun}); !done) return done.error();
+    EMPLACE_TRY(offer({overhead_us, best.link_efficiency, best.corun}));
   return best;
 }
 

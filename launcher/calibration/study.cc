@@ -123,19 +123,18 @@ class PacedRuns {
 
   /// To be called after the profile of a round, which was made at the pace that is noted now.
   Result<Unit> begin_round() {
-    if (auto noted = reference_.empty() ? choose_reference() : note_pace(); !noted) return noted;
+    EMPLACE_TRY(reference_.empty() ? choose_reference() : note_pace());
     after_profile_s_.push_back(one_.reference_s.back());
     return Unit{};
   }
 
   /// One more run of this placement, and of the reference after it.
   Result<Unit> run(ComparedPlacement& point) {
-    const auto took = time(point.placement);
-    if (!took) return took.error();
+    EMPLACE_TRY_ASSIGN(const auto took, time(point.placement));
     point.synthetic_share = measured_.synthetic_share;
     const double before = one_.reference_s.back();
-    if (auto noted = note_pace(); !noted) return noted;
-    if (*took) point.round_s.push_back(**took / ((before + one_.reference_s.back()) / 2));
+    EMPLACE_TRY(note_pace());
+    if (took) point.round_s.push_back(*took / ((before + one_.reference_s.back()) / 2));
     return Unit{};
   }
 
@@ -163,11 +162,10 @@ class PacedRuns {
     }
     std::ranges::sort(order);
     for (const auto& [unused, i] : order) {
-      const auto took = time(one_.placements[i].placement);
-      if (!took) return took.error();
-      if (!*took) continue;
+      EMPLACE_TRY_ASSIGN(const auto took, time(one_.placements[i].placement));
+      if (!took) continue;
       reference_ = one_.placements[i].placement;
-      one_.reference_s.push_back(**took);
+      one_.reference_s.push_back(*took);
       return Unit{};
     }
     return Error{Errc::kNoPlacement, printable(one_.file) + ": no placement ran: " + measured_.failure};
@@ -175,15 +173,14 @@ class PacedRuns {
 
   /// Runs the reference. If it does not fit this time, it is as fast as it was.
   Result<Unit> note_pace() {
-    const auto took = time(reference_);
-    if (!took) return took.error();
-    one_.reference_s.push_back(took->value_or(one_.reference_s.back()));
+    EMPLACE_TRY_ASSIGN(const auto took, time(reference_));
+    one_.reference_s.push_back(took.value_or(one_.reference_s.back()));
     return Unit{};
   }
 
   /// [s] None if it did not fit.
   Result<std::optional<double>> time(const Placement& placement) {
-    if (auto done = executor_.measure(placement, measured_); !done) return done.error();
+    EMPLACE_TRY(executor_.measure(placement, measured_));
     return measured_.valid ? std::optional{measured_.step_time_s} : std::nullopt;
   }
 
@@ -212,18 +209,17 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
     if (round == 1) {
       CostLedger ledger;
       ledger.add(one.graph, one.profile());
-      const auto prior = calibrated_devices(devices, ledger, {});
-      if (!prior) return prior.error();
-      Simulator model{one.graph, *prior};
+      EMPLACE_TRY_ASSIGN(const auto prior, calibrated_devices(devices, ledger, {}));
+      Simulator model{one.graph, prior};
       for (auto& sampled :
            sample_placements(one.graph, devices, *constraints, model, options.placements, options.seed))
         one.placements.push_back({std::move(sampled.kind), std::move(sampled.placement)});
     }
-    if (auto begun = runs.begin_round(); !begun) return begun;
+    EMPLACE_TRY(runs.begin_round());
     for (std::size_t i = 0; i < one.placements.size(); ++i) {
       options.progress(where + ": placement " + std::to_string(i + 1) + " of " +
                        std::to_string(one.placements.size()));
-      if (auto done = runs.run(one.placements[i]); !done) return done;
+      EMPLACE_TRY(runs.run(one.placements[i]));
     }
     // What did not fit once is not asked again.
     std::erase_if(one.placements,
@@ -248,18 +244,14 @@ Result<Fit> fit_and_predict(std::vector<StudiedGraph>& studied, const DeviceSet&
     if (!half.placements.empty()) seen.push_back(std::move(half));
   }
   if (!seen.empty()) {
-    auto fitted = fit_parameters(devices, ledger, seen);
-    if (!fitted) return fitted.error();
-    fit = *fitted;
+    EMPLACE_TRY_ASSIGN(fit, fit_parameters(devices, ledger, seen));
   }
-  const auto machine = calibrated_devices(devices, ledger, fit);
-  if (!machine) return machine.error();
+  EMPLACE_TRY_ASSIGN(const auto machine, calibrated_devices(devices, ledger, fit));
   for (StudiedGraph& one : studied) {
     std::vector<Placement> placements;
     for (const ComparedPlacement& point : one.placements) placements.push_back(point.placement);
-    const auto predicted = predict(one.graph, *machine, placements);
-    if (!predicted) return predicted.error();
-    for (std::size_t i = 0; i < one.placements.size(); ++i) one.placements[i].predicted_s = (*predicted)[i];
+    EMPLACE_TRY_ASSIGN(const auto predicted, predict(one.graph, machine, placements));
+    for (std::size_t i = 0; i < one.placements.size(); ++i) one.placements[i].predicted_s = predicted[i];
   }
   return fit;
 }

@@ -24,19 +24,17 @@ struct AccessOptions {
   }
   /// Errors (kInvalid): no address; tcp with neither of the two; both.
   Result<HeadAccess> access() const {
-    auto endpoint = head_endpoint(address);
-    if (!endpoint) return endpoint.error();
+    EMPLACE_TRY_ASSIGN(auto endpoint, head_endpoint(address));
     if (!key.empty() && insecure) return invalid("--insecure", "and --key are both given", "leave one out");
-    if (endpoint->starts_with("tcp://") && key.empty() && !insecure)
-      return invalid(*endpoint, "neither --key nor --insecure is given",
+    if (endpoint.starts_with("tcp://") && key.empty() && !insecure)
+      return invalid(endpoint, "neither --key nor --insecure is given",
                      "name your key file (emplace keygen makes one), or allow the open");
-    if (key.empty()) return HeadAccess{*std::move(endpoint), {}, insecure};
-    const auto pair = load_key_pair(key);
-    if (!pair) return pair.error();
+    if (key.empty()) return HeadAccess{std::move(endpoint), {}, insecure};
+    EMPLACE_TRY_ASSIGN(const auto pair, load_key_pair(key));
     // One key for everybody, the head's: then it is its own.
     const std::filesystem::path pub = std::filesystem::path{key}.replace_extension(".pub");
-    const bool shared = pair->head.empty() && std::filesystem::exists(pub);
-    return HeadAccess{*std::move(endpoint), {key, shared ? pub.string() : "", {}}, insecure};
+    const bool shared = pair.head.empty() && std::filesystem::exists(pub);
+    return HeadAccess{std::move(endpoint), {key, shared ? pub.string() : "", {}}, insecure};
   }
 };
 

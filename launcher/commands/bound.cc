@@ -17,19 +17,18 @@ class Bound final : public Command {
   }
   void declare(Options& options) override { declare_inputs(options, inputs_); }
   Result<ExitStatus> run(Console& console) override {
-    const auto inputs = open_inputs(inputs_);
-    if (!inputs) return inputs.error();
-    say_assumed(inputs->graph, inputs_.graph, console);
+    EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
+    say_assumed(inputs.graph, inputs_.graph, console);
     const ProvenBound bound =
-        proven_bound(inputs->graph, inputs->devices, inputs->constraints, inputs->judge.objective);
+        proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
     if (console.json()) {
       JsonObject json;
-      json.add("graph", inputs->graph.name()).add("objective", objective_name(inputs->judge.objective));
+      json.add("graph", inputs.graph.name()).add("objective", objective_name(inputs.judge.objective));
       json.add("lower_bound_s", bound.seconds).add("bound", bound.which);
-      json.add("objective_value", inputs->in_file_unit(bound.seconds));
+      json.add("objective_value", inputs.in_file_unit(bound.seconds));
       console.print(json.text());
     } else {
-      console.print("no " + std::string{objective_name(inputs->judge.objective)} + " is below " +
+      console.print("no " + std::string{objective_name(inputs.judge.objective)} + " is below " +
                     format_seconds(bound.seconds) + ": the " + std::string{bound.which});
     }
     return ExitStatus::kDone;

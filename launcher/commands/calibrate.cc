@@ -82,9 +82,8 @@ Result<DeviceSet> Calibrate::machine() const {
   std::vector<Device> devices;
   for (std::uint64_t d = 0; d < count; ++d)
     devices.push_back({"cpu:" + std::to_string(d), profile, memory >> 20 << 20, ""});
-  auto set = DeviceSet::make(std::move(devices), Link{10e9, 1e-6});
-  if (!set) return set.error();
-  return set->with_copies(CopyEngine::kTarget);
+  EMPLACE_TRY_ASSIGN(auto set, DeviceSet::make(std::move(devices), Link{10e9, 1e-6}));
+  return set.with_copies(CopyEngine::kTarget);
 }
 
 Result<ExitStatus> Calibrate::run(Console& console) {
@@ -96,20 +95,18 @@ Result<ExitStatus> Calibrate::run(Console& console) {
     return invalid("--rounds, --warmups, --samples, --placements", "are out of range", "use 8, 1, 1 and 50");
   const auto deadline = parse_budget(deadline_);
   if (!deadline) return invalid("--deadline", deadline.error().context);
-  const auto devices = machine();
-  if (!devices) return devices.error();
+  EMPLACE_TRY_ASSIGN(const auto devices, machine());
   const StopSignal stop;
   ProcessRequest request;
   request.real.timing = {static_cast<std::uint32_t>(warmups_), static_cast<std::uint32_t>(samples_),
                          static_cast<std::uint32_t>(3 * samples_)};
   request.deadline_s = *deadline;
   request.interrupted = [&] { return stop.received() != 0; };
-  if (auto there = check_process_executor(executor_, {}, request); !there) return there.error();
+  EMPLACE_TRY(check_process_executor(executor_, {}, request));
   std::vector<StudiedGraph> studied;
   for (const std::string& file : graphs_) {
-    auto graph = open_graph(file, reading_);
-    if (!graph) return graph.error();
-    studied.push_back({.graph = *std::move(graph), .file = file_name(file)});
+    EMPLACE_TRY_ASSIGN(auto graph, open_graph(file, reading_));
+    studied.push_back({.graph = std::move(graph), .file = file_name(file)});
   }
 
   CostLedger ledger;
@@ -118,25 +115,23 @@ Result<ExitStatus> Calibrate::run(Console& console) {
   StudyOptions options{placements_, rounds_, console.seed(),
                        [&](const std::string& what) { view.show({}, what); }};
   for (StudiedGraph& one : studied) {
-    const auto executor = make_process_executor(executor_, one.graph, *devices, request);
-    auto done = study(one, *devices, *executor, options);
+    const auto executor = make_process_executor(executor_, one.graph, devices, request);
+    auto done = study(one, devices, *executor, options);
     if (stop.received() != 0) return stopped_by(stop.received());
     if (!done) return done.error();
     ledger.add(one.graph, one.profile());
   }
   view.show({}, "fit");
-  const auto fit = fit_and_predict(studied, *devices, ledger);
-  if (!fit) return fit.error();
+  EMPLACE_TRY_ASSIGN(const auto fit, fit_and_predict(studied, devices, ledger));
   view.clear();
 
   const std::filesystem::path path = output_;
   const std::filesystem::path costs = std::filesystem::path{path}.replace_extension(".costs.json");
-  if (auto done = write_file(costs, costs_file_text(ledger, executor_, host_facts())); !done)
-    return done.error();
-  const std::string text = device_file_text(*devices, ledger, *fit, costs.filename().string());
-  if (auto done = write_file(path, text); !done) return done.error();
-  console.print(console.json() ? as_json(studied, ledger, *fit, costs.string()).text() + "\n"
-                               : as_text(studied, ledger, *fit));
+  EMPLACE_TRY(write_file(costs, costs_file_text(ledger, executor_, host_facts())));
+  const std::string text = device_file_text(devices, ledger, fit, costs.filename().string());
+  EMPLACE_TRY(write_file(path, text));
+  console.print(console.json() ? as_json(studied, ledger, fit, costs.string()).text() + "\n"
+                               : as_text(studied, ledger, fit));
   return ExitStatus::kDone;
 }
 

@@ -59,10 +59,10 @@ class Auto final : public Method {
     options.threads = usable_cores();
     options.stopped = problem.limits.stopped;
     const auto all = all_methods();
-    auto answer = run_portfolio({all.begin(), all.end()}, problem, judge_, executor, clock_, options);
-    if (!answer) return answer.error();
-    answer->found.evaluations = answer->evaluations;
-    return std::move(answer->found);
+    EMPLACE_TRY_ASSIGN(auto answer,
+                       run_portfolio({all.begin(), all.end()}, problem, judge_, executor, clock_, options));
+    answer.found.evaluations = answer.evaluations;
+    return std::move(answer.found);
   }
 
  private:
@@ -76,12 +76,11 @@ Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& na
                                               bool step_time, const Method& portfolio) {
   std::vector<const Method*> methods;
   for (const std::string& name : names) {
-    const auto method =
-        name == portfolio.name() ? Result<const Method*>{&portfolio} : find_compared_method(name);
-    if (!method) return method.error();
-    if ((*method)->transforms_graph() && !step_time)
+    EMPLACE_TRY_ASSIGN(const auto method, name == portfolio.name() ? Result<const Method*>{&portfolio}
+                                                                   : find_compared_method(name));
+    if (method->transforms_graph() && !step_time)
       return invalid("method '" + name + "'", "has a step time and nothing else", "leave --objective away");
-    methods.push_back(*method);
+    methods.push_back(method);
   }
   if (!names.empty()) return methods;
   const auto all = all_methods(), searches = search_methods();
@@ -164,39 +163,34 @@ std::string Compare::verdict(const std::vector<record::TableRow>& rows) {
 Result<ExitStatus> Compare::run(Console& console) {
   double seconds = 0;
   if (!budget_.empty()) {
-    const auto parsed = parse_budget(budget_);
-    if (!parsed) return parsed.error();
-    seconds = *parsed;
+    EMPLACE_TRY_ASSIGN(seconds, parse_budget(budget_));
   }
   const bool step_time = inputs_.objective == "step-time";
   const SystemClock clock;
   Judge judge;
   const Auto portfolio{judge, clock, budget_.empty() ? 30 : seconds};
-  const auto methods = methods_of(methods_, !budget_.empty(), step_time, portfolio);
-  if (!methods) return methods.error();
-  const auto inputs = open_inputs(inputs_);
-  if (!inputs) return inputs.error();
-  say_assumed(inputs->graph, inputs_.graph, console);
-  judge = inputs->judge;
-  for (const std::string& line : inputs->rules.lines()) console.note(line);
-  if (auto fits = must_fit(*inputs); !fits)
+  EMPLACE_TRY_ASSIGN(const auto methods, methods_of(methods_, !budget_.empty(), step_time, portfolio));
+  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
+  say_assumed(inputs.graph, inputs_.graph, console);
+  judge = inputs.judge;
+  for (const std::string& line : inputs.rules.lines()) console.note(line);
+  if (auto fits = must_fit(inputs); !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
 
-  const auto model = make_model(inputs->graph, inputs->devices, judge);
-  const CostTable costs{inputs->graph, inputs->devices};
+  const auto model = make_model(inputs.graph, inputs.devices, judge);
+  const CostTable costs{inputs.graph, inputs.devices};
   const StopSignal stop;
   LiveView view = console.live_view(clock);
   WatchedExecutor executor{*model, view, stop};
-  Problem problem{inputs->graph, inputs->devices, inputs->constraints,
-                  costs,         console.seed(),  judge.objective};
+  Problem problem{inputs.graph, inputs.devices, inputs.constraints, costs, console.seed(), judge.objective};
   problem.limits.evaluations = evaluations_;
   problem.limits.stopped = [&] { return executor.stopped(); };
   const double bound_s =
-      proven_bound(inputs->graph, inputs->devices, inputs->constraints, judge.objective).seconds;
+      proven_bound(inputs.graph, inputs.devices, inputs.constraints, judge.objective).seconds;
   std::vector<record::TableRow> rows;
-  for (const Method* method : *methods) {
+  for (const Method* method : methods) {
     executor.begin(std::string{method->name()} + " (" + std::to_string(rows.size() + 1) + " of " +
-                   std::to_string(methods->size()) + ")");
+                   std::to_string(methods.size()) + ")");
     console.debug(std::string{method->name()} + " starts");
     if (seconds > 0) {
       problem.limits.clock = &clock;
@@ -211,13 +205,13 @@ Result<ExitStatus> Compare::run(Console& console) {
   view.clear();
 
   if (console.json()) {
-    console.print(as_json(*inputs, bound_s, rows).text());
+    console.print(as_json(inputs, bound_s, rows).text());
   } else {
-    const Objective objective = inputs->judge.objective;
+    const Objective objective = inputs.judge.objective;
     const std::string what{objective == Objective::kStepTime ? "step time" : objective_name(objective)};
-    console.print(printable(inputs->graph.name()) + " on " +
-                  (inputs->own_machine ? "its own machine" : printable(file_name(inputs_.devices))) + "\n" +
-                  record::render_table(rows, bound_s, device_names(inputs->devices), what) + verdict(rows));
+    console.print(printable(inputs.graph.name()) + " on " +
+                  (inputs.own_machine ? "its own machine" : printable(file_name(inputs_.devices))) + "\n" +
+                  record::render_table(rows, bound_s, device_names(inputs.devices), what) + verdict(rows));
   }
   if (stop.received() != 0) return stopped_by(stop.received());
   const record::TableRow* best = fastest(rows);
@@ -225,9 +219,8 @@ Result<ExitStatus> Compare::run(Console& console) {
     return Error{Errc::kNoPlacement,
                  printable(inputs_.graph) +
                      ": no method found a placement that fits; allow more memory or more devices"};
-  const auto single = best_single_device(problem, *model);
-  if (!single) return single.error();
-  if (const std::string slower = slower_than_single(best->measurement.step_time_s, *single, inputs->devices);
+  EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, *model));
+  if (const std::string slower = slower_than_single(best->measurement.step_time_s, single, inputs.devices);
       !slower.empty()) {
     console.warn("the best of these methods is " + slower);
   }

@@ -11,19 +11,17 @@ class Down final : public Command {
   std::string_view summary() const override { return "End a run that goes on, with its results kept"; }
   void declare(Options& options) override { access_.declare(options); }
   Result<ExitStatus> run(Console& console) override {
-    const auto access = access_.access();
-    if (!access) return access.error();
-    console.note("asking " + access->endpoint + " to end");
-    const auto signal = end_run(*access);
-    if (!signal) return signal.error();
-    if (*signal == 0 && console.json()) {
+    EMPLACE_TRY_ASSIGN(const auto access, access_.access());
+    console.note("asking " + access.endpoint + " to end");
+    EMPLACE_TRY_ASSIGN(const auto signal, end_run(access));
+    if (signal == 0 && console.json()) {
       JsonObject json;
-      json.add("head", access->endpoint).add("ended", true);
+      json.add("head", access.endpoint).add("ended", true);
       console.print(json.text());
-    } else if (*signal == 0) {
+    } else if (signal == 0) {
       console.print("ended\n");
     }
-    return after_signal(*signal);
+    return after_signal(signal);
   }
 
  private:

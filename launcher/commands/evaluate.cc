@@ -86,12 +86,11 @@ Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placemen
   if (!trace_.empty()) {
     Schedule schedule;
     Simulator simulator{inputs.graph, inputs.devices, inputs.judge.simulator};
-    if (auto done = simulator.trace(placement, answer.measured, schedule); !done) return done.error();
-    const auto written = record::write_trace(trace_, inputs.graph, inputs.devices, schedule);
-    if (!written) return written.error();
+    EMPLACE_TRY(simulator.trace(placement, answer.measured, schedule));
+    EMPLACE_TRY(record::write_trace(trace_, inputs.graph, inputs.devices, schedule));
   }
   const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
-  if (auto done = model->measure(placement, answer.measured); !done) return done.error();
+  EMPLACE_TRY(model->measure(placement, answer.measured));
   if (inputs.judge.objective == Objective::kStepTime)
     answer.measured_cost_share = measured_cost_share(inputs.graph, inputs.devices, placement);
   return answer;
@@ -99,26 +98,22 @@ Result<Evaluate::Answer> Evaluate::simulate(const Inputs& inputs, const Placemen
 
 Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& inputs,
                                               const Placement& placement, const StopSignal& stop) const {
-  auto request = this->request();
-  if (!request) return request.error();
-  request->interrupted = [&] { return stop.received() != 0; };
-  request->note = [&](const std::string& line) { console.note(line); };
-  if (auto fit = check_process_executor(executor_, inputs.judge, *request); !fit) return fit.error();
-  const auto executor = make_process_executor(executor_, inputs.graph, inputs.devices, *request);
+  EMPLACE_TRY_ASSIGN(auto request, this->request());
+  request.interrupted = [&] { return stop.received() != 0; };
+  request.note = [&](const std::string& line) { console.note(line); };
+  EMPLACE_TRY(check_process_executor(executor_, inputs.judge, request));
+  const auto executor = make_process_executor(executor_, inputs.graph, inputs.devices, request);
   Answer answer;
-  if (auto done = executor->measure(placement, answer.measured); !done) return done.error();
+  EMPLACE_TRY(executor->measure(placement, answer.measured));
   answer.synthetic_types = executor->synthetic_types();
   if (verify_ && answer.measured.valid) {
-    auto verified = executor->verify(placement);
-    if (!verified) return verified.error();
-    answer.verified = *std::move(verified);
+    EMPLACE_TRY_ASSIGN(answer.verified, executor->verify(placement));
   }
   if (!trace_.empty() && answer.measured.valid) {  // Of a step of its own: none that was timed is traced.
     Measurement traced;
     Schedule schedule;
-    if (auto done = executor->trace(placement, traced, schedule); !done) return done.error();
-    const auto written = record::write_trace(trace_, inputs.graph, inputs.devices, schedule);
-    if (!written) return written.error();
+    EMPLACE_TRY(executor->trace(placement, traced, schedule));
+    EMPLACE_TRY(record::write_trace(trace_, inputs.graph, inputs.devices, schedule));
   }
   return answer;
 }
@@ -157,35 +152,32 @@ Result<ExitStatus> Evaluate::run(Console& console) {
     return Error{Errc::kUnsupported,
                  "--verify: compares what real executors compute; use --executor cpu, or leave it away"};
   if (real) {  // What cannot be started is refused before anything is read.
-    const auto request = this->request();
-    if (!request) return request.error();
-    if (auto can = check_process_executor(executor_, Judge{}, *request); !can) return can.error();
+    EMPLACE_TRY_ASSIGN(const auto request, this->request());
+    EMPLACE_TRY(check_process_executor(executor_, Judge{}, request));
   }
   if (!chaos_.empty() && !real) return invalid("--chaos", "is of executor processes", "use --executor fake");
-  const auto inputs = open_inputs(inputs_);
-  if (!inputs) return inputs.error();
-  say_assumed(inputs->graph, inputs_.graph, console);
-  if (!trace_.empty() && inputs->judge.objective != Objective::kStepTime)
+  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
+  say_assumed(inputs.graph, inputs_.graph, console);
+  if (!trace_.empty() && inputs.judge.objective != Objective::kStepTime)
     return invalid("--trace", "needs --objective step-time",
                    "loads and latencies of splits have no schedule");
-  for (const std::string& line : inputs->rules.lines()) console.note(line);
-  const auto placement =
-      load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
-  if (!placement) return placement.error();
-  if (auto obeyed = inputs->constraints.check(inputs->graph, inputs->devices, *placement); !obeyed) {
+  for (const std::string& line : inputs.rules.lines()) console.note(line);
+  EMPLACE_TRY_ASSIGN(const auto placement,
+                     load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
+  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed) {
     return invalid(printable(placement_), obeyed.error().context);
   }
   const StopSignal stop;
-  const auto answer = real ? run_really(console, *inputs, *placement, stop) : simulate(*inputs, *placement);
+  const auto answer = real ? run_really(console, inputs, placement, stop) : simulate(inputs, placement);
   if (stop.received() != 0) return stopped_by(stop.received());
   if (!answer) return answer.error();
-  print(console, *answer, *inputs);
+  print(console, *answer, inputs);
   const Measurement& measured = answer->measured;
   const std::string where = printable(placement_);
   if (!measured.valid && !out_of_memory(measured.valid, measured.failure))
-    return Error{Errc::kRunFailed, where + ": did not run: " + misfit(measured, inputs->devices)};
+    return Error{Errc::kRunFailed, where + ": did not run: " + misfit(measured, inputs.devices)};
   if (!measured.valid)
-    return Error{Errc::kOutOfMemory, where + ": does not fit: " + misfit(measured, inputs->devices)};
+    return Error{Errc::kOutOfMemory, where + ": does not fit: " + misfit(measured, inputs.devices)};
   if (answer->verified && !answer->verified->identical)
     return Error{Errc::kRunFailed,
                  where + ": on several devices it computes something else than on one, first in '" +

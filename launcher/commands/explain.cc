@@ -262,25 +262,22 @@ Result<std::vector<ExplainedPart>> Explain::parts(const OpGraph& graph) const {
 }
 
 Result<ExitStatus> Explain::run(Console& console) {
-  const auto inputs = open_inputs({.graph = graph_,
-                                   .devices = devices_,
-                                   .reserve = reserve_,
-                                   .rules = rules_,
-                                   .dispatch = dispatch_,
-                                   .reading = reading_});
-  if (!inputs) return inputs.error();
-  const auto placement =
-      load_placement(placement_, inputs->graph, graph_sha256(inputs->graph), inputs->devices);
-  if (!placement) return placement.error();
-  if (auto obeyed = inputs->constraints.check(inputs->graph, inputs->devices, *placement); !obeyed)
+  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs({.graph = graph_,
+                                                     .devices = devices_,
+                                                     .reserve = reserve_,
+                                                     .rules = rules_,
+                                                     .dispatch = dispatch_,
+                                                     .reading = reading_}));
+  EMPLACE_TRY_ASSIGN(const auto placement,
+                     load_placement(placement_, inputs.graph, graph_sha256(inputs.graph), inputs.devices));
+  if (auto obeyed = inputs.constraints.check(inputs.graph, inputs.devices, placement); !obeyed)
     return invalid(printable(placement_), obeyed.error().context);
-  auto looked_at = parts(inputs->graph);
-  if (!looked_at) return looked_at.error();
-  const auto explanation = explain_placement(inputs->graph, inputs->devices, inputs->constraints, *placement,
-                                             *std::move(looked_at), top_, inputs->judge.simulator);
-  if (!explanation) return explanation.error();
-  const std::size_t shown = std::min<std::size_t>(top_, explanation->parts.size());
-  const Subject subject{*inputs, *explanation, !op_.empty(), shown};
+  EMPLACE_TRY_ASSIGN(auto looked_at, parts(inputs.graph));
+  EMPLACE_TRY_ASSIGN(const auto explanation,
+                     explain_placement(inputs.graph, inputs.devices, inputs.constraints, placement,
+                                       std::move(looked_at), top_, inputs.judge.simulator));
+  const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
+  const Subject subject{inputs, explanation, !op_.empty(), shown};
   console.print(console.json() ? json_of(subject).text() : text_of(subject));
   return ExitStatus::kDone;
 }

@@ -101,36 +101,30 @@ Result<ExitStatus> Export::of_run(Console& console) {
   if (!applied_.empty()) return needless("--applied", "a run");
   if (placements_ && format_ != "npz") return needless("--placements", "--to " + printable(format_, 40));
   if (output_.empty() && format_ != "tensorboard") return without("-o", "-o FILE says where to write");
-  auto db = record::RunReader::open(what_, record::Reading::kQuietOrLive);
-  if (!db) return db.error();
+  EMPLACE_TRY_ASSIGN(auto db, record::RunReader::open(what_, record::Reading::kQuietOrLive));
   record::RunExport options;
   options.output = output_.empty() ? fs::path{what_} / "tensorboard" : fs::path{output_};
   options.table = table_;
   options.placements = placements_;
-  auto facts = (*db)->header().facts();
-  if (!facts) return facts.error();
-  options.devices = devices_of((*db)->header(), what_, facts->num_devices);
-  options.facts = *std::move(facts);
-  auto exporter = record::make_run_exporter(format_, std::move(options));
-  if (!exporter) return exporter.error();
-  const auto done = record::export_run(**db, **exporter);
-  if (!done) return done.error();
+  EMPLACE_TRY_ASSIGN(auto facts, db->header().facts());
+  options.devices = devices_of(db->header(), what_, facts.num_devices);
+  options.facts = std::move(facts);
+  EMPLACE_TRY_ASSIGN(auto exporter, record::make_run_exporter(format_, std::move(options)));
+  EMPLACE_TRY_ASSIGN(const auto done, record::export_run(*db, *exporter));
   if (console.json()) {
     JsonObject json;
-    json.add("run", what_).add("format", format_).add("output", done->path.string()).add("exact", true);
-    json.add("episodes", done->episodes)
-        .add("measurements", done->measurements)
-        .add("updates", done->updates);
+    json.add("run", what_).add("format", format_).add("output", done.path.string()).add("exact", true);
+    json.add("episodes", done.episodes).add("measurements", done.measurements).add("updates", done.updates);
     console.print(json.text());
   } else {
     std::string counts;
     const auto count = [&](std::uint64_t number, const char* what) {
       if (number > 0) counts += ", " + std::to_string(number) + what;
     };
-    count(done->episodes, " episodes");
-    count(done->measurements, " measurements");
-    count(done->updates, " updates");
-    console.print(printable(done->path.string()) + ": exact" + counts);
+    count(done.episodes, " episodes");
+    count(done.measurements, " measurements");
+    count(done.updates, " updates");
+    console.print(printable(done.path.string()) + ": exact" + counts);
   }
   return ExitStatus::kDone;
 }
@@ -171,28 +165,23 @@ void add_step(JsonObject& json, std::string_view key, const Measurement* measure
 }
 
 Result<PlacementFile> Export::open_placement() const {
-  auto graph = open_graph(graph_, reading_);
-  if (!graph) return graph.error();
-  PlacementFile file{*std::move(graph), {}, {}, {}, {}};
+  EMPLACE_TRY_ASSIGN(auto graph, open_graph(graph_, reading_));
+  PlacementFile file{std::move(graph), {}, {}, {}, {}};
   file.sha256 = graph_sha256(file.graph);
   if (devices_.empty()) {
-    auto named = load_named_placement(what_, file.graph, file.sha256);
-    if (!named) return named.error();
-    file.devices = std::move(named->devices);
-    file.placement = std::move(named->placement);
+    EMPLACE_TRY_ASSIGN(auto named, load_named_placement(what_, file.graph, file.sha256));
+    file.devices = std::move(named.devices);
+    file.placement = std::move(named.placement);
     return file;
   }
-  auto devices = open_devices(devices_);
-  if (!devices) return devices.error();
-  file.machine = *std::move(devices);
-  auto placement = load_placement(what_, file.graph, file.sha256, *file.machine);
-  if (!placement) return placement.error();
+  EMPLACE_TRY_ASSIGN(file.machine, open_devices(devices_));
+  EMPLACE_TRY_ASSIGN(auto placement, load_placement(what_, file.graph, file.sha256, *file.machine));
   const auto constraints = Constraints::make(file.graph, *file.machine);
   if (!constraints) return invalid(printable(graph_), constraints.error().context);
-  if (auto obeyed = constraints->check(file.graph, *file.machine, *placement); !obeyed)
+  if (auto obeyed = constraints->check(file.graph, *file.machine, placement); !obeyed)
     return invalid(printable(what_), obeyed.error().context);
   file.devices = device_names(*file.machine);
-  file.placement = *std::move(placement);
+  file.placement = std::move(placement);
   return file;
 }
 
@@ -213,44 +202,42 @@ Result<ExitStatus> Export::of_placement(Console& console) {
   if (graph_.empty()) return without("--graph", "a placement needs its graph; for a run give its directory");
   if (output_.empty()) return without("-o", "-o FILE says where to write");
   if (!applied_.empty() && devices_.empty()) return without("--devices", "--applied measures what it writes");
-  const auto file = open_placement();
-  if (!file) return file.error();
-  const auto graph_file = format_ == "onnx" ? read_graph_file(graph_file_of(graph_)) : Result<Bytes>{Bytes{}};
-  if (!graph_file) return graph_file.error();
-  const auto made = record::export_placement(format_, {.graph = file->graph,
-                                                       .devices = file->devices,
-                                                       .placement = file->placement,
-                                                       .machine = file->machine ? &*file->machine : nullptr,
-                                                       .graph_file = *graph_file,
-                                                       .output = output_});
-  if (!made) return made.error();
+  EMPLACE_TRY_ASSIGN(const auto file, open_placement());
+  EMPLACE_TRY_ASSIGN(const auto graph_file,
+                     format_ == "onnx" ? read_graph_file(graph_file_of(graph_)) : Result<Bytes>{Bytes{}});
+  EMPLACE_TRY_ASSIGN(const auto made,
+                     record::export_placement(format_, {.graph = file.graph,
+                                                        .devices = file.devices,
+                                                        .placement = file.placement,
+                                                        .machine = file.machine ? &*file.machine : nullptr,
+                                                        .graph_file = graph_file,
+                                                        .output = output_}));
   std::optional<Costs> costs;
-  if (file->machine) {
-    Simulator simulator{file->graph, *file->machine};
+  if (file.machine) {
+    Simulator simulator{file.graph, *file.machine};
     costs.emplace();
-    if (auto done = simulator.measure(file->placement, costs->before); !done) return done.error();
-    if (auto done = simulator.measure(made->applied, costs->after); !done) return done.error();
+    EMPLACE_TRY(simulator.measure(file.placement, costs->before));
+    EMPLACE_TRY(simulator.measure(made.applied, costs->after));
   }
-  if (auto written = write_file(output_, made->content); !written) return written.error();
+  EMPLACE_TRY(write_file(output_, made.content));
   if (!applied_.empty()) {
-    const auto written = write_applied(*file, made->applied, costs->after, console.seed());
-    if (!written) return written.error();
+    EMPLACE_TRY(write_applied(file, made.applied, costs->after, console.seed()));
   }
   if (console.json()) {
     JsonObject json;
     json.add("placement", what_)
         .add("format", format_)
         .add("output", output_)
-        .add("exact", made->moved_ops == 0);
-    json.add("ops", std::uint64_t{file->graph.num_ops()}).add("moved_ops", std::uint64_t{made->moved_ops});
+        .add("exact", made.moved_ops == 0);
+    json.add("ops", std::uint64_t{file.graph.num_ops()}).add("moved_ops", std::uint64_t{made.moved_ops});
     add_step(json, "step_time_s", costs ? &costs->before : nullptr);
     add_step(json, "applied_step_time_s", costs ? &costs->after : nullptr);
     console.print(json.text());
   } else {
-    console.print(printable(output_) + ": " + said(*file, *made, costs));
+    console.print(printable(output_) + ": " + said(file, made, costs));
   }
   if (costs && costs->before.valid && !costs->after.valid)
-    console.warn("what was written does not fit: " + misfit(costs->after, *file->machine));
+    console.warn("what was written does not fit: " + misfit(costs->after, *file.machine));
   return ExitStatus::kDone;
 }
 

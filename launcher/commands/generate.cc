@@ -120,9 +120,8 @@ Result<ExitStatus> Generate::model(Console& console) const {
                              Asked{"--batch", batch_, sizes.batch, models::kMaxBatch},
                              Asked{"--steps", steps_, sizes.steps, models::kMaxSteps}}) {
     if (asked.text.empty()) continue;
-    const auto value = parse_whole(asked.option, asked.text, 1, static_cast<std::uint32_t>(asked.high));
-    if (!value) return value.error();
-    asked.value = *value;
+    EMPLACE_TRY_ASSIGN(asked.value,
+                       parse_whole(asked.option, asked.text, 1, static_cast<std::uint32_t>(asked.high)));
   }
   models::Recording recording{.granularity = models::Granularity::kAten, .training = training_};
   if (granularity_ == "tensorflow") {
@@ -131,10 +130,9 @@ Result<ExitStatus> Generate::model(Console& console) const {
     return invalid("--granularity '" + printable(granularity_, 60) + "'", "is unknown",
                    "use aten or tensorflow");
   }
-  const auto graph = models::model_graph(model, sizes, recording);
-  if (!graph) return graph.error();
-  if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
-  console.print(console.json() ? facts_of(*graph, output_).text() : summary_of(*graph, output_));
+  EMPLACE_TRY_ASSIGN(const auto graph, models::model_graph(model, sizes, recording));
+  EMPLACE_TRY(save_graph(graph, output_));
+  console.print(console.json() ? facts_of(graph, output_).text() : summary_of(graph, output_));
   return ExitStatus::kDone;
 }
 
@@ -160,23 +158,20 @@ Result<ExitStatus> Generate::family(Console& console) const {
                    "leave it out, or --index and --count");
   }
   if (!index_.empty()) {
-    const auto index = parse_whole("--index", index_, 0, kMaxIndex);
-    if (!index) return index.error();
-    return one(console, *family, *index);
+    EMPLACE_TRY_ASSIGN(const auto index, parse_whole("--index", index_, 0, kMaxIndex));
+    return one(console, *family, index);
   }
-  const auto count = parse_whole("--count", count_, 2, kMaxCount);
-  if (!count) return count.error();
-  return many(console, *family, *count);
+  EMPLACE_TRY_ASSIGN(const auto count, parse_whole("--count", count_, 2, kMaxCount));
+  return many(console, *family, count);
 }
 
 Result<ExitStatus> Generate::one(Console& console, Family family, std::uint32_t index) const {
-  const auto graph = models::family_graph(family, console.seed(), index);
-  if (!graph) return graph.error();
-  if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
+  EMPLACE_TRY_ASSIGN(const auto graph, models::family_graph(family, console.seed(), index));
+  EMPLACE_TRY(save_graph(graph, output_));
   if (console.json()) {
-    console.print(facts_of(*graph, family, output_).text());
+    console.print(facts_of(graph, family, output_).text());
   } else {
-    console.print(summary_of(*graph, output_));
+    console.print(summary_of(graph, output_));
   }
   return ExitStatus::kDone;
 }
@@ -248,8 +243,7 @@ std::string member_name(std::string_view part, std::size_t number) {
 }
 
 Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t count) const {
-  auto folder = Folder::open(output_);
-  if (!folder) return folder.error();
+  EMPLACE_TRY_ASSIGN(auto folder, Folder::open(output_));
   const models::FamilySplit split = models::split_family(family, console.seed(), count);
   const SystemClock clock;
   const StopSignal stop;
@@ -266,20 +260,19 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
       const std::string line = "generate: " + name + ", " + std::to_string(names.size()) + " of " +
                                std::to_string(count) + " written";
       if (view.due()) view.show(std::array{line}, line);
-      const auto graph = models::family_graph(family, console.seed(), (*indices)[k]);
-      if (!graph) return graph.error();
-      if (auto saved = save_graph(*graph, folder->staged(name)); !saved) return saved.error();
+      EMPLACE_TRY_ASSIGN(const auto graph, models::family_graph(family, console.seed(), (*indices)[k]));
+      EMPLACE_TRY(save_graph(graph, folder.staged(name)));
       names.push_back(name);
       console.debug(name + " is made");
-      smallest = std::min(smallest, graph->num_ops());
-      largest = std::max(largest, graph->num_ops());
+      smallest = std::min(smallest, graph.num_ops());
+      largest = std::max(largest, graph.num_ops());
       if (!console.json()) continue;
-      members.push_back(facts_of(*graph, family, folder->final_path(name)));
+      members.push_back(facts_of(graph, family, folder.final_path(name)));
       members.back().add("part", part).add("index", std::uint64_t{(*indices)[k]});
     }
   }
   view.clear();
-  if (auto done = folder->commit(names); !done) return done.error();
+  EMPLACE_TRY(folder.commit(names));
   if (console.json()) {
     JsonObject json;
     json.add("family", name_).add("seed", std::uint64_t{console.seed()}).add("output", output_);

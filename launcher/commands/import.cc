@@ -25,19 +25,18 @@ class Import final : public Command {
     declare_reading(options, reading_);
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto graph = train_.empty() ? open_graph(file_, reading_) : open_trained();
-    if (!graph) return graph.error();
-    say_assumed(*graph, file_, console);
-    if (auto saved = save_graph(*graph, output_); !saved) return saved.error();
+    EMPLACE_TRY_ASSIGN(const auto graph, train_.empty() ? open_graph(file_, reading_) : open_trained());
+    say_assumed(graph, file_, console);
+    EMPLACE_TRY(save_graph(graph, output_));
     if (console.json()) {
       JsonObject json;
-      json.add("graph", graph->name()).add("output", output_).add("graph_sha256", graph_sha256(*graph));
-      json.add("ops", std::uint64_t{graph->num_ops()}).add("edges", std::uint64_t{graph->num_edges()});
-      json.add("notes", graph_notes(*graph));
+      json.add("graph", graph.name()).add("output", output_).add("graph_sha256", graph_sha256(graph));
+      json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
+      json.add("notes", graph_notes(graph));
       console.print(json.text());
     } else {
-      console.print(printable(output_) + ": " + printable(graph->name()) + ", " +
-                    std::to_string(graph->num_ops()) + " ops, " + std::to_string(graph->num_edges()) +
+      console.print(printable(output_) + ": " + printable(graph.name()) + ", " +
+                    std::to_string(graph.num_ops()) + " ops, " + std::to_string(graph.num_edges()) +
                     " edges");
     }
     return ExitStatus::kDone;
@@ -46,11 +45,9 @@ class Import final : public Command {
  private:
   /// The step that trains the file's graph.
   Result<OpGraph> open_trained() const {
-    const auto optimizer = models::parse_optimizer(train_);
-    if (!optimizer) return optimizer.error();
-    const auto forward = open_graph(file_, reading_);
-    if (!forward) return forward;
-    auto step = training_graph(*forward, *optimizer);
+    EMPLACE_TRY_ASSIGN(const auto optimizer, models::parse_optimizer(train_));
+    EMPLACE_TRY_ASSIGN(const auto forward, open_graph(file_, reading_));
+    auto step = training_graph(forward, optimizer);
     if (!step) return invalid(printable(file_), step.error().context);
     return step;
   }

@@ -97,7 +97,7 @@ Result<std::vector<std::int64_t>> peak_alone_bytes(const Inputs& inputs) {
   Measurement measured;
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const Placement placement(inputs.graph.num_ops(), static_cast<DeviceId>(d));
-    if (auto done = simulator.measure(placement, measured); !done) return done.error();
+    EMPLACE_TRY(simulator.measure(placement, measured));
     bytes.push_back(measured.peak_bytes[d]);
   }
   return bytes;
@@ -116,24 +116,22 @@ class Inspect final : public Command {
   }
   Result<ExitStatus> run(Console& console) override {
     if (devices_.empty()) {
-      const auto graph = open_graph(graph_, reading_);
-      if (!graph) return graph.error();
-      say_assumed(*graph, graph_, console);
-      console.print(console.json() ? graph_json(*graph).text() : graph_text(*graph));
+      EMPLACE_TRY_ASSIGN(const auto graph, open_graph(graph_, reading_));
+      say_assumed(graph, graph_, console);
+      console.print(console.json() ? graph_json(graph).text() : graph_text(graph));
       return ExitStatus::kDone;
     }
-    const auto inputs = open_inputs({.graph = graph_, .devices = devices_, .reading = reading_});
-    if (!inputs) return inputs.error();
-    say_assumed(inputs->graph, graph_, console);
-    const CostTable costs{inputs->graph, inputs->devices};
-    const auto peak = peak_alone_bytes(*inputs);
-    if (!peak) return peak.error();
+    EMPLACE_TRY_ASSIGN(const auto inputs,
+                       open_inputs({.graph = graph_, .devices = devices_, .reading = reading_}));
+    say_assumed(inputs.graph, graph_, console);
+    const CostTable costs{inputs.graph, inputs.devices};
+    EMPLACE_TRY_ASSIGN(const auto peak, peak_alone_bytes(inputs));
     if (console.json()) {
-      JsonObject json = graph_json(inputs->graph);
-      add_machine(json, *inputs, costs, *peak);
+      JsonObject json = graph_json(inputs.graph);
+      add_machine(json, inputs, costs, peak);
       console.print(json.text());
     } else {
-      console.print(graph_text(inputs->graph) + machine_text(*inputs, costs, *peak));
+      console.print(graph_text(inputs.graph) + machine_text(inputs, costs, peak));
     }
     return ExitStatus::kDone;
   }

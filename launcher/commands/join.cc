@@ -22,9 +22,8 @@ class Join final : public Command {
         .flag("--for-launcher", for_launcher_, "Started by `up`: speak in lines, end with standard input");
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto access = access_.access();
-    if (!access) return access.error();
-    JoinRequest request{.head = access->endpoint, .keys = access->keys, .insecure = access->insecure};
+    EMPLACE_TRY_ASSIGN(const auto access, access_.access());
+    JoinRequest request{.head = access.endpoint, .keys = access.keys, .insecure = access.insecure};
     request.name = as_;
     if (!as_.empty() && executors_ != 0)
       return invalid("--as", "and --executors are both given", "the cluster file says how many live there");
@@ -40,24 +39,21 @@ class Join final : public Command {
       return invalid("--patience", "must be more than 0 and at most 1000000s");
     request.patience = Nanos{static_cast<std::int64_t>(*patience * 1e9)};
     if (cache_.empty()) {
-      auto cache = cache_folder();
-      if (!cache) return cache.error();
-      request.cache = *std::move(cache);
+      EMPLACE_TRY_ASSIGN(request.cache, cache_folder());
     } else {
       request.cache = cache_;
     }
     request.note = [&](const std::string& text) { console.note(text); };
-    const auto joined = join_run(request);
-    if (!joined) return joined.error();
+    EMPLACE_TRY_ASSIGN(const auto joined, join_run(request));
     if (console.json() && !for_launcher_) {
       JsonObject json;
-      json.add("node", joined->node).add("head", request.head).add("reason", joined->reason);
-      json.add("fetched_bytes", joined->fetched);
+      json.add("node", joined.node).add("head", request.head).add("reason", joined.reason);
+      json.add("fetched_bytes", joined.fetched);
       console.print(json.text());
     } else {
-      console.note("left: " + (joined->reason.empty() ? "the run is over" : joined->reason));
+      console.note("left: " + (joined.reason.empty() ? "the run is over" : joined.reason));
     }
-    return for_launcher_ ? ExitStatus::kDone : after_signal(joined->received_signal);
+    return for_launcher_ ? ExitStatus::kDone : after_signal(joined.received_signal);
   }
 
  private:

@@ -28,26 +28,24 @@ class Keygen final : public Command {
         .flag("--force", force_, "Replace a key of that name");
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto roles = read_roles();
-    if (!roles) return roles.error();
-    if (roles->empty() && !allow_.empty())
+    EMPLACE_TRY_ASSIGN(const auto roles, read_roles());
+    if (roles.empty() && !allow_.empty())
       return invalid("emplace keygen", "a key without a role opens nothing", "give one: --role executor");
     KeyPair keys = make_key_pair(!name_.empty() ? name_ : roles_.empty() ? "head" : roles_.front());
-    const auto places = choose_places(keys.name, *roles);
-    if (!places) return places.error();
-    if (const auto head = find_head(*roles); !head) {
+    EMPLACE_TRY_ASSIGN(const auto places, choose_places(keys.name, roles));
+    if (const auto head = find_head(roles); !head) {
       return head.error();
     } else {
       keys.head = *head;
     }
-    const AllowedKey entry{keys.name, keys.public_key, *roles};
-    if (const auto saved = save_key_pair(places->key, keys, force_); !saved) return saved.error();
-    if (!places->allow.empty()) {
-      const auto added = add_to_allow_list(places->allow, entry, force_);
-      if (!added && !force_) remove_key_pair(places->key);  // All of it or nothing.
+    const AllowedKey entry{keys.name, keys.public_key, roles};
+    EMPLACE_TRY(save_key_pair(places.key, keys, force_));
+    if (!places.allow.empty()) {
+      const auto added = add_to_allow_list(places.allow, entry, force_);
+      if (!added && !force_) remove_key_pair(places.key);  // All of it or nothing.
       if (!added) return added.error();
     }
-    say(console, *places, entry, keys);
+    say(console, places, entry, keys);
     return ExitStatus::kDone;
   }
 
@@ -59,9 +57,8 @@ class Keygen final : public Command {
   Result<Roles> read_roles() const {
     Roles roles;
     for (const std::string& word : roles_) {
-      const auto role = parse_role(word);
-      if (!role) return role.error();
-      roles.add(*role);
+      EMPLACE_TRY_ASSIGN(const auto role, parse_role(word));
+      roles.add(role);
     }
     return roles;
   }

@@ -135,19 +135,14 @@ Result<Answer> Place::learn(double default_budget_s, const Console& console) con
   request.policy = policy_;
   request.seed = console.seed();
   request.quiet = !console.shows_progress();
-  const auto samples = parse_whole("--samples", samples_, 0, 100'000);
-  if (!samples) return samples.error();
-  request.samples = *samples;
+  EMPLACE_TRY_ASSIGN(request.samples, parse_whole("--samples", samples_, 0, 100'000));
   if (!inputs_.reserve.empty()) {
-    const auto reserve = parse_share(inputs_.reserve);
-    if (!reserve) return reserve.error();
-    request.reserve = *reserve;
+    EMPLACE_TRY_ASSIGN(request.reserve, parse_share(inputs_.reserve));
   }
   request.budget_s = default_budget_s;
-  auto learned = place_by_learning(request);
-  if (!learned) return learned.error();
-  const std::uint64_t evaluations = learned->found.evaluations;
-  return Answer{std::move(learned->found), std::move(learned->method), evaluations, {}, learned->status};
+  EMPLACE_TRY_ASSIGN(auto learned, place_by_learning(request));
+  const std::uint64_t evaluations = learned.found.evaluations;
+  return Answer{std::move(learned.found), std::move(learned.method), evaluations, {}, learned.status};
 }
 
 Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
@@ -162,13 +157,11 @@ Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const
 
 Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
                              const Clock& clock, Console& console) const {
-  const auto seconds = budget_s(budget_, 30);
-  if (!seconds) return seconds.error();
-  const auto threads = parse_whole("--threads", threads_, 0, 256);
-  if (!threads) return threads.error();
+  EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, 30));
+  EMPLACE_TRY_ASSIGN(const auto threads, parse_whole("--threads", threads_, 0, 256));
   PortfolioOptions options;
-  options.budget_s = *seconds;
-  options.threads = *threads == 0 ? usable_cores() : *threads;
+  options.budget_s = seconds;
+  options.threads = threads == 0 ? usable_cores() : threads;
   options.begins = [&](const std::string& method) {
     executor.begin(method, is_search(method));
     console.debug(method + " starts");
@@ -193,23 +186,21 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
     Problem begun = problem;
     std::vector<Found> starts;
     if (!policy_.empty()) {
-      auto placed = learn(0, console);
-      if (!placed) return placed.error();
-      starts.push_back(std::move(placed->found));
-      options.start_method = placed->method;
+      EMPLACE_TRY_ASSIGN(auto placed, learn(0, console));
+      starts.push_back(std::move(placed.found));
+      options.start_method = placed.method;
       begun.limits.starts = starts;
     }
     return run_portfolio({all.begin(), all.end()}, begun, inputs.judge, executor, clock, options);
   }
-  const auto method = find_method(method_);
-  if (!method) return method.error();
+  EMPLACE_TRY_ASSIGN(const auto method, find_method(method_));
   Problem own = problem;
   own.limits.stopped = options.stopped;
   if (is_search(method_)) {
     if (!budget_.empty()) {
       own.limits.clock = &clock;
       own.limits.deadline =
-          clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(*seconds));
+          clock.now() + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(seconds));
     }
     own.limits.better = [&](const Placement& placement, double value) {
       executor.saw(value);
@@ -217,7 +208,7 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
     };
   }
   options.begins(method_);
-  auto found = (*method)->find(own, executor);
+  auto found = method->find(own, executor);
   if (!found) {
     const Error& error = found.error();
     if (error.code != Errc::kNoPlacement) return error;
@@ -231,26 +222,24 @@ Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, Watch
 Result<ExitStatus> Place::run(Console& console) {
   const bool learned = is_learned(method_);
   if (!learned && method_ != "auto") {
-    if (const auto method = find_method(method_); !method) return method.error();
+    EMPLACE_TRY(find_method(method_));
   }
-  const auto seconds = budget_s(budget_, 0);
-  if (!seconds) return seconds.error();
-  if (learned && policy_.empty() && !budget_.empty() && *seconds <= 0)
+  EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, 0));
+  if (learned && policy_.empty() && !budget_.empty() && seconds <= 0)
     return invalid("--budget", "is 0", method_ + " needs some time, or a --policy");
-  if (const auto samples = parse_whole("--samples", samples_, 0, 100'000); !samples) return samples.error();
-  if (const auto threads = parse_whole("--threads", threads_, 0, 256); !threads) return threads.error();
-  const auto inputs = open_inputs(inputs_);
-  if (!inputs) return inputs.error();
+  EMPLACE_TRY(parse_whole("--samples", samples_, 0, 100'000));
+  EMPLACE_TRY(parse_whole("--threads", threads_, 0, 256));
+  EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
 
-  say_assumed(inputs->graph, inputs_.graph, console);
-  for (const std::string& line : inputs->rules.lines()) console.note(line);
-  if (auto fits = must_fit(*inputs); !fits)
+  say_assumed(inputs.graph, inputs_.graph, console);
+  for (const std::string& line : inputs.rules.lines()) console.note(line);
+  if (auto fits = must_fit(inputs); !fits)
     return Error{fits.error().code, printable(inputs_.graph) + ": " + fits.error().context};
-  const CostTable costs{inputs->graph, inputs->devices};
-  Problem problem{inputs->graph, inputs->devices, inputs->constraints,
-                  costs,         console.seed(),  inputs->judge.objective};
-  if (auto writable = can_hold(output_); !writable) return writable.error();
-  const auto model = make_model(inputs->graph, inputs->devices, inputs->judge);
+  const CostTable costs{inputs.graph, inputs.devices};
+  Problem problem{inputs.graph, inputs.devices, inputs.constraints,
+                  costs,        console.seed(), inputs.judge.objective};
+  EMPLACE_TRY(can_hold(output_));
+  const auto model = make_model(inputs.graph, inputs.devices, inputs.judge);
   const SystemClock clock;
   const StopSignal stop;
   LiveView view = console.live_view(clock);
@@ -258,8 +247,8 @@ Result<ExitStatus> Place::run(Console& console) {
   const Nanos start = clock.now();
   // A policy with a method of its own, or without a budget for searches, places by itself.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
-  auto answer = learned || by_policy ? learn(policy_.empty() && budget_.empty() ? 30 : *seconds, console)
-                                     : search(problem, *inputs, executor, clock, console);
+  auto answer = learned || by_policy ? learn(policy_.empty() && budget_.empty() ? 30 : seconds, console)
+                                     : search(problem, inputs, executor, clock, console);
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
   view.clear();
   if (!answer) return stop.received() != 0 ? Result<ExitStatus>{stopped_by(stop.received())} : answer.error();
@@ -269,13 +258,12 @@ Result<ExitStatus> Place::run(Console& console) {
   if (!measured.valid) {
     return Error{Errc::kNoPlacement, printable(inputs_.graph) +
                                          ": no placement that fits was found; the nearest is " +
-                                         answer->method + "'s, where " + misfit(measured, inputs->devices)};
+                                         answer->method + "'s, where " + misfit(measured, inputs.devices)};
   }
   if (!output_.empty()) {
-    auto saved = save(*inputs, answer->found.placement, measured, answer->method, console.seed(), clock);
-    if (!saved) return saved.error();
+    EMPLACE_TRY(save(inputs, answer->found.placement, measured, answer->method, console.seed(), clock));
   }
-  const auto shown = answered(*inputs, problem, *model, *answer, wall_s, console);
+  const auto shown = answered(inputs, problem, *model, *answer, wall_s, console);
   if (!shown || answer->status == 0) return shown;
   return static_cast<ExitStatus>(answer->status);
 }
@@ -286,9 +274,8 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
   const Measurement& measured = answer.found.measurement;
   const ProvenBound bound =
       proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
-  const auto single = best_single_device(problem, executor);
-  if (!single) return single.error();
-  const std::string slower = slower_than_single(measured.step_time_s, *single, inputs.devices);
+  EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, executor));
+  const std::string slower = slower_than_single(measured.step_time_s, single, inputs.devices);
   if (console.json()) {
     JsonObject json;
     json.add("measured", measured_json(measured, inputs, executor.kind())).add("method", answer.method);

@@ -148,8 +148,7 @@ class Ps final : public Command {
     options.flag("--watch,-w", watch_, "Go on showing, until interrupted or the run is over");
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto access = access_.access();
-    if (!access) return access.error();
+    EMPLACE_TRY_ASSIGN(const auto access, access_.access());
     const SystemClock clock;
     const Terminal terminal = console.out_terminal();
     LiveView view{terminal, clock, true, [&](std::string_view text) {
@@ -168,7 +167,7 @@ class Ps final : public Command {
       }
       console.flush();
     };
-    const auto signal = watch_status(*access, watch_ ? Nanos{std::chrono::seconds{1}} : Nanos{0}, show);
+    const auto signal = watch_status(access, watch_ ? Nanos{std::chrono::seconds{1}} : Nanos{0}, show);
     if (watch_ && terminal.is_tty) view.keep();
     if (!signal) return signal.error();
     return after_signal(*signal);

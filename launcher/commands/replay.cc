@@ -102,34 +102,32 @@ Result<double> Replay::speed() const {
 
 Result<ExitStatus> Replay::run(Console& console) {
   if (to_ != 0 && to_ < from_) return invalid("--to", "lies before --from");
-  if (auto fit = options_go_together(); !fit) return fit.error();
+  EMPLACE_TRY(options_go_together());
   if (verify_ && !remeasure_.empty()) return invalid("--verify", "measures nothing", "leave one of both out");
   if (!learn_.method.empty() && (verify_ || !remeasure_.empty()))
     return invalid("--learn", "makes another policy", "leave --verify and --re-measure out");
   if (!salvage_dir_.empty()) return salvage(console);
-  auto run = open_logged_run(run_dir_);
-  if (!run) return run.error();
+  EMPLACE_TRY_ASSIGN(auto run, open_logged_run(run_dir_));
   if (!learn_.method.empty()) {
     learn_.from = from_;
     learn_.to = to_;
     learn_.directory = learn_dir_;
-    return learn_and_print(console, *run, learn_);
+    return learn_and_print(console, run, learn_);
   }
-  return remeasure_.empty() ? replay_updates(console, *run) : measure_again(console, *run);
+  return remeasure_.empty() ? replay_updates(console, run) : measure_again(console, run);
 }
 
 Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) const {
-  const auto speed = this->speed();
-  if (!speed) return speed.error();
+  EMPLACE_TRY_ASSIGN(const auto speed, this->speed());
   const SystemClock clock;
   const StopSignal stop;
   LiveView view = console.live_view(clock);
   const Nanos began = clock.now();
   std::int64_t first_ns = 0;
   const auto report = replay(run, {from_, to_}, clock, [&](const ReplayedUpdate& now) {
-    if (*speed > 0 && now.wall_ns > 0) {
+    if (speed > 0 && now.wall_ns > 0) {
       if (first_ns == 0) first_ns = now.wall_ns;
-      const Nanos due{static_cast<std::int64_t>(static_cast<double>(now.wall_ns - first_ns) / *speed)};
+      const Nanos due{static_cast<std::int64_t>(static_cast<double>(now.wall_ns - first_ns) / speed)};
       wait_for(due - (clock.now() - began), stop);
     }
     if (view.due()) {
@@ -152,23 +150,22 @@ Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) cons
 }
 
 Result<ExitStatus> Replay::salvage(Console& console) const {
-  const auto salvaged = salvage_run(run_dir_, salvage_dir_);
-  if (!salvaged) return salvaged.error();
-  const record::Counters& c = salvaged->counters;
+  EMPLACE_TRY_ASSIGN(const auto salvaged, salvage_run(run_dir_, salvage_dir_));
+  const record::Counters& c = salvaged.counters;
   if (console.json()) {
     JsonObject json;
-    json.add("run_dir", salvage_dir_).add("whole", salvaged->missing.empty());
-    json.add("episodes", c.episodes).add("acknowledged", salvaged->acknowledged);
+    json.add("run_dir", salvage_dir_).add("whole", salvaged.missing.empty());
+    json.add("episodes", c.episodes).add("acknowledged", salvaged.acknowledged);
     json.add("measurements", c.measurements).add("updates", c.updates).add("checkpoints", c.checkpoints);
-    json.add("missing", salvaged->missing);
+    json.add("missing", salvaged.missing);
     console.print(json.text());
     return ExitStatus::kDone;
   }
   std::string text = "salvaged    " + std::to_string(c.episodes) + " episodes, " +
                      std::to_string(c.measurements) + " measurements, " + std::to_string(c.updates) +
                      " updates, " + std::to_string(c.checkpoints) + " checkpoints\n";
-  for (const std::string& loss : salvaged->missing) text += "missing     " + loss + "\n";
-  if (salvaged->missing.empty()) text += "missing     nothing\n";
+  for (const std::string& loss : salvaged.missing) text += "missing     " + loss + "\n";
+  if (salvaged.missing.empty()) text += "missing     nothing\n";
   console.print(text + "kept        as a run of its own in " + printable(salvage_dir_));
   return ExitStatus::kDone;
 }
@@ -253,7 +250,7 @@ Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const
   if (!remeasured) return remeasured.error();
   remeasured->session.started_wall_ns = started;
   run.db.reset();  // From here on it is written.
-  if (auto kept = keep_remeasured(run.directory, *remeasured); !kept) return kept.error();
+  EMPLACE_TRY(keep_remeasured(run.directory, *remeasured));
   console.print(console.json() ? remeasured_json(*remeasured).text() : remeasured_text(*remeasured));
   return ExitStatus::kDone;
 }

@@ -23,14 +23,13 @@ class Report final : public Command {
     const SystemClock clock;
     const std::filesystem::path page =
         output_.empty() ? std::filesystem::path{run_} / "report.html" : std::filesystem::path{output_};
-    const auto written = write_report(run_, page, clock);
-    if (!written) return written.error();
+    EMPLACE_TRY_ASSIGN(const auto written, write_report(run_, page, clock));
     if (console.json()) {
-      console.print(as_json(written->data, page).text());
+      console.print(as_json(written.data, page).text());
     } else {
-      for (const record::ReportGraph& graph : written->data.graphs)
-        console.print((written->data.graphs.size() > 1 ? printable(graph.name) + ": " : std::string{}) +
-                      record::verdict_of(graph, written->data.going_on).sentence);
+      for (const record::ReportGraph& graph : written.data.graphs)
+        console.print((written.data.graphs.size() > 1 ? printable(graph.name) + ": " : std::string{}) +
+                      record::verdict_of(graph, written.data.going_on).sentence);
       console.print("written    " + printable(page.string()));
     }
     return ExitStatus::kDone;

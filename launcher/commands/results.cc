@@ -141,7 +141,7 @@ Result<std::optional<SingleBest>> best_single_device(const Problem& problem, Exe
     const auto device = static_cast<DeviceId>(d);
     Placement placement(problem.graph.num_ops(), device);
     if (problem.constraints.repair(placement) > 0) continue;  // Some op may not run there.
-    if (auto done = executor.measure(placement, measured); !done) return done.error();
+    EMPLACE_TRY(executor.measure(placement, measured));
     if (measured.valid && (!best || measured.step_time_s < best->step_time_s))
       best = SingleBest{device, measured.step_time_s};
   }
@@ -177,7 +177,7 @@ bool WatchedExecutor::stopped() {
 
 Result<Unit> WatchedExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
   if (stopped() && !asks_) return Error{Errc::kRunFailed, "stopped by a signal"};
-  if (auto measured = executor_.measure(placement, out); !measured) return measured;
+  EMPLACE_TRY(executor_.measure(placement, out));
   ++evaluations_;
   if (out.valid) saw(out.step_time_s);
   return Unit{};

@@ -22,26 +22,23 @@ class Up final : public Command {
   }
   Result<ExitStatus> run(Console& console) override {
     if (!key_.empty() && insecure_) return invalid("--insecure", "and --key are both given", "leave one out");
-    auto request = given_.request(console);
-    if (!request) return request.error();
-    request->key = key_;
-    request->insecure = insecure_;
-    request->push = push_;
+    EMPLACE_TRY_ASSIGN(auto request, given_.request(console));
+    request.key = key_;
+    request.insecure = insecure_;
+    request.push = push_;
     if (!manifests_.empty()) {
-      const auto written = write_manifests(*request, manifests_);
-      if (!written) return written.error();
+      EMPLACE_TRY_ASSIGN(const auto written, write_manifests(request, manifests_));
       if (console.json()) {
         JsonObject json;
-        json.add("manifests", *written);
+        json.add("manifests", written);
         console.print(json.text());
       } else {
-        console.print("wrote " + *written + "; bring it up with: kubectl apply -f " + *written + "\n");
+        console.print("wrote " + written + "; bring it up with: kubectl apply -f " + written + "\n");
       }
       return ExitStatus::kDone;
     }
-    const auto status = launcher::run(*request);
-    if (!status) return status.error();
-    return static_cast<ExitStatus>(*status);
+    EMPLACE_TRY_ASSIGN(const auto status, launcher::run(request));
+    return static_cast<ExitStatus>(status);
   }
 
  private:
