@@ -2,9 +2,10 @@
 
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "placement/machine/device_file.h"
 
 namespace emplace::launcher {
@@ -80,23 +81,24 @@ Result<DeviceSet> calibrated_devices(const DeviceSet& devices, const CostLedger&
 
 std::string costs_file_text(const CostLedger& ledger, const std::string& executor,
                             const std::string& machine) {
-  JsonObject file;
-  file.add("format", "emplace.costs/1").add("executor", executor).add("machine", machine);
-  std::vector<JsonObject> entries;
+  Json file{{"format", "emplace.costs/1"}, {"executor", executor}, {"machine", machine}};
+  auto entries = Json::array();
   for (std::size_t d = 0; d < ledger.num_devices(); ++d) {
     for (const auto& [signature, entry] : ledger.entries(d)) {
-      JsonObject one;
-      one.add("device", std::uint64_t{d});
+      Json one{{"device", d}};
       const std::string named = SignatureCosts::entry_text({signature, 0});
-      one.add("signature", std::string_view{named}.substr(0, 16)).add("op", entry.text).add("us", entry.us);
-      one.add("mad_us", entry.mad_us).add("ops", std::uint64_t{entry.ops});
-      one.add("samples", std::uint64_t{entry.samples})
-          .add("source", entry.synthetic ? "roofline" : "measured");
+      one["signature"] = std::string_view{named}.substr(0, 16);
+      one["op"] = entry.text;
+      one["us"] = entry.us;
+      one["mad_us"] = entry.mad_us;
+      one["ops"] = entry.ops;
+      one["samples"] = entry.samples;
+      one["source"] = entry.synthetic ? "roofline" : "measured";
       entries.push_back(std::move(one));
     }
   }
-  file.add("costs", std::move(entries));
-  return file.text() + "\n";
+  file["costs"] = std::move(entries);
+  return json_text(file) + "\n";
 }
 
 }  // namespace emplace::launcher

@@ -1,9 +1,10 @@
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/units.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "placement/bounds/proven_bound.h"
 
 namespace emplace::launcher {
@@ -22,11 +23,12 @@ class Bound final : public Command {
     const ProvenBound bound =
         proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
     if (console.json()) {
-      JsonObject json;
-      json.add("graph", inputs.graph.name()).add("objective", objective_name(inputs.judge.objective));
-      json.add("lower_bound_s", bound.seconds).add("bound", bound.which);
-      json.add("objective_value", inputs.in_file_unit(bound.seconds));
-      console.print(json.text());
+      const Json json{{"graph", inputs.graph.name()},
+                      {"objective", objective_name(inputs.judge.objective)},
+                      {"lower_bound_s", bound.seconds},
+                      {"bound", bound.which},
+                      {"objective_value", inputs.in_file_unit(bound.seconds)}};
+      console.print(json_text(json));
     } else {
       console.print("no " + std::string{objective_name(inputs.judge.objective)} + " is below " +
                     format_seconds(bound.seconds) + ": the " + std::string{bound.which});

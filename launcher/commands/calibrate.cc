@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,8 +58,8 @@ class Calibrate final : public Command {
 
  private:
   Result<DeviceSet> machine() const;
-  JsonObject as_json(const std::vector<StudiedGraph>& studied, const CostLedger& ledger, const Fit& fit,
-                     const std::string& costs_file) const;
+  Json as_json(const std::vector<StudiedGraph>& studied, const CostLedger& ledger, const Fit& fit,
+               const std::string& costs_file) const;
   std::string as_text(const std::vector<StudiedGraph>& studied, const CostLedger& ledger,
                       const Fit& fit) const;
 
@@ -130,46 +131,50 @@ Result<ExitStatus> Calibrate::run(Console& console) {
   EMPLACE_TRY(write_file(costs, costs_file_text(ledger, executor_, host_facts())));
   const std::string text = device_file_text(devices, ledger, fit, costs.filename().string());
   EMPLACE_TRY(write_file(path, text));
-  console.print(console.json() ? as_json(studied, ledger, fit, costs.string()).text() + "\n"
+  console.print(console.json() ? json_text(as_json(studied, ledger, fit, costs.string())) + "\n"
                                : as_text(studied, ledger, fit));
   return ExitStatus::kDone;
 }
 
-JsonObject Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedger& ledger,
-                              const Fit& fit, const std::string& costs_file) const {
-  JsonObject out;
-  out.add("devices", output_).add("costs", costs_file).add("executor", executor_);
-  out.add("signatures", std::uint64_t{ledger.entries(0).size()})
-      .add("task_overhead_us", ledger.overhead_us(0));
-  JsonObject fitted;
-  fitted.add("overhead_us", fit.overhead_us)
-      .add("link_efficiency", fit.link_efficiency)
-      .add("corun", fit.corun);
-  out.add("fit", std::move(fitted));
-  std::vector<JsonObject> graphs;
+Json Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedger& ledger, const Fit& fit,
+                        const std::string& costs_file) const {
+  Json out{{"devices", output_},
+           {"costs", costs_file},
+           {"executor", executor_},
+           {"signatures", ledger.entries(0).size()},
+           {"task_overhead_us", ledger.overhead_us(0)}};
+  Json fitted{
+      {"overhead_us", fit.overhead_us}, {"link_efficiency", fit.link_efficiency}, {"corun", fit.corun}};
+  out["fit"] = std::move(fitted);
+  auto graphs = Json::array();
   for (const StudiedGraph& one : studied) {
-    JsonObject graph;
-    graph.add("graph", one.graph.name()).add("step_time_s", one.step_time_s()).add("ops_s", one.ops_s());
-    graph.add("synthetic_types", std::span<const std::string>{one.synthetic_types});
+    Json graph{{"graph", one.graph.name()},
+               {"step_time_s", one.step_time_s()},
+               {"ops_s", one.ops_s()},
+               {"synthetic_types", one.synthetic_types}};
     const Agreement held_out = one.held_out();
-    graph.add("placements", std::uint64_t{one.placements.size()}).add("held_out", held_out.count);
-    graph.add("mape", held_out.error_mean)
-        .add("spearman", held_out.spearman)
-        .add("kendall", held_out.kendall);
-    graph.add("top5_overlap", held_out.top5_overlap).add("drift", one.placements.empty() ? 0 : one.drift());
-    graph.add("repeatability", one.repeatability());
-    std::vector<JsonObject> points;
+    graph["placements"] = one.placements.size();
+    graph["held_out"] = held_out.count;
+    graph["mape"] = held_out.error_mean;
+    graph["spearman"] = held_out.spearman;
+    graph["kendall"] = held_out.kendall;
+    graph["top5_overlap"] = held_out.top5_overlap;
+    graph["drift"] = one.placements.empty() ? 0 : one.drift();
+    graph["repeatability"] = one.repeatability();
+    auto points = Json::array();
     for (const ComparedPlacement& point : one.placements) {
-      JsonObject row;
-      row.add("kind", point.kind).add("measured_s", point.measured_s).add("predicted_s", point.predicted_s);
-      row.add("synthetic_share", point.synthetic_share).add("fitted", point.fitted);
-      row.add("rounds_s", std::span<const double>{point.round_s});
+      Json row{{"kind", point.kind},
+               {"measured_s", point.measured_s},
+               {"predicted_s", point.predicted_s},
+               {"synthetic_share", point.synthetic_share},
+               {"fitted", point.fitted},
+               {"rounds_s", point.round_s}};
       points.push_back(std::move(row));
     }
-    graph.add("points", std::move(points));
+    graph["points"] = std::move(points);
     graphs.push_back(std::move(graph));
   }
-  out.add("graphs", std::move(graphs));
+  out["graphs"] = std::move(graphs);
   return out;
 }
 

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,7 @@ class Compare final : public Command {
   Result<ExitStatus> run(Console& console) override;
 
  private:
-  JsonObject as_json(const Inputs& inputs, double bound_s, const std::vector<record::TableRow>& rows) const;
+  Json as_json(const Inputs& inputs, double bound_s, const std::vector<record::TableRow>& rows) const;
   static std::string verdict(const std::vector<record::TableRow>& rows);
 
   InputOptions inputs_;
@@ -122,32 +123,33 @@ Result<record::TableRow> run_method(const Method& method, const Problem& problem
   return row;
 }
 
-JsonObject Compare::as_json(const Inputs& inputs, double bound_s,
-                            const std::vector<record::TableRow>& rows) const {
-  std::vector<JsonObject> methods;
+Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<record::TableRow>& rows) const {
+  auto methods = Json::array();
   for (const record::TableRow& row : rows) {
-    JsonObject method;
+    auto method = Json::object();
     const bool valid = row.found && row.measurement.valid;
-    method.add("method", row.method).add("valid", valid);
+    method["method"] = row.method;
+    method["valid"] = valid;
     if (valid) {
-      method.add("step_time_s", row.measurement.step_time_s);
+      method["step_time_s"] = row.measurement.step_time_s;
     } else {
-      method.add_null("step_time_s").add("reason", row.note);
+      method["step_time_s"] = nullptr;
+      method["reason"] = row.note;
     }
-    if (valid && !row.note.empty()) method.add("note", row.note);
-    if (row.transforms_graph) method.add("transforms_graph", true);
-    if (valid) method.add("objective_value", inputs.in_file_unit(row.measurement.step_time_s));
-    method.add("peak_memory_bytes", std::span<const std::int64_t>{row.measurement.peak_bytes});
-    method.add("bytes_moved", row.measurement.bytes_moved)
-        .add("evaluations", row.evaluations)
-        .add("wall_s", row.wall_s);
+    if (valid && !row.note.empty()) method["note"] = row.note;
+    if (row.transforms_graph) method["transforms_graph"] = true;
+    if (valid) method["objective_value"] = inputs.in_file_unit(row.measurement.step_time_s);
+    method["peak_memory_bytes"] = row.measurement.peak_bytes;
+    method["bytes_moved"] = row.measurement.bytes_moved;
+    method["evaluations"] = row.evaluations;
+    method["wall_s"] = row.wall_s;
     methods.push_back(std::move(method));
   }
-  JsonObject json;
-  json.add("graph", inputs.graph.name())
-      .add("devices", std::span<const std::string>{device_names(inputs.devices)});
-  json.add("objective", objective_name(inputs.judge.objective));
-  json.add("lower_bound_s", bound_s).add("methods", std::move(methods));
+  Json json{{"graph", inputs.graph.name()},
+            {"devices", device_names(inputs.devices)},
+            {"objective", objective_name(inputs.judge.objective)},
+            {"lower_bound_s", bound_s},
+            {"methods", methods}};
   return json;
 }
 
@@ -205,7 +207,7 @@ Result<ExitStatus> Compare::run(Console& console) {
   view.clear();
 
   if (console.json()) {
-    console.print(as_json(inputs, bound_s, rows).text());
+    console.print(json_text(as_json(inputs, bound_s, rows)));
   } else {
     const Objective objective = inputs.judge.objective;
     const std::string what{objective == Objective::kStepTime ? "step time" : objective_name(objective)};

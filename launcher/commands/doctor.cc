@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include <zmq.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,7 +20,7 @@
 #include "base/units.h"
 #include "launcher/commands/commands.h"
 #include "launcher/settings/build_info.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "launcher/worker/helper_program.h"
 
 namespace emplace::launcher {
@@ -260,18 +261,16 @@ class Doctor final : public Command {
   Result<ExitStatus> run(Console& console) override {
     const std::vector<Finding> findings = all_findings();
     if (console.json()) {
-      std::vector<JsonObject> list;
+      auto list = Json::array();
       for (const Finding& finding : findings) {
-        JsonObject item;
-        item.add("what", finding.what)
-            .add("value", finding.value)
-            .add("ok", finding.cure.empty())
-            .add("cure", finding.cure);
+        Json item{{"what", finding.what},
+                  {"value", finding.value},
+                  {"ok", finding.cure.empty()},
+                  {"cure", finding.cure}};
         list.push_back(std::move(item));
       }
-      JsonObject json;
-      json.add("version", build_info().version).add("findings", std::move(list));
-      console.print(json.text());
+      const Json json{{"version", build_info().version}, {"findings", list}};
+      console.print(json_text(json));
       return ExitStatus::kDone;
     }
     std::string text = describe(build_info()) + "\n";

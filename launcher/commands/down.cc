@@ -1,6 +1,8 @@
+#include <nlohmann/json.hpp>
+
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -15,9 +17,8 @@ class Down final : public Command {
     console.note("asking " + access.endpoint + " to end");
     EMPLACE_TRY_ASSIGN(const auto signal, end_run(access));
     if (signal == 0 && console.json()) {
-      JsonObject json;
-      json.add("head", access.endpoint).add("ended", true);
-      console.print(json.text());
+      const Json json{{"head", access.endpoint}, {"ended", true}};
+      console.print(json_text(json));
     } else if (signal == 0) {
       console.print("ended\n");
     }

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -120,17 +121,17 @@ Result<Evaluate::Answer> Evaluate::run_really(Console& console, const Inputs& in
 
 void Evaluate::print(Console& console, const Answer& answer, const Inputs& inputs) const {
   if (console.json()) {
-    JsonObject json = measured_json(answer.measured, inputs, executor_);
-    if (executor_ != "sim") json.add("synthetic_types", std::span<const std::string>{answer.synthetic_types});
-    if (answer.measured_cost_share) json.add("measured_cost_share", *answer.measured_cost_share);
+    Json json = measured_json(answer.measured, inputs, executor_);
+    if (executor_ != "sim") json["synthetic_types"] = answer.synthetic_types;
+    if (answer.measured_cost_share) json["measured_cost_share"] = *answer.measured_cost_share;
     if (answer.verified) {
-      json.add("verified", answer.verified->identical);
-      json.add("compared", std::uint64_t{answer.verified->compared});
-      json.add("skipped", std::uint64_t{answer.verified->skipped});
+      json["verified"] = answer.verified->identical;
+      json["compared"] = answer.verified->compared;
+      json["skipped"] = answer.verified->skipped;
       if (!answer.verified->first_difference.empty())
-        json.add("first_difference", answer.verified->first_difference);
+        json["first_difference"] = answer.verified->first_difference;
     }
-    return console.print(json.text());
+    return console.print(json_text(json));
   }
   std::string text = measured_text(answer.measured, inputs);
   if (answer.measured_cost_share)

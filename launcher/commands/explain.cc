@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "placement/op_pattern.h"
 #include "placement/placement_file.h"
 
@@ -160,63 +161,67 @@ std::string text_of(const Subject& subject) {
   return text;
 }
 
-JsonObject json_of(const Subject& subject) {
+Json json_of(const Subject& subject) {
   const Explanation& explanation = subject.explanation;
-  std::vector<JsonObject> items;
+  auto items = Json::array();
   for (std::size_t p = 0; p < subject.shown; ++p) {
     const ExplainedPart& part = explanation.parts[p];
-    JsonObject item;
-    item.add(subject.by_op ? "op" : "scope", part.name);
-    if (subject.by_op) item.add("type", subject.setting.graph.type_name(part.ops.front()));
-    item.add("ops", std::uint64_t{part.ops.size()});
-    JsonObject on;
+    Json item{{subject.by_op ? "op" : "scope", part.name}};
+    if (subject.by_op) item["type"] = subject.setting.graph.type_name(part.ops.front());
+    item["ops"] = part.ops.size();
+    auto on = Json::object();
     for (std::size_t d = 0; d < part.ops_on.size(); ++d)
-      if (part.ops_on[d] > 0) on.add(subject.device(d), std::uint64_t{part.ops_on[d]});
-    item.add("on", std::move(on));
-    if (subject.by_op) item.add("device", subject.home(part));
-    item.add("time_s", part.time_s).add("critical_s", part.critical_s).add("critical", part.critical_s > 0);
-    item.add("state_bytes", part.state_bytes).add("output_bytes", part.output_bytes);
-    item.add("companions", std::uint64_t{part.companions});
+      if (part.ops_on[d] > 0) on[subject.device(d)] = part.ops_on[d];
+    item["on"] = std::move(on);
+    if (subject.by_op) item["device"] = subject.home(part);
+    item["time_s"] = part.time_s;
+    item["critical_s"] = part.critical_s;
+    item["critical"] = part.critical_s > 0;
+    item["state_bytes"] = part.state_bytes;
+    item["output_bytes"] = part.output_bytes;
+    item["companions"] = part.companions;
     const std::vector<std::string> rules = subject.deciding(part);
-    item.add("rules", std::span<const std::string>{rules});
-    std::vector<JsonObject> elsewhere;
+    item["rules"] = rules;
+    auto elsewhere = Json::array();
     for (std::size_t d = 0; d < part.there.size(); ++d) {
       const auto& there = part.there[d];
-      JsonObject one;
-      one.add("device", subject.device(d)).add("here", there.same).add("allowed", there.allowed);
-      one.add("time_s", there.time_s);
+      Json one{{"device", subject.device(d)},
+               {"here", there.same},
+               {"allowed", there.allowed},
+               {"time_s", there.time_s}};
       if (there.allowed) {
-        one.add("valid", there.measured.valid).add("step_time_s", there.measured.step_time_s);
-        one.add("change_s", subject.change_s(there));
+        one["valid"] = there.measured.valid;
+        one["step_time_s"] = there.measured.step_time_s;
+        one["change_s"] = subject.change_s(there);
       } else {
-        one.add("valid", false).add_null("step_time_s").add_null("change_s");
+        one["valid"] = false;
+        one["step_time_s"] = nullptr;
+        one["change_s"] = nullptr;
       }
       elsewhere.push_back(std::move(one));
     }
-    item.add("elsewhere", std::move(elsewhere)).add("verdict", subject.verdict(part));
+    item["elsewhere"] = std::move(elsewhere);
+    item["verdict"] = subject.verdict(part);
     items.push_back(std::move(item));
   }
-  std::vector<JsonObject> rules;
+  auto rules = Json::array();
   for (std::size_t r = 0; r < subject.setting.rules.rules.size(); ++r) {
-    JsonObject rule;
-    rule.add("rule", subject.setting.rules.rules[r].described())
-        .add("matched", std::uint64_t{subject.setting.rules.matched[r]});
+    Json rule{{"rule", subject.setting.rules.rules[r].described()},
+              {"matched", subject.setting.rules.matched[r]}};
     rules.push_back(std::move(rule));
   }
-  JsonObject critical;
-  critical.add("ops_s", explanation.chain.ops_s)
-      .add("transfers_s", explanation.chain.transfers_s)
-      .add("gaps_s", explanation.chain.gaps_s)
-      .add("behind_engine_s", explanation.chain.behind_engine_s);
-  JsonObject json;
-  json.add("graph", subject.setting.graph.name())
-      .add("step_time_s", explanation.measured.step_time_s)
-      .add("valid", explanation.measured.valid);
-  if (!explanation.measured.valid) json.add("reason", misfit(explanation.measured, subject.setting.devices));
-  json.add("critical_path", std::move(critical))
-      .add("items", std::move(items))
-      .add("not_shown", std::uint64_t{explanation.parts.size() - subject.shown})
-      .add("rules", std::move(rules));
+  Json critical{{"ops_s", explanation.chain.ops_s},
+                {"transfers_s", explanation.chain.transfers_s},
+                {"gaps_s", explanation.chain.gaps_s},
+                {"behind_engine_s", explanation.chain.behind_engine_s}};
+  Json json{{"graph", subject.setting.graph.name()},
+            {"step_time_s", explanation.measured.step_time_s},
+            {"valid", explanation.measured.valid}};
+  if (!explanation.measured.valid) json["reason"] = misfit(explanation.measured, subject.setting.devices);
+  json["critical_path"] = std::move(critical);
+  json["items"] = std::move(items);
+  json["not_shown"] = explanation.parts.size() - subject.shown;
+  json["rules"] = std::move(rules);
   return json;
 }
 
@@ -278,7 +283,7 @@ Result<ExitStatus> Explain::run(Console& console) {
                                        std::move(looked_at), top_, inputs.judge.simulator));
   const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
   const Subject subject{inputs, explanation, !op_.empty(), shown};
-  console.print(console.json() ? json_of(subject).text() : text_of(subject));
+  console.print(console.json() ? json_text(json_of(subject)) : text_of(subject));
   return ExitStatus::kDone;
 }
 

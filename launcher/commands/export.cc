@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -14,7 +15,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "placement/machine/device_file.h"
 #include "placement/placement_file.h"
 #include "record/export/placement_export.h"
@@ -112,10 +113,11 @@ Result<ExitStatus> Export::of_run(Console& console) {
   EMPLACE_TRY_ASSIGN(auto exporter, record::make_run_exporter(format_, std::move(options)));
   EMPLACE_TRY_ASSIGN(const auto done, record::export_run(*db, *exporter));
   if (console.json()) {
-    JsonObject json;
-    json.add("run", what_).add("format", format_).add("output", done.path.string()).add("exact", true);
-    json.add("episodes", done.episodes).add("measurements", done.measurements).add("updates", done.updates);
-    console.print(json.text());
+    const Json json{
+        {"run", what_},           {"format", format_},         {"output", done.path.string()},
+        {"exact", true},          {"episodes", done.episodes}, {"measurements", done.measurements},
+        {"updates", done.updates}};
+    console.print(json_text(json));
   } else {
     std::string counts;
     const auto count = [&](std::uint64_t number, const char* what) {
@@ -156,11 +158,11 @@ std::string said(const PlacementFile& file, const record::ExportedPlacement& mad
   return text;
 }
 
-void add_step(JsonObject& json, std::string_view key, const Measurement* measured) {
+void add_step(Json& json, std::string_view key, const Measurement* measured) {
   if (measured != nullptr && measured->valid) {
-    json.add(key, measured->step_time_s);
+    json[key] = measured->step_time_s;
   } else {
-    json.add_null(key);
+    json[key] = nullptr;
   }
 }
 
@@ -224,15 +226,11 @@ Result<ExitStatus> Export::of_placement(Console& console) {
     EMPLACE_TRY(write_applied(file, made.applied, costs->after, console.seed()));
   }
   if (console.json()) {
-    JsonObject json;
-    json.add("placement", what_)
-        .add("format", format_)
-        .add("output", output_)
-        .add("exact", made.moved_ops == 0);
-    json.add("ops", std::uint64_t{file.graph.num_ops()}).add("moved_ops", std::uint64_t{made.moved_ops});
+    Json json{{"placement", what_},           {"format", format_},           {"output", output_},
+              {"exact", made.moved_ops == 0}, {"ops", file.graph.num_ops()}, {"moved_ops", made.moved_ops}};
     add_step(json, "step_time_s", costs ? &costs->before : nullptr);
     add_step(json, "applied_step_time_s", costs ? &costs->after : nullptr);
-    console.print(json.text());
+    console.print(json_text(json));
   } else {
     console.print(printable(output_) + ": " + said(file, made, costs));
   }

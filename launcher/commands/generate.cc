@@ -1,4 +1,5 @@
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "launcher/stop_signal.h"
 
 namespace emplace::launcher {
@@ -64,22 +65,25 @@ class Generate final : public Command {
 };
 
 /// What all forms say about a graph.
-JsonObject facts_of(const OpGraph& graph, const std::string& path) {
+Json facts_of(const OpGraph& graph, const std::string& path) {
   std::int64_t flops = 0, state_bytes = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     flops += graph.flops(OpId{i});
     state_bytes += graph.param_bytes(OpId{i});
   }
-  JsonObject json;
-  json.add("graph", graph.name()).add("output", path).add("graph_sha256", graph_sha256(graph));
-  json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
-  json.add("flops", flops).add("state_bytes", state_bytes);
-  json.add("scopes", std::uint64_t{graph.num_groups() - 1});
+  Json json{{"graph", graph.name()},
+            {"output", path},
+            {"graph_sha256", graph_sha256(graph)},
+            {"ops", graph.num_ops()},
+            {"edges", graph.num_edges()},
+            {"flops", flops},
+            {"state_bytes", state_bytes},
+            {"scopes", graph.num_groups() - 1}};
   return json;
 }
-JsonObject facts_of(const OpGraph& graph, Family family, const std::string& path) {
-  JsonObject json = facts_of(graph, path);
-  json.add("groups", std::uint64_t{models::facts(family).groups});
+Json facts_of(const OpGraph& graph, Family family, const std::string& path) {
+  Json json = facts_of(graph, path);
+  json["groups"] = models::facts(family).groups;
   return json;
 }
 
@@ -132,7 +136,7 @@ Result<ExitStatus> Generate::model(Console& console) const {
   }
   EMPLACE_TRY_ASSIGN(const auto graph, models::model_graph(model, sizes, recording));
   EMPLACE_TRY(save_graph(graph, output_));
-  console.print(console.json() ? facts_of(graph, output_).text() : summary_of(graph, output_));
+  console.print(console.json() ? json_text(facts_of(graph, output_)) : summary_of(graph, output_));
   return ExitStatus::kDone;
 }
 
@@ -169,7 +173,7 @@ Result<ExitStatus> Generate::one(Console& console, Family family, std::uint32_t 
   EMPLACE_TRY_ASSIGN(const auto graph, models::family_graph(family, console.seed(), index));
   EMPLACE_TRY(save_graph(graph, output_));
   if (console.json()) {
-    console.print(facts_of(graph, family, output_).text());
+    console.print(json_text(facts_of(graph, family, output_)));
   } else {
     console.print(summary_of(graph, output_));
   }
@@ -249,7 +253,7 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
   const StopSignal stop;
   LiveView view = console.live_view(clock);
   std::vector<std::string> names;
-  std::vector<JsonObject> members;
+  auto members = Json::array();
   std::size_t smallest = SIZE_MAX, largest = 0;
   const std::array<std::pair<std::string_view, const std::vector<std::uint32_t>*>, 2> parts{
       {{"train", &split.train}, {"test", &split.test}}};
@@ -268,17 +272,17 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
       largest = std::max(largest, graph.num_ops());
       if (!console.json()) continue;
       members.push_back(facts_of(graph, family, folder.final_path(name)));
-      members.back().add("part", part).add("index", std::uint64_t{(*indices)[k]});
+      members.back()["part"] = part;
+      members.back()["index"] = (*indices)[k];
     }
   }
   view.clear();
   EMPLACE_TRY(folder.commit(names));
   if (console.json()) {
-    JsonObject json;
-    json.add("family", name_).add("seed", std::uint64_t{console.seed()}).add("output", output_);
-    json.add("train", std::uint64_t{split.train.size()}).add("test", std::uint64_t{split.test.size()});
-    json.add("graphs", std::move(members));
-    console.print(json.text());
+    const Json json{{"family", name_},           {"seed", console.seed()},
+                    {"output", output_},         {"train", split.train.size()},
+                    {"test", split.test.size()}, {"graphs", members}};
+    console.print(json_text(json));
   } else {
     console.print(printable(output_) + ": " + std::to_string(split.train.size()) + " graphs to learn from, " +
                   std::to_string(split.test.size()) + " to test on, " + std::to_string(smallest) + " to " +

@@ -1,3 +1,4 @@
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -6,7 +7,7 @@
 #include "graph/training/training_graph.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -29,11 +30,10 @@ class Import final : public Command {
     say_assumed(graph, file_, console);
     EMPLACE_TRY(save_graph(graph, output_));
     if (console.json()) {
-      JsonObject json;
-      json.add("graph", graph.name()).add("output", output_).add("graph_sha256", graph_sha256(graph));
-      json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
-      json.add("notes", graph_notes(graph));
-      console.print(json.text());
+      const Json json{
+          {"graph", graph.name()},  {"output", output_},          {"graph_sha256", graph_sha256(graph)},
+          {"ops", graph.num_ops()}, {"edges", graph.num_edges()}, {"notes", graph_notes(graph)}};
+      console.print(json_text(json));
     } else {
       console.print(printable(output_) + ": " + printable(graph.name()) + ", " +
                     std::to_string(graph.num_ops()) + " ops, " + std::to_string(graph.num_edges()) +

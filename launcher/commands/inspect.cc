@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@
 #include "graph/order.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "placement/bounds/lower_bound.h"
 #include "placement/machine/cost_model.h"
 
@@ -118,7 +119,7 @@ class Inspect final : public Command {
     if (devices_.empty()) {
       EMPLACE_TRY_ASSIGN(const auto graph, open_graph(graph_, reading_));
       say_assumed(graph, graph_, console);
-      console.print(console.json() ? graph_json(graph).text() : graph_text(graph));
+      console.print(console.json() ? json_text(graph_json(graph)) : graph_text(graph));
       return ExitStatus::kDone;
     }
     EMPLACE_TRY_ASSIGN(const auto inputs,
@@ -127,9 +128,9 @@ class Inspect final : public Command {
     const CostTable costs{inputs.graph, inputs.devices};
     EMPLACE_TRY_ASSIGN(const auto peak, peak_alone_bytes(inputs));
     if (console.json()) {
-      JsonObject json = graph_json(inputs.graph);
+      Json json = graph_json(inputs.graph);
       add_machine(json, inputs, costs, peak);
-      console.print(json.text());
+      console.print(json_text(json));
     } else {
       console.print(graph_text(inputs.graph) + machine_text(inputs, costs, peak));
     }
@@ -137,9 +138,9 @@ class Inspect final : public Command {
   }
 
  private:
-  static JsonObject graph_json(const OpGraph& graph);
+  static Json graph_json(const OpGraph& graph);
   static std::string graph_text(const OpGraph& graph);
-  static void add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs,
+  static void add_machine(Json& json, const Inputs& inputs, const CostTable& costs,
                           const std::vector<std::int64_t>& peak_bytes);
   static std::string machine_text(const Inputs& inputs, const CostTable& costs,
                                   const std::vector<std::int64_t>& peak_bytes);
@@ -153,33 +154,37 @@ double alone_s(const CostTable& costs, DeviceId device) {
   return static_cast<double>(std::accumulate(row.begin(), row.end(), std::int64_t{0})) * 1e-9;
 }
 
-JsonObject Inspect::graph_json(const OpGraph& graph) {
+Json Inspect::graph_json(const OpGraph& graph) {
   const Census census = census_of(graph);
-  JsonObject types, flops, phases, json;
+  auto types = Json::object();
+  auto flops = Json::object();
+  auto phases = Json::object();
   for (const TypeCount& type : census.types) {
-    types.add(type.type, type.ops);
-    if (type.flops != 0) flops.add(type.type, type.flops);
+    types[type.type] = type.ops;
+    if (type.flops != 0) flops[type.type] = type.flops;
   }
-  for (const auto& [phase, ops] : census.phases) phases.add(phase, ops);
-  json.add("graph", graph.name()).add("graph_sha256", graph_sha256(graph)).add("source", graph.source());
-  json.add("ops", std::uint64_t{graph.num_ops()}).add("edges", std::uint64_t{graph.num_edges()});
-  json.add("tensors", std::uint64_t{graph.num_tensors()})
-      .add("op_types", std::move(types))
-      .add("phases", std::move(phases));
-  json.add("flops", census.flops)
-      .add("state_bytes", census.state_bytes)
-      .add("tensor_bytes", census.tensor_bytes);
-  json.add("groups", std::uint64_t{graph.num_groups() - 1})
-      .add("colocation_classes", std::uint64_t{census.classes});
-  json.add("depth", std::uint64_t{census.depth});
-  json.add("flops_by_type", std::move(flops)).add("assumed", graph_notes(graph));
-  std::vector<JsonObject> uncounted;
+  for (const auto& [phase, ops] : census.phases) phases[phase] = ops;
+  Json json{{"graph", graph.name()},
+            {"graph_sha256", graph_sha256(graph)},
+            {"source", graph.source()},
+            {"ops", graph.num_ops()},
+            {"edges", graph.num_edges()},
+            {"tensors", graph.num_tensors()},
+            {"op_types", types},
+            {"phases", phases},
+            {"flops", census.flops},
+            {"state_bytes", census.state_bytes},
+            {"tensor_bytes", census.tensor_bytes},
+            {"groups", graph.num_groups() - 1},
+            {"colocation_classes", census.classes},
+            {"depth", census.depth},
+            {"flops_by_type", flops},
+            {"assumed", graph_notes(graph)}};
+  auto uncounted = Json::array();
   for (const UncountedOps& one : uncounted_ops(graph)) {
-    JsonObject kind;
-    kind.add("type", one.type).add("ops", std::uint64_t{one.ops}).add("bytes", one.bytes);
-    uncounted.push_back(std::move(kind.add("share", one.share)));
+    uncounted.push_back({{"type", one.type}, {"ops", one.ops}, {"bytes", one.bytes}, {"share", one.share}});
   }
-  json.add("uncounted", std::move(uncounted));
+  json["uncounted"] = std::move(uncounted);
   return json;
 }
 
@@ -212,27 +217,26 @@ std::string Inspect::graph_text(const OpGraph& graph) {
   return text;
 }
 
-void Inspect::add_machine(JsonObject& json, const Inputs& inputs, const CostTable& costs,
+void Inspect::add_machine(Json& json, const Inputs& inputs, const CostTable& costs,
                           const std::vector<std::int64_t>& peak_bytes) {
-  std::vector<JsonObject> devices;
+  auto devices = Json::array();
   for (std::size_t d = 0; d < inputs.devices.size(); ++d) {
     const auto id = static_cast<DeviceId>(d);
-    JsonObject device;
-    device.add("name", inputs.devices[id].name).add("profile", inputs.devices[id].profile.name);
-    device.add("memory_bytes", inputs.devices[id].memory_bytes).add("all_ops_s", alone_s(costs, id));
-    device.add("all_ops_peak_bytes", peak_bytes[d]);
+    Json device{{"name", inputs.devices[id].name},
+                {"profile", inputs.devices[id].profile.name},
+                {"memory_bytes", inputs.devices[id].memory_bytes},
+                {"all_ops_s", alone_s(costs, id)},
+                {"all_ops_peak_bytes", peak_bytes[d]}};
     devices.push_back(std::move(device));
   }
   const CriticalPath path = path_on(inputs, costs);
   std::vector<std::string> ops;
   for (const OpId op : path.ops) ops.emplace_back(inputs.graph.name(op));
-  JsonObject critical;
-  critical.add("length_s", static_cast<double>(path.length_ns) * 1e-9)
-      .add("ops", std::span<const std::string>{ops});
+  Json critical{{"length_s", static_cast<double>(path.length_ns) * 1e-9}, {"ops", ops}};
   const LowerBound bound = lower_bound(inputs.graph, inputs.devices, inputs.constraints, costs);
-  json.add("devices", std::move(devices))
-      .add("critical_path", std::move(critical))
-      .add("lower_bound_s", bound.seconds());
+  json["devices"] = std::move(devices);
+  json["critical_path"] = std::move(critical);
+  json["lower_bound_s"] = bound.seconds();
 }
 
 std::string Inspect::machine_text(const Inputs& inputs, const CostTable& costs,

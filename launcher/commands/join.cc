@@ -1,9 +1,11 @@
+#include <nlohmann/json.hpp>
+
 #include "base/units.h"
 #include "launcher/cluster/file_store.h"
 #include "launcher/cluster/node_process.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -46,10 +48,11 @@ class Join final : public Command {
     request.note = [&](const std::string& text) { console.note(text); };
     EMPLACE_TRY_ASSIGN(const auto joined, join_run(request));
     if (console.json() && !for_launcher_) {
-      JsonObject json;
-      json.add("node", joined.node).add("head", request.head).add("reason", joined.reason);
-      json.add("fetched_bytes", joined.fetched);
-      console.print(json.text());
+      const Json json{{"node", joined.node},
+                      {"head", request.head},
+                      {"reason", joined.reason},
+                      {"fetched_bytes", joined.fetched}};
+      console.print(json_text(json));
     } else {
       console.note("left: " + (joined.reason.empty() ? "the run is over" : joined.reason));
     }

@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <string>
@@ -8,7 +9,7 @@
 #include "base/keys.h"
 #include "base/text/words.h"
 #include "launcher/commands/commands.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -87,15 +88,17 @@ class Keygen final : public Command {
     std::filesystem::path pub = places.key;
     pub.replace_extension(".pub");
     if (console.json()) {
-      JsonObject json;
-      json.add("name", entry.name).add("public", entry.public_key).add("roles", to_text(entry.roles));
-      json.add("key_file", places.key.string()).add("public_file", pub.string());
+      Json json{{"name", entry.name},
+                {"public", entry.public_key},
+                {"roles", to_text(entry.roles)},
+                {"key_file", places.key.string()},
+                {"public_file", pub.string()}};
       if (places.allow.empty())
-        json.add_null("allow_list");
+        json["allow_list"] = nullptr;
       else
-        json.add("allow_list", places.allow.string());
-      json.add("knows_head", !keys.head.empty());
-      return console.print(json.text());
+        json["allow_list"] = places.allow.string();
+      json["knows_head"] = !keys.head.empty();
+      return console.print(json_text(json));
     }
     std::string text = "secret  " + printable(places.key.string()) + "  (keep it: mode 0600)\npublic  " +
                        printable(pub.string()) + "\n";

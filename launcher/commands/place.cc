@@ -1,4 +1,5 @@
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -277,27 +278,28 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
   EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, executor));
   const std::string slower = slower_than_single(measured.step_time_s, single, inputs.devices);
   if (console.json()) {
-    JsonObject json;
-    json.add("measured", measured_json(measured, inputs, executor.kind())).add("method", answer.method);
+    Json json{{"measured", measured_json(measured, inputs, executor.kind())}, {"method", answer.method}};
     if (output_.empty()) {
-      json.add_null("placement");
+      json["placement"] = nullptr;
     } else {
-      json.add("placement", output_);
+      json["placement"] = output_;
     }
-    json.add("objective", objective_name(inputs.judge.objective));
-    json.add("objective_value", inputs.in_file_unit(measured.step_time_s));
-    json.add("lower_bound_s", bound.seconds).add("bound", bound.which);
-    json.add("evaluations", answer.evaluations).add("wall_s", wall_s);
-    json.add("slower_than_single_device", !slower.empty());
-    if (!answer.found.notes.empty()) json.add("note", joined(answer.found.notes));
-    std::vector<JsonObject> findings;
+    json["objective"] = objective_name(inputs.judge.objective);
+    json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
+    json["lower_bound_s"] = bound.seconds;
+    json["bound"] = bound.which;
+    json["evaluations"] = answer.evaluations;
+    json["wall_s"] = wall_s;
+    json["slower_than_single_device"] = !slower.empty();
+    if (!answer.found.notes.empty()) json["note"] = joined(answer.found.notes);
+    auto findings = Json::array();
     for (const Finding& finding : answer.findings) {
-      JsonObject one;
-      one.add("method", finding.method).add("step_time_s", finding.seconds).add("at_s", finding.at_s);
+      Json one{{"method", finding.method}, {"step_time_s", finding.seconds}, {"at_s", finding.at_s}};
       findings.push_back(std::move(one));
     }
-    json.add("findings", std::move(findings)).add("assumed", graph_notes(inputs.graph));
-    console.print(json.text());
+    json["findings"] = std::move(findings);
+    json["assumed"] = graph_notes(inputs.graph);
+    console.print(json_text(json));
   } else {
     std::string text = "method     " + answer.method;
     if (!answer.findings.empty()) text += ", after " + format_seconds(answer.findings.back().at_s);

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/access.h"
 #include "launcher/commands/commands.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -49,52 +50,73 @@ std::string last_error_of(const NodeStatus& node) {
   return last;
 }
 
-JsonObject to_json(const NodeStatus& node) {
-  JsonObject json;
-  json.add("node", node.report.node).add("host", node.report.host).add("version", node.report.version);
-  json.add("pid", node.report.pid).add("uptime_s", node.report.uptime_s);
-  json.add("heartbeat_age_s", node.age_s).add("roles", std::span<const std::string>{roles_of(node)});
-  json.add("queue", queue_of(node)).add("restarts", restarts_of(node)).add("last_error", last_error_of(node));
-  json.add("executors", std::uint64_t{node.executors}).add("in_flight", std::uint64_t{node.in_flight});
-  json.add("credits", node.credit);
-  json.add("measurements", node.placements).add("evaluations_per_s", node.evaluations_per_s);
-  json.add("utilisation", node.utilisation);
-  json.add("sent", node.report.sent)
-      .add("received", node.report.received)
-      .add("refused", node.report.refused);
-  json.add("dropped", node.report.dropped).add("peers_lost", node.report.peers_lost);
-  std::vector<JsonObject> actors;
+Json to_json(const NodeStatus& node) {
+  Json json{{"node", node.report.node},
+            {"host", node.report.host},
+            {"version", node.report.version},
+            {"pid", node.report.pid},
+            {"uptime_s", node.report.uptime_s},
+            {"heartbeat_age_s", node.age_s},
+            {"roles", roles_of(node)},
+            {"queue", queue_of(node)},
+            {"restarts", restarts_of(node)},
+            {"last_error", last_error_of(node)},
+            {"executors", node.executors},
+            {"in_flight", node.in_flight},
+            {"credits", node.credit},
+            {"measurements", node.placements},
+            {"evaluations_per_s", node.evaluations_per_s},
+            {"utilisation", node.utilisation},
+            {"sent", node.report.sent},
+            {"received", node.report.received},
+            {"refused", node.report.refused},
+            {"dropped", node.report.dropped},
+            {"peers_lost", node.report.peers_lost}};
+  auto actors = Json::array();
   for (const ActorStatus& actor : node.report.actors) {
-    JsonObject& one = actors.emplace_back();
-    one.add("name", actor.name).add("handled", actor.handled).add("queue", actor.waiting);
-    one.add("restarts", std::uint64_t{actor.restarts}).add("last_error", actor.last_error);
+    Json& one = actors.emplace_back();
+    one["name"] = actor.name;
+    one["handled"] = actor.handled;
+    one["queue"] = actor.waiting;
+    one["restarts"] = actor.restarts;
+    one["last_error"] = actor.last_error;
   }
-  json.add("actors", std::move(actors));
+  json["actors"] = std::move(actors);
   return json;
 }
 
-JsonObject to_json(const StatusDelivered& status) {
+Json to_json(const StatusDelivered& status) {
   const messages::RunProgress& p = status.progress;
-  JsonObject json;
-  json.add("run_dir", status.run).add("start", status.start).add("graph", status.graph);
-  json.add("method", status.method).add("elapsed_s", p.elapsed_s);
-  json.add("episodes", p.episodes).add("measurements", p.measurements).add("updates", status.updates);
-  json.add("evaluations_per_s", status.evaluations_per_s).add("staleness", status.staleness);
-  json.add("in_flight", std::uint64_t{p.in_flight}).add("executors", std::uint64_t{p.executors.size()});
+  Json json{{"run_dir", status.run},
+            {"start", status.start},
+            {"graph", status.graph},
+            {"method", status.method},
+            {"elapsed_s", p.elapsed_s},
+            {"episodes", p.episodes},
+            {"measurements", p.measurements},
+            {"updates", status.updates},
+            {"evaluations_per_s", status.evaluations_per_s},
+            {"staleness", status.staleness},
+            {"in_flight", p.in_flight},
+            {"executors", p.executors.size()}};
   if (p.best_step_time_s > 0)
-    json.add("best_step_time_s", p.best_step_time_s);
+    json["best_step_time_s"] = p.best_step_time_s;
   else
-    json.add_null("best_step_time_s");
-  json.add("lost", p.lost).add("duplicated", p.duplicated).add("ending", p.ending);
-  json.add("quarantined", std::uint64_t{p.quarantined});
-  json.add("disk_waits_s", p.disk_waits_s);
-  JsonObject leases;
-  leases.add("issued", p.issued).add("counted", p.counted).add("open", p.open);
-  leases.add("expired", p.expired).add("refused", p.refused);
-  json.add("leases", std::move(leases));
-  std::vector<JsonObject> nodes;
+    json["best_step_time_s"] = nullptr;
+  json["lost"] = p.lost;
+  json["duplicated"] = p.duplicated;
+  json["ending"] = p.ending;
+  json["quarantined"] = p.quarantined;
+  json["disk_waits_s"] = p.disk_waits_s;
+  Json leases{{"issued", p.issued},
+              {"counted", p.counted},
+              {"open", p.open},
+              {"expired", p.expired},
+              {"refused", p.refused}};
+  json["leases"] = std::move(leases);
+  auto nodes = Json::array();
   for (const NodeStatus& node : status.nodes) nodes.push_back(to_json(node));
-  json.add("nodes", std::move(nodes));
+  json["nodes"] = std::move(nodes);
   return json;
 }
 
@@ -157,7 +179,7 @@ class Ps final : public Command {
                   }};
     const auto show = [&](const StatusDelivered& status) {
       if (console.json()) {
-        console.print(to_json(status).text());
+        console.print(json_text(to_json(status)));
       } else if (watch_ && terminal.is_tty) {
         view.show_now(to_lines(status, terminal), "");
       } else {

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,7 @@
 #include "launcher/replay/remeasure.h"
 #include "launcher/replay/replay.h"
 #include "launcher/replay/salvage.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "launcher/settings/start.h"
 #include "launcher/stop_signal.h"
 
@@ -153,12 +154,11 @@ Result<ExitStatus> Replay::salvage(Console& console) const {
   EMPLACE_TRY_ASSIGN(const auto salvaged, salvage_run(run_dir_, salvage_dir_));
   const record::Counters& c = salvaged.counters;
   if (console.json()) {
-    JsonObject json;
-    json.add("run_dir", salvage_dir_).add("whole", salvaged.missing.empty());
-    json.add("episodes", c.episodes).add("acknowledged", salvaged.acknowledged);
-    json.add("measurements", c.measurements).add("updates", c.updates).add("checkpoints", c.checkpoints);
-    json.add("missing", salvaged.missing);
-    console.print(json.text());
+    const Json json{{"run_dir", salvage_dir_},        {"whole", salvaged.missing.empty()},
+                    {"episodes", c.episodes},         {"acknowledged", salvaged.acknowledged},
+                    {"measurements", c.measurements}, {"updates", c.updates},
+                    {"checkpoints", c.checkpoints},   {"missing", salvaged.missing}};
+    console.print(json_text(json));
     return ExitStatus::kDone;
   }
   std::string text = "salvaged    " + std::to_string(c.episodes) + " episodes, " +
@@ -208,25 +208,23 @@ std::string remeasured_text(const Remeasured& r) {
   return text + "kept        as session " + std::to_string(s.session) + " of the run";
 }
 
-JsonObject remeasured_json(const Remeasured& r) {
+Json remeasured_json(const Remeasured& r) {
   const record::RemeasureSession& s = r.session;
-  JsonObject error, json;
-  error.add("mean", s.error_mean)
-      .add("median", s.error_median)
-      .add("p95", s.error_p95)
-      .add("max", s.error_max);
-  json.add("session", s.session).add("executor", s.executor_kind).add("host", s.host);
-  json.add("distinct", r.distinct).add("measured", std::uint64_t{r.rows.size()}).add("count", s.count);
-  json.add("spearman", s.spearman).add("kendall", s.kendall).add("error", std::move(error));
-  json.add("top5_overlap", s.top5_overlap);
-  std::vector<JsonObject> worst;
+  const Json error{
+      {"mean", s.error_mean}, {"median", s.error_median}, {"p95", s.error_p95}, {"max", s.error_max}};
+  Json json{{"session", s.session},          {"executor", s.executor_kind}, {"host", s.host},
+            {"distinct", r.distinct},        {"measured", r.rows.size()},   {"count", s.count},
+            {"spearman", s.spearman},        {"kendall", s.kendall},        {"error", error},
+            {"top5_overlap", s.top5_overlap}};
+  auto worst = Json::array();
   for (const record::RemeasuredRow& row : worst_of(r.rows, 5)) {
-    JsonObject& one = worst.emplace_back();
-    one.add("placement_id", row.placement_id).add("logged_s", row.logged_s);
-    row.valid ? one.add("step_time_s", row.step_time_s) : one.add_null("step_time_s");
-    if (!row.error.empty()) one.add("reason", row.error);
+    Json& one = worst.emplace_back();
+    one["placement_id"] = row.placement_id;
+    one["logged_s"] = row.logged_s;
+    one["step_time_s"] = row.valid ? Json(row.step_time_s) : Json(nullptr);
+    if (!row.error.empty()) one["reason"] = row.error;
   }
-  json.add("worst", std::move(worst));
+  json["worst"] = std::move(worst);
   return json;
 }
 
@@ -251,26 +249,28 @@ Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const
   remeasured->session.started_wall_ns = started;
   run.db.reset();  // From here on it is written.
   EMPLACE_TRY(keep_remeasured(run.directory, *remeasured));
-  console.print(console.json() ? remeasured_json(*remeasured).text() : remeasured_text(*remeasured));
+  console.print(console.json() ? json_text(remeasured_json(*remeasured)) : remeasured_text(*remeasured));
   return ExitStatus::kDone;
 }
 
 void Replay::print(Console& console, const ReplayReport& r) const {
   if (console.json()) {
-    JsonObject json;
-    json.add("episodes", r.episodes).add("updates", r.updates);
-    json.add("parameters_sha256", r.parameters_sha256).add("identical", r.identical);
-    json.add("first_update", r.first_update).add("last_update", r.last_update);
-    json.add("checkpoints", r.checkpoints).add("largest_difference", r.largest_difference);
-    r.first_difference ? json.add("first_different_update", *r.first_difference)
-                       : json.add_null("first_different_update");
-    r.first_advantage_difference ? json.add("first_different_advantage", *r.first_advantage_difference)
-                                 : json.add_null("first_different_advantage");
-    json.add("wall_s", r.wall_s)
-        .add("update_s", r.update_s)
-        .add("learned_wall_s", r.learned_wall_s)
-        .add("run_wall_s", r.run_wall_s);
-    return console.print(json.text());
+    Json json{{"episodes", r.episodes},
+              {"updates", r.updates},
+              {"parameters_sha256", r.parameters_sha256},
+              {"identical", r.identical},
+              {"first_update", r.first_update},
+              {"last_update", r.last_update},
+              {"checkpoints", r.checkpoints},
+              {"largest_difference", r.largest_difference}};
+    json["first_different_update"] = r.first_difference ? Json(*r.first_difference) : Json(nullptr);
+    json["first_different_advantage"] =
+        r.first_advantage_difference ? Json(*r.first_advantage_difference) : Json(nullptr);
+    json["wall_s"] = r.wall_s;
+    json["update_s"] = r.update_s;
+    json["learned_wall_s"] = r.learned_wall_s;
+    json["run_wall_s"] = r.run_wall_s;
+    return console.print(json_text(json));
   }
   if (r.updates == 0) return console.print("nothing was learned in this run: there is nothing to make again");
   std::string text = "updates     " + std::to_string(r.first_update) + " to " +

@@ -4,12 +4,13 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/results.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "launcher/stop_signal.h"
 
 namespace emplace::launcher {
@@ -24,20 +25,21 @@ std::string rounded(double value) {
 }
 
 std::string json_of(const LearnReport& r) {
-  JsonObject json;
-  json.add("method", r.method).add("run_dir", r.directory.string());
-  json.add("episodes", r.episodes).add("placements", r.placements).add("learned", r.learned);
-  json.add("refused", r.refused);
-  r.first_refusal.empty() ? json.add_null("first_refusal") : json.add("first_refusal", r.first_refusal);
-  json.add("passes", r.passes).add("updates", r.updates);
-  json.add("mean_weight", r.mean_weight).add("effective_share", r.effective_share);
-  json.add("parameters_sha256", r.parameters_sha256);
-  json.add("step_time_s", r.likeliest_valid ? r.likeliest_step_time_s : kNone)
-      .add("valid", r.likeliest_valid);
-  json.add("log_best_step_time_s", r.log_best_s > 0 ? r.log_best_s : kNone);
-  json.add("log_mean_step_time_s", r.log_mean_s > 0 ? r.log_mean_s : kNone);
-  json.add("wall_s", r.wall_s);
-  return json.text();
+  Json json{{"method", r.method},     {"run_dir", r.directory.string()},
+            {"episodes", r.episodes}, {"placements", r.placements},
+            {"learned", r.learned},   {"refused", r.refused}};
+  json["first_refusal"] = r.first_refusal.empty() ? Json(nullptr) : Json(r.first_refusal);
+  json["passes"] = r.passes;
+  json["updates"] = r.updates;
+  json["mean_weight"] = r.mean_weight;
+  json["effective_share"] = r.effective_share;
+  json["parameters_sha256"] = r.parameters_sha256;
+  json["step_time_s"] = r.likeliest_valid ? r.likeliest_step_time_s : kNone;
+  json["valid"] = r.likeliest_valid;
+  json["log_best_step_time_s"] = r.log_best_s > 0 ? r.log_best_s : kNone;
+  json["log_mean_step_time_s"] = r.log_mean_s > 0 ? r.log_mean_s : kNone;
+  json["wall_s"] = r.wall_s;
+  return json_text(json);
 }
 
 std::string text_of(const LearnReport& r) {

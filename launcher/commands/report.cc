@@ -1,11 +1,12 @@
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/clock.h"
 #include "base/text/words.h"
 #include "launcher/commands/commands.h"
 #include "launcher/session/report.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "record/report/verdict.h"
 
 namespace emplace::launcher {
@@ -25,7 +26,7 @@ class Report final : public Command {
         output_.empty() ? std::filesystem::path{run_} / "report.html" : std::filesystem::path{output_};
     EMPLACE_TRY_ASSIGN(const auto written, write_report(run_, page, clock));
     if (console.json()) {
-      console.print(as_json(written.data, page).text());
+      console.print(json_text(as_json(written.data, page)));
     } else {
       for (const record::ReportGraph& graph : written.data.graphs)
         console.print((written.data.graphs.size() > 1 ? printable(graph.name) + ": " : std::string{}) +
@@ -36,27 +37,30 @@ class Report final : public Command {
   }
 
  private:
-  static JsonObject as_json(const record::ReportData& data, const std::filesystem::path& page) {
-    JsonObject json;
-    json.add("report", page.string()).add("bytes", std::uint64_t{std::filesystem::file_size(page)});
-    json.add("going_on", data.going_on);
-    std::vector<JsonObject> graphs;
+  static Json as_json(const record::ReportData& data, const std::filesystem::path& page) {
+    Json json{
+        {"report", page.string()}, {"bytes", std::filesystem::file_size(page)}, {"going_on", data.going_on}};
+    auto graphs = Json::array();
     for (const record::ReportGraph& graph : data.graphs) {
       const record::ReportVerdict verdict = record::verdict_of(graph, data.going_on);
-      JsonObject& one = graphs.emplace_back();
-      one.add("graph", graph.name).add("graph_sha256", graph.sha256).add("verdict", verdict.sentence);
+      Json& one = graphs.emplace_back();
+      one["graph"] = graph.name;
+      one["graph_sha256"] = graph.sha256;
+      one["verdict"] = verdict.sentence;
       if (verdict.best_method.empty()) {
-        one.add_null("best_method").add_null("best_step_time_s");
+        one["best_method"] = nullptr;
+        one["best_step_time_s"] = nullptr;
       } else {
-        one.add("best_method", verdict.best_method).add("best_step_time_s", verdict.best_s);
+        one["best_method"] = verdict.best_method;
+        one["best_step_time_s"] = verdict.best_s;
       }
       if (graph.lower_bound_s > 0) {
-        one.add("lower_bound_s", graph.lower_bound_s);
+        one["lower_bound_s"] = graph.lower_bound_s;
       } else {
-        one.add_null("lower_bound_s");
+        one["lower_bound_s"] = nullptr;
       }
     }
-    json.add("graphs", std::move(graphs));
+    json["graphs"] = std::move(graphs);
     return json;
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -59,39 +60,37 @@ std::string joined(const std::vector<std::string>& notes) {
   return text;
 }
 
-JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor) {
+Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor) {
   const DeviceSet& devices = inputs.devices;
-  JsonObject json;
+  auto json = Json::object();
   if (measured.valid) {
-    json.add("step_time_s", measured.step_time_s);
+    json["step_time_s"] = measured.step_time_s;
   } else {
-    json.add_null("step_time_s");
+    json["step_time_s"] = nullptr;
   }
-  json.add("valid", measured.valid);
-  if (!measured.valid) json.add("reason", misfit(measured, devices));
-  json.add("peak_memory_bytes", std::span<const std::int64_t>{measured.peak_bytes});
-  json.add("busy_s", std::span<const double>{measured.busy_s});
-  json.add("bytes_moved", measured.bytes_moved);
-  json.add("executor", executor);
-  json.add("label", label_name(measured.label));
+  json["valid"] = measured.valid;
+  if (!measured.valid) json["reason"] = misfit(measured, devices);
+  json["peak_memory_bytes"] = measured.peak_bytes;
+  json["busy_s"] = measured.busy_s;
+  json["bytes_moved"] = measured.bytes_moved;
+  json["executor"] = executor;
+  json["label"] = label_name(measured.label);
   if (measured.samples_s.empty()) {
     const std::array samples{measured.step_time_s};
-    json.add("samples_s", std::span<const double>{samples.data(), measured.valid ? samples.size() : 0});
+    json["samples_s"] = std::span<const double>{samples.data(), measured.valid ? samples.size() : 0};
   } else {
-    json.add("samples_s", std::span<const double>{measured.samples_s});
+    json["samples_s"] = measured.samples_s;
     const Spread spread = spread_of(measured.samples_s);
-    JsonObject about;
-    about.add("median_s", spread.median_s).add("mad_s", spread.mad_s);
-    about.add("min_s", spread.min_s).add("max_s", spread.max_s);
-    about.add("long_tail", std::uint64_t{spread.long_tail}).add("noisy", spread.noisy());
-    json.add("spread", std::move(about));
+    Json about{{"median_s", spread.median_s}, {"mad_s", spread.mad_s},         {"min_s", spread.min_s},
+               {"max_s", spread.max_s},       {"long_tail", spread.long_tail}, {"noisy", spread.noisy()}};
+    json["spread"] = std::move(about);
   }
-  if (measured.label != MeasurementLabel::kSimulated) json.add("synthetic_share", measured.synthetic_share);
-  json.add("objective", objective_name(inputs.judge.objective));
+  if (measured.label != MeasurementLabel::kSimulated) json["synthetic_share"] = measured.synthetic_share;
+  json["objective"] = objective_name(inputs.judge.objective);
   if (measured.valid) {
-    json.add("objective_value", inputs.in_file_unit(measured.step_time_s));
+    json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
   } else {
-    json.add_null("objective_value");
+    json["objective_value"] = nullptr;
   }
   return json;
 }

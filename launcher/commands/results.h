@@ -10,7 +10,7 @@
 #include "launcher/command.h"
 #include "launcher/console.h"
 #include "launcher/settings/inputs.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "launcher/stop_signal.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
@@ -38,7 +38,7 @@ std::string joined(const std::vector<std::string>& notes);
 /// step_time_s (null if it does not fit), valid, reason?, peak_memory_bytes, busy_s, bytes_moved, executor,
 /// label, samples_s, spread {median_s, mad_s, min_s, max_s} and synthetic_share (of real executors),
 /// objective, objective_value (in the unit of the graph's file; null if it does not fit).
-JsonObject measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor);
+Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor);
 
 /// The same for people: the objective's value, then a line per device.
 std::string measured_text(const Measurement& measured, const Inputs& inputs);

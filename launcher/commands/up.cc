@@ -1,6 +1,8 @@
+#include <nlohmann/json.hpp>
+
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_options.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -29,11 +31,11 @@ class Up final : public Command {
     if (!manifests_.empty()) {
       EMPLACE_TRY_ASSIGN(const auto written, write_manifests(request, manifests_));
       if (console.json()) {
-        JsonObject json;
-        json.add("manifests", written);
-        console.print(json.text());
+        const Json json{{"manifests", written}};
+        console.print(json_text(json));
       } else {
-        console.print("wrote " + written + "; bring it up with: kubectl apply -f " + written + "\n");
+        console.print("wrote " + written + "; bring it up with: kubectl apply -f " + written +
+                      "\n");
       }
       return ExitStatus::kDone;
     }

@@ -1,6 +1,8 @@
+#include <nlohmann/json.hpp>
+
 #include "launcher/commands/commands.h"
 #include "launcher/settings/build_info.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 
 namespace emplace::launcher {
 namespace {
@@ -14,11 +16,12 @@ class Version final : public Command {
   void declare(Options&) override {}
   Result<ExitStatus> run(Console& console) override {
     const BuildInfo& info = build_info();
-    JsonObject json;
-    json.add("version", info.version).add("build_type", info.build_type).add("compiler", info.compiler);
-    json.add("parts", std::span<const std::string>{info.parts})
-        .add("without", std::span<const std::string>{info.without});
-    console.print(console.json() ? json.text() : describe(info));
+    const Json json{{"version", info.version},
+                    {"build_type", info.build_type},
+                    {"compiler", info.compiler},
+                    {"parts", info.parts},
+                    {"without", info.without}};
+    console.print(console.json() ? json_text(json) : describe(info));
     return ExitStatus::kDone;
   }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -14,7 +15,7 @@
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/settings/inputs.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "launcher/settings/learning.h"
 #include "launcher/settings/placers.h"
 #include "placement/placement_file.h"
@@ -448,10 +449,12 @@ class Learning {
     facts.seed = config_.run.seed;
     facts.started_wall_ns = clock_.wall().count();
     facts.run_id = new_run_id(report_.directory, facts.started_wall_ns);
-    JsonObject parent;
-    parent.add("kind", "learned").add("run_id", run_.facts.run_id).add("run_dir", run_.directory.string());
-    parent.add("from", first_seq_).add("to", last_seq_);
-    facts.parent = parent.text();
+    const Json parent{{"kind", "learned"},
+                      {"run_id", run_.facts.run_id},
+                      {"run_dir", run_.directory.string()},
+                      {"from", first_seq_},
+                      {"to", last_seq_}};
+    facts.parent = json_text(parent);
     return facts;
   }
 

@@ -2,6 +2,7 @@
 
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <fstream>
@@ -10,7 +11,7 @@
 
 #include "base/hash.h"
 #include "launcher/settings/build_info.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "policy/nn/kernels.h"
 
 namespace emplace::launcher {
@@ -47,15 +48,14 @@ std::string new_run_id(const std::filesystem::path& directory, std::int64_t star
 std::string host_facts() {
   utsname kernel{};
   const bool known = ::uname(&kernel) == 0;
-  JsonObject facts;
-  facts.add("processor", processor())
-      .add("cores", std::uint64_t{std::thread::hardware_concurrency()})
-      .add("memory_bytes", memory_bytes())
-      .add("kernel", known ? std::string{kernel.sysname} + " " + kernel.release : std::string{})
-      .add("build_type", build_info().build_type)
-      .add("compiler", build_info().compiler)
-      .add("kernels", policy::kernels().name);
-  return facts.text();
+  const Json facts{{"processor", processor()},
+                   {"cores", std::thread::hardware_concurrency()},
+                   {"memory_bytes", memory_bytes()},
+                   {"kernel", known ? std::string{kernel.sysname} + " " + kernel.release : std::string{}},
+                   {"build_type", build_info().build_type},
+                   {"compiler", build_info().compiler},
+                   {"kernels", policy::kernels().name}};
+  return json_text(facts);
 }
 
 }  // namespace emplace::launcher

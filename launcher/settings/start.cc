@@ -3,6 +3,7 @@
 #include <glob.h>
 #include <poll.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,7 @@
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/settings/inputs.h"
-#include "launcher/settings/json_object.h"
+#include "launcher/settings/json_text.h"
 #include "launcher/settings/log_driven.h"
 #include "launcher/settings/placers.h"
 #include "placement/machine/cost_model.h"
@@ -39,11 +40,12 @@ Result<std::string> parent_of(const RunConfig& config) {
   if (config.run.policy.empty()) return std::string{};
   const auto warm = read_checkpoint(config.run.policy);
   if (!warm) return Error{warm.error().code, "run.policy: " + warm.error().context};
-  JsonObject parent;
-  parent.add("kind", config.run.optimizer ? "branch" : "warm start").add("run_id", warm->facts.run_id);
-  parent.add("run_dir", parse_checkpoint_name(config.run.policy).run.string());
-  parent.add("update", warm->checkpoint.update).add("parameters_sha256", warm->checkpoint.sha256);
-  return parent.text();
+  const Json parent{{"kind", config.run.optimizer ? "branch" : "warm start"},
+                    {"run_id", warm->facts.run_id},
+                    {"run_dir", parse_checkpoint_name(config.run.policy).run.string()},
+                    {"update", warm->checkpoint.update},
+                    {"parameters_sha256", warm->checkpoint.sha256}};
+  return json_text(parent);
 }
 
 record::RunFacts run_facts(const RunConfig& config, const actors::Task& task, const Start& start,
