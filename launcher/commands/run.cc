@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/cluster/node_process.h"
 #include "launcher/commands/commands.h"
@@ -8,6 +9,16 @@
 
 namespace emplace::launcher {
 namespace {
+
+void tell_trace(const FinishedRun& run, Console& console) {
+  if (!run.trace) return;
+  if (!*run.trace) return console.warn(run.trace->error().context);
+  const TraceSummary& trace = **run.trace;
+  const std::string lost =
+      trace.overwritten == 0 ? "" : "; the oldest " + std::to_string(trace.overwritten) + " were let go";
+  console.note("trace " + printable(run.trace_file.string()) + ": " + std::to_string(trace.slices) +
+               " slices" + lost);
+}
 
 class Run final : public Command {
  public:
@@ -22,15 +33,12 @@ class Run final : public Command {
     given_.declare(options);
   }
   Result<ExitStatus> run(Console& console) override {
-    const auto request = given_.request(console);
-    if (!request) return request.error();
+    EMPLACE_TRY_ASSIGN(const auto request, given_.request(console));
     if (given_.config.empty() && given_.cluster.empty() && !given_.resume && given_.branch.empty())
       return invalid(
           "run", "needs a config",
           "name one, or go on with a run by --resume --run-dir DIR, or begin one with --branch RUN");
-    const auto status = launcher::run(*request);
-    if (!status) return status.error();
-    return static_cast<ExitStatus>(*status);
+    return run_and_print(request, console);
   }
 
  private:
@@ -68,7 +76,7 @@ class NodeCommand final : public Command {
       if (!seconds) return invalid("--budget", seconds.error().context);
       request.start.budget_s = *seconds;
     }
-    if (auto ended = run_node(request); !ended) return ended.error();
+    EMPLACE_TRY(run_node(request));
     return ExitStatus::kDone;
   }
 
@@ -78,6 +86,19 @@ class NodeCommand final : public Command {
 };
 
 }  // namespace
+
+Result<ExitStatus> run_and_print(const RunRequest& request, Console& console) {
+  EMPLACE_TRY_ASSIGN(const FinishedRun run, launcher::run(request));
+  tell_trace(run, console);
+  const std::string page = printable(run.page.string());
+  if (run.page_failure) console.warn(page + ": not written: " + run.page_failure->context);
+  if (console.json())
+    console.print(summary_json(run.summary));
+  else
+    console.print(summary_text(run.summary) + (run.page_failure ? "" : "explained: " + page + "\n"));
+  EMPLACE_TRY(check_found(run.summary));
+  return static_cast<ExitStatus>(run.summary.status);
+}
 
 std::unique_ptr<Command> make_run() { return std::make_unique<Run>(); }
 std::unique_ptr<Command> make_node() { return std::make_unique<NodeCommand>(); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "launcher/command.h"
 #include "launcher/console.h"
 #include "launcher/options.h"
 #include "launcher/session/run.h"
@@ -62,10 +63,14 @@ struct RunOptions {
     }
     if (episodes != 0) request.episodes = episodes;
     if (console.options().seed_given) request.seed = console.seed();
-    request.json = console.json();
     request.quiet = !console.shows_progress();
     return request;
   }
 };
+
+/// Runs it, and prints what has come of it: a summary for people, or one JSON object. The value is kDone, or
+/// what stands for the signal that has ended the run. Errors: as run(); kNoPlacement if nothing that fits was
+/// found.
+Result<ExitStatus> run_and_print(const RunRequest& request, Console& console);
 
 }  // namespace emplace::launcher

@@ -29,18 +29,20 @@ class Up final : public Command {
     request.insecure = insecure_;
     request.push = push_;
     if (!manifests_.empty()) {
-      EMPLACE_TRY_ASSIGN(const auto written, write_manifests(request, manifests_));
+      EMPLACE_TRY_ASSIGN(const Manifests written, write_manifests(request, manifests_));
+      if (written.open)
+        console.warn(
+            "kubernetes.key_secret is missing: every pod of the cluster may join this run and end it");
       if (console.json()) {
-        const Json json{{"manifests", written}};
+        const Json json{{"manifests", written.file}};
         console.print(json_text(json));
       } else {
-        console.print("wrote " + written + "; bring it up with: kubectl apply -f " + written +
+        console.print("wrote " + written.file + "; bring it up with: kubectl apply -f " + written.file +
                       "\n");
       }
       return ExitStatus::kDone;
     }
-    EMPLACE_TRY_ASSIGN(const auto status, launcher::run(request));
-    return static_cast<ExitStatus>(status);
+    return run_and_print(request, console);
   }
 
  private:

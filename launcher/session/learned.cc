@@ -150,7 +150,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   if (start.best.empty()) config->run.starts = {"scratch"};
   const auto folder = ScratchFolder::make();
   if (!folder) return folder.error();
-  const auto summary = perform(*config, folder->path(), /*resume=*/false, request.quiet);
+  const auto summary = perform({.config = *config, .directory = folder->path(), .quiet = request.quiet});
   if (!summary) return summary.error();
   const Outcome& outcome = summary->outcomes.front();
   const record::TableRow& row = outcome.rows.front();

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "launcher/cluster/cluster.h"
-#include "launcher/cluster/wiring.h"
-#include "record/run_results.h"
+#include "launcher/session/run_plan.h"
+#include "launcher/session/run_summary.h"
+#include "launcher/session/run_trace.h"
 
 namespace emplace::launcher {
 
@@ -29,44 +29,38 @@ struct RunRequest {
   std::optional<double> budget_s;
   std::optional<std::uint64_t> episodes, seed;
   std::string trace;  ///< File for what every actor did and when; empty: as the config says.
-  bool json = false, quiet = false;
+  bool quiet = false;
 };
 
-/// What is known of a start when it has ended.
-struct Outcome {
-  Start start;
-  std::string progress;            ///< The head's last line, JSON.
-  std::vector<std::string> nodes;  ///< Its processes,
-  std::vector<int> restarts;       ///< and how often each came back.
-  record::Counters counters;
-  std::uint64_t consumed_twice = 0;  ///< Episodes that updates name once more than once.
-  std::string parameters_sha256;
-  double wall_s = 0;
-  std::vector<record::TableRow> rows;  ///< By graph: its best placement, measured once more.
+/// A run that has ended, and what was made of it afterwards. What could not be made is no failure of the run:
+/// it has its results by then.
+struct FinishedRun {
+  RunSummary summary;
+  std::filesystem::path trace_file;
+  std::optional<Result<TraceSummary>> trace;  ///< None where no trace is kept.
+  std::filesystem::path page;                 ///< Explains the run.
+  std::optional<Error> page_failure;          ///< None: the page is there.
 };
 
-/// A run that has ended.
-struct RunSummary {
-  actors::TaskPtr task;
-  std::vector<Baselines> baselines;  ///< By graph.
-  std::vector<Outcome> outcomes;     ///< By start.
-  std::filesystem::path directory;
-  int status = 0;  ///< Of the process: 0, or 129 / 130 / 143 after a clean end by a signal.
+/// Kubernetes manifests that lie in a file.
+struct Manifests {
+  std::string file;
+  bool open = false;  ///< Every pod of the cluster may join the run and end it: no key secret is named.
 };
 
-/// Runs every start of a resolved config in `directory`. Progress goes to standard error unless `quiet`.
-/// `cluster` says in which processes the actors live; none: in one. `push`: the program is brought to hosts
-/// that lack it. Errors: kInvalid, kIo before the start; kRunFailed.
-Result<RunSummary> perform(RunConfig config, const std::filesystem::path& directory, bool resume, bool quiet,
-                           const std::optional<Cluster>& cluster = std::nullopt, bool push = false);
+/// Runs every start of an order: plans, checks, takes the folder, prepares, runs, sums up. Progress goes to
+/// standard error unless the order is quiet. Errors: kInvalid, kIo before the start; kRunFailed.
+Result<RunSummary> perform(RunOrder order);
 
-/// Writes what `kubectl apply` needs to bring the request's cluster up; starts nothing. The value is the
-/// file. Errors: kInvalid, kIo.
-Result<std::string> write_manifests(RunRequest request, const std::filesystem::path& file);
+/// The summary as one JSON object on one line.
+std::string summary_json(const RunSummary& summary);
 
-/// Returns the exit status: 0, or 129 / 130 / 143 after a clean end by a signal. The summary goes to standard
-/// output (one JSON object with `json`), progress to standard error. Errors: kInvalid, kIo before the start;
-/// kNoPlacement if nothing that fits was found; kRunFailed.
-Result<int> run(const RunRequest& request);
+/// Writes what `kubectl apply` needs to bring the request's cluster up; starts nothing. Errors: kInvalid,
+/// kIo.
+Result<Manifests> write_manifests(RunRequest request, const std::filesystem::path& file);
+
+/// Resolves the request, performs it, and makes its trace and its page. Prints progress alone. Errors: as
+/// perform.
+Result<FinishedRun> run(RunRequest request);
 
 }  // namespace emplace::launcher

@@ -1,0 +1,48 @@
+#include "launcher/session/begun_run.h"
+
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+
+#include "base/file.h"
+#include "launcher/session/leftovers.h"
+#include "record/run_folder.h"
+
+namespace emplace::launcher {
+namespace {
+
+bool holds_only_the_lock(const std::filesystem::path& directory) {
+  std::error_code failure;
+  const std::filesystem::directory_iterator entries{directory, failure};
+  return !failure && std::distance(begin(entries), end(entries)) == 1;
+}
+
+/// That every start can begin, or be gone on with.
+Result<Unit> check_starts(const RunPlan& plan, const std::vector<Start>& starts) {
+  EMPLACE_TRY(check_free(plan.order));
+  for (const Start& start : starts) EMPLACE_TRY(check_start(plan.order.config, *plan.task, start));
+  return Unit{};
+}
+
+}  // namespace
+
+Result<BegunRun> begin_run(const RunPlan& plan) {
+  const std::filesystem::path& directory = plan.order.directory;
+  EMPLACE_TRY(record::make_private_folder(directory));
+  BegunRun run;
+  // From here on nobody else writes into the folder: what is checked stays so, and the processes of the run
+  // find the config that is recorded.
+  EMPLACE_TRY_ASSIGN(run.lock, record::LaunchLock::take(directory));
+  run.fresh = holds_only_the_lock(directory);
+  run.starts = starts_of(plan.order);
+  if (auto checked = check_starts(plan, run.starts); !checked) {
+    if (run.fresh) remove_unbegun(directory);
+    return checked.error();
+  }
+  EMPLACE_TRY(write_file(plan.topology.config, to_toml(plan.order.config, false)));
+  if (plan.order.cluster)
+    EMPLACE_TRY(write_private_file(plan.topology.cluster, to_toml(*plan.order.cluster)));
+  return run;
+}
+
+}  // namespace emplace::launcher

@@ -1,0 +1,63 @@
+#include "launcher/session/preparation.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/cluster/operator.h"
+#include "launcher/cluster/remote_host.h"
+#include "launcher/session/leftovers.h"
+#include "launcher/settings/placers.h"
+
+namespace emplace::launcher {
+
+Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
+  for (const auto& [host, executors] : plan.executors_at)
+    if (plan.order.config.executor.kind == "cpu" && executors > 1)
+      progress.note("warning: " + std::to_string(executors) + " executors of kind cpu on " +
+                    (host.empty() ? "this machine" : printable(host)) +
+                    " time each other's work if they share cores; one is right");
+  std::vector<NodePlan*> far;
+  for (std::vector<NodePlan>& member : plan.topology.members)
+    if (plan.order.push && member.front().start == "ssh") far.push_back(&member.front());
+  if (!far.empty()) {
+    progress.note("bringing emplace to the hosts of " + std::to_string(far.size()) + " nodes");
+    EMPLACE_TRY(push_program(program_path(), far));
+  }
+  return Unit{};
+}
+
+Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const BegunRun& begun,
+                                                 Progress& progress, const Clock& clock) {
+  const bool begins_there = std::any_of(begun.starts.begin(), begun.starts.end(),
+                                        [](const Start& s) { return s.name == kBestBaseline; });
+  std::vector<Baselines> all;
+  for (const actors::TaskGraph& one : plan.task->graphs) {
+    EMPLACE_TRY_ASSIGN(Baselines baselines, find_baselines(one, plan.order.config, clock));
+    progress.note(printable(one.graph.name()) + ": " + std::to_string(one.graph.num_ops()) + " ops on " +
+                  std::to_string(one.devices.size()) + " devices; best baseline " +
+                  (baselines.best.empty()
+                       ? "none fits"
+                       : baselines.best_method + " " + format_seconds(baselines.best_step_time_s)));
+    if (baselines.best.empty() && begins_there) {
+      if (begun.fresh) remove_unbegun(plan.order.directory);
+      return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +
+                                           " fits this machine, so none can be started from"};
+    }
+    all.push_back(std::move(baselines));
+  }
+  return all;
+}
+
+void announce(const RunPlan& plan, Progress& progress) {
+  const auto size =
+      predict_size(plan.order.config, *plan.task);  // What it refuses, the head refuses by name.
+  progress.note("run directory " + printable(plan.order.directory.string()) +
+                (size ? ", run.db " + size->text() : std::string{}));
+  if (plan.topology.endpoint.empty())
+    progress.note("nobody can look in by ps: the directory's path is too long for a socket");
+}
+
+}  // namespace emplace::launcher

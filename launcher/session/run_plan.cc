@@ -1,0 +1,53 @@
+#include "launcher/session/run_plan.h"
+
+#include <utility>
+
+#include "base/text/words.h"
+#include "launcher/settings/inputs.h"
+#include "launcher/settings/placers.h"
+#include "record/run_folder.h"
+
+namespace emplace::launcher {
+
+Result<RunPlan> make_plan(RunOrder order) {
+  RunPlan plan;
+  plan.order = std::move(order);
+  EMPLACE_TRY_ASSIGN(plan.topology, lay_out(plan.order.cluster.value_or(Cluster{}), plan.order.config,
+                                            plan.order.directory));
+  if (plan.order.cluster) plan.topology.cluster = plan.order.directory / "cluster.toml";
+  EMPLACE_TRY_ASSIGN(plan.task, load_task(plan.order.config));
+  for (const NodePlan& node : plan.topology.nodes)
+    for (const std::string& actor : node.actors)
+      if (actor.starts_with("executor/")) ++plan.executors_at[node.start == "local" ? "" : node.host];
+  return plan;
+}
+
+Result<Unit> check_plan(const RunPlan& plan) {
+  const RunConfig& config = plan.order.config;
+  // Better now than once the baselines are found. Other machines answer for themselves.
+  if (uses_processes(config) && plan.executors_at.contains(""))
+    EMPLACE_TRY(check_process_executor(config.executor.kind, judge_of(config), process_request_of(config)));
+  EMPLACE_TRY(record::check_folder(plan.order.directory));
+  return check_free(plan.order);
+}
+
+Result<Unit> check_free(const RunOrder& order) {
+  if (order.resume || !std::filesystem::exists(order.directory / "run.db")) return Unit{};
+  return invalid(printable(order.directory.string()), "holds a run already",
+                 "go on with it by --resume, or choose another --run-dir");
+}
+
+std::vector<Start> starts_of(const RunOrder& order) {
+  const RunConfig& config = order.config;
+  std::vector<Start> starts;
+  for (const std::string& name : config.run.starts) {
+    Start& start = starts.emplace_back();
+    start.name = name;
+    start.directory = starts.size() == 1 ? order.directory : order.directory / ("from-" + name);
+    start.budget_s = config.run.budget.seconds / static_cast<double>(config.run.starts.size());
+    start.resume = order.resume && std::filesystem::exists(start.directory / "run.db");
+  }
+  return starts;
+}
+
+}  // namespace emplace::launcher

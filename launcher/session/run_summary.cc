@@ -1,0 +1,99 @@
+#include "launcher/session/run_summary.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "base/text/words.h"
+#include "base/units.h"
+#include "launcher/settings/inputs.h"
+#include "record/run_reader.h"
+
+namespace emplace::launcher {
+namespace {
+
+/// How far the nearest miss was over, for a run in which nothing fitted.
+std::string nearest_miss(const RunSummary& summary) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const Outcome& outcome : summary.outcomes) {
+    const auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
+    const auto over =
+        db ? (*db)->results().least_bytes_over() : Result<std::optional<std::int64_t>>{std::nullopt};
+    if (over && *over) least = std::min(least, **over);
+  }
+  if (least == std::numeric_limits<std::int64_t>::max()) return "";
+  return ", the nearest one was " + format_bytes(least) + " over";
+}
+
+}  // namespace
+
+Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
+  auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
+  if (!db) return db.error();
+  const auto counters = (*db)->results().counters();
+  const auto updates = (*db)->log().updates();
+  if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
+  outcome.counters = *counters;
+  if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
+  std::set<std::uint64_t> consumed;
+  for (const record::UpdateRow& update : *updates)
+    for (const std::uint64_t episode : update.episodes)
+      outcome.consumed_twice += consumed.insert(episode).second ? 0 : 1;
+  for (const actors::TaskGraph& one : task.graphs) {
+    record::TableRow& row = outcome.rows.emplace_back();
+    row.method = config.policy.method +
+                 (outcome.start.name == "scratch" ? ", from scratch" : ", from the best baseline");
+    row.evaluations = counters->measurements;
+    row.wall_s = outcome.wall_s;
+    row.note = "no placement fitted";
+    const auto best = (*db)->results().best(one.sha256);
+    if (!best) return best.error();
+    if (!*best) continue;
+    const auto model = make_model(one.graph, one.devices, judge_of(config));
+    Placement placement;
+    for (const std::byte device : (**best).placement) placement.push_back(static_cast<DeviceId>(device));
+    if (auto measured = model->measure(placement, row.measurement); !measured) return measured;
+    row.found = true;
+    if ((**best).label == MeasurementLabel::kSimulated) continue;
+    // What was measured is shown; memory and copies as far as the record has them.
+    row.measurement.valid = true;
+    row.measurement.step_time_s = (**best).step_time_s;
+    row.measurement.peak_bytes = (**best).peak_bytes;
+    row.measurement.bytes_moved = (**best).bytes_moved;
+    row.measurement.label = (**best).label;
+  }
+  return Unit{};
+}
+
+std::string summary_text(const RunSummary& summary) {
+  std::string text;
+  for (std::size_t g = 0; g < summary.task->graphs.size(); ++g) {
+    const actors::TaskGraph& one = summary.task->graphs[g];
+    const Baselines& baselines = summary.baselines[g];
+    std::vector<record::TableRow> rows = baselines.rows;
+    for (const Outcome& outcome : summary.outcomes) rows.push_back(outcome.rows[g]);
+    if (summary.task->graphs.size() > 1) text += "\n" + printable(one.graph.name());
+    text += "\n" + record::render_table(rows, baselines.bound.seconds, device_names(one.devices));
+    for (const Outcome& outcome : summary.outcomes) {
+      const record::TableRow& row = outcome.rows[g];
+      if (row.found && row.measurement.label == MeasurementLabel::kSimulated &&
+          baselines.best_step_time_s > 0 && row.measurement.step_time_s >= baselines.best_step_time_s) {
+        text += row.method + " did not beat " + baselines.best_method + ": use that placement instead\n";
+      }
+    }
+  }
+  return text + "results: " + printable(summary.directory.string()) + "\n";
+}
+
+Result<Unit> check_found(const RunSummary& summary) {
+  const bool any = std::any_of(summary.outcomes.begin(), summary.outcomes.end(), [](const Outcome& outcome) {
+    return std::any_of(outcome.rows.begin(), outcome.rows.end(),
+                       [](const record::TableRow& row) { return row.found; });
+  });
+  if (summary.status != 0 || any) return Unit{};
+  return Error{Errc::kNoPlacement, "no placement that fits was found" + nearest_miss(summary) +
+                                       "; give the devices so much more memory, or the run more time"};
+}
+
+}  // namespace emplace::launcher
