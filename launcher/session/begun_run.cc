@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "launcher/session/leftovers.h"
-#include "record/run_folder.h"
+#include "record/store/run_folder.h"
 
 namespace emplace::launcher {
 namespace {

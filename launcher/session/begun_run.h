@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "launcher/session/run_plan.h"
-#include "record/launch_lock.h"
+#include "record/store/launch_lock.h"
 
 namespace emplace::launcher {
 

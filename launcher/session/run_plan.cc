@@ -5,7 +5,7 @@
 #include "base/text/words.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/placers.h"
-#include "record/run_folder.h"
+#include "record/store/run_folder.h"
 
 namespace emplace::launcher {
 
