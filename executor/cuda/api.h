@@ -13,24 +13,25 @@
 
 #include "base/result.h"
 
-#define EMPLACE_CUDA_RUNTIME(X)                                                                      \
-  X(GetDeviceCount)                                                                                  \
-  X(DriverGetVersion)                                                                                \
-  X(RuntimeGetVersion)                                                                               \
-  X(DeviceGetAttribute)                                                                              \
-  X(DeviceGetPCIBusId)                                                                               \
-  X(SetDevice)                                                                                       \
-  X(MemGetInfo)                                                                                      \
-  X(Malloc)                                                                                          \
-  X(Free)                                                                                            \
-  X(MallocHost)                                                                                      \
-  X(FreeHost)                                                                                        \
-  X(MemcpyAsync)                                                                                     \
-  X(MemcpyPeerAsync)                                                                                 \
-  X(MemsetAsync)                                                                                     \
-  X(DeviceCanAccessPeer) X(DeviceEnablePeerAccess) X(StreamCreateWithFlags) X(StreamDestroy)         \
-      X(StreamSynchronize) X(StreamWaitEvent) X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) \
-          X(EventElapsedTime) X(DeviceSynchronize) X(LaunchKernel) X(GetLastError) X(PeekAtLastError)
+#define EMPLACE_CUDA_RUNTIME(X)                                                                     \
+  X(GetDeviceCount)                                                                                 \
+  X(DriverGetVersion)                                                                               \
+  X(RuntimeGetVersion)                                                                              \
+  X(DeviceGetAttribute)                                                                             \
+  X(DeviceGetPCIBusId)                                                                              \
+  X(SetDevice)                                                                                      \
+  X(MemGetInfo)                                                                                     \
+  X(Malloc)                                                                                         \
+  X(Free)                                                                                           \
+  X(MallocHost)                                                                                     \
+  X(FreeHost)                                                                                       \
+  X(MemcpyAsync)                                                                                    \
+  X(MemcpyPeerAsync)                                                                                \
+  X(MemsetAsync)                                                                                    \
+  X(DeviceCanAccessPeer)                                                                            \
+  X(DeviceEnablePeerAccess) X(StreamCreateWithFlags) X(StreamDestroy) X(StreamSynchronize)          \
+      X(StreamWaitEvent) X(EventCreateWithFlags) X(EventDestroy) X(EventRecord) X(EventElapsedTime) \
+          X(DeviceSynchronize) X(LaunchKernel) X(GetLastError) X(PeekAtLastError)
 #define EMPLACE_CUDA_DRIVER(X) \
   X(DeviceGet)                 \
   X(DeviceGetDevResource)      \
