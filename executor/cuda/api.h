@@ -13,6 +13,8 @@
 
 #include "base/result.h"
 
+// clang-format 14 moves these backslashes at every run.
+// clang-format off
 #define EMPLACE_CUDA_RUNTIME(X)                                                                     \
   X(GetDeviceCount)                                                                                 \
   X(DriverGetVersion)                                                                               \
@@ -58,6 +60,7 @@
   X(BackendCreateDescriptor)  \
   X(BackendDestroyDescriptor) \
   X(BackendFinalize) X(BackendSetAttribute) X(BackendGetAttribute) X(BackendExecute)
+// clang-format on
 
 namespace emplace::cuda {
 
