@@ -47,7 +47,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
     for (const Stage& stage : stages) {
       if (search.spent() >= 1) break;
       const double end = at + stage.share * (to - from);
-      Walker walker{*stage.level, search, *cost, stream++};
+      Walker walker{*stage.level, search, *cost, stream++, options_.moves};
       if (auto started = walker.start(search.best()); !started) return started;
       if (auto walked = walker.walk(Slot{search, at, end}, stage.cooling); !walked) return walked;
       at = end;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "heuristics/method.h"
+#include "heuristics/search/move_proposer.h"
 
 namespace emplace {
 
@@ -13,9 +14,10 @@ struct AnnealOptions {
   /// Placements measured in all, those of the simple methods that it starts from included (they come first,
   /// however few are asked for). 0: 20,000, and fewer on graphs so large that this would take above 20 s.
   std::uint64_t evaluations = 0;
-  std::size_t groups = 256;  ///< Of the coarsest level, at least 2.
-  double heat = 1;           ///< All first temperatures times this, above 0: less where a walk went before.
-  std::uint64_t stream = 0;  ///< Of random numbers: searches side by side take streams far apart.
+  std::size_t groups = 256;   ///< Of the coarsest level, at least 2.
+  double heat = 1;            ///< All first temperatures times this, above 0: less where a walk went before.
+  std::uint64_t stream = 0;   ///< Of random numbers: searches side by side take streams far apart.
+  MoveProposerFactory moves;  ///< Empty: random moves of several kinds.
 };
 
 /// `anneal`: Metropolis walks over ever smaller units: scope groups, then scopes by phase, then co-location

@@ -25,8 +25,12 @@ struct Window {
 
 class Rebuilding {
  public:
-  Rebuilding(const Level& level, Search& search, MovingCost& cost, std::uint64_t stream)
-      : level_{level}, search_{search}, cuts_{cut_places(level)}, walker_{level, search, cost, stream} {}
+  Rebuilding(const Level& level, Search& search, MovingCost& cost, std::uint64_t stream,
+             const MoveProposerFactory& moves)
+      : level_{level},
+        search_{search},
+        cuts_{cut_places(level)},
+        walker_{level, search, cost, stream, moves} {}
 
   Result<Unit> run(const Placement& start, const Slot& slot) {
     const auto units = static_cast<std::uint32_t>(level_.size());
@@ -118,7 +122,8 @@ Result<Found> LocalSearch::find(const Problem& problem, Executor& executor) cons
   for (int k = 0; k < begins && search.spent() < 1; ++k) {
     const double from = begin + (1 - begin) * k / begins, to = begin + (1 - begin) * (k + 1) / begins;
     const Placement start = k == 0 ? first : k % 2 == 1 ? on_cpu(problem, first) : search.best();
-    Rebuilding rebuilding{level, search, *cost, options_.stream + static_cast<std::uint64_t>(k)};
+    Rebuilding rebuilding{level, search, *cost, options_.stream + static_cast<std::uint64_t>(k),
+                          options_.moves};
     if (auto done = rebuilding.run(start, Slot{search, from, to}); !done) return done.error();
   }
   return std::move(search).finish(executor);

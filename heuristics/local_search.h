@@ -5,12 +5,14 @@
 #include <string_view>
 
 #include "heuristics/method.h"
+#include "heuristics/search/move_proposer.h"
 
 namespace emplace {
 
 struct LocalSearchOptions {
   std::uint64_t evaluations = 0;  ///< 0: as many as annealing would take.
   std::uint64_t stream = 0;       ///< Of random numbers: searches side by side take streams far apart.
+  MoveProposerFactory moves;      ///< Empty: random moves of several kinds.
 };
 
 /// `local-search`: a window of the graph (what lies between two places that no tensor jumps over, or any

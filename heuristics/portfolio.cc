@@ -102,8 +102,14 @@ std::vector<Turn> turns_for(Objective objective) {
 class Searcher {
  public:
   Searcher(const Problem& problem, unsigned thread, Shared& shared, const Clock& clock, Nanos end,
-           const std::function<bool()>& stopped)
-      : problem_{problem}, thread_{thread}, shared_{shared}, clock_{clock}, end_{end}, stopped_{stopped} {}
+           const std::function<bool()>& stopped, const MoveProposerFactory& moves)
+      : problem_{problem},
+        thread_{thread},
+        shared_{shared},
+        clock_{clock},
+        end_{end},
+        stopped_{stopped},
+        moves_{moves} {}
 
   void run(Executor& executor, const std::function<void(const std::string&)>& begins) {
     const Nanos begin = clock_.now();
@@ -114,8 +120,8 @@ class Searcher {
       const Nanos until =
           begin + std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(left * turn.until));
       if (clock_.now() >= until || (stopped_ && stopped_())) continue;
-      const LocalSearch local{{.stream = stream}};
-      const Anneal anneal{{.heat = turn.heat, .stream = stream}};
+      const LocalSearch local{{.stream = stream, .moves = moves_}};
+      const Anneal anneal{{.heat = turn.heat, .stream = stream, .moves = moves_}};
       const Method& method = turn.local ? static_cast<const Method&>(local) : anneal;
       const std::string name{method.name()};
       if (begins) begins(name);
@@ -140,6 +146,7 @@ class Searcher {
   const Clock& clock_;
   const Nanos end_;
   const std::function<bool()>& stopped_;
+  const MoveProposerFactory& moves_;
 };
 
 }  // namespace
@@ -189,10 +196,10 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   for (unsigned t = 1; t < options.threads; ++t) {
     executors.push_back(make_model(problem.graph, problem.devices, judge));
     threads.emplace_back([&, t, own = executors.back().get()] {
-      Searcher{problem, t, shared, clock, end, stop_elsewhere}.run(*own, {});
+      Searcher{problem, t, shared, clock, end, stop_elsewhere, options.moves}.run(*own, {});
     });
   }
-  Searcher{problem, 0, shared, clock, end, stop_here}.run(executor, options.begins);
+  Searcher{problem, 0, shared, clock, end, stop_here, options.moves}.run(executor, options.begins);
   threads.clear();
   return std::move(shared).finish(why);
 }

@@ -10,6 +10,7 @@
 
 #include "executor/split/judge.h"
 #include "heuristics/method.h"
+#include "heuristics/search/move_proposer.h"
 
 namespace emplace {
 
@@ -33,6 +34,8 @@ struct PortfolioOptions {
   unsigned threads = 1;                                      ///< Searches side by side.
   std::string start_method = "the placement it began with";  ///< Who found `problem.limits.starts`.
   bool searches = true;                                      ///< False: heuristics only.
+  /// What searches try next; empty: random moves. Called on any thread.
+  MoveProposerFactory moves;
   /// Asked often, by the calling thread only; true ends everything with what there is.
   std::function<bool()> stopped;
   /// Told what the calling thread begins.

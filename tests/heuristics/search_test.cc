@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "heuristics/anneal.h"
 #include "heuristics/local_search.h"
+#include "heuristics/portfolio.h"
 #include "heuristics/search/level.h"
 #include "heuristics/search/moving_cost.h"
 #include "heuristics/search/search.h"
@@ -298,6 +300,52 @@ TEST(LocalSearch, FindsTheProvenLatenciesWhateverTheSeed) {
     EXPECT_NEAR(found.measurement.step_time_s * 1e3, 408.474408, 1e-6) << seed;
     EXPECT_TRUE(found.measurement.valid);
   }
+}
+
+/// Knows where everything belongs, and proposes it all at once.
+class Oracle final : public MoveProposer {
+ public:
+  Oracle(const Level& level, const Placement& target, std::atomic<int>& asked)
+      : level_{level}, target_{target}, asked_{asked} {}
+  void propose(Walker& walker) override {
+    ++asked_;
+    for (std::uint32_t unit = 0; unit < level_.size(); ++unit)
+      walker.move(unit, target_[level_.ops[unit].front()]);
+  }
+
+ private:
+  const Level& level_;
+  const Placement& target_;
+  std::atomic<int>& asked_;
+};
+
+TEST(Search, AProposerFromAboveDecidesWhatIsTried) {
+  AnyWorld world{3, Objective::kStepTime};
+  const Found target = Anneal{{.evaluations = 5'000}}.find(world.problem(), *world.model).value();
+  std::atomic<int> asked = 0;
+  const MoveProposerFactory oracle = [&](const Level& level, const Problem&) {
+    return std::make_unique<Oracle>(level, target.placement, asked);
+  };
+  Found start;
+  start.placement.assign(world.graph.num_ops(), DeviceId{0});
+  ASSERT_TRUE(world.model->measure(start.placement, start.measurement).ok());
+  SearchLimits limits;
+  limits.starts = {&start, 1};
+  const Problem problem = world.problem(limits);
+  const auto asks_the_oracle = [&](const Result<Found>& found) {
+    ASSERT_TRUE(found.ok());
+    EXPECT_GT(asked.exchange(0), 0);
+    EXPECT_FALSE(better(target.measurement, found->measurement));
+  };
+  asks_the_oracle(Anneal{{.evaluations = 40, .moves = oracle}}.find(problem, *world.model));
+  asks_the_oracle(LocalSearch{{.evaluations = 400, .moves = oracle}}.find(problem, *world.model));
+  PortfolioOptions options{.budget_s = 0.2};
+  options.moves = oracle;
+  const SystemClock clock;
+  const auto answer =
+      run_portfolio({}, problem, Judge{Objective::kStepTime, {}}, *world.model, clock, options);
+  ASSERT_TRUE(answer.ok()) << answer.error().context;
+  asks_the_oracle(answer->found);
 }
 
 }  // namespace
