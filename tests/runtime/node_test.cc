@@ -295,10 +295,13 @@ TEST(Node, StoppingDeliversLastWordsToOtherNodes) {
         if (actor == "source" && !reachable) context.stop_node("it left");
       }});
   add(*node, "source", Home::kOwnLoop,
-      {.start = [](Context& context) { context.stop_node("at once"); },
-       .stop =
+      {.stop =
            [](Context& context) {
              for (std::uint64_t i = 0; i < 5'000; ++i) context.send("sink", Pong{i});
+           },
+       .directory =
+           [](Context& context, std::string_view actor, bool reachable) {
+             if (actor == "sink" && reachable) context.stop_node("at once");
            }});
   const auto outcomes = run_all({head.get(), node.get()});
   EXPECT_EQ(outcomes, (std::vector<std::string>{"it left", "at once"}));
