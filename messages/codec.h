@@ -1,16 +1,11 @@
 #pragma once
-/// Structs to MessagePack maps and back. A message lists its fields once:
-///
-///   struct Heartbeat {
-///     static constexpr std::uint16_t kType = 66;
-///     std::string executor;
-///     std::uint64_t epoch = 0;
-///     EMPLACE_FIELDS(executor, epoch)
-///   };
+/// Structs to MessagePack maps and back. A message lists its fields once, with EMPLACE_FIELDS
+/// (base/fields.h).
 ///
 /// Numbers, bool, enums, strings, Section, nested structs with EMPLACE_FIELDS, vectors of strings and of such
 /// structs. A vector of numbers travels as one `bin` of raw little-endian values (33 times faster than an
-/// array of 83,712). A reader skips fields it does not know and leaves missing ones at their default.
+/// array of 83,712). A reader skips fields it does not know and leaves missing ones at their default. A
+/// struct whose fields had other names in an earlier version of the format maps these: static name_now(name).
 
 #include <bit>
 #include <concepts>
@@ -23,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/result.h"
 #include "messages/shared_bytes.h"
 
@@ -94,10 +90,7 @@ class Reader {
   bool ok_ = true;
 };
 
-template <class T>
-concept HasFields = requires(T& value) {
-  value.visit_fields([](const char*, auto&) {});
-};
+using emplace::HasFields;
 template <class T>
 concept Number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
@@ -178,6 +171,7 @@ bool read_value(Reader& reader, T& value) {
     for (; n > 0; --n) {
       std::string_view key;
       if (!reader.text(key)) return false;
+      if constexpr (requires { T::name_now(key); }) key = T::name_now(key);
       bool known = false;
       value.visit_fields([&](const char* name, auto& field) {
         if (known || key != name) return;
@@ -255,27 +249,3 @@ Result<std::span<const std::byte>> section_of(std::span<const std::byte> bulk, S
 Result<SharedBytes> section_of(const SharedBytes& bulk, Section section);
 
 }  // namespace emplace::messages
-
-// One call per name: visit("name", name);
-#define EMPLACE_FIELDS_PARENS ()
-#define EMPLACE_FIELDS_EXPAND(...) \
-  EMPLACE_FIELDS_EXPAND3(EMPLACE_FIELDS_EXPAND3(EMPLACE_FIELDS_EXPAND3(__VA_ARGS__)))
-#define EMPLACE_FIELDS_EXPAND3(...) \
-  EMPLACE_FIELDS_EXPAND2(EMPLACE_FIELDS_EXPAND2(EMPLACE_FIELDS_EXPAND2(__VA_ARGS__)))
-#define EMPLACE_FIELDS_EXPAND2(...) \
-  EMPLACE_FIELDS_EXPAND1(EMPLACE_FIELDS_EXPAND1(EMPLACE_FIELDS_EXPAND1(__VA_ARGS__)))
-#define EMPLACE_FIELDS_EXPAND1(...) __VA_ARGS__
-#define EMPLACE_FIELDS_EACH(name, ...) \
-  visit(#name, name);                  \
-  __VA_OPT__(EMPLACE_FIELDS_AGAIN EMPLACE_FIELDS_PARENS(__VA_ARGS__))
-#define EMPLACE_FIELDS_AGAIN() EMPLACE_FIELDS_EACH
-/// The fields that travel, by name, up to 27.
-#define EMPLACE_FIELDS(...)                                 \
-  template <class Visit>                                    \
-  void visit_fields(Visit&& visit) {                        \
-    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
-  }                                                         \
-  template <class Visit>                                    \
-  void visit_fields(Visit&& visit) const {                  \
-    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
-  }

@@ -1,0 +1,58 @@
+#pragma once
+/// The fields of a struct, listed once, for everything that treats all of them alike: wire formats, columns.
+///
+///   struct Heartbeat {
+///     std::string executor;
+///     std::uint64_t epoch = 0;
+///     EMPLACE_FIELDS(executor, epoch)
+///   };
+///   heartbeat.visit_fields([](const char* name, auto& field) { … });   // In the order of the list.
+
+namespace emplace {
+
+template <class T>
+concept HasFields = requires(T& value) {
+  value.visit_fields([](const char*, auto&) {});
+};
+
+}  // namespace emplace
+
+// One call per name: visit("name", name);
+#define EMPLACE_FIELDS_PARENS ()
+#define EMPLACE_FIELDS_EXPAND(...) \
+  EMPLACE_FIELDS_EXPAND3(EMPLACE_FIELDS_EXPAND3(EMPLACE_FIELDS_EXPAND3(__VA_ARGS__)))
+#define EMPLACE_FIELDS_EXPAND3(...) \
+  EMPLACE_FIELDS_EXPAND2(EMPLACE_FIELDS_EXPAND2(EMPLACE_FIELDS_EXPAND2(__VA_ARGS__)))
+#define EMPLACE_FIELDS_EXPAND2(...) \
+  EMPLACE_FIELDS_EXPAND1(EMPLACE_FIELDS_EXPAND1(EMPLACE_FIELDS_EXPAND1(__VA_ARGS__)))
+#define EMPLACE_FIELDS_EXPAND1(...) __VA_ARGS__
+#define EMPLACE_FIELDS_EACH(name, ...) \
+  visit(#name, name);                  \
+  __VA_OPT__(EMPLACE_FIELDS_AGAIN EMPLACE_FIELDS_PARENS(__VA_ARGS__))
+#define EMPLACE_FIELDS_AGAIN() EMPLACE_FIELDS_EACH
+/// The fields by name, up to 27. For structs without a base.
+#define EMPLACE_FIELDS(...)                                 \
+  template <class Visit>                                    \
+  void visit_fields(Visit&& visit) {                        \
+    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
+  }                                                         \
+  template <class Visit>                                    \
+  void visit_fields(Visit&& visit) const {                  \
+    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
+  }
+/// For a struct whose existence says it all.
+#define EMPLACE_NO_FIELDS \
+  template <class Visit>  \
+  void visit_fields(Visit&&) const {}
+/// The fields of a struct that is derived from `base`: those of the base first.
+#define EMPLACE_FIELDS_BESIDE(base, ...)                    \
+  template <class Visit>                                    \
+  void visit_fields(Visit&& visit) {                        \
+    base::visit_fields(visit);                              \
+    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
+  }                                                         \
+  template <class Visit>                                    \
+  void visit_fields(Visit&& visit) const {                  \
+    base::visit_fields(visit);                              \
+    EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
+  }
