@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/task.h"
+#include "messages/run_control.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
@@ -22,6 +23,7 @@ void BaselineTracker::on_start(runtime::Context& context) {
 /// Knows nothing, and reads the log from its first episode.
 void BaselineTracker::begin(runtime::Context& context) {
   scoring_.emplace(options_);
+  consumed_ = {};
   early_.clear();
   told_.clear();
   next_episode_ = forgotten_ = 0;
@@ -39,7 +41,7 @@ void BaselineTracker::ask(runtime::Context& context, const runtime::LogFollower:
 
 void BaselineTracker::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   const auto handled = incoming.match(
-      [&](const messages::MeasurementCommitted& committed) {
+      [&](const messages::EpisodeCommitted& committed) {
         if (log_.take(committed.seq, context.now())) take(context, committed);
         if (const auto asked = log_.due(context.now())) ask(context, *asked);
       },
@@ -47,7 +49,7 @@ void BaselineTracker::on_message(runtime::Context& context, const runtime::Incom
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-void BaselineTracker::take(runtime::Context& context, const messages::MeasurementCommitted& committed) {
+void BaselineTracker::take(runtime::Context& context, const messages::EpisodeCommitted& committed) {
   if (!committed.measured.consistent()) return;
   if (!options_.ordered) return score(context, committed);
   early_.emplace(committed.measured.episode, committed);
@@ -57,7 +59,10 @@ void BaselineTracker::take(runtime::Context& context, const messages::Measuremen
   }
 }
 
-void BaselineTracker::score(runtime::Context& context, const messages::MeasurementCommitted& committed) {
+void BaselineTracker::score(runtime::Context& context, const messages::EpisodeCommitted& committed) {
+  const messages::EpisodeMeasured& m = committed.measured;
+  if (auto twice = consumed_.add(m.placement_id, m.count); !twice.empty())
+    context.send(kView, messages::ConsumedTwice{std::move(twice)});
   messages::EpisodeScored scored = scoring_->score(committed);
   if (!committed.learned) context.send(kLearner, scored);
   told_[committed.seq] = std::move(scored);

@@ -13,7 +13,7 @@
 namespace emplace::actors {
 
 using messages::EpisodeMeasured;
-using messages::MeasurementReported;
+using messages::EpisodeReported;
 using messages::PlacementMeasured;
 using messages::PlacementProposed;
 using runtime::LogLevel;
@@ -47,7 +47,7 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
   const auto handled = incoming.match(
       [&](const PlacementProposed& proposal) { on_proposed(context, proposal, incoming); },
       [&](const PlacementMeasured& measured) { on_measured(context, measured, incoming.from()); },
-      [&](const MeasurementReported& reported) { on_reported(context, reported, incoming); },
+      [&](const EpisodeReported& reported) { on_reported(context, reported, incoming); },
       [&](const messages::ExecutorJoined& joined) { on_joined(context, joined, incoming.from()); },
       [&](const messages::ExecutorLeft& left) { on_left(context, left, incoming.from()); },
       [&](const messages::CreditGranted& granted) {
@@ -59,16 +59,18 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
       },
       [&](const messages::Heartbeat& heartbeat) { on_heartbeat(context, heartbeat, incoming.from()); },
       [&](const messages::EpisodesRecorded& recorded) { on_recorded(context, recorded); },
-      [&](const messages::EpisodesKnown& known) {
-        on_committed(context, known.committed);
-        if (known.committed == counters_.committed) unlearned_ = known.unlearned;  // Not of earlier.
+      [&](const messages::EpisodesCounted& counted) {
+        on_committed(context, counted.committed);
+        // An answer from before the last commit says nothing of what was committed then.
+        if (counted.committed == counters_.committed) unlearned_ = counted.unlearned;
         end_if_drained(context);
       },
       [&](const messages::EpisodesAsked& asked) { on_asked(context, asked, incoming.from()); },
-      [&](const messages::RunProgress& drained) {
-        drained_.insert(drained.from);
+      [&](const messages::SamplerDrained& drained) {
+        if (runtime::actor_id(drained.sampler) != incoming.from()) return;
+        drained_.insert(drained.sampler);
         unlearned_.reset();
-        context.send(kRecorder, messages::EpisodesAsked{});  // Are the updates on disk too?
+        context.send(kRecorder, messages::CountRequested{});  // Are the updates on disk too?
       },
       [&](const messages::StopRun& stop) { end_run(context, stop.reason); });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
@@ -119,7 +121,7 @@ bool Dispatcher::known(std::uint64_t episode) const {
 
 void Dispatcher::on_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
                           runtime::ActorId from) {
-  if (ending_ && asked.starting) context.send(from, messages::StopRun{end_reason_, 0});
+  if (ending_ && asked.starting) context.send(from, messages::StopRun{end_reason_});
   messages::EpisodesWanted wanted;
   for (const std::uint64_t episode : asked.episodes)
     if (!known(episode)) wanted.episodes.push_back(episode);
@@ -237,17 +239,19 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   EMPLACE_CHECK(granted.has_value(), "a piece is given to one more executor, and no more than that");
   peer.held.emplace(granted->epoch, Held{wanted, context.now() + options_.transit});
   roster_.give(peer.id, wanted.items, context.now());
-  PlacementProposed out = episode.proposal;
-  out.placement_id += piece.begin;
-  out.count = piece.count;
-  out.attempt = granted->attempt;
-  out.lease_epoch = granted->epoch;
-  out.executor_epoch = peer.epoch;
-  out.deadline_ms = static_cast<std::uint32_t>(
+  const auto deadline_ms = static_cast<std::uint32_t>(
       std::min<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count(),
                              std::numeric_limits<std::uint32_t>::max()));
-  out.placements = {0, bytes};
-  out.actions = {};
+  const messages::LeaseGranted out{.graph_sha256 = episode.proposal.graph_sha256,
+                                   .placement_id = episode.proposal.placement_id + piece.begin,
+                                   .count = piece.count,
+                                   .num_ops = episode.proposal.num_ops,
+                                   .num_devices = episode.proposal.num_devices,
+                                   .lease_epoch = granted->epoch,
+                                   .attempt = granted->attempt,
+                                   .deadline_ms = deadline_ms,
+                                   .executor_epoch = peer.epoch,
+                                   .placements = {0, bytes}};
   const std::uint64_t offset =
       episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
   if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
@@ -264,7 +268,7 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   if (peer != nullptr) give_back(context, *peer, said.lease_epoch);
   if (open == nullptr || open->holder != from) {  // It has ended, or is another's.
     if (open == nullptr) (void)leases_.commit(said.lease_epoch);
-    ++counters_.duplicated;
+    ++counters_.refused_results;
     return pump(context);
   }
   const runtime::Lease lease = *open;
@@ -274,14 +278,13 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   messages::canonicalise(measured);
   if (const std::string why = fault_of(measured, piece->second, from); !why.empty())
     return refuse(context, lease, why);
-  measured.attempt = lease.attempt;
   // It cannot have worked for longer than it had the lease.
   measured.wall_s = std::min(measured.wall_s, std::chrono::duration<double>(took).count());
   (void)leases_.commit(lease.epoch);
   quarantine_.succeeded(lease.item, from, context.now());
   durations_.add(took);
   Episode& episode = episodes_.at(piece->second.episode);
-  episode.measured.merge(measured);
+  episode.measured.merge(measured, lease.attempt);
   episode.missing -= measured.count;
   counters_.reported += measured.count;
   count_valid(measured.valid, measured.step_time_s);
@@ -318,7 +321,7 @@ std::string Dispatcher::fault_of(const PlacementMeasured& measured, const Piece&
 
 /// The result does not count, and the work goes to others.
 void Dispatcher::refuse(runtime::Context& context, const runtime::Lease& lease, const std::string& why) {
-  ++counters_.duplicated;
+  ++counters_.refused_results;
   pieces_.at(lease.item).failed = true;
   requeue(leases_.end(lease.epoch));
   const bool quarantined = quarantine_.failed(lease.item, lease.holder, why, context.now());
@@ -355,10 +358,10 @@ void Dispatcher::count_valid(std::span<const std::uint8_t> valid, std::span<cons
 }
 
 /// An episode that its sampler has measured itself: counted like any other.
-void Dispatcher::on_reported(runtime::Context& context, const MeasurementReported& reported,
+void Dispatcher::on_reported(runtime::Context& context, const EpisodeReported& reported,
                              const runtime::Incoming& incoming) {
   if (known(reported.measured.episode)) return;
-  MeasurementReported canonical = reported;
+  EpisodeReported canonical = reported;
   EpisodeMeasured& m = canonical.measured;
   messages::canonicalise(m);
   const std::string wrong =
@@ -374,8 +377,7 @@ void Dispatcher::on_reported(runtime::Context& context, const MeasurementReporte
   report(context, std::move(canonical), incoming.bulk);
 }
 
-bool Dispatcher::is_of_this_run(const MeasurementReported& reported,
-                                const runtime::Incoming& incoming) const {
+bool Dispatcher::is_of_this_run(const EpisodeReported& reported, const runtime::Incoming& incoming) const {
   const EpisodeMeasured& m = reported.measured;
   const TaskGraph* const task = task_->find(m.graph_sha256);
   const auto placements = incoming.section(reported.placements);
@@ -384,7 +386,7 @@ bool Dispatcher::is_of_this_run(const MeasurementReported& reported,
          placements->size() == std::size_t{m.num_ops} * m.count && incoming.section(reported.actions).ok();
 }
 
-void Dispatcher::report(runtime::Context& context, MeasurementReported reported,
+void Dispatcher::report(runtime::Context& context, EpisodeReported reported,
                         const messages::SharedBytes& bulk) {
   context.send(kRecorder, reported, bulk);
   ++counters_.episodes;
@@ -466,7 +468,7 @@ void Dispatcher::on_left(runtime::Context& context, const messages::ExecutorLeft
 
 /// Whatever it held is lost.
 void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
-  lose(leases_.drop(executor));
+  requeue(leases_.drop(executor));
   const auto peer = peers_.find(executor);
   if (peer == peers_.end()) return;
   runtime::log(LogLevel::kInfo, context.name(), peer->second.name + " is gone");
@@ -475,11 +477,6 @@ void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
   by_name_.erase(peer->second.name);
   peers_.erase(peer);
   pump(context);
-}
-
-void Dispatcher::lose(const std::vector<runtime::Lease>& ended) {
-  counters_.lost += ended.size();
-  requeue(ended);
 }
 
 void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
@@ -499,7 +496,7 @@ void Dispatcher::tick(runtime::Context& context) {
     const double seconds = std::chrono::duration<double>(context.now() - lease.granted).count();
     roster_.measured(lease.holder, seconds / pieces_.at(lease.item).count);
   }
-  lose(expired);
+  requeue(expired);
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item, overdue_);
   roster_.ask_all();
   pump(context);
@@ -510,7 +507,7 @@ void Dispatcher::tick(runtime::Context& context) {
     waiting.sent = context.now();
     context.send(kRecorder, waiting.reported, waiting.bulk);
   }
-  if (!heard_of_recorder_ || ending_) context.send(kRecorder, messages::EpisodesAsked{});
+  if (!heard_of_recorder_ || ending_) context.send(kRecorder, messages::CountRequested{});
   if (ending_) tell_samplers(context);
   end_if_drained(context);
   context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
@@ -522,29 +519,25 @@ void Dispatcher::progress(runtime::Context& context) {
 }
 
 void Dispatcher::progress_now(runtime::Context& context) {
-  messages::RunProgress now;
-  now.from = context.name();
+  const runtime::LeaseTable::Counters& leases = leases_.counters();
+  messages::DispatchProgress now;
   now.episodes = std::max(counters_.episodes, counters_.committed);
   now.measurements = counters_.reported;
   now.valid = valid_;
-  now.lost = counters_.lost;
-  now.duplicated = counters_.duplicated;
-  now.quarantined = static_cast<std::uint32_t>(quarantine_.quarantined(context.now()));
+  now.refused_results = counters_.refused_results;
   now.in_flight = static_cast<std::uint32_t>(in_flight());
-  now.issued = leases_.counters().issued;
-  now.counted = leases_.counters().committed;
-  now.open = leases_.open();
-  now.expired = leases_.counters().expired;
-  now.refused = leases_.counters().superseded + leases_.counters().returned;
-  now.ending = end_reason_;
+  now.quarantined = static_cast<std::uint32_t>(quarantine_.quarantined(context.now()));
+  now.leases = {leases.issued, leases.committed, leases_.open(), leases.expired,
+                leases.superseded + leases.returned};
   now.best_step_time_s = best_step_time_s_;
   now.elapsed_s = std::chrono::duration<double>(context.now() - started_).count();
+  now.ending = end_reason_;
   now.executors.reserve(by_name_.size());
   for (const auto& [name, peer] : by_name_) {
     const double since = std::chrono::duration<double>(context.now() - peer->joined).count();
     now.executors.push_back({name, since > 0 ? std::min(1.0, peer->busy_s / since) : 0, peer->measured,
-                             static_cast<std::uint32_t>(peer->credit.in_flight().items)});
-    now.credits.push_back(static_cast<std::uint32_t>(peer->credit.items()));
+                             static_cast<std::uint32_t>(peer->credit.in_flight().items),
+                             static_cast<std::uint32_t>(peer->credit.items())});
   }
   context.send(kView, now);
 }
@@ -572,7 +565,7 @@ void Dispatcher::end_run(runtime::Context& context, const std::string& reason) {
 
 void Dispatcher::tell_samplers(runtime::Context& context) {
   for (const std::string& sampler : options_.samplers)
-    if (!drained_.contains(sampler)) context.send(sampler, messages::StopRun{end_reason_, 0});
+    if (!drained_.contains(sampler)) context.send(sampler, messages::StopRun{end_reason_});
 }
 
 }  // namespace emplace::actors

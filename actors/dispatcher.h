@@ -58,13 +58,12 @@ struct DispatcherOptions {
 /// again and again until they are on disk. It also ends the run. Executors are not trusted: a result is
 /// checked before it counts (messages/measured_values.h), and who fails is quarantined
 /// (runtime/core/quarantine.h). Receives PlacementProposed,
-/// MeasurementReported (of a sampler that measures itself), PlacementMeasured, ExecutorJoined, CreditGranted,
-/// Heartbeat, ExecutorLeft, EpisodesRecorded, EpisodesKnown, EpisodesAsked, StopRun, RunProgress (a sampler
-/// that has drained); sends PlacementProposed (leases), MeasurementReported, EpisodesWanted, EpisodesAsked,
-/// ExecutorUnknown, RunProgress, StopRun. A dispatcher made anew knows nothing: samplers propose again what
-/// they miss, and executors join again. Conservation: placements proposed == reported + waiting + leased;
-/// leases as LeaseTable says. Thread: constructed anywhere; every handler runs on the owning loop (the I/O
-/// loop: they take microseconds).
+/// EpisodeReported (of a sampler that measures itself), PlacementMeasured, ExecutorJoined, CreditGranted,
+/// Heartbeat, ExecutorLeft, EpisodesRecorded, EpisodesCounted, EpisodesAsked, SamplerDrained, StopRun; sends
+/// LeaseGranted, EpisodeReported, EpisodesWanted, CountRequested, ExecutorUnknown, DispatchProgress, StopRun.
+/// A dispatcher made anew knows nothing: samplers propose again what they miss, and executors join again.
+/// Conservation: placements proposed == reported + waiting + leased; leases as LeaseTable says. Thread:
+/// constructed anywhere; every handler runs on the owning loop (the I/O loop: they take microseconds).
 class Dispatcher final : public runtime::Actor {
  public:
   Dispatcher(TaskPtr task, DispatcherOptions options);
@@ -75,7 +74,7 @@ class Dispatcher final : public runtime::Actor {
   struct Counters {
     std::uint64_t proposed = 0, reported = 0;  ///< Placements.
     std::uint64_t episodes = 0, refused = 0;   ///< Episodes finished; proposals of another graph or shape.
-    std::uint64_t lost = 0, duplicated = 0;    ///< Leases that expired; results that did not count.
+    std::uint64_t refused_results = 0;         ///< Results that did not count.
     std::uint64_t quarantines = 0;             ///< Of executors, in all.
     std::uint64_t speculated = 0;              ///< Leases given to a second executor because of their age.
     std::uint64_t committed = 0;               ///< Episodes of the run on disk, as the recorder said.
@@ -104,7 +103,7 @@ class Dispatcher final : public runtime::Actor {
   };
   /// A finished episode that the recorder has not said to have.
   struct Unrecorded {
-    messages::MeasurementReported reported;
+    messages::EpisodeReported reported;
     messages::SharedBytes bulk;
     Nanos sent{0};
   };
@@ -146,15 +145,14 @@ class Dispatcher final : public runtime::Actor {
   bool place(runtime::Context& context, std::uint64_t piece);
   bool lease(runtime::Context& context, Peer& peer, std::uint64_t piece);
   void give_back(runtime::Context& context, Peer& peer, std::uint64_t epoch);
-  void lose(const std::vector<runtime::Lease>& ended);
   void requeue(const std::vector<runtime::Lease>& ended);
   void enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue);
   void overtake_stragglers(runtime::Context& context);
-  void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
+  void on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                    const runtime::Incoming& incoming);
-  bool is_of_this_run(const messages::MeasurementReported& reported, const runtime::Incoming& incoming) const;
+  bool is_of_this_run(const messages::EpisodeReported& reported, const runtime::Incoming& incoming) const;
   void count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s);
-  void report(runtime::Context& context, messages::MeasurementReported reported,
+  void report(runtime::Context& context, messages::EpisodeReported reported,
               const messages::SharedBytes& bulk);
   void on_committed(runtime::Context& context, std::uint64_t episodes);
   void on_recorded(runtime::Context& context, const messages::EpisodesRecorded& recorded);

@@ -9,8 +9,8 @@
 
 namespace emplace::actors {
 
+using messages::LeaseGranted;
 using messages::PlacementMeasured;
-using messages::PlacementProposed;
 
 ExecutorActor::ExecutorActor(TaskPtr task, ExecutorOptions options, ExecutorFactory factory)
     : task_{std::move(task)},
@@ -60,7 +60,7 @@ void ExecutorActor::beat(runtime::Context& context) {
 
 void ExecutorActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   const auto handled = incoming.match(
-      [&](const PlacementProposed& lease) {
+      [&](const LeaseGranted& lease) {
         if (lease.executor_epoch != 0 && lease.executor_epoch != epoch_) return;  // For a life before this.
         if (left_) return;                                                        // It is given back already.
         seen_ = std::max(seen_, lease.lease_epoch);
@@ -102,7 +102,8 @@ void ExecutorActor::begin_next(runtime::Context& context) {
 
 void ExecutorActor::measure(runtime::Context& context) {
   if (left_) return;
-  measurer_->begin(work_.front().lease, work_.front().placements);
+  const LeaseGranted& lease = work_.front().lease;
+  measurer_->begin({lease.graph_sha256, lease.placement_id, lease.count}, work_.front().placements);
   look(context);
 }
 
@@ -126,6 +127,7 @@ void ExecutorActor::finish(runtime::Context& context, PlacementMeasured measured
   work_.pop_front();
   phase_.reset();
   measured.executor = context.name();
+  measured.lease_epoch = work.lease.lease_epoch;
   measured.wall_s = std::chrono::duration<double>(context.now() - started_).count();
   busy_s_ += measured.wall_s;
   context.send(work.dispatcher, measured);

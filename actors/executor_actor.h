@@ -35,7 +35,7 @@ struct ExecutorOptions {
 
 /// Any Executor behind a mailbox. Joins the dispatcher, grants it credit, measures what comes, one lease at a
 /// time, and shows by heartbeats which leases it holds, also while an executor that is polled takes long.
-/// When its node stops it gives back what it has not done. Receives PlacementProposed, ExecutorUnknown; sends
+/// When its node stops it gives back what it has not done. Receives LeaseGranted, ExecutorUnknown; sends
 /// ExecutorJoined, Heartbeat, PlacementMeasured, ExecutorLeft. Thread: constructed anywhere; every handler
 /// runs on the owning loop: one of its own, but for those whose work is a timer and a simulator.
 class ExecutorActor final : public runtime::Actor {
@@ -49,7 +49,7 @@ class ExecutorActor final : public runtime::Actor {
 
  private:
   struct Work {
-    messages::PlacementProposed lease;
+    messages::LeaseGranted lease;
     messages::SharedBytes placements;
     runtime::ActorId dispatcher;
   };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "messages/run_control.h"
 #include "runtime/log.h"
 
 namespace emplace::actors {
@@ -42,11 +43,14 @@ Result<std::vector<policy::ScoredEpisode>> batch_of(const messages::UpdateReplay
 }  // namespace
 
 Learner::Learner(LearnerOptions options, PlacerFactory factory)
-    : options_{std::move(options)}, factory_{std::move(factory)} {}
+    : options_{std::move(options)},
+      factory_{std::move(factory)},
+      fetch_{{.piece = messages::kParametersChunkBytes, .window = 1, .timeout = options_.resend}} {}
 
 void Learner::on_start(runtime::Context& context) {
   trainer_.emplace(options_.training, factory_());
-  ask_history(context);
+  fetch_.start(context.now());
+  fetch_checkpoint(context);
   context.after(kLook, [this, &context] { look(context); });
 }
 
@@ -58,7 +62,7 @@ void Learner::look(runtime::Context& context) {
     send_pieces(context);
   }
   if (phase_ != Phase::kLearning && phase_ != Phase::kDiverged) {
-    if (now - asked_ >= options_.resend) phase_ == Phase::kFirst ? send_first(context) : ask_history(context);
+    repeat_request(context);
   } else {
     if (const auto asked = log_.due(now); asked && phase_ == Phase::kLearning) follow(context, *asked);
     std::uint64_t unscored = log_.next();
@@ -78,7 +82,7 @@ void Learner::look(runtime::Context& context) {
 
 void Learner::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   const auto handled = incoming.match(
-      [&](const messages::MeasurementCommitted& committed) { on_committed(context, committed, incoming); },
+      [&](const messages::EpisodeCommitted& committed) { on_committed(context, committed, incoming); },
       [&](const messages::EpisodeScored& scored) { on_scored(context, scored); },
       [&](const messages::ParametersRequested& requested) {
         if (phase_ == Phase::kDiverged) return;
@@ -92,15 +96,28 @@ void Learner::on_message(runtime::Context& context, const runtime::Incoming& inc
         while (!unrecorded_.empty() && unrecorded_.front().update <= recorded.update) unrecorded_.pop_front();
         if (phase_ != Phase::kFirst) return;
         phase_ = Phase::kReplay;
-        ask_history(context);
+        request_update(context);
       });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-void Learner::ask_history(runtime::Context& context) {
+void Learner::fetch_checkpoint(runtime::Context& context) {
+  if (const auto offset = fetch_.request(context.now()))
+    context.send(kRecorder, messages::CheckpointRequested{options_.versions, *offset, context.epoch()});
+}
+
+void Learner::request_update(runtime::Context& context) {
   asked_ = context.now();
-  context.send(kRecorder, messages::HistoryRequested{phase_ == Phase::kCheckpoint, options_.versions,
-                                                     fetched_.size(), updates(), context.epoch()});
+  context.send(kRecorder, messages::UpdateRequested{updates(), context.epoch()});
+}
+
+/// Before it learns: requests again, or sends again, what was not answered in time.
+void Learner::repeat_request(runtime::Context& context) {
+  if (phase_ == Phase::kCheckpoint) {
+    if (fetch_.timed_out(context.now())) fetch_checkpoint(context);
+  } else if (context.now() - asked_ >= options_.resend) {
+    phase_ == Phase::kFirst ? send_first(context) : request_update(context);
+  }
 }
 
 void Learner::on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
@@ -108,13 +125,14 @@ void Learner::on_checkpoint(runtime::Context& context, const messages::Checkpoin
   if (phase_ != Phase::kCheckpoint) return;
   if (!delivered.found) return start_anew(context);
   const auto piece = incoming.section(delivered.piece);
-  if (delivered.update == fetched_of_ && delivered.offset < fetched_.size()) return;  // A repeat.
-  if (delivered.offset == 0 || delivered.update != fetched_of_)
-    fetched_.clear(), fetched_of_ = delivered.update;
-  if (!piece || delivered.offset != fetched_.size()) return;
+  if (!piece) return;
+  using Took = runtime::Assembly::Took;
+  const Took took =
+      fetch_.take(delivered.update, {delivered.offset, piece->size()}, delivered.total, context.now());
+  if (took == Took::kRepeat || took == Took::kGap) return;
+  if (took == Took::kFirst) fetched_.clear();
   fetched_.insert(fetched_.end(), piece->begin(), piece->end());
-  if (fetched_.size() < delivered.total) return ask_history(context);
-  load(context, delivered);
+  fetch_.assembly().whole() ? load(context, delivered) : fetch_checkpoint(context);
 }
 
 void Learner::load(runtime::Context& context, const messages::CheckpointDelivered& delivered) {
@@ -126,7 +144,7 @@ void Learner::load(runtime::Context& context, const messages::CheckpointDelivere
   fetched_.clear();
   keep_snapshot();
   phase_ = Phase::kReplay;
-  ask_history(context);
+  request_update(context);
 }
 
 /// Nothing was ever learned: from where the run is to start.
@@ -163,7 +181,7 @@ void Learner::on_replayed(runtime::Context& context, const messages::UpdateRepla
     runtime::log(LogLevel::kWarning, context.name(),
                  "update " + std::to_string(updates()) + " made again gives other bits than it gave then");
   }
-  ask_history(context);
+  request_update(context);
 }
 
 void Learner::begin_learning(runtime::Context& context, std::uint64_t from_seq) {
@@ -180,7 +198,7 @@ void Learner::follow(runtime::Context& context, const runtime::LogFollower::Ask&
   context.send(kRecorder, messages::LogRequested{asked.from, asked.until, asked.again, true});
 }
 
-void Learner::on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
+void Learner::on_committed(runtime::Context& context, const messages::EpisodeCommitted& committed,
                            const runtime::Incoming& incoming) {
   const auto actions = incoming.section(committed.actions);
   if (phase_ != Phase::kLearning || !actions) return;
@@ -189,6 +207,8 @@ void Learner::on_committed(runtime::Context& context, const messages::Measuremen
     pending.actions.assign(actions->begin(), actions->end());
     pending.has_actions = true;
     pending.seq = committed.seq;
+    pending.placement_id = committed.measured.placement_id;
+    pending.count = committed.measured.count;
     pending.since = context.now();
     complete(context, committed.measured.episode);
   }
@@ -227,6 +247,8 @@ void Learner::learn(runtime::Context& context) {
     const auto it = pending_.find(ready_.front());
     ready_.pop_front();
     Pending& pending = it->second;
+    if (auto twice = consumed_.add(pending.placement_id, pending.count); !twice.empty())
+      context.send(kView, messages::ConsumedTwice{std::move(twice)});
     const std::uint64_t staleness = updates() - std::min(updates(), pending.scored.policy_version);
     applied.staleness_max = std::max(applied.staleness_max, staleness);
     applied.staleness_mean += static_cast<double>(staleness) / options_.batch_episodes;
@@ -295,12 +317,12 @@ bool Learner::answer(runtime::Context& context, runtime::ActorId from,
   // A version that has gone is answered by the newest: the asker starts again with that one.
   const auto& [version, parameters] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
   const std::uint64_t total = parameters.floats.size();
-  const std::uint64_t offset = version == wanted ? std::min<std::uint64_t>(request.offset, total) : 0;
-  const std::uint64_t size = std::min<std::uint64_t>(messages::kParametersChunkBytes, total - offset);
+  const runtime::Piece piece =
+      runtime::piece_at(version == wanted ? request.offset : 0, total, messages::kParametersChunkBytes);
   context.send(from,
                messages::ParametersDelivered{
-                   version, offset, total, parameters.sha256, {0, size}, parameters.checksum},
-               parameters.floats.slice(offset, size));
+                   version, piece.offset, total, parameters.sha256, {0, piece.size}, parameters.checksum},
+               parameters.floats.slice(piece.offset, piece.size));
   return true;
 }
 
@@ -321,11 +343,12 @@ void Learner::checkpoint(runtime::Context& context) {
 /// As many pieces as the queue has room for; look() sends the others.
 void Learner::send_pieces(runtime::Context& context) {
   for (messages::CheckpointTaken& next = departing_->next; next.offset < next.total;) {
-    const std::uint64_t end = std::min(next.offset + options_.checkpoint_piece, next.total);
+    const runtime::Piece piece = runtime::piece_at(next.offset, next.total, options_.checkpoint_piece);
+    const std::uint64_t end = piece.offset + piece.size;
     const std::uint64_t middle = std::clamp(departing_->parameters, next.offset, end);
     next.parameters = {0, middle - next.offset};
     next.optimizer = {middle - next.offset, end - middle};
-    if (!context.send(kRecorder, next, departing_->bytes.slice(next.offset, end - next.offset))) return;
+    if (!context.send(kRecorder, next, departing_->bytes.slice(piece.offset, piece.size))) return;
     next.offset = end;
   }
   departing_.reset();

@@ -16,6 +16,8 @@
 #include "policy/training/trainer.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "runtime/core/consumed.h"
+#include "runtime/core/fetch.h"
 #include "runtime/core/follower.h"
 
 namespace emplace::actors {
@@ -39,10 +41,11 @@ struct LearnerOptions {
 /// recorder for a checkpoint and the updates since, makes these again, and goes on with what no update has
 /// consumed; the parameters are then those of the recorded history, bit for bit. An update whose loss,
 /// gradient or parameters are not finite is said to nobody and ends the run.
-/// Receives MeasurementCommitted (the actions), EpisodeScored (the advantages), ParametersRequested,
-/// CheckpointDelivered, UpdateReplayed, UpdatesRecorded; sends LogRequested, HistoryRequested,
-/// ScoresRequested, UpdateApplied (until the recorder has it), ParametersPublished, ParametersDelivered,
-/// CheckpointTaken. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// Receives EpisodeCommitted (the actions), EpisodeScored (the advantages), ParametersRequested,
+/// CheckpointDelivered, UpdateReplayed, UpdatesRecorded; sends LogRequested, CheckpointRequested,
+/// UpdateRequested, ScoresRequested, UpdateApplied (until the recorder has it), ParametersPublished,
+/// ParametersDelivered, CheckpointTaken. Thread: constructed anywhere; every handler runs on the owning loop,
+/// one of its own.
 class Learner final : public runtime::Actor {
  public:
   Learner(LearnerOptions options, PlacerFactory factory);
@@ -62,7 +65,9 @@ class Learner final : public runtime::Actor {
     bool has_actions = false, has_score = false;
     Bytes actions;
     messages::EpisodeScored scored;
-    std::uint64_t seq = 0;  ///< In the recorder's log.
+    std::uint64_t seq = 0;           ///< In the recorder's log.
+    std::uint64_t placement_id = 0;  ///< Of its first placement.
+    std::uint32_t count = 0;         ///< Its placements.
     Nanos since{0};
   };
   struct Snapshot {
@@ -77,7 +82,9 @@ class Learner final : public runtime::Actor {
     messages::SharedBytes bytes;
   };
   void look(runtime::Context& context);
-  void ask_history(runtime::Context& context);
+  void fetch_checkpoint(runtime::Context& context);
+  void request_update(runtime::Context& context);
+  void repeat_request(runtime::Context& context);
   void on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
                      const runtime::Incoming& incoming);
   void start_anew(runtime::Context& context);
@@ -87,7 +94,7 @@ class Learner final : public runtime::Actor {
                    const runtime::Incoming& incoming);
   void begin_learning(runtime::Context& context, std::uint64_t from_seq);
   void follow(runtime::Context& context, const runtime::LogFollower::Ask& asked);
-  void on_committed(runtime::Context& context, const messages::MeasurementCommitted& committed,
+  void on_committed(runtime::Context& context, const messages::EpisodeCommitted& committed,
                     const runtime::Incoming& incoming);
   void on_scored(runtime::Context& context, const messages::EpisodeScored& scored);
   void complete(runtime::Context& context, std::uint64_t episode);
@@ -106,11 +113,12 @@ class Learner final : public runtime::Actor {
   // Owner loop only.
   std::optional<policy::Trainer> trainer_;
   Phase phase_ = Phase::kCheckpoint;
-  Bytes fetched_;                   // Of the checkpoint.
-  std::uint64_t fetched_of_ = 0;    // Its update.
-  Nanos asked_{0};                  // When the history was asked for last.
+  runtime::Fetch fetch_;            // Of the checkpoint, by its update.
+  Bytes fetched_;                   // What has come of it.
+  Nanos asked_{0};                  // When an update was requested, or the first checkpoint sent, last.
   std::uint64_t next_episode_ = 0;  // Only if ordered.
   std::uint64_t stale_ = 0;
+  runtime::Consumed consumed_;  // By this incarnation.
   runtime::LogFollower log_;
   std::map<std::uint64_t, Pending> pending_;  // Episodes that lack actions or score, or (ordered) their turn.
   std::deque<std::uint64_t> ready_;           // In the order in which they will be consumed.

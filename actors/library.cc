@@ -64,33 +64,34 @@ FileDelivered Library::piece(const FileRequested& asked, messages::SharedBytes& 
     bytes_ = messages::SharedBytes::adopt(*std::move(bytes));
     held_ = asked.sha256;
   }
-  const std::uint64_t from = std::min<std::uint64_t>(asked.offset, bytes_.size());
-  answer.offset = from;
-  answer.piece = {0, std::min<std::uint64_t>(kFilePieceBytes, bytes_.size() - from)};
-  bulk = bytes_.slice(from, answer.piece.size);
+  const runtime::Piece piece = runtime::piece_at(asked.offset, bytes_.size(), kFilePieceBytes);
+  answer.offset = piece.offset;
+  answer.piece = {0, piece.size};
+  bulk = bytes_.slice(piece.offset, piece.size);
   return answer;
 }
 
 Borrower::Borrower(BorrowerOptions options, FileStore* store, Done done)
-    : options_{std::move(options)}, store_{store}, done_{std::move(done)} {}
+    : options_{std::move(options)},
+      store_{store},
+      done_{std::move(done)},
+      fetch_{{.piece = kFilePieceBytes, .window = options_.ahead, .timeout = options_.again}} {}
 
 void Borrower::on_start(runtime::Context& context) {
   heard_ = context.now();
-  ask(context);
+  request(context);
   context.after(options_.again / 4, [this, &context] { look(context); });
 }
 
-/// Asks for what comes next: the settings, or pieces up to the end of the window.
-void Borrower::ask(runtime::Context& context) {
-  asked_ = context.now();
+/// Requests what comes next: the settings, or pieces up to the end of the window.
+void Borrower::request(runtime::Context& context) {
   if (!manifest_) {
+    requested_ = context.now();
     context.send(kLibrary, ManifestRequested{options_.node, options_.version});
     return;
   }
-  const FileFacts& file = manifest_->files[file_];
-  const std::uint64_t until = std::min(file.bytes, have_ + options_.ahead * kFilePieceBytes);
-  for (; asked_to_ < until; asked_to_ = std::min(file.bytes, asked_to_ + kFilePieceBytes))
-    context.send(kLibrary, FileRequested{file.sha256, asked_to_});
+  while (const auto offset = fetch_.request(context.now()))
+    context.send(kLibrary, FileRequested{manifest_->files[file_].sha256, *offset});
 }
 
 void Borrower::look(runtime::Context& context) {
@@ -99,10 +100,9 @@ void Borrower::look(runtime::Context& context) {
   if (silent > options_.patience)
     return end(context, Error{Errc::kPeerLost, "the head does not give out its run: no answer for " +
                                                    std::to_string(silent / std::chrono::seconds{1}) + " s"});
-  if (context.now() - std::max(asked_, heard_) > options_.again) {
-    asked_to_ = have_;
-    ask(context);
-  }
+  const bool late = manifest_ ? fetch_.timed_out(context.now())
+                              : context.now() - std::max(requested_, heard_) > options_.again;
+  if (late) request(context);
   context.after(options_.again / 4, [this, &context] { look(context); });
 }
 
@@ -127,9 +127,10 @@ void Borrower::on_message(runtime::Context& context, const runtime::Incoming& in
 void Borrower::next_file(runtime::Context& context) {
   while (file_ < manifest_->files.size() && store_->has(manifest_->files[file_])) ++file_;
   if (file_ == manifest_->files.size()) return end(context, *std::move(manifest_));
-  have_ = asked_to_ = std::min(store_->begun(manifest_->files[file_]), manifest_->files[file_].bytes);
-  if (have_ < manifest_->files[file_].bytes) return ask(context);
-  take(context, {manifest_->files[file_].sha256, have_, {}, {}}, {});  // Only the last step was missing.
+  const FileFacts& file = manifest_->files[file_];
+  const std::uint64_t have = std::min(store_->begun(file), file.bytes);
+  fetch_.start(context.now(), file_, have, file.bytes);
+  have < file.bytes ? request(context) : finish_file(context);  // Only the last step may be missing.
 }
 
 void Borrower::take(runtime::Context& context, const FileDelivered& delivered,
@@ -138,17 +139,20 @@ void Borrower::take(runtime::Context& context, const FileDelivered& delivered,
   heard_ = context.now();
   const FileFacts& file = manifest_->files[file_];
   if (!delivered.error.empty()) return end(context, Error{Errc::kRunFailed, delivered.error});
-  if (delivered.offset != have_)
-    return;  // Asked twice, or one before it was lost: then it is asked for again.
-  if (delivered.piece.size > 0) {
-    const auto bytes = incoming.section(delivered.piece);
-    if (!bytes) return runtime::log(LogLevel::kWarning, context.name(), bytes.error().context);
-    if (bytes->size() > file.bytes - have_)
-      return end(context, invalid(printable(file.path), "is longer than the head said"));
-    if (auto kept = store_->append(file, *bytes); !kept) return end(context, kept.error());
-    have_ += bytes->size();
-  }
-  if (have_ < file.bytes) return ask(context);
+  const auto bytes = incoming.section(delivered.piece);
+  if (!bytes) return runtime::log(LogLevel::kWarning, context.name(), bytes.error().context);
+  using Took = runtime::Assembly::Took;
+  const Took took = fetch_.take(file_, {delivered.offset, bytes->size()}, file.bytes, context.now());
+  if (took == Took::kRepeat || took == Took::kGap) return;
+  if (fetch_.assembly().have() > file.bytes)
+    return end(context, invalid(printable(file.path), "is longer than the head said"));
+  if (auto kept = store_->append(file, *bytes); !kept) return end(context, kept.error());
+  fetch_.assembly().whole() ? finish_file(context) : request(context);
+}
+
+/// All of its bytes are in the store.
+void Borrower::finish_file(runtime::Context& context) {
+  const FileFacts& file = manifest_->files[file_];
   if (auto finished = store_->finish(file); !finished) {
     // Once more from its beginning: what an earlier try left may have been damaged since.
     if (damaged_ || finished.error().code != Errc::kInvalid) return end(context, finished.error());

@@ -12,6 +12,7 @@
 #include "messages/library.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "runtime/core/fetch.h"
 
 namespace emplace::actors {
 
@@ -73,8 +74,9 @@ class Borrower final : public runtime::Actor {
 
  private:
   void look(runtime::Context& context);
-  void ask(runtime::Context& context);
+  void request(runtime::Context& context);
   void next_file(runtime::Context& context);
+  void finish_file(runtime::Context& context);
   void take(runtime::Context& context, const messages::FileDelivered& delivered,
             const runtime::Incoming& incoming);
   void end(runtime::Context& context, Result<messages::ManifestDelivered> outcome);
@@ -85,11 +87,11 @@ class Borrower final : public runtime::Actor {
 
   // Owner loop only.
   std::optional<messages::ManifestDelivered> manifest_;
-  std::size_t file_ = 0;        ///< Of the manifest's: the one that is being fetched.
-  std::uint64_t have_ = 0;      ///< [bytes] Of it.
-  std::uint64_t asked_to_ = 0;  ///< [bytes] Of it: where the pieces end that were asked for.
-  bool damaged_ = false;        ///< It came with another hash once.
-  Nanos heard_{0}, asked_{0};
+  std::size_t file_ = 0;  ///< Index in the manifest of the file that is being fetched.
+  runtime::Fetch fetch_;  ///< Of that file.
+  bool damaged_ = false;  ///< It arrived with another hash once.
+  Nanos heard_{0};        ///< When the library answered last.
+  Nanos requested_{0};    ///< When the manifest was requested last.
   bool ended_ = false;
 };
 

@@ -8,26 +8,31 @@
 #include "actors/task.h"
 #include "executor/polled_executor.h"
 #include "messages/placement_measured.h"
-#include "messages/placement_proposed.h"
 
 namespace emplace::actors {
+
+/// Placements of one graph to be measured.
+struct Batch {
+  std::string graph_sha256;
+  std::uint64_t placement_id = 0;  ///< Of the first placement.
+  std::uint32_t count = 0;
+};
 
 /// Executors of every graph of a task, made when first needed, asked by message. Thread: one.
 class Measurer {
  public:
   Measurer(TaskPtr task, std::string kind, ExecutorFactory factory);
-  /// Takes on `proposal.count` placements [count, ops]. @pre what was taken on before is done.
-  void begin(const messages::PlacementProposed& proposal, messages::SharedBytes placements);
+  /// Takes on a batch of placements [count, ops]. @pre what was taken on before is done.
+  void begin(const Batch& batch, messages::SharedBytes placements);
   /// What they cost, once all of them are measured: at once, but for executors that are polled
   /// (executor/polled_executor.h), which are looked at, never waited for. What went wrong stands in the
-  /// result's `error`; its executor's name and its wall time are the caller's to fill in.
+  /// result's `error`; executor, lease and wall time are the caller's to fill in.
   std::optional<messages::PlacementMeasured> poll();
   /// Nothing will be measured here any more: an executor's processes die again and again.
   bool broken() const { return broken_; }
 
  private:
   Result<bool> measure_next();
-  void add(const Measurement& measured);
 
   const TaskPtr task_;
   const std::string kind_;

@@ -12,8 +12,8 @@
 namespace emplace::actors {
 namespace {
 
+using messages::EpisodeCommitted;
 using messages::EpisodeMeasured;
-using messages::MeasurementCommitted;
 using runtime::LogLevel;
 
 // Of a sampler: far more than it ever has on their way. An episode may have any number that its proposer
@@ -164,16 +164,22 @@ bool Recorder::wrote(runtime::Context& context, const Result<Unit>& done) {
 void Recorder::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   if (db_ == nullptr) return;
   const auto handled = incoming.match(
-      [&](const messages::MeasurementReported& reported) { on_reported(context, reported, incoming); },
+      [&](const messages::EpisodeReported& reported) { on_reported(context, reported, incoming); },
       [&](const messages::UpdateApplied& update) { on_update(context, update); },
       [&](const messages::CheckpointTaken& taken) { on_checkpoint(context, taken, incoming); },
       [&](const messages::LogRequested& request) { on_log_requested(context, request, incoming.from()); },
-      [&](const messages::HistoryRequested& request) { on_history(context, request, incoming.from()); },
+      [&](const messages::CheckpointRequested& request) {
+        on_checkpoint_requested(context, request, incoming.from());
+      },
+      [&](const messages::UpdateRequested& request) {
+        on_update_requested(context, request, incoming.from());
+      },
+      [&](const messages::CountRequested&) { on_count_requested(context, incoming.from()); },
       [&](const messages::EpisodesAsked& asked) { on_asked(context, asked, incoming.from()); });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-void Recorder::on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
+void Recorder::on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                            const runtime::Incoming& incoming) {
   EpisodeMeasured m = reported.measured;
   const auto placements = incoming.section(reported.placements), actions = incoming.section(reported.actions);
@@ -231,14 +237,16 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
                              const runtime::Incoming& incoming) {
   const auto parameters = incoming.section(taken.parameters), optimizer = incoming.section(taken.optimizer);
   if (taken.epoch < learner_epoch_ || taken.update > updates_ || !parameters || !optimizer) return;
-  if (taken.offset == 0) partial_ = {taken.version, taken.update, taken.sha256, {}, {}};
-  // A piece was lost: the next checkpoint will do.
-  if (partial_.sha256 != taken.sha256 ||
-      partial_.parameters.size() + partial_.optimizer.size() != taken.offset)
-    return;
+  using Took = runtime::Assembly::Took;
+  const runtime::Piece piece{taken.offset, parameters->size() + optimizer->size()};
+  if (taken.offset == 0) pieces_.resume(taken.update, 0);
+  const Took took = pieces_.take(taken.update, piece, taken.total);
+  if (took == Took::kFirst) partial_ = {taken.version, taken.update, taken.sha256, {}, {}};
+  // After a lost piece the next checkpoint will do.
+  if (took == Took::kRepeat || took == Took::kGap || partial_.sha256 != taken.sha256) return;
   partial_.parameters.insert(partial_.parameters.end(), parameters->begin(), parameters->end());
   partial_.optimizer.insert(partial_.optimizer.end(), optimizer->begin(), optimizer->end());
-  if (partial_.parameters.size() + partial_.optimizer.size() < taken.total) return;
+  if (!pieces_.whole()) return;
   updates_came_ = true;
   if (wrote(context, db_->add_checkpoint(std::exchange(partial_, {}))) && keep_checkpoints(context))
     row_added(context);
@@ -252,15 +260,16 @@ bool Recorder::keep_checkpoints(runtime::Context& context) {
   return wrote(context, db_->drop_checkpoints(record::superfluous_checkpoints(*updates, keeping)));
 }
 
-void Recorder::on_history(runtime::Context& context, const messages::HistoryRequested& request,
-                          runtime::ActorId from) {
-  if (request.epoch < learner_epoch_ || !commit(context)) return;
-  learner_epoch_ = request.epoch;
-  request.checkpoint ? deliver_checkpoint(context, request, from) : replay_update(context, request, from);
+/// Fences earlier incarnations of the learner. False: `epoch` is of one of them.
+bool Recorder::is_current_learner(std::uint64_t epoch) {
+  if (epoch < learner_epoch_) return false;
+  learner_epoch_ = epoch;
+  return true;
 }
 
-void Recorder::deliver_checkpoint(runtime::Context& context, const messages::HistoryRequested& request,
-                                  runtime::ActorId from) {
+void Recorder::on_checkpoint_requested(runtime::Context& context,
+                                       const messages::CheckpointRequested& request, runtime::ActorId from) {
+  if (!is_current_learner(request.epoch) || !commit(context)) return;
   if (request.offset == 0 || !delivery_) {
     auto found = db_->checkpoints().latest(updates_ - std::min(updates_, request.versions_back));
     if (!found) return disk_failed(context, found.error());
@@ -272,18 +281,20 @@ void Recorder::deliver_checkpoint(runtime::Context& context, const messages::His
     delivery_ = {about, messages::SharedBytes::adopt(std::move(row.parameters))};
   }
   messages::CheckpointDelivered delivered = delivery_->about;
-  delivered.offset = std::min(request.offset, delivered.total);
-  delivered.piece.size = std::min(options_.checkpoint_piece, delivered.total - delivered.offset);
-  context.send(from, delivered, delivery_->bytes.slice(delivered.offset, delivered.piece.size));
+  const runtime::Piece piece = runtime::piece_at(request.offset, delivered.total, options_.checkpoint_piece);
+  delivered.offset = piece.offset;
+  delivered.piece.size = piece.size;
+  context.send(from, delivered, delivery_->bytes.slice(piece.offset, piece.size));
 }
 
-void Recorder::replay_update(runtime::Context& context, const messages::HistoryRequested& request,
-                             runtime::ActorId from) {
+void Recorder::on_update_requested(runtime::Context& context, const messages::UpdateRequested& request,
+                                   runtime::ActorId from) {
+  if (!is_current_learner(request.epoch) || !commit(context)) return;
   delivery_.reset();  // It has it all.
-  const auto found = db_->log().update(request.update + 1);
+  const auto found = db_->log().update(request.after + 1);
   if (!found) return disk_failed(context, found.error());
   messages::UpdateReplayed replayed;
-  replayed.after = request.update;
+  replayed.after = request.after;
   replayed.unlearned_from = next_seq_;
   for (const auto& [episode, seq] : unlearned_)
     replayed.unlearned_from = std::min(replayed.unlearned_from, seq);
@@ -311,7 +322,6 @@ void Recorder::on_asked(runtime::Context& context, const messages::EpisodesAsked
   messages::EpisodesKnown known;
   known.starting = asked.starting;
   known.committed = committed_;
-  known.unlearned = unlearned_.size();
   for (const std::uint64_t episode : asked.episodes) {
     const auto there = db_->log().has_episode(episode);
     if (!there) return disk_failed(context, there.error());
@@ -333,6 +343,10 @@ void Recorder::on_asked(runtime::Context& context, const messages::EpisodesAsked
   context.send(from, known);
 }
 
+void Recorder::on_count_requested(runtime::Context& context, runtime::ActorId from) {
+  if (commit(context)) context.send(from, messages::EpisodesCounted{committed_, unlearned_.size()});
+}
+
 void Recorder::on_log_requested(runtime::Context& context, const messages::LogRequested& request,
                                 runtime::ActorId from) {
   const bool met = readers_.contains(from);
@@ -351,7 +365,7 @@ void Recorder::feed(runtime::Context& context, runtime::ActorId id) {
       db_->log().rows(reader.cursor.next, std::min<std::size_t>(most, kRowsPerTurn), reader.actions);
   if (!rows) return disk_failed(context, rows.error());
   for (const record::LogRow& row : *rows) {
-    MeasurementCommitted told{row.episode.seq, measured_of(row), {}, false};
+    EpisodeCommitted told{row.episode.seq, measured_of(row), {}, false};
     told.learned = !unlearned_.contains(row.episode.episode);
     messages::BulkBuilder bulk;
     if (reader.actions) told.actions = bulk.add(row.episode.actions);
@@ -390,14 +404,12 @@ bool Recorder::commit(runtime::Context& context) {
 }
 
 void Recorder::report_progress(runtime::Context& context) {
-  messages::RunProgress progress;
-  progress.from = context.name();
+  messages::RecordProgress progress;
   progress.committed = committed_;
   progress.updates = updates_;
   progress.staleness = staleness_;
   if (refused_since_ != Nanos{0})
     progress.disk_waits_s = std::chrono::duration<double>(context.now() - refused_since_).count();
-  if (best_step_time_s_.size() == 1) progress.best_step_time_s = best_step_time_s_.begin()->second;
   context.send(kView, progress);
 }
 
@@ -411,7 +423,7 @@ void Recorder::acknowledge(runtime::Context& context) {
 /// the best, to the world.
 void Recorder::tell(runtime::Context& context, const Uncommitted& one) {
   const EpisodeMeasured& m = one.committed.measured;
-  MeasurementCommitted without_actions = one.committed;
+  EpisodeCommitted without_actions = one.committed;
   without_actions.actions = {};
   for (auto& [id, reader] : readers_) {
     if (reader.cursor.next != one.committed.seq || !reader.cursor.wants(one.committed.seq)) continue;

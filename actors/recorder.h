@@ -16,6 +16,7 @@
 #include "record/run_writer.h"
 #include "runtime/actor.h"
 #include "runtime/context.h"
+#include "runtime/core/fetch.h"
 #include "runtime/core/follower.h"
 
 namespace emplace::actors {
@@ -47,11 +48,12 @@ using RunWriterFactory = std::function<Result<std::unique_ptr<record::RunWriter>
 /// the log that tracker and learner follow: whoever was made anew, or missed something, asks for it again.
 /// What comes twice is recorded once and acknowledged twice. While the disk refuses, or the record is not
 /// where it was, nothing is acknowledged, so that everybody waits, and says it again later. Damage ends the
-/// run. A run.db that was deleted is written again, at the stop at the latest. Receives MeasurementReported,
-/// UpdateApplied, CheckpointTaken, LogRequested, HistoryRequested, EpisodesAsked; sends MeasurementCommitted
+/// run. A run.db that was deleted is written again, at the stop at the latest. Receives EpisodeReported,
+/// UpdateApplied, CheckpointTaken, LogRequested, CheckpointRequested, UpdateRequested, EpisodesAsked,
+/// CountRequested; sends EpisodeCommitted
 /// (to its followers and the proposing sampler), EpisodesRecorded, UpdatesRecorded, CheckpointDelivered,
-/// UpdateReplayed, EpisodesKnown, RunProgress. Its state is that of the database, read at each start. Thread:
-/// constructed anywhere; every handler runs on the owning loop, one of its own.
+/// UpdateReplayed, EpisodesKnown, EpisodesCounted, RecordProgress. Its state is that of the database, read at
+/// each start. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
 class Recorder final : public runtime::Actor {
  public:
   Recorder(RecorderOptions options, RunWriterFactory factory, BestHandler on_best);
@@ -61,7 +63,7 @@ class Recorder final : public runtime::Actor {
 
  private:
   struct Uncommitted {
-    messages::MeasurementCommitted committed;
+    messages::EpisodeCommitted committed;
     messages::SharedBytes bulk;
     messages::Section placements;
   };
@@ -86,18 +88,18 @@ class Recorder final : public runtime::Actor {
   void report_progress(runtime::Context& context);
   /// True if it is done; else the disk refused, and nothing of this transaction counts.
   bool wrote(runtime::Context& context, const Result<Unit>& done);
-  void on_reported(runtime::Context& context, const messages::MeasurementReported& reported,
+  void on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                    const runtime::Incoming& incoming);
   void on_update(runtime::Context& context, const messages::UpdateApplied& update);
   void on_checkpoint(runtime::Context& context, const messages::CheckpointTaken& taken,
                      const runtime::Incoming& incoming);
-  void on_history(runtime::Context& context, const messages::HistoryRequested& request,
-                  runtime::ActorId from);
+  bool is_current_learner(std::uint64_t epoch);
   bool keep_checkpoints(runtime::Context& context);
-  void deliver_checkpoint(runtime::Context& context, const messages::HistoryRequested& request,
-                          runtime::ActorId from);
-  void replay_update(runtime::Context& context, const messages::HistoryRequested& request,
-                     runtime::ActorId from);
+  void on_checkpoint_requested(runtime::Context& context, const messages::CheckpointRequested& request,
+                               runtime::ActorId from);
+  void on_update_requested(runtime::Context& context, const messages::UpdateRequested& request,
+                           runtime::ActorId from);
+  void on_count_requested(runtime::Context& context, runtime::ActorId from);
   void on_asked(runtime::Context& context, const messages::EpisodesAsked& asked, runtime::ActorId from);
   void on_log_requested(runtime::Context& context, const messages::LogRequested& request,
                         runtime::ActorId from);
@@ -128,7 +130,8 @@ class Recorder final : public runtime::Actor {
   std::vector<Uncommitted> uncommitted_;
   std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
   bool updates_came_ = false;                ///< Since the last commit.
-  record::CheckpointRow partial_;            ///< Pieces so far.
+  runtime::Assembly pieces_;                 ///< Of a checkpoint, by its update.
+  record::CheckpointRow partial_;            ///< What has come of it.
   std::optional<Delivery> delivery_;         ///< While the learner fetches one.
   std::map<runtime::ActorId, Reader> readers_;
   bool commit_due_ = false;

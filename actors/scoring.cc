@@ -4,7 +4,7 @@
 
 namespace emplace::actors {
 
-messages::EpisodeScored Scoring::score(const messages::MeasurementCommitted& committed) {
+messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committed) {
   const messages::EpisodeMeasured& measured = committed.measured;
   messages::EpisodeScored scored;
   scored.seq = committed.seq;

@@ -44,7 +44,7 @@ class Scoring {
  public:
   explicit Scoring(ScoringOptions options) : options_{options} {}
   /// The next episode's costs, advantages and baseline. @pre it is consistent.
-  messages::EpisodeScored score(const messages::MeasurementCommitted& committed);
+  messages::EpisodeScored score(const messages::EpisodeCommitted& committed);
 
  private:
   /// Graph; then a controller or a host, whatever baselines are kept per.

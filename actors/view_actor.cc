@@ -1,7 +1,5 @@
 #include "actors/view_actor.h"
 
-#include <nlohmann/json.hpp>
-
 #include "actors/node_agent.h"
 #include "actors/task.h"
 
@@ -11,11 +9,18 @@ namespace {
 constexpr std::chrono::seconds kRateOver{5};
 constexpr std::chrono::seconds kForgotten{30};  // A node that said nothing for so long is shown no more.
 constexpr std::size_t kMostNodes = 10'000;
+constexpr std::size_t kMostTwice = 100'000;  // Placement ids.
 
 }  // namespace
 
 void ViewActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
-  (void)incoming.match([&](const messages::RunProgress& progress) { on_progress(context, progress); },
+  (void)incoming.match([&](const messages::DispatchProgress& dispatch) { on_dispatch(context, dispatch); },
+                       [&](const messages::RecordProgress& record) { progress_.record = record; },
+                       [&](const messages::ConsumedTwice& twice) {
+                         if (twice_.size() < kMostTwice)
+                           twice_.insert(twice.placement_ids.begin(), twice.placement_ids.end());
+                         progress_.duplicated = twice_.size();
+                       },
                        [&](const messages::NodeReported& report) {
                          // Nobody reports for another node.
                          if (runtime::actor_id(agent_name(report.node)) == incoming.from())
@@ -26,41 +31,16 @@ void ViewActor::on_message(runtime::Context& context, const runtime::Incoming& i
                        });
 }
 
-void ViewActor::on_progress(runtime::Context& context, const messages::RunProgress& progress) {
-  if (progress.from == kRecorder) {
-    recorded_ = progress;
-    return;
-  }
-  progress_ = progress;
-  note(measured_, context.now(), progress.measurements);
-  count_by_node(context, progress);
+void ViewActor::on_dispatch(runtime::Context& context, const messages::DispatchProgress& dispatch) {
+  progress_.dispatch = dispatch;
+  note(measured_, context.now(), dispatch.measurements);
+  count_by_node(context, dispatch);
   double busy = 0;
-  for (const messages::ExecutorUse& use : progress.executors) busy += use.utilisation;
-  // At the end executors leave before the head does: what they did stays said.
-  if (!progress.executors.empty()) utilisation_ = busy / static_cast<double>(progress.executors.size());
-  const nlohmann::json line{{"episodes", progress.episodes},
-                            {"measurements", progress.measurements},
-                            {"valid", progress.valid},
-                            {"updates", recorded_.updates},
-                            {"committed", recorded_.committed},
-                            {"lost", progress.lost},
-                            {"duplicated", progress.duplicated},
-                            {"quarantined", progress.quarantined},
-                            {"in_flight", progress.in_flight},
-                            {"best_step_time_s", progress.best_step_time_s},
-                            {"elapsed_s", progress.elapsed_s},
-                            {"executors", progress.executors.size()},
-                            {"utilisation", utilisation_},
-                            {"ends_by", progress.ending},
-                            {"staleness", recorded_.staleness},
-                            {"disk_waits_s", recorded_.disk_waits_s},
-                            {"leases",
-                             {{"issued", progress.issued},
-                              {"counted", progress.counted},
-                              {"open", progress.open},
-                              {"expired", progress.expired},
-                              {"refused", progress.refused}}}};
-  show_(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  for (const messages::ExecutorUse& use : dispatch.executors) busy += use.utilisation;
+  // At the end executors leave before the head does: their last utilisation stays.
+  if (!dispatch.executors.empty())
+    progress_.utilisation = busy / static_cast<double>(dispatch.executors.size());
+  show_(progress_);
 }
 
 void ViewActor::note(Counts& counts, Nanos now, std::uint64_t count) {
@@ -76,7 +56,7 @@ double ViewActor::rate(const Counts& counts) {
 }
 
 /// What the executors did, summed by the nodes that they live on.
-void ViewActor::count_by_node(runtime::Context& context, const messages::RunProgress& progress) {
+void ViewActor::count_by_node(runtime::Context& context, const messages::DispatchProgress& dispatch) {
   std::erase_if(home_, [&](const auto& entry) { return context.now() - entry.second->heard > kForgotten; });
   std::erase_if(nodes_, [&](const auto& entry) { return context.now() - entry.second.heard > kForgotten; });
   for (auto& [name, node] : nodes_) {
@@ -85,15 +65,14 @@ void ViewActor::count_by_node(runtime::Context& context, const messages::RunProg
     status.placements = status.credit = 0;
     status.utilisation = 0;
   }
-  for (std::size_t i = 0; i < progress.executors.size(); ++i) {
-    const messages::ExecutorUse& use = progress.executors[i];
+  for (const messages::ExecutorUse& use : dispatch.executors) {
     const auto home = home_.find(use.executor);
     if (home == home_.end()) continue;
     messages::NodeStatus& status = home->second->status;
     ++status.executors;
     status.placements += use.placements;
     status.in_flight += use.in_flight;
-    if (i < progress.credits.size()) status.credit += progress.credits[i];
+    status.credit += use.credit;
     status.utilisation += use.utilisation;
   }
   for (auto& [name, node] : nodes_) {
@@ -118,9 +97,6 @@ messages::StatusDelivered ViewActor::status(runtime::Context& context, std::uint
   messages::StatusDelivered status = run_;
   status.request = request;
   status.progress = progress_;
-  status.progress.disk_waits_s = recorded_.disk_waits_s;
-  status.updates = recorded_.updates;
-  status.staleness = recorded_.staleness;
   status.evaluations_per_s = rate(measured_);
   for (const auto& [name, node] : nodes_) {
     messages::NodeStatus& one = status.nodes.emplace_back(node.status);

@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -14,13 +15,13 @@
 
 namespace emplace::actors {
 
-/// Sees the whole run: tells the launcher how it goes, one JSON object per line, and tells whoever asks who
-/// takes part. Receives RunProgress, NodeReported, StatusRequested; sends StatusDelivered.
+/// The status service of a run: passes its progress to the launcher, and answers operators. Receives
+/// DispatchProgress, RecordProgress, ConsumedTwice, NodeReported, StatusRequested; sends StatusDelivered.
 /// Thread: the owning loop.
 class ViewActor final : public runtime::Actor {
  public:
-  /// Takes a line of JSON, without its end. It must not wait: it is called on the loop of the head.
-  using Show = std::function<void(std::string line)>;
+  /// Takes each progress of the dispatcher. It must not block: it is called on the loop of the head.
+  using Show = std::function<void(const messages::RunProgress& progress)>;
   /// `run`: what stays true of the run, for StatusDelivered.
   ViewActor(messages::StatusDelivered run, Show show) : run_{std::move(run)}, show_{std::move(show)} {}
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
@@ -35,8 +36,8 @@ class ViewActor final : public runtime::Actor {
   };
   static void note(Counts& counts, Nanos now, std::uint64_t count);
   static double rate(const Counts& counts);
-  void on_progress(runtime::Context& context, const messages::RunProgress& progress);
-  void count_by_node(runtime::Context& context, const messages::RunProgress& progress);
+  void on_dispatch(runtime::Context& context, const messages::DispatchProgress& dispatch);
+  void count_by_node(runtime::Context& context, const messages::DispatchProgress& dispatch);
   void on_report(runtime::Context& context, const messages::NodeReported& report);
   messages::StatusDelivered status(runtime::Context& context, std::uint64_t request) const;
 
@@ -44,12 +45,11 @@ class ViewActor final : public runtime::Actor {
   const Show show_;
 
   // Owner loop only.
-  messages::RunProgress progress_;  // The dispatcher's last word,
-  messages::RunProgress recorded_;  // and the recorder's.
+  messages::RunProgress progress_;
+  std::set<std::uint64_t> twice_;  // Placement ids that were consumed twice.
   Counts measured_;
   std::map<std::string, Node> nodes_;            // By name.
   std::unordered_map<std::string, Node*> home_;  // Of executors.
-  double utilisation_ = 0;                       // Of the executors, as long as there were any.
 };
 
 }  // namespace emplace::actors

@@ -31,6 +31,16 @@ std::string to_base64(std::span<const std::byte> bytes) {
   return text;
 }
 
+std::optional<std::vector<std::byte>> from_base64(std::string_view text) {
+  std::vector<std::byte> bytes(text.size() / 4 * 3 + 3);
+  std::size_t size = 0;
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
+                        text.size(), nullptr, &size, nullptr, sodium_base64_VARIANT_ORIGINAL) != 0)
+    return std::nullopt;
+  bytes.resize(size);
+  return bytes;
+}
+
 std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }

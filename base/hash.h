@@ -5,8 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace emplace {
 
@@ -18,6 +21,8 @@ std::string sha256_hex(std::span<const std::byte> bytes);
 
 /// As RFC 4648 has it, padded.
 std::string to_base64(std::span<const std::byte> bytes);
+/// The bytes of such a text; nothing if it is none.
+std::optional<std::vector<std::byte>> from_base64(std::string_view text);
 
 /// XXH3 for tables in memory: fast, not for names.
 std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);

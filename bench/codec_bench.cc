@@ -129,13 +129,10 @@ BENCHMARK(BM_Envelope);
 /// ops).
 void BM_MeasuredBatch(benchmark::State& state) {
   constexpr std::uint32_t kCount = 256;
-  PlacementMeasured measured{.count = kCount, .graph_sha256 = std::string(64, 'a'), .num_devices = 5};
-  measured.valid.resize(kCount, 1);
-  measured.step_time_s.resize(kCount, 0.5);
-  measured.bytes_over.resize(kCount);
-  measured.bytes_moved.resize(kCount);
-  measured.peak_bytes.resize(kCount * 5);
-  measured.busy_s.resize(kCount * 5);
+  PlacementMeasured measured;
+  measured.resize(kCount, 5);
+  measured.valid.assign(kCount, 1);
+  measured.step_time_s.assign(kCount, 0.5);
   Bytes body;
   for (auto _ : state) {
     body.clear();

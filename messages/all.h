@@ -17,13 +17,15 @@
 namespace emplace::messages {
 
 using AllMessages =
-    std::tuple<PlacementProposed, PlacementMeasured, MeasurementReported, MeasurementCommitted, EpisodeScored,
-               UpdateApplied, CheckpointTaken, BestFound, ParametersDelivered, ExecutorJoined, ExecutorLeft,
-               Heartbeat, CreditGranted, StopRun, ActorFailed, ParametersRequested, ParametersPublished,
-               RunProgress, CheckpointDelivered, UpdateReplayed, LogRequested, HistoryRequested,
+    std::tuple<PlacementProposed, PlacementMeasured, EpisodeReported, EpisodeCommitted, EpisodeScored,
+               UpdateApplied, CheckpointTaken, ParametersDelivered, CheckpointDelivered, UpdateReplayed,
+               ManifestDelivered, FileDelivered, StatusDelivered, PrepareExecutor, RunPlacement, PlacementRan,
+               LeaseGranted, PlacementTraced, PlacementVerified, ExecutorProfiled, ExecutorJoined,
+               ExecutorLeft, Heartbeat, CreditGranted, StopRun, ParametersRequested, LogRequested,
                ScoresRequested, EpisodesRecorded, UpdatesRecorded, EpisodesAsked, EpisodesKnown,
-               EpisodesWanted, ExecutorUnknown, ManifestRequested, ManifestDelivered, FileRequested,
-               FileDelivered, NodeReported, StatusRequested, StatusDelivered, PrepareExecutor, RunPlacement,
-               PlacementRan, ExecutorReady, ExecutorRefused, ExecutorBeat>;
+               EpisodesWanted, ExecutorUnknown, ManifestRequested, FileRequested, StatusRequested,
+               ExecutorReady, ExecutorRefused, ExecutorBeat, CheckpointRequested, UpdateRequested,
+               CountRequested, EpisodesCounted, SamplerDrained, TaskFailed, ConsumedTwice,
+               ParametersPublished, RunProgress, NodeReported, DispatchProgress, RecordProgress>;
 
 }  // namespace emplace::messages

@@ -37,7 +37,7 @@ std::size_t encode_envelope(const Envelope& envelope, std::byte* out) {
   packer.pack_uint64(static_cast<std::uint64_t>(envelope.from));
   packer.pack_uint64(static_cast<std::uint64_t>(envelope.to));
   packer.pack_uint64(envelope.seq);
-  packer.pack_uint32(envelope.ttl_ms);
+  packer.pack_uint32(0);  // Until version 2: the time left, which nothing enforced.
   packer.pack_uint64(envelope.trace);
   return sink.used;
 }
@@ -48,9 +48,9 @@ Result<Envelope> decode_envelope(std::span<const std::byte> bytes, std::size_t* 
   std::size_t elements = 0;
   const bool read = reader.array(elements) && elements >= 7 && read_value(reader, envelope.version) &&
                     read_value(reader, envelope.type) && read_value(reader, envelope.from) &&
-                    read_value(reader, envelope.to) && read_value(reader, envelope.seq) &&
-                    read_value(reader, envelope.ttl_ms) && read_value(reader, envelope.trace);
-  if (!read) return invalid("envelope", "not [version, type, from, to, seq, ttl_ms, trace]");
+                    read_value(reader, envelope.to) && read_value(reader, envelope.seq) && reader.skip() &&
+                    read_value(reader, envelope.trace);
+  if (!read) return invalid("envelope", "not [version, type, from, to, seq, 0, trace]");
   for (; elements > 7; --elements)
     if (!reader.skip()) return invalid("envelope", "a broken element after the seventh");
   if (envelope.version == 0) return Error{Errc::kUnsupported, "envelope: version 0 never existed"};

@@ -1,6 +1,6 @@
 #pragma once
 /// What stands on the outside of every message: a MessagePack array, append only, so that the router can
-/// forward it without opening the body.  [version, type, from, to, seq, ttl_ms, trace]
+/// forward it without opening the body.  [version, type, from, to, seq, 0, trace]
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,11 @@ inline constexpr ActorId kNobody{0};
 /// Never kNobody. Any thread.
 ActorId actor_id(std::string_view name);
 
-inline constexpr std::uint8_t kWireVersion = 2;        ///< 1: before the log could be asked for again.
-inline constexpr std::uint8_t kOldestWireVersion = 1;  ///< The oldest one that this build still understands.
+/// 1: before the log could be asked for again; 2: before a lease had a message of its own.
+inline constexpr std::uint8_t kWireVersion = 3;
+/// The oldest version whose nodes may take part beside this one (docs/decisions/0007-wire-version-3.md).
+/// Stored frames of every version are decoded.
+inline constexpr std::uint8_t kOldestWireVersion = 3;
 
 /// Checks the wire version of a node that asks to join, from its Hello: each side must understand what the
 /// other speaks. `spoken`: the version that it speaks; `oldest`: the oldest that it understands.
@@ -31,10 +34,8 @@ struct Envelope {
   std::uint16_t type = 0;  ///< messages/type_ids.h.
   ActorId from = kNobody;
   ActorId to = kNobody;
-  std::uint64_t seq = 0;     ///< Per connection of two nodes, from 1: gaps show. 0 within a node.
-  std::uint32_t ttl_ms = 0;  ///< Time left, never a wall time; 0: for ever.
-  std::uint64_t trace =
-      0;  ///< When it was sent, by its sender's monotonic clock [ns]; 0: the run is not traced.
+  std::uint64_t seq = 0;    ///< Per connection of two nodes, from 1: gaps show. 0 within a node.
+  std::uint64_t trace = 0;  ///< [ns] When it was sent, by its sender's monotonic clock; 0: not traced.
 
   bool operator==(const Envelope&) const = default;
 };

@@ -20,7 +20,6 @@ struct ExecutorJoined {
   std::string kind;          ///< "sim", "cpu", …
   std::string graph_sha256;  ///< The graph it has loaded.
   std::uint32_t devices = 0;
-  double speed = 0;                ///< [placements/s] its own estimate; 0: unknown.
   std::uint64_t epoch = 0;         ///< Of this life of the executor; a higher one replaces it.
   std::uint32_t placements = 0;    ///< Credit: items,
   std::uint64_t bytes = 0;         ///< and bytes.
@@ -28,8 +27,8 @@ struct ExecutorJoined {
   std::uint32_t cores = 0;         ///< the processors that its machine shows it,
   std::uint64_t memory_bytes = 0;  ///< its memory,
   std::string version;             ///< and the program's version. 0, empty: not said.
-  EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, speed, epoch, placements, bytes, node, cores,
-                 memory_bytes, version)
+  EMPLACE_FIELDS(name, host, kind, graph_sha256, devices, epoch, placements, bytes, node, cores, memory_bytes,
+                 version)
 };
 
 /// executor -> dispatcher. May send this much more.

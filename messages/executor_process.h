@@ -8,6 +8,7 @@
 
 #include "messages/codec.h"
 #include "messages/type_ids.h"
+#include "placement/measurement.h"
 
 namespace emplace::messages {
 
@@ -80,21 +81,6 @@ struct RunPlacement {
   EMPLACE_FIELDS(id, task, placement)
 };
 
-/// placement/measurement.h, whole.
-struct MeasurementFacts {
-  bool valid = false;
-  double step_time_s = 0;
-  std::vector<std::int64_t> peak_bytes;
-  std::vector<double> busy_s;
-  std::int64_t bytes_moved = 0, bytes_over = 0;
-  double synthetic_share = 0;
-  std::vector<double> samples_s;
-  std::string failure;
-  std::uint8_t label = 0;  ///< MeasurementLabel.
-  EMPLACE_FIELDS(valid, step_time_s, peak_bytes, busy_s, bytes_moved, bytes_over, synthetic_share, samples_s,
-                 failure, label)
-};
-
 /// placement/schedule.h in columns.
 struct ScheduleFacts {
   std::vector<std::uint32_t> ops, op_devices;
@@ -131,17 +117,51 @@ struct ProfileFacts {
                  task_overhead_us, step_time_s)
 };
 
-/// executor process -> parent. What came of a RunPlacement; what was not asked for is empty.
+/// executor process -> parent. The answer to kMeasure.
 struct PlacementRan {
   static constexpr std::uint16_t kType = number(Type::kPlacementRan);
+  static constexpr PlacementTask kTask = PlacementTask::kMeasure;
+  std::uint64_t id = 0;  ///< As RunPlacement has it; so in the other answers.
+  Measurement measurement;
+  EMPLACE_FIELDS(id, measurement)
+};
+
+/// executor process -> parent. The answer to kTrace.
+struct PlacementTraced {
+  static constexpr std::uint16_t kType = number(Type::kPlacementTraced);
+  static constexpr PlacementTask kTask = PlacementTask::kTrace;
   std::uint64_t id = 0;
-  std::uint8_t code = 0;  ///< Errc; 0: it was done.
-  std::string error;
-  MeasurementFacts measurement;
+  Measurement measurement;
   ScheduleFacts schedule;
+  EMPLACE_FIELDS(id, measurement, schedule)
+};
+
+/// executor process -> parent. The answer to kVerify.
+struct PlacementVerified {
+  static constexpr std::uint16_t kType = number(Type::kPlacementVerified);
+  static constexpr PlacementTask kTask = PlacementTask::kVerify;
+  std::uint64_t id = 0;
   VerificationFacts verification;
+  EMPLACE_FIELDS(id, verification)
+};
+
+/// executor process -> parent. The answer to kProfile.
+struct ExecutorProfiled {
+  static constexpr std::uint16_t kType = number(Type::kExecutorProfiled);
+  static constexpr PlacementTask kTask = PlacementTask::kProfile;
+  std::uint64_t id = 0;
   ProfileFacts profile;
-  EMPLACE_FIELDS(id, code, error, measurement, schedule, verification, profile)
+  EMPLACE_FIELDS(id, profile)
+};
+
+/// executor process -> parent. A task that could not be done at all; a placement that does not run is a
+/// measurement that is not valid.
+struct TaskFailed {
+  static constexpr std::uint16_t kType = number(Type::kTaskFailed);
+  std::uint64_t id = 0;
+  std::uint8_t code = 0;  ///< Errc.
+  std::string error;
+  EMPLACE_FIELDS(id, code, error)
 };
 
 }  // namespace emplace::messages

@@ -82,16 +82,4 @@ struct CheckpointTaken {
   EMPLACE_FIELDS(version, update, sha256, parameters, optimizer, epoch, offset, total)
 };
 
-/// dispatcher -> recorder and the launcher's view.
-struct BestFound {
-  static constexpr std::uint16_t kType = number(Type::kBestFound);
-  std::uint64_t placement_id = 0;
-  std::uint64_t episode = 0;
-  std::string graph_sha256;
-  std::string executor;
-  double step_time_s = 0;
-  Section placement;  ///< [num_ops] device of each op.
-  EMPLACE_FIELDS(placement_id, episode, graph_sha256, executor, step_time_s, placement)
-};
-
 }  // namespace emplace::messages

@@ -10,7 +10,7 @@
 
 namespace emplace::messages {
 
-/// baseline tracker and learner -> recorder. Send MeasurementCommitted from `from_seq` on, as they come, up
+/// baseline tracker and learner -> recorder. Send EpisodeCommitted from `from_seq` on, as they come, up
 /// to `until_seq` (not included).
 struct LogRequested {
   static constexpr std::uint16_t kType = number(Type::kLogRequested);
@@ -36,15 +36,21 @@ struct UpdatesRecorded {
   EMPLACE_FIELDS(update)
 };
 
-/// learner -> recorder, at its start: one piece of what was learned so far.
-struct HistoryRequested {
-  static constexpr std::uint16_t kType = number(Type::kHistoryRequested);
-  bool checkpoint = false;  ///< A piece of a checkpoint from `offset` on; else the update after `update`.
-  std::uint64_t versions_back = 0;  ///< The newest checkpoint at least so many updates old, or the oldest.
-  std::uint64_t offset = 0;         ///< [bytes]
-  std::uint64_t update = 0;
-  std::uint64_t epoch = 0;  ///< Of this life of the learner; those before it are fenced.
-  EMPLACE_FIELDS(checkpoint, versions_back, offset, update, epoch)
+/// learner -> recorder, when it restarts: a piece of a checkpoint, from `offset` on.
+struct CheckpointRequested {
+  static constexpr std::uint16_t kType = number(Type::kCheckpointRequested);
+  std::uint64_t versions_back = 0;  ///< The newest checkpoint at least this many updates old, or the oldest.
+  std::uint64_t offset = 0;         ///< [bytes] 0: chooses the checkpoint anew.
+  std::uint64_t epoch = 0;          ///< The learner's incarnation; earlier ones are fenced.
+  EMPLACE_FIELDS(versions_back, offset, epoch)
+};
+
+/// learner -> recorder, when it restarts: the update after `after`.
+struct UpdateRequested {
+  static constexpr std::uint16_t kType = number(Type::kUpdateRequested);
+  std::uint64_t after = 0;
+  std::uint64_t epoch = 0;  ///< The learner's incarnation; earlier ones are fenced.
+  EMPLACE_FIELDS(after, epoch)
 };
 
 /// recorder -> learner. At most kParametersChunkBytes of parameters, then optimizer.
@@ -63,7 +69,7 @@ struct CheckpointDelivered {
 /// recorder -> learner. An update as it was made.
 struct UpdateReplayed {
   static constexpr std::uint16_t kType = number(Type::kUpdateReplayed);
-  std::uint64_t after = 0;              ///< Echoes HistoryRequested::update.
+  std::uint64_t after = 0;              ///< As UpdateRequested has it.
   std::uint64_t update = 0;             ///< after + 1; 0: that was the last one.
   std::vector<std::uint64_t> episodes;  ///< Consumed, in order.
   std::vector<std::uint64_t> sizes;     ///< [episodes] bytes of each one's actions.
@@ -83,8 +89,7 @@ struct ScoresRequested {
   EMPLACE_FIELDS(from_seq)
 };
 
-/// sampler -> recorder and dispatcher: what became of these? Also dispatcher -> recorder, with none: how many
-/// episodes are there?
+/// sampler -> recorder and dispatcher: what became of these?
 struct EpisodesAsked {
   static constexpr std::uint16_t kType = number(Type::kEpisodesAsked);
   std::uint32_t controller = 0;
@@ -94,7 +99,7 @@ struct EpisodesAsked {
   EMPLACE_FIELDS(controller, controllers, starting, episodes)
 };
 
-/// recorder -> sampler or dispatcher.
+/// recorder -> sampler.
 struct EpisodesKnown {
   static constexpr std::uint16_t kType = number(Type::kEpisodesKnown);
   bool starting = false;                ///< Echoes EpisodesAsked.
@@ -103,9 +108,29 @@ struct EpisodesKnown {
   std::vector<std::uint64_t> unknown;   ///< Of those asked: not on disk.
   std::vector<std::uint64_t> missing;   ///< If `starting`: below `next_episode` and not on disk.
   std::uint64_t next_episode = 0;       ///< If `starting`: the first of this controller above all on disk.
-  std::uint64_t committed = 0;          ///< Episodes of the run on disk,
-  std::uint64_t unlearned = 0;          ///< and of these, in no update on disk.
-  EMPLACE_FIELDS(starting, ended, recorded, unknown, missing, next_episode, committed, unlearned)
+  std::uint64_t committed = 0;          ///< Episodes of the run on disk.
+  EMPLACE_FIELDS(starting, ended, recorded, unknown, missing, next_episode, committed)
+};
+
+/// dispatcher -> recorder: how many episodes are on disk?
+struct CountRequested {
+  static constexpr std::uint16_t kType = number(Type::kCountRequested);
+  EMPLACE_NO_FIELDS
+};
+
+/// recorder -> dispatcher.
+struct EpisodesCounted {
+  static constexpr std::uint16_t kType = number(Type::kEpisodesCounted);
+  std::uint64_t committed = 0;  ///< Episodes of the run on disk.
+  std::uint64_t unlearned = 0;  ///< Of these, episodes that no update on disk has consumed.
+  EMPLACE_FIELDS(committed, unlearned)
+};
+
+/// sampler -> dispatcher, once it was told to stop and its last episode has ended.
+struct SamplerDrained {
+  static constexpr std::uint16_t kType = number(Type::kSamplerDrained);
+  std::string sampler;  ///< Actor name.
+  EMPLACE_FIELDS(sampler)
 };
 
 /// dispatcher -> sampler: it has none of these; propose them again.

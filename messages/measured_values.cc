@@ -46,9 +46,7 @@ std::string first_wrong(std::string_view what, const Values& values, std::size_t
   return "";
 }
 
-/// Of what leases and episodes share.
-template <class M>
-std::string wrong_shared(const M& m) {
+std::string wrong_columns(const MeasurementColumns& m) {
   const std::size_t devices = std::max<std::size_t>(m.num_devices, 1);
   std::string why = first_wrong("valid", m.valid, 1, wrong_flag);
   const auto then = [&](std::string_view what, const auto& values, std::size_t per, auto&& wrong) {
@@ -59,6 +57,7 @@ std::string wrong_shared(const M& m) {
   then("bytes_moved", m.bytes_moved, 1, wrong_bytes);
   then("peak_bytes", m.peak_bytes, devices, wrong_bytes);
   then("busy_s", m.busy_s, devices, wrong_time);
+  then("synthetic_share", m.synthetic_shares, 1, wrong_share);
   then("label", m.labels, 1, wrong_label);
   then("sample_count", m.sample_counts, 1, wrong_samples);
   for (std::size_t i = 0; i < m.valid.size() && why.empty(); ++i)
@@ -69,8 +68,12 @@ std::string wrong_shared(const M& m) {
       if (why.empty() && !wrong_time(sample).empty()) why = of_placement("a sample", i, wrong_time(sample));
     samples = samples.subspan(m.sample_counts[i]);
   }
-  if (why.empty() && !wrong_time(m.wall_s).empty()) why = "wall_s " + std::string{wrong_time(m.wall_s)};
   return why;
+}
+
+std::string wrong_wall(double wall_s) {
+  const std::string_view why = wrong_time(wall_s);
+  return why.empty() ? "" : "wall_s " + std::string{why};
 }
 
 /// -0.0 becomes 0, which is equal to it; every other value stays.
@@ -81,12 +84,11 @@ void without_sign_of_zero(std::vector<double>& values) {
   for (double& value : values) without_sign_of_zero(value);
 }
 
-template <class M>
-void canonicalise_shared(M& m) {
+void canonicalise_columns(MeasurementColumns& m) {
   without_sign_of_zero(m.step_time_s);
   without_sign_of_zero(m.busy_s);
   without_sign_of_zero(m.samples_s);
-  without_sign_of_zero(m.wall_s);
+  without_sign_of_zero(m.synthetic_shares);
   for (std::string& failure : m.failures) failure = harmless_text(failure);
 }
 
@@ -119,24 +121,21 @@ bool all_finite(const UpdateApplied& u) {
 }
 
 void canonicalise(PlacementMeasured& measured) {
-  canonicalise_shared(measured);
-  without_sign_of_zero(measured.synthetic_share);
-  without_sign_of_zero(measured.synthetic_shares);
+  canonicalise_columns(measured);
+  without_sign_of_zero(measured.wall_s);
   if (!measured.error.empty()) measured.error = harmless_text(measured.error);
 }
 
 void canonicalise(EpisodeMeasured& measured) {
-  canonicalise_shared(measured);
-  without_sign_of_zero(measured.synthetic_share);
+  canonicalise_columns(measured);
+  without_sign_of_zero(measured.wall_s);
 }
 
 std::string wrong_values(const PlacementMeasured& m) {
   if (!m.error.empty()) return "";
   if (!m.consistent()) return "its lists are not of one length";
-  std::string why = wrong_shared(m);
-  if (why.empty()) why = first_wrong("synthetic_share", m.synthetic_shares, 1, wrong_share);
-  if (why.empty() && !wrong_share(m.synthetic_share).empty())
-    why = "synthetic_share " + std::string{wrong_share(m.synthetic_share)};
+  std::string why = wrong_columns(m);
+  if (why.empty()) why = wrong_wall(m.wall_s);
   for (const auto& [what, name] :
        {std::pair{"executor", &m.executor}, {"executor_kind", &m.executor_kind}, {"host", &m.host}})
     if (why.empty()) why = wrong_name(what, *name);
@@ -150,8 +149,8 @@ std::string wrong_values(const EpisodeMeasured& m) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   if (m.episode > kMost || m.policy_version > kMost || m.placement_id > kMost - m.count)
     return "its numbers are above 2^63 - 1";
-  std::string why = wrong_shared(m);
-  if (why.empty()) why = first_wrong("synthetic_share", m.synthetic_share, 1, wrong_share);
+  std::string why = wrong_columns(m);
+  if (why.empty()) why = wrong_wall(m.wall_s);
   if (why.empty()) why = wrong_name("graph_sha256", m.graph_sha256);
   for (std::size_t i = 0; i < m.executors.size() && why.empty(); ++i) {
     why = wrong_name("executor", m.executors[i]);

@@ -27,7 +27,7 @@ struct Row {
 
 constexpr std::array kExecutorSays{Type::kExecutorJoined, Type::kExecutorLeft, Type::kHeartbeat,
                                    Type::kCreditGranted, Type::kPlacementMeasured};
-constexpr std::array kReports{Type::kActorFailed, Type::kNodeReported};
+constexpr std::array kReports{Type::kNodeReported};
 constexpr std::array kLoans{Type::kManifestRequested, Type::kFileRequested};
 constexpr std::array kOrders{Type::kStopRun};
 constexpr std::array kQuestions{Type::kStatusRequested};

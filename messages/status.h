@@ -63,18 +63,15 @@ struct NodeStatus {
 struct StatusDelivered {
   static constexpr std::uint16_t kType = number(Type::kStatusDelivered);
   std::uint64_t request = 0;
-  std::string run;               ///< Its directory, at the head.
-  std::string start;             ///< Of which start.
-  std::string graph;             ///< The first one's name.
-  std::string method;            ///< Of the policy.
-  RunProgress progress;          ///< The dispatcher's last word,
-  std::uint64_t updates = 0;     ///< and the recorder's: on disk.
+  std::string run;     ///< Its directory, at the head.
+  std::string start;   ///< Of which start.
+  std::string graph;   ///< The first one's name.
+  std::string method;  ///< Of the policy.
+  RunProgress progress;
   double evaluations_per_s = 0;  ///< Over the last seconds.
-  double staleness = 0;          ///< Of the last update: versions between drawing and learning, on average.
   std::vector<NodeStatus> nodes;
   bool more_starts = false;  ///< When this start ends, another begins at the same address.
-  EMPLACE_FIELDS(request, run, start, graph, method, progress, updates, evaluations_per_s, staleness, nodes,
-                 more_starts)
+  EMPLACE_FIELDS(request, run, start, graph, method, progress, evaluations_per_s, nodes, more_starts)
 };
 
 }  // namespace emplace::messages

@@ -1,6 +1,7 @@
 #pragma once
-/// The register of message numbers. Never reused, never renumbered; the ranges have meaning
-/// (messages/envelope.h).
+/// The register of message numbers. A number is never used again for another message, and never changes; the
+/// ranges have meaning (messages/envelope.h). Retired, and unknown to this version: 8 BestFound,
+/// 69 ActorFailed, 72 HistoryRequested.
 
 #include <cstdint>
 
@@ -10,12 +11,11 @@ enum class Type : std::uint16_t {
   // Data: in order, never dropped.
   kPlacementProposed = 1,
   kPlacementMeasured = 2,
-  kMeasurementReported = 3,
-  kMeasurementCommitted = 4,
+  kEpisodeReported = 3,
+  kEpisodeCommitted = 4,
   kEpisodeScored = 5,
   kUpdateApplied = 6,
   kCheckpointTaken = 7,
-  kBestFound = 8,
   kParametersDelivered = 9,
   kCheckpointDelivered = 10,
   kUpdateReplayed = 11,
@@ -25,16 +25,18 @@ enum class Type : std::uint16_t {
   kPrepareExecutor = 15,
   kRunPlacement = 16,
   kPlacementRan = 17,
+  kLeaseGranted = 18,
+  kPlacementTraced = 19,
+  kPlacementVerified = 20,
+  kExecutorProfiled = 21,
   // Control: small and urgent, on a connection of its own.
   kExecutorJoined = 64,
   kExecutorLeft = 65,
   kHeartbeat = 66,
   kCreditGranted = 67,
   kStopRun = 68,
-  kActorFailed = 69,
   kParametersRequested = 70,
   kLogRequested = 71,
-  kHistoryRequested = 72,
   kScoresRequested = 73,
   kEpisodesRecorded = 74,
   kUpdatesRecorded = 75,
@@ -48,10 +50,19 @@ enum class Type : std::uint16_t {
   kExecutorReady = 83,
   kExecutorRefused = 84,
   kExecutorBeat = 85,
+  kCheckpointRequested = 86,
+  kUpdateRequested = 87,
+  kCountRequested = 88,
+  kEpisodesCounted = 89,
+  kSamplerDrained = 90,
+  kTaskFailed = 91,
+  kConsumedTwice = 92,
   // Latest only: a newer one from the same sender replaces an older one that still waits.
   kParametersPublished = 128,
   kRunProgress = 129,
   kNodeReported = 130,
+  kDispatchProgress = 131,
+  kRecordProgress = 132,
 };
 
 constexpr std::uint16_t number(Type type) { return static_cast<std::uint16_t>(type); }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/ids.h"
 
 namespace emplace {
@@ -45,6 +46,8 @@ struct Measurement {
   MeasurementLabel label = MeasurementLabel::kSimulated;
 
   bool operator==(const Measurement&) const = default;
+  EMPLACE_FIELDS(valid, step_time_s, peak_bytes, busy_s, bytes_moved, bytes_over, synthetic_share, samples_s,
+                 failure, label)
 };
 
 /// What kept it from being valid was memory, and bytes_over says how far it is from fitting; otherwise it did

@@ -2,24 +2,27 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
+
 namespace emplace::launcher {
 
 using nlohmann::json;
 
 namespace {
 
+constexpr std::string_view kProgress = "progress ";
 constexpr std::size_t kLongestFailure = 16'000;  // [B] More is for the log; the launcher cuts lines, too.
 
 /// Paths and messages may hold bytes that are not UTF-8; JSON may not.
-std::string line_of(const char* key, const std::string& text) {
+std::string json_line(const char* key, const std::string& text) {
   return json{{key, text}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace
 
-std::string ready_line(const std::string& endpoint) { return line_of("ready", endpoint); }
+std::string ready_line(const std::string& endpoint) { return json_line("ready", endpoint); }
 std::string ending_line(const std::string& failure) {
-  return line_of("ending", failure.substr(0, kLongestFailure));
+  return json_line("ending", failure.substr(0, kLongestFailure));
 }
 
 NodeLine parse_node_line(const std::string& line) {
@@ -29,7 +32,19 @@ NodeLine parse_node_line(const std::string& line) {
   };
   if (text("ready")) return {NodeLine::Kind::kReady, parsed["ready"].get<std::string>()};
   if (text("ending")) return {NodeLine::Kind::kEnding, parsed["ending"].get<std::string>()};
-  return {NodeLine::Kind::kProgress, line};
+  return {NodeLine::Kind::kOther, line};
+}
+
+std::string line_of(const messages::RunProgress& progress) {
+  return std::string{kProgress} + to_base64(messages::encode_body(progress));
+}
+
+std::optional<messages::RunProgress> parse_progress(std::string_view line) {
+  if (!line.starts_with(kProgress)) return std::nullopt;
+  const auto body = from_base64(line.substr(kProgress.size()));
+  if (!body) return std::nullopt;
+  const auto progress = messages::decode_body<messages::RunProgress>(*body);
+  return progress ? std::optional{*progress} : std::nullopt;
 }
 
 }  // namespace emplace::launcher

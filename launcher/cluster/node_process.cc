@@ -132,8 +132,8 @@ messages::StatusDelivered run_facts(const Life& life, const actors::Task& task) 
 }
 
 Result<Unit> spawn_head(runtime::Node& node, const Life& life, const actors::Task& task) {
-  const actors::ViewActor::Show show = [launcher = life.launcher](std::string line) {
-    if (launcher != nullptr) launcher->show(std::move(line) + "\n");
+  const actors::ViewActor::Show show = [launcher = life.launcher](const messages::RunProgress& progress) {
+    if (launcher != nullptr) launcher->show(line_of(progress) + "\n");
   };
   if (auto viewed =
           node.spawn<actors::ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task), show);

@@ -63,7 +63,7 @@ class Ender final : public runtime::Actor {
 
  private:
   void ask(runtime::Context& context) {
-    context.send(actors::kDispatcher, messages::StopRun{"down", 0});
+    context.send(actors::kDispatcher, messages::StopRun{"down"});
     context.after(std::chrono::seconds{1}, [this, &context] { ask(context); });
   }
 };
@@ -134,7 +134,7 @@ Result<int> watch_status(const HeadAccess& head, Nanos every,
   bool shown = false, more = true;
   const auto note = [&](const messages::StatusDelivered& status) {
     shown = true;
-    more = status.more_starts && status.progress.ending != "down";
+    more = status.more_starts && status.progress.dispatch.ending != "down";
     show(status);
   };
   while (more) {

@@ -256,7 +256,7 @@ class Watch {
       case NodeLine::Kind::kEnding:
         if (!supervisor_.ending()) tell(Supervisor::EndAsked{parsed.text});
         return;
-      case NodeLine::Kind::kProgress:
+      case NodeLine::Kind::kOther:
         return run_.on_line(line);
     }
   }

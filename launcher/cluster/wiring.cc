@@ -55,14 +55,8 @@ actors::BestHandler best_handler(const RunConfig& config, const TaskPtr& task, c
              std::span<const DeviceId> placement, const messages::EpisodeMeasured& m, std::uint32_t number) {
     const actors::TaskGraph* const one = task->find(m.graph_sha256);
     if (one == nullptr) return;
-    Measurement measured;
-    measured.valid = true;
-    measured.step_time_s = m.step_time_s[number];
-    measured.bytes_moved = m.bytes_moved[number];
-    const auto first = m.peak_bytes.begin() + std::ptrdiff_t{number} * m.num_devices;
-    measured.peak_bytes.assign(first, first + m.num_devices);
     const auto saved = save_placement(
-        best_placement_path(directory, *task, *one), one->graph, one->devices, placement, measured,
+        best_placement_path(directory, *task, *one), one->graph, one->devices, placement, m.at(number),
         {one->sha256, method, m.executor_kinds[m.executor_of[number]], seed, format_wall(clock.wall())});
     if (!saved) runtime::log(runtime::LogLevel::kError, actors::kRecorder, saved.error().context);
   };

@@ -86,7 +86,8 @@ Json to_json(const NodeStatus& node) {
 }
 
 Json to_json(const StatusDelivered& status) {
-  const messages::RunProgress& p = status.progress;
+  const messages::DispatchProgress& p = status.progress.dispatch;
+  const messages::RecordProgress& record = status.progress.record;
   Json json{{"run_dir", status.run},
             {"start", status.start},
             {"graph", status.graph},
@@ -94,25 +95,26 @@ Json to_json(const StatusDelivered& status) {
             {"elapsed_s", p.elapsed_s},
             {"episodes", p.episodes},
             {"measurements", p.measurements},
-            {"updates", status.updates},
+            {"updates", record.updates},
             {"evaluations_per_s", status.evaluations_per_s},
-            {"staleness", status.staleness},
+            {"staleness", record.staleness},
             {"in_flight", p.in_flight},
             {"executors", p.executors.size()}};
   if (p.best_step_time_s > 0)
     json["best_step_time_s"] = p.best_step_time_s;
   else
     json["best_step_time_s"] = nullptr;
-  json["lost"] = p.lost;
-  json["duplicated"] = p.duplicated;
+  json["lost"] = p.leases.expired;
+  json["duplicated"] = status.progress.duplicated;
+  json["refused_results"] = p.refused_results;
   json["ending"] = p.ending;
   json["quarantined"] = p.quarantined;
-  json["disk_waits_s"] = p.disk_waits_s;
-  Json leases{{"issued", p.issued},
-              {"counted", p.counted},
-              {"open", p.open},
-              {"expired", p.expired},
-              {"refused", p.refused}};
+  json["disk_waits_s"] = record.disk_waits_s;
+  Json leases{{"issued", p.leases.issued},
+              {"counted", p.leases.counted},
+              {"open", p.leases.open},
+              {"expired", p.leases.expired},
+              {"refused", p.leases.refused}};
   json["leases"] = std::move(leases);
   auto nodes = Json::array();
   for (const NodeStatus& node : status.nodes) nodes.push_back(to_json(node));
@@ -121,17 +123,18 @@ Json to_json(const StatusDelivered& status) {
 }
 
 std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal& terminal) {
-  const messages::RunProgress& p = status.progress;
+  const messages::DispatchProgress& p = status.progress.dispatch;
+  const messages::RecordProgress& record = status.progress.record;
   std::vector<std::string> lines;
   lines.push_back(printable(status.run) + "  " + printable(status.start) + "  " + printable(status.method) +
                   " on " + printable(status.graph) + "  " + format("%.0f s", p.elapsed_s) +
                   (p.ending.empty() ? "" : "  ending: " + printable(p.ending)));
-  lines.push_back("best " + (p.best_step_time_s > 0 ? format_seconds(p.best_step_time_s) : "none yet") +
-                  "  updates " + std::to_string(status.updates) + "  placements " +
-                  std::to_string(p.measurements) + " (" + format("%.0f", status.evaluations_per_s) +
-                  "/s)  in flight " + std::to_string(p.in_flight) + "  staleness " +
-                  format("%.1f", status.staleness) +
-                  (p.disk_waits_s >= 1 ? format("  waiting for the disk for %.0f s", p.disk_waits_s) : ""));
+  lines.push_back(
+      "best " + (p.best_step_time_s > 0 ? format_seconds(p.best_step_time_s) : "none yet") + "  updates " +
+      std::to_string(record.updates) + "  placements " + std::to_string(p.measurements) + " (" +
+      format("%.0f", status.evaluations_per_s) + "/s)  in flight " + std::to_string(p.in_flight) +
+      "  staleness " + format("%.1f", record.staleness) +
+      (record.disk_waits_s >= 1 ? format("  waiting for the disk for %.0f s", record.disk_waits_s) : ""));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "HEARD", "ROLES", "EXEC",
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};

@@ -39,7 +39,7 @@ class ScoredLog {
 
   Result<Unit> read() {
     const bool ordered = run_.config.run.deterministic;
-    std::map<std::uint64_t, messages::MeasurementCommitted> early;
+    std::map<std::uint64_t, messages::EpisodeCommitted> early;
     std::uint64_t next_episode = 0, seq = 1;
     for (;;) {
       const auto page = run_.db->log().rows(seq, kPage, false);
@@ -54,7 +54,7 @@ class ScoredLog {
         for (const record::MeasurementRow& m : row.measurements)
           if (m.valid && (scored.best_step_time_s == 0 || m.step_time_s < scored.best_step_time_s))
             scored.best_step_time_s = m.step_time_s;
-        messages::MeasurementCommitted committed{row.episode.seq, actors::measured_of(row), {}, false};
+        messages::EpisodeCommitted committed{row.episode.seq, actors::measured_of(row), {}, false};
         if (!ordered) {
           score(committed);
           continue;
@@ -75,7 +75,7 @@ class ScoredLog {
   }
 
  private:
-  void score(const messages::MeasurementCommitted& committed) {
+  void score(const messages::EpisodeCommitted& committed) {
     by_episode_[committed.measured.episode].advantages = scoring_.score(committed).advantages;
   }
   LoggedRun& run_;

@@ -1,57 +1,62 @@
 #include "launcher/session/metrics.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 namespace emplace::launcher {
 namespace {
 
-struct Metric {
-  const char *key, *name, *type, *help;
-};
+void head(std::string& text, const char* name, const char* type, const char* help) {
+  text.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name);
+  text.append(" ").append(type).append("\n");
+}
 
-constexpr std::array<Metric, 13> kMetrics{{
-    {"episodes", "emplace_episodes_total", "counter", "Episodes finished."},
-    {"committed", "emplace_episodes_committed_total", "counter", "Episodes on disk."},
-    {"measurements", "emplace_measurements_total", "counter", "Placements measured, each counted once."},
-    {"valid", "emplace_valid_measurements_total", "counter", "Of these, placements that fit."},
-    {"updates", "emplace_updates_total", "counter", "Updates of the policy on disk."},
-    {"duplicated", "emplace_refused_results_total", "counter", "Results that did not count."},
-    {"quarantined", "emplace_executors_quarantined", "gauge",
-     "Executors that get no work for what they answered."},
-    {"in_flight", "emplace_placements_in_flight", "gauge", "Placements on their way."},
-    {"executors", "emplace_executors", "gauge", "Executors that have joined."},
-    {"staleness", "emplace_update_staleness_versions", "gauge", "Of the last update on disk, on average."},
-    {"utilisation", "emplace_executor_utilisation_ratio", "gauge", "Busy share of the executors' time."},
-    {"disk_waits_s", "emplace_disk_wait_seconds", "gauge",
-     "For so long nothing could be committed; 0: it can."},
-    {"best_step_time_s", "emplace_best_step_time_seconds", "gauge", "Of the best placement; 0: none yet."},
-}};
+/// A number as JSON writes it: the shortest form that reads back to the same value.
+template <class T>
+void metric(std::string& text, const char* name, const char* type, T value, const char* help) {
+  head(text, name, type, help);
+  text.append(name).append(" ").append(nlohmann::json(value).dump()).append("\n");
+}
 
-constexpr std::array<const char*, 5> kLeases{"issued", "counted", "open", "expired", "refused"};
+void lease(std::string& text, const char* state, std::uint64_t count) {
+  text.append("emplace_leases{state=\"").append(state).append("\"} ").append(std::to_string(count)) += "\n";
+}
 
 }  // namespace
 
-std::string metrics_text(const std::string& progress_line) {
-  const nlohmann::json progress = nlohmann::json::parse(progress_line, nullptr, false);
-  if (!progress.is_object()) return "";
+std::string metrics_text(const messages::RunProgress& progress) {
+  const messages::DispatchProgress& dispatch = progress.dispatch;
+  const messages::RecordProgress& record = progress.record;
   std::string text;
-  const auto head = [&](const char* name, const char* type, const char* help) {
-    text.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name);
-    text.append(" ").append(type).append("\n");
-  };
-  for (const Metric& metric : kMetrics) {
-    if (!progress.contains(metric.key) || !progress[metric.key].is_number()) continue;
-    head(metric.name, metric.type, metric.help);
-    text.append(metric.name).append(" ").append(progress[metric.key].dump()).append("\n");
-  }
-  if (!progress.contains("leases")) return text;
-  head("emplace_leases", "gauge", "issued = counted + open + expired + refused.");
-  for (const char* state : kLeases)
-    text.append("emplace_leases{state=\"")
-        .append(state)
-        .append("\"} ")
-        .append(std::to_string(progress["leases"].value(state, std::uint64_t{0})).append("\n"));
+  metric(text, "emplace_episodes_total", "counter", dispatch.episodes, "Episodes finished.");
+  metric(text, "emplace_episodes_committed_total", "counter", record.committed, "Episodes on disk.");
+  metric(text, "emplace_measurements_total", "counter", dispatch.measurements,
+         "Placements measured, each counted once.");
+  metric(text, "emplace_valid_measurements_total", "counter", dispatch.valid,
+         "Of these, placements that fit.");
+  metric(text, "emplace_updates_total", "counter", record.updates, "Updates of the policy on disk.");
+  metric(text, "emplace_refused_results_total", "counter", dispatch.refused_results,
+         "Results that did not count.");
+  metric(text, "emplace_duplicated_measurements_total", "counter", progress.duplicated,
+         "Measurements that tracker or learner consumed twice.");
+  metric(text, "emplace_executors_quarantined", "gauge", dispatch.quarantined,
+         "Executors that get no work for what they answered.");
+  metric(text, "emplace_placements_in_flight", "gauge", dispatch.in_flight, "Placements on their way.");
+  metric(text, "emplace_executors", "gauge", dispatch.executors.size(), "Executors that have joined.");
+  metric(text, "emplace_update_staleness_versions", "gauge", record.staleness,
+         "Of the last update on disk, on average.");
+  metric(text, "emplace_executor_utilisation_ratio", "gauge", progress.utilisation,
+         "Busy share of the executors' time.");
+  metric(text, "emplace_disk_wait_seconds", "gauge", record.disk_waits_s,
+         "For so long nothing could be committed; 0: it can.");
+  metric(text, "emplace_best_step_time_seconds", "gauge", dispatch.best_step_time_s,
+         "Of the best placement; 0: none yet.");
+  const messages::LeaseCounts& leases = dispatch.leases;
+  head(text, "emplace_leases", "gauge", "issued = counted + open + expired + refused.");
+  lease(text, "issued", leases.issued);
+  lease(text, "counted", leases.counted);
+  lease(text, "open", leases.open);
+  lease(text, "expired", leases.expired);
+  lease(text, "refused", leases.refused);
   return text;
 }
 

@@ -3,10 +3,11 @@
 
 #include <string>
 
+#include "messages/run_control.h"
+
 namespace emplace::launcher {
 
-/// A head's line of progress (JSON) in the Prometheus text format, for a file that its node exporter or any
-/// script picks up. Empty if the line is none.
-std::string metrics_text(const std::string& progress_line);
+/// A run's progress in the Prometheus text format, for a file that a node exporter or any script picks up.
+std::string metrics_text(const messages::RunProgress& progress);
 
 }  // namespace emplace::launcher

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "messages/run_control.h"
 #include "runtime/process/line_writer.h"
 
 namespace emplace::launcher {
@@ -17,8 +17,8 @@ struct ShownStart {
   double baseline_s = 0;           ///< The best baseline's step time; 0: none to compare with.
 };
 
-/// One line about a run, from what its head says (ViewActor). What holds it up stands in it.
-std::string progress_line(const ShownStart& start, const nlohmann::json& said);
+/// One line about a run, with what it waits for.
+std::string progress_line(const ShownStart& start, const messages::RunProgress& progress);
 
 /// Progress as people see it: one line that is rewritten on a terminal, a plain line every five seconds
 /// elsewhere. Never waits for who reads it. Thread: one.
@@ -31,7 +31,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void show(const ShownStart& start, const nlohmann::json& said);
+  void show(const ShownStart& start, const messages::RunProgress& progress);
   void note(const std::string& text);
   void end_line();
 

@@ -11,6 +11,7 @@
 #include "base/text/words.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/cluster/kubernetes.h"
+#include "launcher/cluster/node_lines.h"
 #include "launcher/cluster/supervised.h"
 #include "launcher/cluster/topology.h"
 #include "launcher/cluster/wiring.h"
@@ -110,12 +111,14 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
     if (endpoint.starts_with("tcp://")) progress.note("the head listens at " + endpoint);
   };
   supervised.on_line = [&](const std::string& line) {
-    const json parsed = json::parse(line, nullptr, false);
-    if (!parsed.is_object()) return;
-    outcome.progress = line;
+    auto reported = parse_progress(line);
+    if (!reported) return;
+    // A head that restarted has not seen what its predecessor saw.
+    reported->duplicated = std::max(reported->duplicated, outcome.progress.duplicated);
+    outcome.progress = *std::move(reported);
     // For whoever watches; a disk that is full takes it later.
-    if (lock.held()) (void)write_file(start.directory / "metrics.prom", metrics_text(line));
-    progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s}, parsed);
+    if (lock.held()) (void)write_file(start.directory / "metrics.prom", metrics_text(outcome.progress));
+    progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s}, outcome.progress);
   };
   supervised.on_death = [&](std::size_t i, const std::string& note) {
     ++outcome.restarts[i];
@@ -138,25 +141,29 @@ json best_json(const record::TableRow& row) {
 }
 
 json outcome_json(const Outcome& o) {
-  json progress = json::parse(o.progress, nullptr, false);
-  if (!progress.is_object()) progress = json::object();
+  const messages::DispatchProgress& dispatch = o.progress.dispatch;
+  const messages::LeaseCounts& leases = dispatch.leases;
   json j{{"start", o.start.name},
          {"run_dir", o.start.directory.string()},
          {"episodes", o.counters.episodes},
          {"measurements", o.counters.measurements},
          {"updates", o.counters.updates},
-         {"lost", progress.value("lost", std::uint64_t{0})},
-         {"duplicated", o.consumed_twice},
-         {"refused_results", progress.value("duplicated", std::uint64_t{0})},
+         {"lost", leases.expired},
+         {"duplicated", o.duplicated},
+         {"refused_results", dispatch.refused_results},
          {"best_step_time_s", best_json(o.rows.front())},
          {"best_label",
           o.rows.front().found ? json(label_name(o.rows.front().measurement.label)) : json(nullptr)},
          {"parameters_sha256", o.parameters_sha256},
-         {"executor_utilisation", progress.value("utilisation", 0.0)},
+         {"executor_utilisation", o.progress.utilisation},
          {"wall_s", o.wall_s}};
   j["restarts"] = json::object();
   for (std::size_t i = 0; i < o.restarts.size(); ++i) j["restarts"][o.nodes[i]] = o.restarts[i];
-  if (progress.contains("leases")) j["leases"] = progress["leases"];
+  j["leases"] = {{"issued", leases.issued},
+                 {"counted", leases.counted},
+                 {"open", leases.open},
+                 {"expired", leases.expired},
+                 {"refused", leases.refused}};
   return j;
 }
 
@@ -216,8 +223,7 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const BegunRun
     }
     summary.status = *ended;
     EMPLACE_TRY(sum_up(outcome, config, *plan.task));
-    const json last = json::parse(outcome.progress, nullptr, false);
-    const bool ended_by_people = last.is_object() && last.value("ends_by", "") == "down";
+    const bool ended_by_people = outcome.progress.dispatch.ending == "down";
     summary.outcomes.push_back(std::move(outcome));
     if (ended_by_people || summary.status != 0) break;
   }

@@ -26,6 +26,21 @@ std::string nearest_miss(const RunSummary& summary) {
   return ", the nearest one was " + format_bytes(least) + " over";
 }
 
+/// Measurements whose episodes more than one update has consumed.
+Result<std::uint64_t> consumed_twice(const record::RunLog& log,
+                                     const std::vector<record::UpdateRow>& updates) {
+  std::uint64_t measurements = 0;
+  std::set<std::uint64_t> consumed;
+  for (const record::UpdateRow& update : updates) {
+    for (const std::uint64_t episode : update.episodes) {
+      if (consumed.insert(episode).second) continue;
+      EMPLACE_TRY_ASSIGN(const auto row, log.row_of(episode, false));
+      measurements += row ? row->episode.count : 1;
+    }
+  }
+  return measurements;
+}
+
 }  // namespace
 
 Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
@@ -36,10 +51,8 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
   if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
-  std::set<std::uint64_t> consumed;
-  for (const record::UpdateRow& update : *updates)
-    for (const std::uint64_t episode : update.episodes)
-      outcome.consumed_twice += consumed.insert(episode).second ? 0 : 1;
+  EMPLACE_TRY_ASSIGN(const std::uint64_t recorded, consumed_twice((*db)->log(), *updates));
+  outcome.duplicated = std::max(outcome.progress.duplicated, recorded);
   for (const actors::TaskGraph& one : task.graphs) {
     record::TableRow& row = outcome.rows.emplace_back();
     row.method = config.policy.method +

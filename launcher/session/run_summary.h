@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/start.h"
+#include "messages/run_control.h"
 #include "record/run_results.h"
 #include "record/table.h"
 
@@ -17,11 +18,11 @@ namespace emplace::launcher {
 /// What is known of a start when it has ended.
 struct Outcome {
   Start start;
-  std::string progress;            ///< The head's last line, JSON.
+  messages::RunProgress progress;  ///< The last one that the head reported.
   std::vector<std::string> nodes;  ///< Its processes,
   std::vector<int> restarts;       ///< and how often each came back.
   record::Counters counters;
-  std::uint64_t consumed_twice = 0;  ///< Episodes that updates name once more than once.
+  std::uint64_t duplicated = 0;  ///< Measurements that tracker or learner consumed twice.
   std::string parameters_sha256;
   double wall_s = 0;
   std::vector<record::TableRow> rows;  ///< By graph: its best placement, measured once more.

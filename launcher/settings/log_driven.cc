@@ -27,17 +27,8 @@ std::uint64_t key_of(std::string_view graph_sha256) { return hash64(std::as_byte
 class LoggedMeasurements {
  public:
   void add(std::uint64_t key, const record::MeasurementRow& row) {
-    Measurement& m = by_placement_[key].emplace_back();
-    m.valid = row.valid;
-    m.step_time_s = row.step_time_s;
-    m.peak_bytes = row.peak_bytes;
-    m.busy_s.assign(row.peak_bytes.size(), 0.0);  // Not kept.
-    m.bytes_moved = row.bytes_moved;
-    m.bytes_over = row.bytes_over;
-    m.synthetic_share = row.synthetic_share;
-    m.failure = row.failure;
-    m.label = row.label;
-    m.samples_s = row.samples_s;
+    Measurement& m = by_placement_[key].emplace_back(row);
+    m.busy_s.assign(row.peak_bytes.size(), 0.0);  // Not recorded.
   }
   /// Null if there are none.
   const std::vector<Measurement>* find(std::uint64_t key) const {

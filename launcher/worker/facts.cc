@@ -109,26 +109,6 @@ RealOptions options_of(const messages::PrepareExecutor& prepare) {
   return options;
 }
 
-messages::MeasurementFacts facts_of(const Measurement& m) {
-  return {m.valid,      m.step_time_s,     m.peak_bytes, m.busy_s,  m.bytes_moved,
-          m.bytes_over, m.synthetic_share, m.samples_s,  m.failure, static_cast<std::uint8_t>(m.label)};
-}
-
-Measurement measurement_of(const messages::MeasurementFacts& facts) {
-  Measurement m;
-  m.valid = facts.valid;
-  m.step_time_s = facts.step_time_s;
-  m.peak_bytes = facts.peak_bytes;
-  m.busy_s = facts.busy_s;
-  m.bytes_moved = facts.bytes_moved;
-  m.bytes_over = facts.bytes_over;
-  m.synthetic_share = facts.synthetic_share;
-  m.samples_s = facts.samples_s;
-  m.failure = facts.failure;
-  m.label = static_cast<MeasurementLabel>(facts.label);
-  return m;
-}
-
 messages::ScheduleFacts facts_of(const Schedule& schedule) {
   messages::ScheduleFacts facts;
   for (const OpRun& run : schedule.ops) {

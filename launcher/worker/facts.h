@@ -5,7 +5,6 @@
 #include "executor/real_executor.h"
 #include "messages/executor_process.h"
 #include "placement/machine/device.h"
-#include "placement/measurement.h"
 #include "placement/schedule.h"
 
 namespace emplace::launcher {
@@ -16,8 +15,6 @@ messages::PrepareExecutor prepare_facts(const DeviceSet& devices, const RealOpti
 Result<DeviceSet> devices_of(const messages::PrepareExecutor& prepare);
 RealOptions options_of(const messages::PrepareExecutor& prepare);
 
-messages::MeasurementFacts facts_of(const Measurement& measurement);
-Measurement measurement_of(const messages::MeasurementFacts& facts);
 messages::ScheduleFacts facts_of(const Schedule& schedule);
 /// Errors (kInvalid): columns of different lengths, or an op, tensor or device out of range.
 Result<Schedule> schedule_of(const messages::ScheduleFacts& facts, const OpGraph& graph, std::size_t devices);

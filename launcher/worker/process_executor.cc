@@ -54,9 +54,7 @@ void ProcessExecutor::ask(PlacementTask task, std::span<const DeviceId> placemen
     }
   }
   if (const auto known = failed_.find(key()); task == PlacementTask::kMeasure && known != failed_.end()) {
-    messages::PlacementRan ran;
-    ran.measurement = facts_of(known->second);
-    outcome_ = Outcome{std::move(ran)};
+    outcome_ = Outcome{messages::PlacementRan{request_.id, known->second}};
     return;
   }
   const bool long_one = task == PlacementTask::kProfile || task == PlacementTask::kVerify;
@@ -68,9 +66,9 @@ void ProcessExecutor::begin(std::span<const DeviceId> placement) { ask(Placement
 Result<bool> ProcessExecutor::poll(Measurement& out) {
   if (!outcome_) turn();
   if (!outcome_) return false;
-  const Outcome outcome = *std::exchange(outcome_, std::nullopt);
+  Outcome outcome = *std::exchange(outcome_, std::nullopt);
   if (!outcome) return outcome.error();
-  out = measurement_of(outcome->measurement);
+  out = std::get<messages::PlacementRan>(*std::move(outcome)).measurement;
   return true;
 }
 
@@ -91,41 +89,36 @@ ProcessExecutor::Outcome ProcessExecutor::wait() {
   }
 }
 
-Result<messages::PlacementRan> ProcessExecutor::ran(PlacementTask task, std::span<const DeviceId> placement) {
+template <class A>
+Result<A> ProcessExecutor::answer_to(PlacementTask task, std::span<const DeviceId> placement) {
   ask(task, placement);
-  Outcome outcome = wait();
-  if (outcome && outcome->code != 0) return coded(outcome->code, outcome->error);
-  return outcome;
+  EMPLACE_TRY_ASSIGN(Answer answer, wait());
+  return std::get<A>(std::move(answer));
 }
 
 Result<Unit> ProcessExecutor::measure(std::span<const DeviceId> placement, Measurement& out) {
-  const auto done = ran(PlacementTask::kMeasure, placement);
-  if (!done) return done.error();
-  out = measurement_of(done->measurement);
+  EMPLACE_TRY_ASSIGN(auto ran, answer_to<messages::PlacementRan>(PlacementTask::kMeasure, placement));
+  out = std::move(ran.measurement);
   return Unit{};
 }
 
 Result<Unit> ProcessExecutor::trace(std::span<const DeviceId> placement, Measurement& out,
                                     Schedule& schedule) {
-  const auto done = ran(PlacementTask::kTrace, placement);
-  if (!done) return done.error();
-  out = measurement_of(done->measurement);
-  auto read = schedule_of(done->schedule, graph_, devices_.size());
-  if (!read) return read.error();
-  schedule = *std::move(read);
+  EMPLACE_TRY_ASSIGN(auto traced, answer_to<messages::PlacementTraced>(PlacementTask::kTrace, placement));
+  EMPLACE_TRY_ASSIGN(schedule, schedule_of(traced.schedule, graph_, devices_.size()));
+  out = std::move(traced.measurement);
   return Unit{};
 }
 
 Result<Verification> ProcessExecutor::verify(std::span<const DeviceId> placement) {
-  const auto done = ran(PlacementTask::kVerify, placement);
-  if (!done) return done.error();
-  return verification_of(done->verification);
+  EMPLACE_TRY_ASSIGN(const auto verified,
+                     answer_to<messages::PlacementVerified>(PlacementTask::kVerify, placement));
+  return verification_of(verified.verification);
 }
 
 Result<ExecutorProfile> ProcessExecutor::profile() {
-  const auto done = ran(PlacementTask::kProfile, {});
-  if (!done) return done.error();
-  return profile_of(done->profile, graph_, devices_.size());
+  EMPLACE_TRY_ASSIGN(const auto profiled, answer_to<messages::ExecutorProfiled>(PlacementTask::kProfile, {}));
+  return profile_of(profiled.profile, graph_, devices_.size());
 }
 
 /// Hears what the process has said, sees whether it lives, and lets time pass. Never waits.
@@ -157,42 +150,69 @@ void ProcessExecutor::take_messages() {
 }
 
 void ProcessExecutor::on_message(const Channel::Received& received) {
-  using messages::ExecutorBeat;
-  using messages::ExecutorReady;
-  using messages::ExecutorRefused;
-  using messages::PlacementRan;
-  if (received.type == ExecutorBeat::kType) {
-    if (const auto beat = received.as<ExecutorBeat>()) return tell(Supervisor::Beat{beat->progress});
-  } else if (received.type == ExecutorReady::kType) {
-    if (auto ready = received.as<ExecutorReady>()) {
-      synthetic_types_ = std::move(ready->synthetic_types);
-      return tell(Supervisor::Ready{});
-    }
-  } else if (received.type == ExecutorRefused::kType) {
-    if (const auto refused = received.as<ExecutorRefused>()) {
-      refused_ = coded(refused->code, refused->error);
-      return tell(Supervisor::Refused{refused->error});
-    }
-  } else if (received.type == PlacementRan::kType) {
-    if (auto done = received.as<PlacementRan>()) {
-      if (done->id != request_.id || outcome_) return;  // Of an evaluation that is over.
-      const bool ran = done->code == 0 && done->measurement.valid && request_.task == PlacementTask::kMeasure;
-      tell(Supervisor::Answered{ran});
-      const bool measures =
-          request_.task == PlacementTask::kMeasure || request_.task == PlacementTask::kTrace;
-      const std::size_t devices = devices_.size();
-      if (done->code != 0) {
-        outcome_ = Outcome{coded(done->code, done->error)};
-      } else if (measures && (done->measurement.peak_bytes.size() != devices ||
-                              done->measurement.busy_s.size() != devices)) {
-        outcome_ = Outcome{invalid("executor '" + options_.kind + "'", "an answer of it is not whole")};
-      } else {
-        outcome_ = Outcome{*std::move(done)};
+  switch (received.type) {
+    case messages::ExecutorBeat::kType:
+      if (const auto beat = received.as<messages::ExecutorBeat>())
+        return tell(Supervisor::Beat{beat->progress});
+      break;
+    case messages::ExecutorReady::kType:
+      if (auto ready = received.as<messages::ExecutorReady>()) {
+        synthetic_types_ = std::move(ready->synthetic_types);
+        return tell(Supervisor::Ready{});
       }
-      return;
-    }
+      break;
+    case messages::ExecutorRefused::kType:
+      if (const auto refused = received.as<messages::ExecutorRefused>()) {
+        refused_ = coded(refused->code, refused->error);
+        return tell(Supervisor::Refused{refused->error});
+      }
+      break;
+    case messages::TaskFailed::kType:
+      if (const auto failed = received.as<messages::TaskFailed>()) return on_failed(*failed);
+      break;
+    case messages::PlacementRan::kType:
+      return on_answer<messages::PlacementRan>(received);
+    case messages::PlacementTraced::kType:
+      return on_answer<messages::PlacementTraced>(received);
+    case messages::PlacementVerified::kType:
+      return on_answer<messages::PlacementVerified>(received);
+    case messages::ExecutorProfiled::kType:
+      return on_answer<messages::ExecutorProfiled>(received);
+    default:
+      break;
   }
-  life_->signal(SIGKILL);
+  life_->signal(SIGKILL);  // What it sends makes no sense.
+}
+
+void ProcessExecutor::on_failed(const messages::TaskFailed& failed) {
+  if (failed.id == request_.id) settle(Outcome{coded(failed.code, failed.error)}, false);
+}
+
+template <class A>
+void ProcessExecutor::on_answer(const Channel::Received& received) {
+  auto answer = received.as<A>();
+  constexpr bool kMeasures = requires { answer->measurement; };
+  if (!answer || (answer->id == request_.id && request_.task != A::kTask)) return life_->signal(SIGKILL);
+  if (answer->id != request_.id) return;  // Of an evaluation that is over.
+  bool ran = false;
+  if constexpr (kMeasures) {
+    ran = answer->measurement.valid && request_.task == PlacementTask::kMeasure;
+    if (!is_whole(answer->measurement))
+      return settle(Outcome{invalid("executor '" + options_.kind + "'", "an answer of it is not whole")},
+                    ran);
+  }
+  settle(Outcome{Answer{*std::move(answer)}}, ran);
+}
+
+bool ProcessExecutor::is_whole(const Measurement& measurement) const {
+  return measurement.peak_bytes.size() == devices_.size() && measurement.busy_s.size() == devices_.size();
+}
+
+/// The outcome of the request, unless it has one. `ran`: a placement was measured, and ran.
+void ProcessExecutor::settle(Outcome outcome, bool ran) {
+  if (outcome_) return;
+  tell(Supervisor::Answered{ran});
+  outcome_ = std::move(outcome);
 }
 
 void ProcessExecutor::tell(Supervisor::Event event) {
@@ -242,9 +262,7 @@ void ProcessExecutor::act(const Supervisor::Fail& fail) {
   m.busy_s.assign(devices_.size(), 0);
   m.failure = fail.cause;
   if (failed_.size() < kMostFailures) failed_.emplace(key(), m);
-  messages::PlacementRan ran;
-  ran.measurement = facts_of(m);
-  outcome_ = Outcome{std::move(ran)};
+  outcome_ = Outcome{messages::PlacementRan{request_.id, std::move(m)}};
 }
 
 void ProcessExecutor::act(const Supervisor::GiveUp& gave_up) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <variant>
 
 #include "base/clock.h"
 #include "executor/polled_executor.h"
@@ -58,11 +59,21 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
 
  private:
   using Supervisor = runtime::ChildSupervisor;
-  using Outcome = Result<messages::PlacementRan>;
+  /// To each task its answer.
+  using Answer = std::variant<messages::PlacementRan, messages::PlacementTraced, messages::PlacementVerified,
+                              messages::ExecutorProfiled>;
+  using Outcome = Result<Answer>;
 
   void ask(messages::PlacementTask task, std::span<const DeviceId> placement);
   Outcome wait();
-  Result<messages::PlacementRan> ran(messages::PlacementTask task, std::span<const DeviceId> placement);
+  /// Asks for a task, and waits for its answer.
+  template <class A>
+  Result<A> answer_to(messages::PlacementTask task, std::span<const DeviceId> placement);
+  template <class A>
+  void on_answer(const Channel::Received& received);
+  void on_failed(const messages::TaskFailed& failed);
+  void settle(Outcome outcome, bool ran);
+  bool is_whole(const Measurement& measurement) const;
   void turn();
   void take_messages();
   void on_message(const Channel::Received& received);

@@ -161,12 +161,6 @@ Result<std::unique_ptr<Prepared>> prepare(const Channel::Received& received, con
   return prepared;
 }
 
-void refuse(messages::PlacementRan& ran, const Error& error) {
-  if (error.code == Errc::kDeviceLost) end_poisoned(error.context);
-  ran.code = static_cast<std::uint8_t>(error.code);
-  ran.error = error.context;
-}
-
 /// What an executor measured, as it is told: with a label, and with the reason where there is no step time.
 void complete(Measurement& m, const ExecutorProgram& program, std::size_t devices) {
   m.peak_bytes.resize(devices);
@@ -177,53 +171,55 @@ void complete(Measurement& m, const ExecutorProgram& program, std::size_t device
     m.failure = "oom: " + std::to_string(m.bytes_over) + " bytes more than there were";
 }
 
-messages::PlacementRan run(const Channel::Received& received, const messages::RunPlacement& asked,
-                           Prepared& prepared, const ExecutorProgram& program) {
-  messages::PlacementRan ran;
-  ran.id = asked.id;
-  const auto bytes = messages::section_of(received.bulk, asked.placement);
-  if (!bytes) return refuse(ran, bytes.error()), ran;
-  const auto placement = messages::view_as<DeviceId>(*bytes);
-  ChaosExecutor& executor = *prepared.executor;
-  executor.set_number(asked.id);
-  Measurement measured;
-  Result<Unit> done = Unit{};
-  switch (asked.task) {
-    case messages::PlacementTask::kMeasure:
-      done = executor.measure(placement, measured);
-      break;
-    case messages::PlacementTask::kTrace: {
-      Schedule schedule;
-      done = executor.trace(placement, measured, schedule);
-      ran.schedule = facts_of(schedule);
-      break;
-    }
-    case messages::PlacementTask::kVerify: {
-      const auto verified = executor.verify(placement);
-      if (!verified) return refuse(ran, verified.error()), ran;
-      ran.verification = facts_of(*verified);
-      return ran;
-    }
-    case messages::PlacementTask::kProfile: {
-      const auto profile = executor.profile();
-      if (!profile) return refuse(ran, profile.error()), ran;
-      ran.profile = facts_of(*profile);
-      return ran;
-    }
-    default:
-      return refuse(ran, invalid("executor process", "was asked for what it does not know")), ran;
-  }
-  // What went wrong with one placement is an answer; it is the parent's mistakes that are errors.
-  if (!done && done.error().code != Errc::kInvalid && done.error().code != Errc::kDeviceLost) {
+/// What came of measuring a placement. What went wrong with the placement is part of the answer; errors are
+/// the parent's mistakes, and a device that is lost.
+Result<Measurement> answer_of(const Result<Unit>& done, Measurement measured, const ExecutorProgram& program,
+                              std::size_t devices) {
+  if (!done && (done.error().code == Errc::kInvalid || done.error().code == Errc::kDeviceLost))
+    return done.error();
+  if (!done) {
     measured = Measurement{};
     const bool memory = done.error().code == Errc::kOutOfMemory;
     measured.failure = (memory ? "oom: " : "failed: ") + done.error().context;
-  } else if (!done) {
-    return refuse(ran, done.error()), ran;
   }
-  complete(measured, program, prepared.devices.size());
-  ran.measurement = facts_of(measured);
-  return ran;
+  complete(measured, program, devices);
+  return measured;
+}
+
+/// Does what was asked, and sends the answer.
+Result<Unit> run(const Channel::Received& received, const messages::RunPlacement& asked, Prepared& prepared,
+                 const ExecutorProgram& program, Line& line) {
+  EMPLACE_TRY_ASSIGN(const auto bytes, messages::section_of(received.bulk, asked.placement));
+  const auto placement = messages::view_as<DeviceId>(bytes);
+  ChaosExecutor& executor = *prepared.executor;
+  executor.set_number(asked.id);
+  Measurement measured;
+  switch (asked.task) {
+    case messages::PlacementTask::kMeasure: {
+      const auto done = executor.measure(placement, measured);
+      EMPLACE_TRY_ASSIGN(measured, answer_of(done, std::move(measured), program, prepared.devices.size()));
+      line.send(messages::PlacementRan{asked.id, std::move(measured)});
+      return Unit{};
+    }
+    case messages::PlacementTask::kTrace: {
+      Schedule schedule;
+      const auto done = executor.trace(placement, measured, schedule);
+      EMPLACE_TRY_ASSIGN(measured, answer_of(done, std::move(measured), program, prepared.devices.size()));
+      line.send(messages::PlacementTraced{asked.id, std::move(measured), facts_of(schedule)});
+      return Unit{};
+    }
+    case messages::PlacementTask::kVerify: {
+      EMPLACE_TRY_ASSIGN(const Verification verified, executor.verify(placement));
+      line.send(messages::PlacementVerified{asked.id, facts_of(verified)});
+      return Unit{};
+    }
+    case messages::PlacementTask::kProfile: {
+      EMPLACE_TRY_ASSIGN(const ExecutorProfile profile, executor.profile());
+      line.send(messages::ExecutorProfiled{asked.id, facts_of(profile)});
+      return Unit{};
+    }
+  }
+  return invalid("executor process", "was asked for an unknown task");
 }
 
 }  // namespace
@@ -261,7 +257,11 @@ int serve_executor(int argc, const char* const* argv, const ExecutorProgram& pro
       say(asked.error().context);
       ::_exit(1);  // Another thread is still here.
     }
-    line.send(run(received, *asked, **prepared, program));
+    const auto done = run(received, *asked, **prepared, program, line);
+    if (done) continue;
+    if (done.error().code == Errc::kDeviceLost) end_poisoned(done.error().context);
+    line.send(
+        messages::TaskFailed{asked->id, static_cast<std::uint8_t>(done.error().code), done.error().context});
   }
 }
 

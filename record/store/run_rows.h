@@ -60,21 +60,13 @@ struct EpisodeRow {
   std::int64_t wall_ns = 0;        ///< When it was recorded; 0: not known.
 };
 
-/// One counted measurement.
-struct MeasurementRow {
+/// One counted measurement. Busy times are not recorded.
+struct MeasurementRow : Measurement {
   std::uint64_t placement_id = 0;  ///< Unique over the run: nothing counts twice.
   std::uint64_t episode = 0;
   std::uint32_t number = 0;  ///< Within the episode.
-  bool valid = false;
-  double step_time_s = 0;
-  std::int64_t bytes_over = 0, bytes_moved = 0;
-  std::vector<std::int64_t> peak_bytes;
   std::string host, executor, executor_kind;
   std::uint32_t attempt = 1;
-  double synthetic_share = 0;
-  std::string failure;  ///< As Measurement has it; empty: it ran, or is simulated.
-  MeasurementLabel label = MeasurementLabel::kSimulated;
-  std::vector<double> samples_s;  ///< Timed steps.
 };
 
 struct UpdateRow {

@@ -19,7 +19,7 @@
 namespace emplace::actors {
 namespace {
 
-using messages::MeasurementReported;
+using messages::EpisodeReported;
 using messages::PlacementProposed;
 using runtime::sim::NodeId;
 using runtime::sim::World;
@@ -38,7 +38,7 @@ class Ends final : public runtime::Actor {
 
   void on_start(runtime::Context& context) override { propose(context); }
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
-    (void)incoming.match([&](const MeasurementReported& reported) {
+    (void)incoming.match([&](const EpisodeReported& reported) {
       const messages::EpisodeMeasured& m = reported.measured;
       if (recorded_.insert(m.episode).second) check(m);
       context.send(kDispatcher, messages::EpisodesRecorded{{m.episode}, recorded_.size()});
@@ -209,8 +209,8 @@ void play(std::uint64_t seed, std::uint64_t& superseded) {
   // The history had in it what it is about.
   EXPECT_GT(fate.left(), 10u);
   EXPECT_GT(fate.died(), 10u);
-  EXPECT_GT(now.counters().lost, 100u);
-  EXPECT_GT(now.counters().duplicated, 10u);
+  EXPECT_GT(now.leases().counters().expired, 100u);
+  EXPECT_GT(now.counters().refused_results, 10u);
   EXPECT_GT(now.leases().counters().returned, 100u);
   superseded += now.leases().counters().superseded;
   std::printf(
@@ -219,10 +219,10 @@ void play(std::uint64_t seed, std::uint64_t& superseded) {
       static_cast<unsigned long long>(seed), std::chrono::duration<double>(world.now()).count(),
       static_cast<unsigned long long>(fate.left()), static_cast<unsigned long long>(fate.died()),
       static_cast<unsigned long long>(now.leases().counters().issued),
-      static_cast<unsigned long long>(now.counters().lost),
+      static_cast<unsigned long long>(now.leases().counters().expired),
       static_cast<unsigned long long>(now.leases().counters().returned),
       static_cast<unsigned long long>(now.leases().counters().superseded),
-      static_cast<unsigned long long>(now.counters().duplicated),
+      static_cast<unsigned long long>(now.counters().refused_results),
       static_cast<unsigned long long>(now.counters().speculated));
 }
 

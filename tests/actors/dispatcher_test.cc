@@ -17,10 +17,15 @@
 namespace emplace::actors {
 namespace {
 
-using messages::MeasurementReported;
+using messages::EpisodeReported;
+using messages::LeaseGranted;
 using messages::PlacementMeasured;
 using messages::PlacementProposed;
 using runtime::sim::World;
+
+void expect_adds_up(const messages::LeaseCounts& leases) {
+  EXPECT_EQ(leases.issued, leases.counted + leases.open + leases.expired + leases.refused);
+}
 
 class DispatcherTest : public ::testing::Test {
  protected:
@@ -35,7 +40,7 @@ class DispatcherTest : public ::testing::Test {
   }
   void start() { dispatcher_ = world_.spawn<Dispatcher>(kDispatcher, task_, options_); }
   void join(const std::string& name, std::uint64_t epoch = 1, std::uint32_t credit = 4) {
-    messages::ExecutorJoined joined{name, "here", "sim", "hash", 2, 0, epoch};
+    messages::ExecutorJoined joined{name, "here", "sim", "hash", 2, epoch};
     world_.deliver(dispatcher_, joined, {}, runtime::actor_id(name));
     world_.deliver(dispatcher_, messages::CreditGranted{name, epoch, credit, 1 << 20}, {},
                    runtime::actor_id(name));
@@ -54,27 +59,21 @@ class DispatcherTest : public ::testing::Test {
     p.actions = bulk.add(messages::Bytes{std::byte{7}});
     world_.deliver(dispatcher_, p, bulk.finish(), runtime::actor_id("sampler/0"));
   }
-  std::vector<PlacementProposed> leases() const { return world_.sent<PlacementProposed>(); }
-  void answer(const PlacementProposed& lease, const std::string& executor, double step_time_s = 1) {
+  std::vector<LeaseGranted> leases() const { return world_.sent<LeaseGranted>(); }
+  void answer(const LeaseGranted& lease, const std::string& executor, double step_time_s = 1) {
     world_.deliver(dispatcher_, result_of(lease, executor, step_time_s), {}, runtime::actor_id(executor));
   }
-  static PlacementMeasured result_of(const PlacementProposed& lease, const std::string& executor,
+  static PlacementMeasured result_of(const LeaseGranted& lease, const std::string& executor,
                                      double step_time_s) {
     PlacementMeasured m;
     m.placement_id = lease.placement_id;
-    m.count = lease.count;
-    m.episode = lease.episode;
     m.executor = executor;
     m.executor_kind = "sim";
     m.host = "here";
     m.lease_epoch = lease.lease_epoch;
-    m.num_devices = 2;
+    m.resize(lease.count, 2);
     m.valid.assign(lease.count, 1);
     m.step_time_s.assign(lease.count, step_time_s);
-    m.bytes_over.assign(lease.count, 0);
-    m.bytes_moved.assign(lease.count, 0);
-    m.peak_bytes.assign(2 * lease.count, 0);
-    m.busy_s.assign(2 * lease.count, 0);
     return m;
   }
   Dispatcher& dispatcher() { return world_.actor<Dispatcher>(dispatcher_); }
@@ -98,9 +97,9 @@ TEST_F(DispatcherTest, CutsAnEpisodeIntoLeasesAndReportsItWhole) {
   EXPECT_EQ(leases()[1].placement_id, 102u);
   EXPECT_EQ(leases()[1].count, 1u);
   answer(leases()[1], "executor/0", 2);
-  EXPECT_TRUE(world_.sent<MeasurementReported>().empty());
+  EXPECT_TRUE(world_.sent<EpisodeReported>().empty());
   answer(leases()[0], "executor/0", 1);
-  const auto reported = world_.last_sent<MeasurementReported>();
+  const auto reported = world_.last_sent<EpisodeReported>();
   EXPECT_EQ(reported.measured.step_time_s, (std::vector<double>{1, 1, 2}));
   EXPECT_EQ(reported.actions.size, 1u);
   EXPECT_EQ(dispatcher().in_flight(), 0u);
@@ -119,7 +118,7 @@ TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) 
   start();
   join("executor/0", 1, 2);
   propose(1, 2);
-  const PlacementProposed first = leases().at(0);
+  const LeaseGranted first = leases().at(0);
   join("executor/1", 1, 2);
   for (int beat = 0; beat < 6; ++beat) {
     world_.deliver(dispatcher_, messages::Heartbeat{"executor/1", 1, {}, 0}, {},
@@ -128,14 +127,14 @@ TEST_F(DispatcherTest, AnExpiredLeaseGoesToAnotherAndTheLateResultDoesNotCount) 
   }
   ASSERT_EQ(leases().size(), 2u);
   EXPECT_NE(leases()[1].lease_epoch, first.lease_epoch);
-  EXPECT_EQ(dispatcher().counters().lost, 1u);
+  EXPECT_EQ(dispatcher().leases().counters().expired, 1u);
   answer(first, "executor/0", 9);
-  EXPECT_EQ(dispatcher().counters().duplicated, 1u);
-  EXPECT_TRUE(world_.sent<MeasurementReported>().empty());
+  EXPECT_EQ(dispatcher().counters().refused_results, 1u);
+  EXPECT_TRUE(world_.sent<EpisodeReported>().empty());
   answer(leases()[1], "executor/1", 5);
-  EXPECT_EQ(world_.last_sent<MeasurementReported>().measured.step_time_s, (std::vector<double>{5, 5}));
+  EXPECT_EQ(world_.last_sent<EpisodeReported>().measured.step_time_s, (std::vector<double>{5, 5}));
   answer(leases()[1], "executor/1", 5);
-  EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u) << "a repeated result counts once";
+  EXPECT_EQ(world_.sent<EpisodeReported>().size(), 1u) << "a repeated result counts once";
 }
 
 TEST_F(DispatcherTest, CreditOfAnExpiredLeaseReturnsWithItsLateResult) {
@@ -143,7 +142,7 @@ TEST_F(DispatcherTest, CreditOfAnExpiredLeaseReturnsWithItsLateResult) {
   join("executor/0", 1, 2);
   propose(1, 2);
   world_.advance(std::chrono::seconds{3});
-  ASSERT_EQ(dispatcher().counters().lost, 1u);
+  ASSERT_EQ(dispatcher().leases().counters().expired, 1u);
   EXPECT_EQ(leases().size(), 1u) << "what it may still be working on takes its credit";
   answer(leases()[0], "executor/0");
   EXPECT_EQ(leases().size(), 2u) << "it has answered, late, and can work again";
@@ -172,9 +171,9 @@ TEST_F(DispatcherTest, ALeaseThatIsOnItsWayIsKeptForAWhile) {
     }
   };
   beats(8, leases()[0].lease_epoch - 1);
-  EXPECT_EQ(dispatcher().counters().lost, 0u) << "a slow line is no dead one";
+  EXPECT_EQ(dispatcher().leases().counters().expired, 0u) << "a slow line is no dead one";
   beats(8, leases()[0].lease_epoch - 1);
-  EXPECT_GE(dispatcher().counters().lost, 1u) << "it will not come any more";
+  EXPECT_GE(dispatcher().leases().counters().expired, 1u) << "it will not come any more";
 }
 
 TEST_F(DispatcherTest, NobodySpeaksForAnother) {
@@ -191,11 +190,11 @@ TEST_F(DispatcherTest, NobodySpeaksForAnother) {
   const auto forger = runtime::actor_id("executor/1");
   world_.deliver(dispatcher_, forged, {}, forger);
   world_.deliver(dispatcher_, messages::ExecutorLeft{"executor/0", 1, ""}, {}, forger);
-  world_.deliver(dispatcher_, messages::ExecutorJoined{"executor/0", "here", "sim", "hash", 2, 0, 9}, {},
+  world_.deliver(dispatcher_, messages::ExecutorJoined{"executor/0", "here", "sim", "hash", 2, 9}, {},
                  forger);
-  EXPECT_EQ(dispatcher().counters().lost, 0u);
+  EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
   answer(leases()[0], "executor/0");
-  EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u);
+  EXPECT_EQ(world_.sent<EpisodeReported>().size(), 1u);
 }
 
 TEST_F(DispatcherTest, HeartbeatsThatNameALeaseKeepIt) {
@@ -207,7 +206,7 @@ TEST_F(DispatcherTest, HeartbeatsThatNameALeaseKeepIt) {
                    runtime::actor_id("executor/0"));
     world_.advance(std::chrono::milliseconds{500});
   }
-  EXPECT_EQ(dispatcher().counters().lost, 0u);
+  EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
   EXPECT_EQ(leases().size(), 1u);
 }
 
@@ -218,9 +217,9 @@ TEST_F(DispatcherTest, ANewLifeOfAnExecutorLosesWhatTheOldOneHeld) {
   join("executor/0", 2);
   ASSERT_EQ(leases().size(), 2u);
   answer(leases()[0], "executor/0", 9);
-  EXPECT_EQ(dispatcher().counters().duplicated, 1u);
+  EXPECT_EQ(dispatcher().counters().refused_results, 1u);
   answer(leases()[1], "executor/0", 1);
-  EXPECT_EQ(world_.last_sent<MeasurementReported>().measured.step_time_s[0], 1);
+  EXPECT_EQ(world_.last_sent<EpisodeReported>().measured.step_time_s[0], 1);
 }
 
 TEST_F(DispatcherTest, WhatALeavingExecutorGivesBackGoesToAnotherAtOnceAndIsNotLost) {
@@ -243,22 +242,22 @@ TEST_F(DispatcherTest, WhatALeavingExecutorGivesBackGoesToAnotherAtOnceAndIsNotL
   answer(leases()[2], "executor/0");
   EXPECT_EQ(dispatcher().counters().reported, 2u) << "on its way when it left";
   answer(leases()[1], "executor/0");
-  EXPECT_EQ(dispatcher().counters().duplicated, 1u) << "given back";
+  EXPECT_EQ(dispatcher().counters().refused_results, 1u) << "given back";
   answer(leases()[4], "executor/1");
   answer(leases()[5], "executor/1");
   EXPECT_EQ(dispatcher().in_flight(), 0u);
   world_.advance(std::chrono::milliseconds{500});
-  const auto progress = world_.last_sent<messages::RunProgress>();
-  EXPECT_EQ(progress.lost, 0u);
-  EXPECT_EQ(progress.refused, 2u);
-  EXPECT_EQ(progress.issued, progress.counted + progress.open + progress.expired + progress.refused);
+  const auto progress = world_.last_sent<messages::DispatchProgress>();
+  EXPECT_EQ(progress.leases.refused, 2u);
+  EXPECT_EQ(progress.leases.expired, 0u);
+  expect_adds_up(progress.leases);
   EXPECT_EQ(progress.executors.size(), 1u);
 }
 
 TEST_F(DispatcherTest, ExecutorsOfAKindThatDoesNotCountAreLeftAlone) {
   options_.kinds = {"cpu", "sim"};
   start();
-  messages::ExecutorJoined fake{"executor/9", "here", "fake", "hash", 2, 0, 1, 4, 1 << 20};
+  messages::ExecutorJoined fake{"executor/9", "here", "fake", "hash", 2, 1, 4, 1 << 20};
   const auto from = runtime::actor_id("executor/9");
   world_.deliver(dispatcher_, fake, {}, from);
   propose(1, 2);
@@ -272,7 +271,7 @@ TEST_F(DispatcherTest, ExecutorsOfAKindThatDoesNotCountAreLeftAlone) {
   fake.kind = "fake";
   fake.epoch = 3;
   world_.deliver(dispatcher_, fake, {}, from);
-  EXPECT_EQ(dispatcher().counters().lost, 1u) << "a new life that does not count";
+  EXPECT_EQ(dispatcher().leases().counters().expired, 1u) << "a new life that does not count";
   EXPECT_EQ(leases().size(), 1u);
 }
 
@@ -298,8 +297,8 @@ TEST_F(DispatcherTest, AnExecutorWhoseNodeStopsHandsItsWorkOver) {
   world_.advance(std::chrono::milliseconds{100});
   EXPECT_EQ(leases().size(), 4u) << "not after three heartbeats";
   world_.advance(std::chrono::seconds{5});
-  EXPECT_EQ(dispatcher().counters().lost, 0u);
-  EXPECT_EQ(dispatcher().counters().duplicated, 0u) << "it went on with nothing";
+  EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
+  EXPECT_EQ(dispatcher().counters().refused_results, 0u) << "it went on with nothing";
   EXPECT_EQ(dispatcher().in_flight(), 0u);
 }
 
@@ -323,11 +322,11 @@ TEST_F(DispatcherTest, ReportsUntilTheRecorderHasIt) {
   propose(0, 1);
   answer(leases()[0], "executor/0");
   world_.advance(std::chrono::milliseconds{2500});
-  EXPECT_GE(world_.sent<MeasurementReported>().size(), 3u);
+  EXPECT_GE(world_.sent<EpisodeReported>().size(), 3u);
   world_.deliver(dispatcher_, messages::EpisodesRecorded{{0}, 1});
   world_.clear_log();
   world_.advance(std::chrono::seconds{3});
-  EXPECT_TRUE(world_.sent<MeasurementReported>().empty());
+  EXPECT_TRUE(world_.sent<EpisodeReported>().empty());
   propose(0, 1);
   EXPECT_EQ(dispatcher().counters().proposed, 1u) << "a repeat of what is on disk";
 }
@@ -356,16 +355,16 @@ TEST_F(DispatcherTest, EndsAfterTheEpisodesAskedForOnceSamplersHaveDrained) {
   world_.deliver(dispatcher_, messages::EpisodesRecorded{{0}, 1});
   EXPECT_EQ(world_.sent<messages::StopRun>().size(), 1u);
   EXPECT_FALSE(world_.stopped().has_value());
-  messages::RunProgress drained;
-  drained.from = "sampler/0";
-  world_.deliver(dispatcher_, drained);
+  const std::size_t asked = world_.sent<messages::CountRequested>().size();
+  const messages::SamplerDrained drained{"sampler/0"};
+  world_.deliver(dispatcher_, drained, {}, runtime::actor_id("executor/0"));
+  EXPECT_EQ(world_.sent<messages::CountRequested>().size(), asked) << "no actor drains another";
+  world_.deliver(dispatcher_, drained, {}, runtime::actor_id("sampler/0"));
+  EXPECT_EQ(world_.sent<messages::CountRequested>().size(), asked + 1);
   EXPECT_FALSE(world_.stopped().has_value()) << "the last update may not be on disk";
-  messages::EpisodesKnown known;
-  known.committed = known.unlearned = 1;
-  world_.deliver(dispatcher_, known);
+  world_.deliver(dispatcher_, messages::EpisodesCounted{1, 1});
   EXPECT_FALSE(world_.stopped().has_value());
-  known.unlearned = 0;
-  world_.deliver(dispatcher_, known);
+  world_.deliver(dispatcher_, messages::EpisodesCounted{1, 0});
   EXPECT_TRUE(world_.stopped().has_value());
   EXPECT_TRUE(world_.stopped()->empty()) << "a clean end";
 }
@@ -393,8 +392,8 @@ class BadExecutorTest : public DispatcherTest {
   void answer_all() {
     for (; answered_ < world_.log().size(); ++answered_) {
       const runtime::sim::Packet packet = world_.log()[answered_];
-      if (packet.envelope.type != PlacementProposed::kType) continue;
-      const auto lease = *messages::decode_body<PlacementProposed>(packet.body);
+      if (packet.envelope.type != LeaseGranted::kType) continue;
+      const auto lease = *messages::decode_body<LeaseGranted>(packet.body);
       if (packet.envelope.to == runtime::actor_id(kBad)) {
         PlacementMeasured m = result_of(lease, kBad, 1);
         ++asked_bad_;
@@ -405,7 +404,7 @@ class BadExecutorTest : public DispatcherTest {
       }
     }
   }
-  std::uint64_t reported() const { return world_.sent<MeasurementReported>().size(); }
+  std::uint64_t reported() const { return world_.sent<EpisodeReported>().size(); }
 
   std::vector<std::string> present_;
   std::size_t answered_ = 0;
@@ -415,7 +414,11 @@ class BadExecutorTest : public DispatcherTest {
 
 TEST_F(BadExecutorTest, EndsTheRunWithItsReasonIfItIsTheOnlyOne) {
   answer_badly_ = [](PlacementMeasured& m) {
-    m = PlacementMeasured{.executor = kBad, .lease_epoch = m.lease_epoch, .error = "no kernel for conv9d"};
+    const std::uint64_t lease = m.lease_epoch;
+    m = {};
+    m.executor = kBad;
+    m.lease_epoch = lease;
+    m.error = "no kernel for conv9d";
   };
   start();
   come(kBad);
@@ -443,7 +446,7 @@ TEST_F(BadExecutorTest, IsQuarantinedAndTheOthersDoItsWork) {
   EXPECT_EQ(dispatcher().counters().reported, 80u);
   EXPECT_LE(asked_bad_, 3 + 6) << "three strikes, then one piece after 1, 2, 4, 8 … s";
   EXPECT_GE(dispatcher().counters().quarantines, 2u);
-  EXPECT_EQ(dispatcher().counters().duplicated, static_cast<std::uint64_t>(asked_bad_));
+  EXPECT_EQ(dispatcher().counters().refused_results, static_cast<std::uint64_t>(asked_bad_));
 }
 
 TEST_F(BadExecutorTest, ItsQuarantineIsSeenAndItsLeasesEnd) {
@@ -457,23 +460,22 @@ TEST_F(BadExecutorTest, ItsQuarantineIsSeenAndItsLeasesEnd) {
   // It holds two; after the third failure it would hold others.
   for (int i = 0; i < 3; ++i) {
     const auto last = std::find_if(world_.log().rbegin(), world_.log().rend(), [](const auto& packet) {
-      return packet.envelope.type == PlacementProposed::kType &&
-             packet.envelope.to == runtime::actor_id(kBad);
+      return packet.envelope.type == LeaseGranted::kType && packet.envelope.to == runtime::actor_id(kBad);
     });
-    const auto lease = *messages::decode_body<PlacementProposed>(last->body);
+    const auto lease = *messages::decode_body<LeaseGranted>(last->body);
     PlacementMeasured m = result_of(lease, kBad, 1);
     m.error = "boo";
     world_.deliver(dispatcher_, m, {}, runtime::actor_id(kBad));
   }
   world_.advance(std::chrono::milliseconds{600});
-  const auto progress = world_.last_sent<messages::RunProgress>();
+  const auto progress = world_.last_sent<messages::DispatchProgress>();
   EXPECT_EQ(progress.quarantined, 1u);
-  EXPECT_EQ(progress.lost, 0u);
-  EXPECT_EQ(progress.issued, progress.counted + progress.open + progress.expired + progress.refused);
+  EXPECT_EQ(progress.leases.expired, 0u);
+  expect_adds_up(progress.leases);
   const auto counted = dispatcher().counters().reported;
   for (const runtime::sim::Packet& packet : std::vector{world_.log()})
-    if (packet.envelope.type == PlacementProposed::kType && packet.envelope.to == runtime::actor_id(kBad))
-      answer(*messages::decode_body<PlacementProposed>(packet.body), kBad);
+    if (packet.envelope.type == LeaseGranted::kType && packet.envelope.to == runtime::actor_id(kBad))
+      answer(*messages::decode_body<LeaseGranted>(packet.body), kBad);
   EXPECT_EQ(dispatcher().counters().reported, counted) << "its leases have ended";
 }
 
@@ -508,7 +510,7 @@ TEST_F(BadExecutorTest, WhatIsNoMeasurementNeverCounts) {
       {"moved", [](auto& m) { m.bytes_moved[0] = -1; }},
       {"busy", [](auto& m) { m.busy_s[0] = kNan; }},
       {"wall", [](auto& m) { m.wall_s = kNan; }},
-      {"share", [](auto& m) { m.synthetic_share = 7; }},
+      {"share", [](auto& m) { m.synthetic_shares = {7}; }},
       {"samples", [](auto& m) { m.sample_counts = {1}, m.samples_s = {kNan}; }},
       {"many samples", [](auto& m) { m.sample_counts = {1'000'000}, m.samples_s.assign(1'000'000, 1.0); }},
       {"counts", [](auto& m) { m.sample_counts = {3}, m.samples_s = {1.0}; }},
@@ -534,11 +536,11 @@ TEST_F(BadExecutorTest, WhatIsNoMeasurementNeverCounts) {
     change(m);
     world_.deliver(dispatcher_, m, {}, runtime::actor_id(kBad));
     EXPECT_EQ(reported(), 0u);
-    EXPECT_EQ(dispatcher().counters().duplicated, 1u);
+    EXPECT_EQ(dispatcher().counters().refused_results, 1u);
     join(kGood);
     answer(leases().back(), kGood);
     ASSERT_EQ(reported(), 1u) << "another one did it";
-    EXPECT_EQ(world_.last_sent<MeasurementReported>().measured.executors, std::vector<std::string>{kGood});
+    EXPECT_EQ(world_.last_sent<EpisodeReported>().measured.executors, std::vector<std::string>{kGood});
   }
 }
 
@@ -550,11 +552,10 @@ TEST_F(BadExecutorTest, WhatIsOnlyOddIsMendedAndCounts) {
   m.valid = {0};
   m.step_time_s = {-0.0};
   m.failures = {"crashed: \x1b[31m" + std::string(1 << 16, 'y') + "\xff"};
-  m.attempt = 0xffffffff;
   m.wall_s = 1e6;
   world_.deliver(dispatcher_, m, {}, runtime::actor_id(kBad));
   answer(leases().at(1), kBad);
-  const auto reported = world_.last_sent<MeasurementReported>().measured;
+  const auto reported = world_.last_sent<EpisodeReported>().measured;
   EXPECT_FALSE(std::signbit(reported.step_time_s[0]));
   EXPECT_EQ(reported.attempt[0], 1u) << "which attempt it was the dispatcher knows";
   EXPECT_LE(reported.wall_s, 1) << "it did not have it for so long";
@@ -572,7 +573,7 @@ TEST_F(BadExecutorTest, AnotherMayTryWhatTwoHoldForEver) {
   const auto hold = [&](Nanos time) {
     for (const Nanos end = world_.now() + time; world_.now() < end;) {
       std::vector<std::uint64_t> held;
-      for (const PlacementProposed& lease : leases()) held.push_back(lease.lease_epoch);
+      for (const LeaseGranted& lease : leases()) held.push_back(lease.lease_epoch);
       for (const char* name : {"executor/7", "executor/8"})
         world_.deliver(dispatcher_, messages::Heartbeat{name, 1, held, 0}, {}, runtime::actor_id(name));
       world_.advance(std::chrono::milliseconds{500});
@@ -593,7 +594,7 @@ TEST_F(BadExecutorTest, WhoComesAndGoesWithAPieceIsAskedLast) {
   propose(1, 1);
   world_.advance(std::chrono::milliseconds{100});
   answer(leases().back(), kGood);
-  const auto asked = [&] { return world_.last_of(PlacementProposed::kType)->envelope.to; };
+  const auto asked = [&] { return world_.last_of(LeaseGranted::kType)->envelope.to; };
   for (std::uint64_t epoch = 2; epoch < 10; ++epoch) {
     join(kBad, epoch);
     propose(epoch, 1);
@@ -617,7 +618,7 @@ TEST_F(BadExecutorTest, WhoLosesItsLeasesIsAskedAfterThoseWhoAnswer) {
   world_.advance(std::chrono::milliseconds{100});
   answer(leases().back(), kGood);
   join(kBad);
-  const auto asked = [&] { return world_.last_of(PlacementProposed::kType)->envelope.to; };
+  const auto asked = [&] { return world_.last_of(LeaseGranted::kType)->envelope.to; };
   propose(2, 1);
   ASSERT_EQ(asked(), runtime::actor_id(kBad)) << "never measured: it goes first";
   for (int i = 0; i < 20; ++i) {
@@ -651,15 +652,15 @@ TEST_F(BadExecutorTest, WhatItSaysOfItsSpeedIsNotBelieved) {
 
 TEST_F(BadExecutorTest, AHostThatCannotBeShownJoinsNobody) {
   start();
-  messages::ExecutorJoined joined{kBad, "\xff\x1b[31m", "sim", "hash", 2, 0, 1, 4, 1 << 20};
+  messages::ExecutorJoined joined{kBad, "\xff\x1b[31m", "sim", "hash", 2, 1, 4, 1 << 20};
   world_.deliver(dispatcher_, joined, {}, runtime::actor_id(kBad));
   propose(1, 1);
   EXPECT_TRUE(leases().empty());
 }
 
 /// An episode that its sampler measured itself, of this run.
-MeasurementReported own_report() {
-  MeasurementReported reported;
+EpisodeReported own_report() {
+  EpisodeReported reported;
   messages::EpisodeMeasured& m = reported.measured;
   m.graph_sha256 = "hash";
   m.count = 1;
@@ -668,7 +669,7 @@ MeasurementReported own_report() {
   m.executors = {"sampler/0"};
   m.executor_kinds = {"sim"};
   m.hosts = {"here"};
-  m.resize();
+  m.resize(m.count, m.num_devices);
   m.valid = {1};
   m.step_time_s = {1};
   reported.placements = {0, 4};
@@ -677,8 +678,8 @@ MeasurementReported own_report() {
 
 TEST_F(DispatcherTest, WhatASamplerMeasuresIsHeldToTheSame) {
   start();
-  const auto report = [&](const std::function<void(MeasurementReported&)>& change) {
-    MeasurementReported reported = own_report();
+  const auto report = [&](const std::function<void(EpisodeReported&)>& change) {
+    EpisodeReported reported = own_report();
     change(reported);
     world_.deliver(dispatcher_, reported, messages::SharedBytes::copy(messages::Bytes(4)),
                    runtime::actor_id("sampler/0"));
@@ -689,9 +690,9 @@ TEST_F(DispatcherTest, WhatASamplerMeasuresIsHeldToTheSame) {
   report([](auto& r) { r.placements = {0, 3}; });
   report([](auto& r) { r.measured.hosts = {"\xff"}; });
   EXPECT_EQ(dispatcher().counters().refused, 5u);
-  EXPECT_TRUE(world_.sent<MeasurementReported>().empty());
+  EXPECT_TRUE(world_.sent<EpisodeReported>().empty());
   report([](auto&) {});
-  EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u);
+  EXPECT_EQ(world_.sent<EpisodeReported>().size(), 1u);
 }
 
 /// Fifty leases took 0.1 s each; then one takes longer, while a second executor has nothing to do.
@@ -712,7 +713,7 @@ class StragglerTest : public DispatcherTest {
   void wait(Nanos time) {
     for (const Nanos end = world_.now() + time; world_.now() < end;) {
       std::vector<std::uint64_t> held;
-      for (const PlacementProposed& lease : leases()) held.push_back(lease.lease_epoch);
+      for (const LeaseGranted& lease : leases()) held.push_back(lease.lease_epoch);
       for (const char* name : {"executor/0", "executor/1"})
         world_.deliver(dispatcher_, messages::Heartbeat{name, 1, held, 0}, {}, runtime::actor_id(name));
       world_.advance(std::min<Nanos>(std::chrono::milliseconds{500}, end - world_.now()));
@@ -720,11 +721,11 @@ class StragglerTest : public DispatcherTest {
   }
   /// What the recorder is told of episode 50.
   std::vector<double> told() const {
-    for (const MeasurementReported& reported : world_.sent<MeasurementReported>())
+    for (const EpisodeReported& reported : world_.sent<EpisodeReported>())
       if (reported.measured.episode == 50) return reported.measured.step_time_s;
     return {};
   }
-  PlacementProposed first_;
+  LeaseGranted first_;
 };
 
 TEST_F(StragglerTest, IsOvertakenByAnIdleExecutorAndTheFirstResultCounts) {
@@ -733,7 +734,7 @@ TEST_F(StragglerTest, IsOvertakenByAnIdleExecutorAndTheFirstResultCounts) {
   EXPECT_EQ(leases().size(), 51u) << "not older than twice the others";
   wait(std::chrono::milliseconds{300});
   ASSERT_EQ(leases().size(), 52u);
-  const PlacementProposed second = leases().back();
+  const LeaseGranted second = leases().back();
   EXPECT_EQ(second.placement_id, first_.placement_id);
   EXPECT_EQ(second.attempt, 2u);
   wait(std::chrono::seconds{2});
@@ -742,13 +743,13 @@ TEST_F(StragglerTest, IsOvertakenByAnIdleExecutorAndTheFirstResultCounts) {
   answer(second, "executor/1", 5);
   answer(first_, "executor/0", 9);
   EXPECT_EQ(told(), (std::vector<double>{5}));
-  EXPECT_EQ(dispatcher().counters().duplicated, 1u);
+  EXPECT_EQ(dispatcher().counters().refused_results, 1u);
   EXPECT_EQ(dispatcher().counters().speculated, 1u);
   world_.advance(std::chrono::milliseconds{500});
-  const auto progress = world_.last_sent<messages::RunProgress>();
-  EXPECT_EQ(progress.refused, 1u);
-  EXPECT_EQ(progress.lost, 0u);
-  EXPECT_EQ(progress.issued, progress.counted + progress.open + progress.expired + progress.refused);
+  const auto progress = world_.last_sent<messages::DispatchProgress>();
+  EXPECT_EQ(progress.leases.refused, 1u);
+  EXPECT_EQ(progress.leases.expired, 0u);
+  expect_adds_up(progress.leases);
 }
 
 TEST_F(StragglerTest, IsLeftAloneWhereThatIsSwitchedOff) {
@@ -786,7 +787,7 @@ TEST_F(DispatcherTest, AnOverdueLeaseDoesNotHoldUpWhatItsHolderCouldDo) {
   join("executor/1");
   EXPECT_EQ(leases().size(), 4u) << "both are overdue, and somebody else is there now";
   answer(leases()[2], "executor/1");
-  EXPECT_EQ(world_.sent<MeasurementReported>().size(), 1u);
+  EXPECT_EQ(world_.sent<EpisodeReported>().size(), 1u);
 }
 
 TEST_F(DispatcherTest, ASlowExecutorDoesNotHoardWhatAFastOneCouldDo) {
@@ -812,7 +813,7 @@ TEST_F(DispatcherTest, ASlowExecutorDoesNotHoardWhatAFastOneCouldDo) {
   const double took_s = std::chrono::duration<double>(world_.now()).count();
   EXPECT_LE(took_s, ideal_s + 2 * 4 * 0.100);
   EXPECT_GE(took_s, ideal_s);
-  EXPECT_EQ(dispatcher().counters().lost, 0u);
+  EXPECT_EQ(dispatcher().leases().counters().expired, 0u);
 }
 
 TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
@@ -823,7 +824,7 @@ TEST_F(DispatcherTest, ExecutorActorMeasuresWhatItIsLeased) {
   world_.run_until_idle();
   propose(3, 3);
   world_.run_until_idle();
-  const auto reported = world_.last_sent<MeasurementReported>();
+  const auto reported = world_.last_sent<EpisodeReported>();
   EXPECT_EQ(reported.measured.valid, (std::vector<std::uint8_t>{1, 1, 1}));
   EXPECT_DOUBLE_EQ(reported.measured.step_time_s[0], 4e-6);
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/recorder.h"
+#include "messages/run_control.h"
 #include "policy/placers/hierarchical.h"
 #include "runtime/sim/network.h"
 #include "runtime/sim/world.h"
@@ -34,7 +35,7 @@ class LearnerTest : public ::testing::Test {
 TEST_F(LearnerTest, APieceOfACheckpointThatComesTwiceIsAskedForOnce) {
   const auto trained = placer();
   const auto bytes = messages::SharedBytes::copy(trained->parameters().bytes());
-  const auto asked = [&] { return world.sent<messages::HistoryRequested>().size(); };
+  const auto asked = [&] { return world.sent<messages::CheckpointRequested>().size(); };
   const auto deliver = [&](std::uint64_t offset, std::uint64_t size) {
     world.deliver(learner,
                   messages::CheckpointDelivered{
@@ -44,10 +45,10 @@ TEST_F(LearnerTest, APieceOfACheckpointThatComesTwiceIsAskedForOnce) {
   ASSERT_EQ(asked(), 1u);
   for (int i = 0; i < 3; ++i) deliver(0, 100);
   EXPECT_EQ(asked(), 2u);
-  EXPECT_EQ(world.last_sent<messages::HistoryRequested>().offset, 100u);
+  EXPECT_EQ(world.last_sent<messages::CheckpointRequested>().offset, 100u);
   deliver(100, bytes.size() - 100);
-  EXPECT_FALSE(world.last_sent<messages::HistoryRequested>().checkpoint);
-  EXPECT_EQ(world.last_sent<messages::HistoryRequested>().update, 3u)
+  EXPECT_EQ(asked(), 2u);
+  EXPECT_EQ(world.last_sent<messages::UpdateRequested>().after, 3u)
       << "it has it all, and goes on from there";
 }
 
@@ -84,13 +85,15 @@ class LearningTest : public LearnerTest {
     world.deliver(learner_, messages::UpdateReplayed{});
     world.clear_log();
   }
-  /// The next episode, drawn with version 0.
-  void learn_from(double advantage) {
+  /// The next episode, drawn with version 0, with the measurements of log number `of`; 0: with its own.
+  void learn_from(double advantage, std::uint64_t of = 0) {
     const policy::Actions actions = placer()->sample(seq_, 0);
-    messages::MeasurementCommitted committed;
+    messages::EpisodeCommitted committed;
     messages::EpisodeScored scored;
     committed.seq = scored.seq = ++seq_;
     committed.measured.episode = scored.episode = seq_;
+    committed.measured.placement_id = 100 * (of > 0 ? of : seq_);
+    committed.measured.count = 1;
     committed.actions = {0, actions.bytes.size()};
     scored.advantages.assign(placer()->placements_per_episode(), advantage);
     world.deliver(learner_, committed, messages::SharedBytes::copy(actions.bytes));
@@ -112,6 +115,15 @@ TEST_F(LearningTest, AnEpisodeThatIsTooStaleIsConsumedWithoutEffectAndNoted) {
     EXPECT_EQ(applied[u].episodes, std::vector<std::uint64_t>{u + 1}) << "it is consumed all the same";
     for (const float advantage : applied[u].advantages) EXPECT_EQ(advantage, u <= 2 ? 0.5f : 0.0f);
   }
+}
+
+TEST_F(LearningTest, MeasurementsThatItConsumesTwiceAreReported) {
+  begin({});
+  learn_from(0.5);
+  learn_from(0.5);
+  EXPECT_TRUE(world.sent<messages::ConsumedTwice>().empty());
+  learn_from(0.5, 1);  // A recorder that does not refuse what it has already.
+  EXPECT_EQ(world.last_sent<messages::ConsumedTwice>().placement_ids, std::vector<std::uint64_t>{100});
 }
 
 TEST_F(LearningTest, AnUpdateThatDivergesIsSaidToNobodyAndEndsTheRun) {

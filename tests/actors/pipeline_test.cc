@@ -108,7 +108,7 @@ std::unique_ptr<policy::Placer> placeto(const Task& task, std::uint64_t seed, bo
 }
 
 /// The executors as the dispatcher saw them three quarters into the run.
-std::vector<messages::ExecutorUse> in_full_swing(const std::vector<messages::RunProgress>& reports) {
+std::vector<messages::ExecutorUse> in_full_swing(const std::vector<messages::DispatchProgress>& reports) {
   std::vector<messages::ExecutorUse> middle;
   for (std::size_t i = 0; i < reports.size() * 3 / 4; ++i) {
     if (!reports[i].executors.empty()) middle = reports[i].executors;
@@ -148,8 +148,7 @@ Outcome play(const Scenario& scenario) {
   World world{{.seed = scenario.seed, .shuffle = scenario.shuffle}};
   world.on_send([&](const Packet& packet, Rng& rng) {
     const bool between = packet.envelope.type == messages::PlacementMeasured::kType ||
-                         (packet.envelope.type == messages::PlacementProposed::kType &&
-                          packet.envelope.to != runtime::actor_id(kDispatcher));
+                         packet.envelope.type == messages::LeaseGranted::kType;
     Fate fate;
     fate.drop = rng.uniform() < scenario.lose;
     fate.duplicate = rng.uniform() < scenario.lose;
@@ -226,8 +225,7 @@ Outcome play(const Scenario& scenario) {
     if (step == scenario.away_until) {
       std::set<std::uint64_t> proposed;
       for (const Packet& packet : world.log()) {
-        if (packet.envelope.type == messages::PlacementProposed::kType &&
-            packet.envelope.to == runtime::actor_id(kDispatcher))
+        if (packet.envelope.type == messages::PlacementProposed::kType)
           proposed.insert(messages::decode_body<messages::PlacementProposed>(packet.body)->episode);
       }
       outcome.proposed_while_away = proposed.size();
@@ -250,7 +248,7 @@ Outcome play(const Scenario& scenario) {
     world.advance(std::chrono::milliseconds{700});
     world.restart(victim);
   }
-  for (const messages::ExecutorUse& use : in_full_swing(world.sent<messages::RunProgress>()))
+  for (const messages::ExecutorUse& use : in_full_swing(world.sent<messages::DispatchProgress>()))
     outcome.utilisation += use.utilisation / scenario.executors;
   outcome.stopped = world.stopped();
   outcome.ended = world.now();

@@ -104,7 +104,7 @@ PlacementProposed proposal(const Task& task, std::uint64_t episode, std::uint32_
 class Ends final : public runtime::Actor {
  public:
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override {
-    (void)incoming.match([&](const messages::MeasurementReported& reported) {
+    (void)incoming.match([&](const messages::EpisodeReported& reported) {
       episodes.push_back(reported.measured);
       context.send(kDispatcher, messages::EpisodesRecorded{{reported.measured.episode}, episodes.size()});
     });

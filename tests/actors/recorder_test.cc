@@ -15,8 +15,8 @@ namespace emplace::actors {
 namespace {
 
 using messages::CheckpointDelivered;
-using messages::HistoryRequested;
-using messages::MeasurementReported;
+using messages::CheckpointRequested;
+using messages::EpisodeReported;
 using runtime::sim::World;
 
 class RecorderTest : public ::testing::Test {
@@ -38,7 +38,7 @@ class RecorderTest : public ::testing::Test {
   }
   /// The piece from `offset` on; its bytes go to the end of `fetched_`.
   CheckpointDelivered fetch(std::uint64_t offset) {
-    world_.deliver(recorder_, HistoryRequested{true, 0, offset, 0, 1}, {}, runtime::actor_id(kLearner));
+    world_.deliver(recorder_, CheckpointRequested{0, offset, 1}, {}, runtime::actor_id(kLearner));
     const runtime::sim::Packet* packet = world_.last_of(CheckpointDelivered::kType);
     const auto delivered = world_.last_sent<CheckpointDelivered>();
     const auto piece = packet->bulk.bytes().subspan(delivered.piece.offset, delivered.piece.size);
@@ -48,13 +48,13 @@ class RecorderTest : public ::testing::Test {
 
   /// An episode of one placement.
   void report(std::uint64_t episode, std::uint64_t placement_id) {
-    messages::MeasurementReported reported;
+    messages::EpisodeReported reported;
     messages::EpisodeMeasured& m = reported.measured;
     m.episode = episode;
     m.placement_id = placement_id;
     m.count = m.num_ops = m.num_devices = 1;
     m.executors = m.executor_kinds = m.hosts = {"somebody"};
-    m.resize();
+    m.resize(m.count, m.num_devices);
     reported.placements = {0, 1};
     world_.deliver(recorder_, reported, messages::SharedBytes::copy(Bytes(1)),
                    runtime::actor_id(kDispatcher));
@@ -159,7 +159,7 @@ TEST_F(RecorderTest, ADeletedDatabaseThatCannotBeWrittenAgainIsKeptOpen) {
   std::filesystem::remove(run / "run.db");
   world_.advance(std::chrono::seconds{5});
   EXPECT_FALSE(world_.stopped());
-  EXPECT_GT(world_.last_sent<messages::RunProgress>().disk_waits_s, 3);
+  EXPECT_GT(world_.last_sent<messages::RecordProgress>().disk_waits_s, 3);
   std::filesystem::remove_all(run / "run.db.again");
   world_.advance(std::chrono::seconds{2});
   expect_one_episode();
@@ -230,12 +230,12 @@ TEST_F(RecorderTest, AnEpisodeThatClaimsAnothersPlacementIsNotAcknowledgedAndLos
 
 TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore) {
   start({});
-  messages::MeasurementReported reported;
+  messages::EpisodeReported reported;
   messages::EpisodeMeasured& m = reported.measured;
   m.episode = std::uint64_t{1} << 62;
   m.count = m.num_ops = m.num_devices = 1;
   m.executors = m.executor_kinds = m.hosts = {"somebody"};
-  m.resize();
+  m.resize(m.count, m.num_devices);
   messages::BulkBuilder bulk;
   reported.placements = bulk.add(Bytes{std::byte{0}});
   world_.deliver(recorder_, reported, bulk.finish(), runtime::actor_id(kDispatcher));
@@ -249,15 +249,15 @@ TEST_F(RecorderTest, AnEpisodeWithAHugeNumberDoesNotFillTheMemoryWithThoseBefore
 
 TEST_F(RecorderTest, WhatCannotBeReadBackAsItWasIsNotRecorded) {
   start({});
-  MeasurementReported sound;
+  EpisodeReported sound;
   messages::EpisodeMeasured& m = sound.measured;
   m.count = m.num_ops = m.num_devices = 1;
   m.executors = m.executor_kinds = m.hosts = {"somebody"};
-  m.resize();
+  m.resize(m.count, m.num_devices);
   sound.placements = {0, 1};
   std::uint64_t episode = 0;
   const auto report = [&](const std::function<void(messages::EpisodeMeasured&)>& change) {
-    MeasurementReported reported = sound;
+    EpisodeReported reported = sound;
     reported.measured.episode = reported.measured.placement_id = ++episode;
     change(reported.measured);
     world_.deliver(recorder_, reported, messages::SharedBytes::copy(Bytes(1)),
@@ -265,7 +265,7 @@ TEST_F(RecorderTest, WhatCannotBeReadBackAsItWasIsNotRecorded) {
   };
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   report([](auto& e) { e.step_time_s = {kNan}; });
-  report([](auto& e) { e.synthetic_share = {kNan}; });
+  report([](auto& e) { e.synthetic_shares = {kNan}; });
   report([](auto& e) { e.labels = {5}; });
   report([](auto& e) { e.hosts = {std::string{"a\0b", 3}}; });
   report([](auto& e) { e.sample_counts = {1}, e.samples_s = {kNan}; });
@@ -275,7 +275,7 @@ TEST_F(RecorderTest, WhatCannotBeReadBackAsItWasIsNotRecorded) {
   world_.deliver(recorder_, update);
   world_.advance(std::chrono::seconds{1});
   EXPECT_EQ(world_.last_sent<messages::EpisodesRecorded>().episodes, std::vector<std::uint64_t>{episode});
-  EXPECT_EQ(world_.last_sent<messages::RunProgress>().updates, 0u);
+  EXPECT_EQ(world_.last_sent<messages::RecordProgress>().updates, 0u);
   end();
   expect_one_episode();
 }

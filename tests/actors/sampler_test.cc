@@ -15,8 +15,8 @@
 namespace emplace::actors {
 namespace {
 
+using messages::EpisodeCommitted;
 using messages::LogRequested;
-using messages::MeasurementCommitted;
 using messages::PlacementProposed;
 using runtime::sim::World;
 
@@ -77,12 +77,12 @@ class SamplerTest : public ::testing::Test {
   /// actions.
   void committed(std::uint64_t episode, double step_time_s, std::optional<std::uint8_t> device = {},
                  std::optional<std::uint64_t> seq = {}) {
-    MeasurementCommitted c;
+    EpisodeCommitted c;
     c.seq = seq.value_or(episode + 1);
     c.measured.episode = episode;
     c.measured.count = c.measured.num_devices = 1;
     c.measured.executors = c.measured.executor_kinds = c.measured.hosts = {"somebody"};
-    c.measured.resize();
+    c.measured.resize(c.measured.count, c.measured.num_devices);
     c.measured.valid = {1};
     c.measured.step_time_s = {step_time_s};
     messages::BulkBuilder bulk;

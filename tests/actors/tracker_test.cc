@@ -7,30 +7,32 @@
 #include "actors/baseline_tracker.h"
 #include "actors/scoring.h"
 #include "actors/task.h"
+#include "actors/view_actor.h"
 #include "messages/measured_values.h"
 #include "runtime/sim/world.h"
 
 namespace emplace::actors {
 namespace {
 
+using messages::EpisodeCommitted;
 using messages::EpisodeScored;
-using messages::MeasurementCommitted;
 using runtime::sim::World;
 
-MeasurementCommitted committed(std::uint64_t episode, std::vector<double> step_times_s,
-                               std::vector<std::uint8_t> valid, std::uint64_t version = 0,
-                               std::uint64_t seq = 0) {
-  MeasurementCommitted c;
+EpisodeCommitted committed(std::uint64_t episode, std::vector<double> step_times_s,
+                           std::vector<std::uint8_t> valid, std::uint64_t version = 0,
+                           std::uint64_t seq = 0) {
+  EpisodeCommitted c;
   c.seq = seq == 0 ? episode + 1 : seq;
   messages::EpisodeMeasured& m = c.measured;
   m.episode = episode;
   m.count = static_cast<std::uint32_t>(step_times_s.size());
   m.num_devices = 1;
+  m.placement_id = episode * 1000;
   m.policy_version = version;
   m.executors = {"executor/0"};
   m.executor_kinds = {"sim"};
   m.hosts = {"here"};
-  m.resize();
+  m.resize(m.count, m.num_devices);
   m.step_time_s = std::move(step_times_s);
   m.valid = std::move(valid);
   return c;
@@ -70,7 +72,7 @@ TEST(Scoring, WhatMayBeMeasuredHasFiniteAdvantages) {
           Scoring scoring{options};
           Rng rng{7, Purpose::kTest};
           for (std::uint64_t episode = 0; episode < 50; ++episode) {
-            MeasurementCommitted c = committed(episode, {1, 1, 1, 1}, {1, 1, 1, 1});
+            EpisodeCommitted c = committed(episode, {1, 1, 1, 1}, {1, 1, 1, 1});
             for (std::size_t i = 0; i < 4 && episode % 5 > 0; ++i) {  // Every fifth is all equal.
               c.measured.step_time_s[i] = times[rng.below(static_cast<std::uint32_t>(times.size()))];
               c.measured.bytes_over[i] = bytes[rng.below(3)];
@@ -102,8 +104,8 @@ TEST(BaselineTracker, LateFailuresNeitherTeachNorMoveTheBaseline) {
 }
 
 /// Placements 0 and 2 were measured on "fast", placement 1 on "slow".
-MeasurementCommitted committed_on_two_hosts(std::uint64_t episode, std::vector<double> step_times_s) {
-  MeasurementCommitted c = committed(episode, std::move(step_times_s), {1, 1, 1});
+EpisodeCommitted committed_on_two_hosts(std::uint64_t episode, std::vector<double> step_times_s) {
+  EpisodeCommitted c = committed(episode, std::move(step_times_s), {1, 1, 1});
   c.measured.controller = static_cast<std::uint32_t>(episode % 2);
   c.measured.executors = {"executor/0", "executor/1"};
   c.measured.executor_kinds = {"sim", "sim"};
@@ -174,7 +176,7 @@ TEST(BaselineTracker, APenaltyWithATargetGrowsFromEpisodeToEpisodeWhileNothingFi
   options.valid_target = 0.5;
   const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
   const auto cost_of = [&](std::uint64_t episode, std::uint8_t valid, std::int64_t over) {
-    MeasurementCommitted c = committed(episode, {1.0, 1.0}, {valid, valid});
+    EpisodeCommitted c = committed(episode, {1.0, 1.0}, {valid, valid});
     c.measured.bytes_over = {over, over};
     world.deliver(tracker, c);
     const auto scored = world.last_sent<EpisodeScored>();
@@ -199,7 +201,7 @@ TEST(BaselineTracker, NothingAboveTheCapsIsWorthMoreThanTheBestThatFits) {
   const auto tracker = world.spawn<BaselineTracker>(kTracker, options);
   const auto costs_of = [&](std::uint64_t episode, std::vector<double> step_time_s,
                             std::vector<std::uint8_t> valid) {
-    MeasurementCommitted c = committed(episode, step_time_s, valid);
+    EpisodeCommitted c = committed(episode, step_time_s, valid);
     c.measured.bytes_over.clear();
     for (const std::uint8_t fits : valid) c.measured.bytes_over.push_back(fits != 0 ? 0 : 1'000'000'000);
     world.deliver(tracker, c);
@@ -218,7 +220,7 @@ TEST(BaselineTracker, NothingAboveTheCapsIsWorthMoreThanTheBestThatFits) {
   expect_costs(costs_of(3, {4.0, 1.0}, {1, 0}), {4.0, 4.7});
   expect_costs(costs_of(4, {9.0, 1.0}, {1, 0}), {9.0, 4.7});
   // Another graph has its own.
-  MeasurementCommitted other = committed(5, {1.0, 2.0}, {0, 0});
+  EpisodeCommitted other = committed(5, {1.0, 2.0}, {0, 0});
   other.measured.graph_sha256 = "another";
   other.measured.bytes_over = {1'000'000'000, 1'000'000'000};
   world.deliver(tracker, other);
@@ -253,7 +255,7 @@ TEST(BaselineTracker, MadeAnewItReadsTheLogAndTellsOnlyWhatNobodyLearnedFrom) {
   EXPECT_EQ(world.last_sent<messages::LogRequested>().from_seq, 1u);
   world.clear_log();
   for (std::uint64_t e = 0; e < 4; ++e) {
-    MeasurementCommitted again = committed(e, {std::exp2(static_cast<double>(e))}, {1});
+    EpisodeCommitted again = committed(e, {std::exp2(static_cast<double>(e))}, {1});
     again.learned = e < 3;
     world.deliver(tracker, again);
     world.deliver(tracker, again);  // Twice: it counts once.
@@ -278,6 +280,26 @@ TEST(BaselineTracker, AsksAgainForAnEpisodeThatNeverCame) {
 }
 
 /// A dispatcher with a task of four ops on two devices.
+
+/// A recorder that writes every result down, and a dispatcher that reports every result: neither refuses what
+/// came before. Here both are the test.
+TEST(BaselineTracker, WhatIsConsumedTwiceIsReportedByItsPlacement) {
+  World world;
+  messages::RunProgress shown;
+  const auto view = world.spawn<ViewActor>(kView, messages::StatusDelivered{},
+                                           [&](const messages::RunProgress& progress) { shown = progress; });
+  const auto tracker = world.spawn<BaselineTracker>(kTracker, TrackerOptions{});
+  world.deliver(tracker, committed(0, {4.0}, {1}, 0, 1));
+  world.deliver(tracker, committed(1, {4.0}, {1}, 0, 2));
+  world.advance(std::chrono::seconds{1});
+  world.deliver(view, messages::DispatchProgress{});
+  EXPECT_EQ(shown.duplicated, 0u);
+  world.deliver(tracker, committed(1, {4.0}, {1}, 0, 3));
+  world.advance(std::chrono::seconds{1});
+  world.deliver(view, messages::DispatchProgress{});
+  EXPECT_EQ(shown.duplicated, 1u);
+  EXPECT_EQ(world.last_sent<messages::ConsumedTwice>().placement_ids, std::vector<std::uint64_t>{1000});
+}
 
 }  // namespace
 }  // namespace emplace::actors

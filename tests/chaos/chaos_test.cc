@@ -372,7 +372,7 @@ TEST(Chaos, WhatAKilledProcessDidIsInTheTrace) {
   for (const json& event : trace["traceEvents"]) {
     if (event["ph"] != "X" || event["pid"] != process || event["tid"] != track) continue;
     if (event["name"] == "start") lives += 's';
-    if (event["name"] == "PlacementProposed" && !lives.ends_with('m')) lives += 'm';
+    if (event["name"] == "LeaseGranted" && !lives.ends_with('m')) lives += 'm';
   }
   EXPECT_EQ(lives, "smsm");
 }

@@ -17,8 +17,8 @@ namespace emplace::testing {
 namespace {
 
 using messages::ExecutorJoined;
+using messages::LeaseGranted;
 using messages::PlacementMeasured;
-using messages::PlacementProposed;
 using runtime::Context;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -37,34 +37,24 @@ struct NoMeasurement {
   EMPLACE_FIELDS(count, step_time_s)
 };
 
-PlacementMeasured honest_answer(const PlacementProposed& lease, std::string name) {
+PlacementMeasured honest_answer(const LeaseGranted& lease, std::string name) {
   PlacementMeasured m;
   m.placement_id = lease.placement_id;
-  m.count = lease.count;
-  m.episode = lease.episode;
-  m.controller = lease.controller;
-  m.policy_version = lease.policy_version;
-  m.graph_sha256 = lease.graph_sha256;
+  m.lease_epoch = lease.lease_epoch;
   m.host = "elsewhere";
   m.executor = std::move(name);
   m.executor_kind = "fake";
-  m.attempt = lease.attempt;
-  m.lease_epoch = lease.lease_epoch;
-  m.num_devices = lease.num_devices;
   m.wall_s = 0.001;
+  m.resize(lease.count, lease.num_devices);
   m.valid.assign(lease.count, 1);
   m.step_time_s.assign(lease.count, kSlow_s);
-  m.bytes_over.assign(lease.count, 0);
-  m.bytes_moved.assign(lease.count, 0);
-  m.peak_bytes.assign(std::size_t{lease.count} * lease.num_devices, 0);
-  m.busy_s.assign(std::size_t{lease.count} * lease.num_devices, 0);
   return m;
 }
 
 /// An answer that is honest but for one change.
 Misbehaviour value(std::string name, std::function<void(PlacementMeasured&)> change) {
   return {.name = std::move(name),
-          .answer = [change = std::move(change)](HostileExecutor&, Context& context, const PlacementProposed&,
+          .answer = [change = std::move(change)](HostileExecutor&, Context& context, const LeaseGranted&,
                                                  PlacementMeasured m) {
             change(m);
             context.send(actors::kDispatcher, m);
@@ -79,12 +69,13 @@ Misbehaviour saying(std::string name, std::function<void(HostileExecutor&, Conte
           }};
 }
 
-void answer_nothing(HostileExecutor&, Context&, const PlacementProposed&, const PlacementMeasured&) {}
+void answer_nothing(HostileExecutor&, Context&, const LeaseGranted&, const PlacementMeasured&) {}
 
 void say_what_only_others_may(HostileExecutor&, Context& context) {
-  messages::StopRun stop{"hostile", 0};
-  messages::RunProgress progress;
-  progress.from = "sampler/0";
+  messages::StopRun stop{"hostile"};
+  const messages::SamplerDrained drained{"sampler/0"};
+  messages::DispatchProgress progress;
+  progress.ending = "hostile";
   messages::EpisodesRecorded recorded{{0, 1, 2, 3}, 1'000'000};
   messages::EpisodesKnown known;
   known.committed = 1'000'000;
@@ -94,15 +85,20 @@ void say_what_only_others_may(HostileExecutor&, Context& context) {
   for (const char* to : {actors::kDispatcher, actors::kRecorder, actors::kLearner, actors::kTracker,
                          actors::kView, "sampler/0", "executor/0"}) {
     context.send(to, stop);
+    context.send(to, drained);
     context.send(to, progress);
+    context.send(to, messages::RecordProgress{1, 1, 0, kNan});
+    context.send(to, messages::ConsumedTwice{{0, 1, 2}});
+    context.send(to, messages::EpisodesCounted{1'000'000, 0});
     context.send(to, recorded);
     context.send(to, known);
     context.send(to, update);
     context.send(to, scored);
-    context.send(to, messages::MeasurementReported{});
-    context.send(to, messages::MeasurementCommitted{});
+    context.send(to, messages::EpisodeReported{});
+    context.send(to, messages::EpisodeCommitted{});
     context.send(to, messages::ParametersPublished{1'000, "", 4});
-    context.send(to, PlacementProposed{});
+    context.send(to, messages::PlacementProposed{});
+    context.send(to, LeaseGranted{});
     context.send(to, messages::ExecutorUnknown{});
   }
 }
@@ -112,11 +108,9 @@ void flood_with_reports(HostileExecutor&, Context& context) {
   report.node = "head";
   report.uptime_s = kNan;
   report.actors.assign(64, {"executor/0", 1, 1, 1, std::string(256, '\xff')});
-  messages::ActorFailed failed{"dispatcher/0", "here", std::string(256, '\x1b'), 7};
   for (int i = 0; i < 200; ++i) {
     report.pid = static_cast<std::uint64_t>(i);
     context.send(actors::kView, report);
-    context.send(actors::kView, failed);
   }
 }
 
@@ -125,7 +119,7 @@ std::vector<Misbehaviour> values() {
       value("NaN", [](auto& m) { m.step_time_s[0] = kNan; }),
       value("-0.0", [](auto& m) { m.step_time_s[0] = -0.0; }),
       value("-0.0 of what did not run",
-            [](auto& m) { m.valid[0] = 0, m.step_time_s[0] = m.busy_s[0] = m.synthetic_share = -0.0; }),
+            [](auto& m) { m.valid[0] = 0, m.step_time_s[0] = m.busy_s[0] = m.wall_s = -0.0; }),
       value("infinity", [](auto& m) { m.step_time_s[0] = kInf; }),
       value("-infinity", [](auto& m) { m.step_time_s[0] = -kInf; }),
       value("-1e9 s", [](auto& m) { m.step_time_s[0] = -1e9; }),
@@ -134,7 +128,7 @@ std::vector<Misbehaviour> values() {
       value("valid 2", [](auto& m) { m.valid[0] = 2; }),
       value("INT64_MIN", [](auto& m) { m.peak_bytes[0] = m.bytes_moved[0] = kLowest; }),
       value("INT64_MAX", [](auto& m) { m.bytes_over[0] = m.peak_bytes[0] = kHighest; }),
-      value("share 7", [](auto& m) { m.synthetic_share = 7; }),
+      value("share 7", [](auto& m) { m.synthetic_shares.assign(m.count, 7); }),
       value("NaN busy", [](auto& m) { m.busy_s[0] = kNan; }),
       value("infinite work", [](auto& m) { m.wall_s = kInf; }),
       value("1e8 s of work", [](auto& m) { m.wall_s = 1e8; }),
@@ -159,7 +153,6 @@ std::vector<Misbehaviour> values() {
       value("no devices", [](auto& m) { m.num_devices = 0, m.peak_bytes.clear(), m.busy_s.clear(); }),
       value("too many devices", [](auto& m) { m.num_devices = 0xffffffff; }),
       value("another placement", [](auto& m) { ++m.placement_id; }),
-      value("attempt 2^32 - 1", [](auto& m) { m.attempt = 0xffffffff; }),
       value("an error", [](auto& m) { m.error = "\x1b[31mboo\n<script>alert(1)</script>\xff"; }),
       value("an error of 1 MiB", [](auto& m) { m.error.assign(1u << 20, '\xff'); }),
       value("a failure of HTML",
@@ -178,7 +171,7 @@ std::vector<Misbehaviour> protocols() {
   std::vector<Misbehaviour> all;
   all.push_back(
       {.name = "another's lease",
-       .answer = [](HostileExecutor&, Context& context, const PlacementProposed& lease, PlacementMeasured m) {
+       .answer = [](HostileExecutor&, Context& context, const LeaseGranted& lease, PlacementMeasured m) {
          for (std::uint64_t away = 1; away <= 16; ++away) {
            m.lease_epoch = lease.lease_epoch - away;
            context.send(actors::kDispatcher, m);
@@ -188,17 +181,17 @@ std::vector<Misbehaviour> protocols() {
          m.lease_epoch = lease.lease_epoch;
          context.send(actors::kDispatcher, m);
        }});
-  all.push_back({.name = "the same answer a hundred times",
-                 .answer = [](HostileExecutor&, Context& context, const PlacementProposed&,
-                              const PlacementMeasured& m) {
-                   for (int i = 0; i < 100; ++i) context.send(actors::kDispatcher, m);
-                 }});
-  all.push_back({.name = "no measurement at all",
-                 .answer = [](HostileExecutor&, Context& context, const PlacementProposed&,
-                              const PlacementMeasured& m) {
-                   context.send(actors::kDispatcher, NoMeasurement{});
-                   context.send(actors::kDispatcher, m);
-                 }});
+  all.push_back(
+      {.name = "the same answer a hundred times",
+       .answer = [](HostileExecutor&, Context& context, const LeaseGranted&, const PlacementMeasured& m) {
+         for (int i = 0; i < 100; ++i) context.send(actors::kDispatcher, m);
+       }});
+  all.push_back(
+      {.name = "no measurement at all",
+       .answer = [](HostileExecutor&, Context& context, const LeaseGranted&, const PlacementMeasured& m) {
+         context.send(actors::kDispatcher, NoMeasurement{});
+         context.send(actors::kDispatcher, m);
+       }});
   all.push_back({.name = "holds for ever", .answer = answer_nothing, .beat = [](auto& self, auto& context) {
                    self.beat(context, self.held());
                  }});
@@ -292,7 +285,7 @@ void HostileExecutor::tick(Context& context) {
 
 void HostileExecutor::on_message(Context& context, const runtime::Incoming& incoming) {
   (void)incoming.match(
-      [&](const PlacementProposed& lease) {
+      [&](const LeaseGranted& lease) {
         held_.push_back(lease.lease_epoch);
         ++*acts_;
         waiting_.push_back(lease);
@@ -302,7 +295,7 @@ void HostileExecutor::on_message(Context& context, const runtime::Incoming& inco
 }
 
 void HostileExecutor::work(Context& context) {
-  const PlacementProposed lease = waiting_.front();
+  const LeaseGranted lease = waiting_.front();
   waiting_.pop_front();
   if (!waiting_.empty()) context.after(kWork, [this, &context] { work(context); });
   PlacementMeasured honest = honest_answer(lease, std::string{context.name()});

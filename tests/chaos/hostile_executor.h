@@ -29,7 +29,7 @@ struct Misbehaviour {
   /// Of how it introduces itself.
   std::function<void(messages::ExecutorJoined&)> join = nullptr;
   /// Answers a lease; `honest` is what a slow and honest executor would say.
-  std::function<void(HostileExecutor&, runtime::Context&, const messages::PlacementProposed&,
+  std::function<void(HostileExecutor&, runtime::Context&, const messages::LeaseGranted&,
                      messages::PlacementMeasured honest)>
       answer = nullptr;
   /// Instead of a heartbeat, five times a second.
@@ -61,8 +61,8 @@ class HostileExecutor final : public runtime::Actor {
   const std::string graph_;
   std::atomic<std::uint64_t>* const acts_;
   std::uint64_t epoch_ = 0;
-  std::vector<std::uint64_t> held_;                  ///< Every lease that ever came.
-  std::deque<messages::PlacementProposed> waiting_;  ///< One is worked on at a time.
+  std::vector<std::uint64_t> held_;             ///< Every lease that ever came.
+  std::deque<messages::LeaseGranted> waiting_;  ///< One is worked on at a time.
 };
 
 /// A node of its own, on a thread, with one executor per misbehaviour. Thread: one.

@@ -26,6 +26,7 @@ namespace emplace::fuzz {
 namespace {
 
 using messages::EpisodeMeasured;
+using messages::LeaseGranted;
 using messages::PlacementMeasured;
 using messages::PlacementProposed;
 using runtime::sim::World;
@@ -89,9 +90,8 @@ class Values {
   Input bytes_;
 };
 
-/// Changes one of the fields that leases and episodes share.
-template <class M>
-void change_shared(Values& input, M& m) {
+/// Changes one of the columns.
+void change_columns(Values& input, messages::MeasurementColumns& m) {
   switch (input.byte() % 12) {
     case 0:
       return input.change(m.valid);
@@ -106,8 +106,8 @@ void change_shared(Values& input, M& m) {
     case 5:
       return input.change(m.busy_s);
     case 6:
-      m.wall_s = input.real();
-      return;
+      m.synthetic_shares.resize(m.valid.size());
+      return input.change(m.synthetic_shares);
     case 7:
       m.failures.resize(m.valid.size());
       return input.change(m.failures);
@@ -149,13 +149,10 @@ void change(Values& input, PlacementMeasured& m) {
       m.lease_epoch += input.natural();
       return;
     case 7:
-      m.synthetic_share = input.real();
+      m.wall_s = input.real();
       return;
-    case 8:
-      m.synthetic_shares.resize(m.valid.size());
-      return input.change(m.synthetic_shares);
     default:
-      change_shared(input, m);
+      change_columns(input, m);
   }
 }
 
@@ -179,12 +176,13 @@ void change(Values& input, EpisodeMeasured& m) {
     case 6:
       return input.change(m.attempt);
     case 7:
-      return input.change(m.synthetic_share);
+      m.wall_s = input.real();
+      return;
     case 8:
       m.policy_version = input.natural();
       return;
     default:
-      change_shared(input, m);
+      change_columns(input, m);
   }
 }
 
@@ -306,14 +304,12 @@ class Run {
   std::vector<std::uint64_t> held() const {
     std::vector<std::uint64_t> epochs;
     for (const runtime::sim::Packet& packet : world_.log())
-      if (packet.envelope.type == PlacementProposed::kType &&
-          packet.envelope.to == runtime::actor_id(hostile_))
-        epochs.push_back(messages::decode_body<PlacementProposed>(packet.body)->lease_epoch);
+      if (packet.envelope.type == LeaseGranted::kType && packet.envelope.to == runtime::actor_id(hostile_))
+        epochs.push_back(messages::decode_body<LeaseGranted>(packet.body)->lease_epoch);
     return epochs;
   }
   void join(Values& input) {
-    messages::ExecutorJoined joined{hostile_, "there", "sim", "hash", 2, 0, 1 + input.byte() % 3,
-                                    64,       1 << 20};
+    messages::ExecutorJoined joined{hostile_, "there", "sim", "hash", 2, 1 + input.byte() % 3, 64, 1 << 20};
     const unsigned odd = input.byte();
     if (odd % 8 == 1) joined.host = input.text();
     if (odd % 8 == 2) joined.kind = input.text();
@@ -330,29 +326,24 @@ class Run {
   }
   void answer(Values& input) {
     const auto own = [&] {
-      std::vector<PlacementProposed> leases;
+      std::vector<LeaseGranted> leases;
       for (const runtime::sim::Packet& packet : world_.log())
-        if (packet.envelope.type == PlacementProposed::kType &&
-            packet.envelope.to == runtime::actor_id(hostile_))
-          leases.push_back(*messages::decode_body<PlacementProposed>(packet.body));
+        if (packet.envelope.type == LeaseGranted::kType && packet.envelope.to == runtime::actor_id(hostile_))
+          leases.push_back(*messages::decode_body<LeaseGranted>(packet.body));
       return leases;
     }();
     if (own.empty()) return;
-    const PlacementProposed& lease = own[own.size() - 1 - input.byte() % own.size()];
+    const LeaseGranted& lease = own[own.size() - 1 - input.byte() % own.size()];
     PlacementMeasured m;
     m.placement_id = lease.placement_id;
-    m.count = lease.count;
     m.executor = hostile_;
     m.executor_kind = "sim";
     m.host = "there";
     m.lease_epoch = lease.lease_epoch;
-    m.num_devices = lease.num_devices;
+    m.resize(lease.count, lease.num_devices);
     m.valid.assign(m.count, 1);
     m.step_time_s.assign(m.count, 0.001);
-    m.bytes_over.assign(m.count, 0);
-    m.bytes_moved.assign(m.count, 0);
     m.peak_bytes.assign(std::size_t{m.count} * m.num_devices, 1);
-    m.busy_s.assign(std::size_t{m.count} * m.num_devices, 0);
     for (unsigned changes = input.byte() % 4; changes > 0; --changes) change(input, m);
     say_to_dispatcher(m);
   }
@@ -360,7 +351,7 @@ class Run {
   void report(Values& input) {
     const TaskFacts facts{static_cast<std::uint32_t>(task_->graphs[0].graph.num_ops()),
                           static_cast<std::uint32_t>(task_->graphs[0].devices.size())};
-    messages::MeasurementReported reported;
+    messages::EpisodeReported reported;
     EpisodeMeasured& m = reported.measured;
     m.graph_sha256 = "hash";
     m.controller = 1;
@@ -373,7 +364,7 @@ class Run {
     m.executors = {"sampler/1"};
     m.executor_kinds = {"sim"};
     m.hosts = {"there"};
-    m.resize();
+    m.resize(m.count, m.num_devices);
     m.step_time_s.assign(m.count, 0.001);
     m.valid.assign(m.count, 1);
     for (unsigned changes = input.byte() % 4; changes > 0; --changes) change(input, m);

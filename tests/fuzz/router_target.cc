@@ -57,7 +57,12 @@ class Peer {
       socket.set(zmq::sockopt::curve_publickey, keys.public_key);
       socket.set(zmq::sockopt::curve_secretkey, keys.secret_key);
       socket.connect(endpoint);
-      say(plane, Hello{.node = node, .epoch = epoch, .plane = static_cast<Plane>(plane), .actors = {actor}});
+      say(plane, Hello{.node = node,
+                       .epoch = epoch,
+                       .plane = static_cast<Plane>(plane),
+                       .actors = {actor},
+                       .wire = messages::kWireVersion,
+                       .oldest_wire = messages::kOldestWireVersion});
     }
   }
   template <class M>

@@ -164,7 +164,6 @@ TEST(Envelope, ReadsBackAndStaysWithinItsBound) {
                       .from = ActorId{~0ull},
                       .to = ActorId{~0ull},
                       .seq = ~0ull,
-                      .ttl_ms = ~0u,
                       .trace = ~0ull};
   std::array<std::byte, kMaxEnvelopeBytes> bytes;
   const std::size_t size = encode_envelope(full, bytes.data());

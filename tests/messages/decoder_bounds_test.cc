@@ -26,9 +26,9 @@ Bytes keyed(std::string_view key, const Bytes& value) {
 }
 
 TEST(BoundedDecoder, RefusesCountsAboveTheBytesLeft) {
-  EXPECT_FALSE(decode_body<RunProgress>(raw({0xdf, 0xff, 0xff, 0xff, 0xff})).ok());
-  EXPECT_FALSE(decode_body<RunProgress>(keyed("executors", raw({0xdd, 0xff, 0xff, 0xff, 0xff}))).ok());
-  EXPECT_FALSE(decode_body<RunProgress>(keyed("from", raw({0xdb, 0xff, 0xff, 0xff, 0xff, 'x'}))).ok());
+  EXPECT_FALSE(decode_body<DispatchProgress>(raw({0xdf, 0xff, 0xff, 0xff, 0xff})).ok());
+  EXPECT_FALSE(decode_body<DispatchProgress>(keyed("executors", raw({0xdd, 0xff, 0xff, 0xff, 0xff}))).ok());
+  EXPECT_FALSE(decode_body<DispatchProgress>(keyed("from", raw({0xdb, 0xff, 0xff, 0xff, 0xff, 'x'}))).ok());
   EXPECT_FALSE(decode_body<UpdateApplied>(keyed("episodes", raw({0xc6, 0xff, 0xff, 0xff, 0xff, 1}))).ok());
   EXPECT_FALSE(decode_body<UpdateApplied>(keyed("unknown", raw({0xc9, 0xff, 0xff, 0xff, 0xff, 1, 1}))).ok());
 }
@@ -37,7 +37,7 @@ TEST(BoundedDecoder, RefusesMoreElementsThanAnyMessageHas) {
   Bytes many =
       raw({0xdd, 0, 2, 0, 0});  // 131,072 empty maps: one byte each on the wire, sixty-four in memory.
   many.resize(many.size() + 131'072, std::byte{0x80});
-  EXPECT_FALSE(decode_body<RunProgress>(keyed("executors", many)).ok());
+  EXPECT_FALSE(decode_body<DispatchProgress>(keyed("executors", many)).ok());
 }
 
 TEST(BoundedDecoder, RefusesNestingBeyondItsDepth) {
@@ -46,22 +46,25 @@ TEST(BoundedDecoder, RefusesNestingBeyondItsDepth) {
     value.push_back(std::byte{0xc0});
     return keyed("unknown", value);
   };
-  EXPECT_TRUE(decode_body<RunProgress>(nested(Reader::kMaxDepth - 1)).ok()) << "the map itself is one level";
-  EXPECT_FALSE(decode_body<RunProgress>(nested(Reader::kMaxDepth)).ok());
-  EXPECT_FALSE(decode_body<RunProgress>(nested(1'000'000)).ok());
+  EXPECT_TRUE(decode_body<DispatchProgress>(nested(Reader::kMaxDepth - 1)).ok())
+      << "the map itself is one level";
+  EXPECT_FALSE(decode_body<DispatchProgress>(nested(Reader::kMaxDepth)).ok());
+  EXPECT_FALSE(decode_body<DispatchProgress>(nested(1'000'000)).ok());
 }
 
 TEST(BoundedDecoder, RefusesTheWrongKindTrailingBytesAndHalfValues) {
-  EXPECT_FALSE(decode_body<RunProgress>(raw({})).ok());
-  EXPECT_FALSE(decode_body<RunProgress>(raw({0x90})).ok()) << "an array";
-  EXPECT_FALSE(decode_body<RunProgress>(raw({0x80, 0x80})).ok()) << "two values";
-  EXPECT_FALSE(decode_body<RunProgress>(raw({0x81, 0x01, 0x01})).ok()) << "a key that is no string";
-  EXPECT_FALSE(decode_body<RunProgress>(keyed("episodes", raw({0xa1, 'x'}))).ok()) << "text for a number";
-  EXPECT_FALSE(decode_body<RunProgress>(keyed("episodes", raw({0xff}))).ok()) << "negative for unsigned";
+  EXPECT_FALSE(decode_body<DispatchProgress>(raw({})).ok());
+  EXPECT_FALSE(decode_body<DispatchProgress>(raw({0x90})).ok()) << "an array";
+  EXPECT_FALSE(decode_body<DispatchProgress>(raw({0x80, 0x80})).ok()) << "two values";
+  EXPECT_FALSE(decode_body<DispatchProgress>(raw({0x81, 0x01, 0x01})).ok()) << "a key that is no string";
+  EXPECT_FALSE(decode_body<DispatchProgress>(keyed("episodes", raw({0xa1, 'x'}))).ok())
+      << "text for a number";
+  EXPECT_FALSE(decode_body<DispatchProgress>(keyed("episodes", raw({0xff}))).ok()) << "negative for unsigned";
   EXPECT_FALSE(decode_body<UpdateApplied>(keyed("episodes", raw({0xc4, 7, 1, 2, 3, 4, 5, 6, 7}))).ok())
       << "7 of 8 bytes";
-  EXPECT_FALSE(decode_body<RunProgress>(raw({0xc1})).ok()) << "the byte that is never used";
-  EXPECT_FALSE(decode_body<BestFound>(keyed("placement", raw({0x93, 1, 2, 3}))).ok()) << "a section of three";
+  EXPECT_FALSE(decode_body<DispatchProgress>(raw({0xc1})).ok()) << "the byte that is never used";
+  EXPECT_FALSE(decode_body<RunPlacement>(keyed("placement", raw({0x93, 1, 2, 3}))).ok())
+      << "a section of three";
 }
 
 TEST(BoundedDecoder, SkipsEveryKindOfValue) {
@@ -102,10 +105,10 @@ TEST(BoundedDecoder, SkipsEveryKindOfValue) {
                          raw({0x81, 1, 2}),
                          raw({0xa2, 'x', 'y'})};
   for (const Bytes& kind : kinds) {
-    EXPECT_TRUE(decode_body<RunProgress>(keyed("unknown", kind)).ok()) << std::to_integer<int>(kind[0]);
+    EXPECT_TRUE(decode_body<DispatchProgress>(keyed("unknown", kind)).ok()) << std::to_integer<int>(kind[0]);
     Bytes cut = kind;
     cut.pop_back();
-    EXPECT_FALSE(decode_body<RunProgress>(keyed("unknown", cut)).ok()) << std::to_integer<int>(kind[0]);
+    EXPECT_FALSE(decode_body<DispatchProgress>(keyed("unknown", cut)).ok()) << std::to_integer<int>(kind[0]);
   }
 }
 

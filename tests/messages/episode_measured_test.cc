@@ -8,34 +8,37 @@ namespace emplace::messages {
 namespace {
 
 PlacementMeasured lease(std::uint64_t first, std::uint32_t count, const std::string& executor) {
-  PlacementMeasured m{.placement_id = first,
-                      .count = count,
-                      .host = "here",
-                      .executor = executor,
-                      .executor_kind = "sim",
-                      .attempt = 2,
-                      .num_devices = 2,
-                      .wall_s = 0.5};
+  PlacementMeasured lease;
+  lease.placement_id = first;
+  lease.host = "here";
+  lease.executor = executor;
+  lease.executor_kind = "sim";
+  lease.wall_s = 0.5;
+  lease.resize(count, 2);
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto value = static_cast<double>(first + i);
-    m.valid.push_back(1);
-    m.step_time_s.push_back(value);
-    m.bytes_over.push_back(0);
-    m.bytes_moved.push_back(static_cast<std::int64_t>(first + i));
-    for (int d = 0; d < 2; ++d) {
-      m.peak_bytes.push_back(d);
-      m.busy_s.push_back(value + d);
-    }
+    lease.set(i, {.valid = true,
+                  .step_time_s = value,
+                  .peak_bytes = {0, 1},
+                  .busy_s = {value, value + 1},
+                  .bytes_moved = static_cast<std::int64_t>(first + i)});
   }
-  return m;
+  return lease;
+}
+
+EpisodeMeasured begun(std::uint64_t first, std::uint32_t count) {
+  PlacementProposed proposal;
+  proposal.placement_id = first;
+  proposal.count = count;
+  proposal.num_devices = 2;
+  return EpisodeMeasured::begun(proposal);
 }
 
 TEST(EpisodeMeasured, PutsTheResultsOfItsLeasesInTheirPlaces) {
-  EpisodeMeasured episode{.placement_id = 100, .count = 4, .num_devices = 2};
-  episode.resize();
+  EpisodeMeasured episode = begun(100, 4);
   EXPECT_FALSE(episode.consistent()) << "nobody has measured anything yet";
-  episode.merge(lease(102, 2, "executor/1"));
-  episode.merge(lease(100, 2, "executor/0"));
+  episode.merge(lease(102, 2, "executor/1"), 2);
+  episode.merge(lease(100, 2, "executor/0"), 2);
   EXPECT_TRUE(episode.consistent());
   EXPECT_EQ(episode.step_time_s, (std::vector<double>{100, 101, 102, 103}));
   EXPECT_EQ(episode.busy_s, (std::vector<double>{100, 101, 101, 102, 102, 103, 103, 104}));
@@ -54,9 +57,8 @@ TEST(EpisodeMeasured, KnowsVectorsOfTheWrongLength) {
   bad = good;
   bad.count = 1u << 31;
   EXPECT_FALSE(bad.consistent());
-  EpisodeMeasured episode{.placement_id = 0, .count = 3, .num_devices = 2};
-  episode.resize();
-  episode.merge(good);
+  EpisodeMeasured episode = begun(0, 3);
+  episode.merge(good, 1);
   episode.executor_of[1] = 1;
   EXPECT_FALSE(episode.consistent()) << "an executor that is not in the list";
 }

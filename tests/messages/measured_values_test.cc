@@ -19,25 +19,21 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
 
 PlacementMeasured sound() {
-  PlacementMeasured m{.placement_id = 100,
-                      .count = 2,
-                      .host = "here",
-                      .executor = "executor/0",
-                      .executor_kind = "cpu",
-                      .attempt = 1,
-                      .num_devices = 2,
-                      .valid = {1, 0},
-                      .step_time_s = {0.5, 0},
-                      .bytes_over = {0, 7},
-                      .bytes_moved = {3, 0},
-                      .peak_bytes = {1, 2, 3, 4},
-                      .busy_s = {0.1, 0.2, 0, 0},
-                      .wall_s = 1,
-                      .synthetic_shares = {0, 1},
-                      .failures = {"", "oom: gpu:0"},
-                      .labels = {1, 0},
-                      .sample_counts = {2, 0},
-                      .samples_s = {0.5, 0.6}};
+  PlacementMeasured m;
+  m.resize(2, 2);
+  m.set(0, {.valid = true,
+            .step_time_s = 0.5,
+            .peak_bytes = {1, 2},
+            .busy_s = {0.1, 0.2},
+            .bytes_moved = 3,
+            .samples_s = {0.5, 0.6},
+            .label = MeasurementLabel::kMeasured});
+  m.set(1, {.peak_bytes = {3, 4}, .bytes_over = 7, .synthetic_share = 1, .failure = "oom: gpu:0"});
+  m.placement_id = 100;
+  m.host = "here";
+  m.executor = "executor/0";
+  m.executor_kind = "cpu";
+  m.wall_s = 1;
   return m;
 }
 
@@ -62,7 +58,6 @@ const std::vector<Case>& cases() {
       {"busy_s of placement 1 is not finite", [](auto& m) { m.busy_s[3] = kNan; }},
       {"wall_s is not finite", [](auto& m) { m.wall_s = kInf; }},
       {"wall_s is below 0", [](auto& m) { m.wall_s = -1; }},
-      {"synthetic_share is outside", [](auto& m) { m.synthetic_share = 1.5; }},
       {"synthetic_share of placement 0 is not finite", [](auto& m) { m.synthetic_shares[0] = kNan; }},
       {"synthetic_share of placement 1 is outside", [](auto& m) { m.synthetic_shares[1] = -0.1; }},
       {"a sample of placement 0 is not finite", [](auto& m) { m.samples_s[1] = kNan; }},
@@ -88,7 +83,9 @@ const std::vector<Case>& cases() {
 
 TEST(MeasuredValues, ASoundResultHasNothingWrong) {
   EXPECT_EQ(wrong_values(sound()), "");
-  EXPECT_EQ(wrong_values(PlacementMeasured{.error = "no kernel"}), "") << "nothing was measured";
+  PlacementMeasured failed;
+  failed.error = "no kernel";
+  EXPECT_EQ(wrong_values(failed), "") << "nothing was measured";
 }
 
 TEST(MeasuredValues, NamesTheValueThatIsWrong) {
@@ -101,17 +98,18 @@ TEST(MeasuredValues, NamesTheValueThatIsWrong) {
 }
 
 TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
-  EpisodeMeasured whole{.placement_id = 100, .count = 2, .num_devices = 2};
+  EpisodeMeasured whole;
+  whole.placement_id = 100;
   EXPECT_EQ(wrong_values(EpisodeMeasured{}), "it has no placements");
-  whole.resize();
+  whole.resize(2, 2);
   EXPECT_NE(wrong_values(whole), "") << "nobody measured it";
-  whole.merge(sound());
+  whole.merge(sound(), 1);
   EXPECT_EQ(wrong_values(whole), "");
   for (const auto& [says, change] :
        std::vector<std::pair<std::string, std::function<void(EpisodeMeasured&)>>>{
            {"step_time_s of placement 0 is not finite", [](auto& m) { m.step_time_s[0] = kNan; }},
            {"label of placement 0", [](auto& m) { m.labels[0] = 4; }},
-           {"synthetic_share of placement 1", [](auto& m) { m.synthetic_share[1] = 2; }},
+           {"synthetic_share of placement 1", [](auto& m) { m.synthetic_shares[1] = 2; }},
            {"its numbers are above", [](auto& m) { m.episode = std::uint64_t{1} << 63; }},
            {"its numbers are above", [](auto& m) { m.placement_id = ~std::uint64_t{0}; }},
            {"graph_sha256 is longer", [](auto& m) { m.graph_sha256.assign(1 << 20, 'a'); }},
@@ -124,11 +122,9 @@ TEST(MeasuredValues, AnEpisodeIsHeldToTheSame) {
 
 TEST(MeasuredValues, TheSignOfZeroGoes) {
   PlacementMeasured m = sound();
-  m.step_time_s[1] = m.busy_s[2] = m.synthetic_share = m.synthetic_shares[0] = m.samples_s[0] = m.wall_s =
-      -0.0;
+  m.step_time_s[1] = m.busy_s[2] = m.synthetic_shares[0] = m.samples_s[0] = m.wall_s = -0.0;
   canonicalise(m);
-  for (const double value :
-       {m.step_time_s[1], m.busy_s[2], m.synthetic_share, m.synthetic_shares[0], m.samples_s[0], m.wall_s})
+  for (const double value : {m.step_time_s[1], m.busy_s[2], m.synthetic_shares[0], m.samples_s[0], m.wall_s})
     EXPECT_FALSE(std::signbit(value));
   EXPECT_EQ(wrong_values(m), "");
   m.step_time_s[0] = -0.0;

@@ -55,7 +55,8 @@ TEST(RoleTable, WhatMayBeSentToWhom) {
   EXPECT_EQ(executors, (std::vector{Type::kPlacementMeasured, Type::kExecutorJoined, Type::kExecutorLeft,
                                     Type::kHeartbeat, Type::kCreditGranted}));
   EXPECT_EQ(operators, std::vector{Type::kStopRun});
-  EXPECT_TRUE(may_send(kExecutor, number(Type::kActorFailed), "view/0"));
+  EXPECT_FALSE(may_send(kExecutor, number(Type::kDispatchProgress), "view/0"));
+  EXPECT_FALSE(may_send(kExecutor, number(Type::kSamplerDrained), "dispatcher/0"));
   EXPECT_TRUE(may_send(kExecutor, number(Type::kNodeReported), "view/0"));
   EXPECT_FALSE(may_send(kExecutor, number(Type::kStatusRequested), "view/0"));
   EXPECT_TRUE(may_send(kExecutor, number(Type::kManifestRequested), "library/0"));

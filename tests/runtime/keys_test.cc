@@ -106,9 +106,12 @@ TEST_F(Door, WhatARoleMayNotSendIsDroppedAndTheSessionGoesOn) {
     std::snprintf(id, sizeof id, "raw-%016llx-%c", static_cast<unsigned long long>(epoch),
                   plane == 0 ? 'c' : 'd');
     auto socket = client(id, ring_["head"].public_key, &ring_["honest"]);
-    send(socket,
-         record(Hello{
-             .node = "raw", .epoch = epoch, .plane = static_cast<Plane>(plane), .actors = {"executor/7"}}));
+    send(socket, record(Hello{.node = "raw",
+                              .epoch = epoch,
+                              .plane = static_cast<Plane>(plane),
+                              .actors = {"executor/7"},
+                              .wire = messages::kWireVersion,
+                              .oldest_wire = messages::kOldestWireVersion}));
     return socket;
   };
   auto control = raw(0, 5);
@@ -222,9 +225,18 @@ TEST_F(Door, HostileBytesOfAKeyHolderAreDroppedAndCounted) {
   const std::string id = "evil-0000000000000009-";
   auto control = client(id + "c", ring_["head"].public_key, &ring_["honest"]);
   auto data = client(id + "d", ring_["head"].public_key, &ring_["honest"]);
-  send(control,
-       record(Hello{.node = "evil", .epoch = 9, .plane = Plane::kControl, .actors = {"executor/9"}}));
-  send(data, record(Hello{.node = "evil", .epoch = 9, .plane = Plane::kData, .actors = {"executor/9"}}));
+  send(control, record(Hello{.node = "evil",
+                             .epoch = 9,
+                             .plane = Plane::kControl,
+                             .actors = {"executor/9"},
+                             .wire = messages::kWireVersion,
+                             .oldest_wire = messages::kOldestWireVersion}));
+  send(data, record(Hello{.node = "evil",
+                          .epoch = 9,
+                          .plane = Plane::kData,
+                          .actors = {"executor/9"},
+                          .wire = messages::kWireVersion,
+                          .oldest_wire = messages::kOldestWireVersion}));
   const std::size_t before = resident_bytes();
   std::vector<messages::Bytes> bombs{bytes_of({0xdd, 0xff, 0xff, 0xff, 0xff}),  // An array of 2^32 - 1.
                                      bytes_of({0xdf, 0xff, 0xff, 0xff, 0xff}),  // A map of as many.

@@ -34,6 +34,8 @@ class Side {
     return {.envelope = {.type = M::kType}, .body = body};
   }
   std::vector<std::string> hello(Hello hello, Nanos now, const std::string& key = "") {
+    hello.wire = messages::kWireVersion;
+    hello.oldest_wire = messages::kOldestWireVersion;
     const messages::Bytes body = messages::encode_body(hello);
     const std::string id = routing_id_of(hello.node, hello.epoch, static_cast<std::size_t>(hello.plane));
     return text(sessions.on_hello(id, key, incoming(hello, body), now));

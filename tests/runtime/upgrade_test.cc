@@ -1,8 +1,9 @@
-// Goal: a node works with a peer of the version before, and with one of the version after: fields that it
-// does not know are skipped, messages that it does not know are refused and counted, and the session goes on.
-// Method: what a node of version 1 said from its first Hello to its last Bye is stored byte by byte
-// (tests/wire/golden/sessions) and said again to a node of today; for the version after, the same with a
-// later envelope, more fields and new types.
+// Goal: a node works with a peer of every version from kOldestWireVersion on, and with one of the version
+// after: fields that it does not know are skipped, messages that it does not know are refused and counted,
+// and the session goes on. A peer of an older version is refused with one line. Method: what a node of each
+// version said from its first Hello to its last Bye is stored byte by byte (tests/wire/golden/sessions) and
+// said again to a node of today; for the version after, the same with a later envelope, more fields and new
+// types.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -51,11 +52,27 @@ Said say(std::size_t plane, const M& message, std::uint64_t seq = 0) {
   return said;
 }
 
-/// What version 1 says.
-std::vector<Said> first_version() {
+/// One measurement, of a lease of one placement.
+messages::PlacementMeasured result() {
+  messages::PlacementMeasured result;
+  result.resize(1, 1);
+  result.set(0, {.valid = true, .step_time_s = 0.418, .peak_bytes = {6}, .busy_s = {0.4}, .bytes_moved = 4});
+  result.placement_id = 5;
+  result.lease_epoch = 77;
+  result.executor = "executor/0";
+  return result;
+}
+
+/// What a node of this version says.
+std::vector<Said> this_version() {
   const auto hello = [](Plane plane) {
-    return say(static_cast<std::size_t>(plane),
-               Hello{.node = "old", .epoch = 7, .plane = plane, .first_seq = 1, .actors = {"executor/0"}});
+    return say(static_cast<std::size_t>(plane), Hello{.node = "old",
+                                                      .epoch = 7,
+                                                      .plane = plane,
+                                                      .first_seq = 1,
+                                                      .actors = {"executor/0"},
+                                                      .wire = messages::kWireVersion,
+                                                      .oldest_wire = messages::kOldestWireVersion});
   };
   return {
       hello(Plane::kControl),
@@ -67,19 +84,7 @@ std::vector<Said> first_version() {
       say(0, messages::Heartbeat{.executor = "executor/0", .epoch = 11, .leases = {77, 78}, .busy_s = 1.5},
           3),
       say(0, Beat{}),
-      say(1,
-          messages::PlacementMeasured{.placement_id = 5,
-                                      .count = 1,
-                                      .executor = "executor/0",
-                                      .lease_epoch = 77,
-                                      .num_devices = 1,
-                                      .valid = {1},
-                                      .step_time_s = {0.418},
-                                      .bytes_over = {0},
-                                      .bytes_moved = {4},
-                                      .peak_bytes = {6},
-                                      .busy_s = {0.4}},
-          1),
+      say(1, result(), 1),
       say(0, messages::ExecutorLeft{.executor = "executor/0", .epoch = 11, .reason = "done"}, 4),
       say(1, Bye{.reason = "done"}),
       say(0, Bye{.reason = "done"})};
@@ -121,7 +126,7 @@ class Dispatcher final : public Actor {
           note("joined " + m.name + " " + m.kind + " " + std::to_string(m.devices) + " " +
                std::to_string(m.epoch));
           context.send(incoming.from(),
-                       messages::PlacementProposed{.placement_id = 5, .count = 1, .lease_epoch = 77});
+                       messages::LeaseGranted{.placement_id = 5, .count = 1, .lease_epoch = 77});
         },
         [&](const messages::CreditGranted& m) { note("credit " + std::to_string(m.placements)); },
         [&](const messages::Heartbeat& m) { note("alive with " + std::to_string(m.leases.size())); },
@@ -211,7 +216,7 @@ std::vector<std::string> play(Head& head, const std::vector<Said>& session) {
   std::size_t next = 2;
   for (; session.at(next).plane == 0; ++next) parrot.say(session[next]);
   const auto lease =
-      messages::decode_body<messages::PlacementProposed>(parrot.hear(1, messages::PlacementProposed::kType));
+      messages::decode_body<messages::LeaseGranted>(parrot.hear(1, messages::LeaseGranted::kType));
   EXPECT_TRUE(lease.ok() && lease->placement_id == 5 && lease->lease_epoch == 77);
   for (; next < session.size(); ++next) parrot.say(session[next]);
   for (std::size_t plane = 0; plane < kPlanes; ++plane) (void)parrot.hear(plane, ByeAck::kType);
@@ -227,22 +232,34 @@ TEST(Upgrade, EveryReleasedVersionStillWorksWithThisOne) {
   const auto newest = kSessions / ("v" + std::to_string(messages::kWireVersion) + ".bin");
   if (std::getenv("EMPLACE_WRITE_GOLDEN") != nullptr && !std::filesystem::exists(newest)) {
     Bytes all;
-    for (const Said& said : first_version()) {
+    for (const Said& said : this_version()) {
       all.push_back(static_cast<std::byte>(said.plane));
       append_u32(said.frame.size(), all);
       all.insert(all.end(), said.frame.begin(), said.frame.end());
     }
     ASSERT_TRUE(write_file(newest, std::span<const std::byte>{all}).ok());
   }
-  std::size_t versions = 0;
-  for (const auto& entry : std::filesystem::directory_iterator{kSessions}) {
+  for (unsigned version = messages::kOldestWireVersion; version <= messages::kWireVersion; ++version) {
     Head head;
-    EXPECT_EQ(play(head, stored(entry.path())), kAll) << entry.path();
+    EXPECT_EQ(play(head, stored(kSessions / ("v" + std::to_string(version) + ".bin"))), kAll) << version;
     const NodeCounters counters = head.node->counters();
     EXPECT_EQ(counters.malformed + counters.unknown + counters.gaps + counters.duplicates, 0u);
-    ++versions;
   }
-  EXPECT_EQ(versions, messages::kWireVersion);
+}
+
+TEST(Upgrade, OlderVersionsAreRefusedWithOneLine) {
+  for (unsigned version = 1; version < messages::kOldestWireVersion; ++version) {
+    Head head;
+    Parrot parrot{head.node->endpoints().at(0), "old-0000000000000007"};
+    const std::vector<Said> session = stored(kSessions / ("v" + std::to_string(version) + ".bin"));
+    ASSERT_FALSE(session.empty()) << version;
+    parrot.say(session.at(0));
+    const auto bye = messages::decode_body<Bye>(parrot.hear(0, Bye::kType));
+    ASSERT_TRUE(bye.ok()) << version;
+    EXPECT_TRUE(bye->fenced && bye->final) << version;
+    EXPECT_NE(bye->reason.find("use the same release"), std::string::npos) << bye->reason;
+    EXPECT_EQ(head.lines(), std::vector<std::string>{}) << version;
+  }
 }
 
 /// The record as a later version might write it: two more elements of the envelope, two more fields of the

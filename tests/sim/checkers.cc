@@ -13,6 +13,7 @@ namespace emplace::sim_test {
 namespace {
 
 using messages::actor_id;
+using messages::LeaseGranted;
 using messages::PlacementMeasured;
 using messages::PlacementProposed;
 
@@ -70,7 +71,7 @@ const actors::Dispatcher::Counters* LeaseChecker::counters() const {
 
 void LeaseChecker::on_sent(const Packet& packet) {
   if (packet.envelope.from == kDispatcherId) {
-    const auto lease = as<PlacementProposed>(packet);
+    const auto lease = as<LeaseGranted>(packet);
     if (!lease) return;
     if (leases_.contains(lease->lease_epoch))
       verdict_.broken("leases are unique (G7)", "epoch " + number(lease->lease_epoch) + " twice");
@@ -97,14 +98,14 @@ void LeaseChecker::on_sent(const Packet& packet) {
 
 /// The dispatcher ends a lease that a full queue refuses.
 void LeaseChecker::on_refused(const Packet& packet) {
-  if (packet.envelope.from != kDispatcherId || packet.envelope.type != PlacementProposed::kType) return;
-  const auto refused = as<PlacementProposed>(packet);
+  if (packet.envelope.from != kDispatcherId || packet.envelope.type != LeaseGranted::kType) return;
+  const auto refused = as<LeaseGranted>(packet);
   if (refused && leases_.contains(refused->lease_epoch)) leases_[refused->lease_epoch].ended = true;
 }
 
 void LeaseChecker::on_delivering(const Packet& packet) {
   if (packet.envelope.to != kDispatcherId) {
-    const auto lease = as<PlacementProposed>(packet);
+    const auto lease = as<LeaseGranted>(packet);
     if (!lease) return;
     Executor& executor = executors_[packet.envelope.to];
     const auto given = leases_.find(lease->lease_epoch);
@@ -216,13 +217,12 @@ void LeaseChecker::on_node(const std::string& name, Event event) {
 }
 
 void HistoryChecker::on_sent(const Packet& packet) {
-  if (const auto proposal = as<PlacementProposed>(packet);
-      proposal && packet.envelope.from != kDispatcherId) {
+  if (const auto proposal = as<PlacementProposed>(packet)) {
     on_proposed(*proposal, packet.bulk);
   } else if (const auto measured = as<PlacementMeasured>(packet)) {
     for (std::uint32_t i = 0; i < measured->count && i < measured->step_time_s.size(); ++i)
       measured_[measured->placement_id + i].insert(measured->step_time_s[i]);
-  } else if (const auto committed = as<messages::MeasurementCommitted>(packet)) {
+  } else if (const auto committed = as<messages::EpisodeCommitted>(packet)) {
     const auto [known, added] = acknowledged_.emplace(committed->seq, committed->measured);
     if (!added && known->second.episode != committed->measured.episode)
       verdict_.broken("log == history", "number " + number(committed->seq) + " stands for two episodes");

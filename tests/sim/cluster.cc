@@ -89,7 +89,7 @@ class View final : public runtime::Actor {
  public:
   explicit View(Launcher* launcher) : launcher_{launcher} {}
   void on_message(runtime::Context&, const runtime::Incoming& incoming) override {
-    if (launcher_ != nullptr && incoming.envelope.type == messages::RunProgress::kType)
+    if (launcher_ != nullptr && incoming.envelope.type == messages::DispatchProgress::kType)
       launcher_->on_progress();
   }
 
@@ -125,10 +125,14 @@ class Tracer final : public runtime::sim::Observer {
                    names_[packet.envelope.from] + " -> " + names_[packet.envelope.to] + details(packet));
   }
   static std::string details(const Packet& packet) {
-    if (const auto lease = messages::decode_body<messages::PlacementProposed>(packet.body);
-        lease && packet.envelope.type == messages::PlacementProposed::kType)
-      return "  episode " + std::to_string(lease->episode) + " placement " +
-             std::to_string(lease->placement_id) + " lease " + std::to_string(lease->lease_epoch);
+    if (const auto proposal = messages::decode_body<messages::PlacementProposed>(packet.body);
+        proposal && packet.envelope.type == messages::PlacementProposed::kType)
+      return "  episode " + std::to_string(proposal->episode) + " placement " +
+             std::to_string(proposal->placement_id);
+    if (const auto lease = messages::decode_body<messages::LeaseGranted>(packet.body);
+        lease && packet.envelope.type == messages::LeaseGranted::kType)
+      return "  placement " + std::to_string(lease->placement_id) + " lease " +
+             std::to_string(lease->lease_epoch);
     if (const auto measured = messages::decode_body<messages::PlacementMeasured>(packet.body);
         measured && packet.envelope.type == messages::PlacementMeasured::kType)
       return "  lease " + std::to_string(measured->lease_epoch);
@@ -138,12 +142,12 @@ class Tracer final : public runtime::sim::Observer {
       for (const std::uint64_t lease : beat->leases) held += " " + std::to_string(lease);
       return held;
     }
-    if (const auto now = messages::decode_body<messages::RunProgress>(packet.body);
-        now && packet.envelope.type == messages::RunProgress::kType) {
+    if (const auto now = messages::decode_body<messages::DispatchProgress>(packet.body);
+        now && packet.envelope.type == messages::DispatchProgress::kType) {
       std::string flight = "  " + std::to_string(now->in_flight) + " in flight";
       for (const auto& use : now->executors)
         flight += ", " + std::to_string(use.in_flight) + " at " + use.executor;
-      return flight + ", " + std::to_string(now->lost) + " leases lost";
+      return flight + ", " + std::to_string(now->leases.expired) + " leases expired";
     }
     return "";
   }

@@ -74,7 +74,7 @@ class ActorTrace(unittest.TestCase):
             self.assertTrue(all(e["dur"] >= 0 for e in found))
 
     def test_messages_say_from_whom_and_how_long_they_waited(self):
-        leases = [e for e in self.slices("executor/0") if e["name"] == "PlacementProposed"]
+        leases = [e for e in self.slices("executor/0") if e["name"] == "LeaseGranted"]
         self.assertTrue(leases)
         for lease in leases:
             self.assertEqual(lease["args"]["from"], "dispatcher/0")

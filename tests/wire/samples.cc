@@ -24,7 +24,6 @@ Sample sample(const M& message, std::size_t bulk_bytes = 0, std::string name = t
                           .from = ActorId{0x0123456789abcdef},
                           .to = ActorId{0xfedcba9876543210},
                           .seq = 300,
-                          .ttl_ms = 70'000,
                           .trace = 5};
   std::array<std::byte, kMaxEnvelopeBytes> head;
   Bytes frames;
@@ -43,32 +42,90 @@ Sample sample(const M& message, std::size_t bulk_bytes = 0, std::string name = t
           }};
 }
 
+/// Two measurements on `devices` devices: one of a real executor, one that crashed.
+MeasurementColumns measurements(std::uint32_t devices) {
+  MeasurementColumns columns;
+  columns.resize(2, devices);
+  for (std::uint32_t row = 0; row < 2; ++row) {
+    Measurement m{.valid = row == 0,
+                  .step_time_s = row == 0 ? 0.418 : 0.6,
+                  .bytes_moved = std::int64_t{42} - 43 * row,
+                  .bytes_over = std::int64_t{123'456'789} * row,
+                  .synthetic_share = 0.25 * row,
+                  .failure = row == 0 ? "" : "crashed: signal 11",
+                  .label = row == 0 ? MeasurementLabel::kMeasured : MeasurementLabel::kSimulated};
+    if (row == 0) m.samples_s = {0.417, 0.419};
+    for (std::uint32_t d = 0; d < devices; ++d) {
+      m.peak_bytes.push_back(row * devices + d + 1);
+      m.busy_s.push_back(static_cast<double>(row * devices + d + 1) / 10);
+    }
+    columns.set(row, m);
+  }
+  return columns;
+}
+
 EpisodeMeasured episode() {
-  return {.graph_sha256 = kGraph,
-          .controller = 1,
-          .episode = 9,
-          .placement_id = 1'000'000'007,
-          .count = 2,
-          .policy_version = 4,
-          .num_ops = 6,
-          .num_devices = 3,
-          .executors = {"executor/0", "executor/1"},
-          .executor_kinds = {"sim", "sim"},
-          .hosts = {"alpha", "beta"},
-          .executor_of = {0, 1},
-          .attempt = {1, 2},
-          .synthetic_share = {0, 0.25},
-          .valid = {1, 0},
-          .step_time_s = {0.418, 0.6},
-          .bytes_over = {0, 123'456'789},
-          .bytes_moved = {42, -1},
-          .peak_bytes = {1, 2, 3, 4, 5, 6},
-          .busy_s = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6},
-          .wall_s = 0.01,
-          .failures = {"", "crashed: signal 11"},
-          .labels = {1, 0},
-          .sample_counts = {2, 0},
-          .samples_s = {0.417, 0.419}};
+  EpisodeMeasured e{measurements(3)};
+  e.graph_sha256 = kGraph;
+  e.controller = 1;
+  e.episode = 9;
+  e.placement_id = 1'000'000'007;
+  e.policy_version = 4;
+  e.num_ops = 6;
+  e.executors = {"executor/0", "executor/1"};
+  e.executor_kinds = {"sim", "sim"};
+  e.hosts = {"alpha", "beta"};
+  e.executor_of = {0, 1};
+  e.attempt = {1, 2};
+  e.wall_s = 0.01;
+  return e;
+}
+
+PlacementMeasured lease_result() {
+  PlacementMeasured m{measurements(1)};
+  m.placement_id = 1'000'000'007;
+  m.lease_epoch = 77;
+  m.host = "alpha";
+  m.executor = "executor/0";
+  m.executor_kind = "sim";
+  m.wall_s = 0.01;
+  m.error = "none";
+  return m;
+}
+
+Measurement real_measurement() {
+  return {.valid = true,
+          .step_time_s = 0.0125,
+          .peak_bytes = {1'000, 2'000},
+          .busy_s = {0.01, 0.0025},
+          .bytes_moved = 4'096,
+          .bytes_over = 77,
+          .synthetic_share = 0.125,
+          .samples_s = {0.012, 0.0125, 0.013},
+          .failure = "oom: op 'conv' on gpu:0",
+          .label = MeasurementLabel::kPartlySynthetic};
+}
+
+DispatchProgress dispatch_progress() {
+  return {
+      .episodes = 9,
+      .measurements = 18,
+      .valid = 9,
+      .refused_results = 1,
+      .in_flight = 4,
+      .quarantined = 1,
+      .leases = {.issued = 10, .counted = 6, .open = 2, .expired = 1, .refused = 1},
+      .best_step_time_s = 0.418,
+      .elapsed_s = 1.5,
+      .ending = "budget",
+      .executors = {
+          {.executor = "executor/0", .utilisation = 0.95, .placements = 18, .in_flight = 2, .credit = 8}}};
+}
+RecordProgress record_progress() {
+  return {.committed = 8, .updates = 3, .staleness = 1.5, .disk_waits_s = 2.5};
+}
+RunProgress run_progress() {
+  return {.dispatch = dispatch_progress(), .record = record_progress(), .utilisation = 0.95, .duplicated = 1};
 }
 
 }  // namespace
@@ -97,44 +154,23 @@ std::vector<Sample> all_samples() {
                                .policy_version = 4,
                                .num_ops = 6,
                                .num_devices = 3,
-                               .attempt = 1,
-                               .lease_epoch = 77,
-                               .deadline_ms = 30'000,
-                               .host = "alpha",
-                               .executor = "executor/0",
-                               .synthetic_share = 0.5,
                                .placements = {0, 12},
                                .actions = {12, 20}},
              32),
-      sample(PlacementMeasured{.placement_id = 1'000'000'007,
-                               .count = 2,
-                               .episode = 9,
-                               .controller = 1,
-                               .policy_version = 4,
-                               .graph_sha256 = kGraph,
-                               .host = "alpha",
-                               .executor = "executor/0",
-                               .executor_kind = "sim",
-                               .attempt = 1,
-                               .lease_epoch = 77,
-                               .synthetic_share = 0.5,
-                               .num_devices = 1,
-                               .valid = {1, 0},
-                               .step_time_s = {0.418, 0.6},
-                               .bytes_over = {0, 9},
-                               .bytes_moved = {4, 5},
-                               .peak_bytes = {6, 7},
-                               .busy_s = {0.4, 0.5},
-                               .wall_s = 0.01,
-                               .error = "none",
-                               .synthetic_shares = {0.25, 0.5},
-                               .failures = {"", "oom: op 'conv' on gpu:0"},
-                               .labels = {2, 1},
-                               .sample_counts = {2, 0},
-                               .samples_s = {0.417, 0.419}}),
-      sample(MeasurementReported{.measured = episode(), .placements = {0, 12}, .actions = {12, 4}}, 16),
-      sample(MeasurementCommitted{.seq = 70'000, .measured = episode(), .actions = {0, 4}, .learned = true},
-             4),
+      sample(LeaseGranted{.graph_sha256 = kGraph,
+                          .placement_id = 1'000'000'007,
+                          .count = 2,
+                          .num_ops = 6,
+                          .num_devices = 3,
+                          .lease_epoch = 77,
+                          .attempt = 1,
+                          .deadline_ms = 30'000,
+                          .executor_epoch = 11,
+                          .placements = {0, 12}},
+             12),
+      sample(lease_result()),
+      sample(EpisodeReported{.measured = episode(), .placements = {0, 12}, .actions = {12, 4}}, 16),
+      sample(EpisodeCommitted{.seq = 70'000, .measured = episode(), .actions = {0, 4}, .learned = true}, 4),
       sample(EpisodeScored{.episode = 9,
                            .controller = 1,
                            .policy_version = 4,
@@ -171,50 +207,25 @@ std::vector<Sample> all_samples() {
                              .optimizer = {8, 8},
                              .epoch = 11},
              16),
-      sample(BestFound{.placement_id = 1'000'000'007,
-                       .episode = 9,
-                       .graph_sha256 = kGraph,
-                       .executor = "executor/0",
-                       .step_time_s = 0.418,
-                       .placement = {0, 6}},
-             6),
       sample(ExecutorJoined{.name = "executor/0",
                             .host = "alpha",
                             .kind = "sim",
                             .graph_sha256 = kGraph,
                             .devices = 3,
-                            .speed = 120.5,
                             .epoch = 11}),
       sample(CreditGranted{.executor = "executor/0", .epoch = 11, .placements = 256, .bytes = 1'000'000}),
       sample(Heartbeat{.executor = "executor/0", .epoch = 11, .leases = {77, 78}, .busy_s = 12.5}),
       sample(ExecutorLeft{.executor = "executor/0", .epoch = 11, .reason = "asked to"}),
-      sample(StopRun{.reason = "budget", .drain_ms = 5'000}),
-      sample(ActorFailed{.actor = "learner", .host = "alpha", .error = "out of ideas", .restarts = 1}),
-      sample(RunProgress{
-          .from = "dispatcher",
-          .episodes = 9,
-          .measurements = 18,
-          .valid = 9,
-          .updates = 3,
-          .policy_version = 5,
-          .lost = 1,
-          .duplicated = 1,
-          .committed = 8,
-          .in_flight = 4,
-          .best_step_time_s = 0.418,
-          .recent_step_time_s = 0.6,
-          .elapsed_s = 1.5,
-          .executors = {{.executor = "executor/0", .utilisation = 0.95, .placements = 18, .in_flight = 2}},
-          .issued = 10,
-          .counted = 6,
-          .open = 2,
-          .expired = 1,
-          .refused = 1}),
+      sample(StopRun{.reason = "budget"}),
+      sample(dispatch_progress()),
+      sample(record_progress()),
+      sample(ConsumedTwice{.placement_ids = {1'000'000'007, 1'000'000'008}}),
+      sample(run_progress()),
       sample(LogRequested{.from_seq = 70'000, .until_seq = 70'064, .again = true, .actions = true}),
       sample(EpisodesRecorded{.episodes = {7, 8, 9}, .committed = 70'000}),
       sample(UpdatesRecorded{.update = 3}),
-      sample(HistoryRequested{
-          .checkpoint = true, .versions_back = 16, .offset = 1'048'576, .update = 3, .epoch = 11}),
+      sample(CheckpointRequested{.versions_back = 16, .offset = 1'048'576, .epoch = 11}),
+      sample(UpdateRequested{.after = 3, .epoch = 11}),
       sample(CheckpointDelivered{.found = true,
                                  .update = 3,
                                  .sha256 = kParameters,
@@ -241,9 +252,11 @@ std::vector<Sample> all_samples() {
                            .unknown = {11},
                            .missing = {5},
                            .next_episode = 13,
-                           .committed = 70'000,
-                           .unlearned = 2}),
+                           .committed = 70'000}),
       sample(EpisodesWanted{.episodes = {11}}),
+      sample(CountRequested{}),
+      sample(EpisodesCounted{.committed = 70'000, .unlearned = 5}),
+      sample(SamplerDrained{.sampler = "sampler/1"}),
       sample(ExecutorUnknown{.epoch = 11}),
       sample(ManifestRequested{.node = "rack7-4711", .version = "0.2.0"}),
       sample(
@@ -262,10 +275,8 @@ std::vector<Sample> all_samples() {
                              .start = "scratch",
                              .graph = "nmt",
                              .method = "hierarchical",
-                             .progress = {.from = "dispatcher/0", .episodes = 9},
-                             .updates = 3,
+                             .progress = run_progress(),
                              .evaluations_per_s = 120.5,
-                             .staleness = 1.5,
                              .nodes = {{.report = node,
                                         .age_s = 0.25,
                                         .restarts = 1,
@@ -301,46 +312,39 @@ std::vector<Sample> all_samples() {
                              .copies = 1},
              12),
       sample(RunPlacement{.id = 7, .task = PlacementTask::kTrace, .placement = {0, 6}}, 6),
-      sample(PlacementRan{
-          .id = 7,
-          .code = 7,
-          .error = "op 'x' has no kernel",
-          .measurement = {.valid = true,
-                          .step_time_s = 0.0125,
-                          .peak_bytes = {1'000, 2'000},
-                          .busy_s = {0.01, 0.0025},
-                          .bytes_moved = 4'096,
-                          .bytes_over = 77,
-                          .synthetic_share = 0.125,
-                          .samples_s = {0.012, 0.0125, 0.013},
-                          .failure = "oom: op 'conv' on gpu:0",
-                          .label = 2},
-          .schedule = {.ops = {0, 1},
-                       .op_devices = {0, 1},
-                       .op_start_s = {0, 0.5},
-                       .op_end_s = {0.25, 0.75},
-                       .tensors = {0},
-                       .sources = {0},
-                       .targets = {1},
-                       .transfer_bytes = {4'096},
-                       .transfer_start_s = {0.25},
-                       .transfer_end_s = {0.5},
-                       .level_devices = {0, 1},
-                       .level_at_s = {0, 0.5},
-                       .level_bytes = {1'000, 2'000}},
-          .verification = {.identical = true, .compared = 40, .skipped = 2, .first_difference = "fc/bias"},
-          .profile = {.devices = 2,
-                      .ops = {0, 1, 0, 1},
-                      .samples = {20, 20, 21, 22},
-                      .us = {1.5, 2.5, 3.5, 4.5},
-                      .mad_us = {0.1, 0.2, 0.3, 0.4},
-                      .synthetic = {0, 1, 0, 1},
-                      .sources = {0, 1},
-                      .targets = {1, 0},
-                      .latency_s = {1e-6, 2e-6},
-                      .bytes_per_s = {1e9, 2e9},
-                      .task_overhead_us = {0.5, 0.75},
-                      .step_time_s = 0.02}}),
+      sample(PlacementRan{.id = 7, .measurement = real_measurement()}),
+      sample(PlacementTraced{.id = 8,
+                             .measurement = real_measurement(),
+                             .schedule = {.ops = {0, 1},
+                                          .op_devices = {0, 1},
+                                          .op_start_s = {0, 0.5},
+                                          .op_end_s = {0.25, 0.75},
+                                          .tensors = {0},
+                                          .sources = {0},
+                                          .targets = {1},
+                                          .transfer_bytes = {4'096},
+                                          .transfer_start_s = {0.25},
+                                          .transfer_end_s = {0.5},
+                                          .level_devices = {0, 1},
+                                          .level_at_s = {0, 0.5},
+                                          .level_bytes = {1'000, 2'000}}}),
+      sample(PlacementVerified{
+          .id = 9,
+          .verification = {.identical = true, .compared = 40, .skipped = 2, .first_difference = "fc/bias"}}),
+      sample(ExecutorProfiled{.id = 10,
+                              .profile = {.devices = 2,
+                                          .ops = {0, 1, 0, 1},
+                                          .samples = {20, 20, 21, 22},
+                                          .us = {1.5, 2.5, 3.5, 4.5},
+                                          .mad_us = {0.1, 0.2, 0.3, 0.4},
+                                          .synthetic = {0, 1, 0, 1},
+                                          .sources = {0, 1},
+                                          .targets = {1, 0},
+                                          .latency_s = {1e-6, 2e-6},
+                                          .bytes_per_s = {1e9, 2e9},
+                                          .task_overhead_us = {0.5, 0.75},
+                                          .step_time_s = 0.02}}),
+      sample(TaskFailed{.id = 11, .code = 7, .error = "op 'x' has no kernel"}),
       sample(ExecutorReady{.kind = "cpu", .version = "oneDNN 2.6.3", .synthetic_types = {"aten::unique"}}),
       sample(ExecutorRefused{.code = 8, .error = "no driver"}),
       sample(ExecutorBeat{.progress = 70'000}),

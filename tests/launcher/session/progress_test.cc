@@ -1,51 +1,100 @@
-// Goal: the progress line says what a run does and what holds it up. Method: what a head says, by hand.
+// Goal: the progress line shows what a run does and what it waits for; other programs get the same numbers.
+// Method: progress made by hand.
 #include "launcher/session/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include "launcher/cluster/node_lines.h"
+#include "launcher/session/metrics.h"
 
 namespace emplace::launcher {
 namespace {
 
-using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 const ShownStart kStart{"scratch", {"head", "recorder"}, {0, 2}, 0.5};
 
+messages::RunProgress progress(double elapsed_s, std::size_t executors = 0) {
+  messages::RunProgress p;
+  p.dispatch.elapsed_s = elapsed_s;
+  p.dispatch.executors.resize(executors);
+  return p;
+}
+
 TEST(ProgressLine, SaysHowItGoes) {
+  messages::RunProgress now = progress(12.5, 2);
+  now.dispatch.best_step_time_s = 0.25;
+  now.dispatch.measurements = 8;
+  now.dispatch.valid = 4;
+  now.record.updates = 3;
   EXPECT_EQ(
-      progress_line(kStart, {{"elapsed_s", 12.5},
-                             {"best_step_time_s", 0.25},
-                             {"updates", 3},
-                             {"measurements", 8},
-                             {"valid", 4},
-                             {"executors", 2}}),
+      progress_line(kStart, now),
       "scratch  12.50 s  best 250.0 ms (-50.0 % to the best baseline)  updates 3  placements 8  fit 50 %  "
       "executors 2  recorder restarted 2x");
 }
 
 TEST(ProgressLine, SaysThatItWaitsForExecutors) {
-  const json none{{"elapsed_s", 7.5}, {"executors", 0}, {"ends_by", ""}};
-  EXPECT_THAT(progress_line(kStart, none), HasSubstr("  waiting for executors"));
-  EXPECT_THAT(progress_line(kStart, {{"elapsed_s", 0.2}, {"executors", 0}}), Not(HasSubstr("waiting")));
-  EXPECT_THAT(progress_line(kStart, {{"elapsed_s", 7.5}, {"executors", 0}, {"ends_by", "down"}}),
-              Not(HasSubstr("waiting")))
-      << "they leave before the head does";
+  EXPECT_THAT(progress_line(kStart, progress(7.5)), HasSubstr("  waiting for executors"));
+  EXPECT_THAT(progress_line(kStart, progress(0.2)), Not(HasSubstr("waiting")));
+  messages::RunProgress down = progress(7.5);
+  down.dispatch.ending = "down";
+  EXPECT_THAT(progress_line(kStart, down), Not(HasSubstr("waiting"))) << "they leave before the head does";
 }
 
-TEST(ProgressLine, WhatIsNoNumberIsShownAsNoneYet) {
-  EXPECT_THAT(progress_line(kStart, {{"best_step_time_s", nullptr}, {"elapsed_s", nullptr}}),
-              HasSubstr("best none yet"));
+TEST(ProgressLine, SaysThatNothingWasFoundYet) {
+  EXPECT_THAT(progress_line(kStart, progress(0)), HasSubstr("best none yet"));
+}
+
+TEST(ProgressLine, SaysWhatBecameOfTheLeasesAndWhetherTheyAddUp) {
+  messages::RunProgress now = progress(1);
+  EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("leases")));
+  now.dispatch.leases = {.issued = 10, .counted = 6, .open = 3, .expired = 1, .refused = 0};
+  EXPECT_THAT(progress_line(kStart, now), HasSubstr("  leases 10, 3 open, 1 expired"));
+  EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("accounted")));
+  now.dispatch.leases.counted = 5;
+  EXPECT_THAT(progress_line(kStart, now), HasSubstr("(9 accounted for)"));
 }
 
 TEST(ProgressLine, SaysThatItWaitsForTheDisk) {
-  EXPECT_THAT(progress_line(kStart, {{"disk_waits_s", 12.3}}), HasSubstr("  waiting for the disk for 12 s"));
-  EXPECT_THAT(progress_line(kStart, {{"disk_waits_s", 0.02}}), Not(HasSubstr("disk")))
-      << "a commit takes a moment";
-  EXPECT_THAT(progress_line(kStart, json::object()), Not(HasSubstr("disk"))) << "an older head";
+  messages::RunProgress now = progress(0);
+  EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("disk")));
+  now.record.disk_waits_s = 12.3;
+  EXPECT_THAT(progress_line(kStart, now), HasSubstr("  waiting for the disk for 12 s"));
+  now.record.disk_waits_s = 0.02;
+  EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("disk"))) << "a commit takes a moment";
+}
+
+TEST(Metrics, HaveEveryCounterOnce) {
+  messages::RunProgress now = progress(1, 2);
+  now.dispatch.measurements = 8;
+  now.dispatch.refused_results = 3;
+  now.dispatch.leases.expired = 4;
+  now.record.staleness = 0.1;
+  now.duplicated = 1;
+  const std::string text = metrics_text(now);
+  EXPECT_THAT(text, HasSubstr("\n# TYPE emplace_measurements_total counter\nemplace_measurements_total 8\n"));
+  EXPECT_THAT(text, HasSubstr("\nemplace_refused_results_total 3\n"));
+  EXPECT_THAT(text, HasSubstr("\nemplace_duplicated_measurements_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nemplace_update_staleness_versions 0.1\n"));
+  EXPECT_THAT(text, HasSubstr("\nemplace_executors 2\n"));
+  EXPECT_THAT(text, HasSubstr("\nemplace_leases{state=\"expired\"} 4\n"));
+}
+
+TEST(NodeLines, ProgressCrossesThePipe) {
+  messages::RunProgress now = progress(1.25, 1);
+  now.dispatch.executors[0].executor = "executor/0";
+  now.dispatch.ending = "a line\nwith an end";
+  now.record.updates = 3;
+  const std::string line = line_of(now);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const auto read = parse_progress(line);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(messages::encode_body(*read), messages::encode_body(now));
+  EXPECT_FALSE(parse_progress("progress ?").has_value());
+  EXPECT_FALSE(parse_progress("progress AAAA").has_value());
+  EXPECT_FALSE(parse_progress("a line of something else").has_value());
 }
 
 }  // namespace

@@ -82,19 +82,6 @@ shaped = true
 
 TEST(ExecFacts, MeasurementsSchedulesAndProfilesArriveWholeOrNotAtAll) {
   const OpGraph graph = some_graph();
-  Measurement m;
-  m.valid = true;
-  m.step_time_s = 0.25;
-  m.peak_bytes = {1, 2};
-  m.busy_s = {0.1, 0.2};
-  m.bytes_moved = 5;
-  m.bytes_over = 6;
-  m.synthetic_share = 0.125;
-  m.samples_s = {0.2, 0.25, 0.3};
-  m.failure = "oom: …";
-  m.label = MeasurementLabel::kPartlySynthetic;
-  EXPECT_EQ(measurement_of(facts_of(m)), m);
-
   Schedule schedule;
   schedule.ops = {{OpId{1}, DeviceId{1}, 0.5, 0.75}};
   schedule.transfers = {{TensorId{0}, DeviceId{0}, DeviceId{1}, 64, 0.25, 0.5}};

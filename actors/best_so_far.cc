@@ -1,0 +1,70 @@
+#include "actors/best_so_far.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace emplace::actors {
+namespace {
+
+BestKnown cost_of(const messages::EpisodeMeasured& m, std::uint32_t row) {
+  const bool valid = m.valid[row] != 0;
+  const bool memory = m.failures.empty() || out_of_memory(valid, m.failures[row]);
+  const std::int64_t over = valid    ? 0
+                            : memory ? std::max<std::int64_t>(m.bytes_over[row], 1)
+                                     : std::numeric_limits<std::int64_t>::max();
+  return {true, over, m.step_time_s[row]};
+}
+
+}  // namespace
+
+void BestSoFar::logged(std::uint64_t episode, std::span<const std::byte> actions) {
+  waiting_[episode].actions.bytes.assign(actions.begin(), actions.end());
+}
+
+bool BestSoFar::is_unmeasured(std::uint64_t episode) const {
+  const auto found = waiting_.find(episode);
+  return found != waiting_.end() && !found->second.best.known;
+}
+
+std::vector<std::uint64_t> BestSoFar::unmeasured() const {
+  std::vector<std::uint64_t> episodes;
+  for (const auto& [episode, waiting] : waiting_)
+    if (!waiting.best.known) episodes.push_back(episode);
+  return episodes;
+}
+
+void BestSoFar::measured(const messages::EpisodeMeasured& measured) {
+  const auto found = waiting_.find(measured.episode);
+  if (found == waiting_.end() || found->second.best.known) return;
+  for (std::uint32_t i = 0; i < measured.count; ++i) {
+    const BestKnown now = cost_of(measured, i);
+    if (!now.beats(found->second.best)) continue;
+    found->second.best = now;
+    found->second.number = i;
+  }
+}
+
+bool BestSoFar::settle(std::uint64_t end, bool in_order, const policy::Placer& placer) {
+  for (auto at = waiting_.begin(); at != waiting_.end() && at->first < end;) {
+    const Waiting& one = at->second;
+    if (!one.best.known) {
+      if (in_order) return false;
+      ++at;
+      continue;
+    }
+    const std::size_t graph = placer.graph_of(one.actions);
+    if (one.best.beats(known_[graph])) {
+      auto placements = placer.expand(one.actions);
+      // The critic's placement is not among those of the actions, and an altered log may name any.
+      if (placements && one.number < placements->size()) {
+        best_[graph] = std::move((*placements)[one.number]);
+        known_[graph] = one.best;
+      }
+    }
+    at = waiting_.erase(at);
+  }
+  return true;
+}
+
+}  // namespace emplace::actors

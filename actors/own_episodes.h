@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "messages/log.h"
+#include "placement/placement.h"
+#include "policy/placer.h"
+
+namespace emplace::actors {
+
+/// An episode that was proposed and has not ended.
+struct Outstanding {
+  policy::Actions actions;          ///< Empty: drawn by an earlier incarnation of the sampler.
+  std::optional<Placement> critic;  ///< The likeliest placement at that time, if it is measured too.
+  std::uint64_t version = 0;        ///< Of the parameters that drew it.
+  Nanos since{0};                   ///< When it was proposed, or asked about.
+  bool recorded = false;            ///< On disk, and waits to be learned from.
+};
+
+/// The numbers of a sampler's episodes: which one is next, which are outstanding, and which of an earlier
+/// incarnation are lost and have to be drawn again. Controller c of n proposes c, c + n, c + 2n, …
+/// Pure; one thread.
+class OwnEpisodes {
+ public:
+  /// `limit`: proposes no episode numbered so or higher; 0: no limit.
+  OwnEpisodes(std::uint32_t controllers, std::uint32_t max_outstanding, std::uint64_t limit)
+      : controllers_{controllers}, max_outstanding_{max_outstanding}, limit_{limit} {}
+
+  /// What the recorder knows of earlier incarnations. Until then nothing may be proposed.
+  void start(const messages::EpisodesKnown& known, Nanos now);
+  bool started() const { return started_; }
+
+  std::uint64_t next() const { return again_.empty() ? next_ : again_.front(); }
+  bool may_propose() const {
+    return started_ && outstanding_.size() < max_outstanding_ && (limit_ == 0 || next() < limit_);
+  }
+  /// next() was proposed.
+  void proposed(Outstanding drawn);
+  /// It was learned from or, where nothing is learned, committed. False: it was not outstanding.
+  bool end(std::uint64_t episode) { return outstanding_.erase(episode) > 0; }
+  /// It is on disk.
+  void recorded(std::uint64_t episode);
+  /// An outstanding episode that is not known to be on disk; null: there is no such one.
+  const Outstanding* unrecorded(std::uint64_t episode) const;
+  bool is_outstanding(std::uint64_t episode) const { return outstanding_.contains(episode); }
+  bool none_outstanding() const { return outstanding_.empty(); }
+  /// Outstanding episodes of which nothing was heard for `timeout`, each named once per timeout.
+  std::vector<std::uint64_t> late(Nanos now, Nanos timeout);
+  /// True if an earlier incarnation may have proposed this episode, with other actions.
+  bool may_be_drawn_before(std::uint64_t episode) const { return episode < own_from_; }
+
+ private:
+  const std::uint32_t controllers_, max_outstanding_;
+  const std::uint64_t limit_;
+  bool started_ = false;
+  std::uint64_t next_ = 0;
+  std::uint64_t own_from_ = 0;
+  std::deque<std::uint64_t> again_;  // Lost episodes of earlier incarnations.
+  std::map<std::uint64_t, Outstanding> outstanding_;
+};
+
+}  // namespace emplace::actors
