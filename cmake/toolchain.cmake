@@ -10,8 +10,9 @@ endif()
 
 find_program(EMPLACE_CCACHE ccache)
 if(EMPLACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The sloppiness is what precompiled headers need to be cached at all.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+  # The sloppiness is what precompiled headers need to be cached at all. Depend mode reads the compiler's list of
+  # headers: without it every file that is not in the cache is preprocessed once more.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${EMPLACE_CCACHE})
 endif()
 
