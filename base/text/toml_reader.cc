@@ -44,6 +44,19 @@ struct TomlDocument::State {
     if (std::find(known.begin(), known.end(), key) == known.end()) known.emplace_back(key);
     return visited[number].table->get(key);
   }
+  /// The table that holds the last key of a dotted path; null if there is none.
+  toml::table* holder(std::string_view path, bool make) {
+    toml::table* table = &root;
+    for (std::size_t dot = path.find('.'); table != nullptr && dot != std::string_view::npos;
+         dot = path.find('.')) {
+      const std::string_view part = path.substr(0, dot);
+      if (make && !table->contains(part)) table->insert(part, toml::table{});
+      toml::node* const next = table->get(part);
+      table = next == nullptr ? nullptr : next->as_table();
+      path.remove_prefix(dot + 1);
+    }
+    return table;
+  }
   std::string at(const toml::source_region& source) const {
     return name + ":" + std::to_string(source.begin.line);
   }
@@ -72,6 +85,24 @@ Result<TomlDocument> TomlDocument::load(const std::filesystem::path& path) {
 
 TomlTable TomlDocument::root() { return {state_, state_->visit(state_->root)}; }
 
+Result<bool> TomlDocument::move(std::string_view from, std::string_view to) {
+  const std::string_view from_key = from.substr(from.rfind('.') + 1), to_key = to.substr(to.rfind('.') + 1);
+  toml::table* const source = state_->holder(from, false);
+  toml::node* const value = source == nullptr ? nullptr : source->get(from_key);
+  if (value == nullptr) return false;
+  if (!to.empty()) {
+    toml::table* const target = state_->holder(to, true);
+    const std::string where = state_->at(value->source());
+    if (target == nullptr) return invalid(where, std::string{to} + " has a place that is no table");
+    if (target->contains(to_key))
+      return invalid(where, std::string{from} + " and " + std::string{to} + " are both given",
+                     "leave the first out, its name of before");
+    target->insert_or_assign(to_key, std::move(*value));
+  }
+  source->erase(from_key);
+  return true;
+}
+
 Result<Unit> TomlDocument::finish() {
   if (state_->error) return *state_->error;
   for (const State::Visited& visited : state_->visited) {
@@ -98,6 +129,10 @@ void TomlTable::fail(std::string_view key, std::string_view what, std::string_vi
   if (state_->error) return;
   state_->error = invalid(
       where(key), key.empty() ? std::string{what} : "'" + std::string{key} + "' " + std::string{what}, cure);
+}
+
+void TomlTable::fail(std::string_view key, const Error& error) {
+  if (!state_->error) state_->error = Error{error.code, where(key) + ": " + error.context};
 }
 
 std::optional<std::string> TomlTable::text(std::string_view key) {

@@ -23,6 +23,10 @@ class TomlDocument {
   static Result<TomlDocument> parse(std::string_view text, std::string_view where);
 
   TomlTable root();
+  /// Moves a value to another place before anything is read; it keeps its line: "policy.hidden" to
+  /// "policy.placeto.hidden". An empty `to` drops it. Returns false if there is none. Errors (kInvalid): both
+  /// are there, or one of the tables of `to` is no table.
+  Result<bool> move(std::string_view from, std::string_view to);
   /// The first error of any getter, or an unknown key of a table that was asked for keys (with the nearest
   /// known one).
   Result<Unit> finish();
@@ -53,6 +57,8 @@ class TomlTable {
   std::string where(std::string_view key = {}) const;
   /// Notes an error of the caller's at a key; the first one wins.
   void fail(std::string_view key, std::string_view what, std::string_view cure = {});
+  /// The same for an error that is complete but for its place.
+  void fail(std::string_view key, const Error& error);
 
  private:
   friend class TomlDocument;

@@ -1,0 +1,201 @@
+#pragma once
+/// Settings: values that a config file, a command line or a record may set. A struct of options lists its
+/// own, each with its key, its range and one sentence. Reading, writing, checking, comparing and documenting
+/// them is the same for all.
+///
+///   struct WalkOptions {
+///     std::size_t rounds = 8;
+///     void list(Settings& settings) { settings.add("rounds", rounds, between(1, 256), "Rounds of a walk.");
+///     }
+///   };
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace emplace {
+
+class TomlDocument;
+
+/// A time in seconds that is written with a unit: "60s".
+struct Duration {
+  double seconds = 0;
+};
+
+// --- words of enums ---
+
+/// A value of an enum and its published word.
+template <class Enum>
+struct EnumWord {
+  Enum value;
+  std::string_view word;
+};
+template <class Enum>
+EnumWord(Enum, const char*) -> EnumWord<Enum>;
+
+/// The words of an enum, returned by a function beside it, which is found by its argument:
+///   constexpr auto enum_words(Order) {
+///     return EnumWords{"order", std::array{EnumWord{Order::kFifo, "fifo"}, EnumWord{Order::kLifo, "lifo"}}};
+///   }
+template <class Enum, std::size_t N>
+struct EnumWords {
+  std::string_view noun;  ///< What the enum is, for errors.
+  std::array<EnumWord<Enum>, N> words;
+};
+template <class Enum, std::size_t N>
+EnumWords(const char*, std::array<EnumWord<Enum>, N>) -> EnumWords<Enum, N>;
+
+template <class Enum>
+concept HasWords = std::is_enum_v<Enum> && requires(Enum value) {
+  enum_words(value).words;
+};
+
+/// The position of `word` in `words`. Errors (kInvalid): "unknown objective 'kll'; expected one of:
+/// reinforce, kl, clipped (did you mean 'kl'?)".
+Result<std::size_t> find_word(std::string_view noun, std::string_view word,
+                              std::span<const std::string_view> words);
+
+/// Empty for a value without a word.
+template <HasWords Enum>
+constexpr std::string_view word_of(Enum value) {
+  for (const auto& [known, word] : enum_words(value).words)
+    if (known == value) return word;
+  return {};
+}
+/// Errors: as find_word.
+template <HasWords Enum>
+Result<Enum> parse_word(std::string_view word) {
+  const auto known = enum_words(Enum{});
+  std::vector<std::string_view> words;
+  for (const auto& one : known.words) words.push_back(one.word);
+  const auto found = find_word(known.noun, word, words);
+  if (!found) return found.error();
+  return known.words[*found].value;
+}
+
+// --- ranges ---
+
+/// What a setting may be. A plain value.
+struct SettingRange {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  bool below = false;                            ///< `high` itself is out of range.
+  std::span<const std::string_view> words = {};  ///< Of texts; empty: any text. They must outlive the range.
+};
+constexpr SettingRange at_least(double low) { return {.low = low}; }
+constexpr SettingRange between(double low, double high) { return {.low = low, .high = high}; }
+constexpr SettingRange from_to_below(double low, double high) {
+  return {.low = low, .high = high, .below = true};
+}
+constexpr SettingRange one_of(std::span<const std::string_view> words) { return {.words = words}; }
+
+// --- settings ---
+
+/// A setting of an enum: its words, and the position of the present one.
+struct EnumSetting {
+  std::string_view noun;
+  std::vector<std::string_view> words;
+  std::function<std::size_t()> get;  ///< words.size() for a value without a word.
+  std::function<void(std::size_t)> set;
+};
+
+/// One setting, bound to the field that holds it.
+struct Setting {
+  std::string section;  ///< "policy.placeto"
+  std::string_view key, meaning;
+  SettingRange range;
+  std::variant<bool*, std::uint32_t*, std::uint64_t*, std::int64_t*, float*, double*, std::string*,
+               std::vector<std::string>*, Duration*, EnumSetting>
+      value;
+
+  std::string name() const { return section.empty() ? std::string{key} : section + "." + std::string{key}; }
+  std::string written() const;  ///< The value as TOML. A float looks like its shortest decimal.
+};
+
+/// The settings of some structs, in order. It points into them, so they must outlive it. Thread: one.
+class Settings {
+ public:
+  struct Section {
+    std::string name;
+    std::string_view meaning;
+  };
+
+  template <class Value>
+  void add(std::string_view key, Value& value, SettingRange range, std::string_view meaning) {
+    Setting& added = settings_.emplace_back();
+    if (!sections_.empty()) added.section = sections_.back().name;
+    added.key = key;
+    added.meaning = meaning;
+    added.range = range;
+    if constexpr (HasWords<Value>) {
+      added.value = enum_setting(value);
+    } else {
+      added.value = &value;
+    }
+  }
+  template <class Value>
+  void add(std::string_view key, Value& value, std::string_view meaning) {
+    add(key, value, SettingRange{}, meaning);
+  }
+  /// What `options` lists is this section: "policy.placeto". One section is listed in one go.
+  template <class Options>
+  void add_section(std::string_view name, std::string_view meaning, Options& options) {
+    sections_.push_back({std::string{name}, meaning});
+    options.list(*this);
+  }
+
+  const std::vector<Setting>& all() const { return settings_; }
+  const std::vector<Section>& sections() const { return sections_; }
+
+ private:
+  template <class Enum>
+  static EnumSetting enum_setting(Enum& value) {
+    static constexpr auto kKnown = enum_words(Enum{});
+    EnumSetting setting{kKnown.noun, {}, {}, {}};
+    for (const auto& one : kKnown.words) setting.words.push_back(one.word);
+    setting.get = [&value] {
+      std::size_t at = 0;
+      while (at < kKnown.words.size() && kKnown.words[at].value != value) ++at;
+      return at;
+    };
+    setting.set = [&value](std::size_t at) { value = kKnown.words[at].value; };
+    return setting;
+  }
+
+  std::vector<Setting> settings_;
+  std::vector<Section> sections_;
+};
+
+/// Reads what the document has; the other settings keep their values. Errors (kInvalid, with file and line):
+/// an unknown key or section (the nearest is named), a wrong kind, unit or word, a number that the field
+/// cannot hold. Ranges are not checked.
+Result<Unit> read_settings(const Settings& settings, TomlDocument document);
+/// Errors (kInvalid): the first setting out of its range: "policy.placeto.hidden = 0: expected 1 to 4096".
+Result<Unit> check_ranges(const Settings& settings);
+/// The same of one struct: keys are named without a section.
+template <class Options>
+Result<Unit> check_ranges(Options options) {
+  Settings settings;
+  options.list(settings);
+  return check_ranges(settings);
+}
+/// @pre both list the same struct.
+void copy_settings(const Settings& from, const Settings& to);
+/// The names of the settings that are not the same in both. @pre both list the same struct.
+std::vector<std::string> differing_settings(const Settings& a, const Settings& b);
+
+/// Every setting as TOML that read_settings reads back to the same bits; `documented` adds meaning and range.
+std::string settings_toml(const Settings& settings, bool documented);
+/// A table of each section: key, default (the present value), range, meaning.
+std::string settings_markdown(const Settings& settings);
+
+}  // namespace emplace
