@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/settings.h"
 #include "messages/episode_measured.h"
 #include "policy/objective/adaptive_penalty.h"
 #include "policy/objective/baseline.h"
@@ -21,6 +22,11 @@ enum class BaselinePer : std::uint8_t {
   kRun,         ///< All of a run, as Placeto's workers do.
   kHost,        ///< Those that were measured on the same host: where hosts are not equally fast.
 };
+constexpr auto enum_words(BaselinePer) {
+  return EnumWords{"share of a baseline",
+                   std::array{EnumWord{BaselinePer::kController, "controller"},
+                              EnumWord{BaselinePer::kRun, "run"}, EnumWord{BaselinePer::kHost, "host"}}};
+}
 
 struct ScoringOptions {
   policy::RewardOptions reward;
@@ -36,6 +42,25 @@ struct ScoringOptions {
   bool fits_first = false;
   /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
   std::uint64_t valid_only_after = 500;
+
+  void list(Settings& settings) {
+    reward.list(settings);
+    baseline.list(settings);
+    settings.add("baseline_per", per,
+                 "Whose placements share a baseline: those of each controller, of the whole run, or of the "
+                 "host that measured them.");
+    settings.add("outlier", outlier, at_least(0),
+                 "Leaves out a placement that costs more than this many median absolute deviations above the "
+                 "median of its baseline's last 100; 0: none. Paper: 0.");
+    settings.add("valid_target", valid_target, from_to_below(0, 1),
+                 "Share of placements that should fit: the memory penalty adapts until they do; 0: it stays. "
+                 "Paper: 0.");
+    settings.add("fits_first", fits_first,
+                 "Lets a placement that does not fit cost at least the best that does, with graded_memory. "
+                 "Paper: false.");
+    settings.add("valid_only_after", valid_only_after,
+                 "Updates after which only placements that fit count. Paper: 500.");
+  }
 };
 
 /// How much better or worse than usual the placements of an episode were; one baseline per graph and

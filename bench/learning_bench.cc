@@ -89,7 +89,7 @@ void BM_Learn(benchmark::State& state) {
   options.noise_updates = 0;
   options.sees_group = true;
   options.grouper_scale = 0.02f;
-  options.grouper_confidence = 12;
+  options.start_at_scopes = true;
   options.table_scale = 10;
   policy::HierarchicalStart start = scope_start(task);
   if (state.range(1) != 0) {

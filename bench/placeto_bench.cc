@@ -143,7 +143,7 @@ void BM_PlacetoLearn(benchmark::State& state) {
   options.network.logit_bound = 5;
   options.objective.entropy = 0.3f;
   options.entropy_end = 0.02f;
-  options.entropy_updates = updates;
+  options.entropy_over = updates;
   policy::BaselineOptions baseline_options;
   baseline_options.kind = policy::BaselineKind::kStepMean;
   baseline_options.returns = policy::Returns::kIntermediate;

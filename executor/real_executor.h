@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/result.h"
+#include "base/settings.h"
 #include "executor/executor.h"
 #include "placement/measurement.h"
 #include "placement/schedule.h"
@@ -25,7 +25,20 @@ struct TimingOptions {
   std::uint32_t most_samples = 15;  ///< Taken where the spread of `samples` is above 5 %.
   Statistic statistic = Statistic::kMedian;
   bool operator==(const TimingOptions&) const = default;
+
+  void list(Settings& settings);
 };
+constexpr auto enum_words(TimingOptions::Statistic) {
+  return EnumWords{"statistic", std::array{EnumWord{TimingOptions::Statistic::kMedian, "median"},
+                                           EnumWord{TimingOptions::Statistic::kMean, "mean"}}};
+}
+inline void TimingOptions::list(Settings& settings) {
+  settings.add("warmups", warmups, "Real devices: steps before the timed ones. Papers: 5.");
+  settings.add(
+      "samples", samples, at_least(1),
+      "Real devices: timed steps; up to three times as many where they spread by more than 5 %. Papers: 5.");
+  settings.add("statistic", statistic, "Real devices: what becomes the step time.");
+}
 
 struct RealOptions {
   TimingOptions timing;

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/text/words.h"
 
 namespace emplace {
 namespace {
@@ -50,12 +49,6 @@ Result<StepTiming> time_steps(const TimingOptions& options, const std::function<
   timing.deviation_s = median_deviation(timing.samples_s);
   timing.unsteady = unsteady();
   return timing;
-}
-
-Result<TimingOptions::Statistic> parse_statistic(const std::string& name) {
-  if (name == "median") return TimingOptions::Statistic::kMedian;
-  if (name == "mean") return TimingOptions::Statistic::kMean;
-  return invalid("statistic '" + printable(name, 40) + "'", "is unknown", "use median or mean");
 }
 
 }  // namespace emplace

@@ -24,9 +24,6 @@ struct StepTiming {
   bool unsteady = false;  ///< The deviation is above 5 % of the median, though more samples were taken.
 };
 
-/// "median" or "mean". Errors: kInvalid.
-Result<TimingOptions::Statistic> parse_statistic(const std::string& name);
-
 /// Runs `step` (which returns its time [s], or why there is none) `warmups` times for nothing, then `samples`
 /// times; where they spread by more than 5 %, up to `most_samples`. Errors: the first that `step` returns.
 Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step);

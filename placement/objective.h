@@ -2,9 +2,8 @@
 /// What a placement is judged by.
 
 #include <cstdint>
-#include <string_view>
 
-#include "base/result.h"
+#include "base/settings.h"
 
 namespace emplace {
 
@@ -15,8 +14,11 @@ enum class Objective : std::uint8_t {
   kMaxLoad,     ///< The busiest device's load, for workloads of dnn-partitioning.
 };
 
-std::string_view objective_name(Objective objective);  ///< "step-time", "throughput", "latency", "max-load".
-/// Errors: kInvalid, with the nearest name.
-Result<Objective> parse_objective(std::string_view name);
+constexpr auto enum_words(Objective) {
+  return EnumWords{
+      "objective",
+      std::array{EnumWord{Objective::kStepTime, "step-time"}, EnumWord{Objective::kThroughput, "throughput"},
+                 EnumWord{Objective::kLatency, "latency"}, EnumWord{Objective::kMaxLoad, "max-load"}}};
+}
 
 }  // namespace emplace

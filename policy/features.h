@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/settings.h"
 #include "graph/op_graph.h"
 #include "policy/parameters.h"
 
@@ -17,6 +18,16 @@ struct OpFeatureOptions {
   /// Dimensions as log2(1 + dim) / 16 and BFS indices over the number of ops, so that all lie near [0, 1].
   /// The paper gives no scale; raw numbers up to 10^5 saturate the hidden layer.
   bool scaled = true;
+
+  void list(Settings& settings) {
+    settings.add("vocabulary", vocabulary,
+                 "Commonest op types with an embedding of their own; the others share one. Paper: 200.");
+    settings.add("outputs", outputs, "Output shapes of an op that are seen. Paper: 6.");
+    settings.add("dims", dims, "Dimensions of an output shape that are seen. Paper: 4.");
+    settings.add("neighbours", neighbours,
+                 "Inputs, and outputs, of an op that are seen by BFS index. Paper: 6.");
+    settings.add("scaled", scaled, "Brings the numbers near [0, 1]; the paper gives no scale.");
+  }
 };
 
 /// The Grouper's inputs.                                   Paper: Hierarchical 2018, section 2.1

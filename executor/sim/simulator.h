@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "base/result.h"
+#include "base/settings.h"
 #include "executor/executor.h"
 #include "placement/machine/cost_model.h"
 #include "placement/machine/device.h"
@@ -22,6 +22,10 @@ enum class Dispatch : std::uint8_t {
              ///< default.
   kFifo,     ///< The one that became ready first.
 };
+constexpr auto enum_words(Dispatch) {
+  return EnumWords{"dispatch",
+                   std::array{EnumWord{Dispatch::kProgram, "program"}, EnumWord{Dispatch::kFifo, "fifo"}}};
+}
 
 struct SimulatorOptions {
   Dispatch dispatch = Dispatch::kProgram;

@@ -15,8 +15,6 @@ struct Judge {
   SimulatorOptions simulator;  ///< Of step times.
 };
 
-/// "program" or "fifo". Errors: kInvalid.
-Result<SimulatorOptions> simulator_options(const std::string& dispatch);
 /// Errors: kInvalid for an objective or a dispatch that is none.
 Result<Judge> parse_judge(const std::string& objective, const std::string& dispatch);
 

@@ -93,7 +93,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
   std::map<std::string_view, std::uint32_t> total;  // Actors of each role in this run.
   const std::uint32_t learner = learns(config) ? 1 : 0;
   total["sampler"] = config.pipeline.controllers;
-  total["executor"] = config.reward.source == "local" ? 0 : config.executor.count;
+  total["executor"] = config.reward.source == RewardSource::kLocal ? 0 : config.executor.count;
   total["learner"] = total["tracker"] = learner;
   total["recorder"] = total["dispatcher"] = 1;
 

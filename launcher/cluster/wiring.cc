@@ -131,7 +131,8 @@ class Wiring {
         actors::DispatcherOptions{}.window_bytes,
         4 * std::uint64_t{config_.pipeline.placements_per_lease} * task_->most_ops());
   }
-  bool measures_locally() const { return config_.reward.source == "local"; }
+  bool is_self_critical() const { return config_.reward.baseline.kind == policy::BaselineKind::kSelfCritic; }
+  bool measures_locally() const { return config_.reward.source == RewardSource::kLocal; }
   actors::ExecutorFactory executors() const {
     if (log_) return [log = *log_](const actors::TaskGraph& of) { return make_replay_executor(log, of); };
     Judge judge = judge_of(config_);
@@ -173,15 +174,14 @@ class Wiring {
 
   /// Where run.episodes or run.evaluations end a start, in episodes; 0: nowhere.
   Result<std::uint64_t> episode_limit() const {
-    const RunConfig::Run& r = config_.run;
+    const RunSection& r = config_.run;
     const auto within_log = [&](std::uint64_t limit) {
       return !log_ ? limit : limit == 0 ? log_->episodes : std::min(limit, log_->episodes);
     };
     if (r.evaluations == 0) return within_log(r.episodes);
     const auto placer = checked_placer();
     if (!placer) return placer.error();
-    const std::uint64_t each =
-        (*placer)->placements_per_episode() + (config_.reward.baseline == "self-critic" ? 1 : 0);
+    const std::uint64_t each = (*placer)->placements_per_episode() + (is_self_critical() ? 1 : 0);
     const std::uint64_t enough = (r.evaluations + each - 1) / each;
     return within_log(r.episodes == 0 ? enough : std::min(enough, r.episodes));
   }
@@ -210,9 +210,7 @@ class Wiring {
     options.learned = learns(config_);
     options.keep_every = config_.record.keep_every;
     options.keep_recent = std::max<std::uint64_t>(options.keep_recent, config_.run.lag + 2);
-    const auto durability =
-        config_.record.durability == "disk" ? record::Durability::kDisk : record::Durability::kProcess;
-    const auto open = [directory = start_.directory, durability] {
+    const auto open = [directory = start_.directory, durability = config_.record.durability] {
       return record::RunWriter::open(directory, durability);
     };
     return node.spawn<actors::Recorder>(actors::kRecorder, Home::kOwnLoop, options,
@@ -223,7 +221,7 @@ class Wiring {
   Result<Unit> spawn_learner(runtime::Node& node) const {
     actors::LearnerOptions options;
     options.batch_episodes = config_.pipeline.batch_episodes;
-    options.training = trainer_options(config_);
+    options.training = config_.policy.training;
     options.max_staleness = config_.pipeline.max_staleness;
     options.checkpoint_every = config_.record.checkpoint_every;
     options.ordered = config_.run.deterministic;
@@ -274,7 +272,7 @@ class Wiring {
     options.batch = config_.run.deterministic ? config_.pipeline.batch_episodes : 0;
     options.lag = config_.run.lag;
     options.redraws = log_ ? 0 : config_.pipeline.redraws;
-    options.self_critic = config_.reward.baseline == "self-critic";
+    options.self_critic = is_self_critical();
     if (auto checked = checked_placer(); !checked) return checked.error();
     return node.spawn<actors::Sampler>(samplers_[controller], Home::kOwnLoop, task_, options, drawers(),
                                        measures_locally() ? executors() : actors::ExecutorFactory{});

@@ -24,13 +24,13 @@ class Bound final : public Command {
         proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
     if (console.json()) {
       const Json json{{"graph", inputs.graph.name()},
-                      {"objective", objective_name(inputs.judge.objective)},
+                      {"objective", word_of(inputs.judge.objective)},
                       {"lower_bound_s", bound.seconds},
                       {"bound", bound.which},
                       {"objective_value", inputs.in_file_unit(bound.seconds)}};
       console.print(json_text(json));
     } else {
-      console.print("no " + std::string{objective_name(inputs.judge.objective)} + " is below " +
+      console.print("no " + std::string{word_of(inputs.judge.objective)} + " is below " +
                     format_seconds(bound.seconds) + ": the " + std::string{bound.which});
     }
     return ExitStatus::kDone;

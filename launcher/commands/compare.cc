@@ -147,7 +147,7 @@ Json Compare::as_json(const Inputs& inputs, double bound_s, const std::vector<re
   }
   Json json{{"graph", inputs.graph.name()},
             {"devices", device_names(inputs.devices)},
-            {"objective", objective_name(inputs.judge.objective)},
+            {"objective", word_of(inputs.judge.objective)},
             {"lower_bound_s", bound_s},
             {"methods", methods}};
   return json;
@@ -210,7 +210,7 @@ Result<ExitStatus> Compare::run(Console& console) {
     console.print(json_text(as_json(inputs, bound_s, rows)));
   } else {
     const Objective objective = inputs.judge.objective;
-    const std::string what{objective == Objective::kStepTime ? "step time" : objective_name(objective)};
+    const std::string what{objective == Objective::kStepTime ? "step time" : word_of(objective)};
     console.print(printable(inputs.graph.name()) + " on " +
                   (inputs.own_machine ? "its own machine" : printable(file_name(inputs_.devices))) + "\n" +
                   record::render_table(rows, bound_s, device_names(inputs.devices), what) + verdict(rows));

@@ -69,7 +69,7 @@ Result<ProcessRequest> Evaluate::request() const {
   constexpr std::uint64_t kMost = 1'000'000;
   if (warmups_ > kMost || samples_ > kMost || samples_ == 0)
     return invalid("--warmups, --samples", "are no numbers of steps", "use 5 of each");
-  const auto statistic = parse_statistic(statistic_);
+  const auto statistic = parse_word<TimingOptions::Statistic>(statistic_);
   if (!statistic) return invalid("--statistic", statistic.error().context);
   const auto deadline = parse_seconds(deadline_);
   if (!deadline || *deadline <= 0)

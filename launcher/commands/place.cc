@@ -99,7 +99,7 @@ class BestOnDisk {
 
 /// True for a method that takes a run of its own; "random" is both, and is drawn without one.
 bool is_learned(const std::string& method) {
-  const auto all = run_methods();
+  const auto all = policy::methods();
   return method != "random" && std::find(all.begin(), all.end(), method) != all.end();
 }
 
@@ -284,7 +284,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     } else {
       json["placement"] = output_;
     }
-    json["objective"] = objective_name(inputs.judge.objective);
+    json["objective"] = word_of(inputs.judge.objective);
     json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
     json["lower_bound_s"] = bound.seconds;
     json["bound"] = bound.which;

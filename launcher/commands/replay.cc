@@ -113,6 +113,7 @@ Result<ExitStatus> Replay::run(Console& console) {
     learn_.from = from_;
     learn_.to = to_;
     learn_.directory = learn_dir_;
+    learn_.warn = [&console](const std::string& text) { console.warn(text); };
     return learn_and_print(console, run, learn_);
   }
   return remeasure_.empty() ? replay_updates(console, run) : measure_again(console, run);

@@ -86,7 +86,7 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
     json["spread"] = std::move(about);
   }
   if (measured.label != MeasurementLabel::kSimulated) json["synthetic_share"] = measured.synthetic_share;
-  json["objective"] = objective_name(inputs.judge.objective);
+  json["objective"] = word_of(inputs.judge.objective);
   if (measured.valid) {
     json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
   } else {
@@ -98,7 +98,7 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
 std::string measured_text(const Measurement& measured, const Inputs& inputs) {
   const DeviceSet& devices = inputs.devices;
   std::string what{inputs.judge.objective == Objective::kStepTime ? "step time"
-                                                                  : objective_name(inputs.judge.objective)};
+                                                                  : word_of(inputs.judge.objective)};
   what.resize(11, ' ');
   const bool memory = out_of_memory(measured.valid, measured.failure);
   std::string text = measured.valid

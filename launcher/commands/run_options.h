@@ -38,7 +38,7 @@ struct RunOptions {
         .option("--episodes", episodes, "End each start after so many episodes; 0: no limit");
   }
   /// Errors (kInvalid): a budget that is none.
-  Result<RunRequest> request(const Console& console) const {
+  Result<RunRequest> request(Console& console) const {
     RunRequest request;
     request.config = config;
     request.cluster = cluster;
@@ -64,6 +64,7 @@ struct RunOptions {
     if (episodes != 0) request.episodes = episodes;
     if (console.options().seed_given) request.seed = console.seed();
     request.quiet = !console.shows_progress();
+    request.warn = [&console](const std::string& text) { console.warn(text); };
     return request;
   }
 };

@@ -5,7 +5,6 @@
 
 #include "base/text/words.h"
 #include "base/units.h"
-#include "launcher/settings/learning.h"
 #include "launcher/settings/placers.h"
 
 namespace emplace::launcher {
@@ -48,7 +47,7 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
                    "how likely their placements were cannot be found out");
   auto trained = make_placer(run.config, *run.task, run.baselines);
   if (!trained) return trained.error();
-  made.trainer_.emplace(trainer_options(run.config), *std::move(trained));
+  made.trainer_.emplace(run.config.policy.training, *std::move(trained));
   const record::CheckpointRow& row = **checkpoint;
   if (auto loaded = made.trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
     return invalid(where(run), loaded.error().context);

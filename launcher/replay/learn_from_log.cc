@@ -42,46 +42,46 @@ Result<RunConfig> config_of(const LoggedRun& run, const LearnFromLogRequest& req
   if (!config) return Error{config.error().code, "--learn: " + config.error().context};
   if (!learns(*config))
     return invalid("--learn " + request.method, "learns nothing", "name a method that does");
-  RunConfig::Policy& p = config->policy;
+  PolicySection& p = config->policy;
   config->input = run.config.input;
   config->run.seed = run.config.run.seed;
   config->executor.dispatch = run.config.executor.dispatch;
   p.grouping = run.config.policy.grouping;
   p.groups = run.config.policy.groups;
   // Its surrogate takes means over the choices, and is clipped accordingly; REINFORCE adds them up.
-  if (p.objective != "reinforce") p.clip_norm = 1;
-  p.objective = "reinforce";
-  p.max_weight = 1;
+  if (p.objective.kind != policy::ObjectiveKind::kReinforce) p.training.adam.clip_norm = 1;
+  p.objective.kind = policy::ObjectiveKind::kReinforce;
+  p.objective.max_weight = 1;
   // A policy that settles leaves what the log knows of: all weights but a few go to nothing.
-  if (!goes_step_by_step(*config)) p.entropy = 1;
+  if (!goes_step_by_step(*config)) p.objective.entropy = 1;
   if (goes_step_by_step(*config) && goes_step_by_step(run.config)) {
-    p.passes = run.config.policy.passes;
+    p.placeto.rounds_per_episode = run.config.policy.placeto.rounds_per_episode;
+    p.placeto.traversal = run.config.policy.placeto.traversal;
     p.initial = run.config.policy.initial;
-    p.traversal = run.config.policy.traversal;
-    config->reward.returns = run.config.reward.returns;
+    config->reward.baseline.returns = run.config.reward.baseline.returns;
   } else if (goes_step_by_step(*config)) {
-    p.initial = "single";
-    config->reward.returns = "final";
+    p.initial = policy::EpisodeStart::kSingle;
+    config->reward.baseline.returns = policy::Returns::kFinal;
   }
   for (const std::string& setting : request.settings)
     if (auto set = set_option(*config, setting); !set) return set.error();
+  if (const std::string text = old_names_warning(*config); !text.empty() && request.warn) request.warn(text);
   if (p.method != request.method)
     return invalid("--set policy.method", "is what --learn says: " + printable(request.method));
-  if (p.objective != "reinforce")
+  if (p.objective.kind != policy::ObjectiveKind::kReinforce)
     return invalid("policy.objective",
-                   "= '" + p.objective +
+                   "= '" + std::string{word_of(p.objective.kind)} +
                        "' needs what the policy that drew a placement "
                        "thought of every device, which a log does not have",
                    "use reinforce");
-  if (!(p.max_weight > 0))
+  if (!(p.objective.max_weight > 0))
     return invalid("policy.max_weight", "must be above 0",
                    "placements that another policy drew count by how likely they are to this one");
-  if (config->reward.baseline == "self-critic")
+  if (config->reward.baseline.kind == policy::BaselineKind::kSelfCritic)
     return invalid("reward.baseline", "= 'self-critic' needs measurements of the policy's own",
                    "use moving-average");
   // A group without ops could be anywhere.
-  if (p.method == "hierarchical")
-    p.groups = static_cast<std::uint32_t>(grouping_of(*config, run.task->graphs.front()).num_groups);
+  if (p.method == "hierarchical") p.groups = grouping_of(*config, run.task->graphs.front()).num_groups;
   if (auto checked = check_config(*config); !checked) return checked.error();
   return config;
 }
@@ -154,7 +154,7 @@ class Learning {
     if (request_.passes == 0) return invalid("--passes", "must be at least 1");
     const bool steps = goes_step_by_step(run_.config);
     whole_episodes_ = steps && goes_step_by_step(config_);
-    if (steps && !whole_episodes_ && run_.config.policy.passes != 1)
+    if (steps && !whole_episodes_ && run_.config.policy.placeto.rounds_per_episode != 1)
       return invalid(where(),
                      "was drawn by " + run_.config.policy.method +
                          " in several rounds, which lead to a placement in many ways: how likely "
@@ -163,7 +163,7 @@ class Learning {
     auto placer = make_placer(config_, *run_.task, {});
     if (!placer) return placer.error();
     per_episode_ = goes_step_by_step(config_) ? 1 : (*placer)->placements_per_episode();
-    trainer_.emplace(trainer_options(config_), *std::move(placer));
+    trainer_.emplace(config_.policy.training, *std::move(placer));
     if (!config_.run.policy.empty()) {
       const auto warm = load_policy(config_, trainer_->placer());
       if (!warm) return warm.error();
@@ -370,7 +370,8 @@ class Learning {
       const auto log_p = trainer_->placer().log_probabilities(taken.scored.actions);
       if (!log_p) return log_p.error();
       for (std::size_t i = 0; i < log_p->size(); ++i)
-        weights_.add(std::min(std::exp((*log_p)[i] - taken.log_q[i]), config_.policy.max_weight));
+        weights_.add(std::min(std::exp((*log_p)[i] - taken.log_q[i]),
+                              static_cast<double>(config_.policy.objective.max_weight)));
       row.advantages.insert(row.advantages.end(), taken.scored.advantages.begin(),
                             taken.scored.advantages.end());
       batch.push_back(std::move(taken.scored));

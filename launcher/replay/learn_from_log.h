@@ -13,11 +13,12 @@
 namespace emplace::launcher {
 
 struct LearnFromLogRequest {
-  std::string method;                 ///< One of run_methods() that learns.
+  std::string method;                 ///< One of policy::methods() that learns.
   std::vector<std::string> settings;  ///< KEY=VALUE over the method's tuned numbers.
   std::uint64_t from = 0, to = 0;     ///< Log numbers (episodes.seq), both included; 0: no limit.
   std::uint64_t passes = 1;           ///< Over the log.
   std::filesystem::path directory;    ///< Where the policy is kept; empty: learned-METHOD in the run's.
+  std::function<void(const std::string&)> warn;  ///< Is told of settings that are called otherwise now.
 };
 
 struct LearnProgress {

@@ -108,7 +108,7 @@ Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
 Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update) {
   const std::string where = printable(run.directory.string());
   // The last placement of a self-critical episode is its baseline, and was not drawn.
-  const std::size_t undrawn = run.config.reward.baseline == "self-critic" ? 1 : 0;
+  const std::size_t undrawn = run.config.reward.baseline.kind == policy::BaselineKind::kSelfCritic ? 1 : 0;
   std::vector<policy::ScoredEpisode> batch;
   std::span<const float> advantages = update.advantages;
   for (const std::uint64_t episode : update.episodes) {

@@ -76,8 +76,8 @@ class Executors {
     if (known != executors_.end()) return known->second.get();
     const actors::TaskGraph* const task = run_.task->find(graph_sha256);
     if (task == nullptr) return invalid("the log", "names a graph that the run does not have");
-    const auto judge = parse_judge(run_.config.objective.kind, request_.dispatch);
-    if (!judge) return judge.error();
+    EMPLACE_TRY_ASSIGN(const Dispatch dispatch, parse_word<Dispatch>(request_.dispatch));
+    const Judge judge{run_.config.objective.kind, {.dispatch = dispatch}};
     const DeviceSet* devices = &task->devices;
     if (!request_.devices.empty()) {
       auto others = open_devices(request_.devices);
@@ -89,7 +89,7 @@ class Executors {
                        "name a machine of as many");
       devices = &others_.emplace(graph_sha256, *std::move(others)).first->second;
     }
-    auto made = make_executor(request_.kind, task->graph, *devices, *judge, request_.process);
+    auto made = make_executor(request_.kind, task->graph, *devices, judge, request_.process);
     if (!made) return made.error();
     return executors_.emplace(graph_sha256, *std::move(made)).first->second.get();
   }

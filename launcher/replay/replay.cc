@@ -165,7 +165,7 @@ class Replay {
     }
     const std::string made_anew = (*placer)->parameters().sha256();
     const Bytes fresh((*placer)->parameters().bytes().begin(), (*placer)->parameters().bytes().end());
-    trainer_.emplace(trainer_options(run_.config), *std::move(placer));
+    trainer_.emplace(run_.config.policy.training, *std::move(placer));
     const record::CheckpointRow& row = **checkpoint;
     if (auto loaded = trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
       return invalid(printable(run_.directory.string()), loaded.error().context);

@@ -70,8 +70,8 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   if (!request.devices.empty()) config->input.devices = std::filesystem::absolute(request.devices).string();
   config->input.reserve = request.reserve;
   if (!request.rules.empty()) config->input.rules = std::filesystem::absolute(request.rules).string();
-  config->objective.kind = request.objective;
-  config->executor.dispatch = request.dispatch;
+  EMPLACE_TRY_ASSIGN(config->objective.kind, parse_word<Objective>(request.objective));
+  EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(request.dispatch));
   config->run = {};
   if (improves) config->run.starts = {kBestBaseline};
   config->run.seed = request.seed;
@@ -92,7 +92,7 @@ std::string nothing_better(const Baselines& start) {
 
 Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   // Each episode that is drawn begins at the best so far, however those began that it was learned from.
-  if (config.run.starts.front() == kBestBaseline) config.policy.initial = "best";
+  if (config.run.starts.front() == kBestBaseline) config.policy.initial = policy::EpisodeStart::kBest;
   const auto task = load_task(config);
   if (!task) return task.error();
   const auto start = start_of(config, **task);

@@ -13,7 +13,7 @@
 namespace emplace::launcher {
 
 struct LearnRequest {
-  std::string method;  ///< One of run_methods(), or empty: that of `policy`.
+  std::string method;  ///< One of policy::methods(), or empty: that of `policy`.
   std::filesystem::path graph, devices, rules;
   GraphReading reading = {};
   double reserve = 0;  ///< Share of each device's memory to keep free.

@@ -46,13 +46,15 @@ std::string quoted(const std::string& word) {
 std::string inputs_of(const RunConfig& config) {
   std::string text;
   if (!config.input.devices.empty()) text += " --devices " + quoted(config.input.devices);
-  if (config.objective.kind != "step-time") text += " --objective " + config.objective.kind;
+  if (config.objective.kind != Objective::kStepTime)
+    text.append(" --objective ").append(word_of(config.objective.kind));
   if (config.input.reserve > 0) {
     std::array<char, 32> reserve{};
     std::snprintf(reserve.data(), reserve.size(), " --reserve %.9g", config.input.reserve);
     text += reserve.data();
   }
-  if (config.executor.dispatch != "program") text += " --dispatch " + config.executor.dispatch;
+  if (config.executor.dispatch != Dispatch::kProgram)
+    text.append(" --dispatch ").append(word_of(config.executor.dispatch));
   return text;
 }
 

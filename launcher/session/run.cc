@@ -53,6 +53,7 @@ Result<RunConfig> resolve(const RunRequest& request) {
                                                       request.settings, ConfigFrom::kRecord)
                                         : load_config(request.config, request.settings);
   if (!config) return config;
+  if (const std::string text = old_names_warning(*config); !text.empty() && request.warn) request.warn(text);
   if (request.seed) config->run.seed = *request.seed;
   if (request.episodes) config->run.episodes = *request.episodes;
   if (request.budget_s) config->run.budget.seconds = *request.budget_s;

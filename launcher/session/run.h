@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct RunRequest {
   std::optional<std::uint64_t> episodes, seed;
   std::string trace;  ///< File for what every actor did and when; empty: as the config says.
   bool quiet = false;
+  std::function<void(const std::string&)> warn;  ///< Is told of settings that are called otherwise now.
 };
 
 /// A run that has ended, and what was made of it afterwards. What could not be made is no failure of the run:

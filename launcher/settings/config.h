@@ -1,8 +1,9 @@
 #pragma once
-/// What `emplace run` is told: one struct of options with their defaults, one table of fields from which the
-/// reader,
-/// --set, the resolved copy and configs/reference.toml all come.
+/// What `emplace run` is told: one struct per section of a config file. Each lists its own settings, and
+/// embeds the options of what it configures, which list theirs. From these lists come the reader, --set, the
+/// resolved copy, configs/reference.toml and docs/config.md.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -10,120 +11,273 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/scoring.h"
 #include "base/result.h"
+#include "base/settings.h"
+#include "executor/real_executor.h"
+#include "executor/sim/simulator.h"
 #include "launcher/settings/graph_reading.h"
+#include "launcher/worker/executors.h"
+#include "placement/objective.h"
+#include "policy/placers/registry.h"
+#include "policy/training/trainer.h"
+#include "record/run_writer.h"
+
+namespace emplace::record {
+
+constexpr auto enum_words(Durability) {
+  return EnumWords{"durability", std::array{EnumWord{Durability::kDisk, "disk"},
+                                            EnumWord{Durability::kProcess, "process"}}};
+}
+
+}  // namespace emplace::record
 
 namespace emplace::launcher {
 
-/// A time in seconds that is written with a unit: "60s".
-struct Duration {
-  double seconds = 0;
+/// Of run.starts: from nothing, and from the best simple placement of each graph.
+inline constexpr const char* kScratch = "scratch";
+inline constexpr const char* kBestBaseline = "best-baseline";
+inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestBaseline};
+
+/// The numbers of a method: as its paper has them, or as we found them to do better (docs/learning.md says by
+/// how much).
+inline constexpr std::array<std::string_view, 2> kPresets{"paper", "tuned"};
+
+/// What is placed together.
+enum class GroupingRule : std::uint8_t {
+  kScope,       ///< Scopes of the graph.
+  kClass,       ///< Declared co-location alone.
+  kColocation,  ///< The papers' rule on top of it.
+  kPrefix,      ///< The first two levels of the scopes.
+  kRandom,
+};
+constexpr auto enum_words(GroupingRule) {
+  return EnumWords{
+      "grouping",
+      std::array{EnumWord{GroupingRule::kScope, "scope"}, EnumWord{GroupingRule::kClass, "class"},
+                 EnumWord{GroupingRule::kColocation, "colocation"}, EnumWord{GroupingRule::kPrefix, "prefix"},
+                 EnumWord{GroupingRule::kRandom, "random"}}};
+}
+
+/// What measures placements.
+enum class RewardSource : std::uint8_t { kExecutors, kLocal };
+constexpr auto enum_words(RewardSource) {
+  return EnumWords{"source of rewards", std::array{EnumWord{RewardSource::kExecutors, "executors"},
+                                                   EnumWord{RewardSource::kLocal, "local"}}};
+}
+
+struct RunSection {
+  std::uint64_t seed = 1;
+  Duration budget{60};
+  std::uint64_t episodes = 0, evaluations = 0;
+  std::string dir;
+  bool deterministic = false;
+  std::uint32_t lag = 1;
+  std::vector<std::string> starts = {kScratch};
+  std::string policy;
+  bool optimizer = false;
+
+  void list(Settings& s) {
+    s.add("seed", seed, "Seed of every random number of the run.");
+    s.add("budget", budget, "Wall time of the whole run, shared evenly by its starts; \"0s\": no limit.");
+    s.add("episodes", episodes, "Episodes after which each start ends; 0: no limit.");
+    s.add("evaluations", evaluations, "Measured placements after which each start ends; 0: no limit.");
+    s.add("dir", dir, "Run directory; empty: runs/NAME-TIME.");
+    s.add("deterministic", deterministic,
+          "Makes the same bits of the same seed, whatever the timing; slower.");
+    s.add("lag", lag, "Updates between drawing an episode and learning from it, with run.deterministic.");
+    s.add("starts", starts, one_of(kRunStarts), "Policies that are learned, one after the other.");
+    s.add("policy", policy,
+          "Checkpoint that the policy starts from: a run directory (its newest), RUN@UPDATE or RUN@best; "
+          "empty: "
+          "random weights.");
+    s.add("optimizer", optimizer, "Takes the optimiser of that checkpoint along, as --branch does.");
+  }
+};
+
+struct InputSection {
+  std::string graph, devices, rules;
+  std::vector<std::string> graphs;
+  GraphReading reading = {};
+  double reserve = 0;
+
+  void list(Settings& s) {
+    s.add("graph", graph, "Graph file.");
+    s.add("graphs", graphs,
+          "Graph files, folders or patterns that one policy learns on in turn (placeto, sweep).");
+    reading.list(s);
+    s.add("devices", devices,
+          "Device file; empty: the machine that a workload of dnn-partitioning brings along.");
+    s.add("rules", rules, "Rules file: pins, allowed devices, co-location (docs/rules.md); empty: none.");
+    s.add("reserve", reserve, at_least(0), "Share of each device's memory that is kept free.");
+  }
+};
+
+struct ObjectiveSection {
+  Objective kind = Objective::kStepTime;
+
+  void list(Settings& s) { s.add("kind", kind, "What a placement is judged by."); }
+};
+
+struct PipelineSection {
+  std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4,
+                redraws = 0;
+  std::uint64_t max_staleness = 64;
+  double speculate = 0.99;
+
+  void list(Settings& s) {
+    s.add("controllers", controllers, at_least(1), "Samplers.");
+    s.add("max_outstanding", max_outstanding, at_least(1),
+          "Episodes of one sampler that are not yet learned from, at most.");
+    s.add("batch_episodes", batch_episodes, at_least(1), "Episodes per update.");
+    s.add("placements_per_lease", placements_per_lease, at_least(1),
+          "Placements that an executor is sent in one message, at most.");
+    s.add("redraws", redraws,
+          "How often a sampler draws again what it has proposed before; 0: it may repeat itself.");
+    s.add("max_staleness", max_staleness,
+          "Versions of the policy after which an episode is not learned from.");
+    s.add("speculate", speculate, between(0, 1),
+          "Share of recent leases: one that takes twice as long as they did goes to an idle executor too; 0, "
+          "or "
+          "with run.deterministic: never.");
+  }
+};
+
+struct ExecutorSection {
+  std::string kind = "sim";
+  Dispatch dispatch = Dispatch::kProgram;
+  std::uint32_t count = 1, window = 512;
+  Duration delay;
+  double delay_spread = 1;
+  std::vector<std::string> counts;
+  std::string log;
+  TimingOptions timing;  ///< most_samples is thrice the samples.
+  Duration deadline{30};
+  std::uint32_t restarts = 5;
+  bool process = false;
+  std::string chaos;
+
+  void list(Settings& s) {
+    s.add("kind", kind, one_of(kExecutorKinds),
+          "What measures: the simulator, real devices (cpu, cuda: docs/measurement.md), the simulator that "
+          "takes `delay` per placement (fake), or what `log` has (replay).");
+    s.add("dispatch", dispatch, "Which ready op a device runs first.");
+    s.add("count", count, at_least(1), "Executors.");
+    s.add("window", window, at_least(1),
+          "Placements in flight at one executor, at most; no fewer than pipeline.placements_per_lease.");
+    s.add("delay", delay, "Fake executors: time per placement.");
+    s.add("delay_spread", delay_spread, at_least(1), "Fake executors: longest over shortest time.");
+    s.add("counts", counts, one_of(kExecutorKinds),
+          "Kinds of executors that get work, should others join; empty: the one of `kind`.");
+    s.add("log", log,
+          "Replay: the run whose log drives this one. Samplers propose its episodes, executors answer with "
+          "its measurements; only how is learned may differ.");
+    timing.list(s);
+    s.add("deadline", deadline,
+          "Processes: time without progress after which a measurement is ended, at least ten times the "
+          "fastest one.");
+    s.add("restarts", restarts, "Processes: restarts of an executor within a minute; one more ends the run.");
+    s.add("process", process, "Fake executors: each in a process of its own, as real ones are.");
+    s.add("chaos", chaos,
+          "Processes, for tests: failures by count, "
+          "\"crash-every=7,hang-every=31,oom-every=5,poison-every=11\".");
+  }
+};
+
+struct PolicySection : policy::PolicyOptions {
+  std::string preset = "paper";
+  GroupingRule grouping = GroupingRule::kScope;
+  policy::TrainerOptions training;
+
+  void list(Settings& s) {
+    s.add("preset", preset, one_of(kPresets),
+          "Which defaults the keys of this method have: the paper's, or those that did better "
+          "(docs/learning.md).");
+    s.add("grouping", grouping,
+          "What is placed together: scopes, declared co-location (class), the papers' rule on top of it, the "
+          "first two levels of scopes (prefix), or groups by lot. All but lots are merged to `groups`.");
+    policy::PolicyOptions::list(s);
+    training.list(s);
+  }
+};
+
+struct RewardSection : actors::ScoringOptions {
+  RewardSource source = RewardSource::kExecutors;
+  double penalty_per_memory = 0;
+
+  void list(Settings& s) {
+    s.add("source", source,
+          "What measures placements: executors, or each sampler by a simulator of its own.");
+    actors::ScoringOptions::list(s);
+    s.add("penalty_per_memory", penalty_per_memory,
+          "Cost that graded_memory adds per memory of the smallest GPU above the caps (of the smallest "
+          "device, where there is no GPU).");
+  }
+};
+
+struct CompareSection {
+  std::vector<std::string> baselines = {"single-cpu",  "single-gpu", "random",
+                                        "round-robin", "contiguous", "expert"};
+
+  void list(Settings& s) {
+    s.add("baselines", baselines, "Methods that the learned placement is held against (docs/heuristics.md).");
+  }
+};
+
+struct RecordSection {
+  Duration commit_every{0.005};
+  std::uint32_t commit_rows = 256;
+  record::Durability durability = record::Durability::kDisk;
+  std::uint64_t checkpoint_every = 50, keep_every = 500;
+  bool trace = false;
+
+  void list(Settings& s) {
+    s.add("commit_every", commit_every, "Longest wait of a row for its commit.");
+    s.add("commit_rows", commit_rows, at_least(1), "Rows that are committed without waiting.");
+    s.add("durability", durability,
+          "What a commit waits for: the disk, or the operating system (process): a power cut then takes the "
+          "last seconds.");
+    s.add("checkpoint_every", checkpoint_every, "Updates between checkpoints; 0: only at the end.");
+    s.add(
+        "keep_every", keep_every,
+        "Updates between checkpoints that are kept, beside the first, the last two and the best placement's; "
+        "0: "
+        "all are kept.");
+    s.add(
+        "trace", trace,
+        "Notes what every actor does and when; at the end RUN/trace.json.gz, for Perfetto (run --trace FILE "
+        "names "
+        "another file).");
+  }
 };
 
 struct RunConfig {
-  struct Run {
-    std::uint64_t seed = 1;
-    Duration budget{60};
-    std::uint64_t episodes = 0, evaluations = 0;
-    std::string dir;
-    bool deterministic = false;
-    std::uint32_t lag = 1;
-    std::vector<std::string> starts = {"scratch"};
-    std::string policy;
-    bool optimizer = false;
-  } run;
-  struct Input {
-    std::string graph, devices, rules;
-    std::vector<std::string> graphs;
-    GraphReading reading = {};
-    double reserve = 0;
-  } input;
-  struct Goal {
-    std::string kind = "step-time";
-  } objective;
-  struct Pipeline {
-    std::uint32_t controllers = 1, max_outstanding = 4, batch_episodes = 1, placements_per_lease = 4,
-                  redraws = 0;
-    std::uint64_t max_staleness = 64;
-    double speculate = 0.99;
-  } pipeline;
-  struct Executor {
-    std::string kind = "sim", dispatch = "program";
-    std::uint32_t count = 1, window = 512;
-    Duration delay;
-    double delay_spread = 1;
-    std::vector<std::string> counts;
-    std::string log;
-    std::uint32_t warmups = 5, samples = 5;
-    std::string statistic = "median";
-    Duration deadline{30};
-    std::uint32_t restarts = 5;
-    bool process = false;
-    std::string chaos;
-  } executor;
-  struct Policy {
-    std::string method = "hierarchical", preset = "paper", grouping = "scope";
-    std::uint32_t groups = 256, hidden = 256, grouper_hidden = 64, type_embedding = 20, vocabulary = 200,
-                  placements = 4;
-    std::uint32_t feature_outputs = 6, feature_dims = 4, feature_neighbours = 6;
-    double tanh_constant = 5, temperature = 10, noise = 0.1;
-    std::uint64_t noise_updates = 500;
-    double learning_rate = 0.1, learning_rate_decay = 1;
-    std::uint64_t decay_every = 50, decay_from = 400;
-    double learning_rate_end = 0;
-    std::uint64_t linear_over = 0;
-    double clip_norm = 1, entropy = 0, entropy_end = 0;
-    std::uint64_t entropy_over = 0;
-    std::string objective = "reinforce";
-    double beta = 1, kl_target = 0, clip = 0.2, max_weight = 0;
-    std::uint32_t steps_per_update = 1;
-    std::uint32_t layers = 1, embedding = 32, rounds = 8, passes = 1, threads = 1;
-    std::string initial = "single", traversal = "topological";
-    double logit_bound = 0, stay = 0;
-    bool means = false;
-    bool scaled_features = true, sees_group = false, start_at_scopes = false, share_time_steps = false;
-    double grouper_scale = 1, grouper_confidence = 12, table_scale = 0, start_probability = 0.85;
-  } policy;
-  struct Reward {
-    std::string transform = "sqrt";
-    double failing_signal = 10;
-    bool graded_memory = false;
-    double penalty_base = 0.2, penalty_per_gb = 0.5, penalty_per_memory = 0, valid_target = 0;
-    bool fits_first = false;
-    std::string baseline = "moving-average", returns = "placement", source = "executors";
-    double discount = 1;
-    std::uint32_t baseline_window = 20;
-    std::string baseline_per = "controller";
-    double baseline_decay = 0.9;
-    bool baseline_from_failing_signal = false, normalise = false;
-    std::uint64_t valid_only_after = 500;
-    double outlier = 0;
-  } reward;
-  struct Compare {
-    std::vector<std::string> baselines = {"single-cpu",  "single-gpu", "random",
-                                          "round-robin", "contiguous", "expert"};
-  } compare;
-  struct Record {
-    Duration commit_every{0.005};
-    std::uint32_t commit_rows = 256;
-    std::string durability = "disk";
-    std::uint64_t checkpoint_every = 50, keep_every = 500;
-    bool trace = false;
-  } record;
+  RunSection run;
+  InputSection input;
+  ObjectiveSection objective;
+  PipelineSection pipeline;
+  ExecutorSection executor;
+  PolicySection policy;
+  RewardSection reward;
+  CompareSection compare;
+  RecordSection record;
+
+  /// What was read under a name of before: "policy.hidden is now policy.placeto.hidden". No setting.
+  std::vector<std::string> old_names;
+
+  /// Every setting, by section. It points into the config.
+  Settings settings();
 };
 
-/// Of run.starts: from the best simple placement of each graph; the other one is "scratch".
-inline constexpr const char* kBestBaseline = "best-baseline";
+/// One line that names the new keys of a config in the old form; empty if there are none.
+std::string old_names_warning(const RunConfig& config);
 
-/// The methods that run as a pipeline of actors.
-std::span<const std::string_view> run_methods();
 /// False for methods that only draw.
 bool learns(const RunConfig& config);
 /// Its executors live in processes of their own: those of real devices, and "fake" where it is asked for.
 bool uses_processes(const RunConfig& config);
 
-/// A config with the numbers of a method: "paper" as its paper has them, "tuned" as we found them to do
-/// better (docs/learning.md says by how much). Errors: kInvalid for an unknown method or preset.
+/// A config with the numbers of a method. Errors: kInvalid for an unknown method or preset.
 Result<RunConfig> method_defaults(std::string_view method, std::string_view preset);
 
 /// Who wrote a config.
@@ -133,28 +287,33 @@ enum class ConfigFrom : std::uint8_t {
             ///< as RunConfig has it, whatever presets say now.
 };
 
-/// Reads a config over the defaults of its method, then `settings` ("section.key=value") over both; relative
-/// paths in [input] are looked up beside the file, then from the current folder.
-/// Errors: kIo; kInvalid with file and line: an unknown key (the nearest is named), a wrong kind, unit or
-/// value.
-Result<RunConfig> load_config(const std::filesystem::path& path, std::span<const std::string> settings = {},
+/// Reads a config over the defaults of its method, then `assignments` ("section.key=value") over both;
+/// relative paths in [input] are looked up beside the file, then from the current folder. Keys of the old
+/// form are read as the keys that they have become (old_keys.cc). Errors: kIo; kInvalid with file and line:
+/// an unknown key (the nearest is named), a wrong kind, unit or word.
+Result<RunConfig> load_config(const std::filesystem::path& path,
+                              std::span<const std::string> assignments = {},
                               ConfigFrom from = ConfigFrom::kPerson);
 Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
-                               std::span<const std::string> settings = {},
+                               std::span<const std::string> assignments = {},
                                ConfigFrom from = ConfigFrom::kPerson);
 /// What a run's record holds of its config.
 inline Result<RunConfig> recorded_config(std::string_view toml, std::string_view where,
-                                         std::span<const std::string> settings = {}) {
-  return parse_config(toml, where, settings, ConfigFrom::kRecord);
+                                         std::span<const std::string> assignments = {}) {
+  return parse_config(toml, where, assignments, ConfigFrom::kRecord);
 }
 /// "section.key=value", the value as TOML or as plain text. Errors: kInvalid.
 Result<Unit> set_option(RunConfig& config, std::string_view assignment);
 /// Every key with its value, as TOML that parse_config reads back to the same config; `documented` adds what
 /// each means.
-std::string to_toml(const RunConfig& config, bool documented);
+std::string to_toml(RunConfig config, bool documented);
 /// "section.key" of every value that is not the same in both.
-std::vector<std::string> differing_keys(const RunConfig& a, const RunConfig& b);
+std::vector<std::string> differing_keys(RunConfig a, RunConfig b);
+/// Moves what a document has under old keys to the keys that they have become for `method`. What the method
+/// does not have is dropped: it had no effect then either. Returns "OLD is now NEW" for each. Errors
+/// (kInvalid): an old and its new key are both given. @pre one of policy::methods().
+Result<std::vector<std::string>> move_old_keys(TomlDocument& document, std::string_view method);
 /// Values that no run can have. Errors: kInvalid, naming the key.
-Result<Unit> check_config(const RunConfig& config);
+Result<Unit> check_config(RunConfig config);
 
 }  // namespace emplace::launcher

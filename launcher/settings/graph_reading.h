@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/settings.h"
 #include "graph/graph_file.h"
 
 namespace emplace::launcher {
@@ -16,6 +16,11 @@ struct GraphReading {
   std::vector<std::string> shape;
   std::uint64_t batch = 0;  ///< 0: not given.
 
+  void list(Settings& s) {
+    s.add("from", from, "Format of the graph files; empty: recognised by content.");
+    s.add("shape", shape, "Sizes of dimensions that the graph files name: \"batch=8\", \"seq=512\".");
+    s.add("batch", batch, "Size of first dimensions that the graph files leave open; 0: not given.");
+  }
   /// Errors (kInvalid): a format that does not exist, a malformed size.
   Result<ReadOptions> options() const;
 };

@@ -1,14 +1,13 @@
 #pragma once
-/// From a config to how it scores and how it learns.
+/// From a config to how it scores.
 
 #include "actors/scoring.h"
 #include "launcher/settings/config.h"
 #include "placement/machine/device.h"
-#include "policy/training/trainer.h"
 
 namespace emplace::launcher {
 
+/// With what depends on the machine worked out.
 actors::ScoringOptions scoring_options(const RunConfig& config, const DeviceSet& devices);
-policy::TrainerOptions trainer_options(const RunConfig& config);
 
 }  // namespace emplace::launcher

@@ -19,8 +19,9 @@ namespace emplace::launcher {
 /// What a config groups a graph into: at most policy.groups groups.
 Grouping grouping_of(const RunConfig& config, const actors::TaskGraph& task);
 
-/// The placer of a config, a function of config, task and `baselines` alone. `baselines`: [graphs] where a
-/// policy started at baselines begins; empty for one from scratch. Errors: kInvalid, naming the key.
+/// The placer of a config (policy/placers/registry.h), a function of config, task and `baselines` alone.
+/// `baselines`: [graphs] where a policy started at baselines begins; empty for one from scratch. Errors:
+/// kInvalid, naming the key.
 Result<std::unique_ptr<policy::Placer>> make_placer(const RunConfig& config, const actors::Task& task,
                                                     std::span<const Placement> baselines);
 

@@ -13,7 +13,6 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "executor/sim/simulator.h"
-#include "executor/timing.h"
 #include "graph/graph_file.h"
 #include "heuristics/methods.h"
 #include "launcher/settings/build_info.h"
@@ -130,7 +129,8 @@ Result<Unit> note_actors(const RunConfig& config, const actors::Task& task, cons
   if (!db) return db.error();
   std::vector<std::string> names{actors::kDispatcher, actors::kRecorder};
   if (learns(config)) names.insert(names.end(), {actors::kTracker, actors::kLearner});
-  for (std::uint32_t e = 0; e < config.executor.count && config.reward.source == "executors"; ++e)
+  for (std::uint32_t e = 0; e < config.executor.count && config.reward.source == RewardSource::kExecutors;
+       ++e)
     names.push_back(actors::executor_name(e));
   for (std::uint32_t c = 0; c < config.pipeline.controllers; ++c) names.push_back(actors::sampler_name(c));
   for (const std::string& name : names) {
@@ -220,9 +220,10 @@ Result<DeviceSet> devices_for(const OpGraph& graph, const RunConfig& config) {
 }  // namespace
 
 ProcessRequest process_request_of(const RunConfig& config) {
-  const RunConfig::Executor& e = config.executor;
+  const ExecutorSection& e = config.executor;
   ProcessRequest request;
-  request.real.timing = {e.warmups, e.samples, 3 * e.samples, *parse_statistic(e.statistic)};
+  request.real.timing = e.timing;
+  request.real.timing.most_samples = 3 * e.timing.samples;
   request.real.seed = config.run.seed;
   request.chaos = e.chaos;
   request.delay_s = e.delay.seconds;
@@ -232,7 +233,7 @@ ProcessRequest process_request_of(const RunConfig& config) {
 }
 
 Judge judge_of(const RunConfig& config) {
-  return parse_judge(config.objective.kind, config.executor.dispatch).value();
+  return {config.objective.kind, {.dispatch = config.executor.dispatch}};
 }
 
 Result<TaskPtr> load_task(const RunConfig& config) {
@@ -323,7 +324,7 @@ Result<SizePrediction> predict_size(const RunConfig& config, const actors::Task&
   predicted.placements = drawn->size();
   const std::size_t devices = task.graphs.front().devices.size();
   predicted.per_episode = record::episode_bytes(placements, drawn->size(), actions.bytes, devices);
-  const RunConfig::Run& r = config.run;
+  const RunSection& r = config.run;
   if (r.evaluations > 0) predicted.episodes = (r.evaluations + drawn->size() - 1) / drawn->size();
   if (r.episodes > 0) predicted.episodes = std::min(r.episodes, predicted.episodes.value_or(r.episodes));
   return predicted;

@@ -1,15 +1,21 @@
 #pragma once
 /// Executors by the names that commands take.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "executor/executor.h"
 #include "executor/real_executor.h"
 #include "executor/split/judge.h"
 
 namespace emplace::launcher {
+
+/// Every kind of executor that a config may name. "replay" answers from a log
+/// (launcher/settings/log_driven.h).
+inline constexpr std::array<std::string_view, 5> kExecutorKinds{"sim", "cpu", "cuda", "fake", "replay"};
 
 /// How an executor of real devices, which lives in a process of its own, is started and timed.
 struct ProcessRequest {

@@ -39,21 +39,6 @@ GraphNetworkPieces<To> each_piece(const GraphNetworkPieces<From>& from, Make mak
 
 }  // namespace
 
-std::string_view aggregator_name(Aggregator aggregator) {
-  return aggregator == Aggregator::kMessages            ? "messages"
-         : aggregator == Aggregator::kSimplePartitioner ? "simple-partitioner"
-                                                        : "simple-aggregator";
-}
-
-Result<Aggregator> parse_aggregator(std::string_view name) {
-  for (const Aggregator aggregator :
-       {Aggregator::kMessages, Aggregator::kSimplePartitioner, Aggregator::kSimpleAggregator}) {
-    if (aggregator_name(aggregator) == name) return aggregator;
-  }
-  return invalid("aggregator '" + std::string{name} + "'", "is unknown",
-                 "use messages, simple-partitioner or simple-aggregator");
-}
-
 GraphNetwork::GraphNetwork(ParameterStore& store, const std::string& name, Eigen::Index features,
                            Eigen::Index devices, const GraphNetworkOptions& options, std::uint64_t seed)
     : options_{options}, features_{features}, devices_{devices} {

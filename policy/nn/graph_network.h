@@ -13,10 +13,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/settings.h"
 #include "policy/group_graph.h"
 #include "policy/nn/perceptron.h"
 
@@ -29,9 +28,11 @@ enum class Aggregator : std::uint8_t {
   kSimplePartitioner,  ///< No message passing: features stand for [td; bu].
   kSimpleAggregator,   ///< And one sum over all nodes instead of three; the current flag alone tells v.
 };
-std::string_view aggregator_name(
-    Aggregator aggregator);  ///< "messages", "simple-partitioner", "simple-aggregator"
-Result<Aggregator> parse_aggregator(std::string_view name);
+constexpr auto enum_words(Aggregator) {
+  return EnumWords{"aggregator", std::array{EnumWord{Aggregator::kMessages, "messages"},
+                                            EnumWord{Aggregator::kSimplePartitioner, "simple-partitioner"},
+                                            EnumWord{Aggregator::kSimpleAggregator, "simple-aggregator"}}};
+}
 
 struct GraphNetworkOptions {
   Aggregator aggregator = Aggregator::kMessages;
@@ -47,6 +48,19 @@ struct GraphNetworkOptions {
   /// nodes. Needs features whose rows from kDeviceRows on say where the node is, 0 or 1.
   float stay = 0;
   static constexpr Eigen::Index kDeviceRows = 2;
+
+  void list(Settings& settings) {
+    settings.add("embedding", embedding, between(1, 1024), "Size of a node's embedding.");
+    settings.add("hidden", hidden, between(1, 4096), "Hidden size of every perceptron.");
+    settings.add("rounds", rounds, between(1, 256), "Rounds of message passing. Paper: 8.");
+    settings.add(
+        "logit_bound", logit_bound, between(0, 1e3),
+        "Keeps logits within this bound, so that no device becomes impossible; 0: no bound. Paper: 0.");
+    settings.add("means", means,
+                 "Takes means over neighbours and over the graph instead of sums. Paper: false.");
+    settings.add("stay", stay, between(0, 1e3),
+                 "Added to the logit of the device where a group is. Paper: 0.");
+  }
 };
 
 /// The network's pieces, once per meaning of Piece: its shapes, its packed weights or its gradients.

@@ -6,29 +6,6 @@
 
 namespace emplace::policy {
 
-std::string_view baseline_name(BaselineKind kind) {
-  switch (kind) {
-    case BaselineKind::kMovingAverage:
-      return "moving-average";
-    case BaselineKind::kMean:
-      return "mean";
-    case BaselineKind::kStepMean:
-      return "step-mean";
-    case BaselineKind::kSelfCritic:
-      return "self-critic";
-  }
-  return "";
-}
-
-Result<BaselineKind> parse_baseline(std::string_view name) {
-  for (const BaselineKind kind : {BaselineKind::kMovingAverage, BaselineKind::kMean, BaselineKind::kStepMean,
-                                  BaselineKind::kSelfCritic}) {
-    if (baseline_name(kind) == name) return kind;
-  }
-  return invalid("baseline '" + std::string{name} + "'", "is unknown",
-                 "use moving-average, mean, step-mean or self-critic");
-}
-
 std::vector<double> answers_of(std::span<const double> cost, Returns returns, double discount) {
   std::vector<double> answers(cost.begin(), cost.end());
   if (returns == Returns::kPlacement) return answers;

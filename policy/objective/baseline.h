@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <deque>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "base/settings.h"
 
 namespace emplace::policy {
 
@@ -19,8 +18,12 @@ enum class BaselineKind : std::uint8_t {
                    ///< [PLA-B]
   kSelfCritic,  ///< What the policy's likeliest placement cost: the episode's last one.   Rennie 2017, Eq. 7
 };
-std::string_view baseline_name(BaselineKind kind);  ///< "moving-average", "mean", "step-mean", "self-critic"
-Result<BaselineKind> parse_baseline(std::string_view name);
+constexpr auto enum_words(BaselineKind) {
+  return EnumWords{"baseline", std::array{EnumWord{BaselineKind::kMovingAverage, "moving-average"},
+                                          EnumWord{BaselineKind::kMean, "mean"},
+                                          EnumWord{BaselineKind::kStepMean, "step-mean"},
+                                          EnumWord{BaselineKind::kSelfCritic, "self-critic"}}};
+}
 
 /// What a choice answers for.
 enum class Returns : std::uint8_t {
@@ -28,6 +31,11 @@ enum class Returns : std::uint8_t {
   kIntermediate,  ///< An episode is a sequence: step t answers for Σ_{u≥t} γ^(u-t) (ρ(s_{u+1}) - ρ(s_u)),
   kFinal,         ///< or for γ^(T-t) ρ(s_T).                     Paper: Placeto 2019, section 3.1  [PLA-R]
 };
+constexpr auto enum_words(Returns) {
+  return EnumWords{"returns", std::array{EnumWord{Returns::kPlacement, "placement"},
+                                         EnumWord{Returns::kIntermediate, "intermediate"},
+                                         EnumWord{Returns::kFinal, "final"}}};
+}
 
 struct BaselineOptions {
   BaselineKind kind = BaselineKind::kMovingAverage;
@@ -38,6 +46,22 @@ struct BaselineOptions {
   bool start_at_failing_signal = false;  ///< As ColocRL does; else at the mean cost of the first episode.
   std::size_t window = 20;               ///< Episodes that kStepMean looks back.
   bool normalise = false;  ///< Divide by a running deviation, so that one learning rate fits all costs.
+
+  void list(Settings& settings) {
+    settings.add("baseline", kind,
+                 "What costs are held against: a moving average, the mean of all trials, the mean at the "
+                 "same step (Placeto), or the policy's likeliest placement.");
+    settings.add("returns", returns,
+                 "What a choice answers for: its placement, or of Placeto's steps the intermediate rewards "
+                 "or the final one.");
+    settings.add("discount", discount, "Factor on each later reward of an episode of steps.");
+    settings.add("baseline_decay", decay, "Decay of the moving average per placement. Authors' code: 0.9.");
+    settings.add("baseline_from_failing_signal", start_at_failing_signal,
+                 "Starts the moving average at failing_signal instead of the first episode's mean.");
+    settings.add("baseline_window", window, at_least(1), "Episodes that step-mean looks back.");
+    settings.add("normalise", normalise,
+                 "Divides advantages by a running deviation of the costs. Paper: false.");
+  }
 };
 
 /// One baseline, of one graph and whatever it is kept per. A value. Thread: one.

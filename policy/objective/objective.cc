@@ -8,20 +8,6 @@
 
 namespace emplace::policy {
 
-std::string_view objective_name(ObjectiveKind kind) {
-  return kind == ObjectiveKind::kReinforce     ? "reinforce"
-         : kind == ObjectiveKind::kKlPenalised ? "kl"
-                                               : "clipped";
-}
-
-Result<ObjectiveKind> parse_objective(std::string_view name) {
-  for (const ObjectiveKind kind :
-       {ObjectiveKind::kReinforce, ObjectiveKind::kKlPenalised, ObjectiveKind::kClippedRatio}) {
-    if (objective_name(kind) == name) return kind;
-  }
-  return invalid("objective '" + std::string{name} + "'", "is unknown", "use reinforce, kl or clipped");
-}
-
 namespace {
 
 struct Term {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/settings.h"
 #include "policy/parameters.h"
 #include "policy/placer.h"
 
@@ -17,8 +18,11 @@ enum class ObjectiveKind : std::uint8_t {
   kKlPenalised,  ///< 1/N Σ_n [π(a_n)/q(a_n) A_n + β KL(q_n ‖ π_n)]  Paper: Spotlight 2018, Eq. 15  [SPO-15]
   kClippedRatio,  ///< 1/N Σ_n max(r_n A_n, clip(r_n, 1 - c, 1 + c) A_n)   Schulman 2017, Eq. 7  [PPO-7]
 };
-std::string_view objective_name(ObjectiveKind kind);  ///< "reinforce", "kl", "clipped"
-Result<ObjectiveKind> parse_objective(std::string_view name);
+constexpr auto enum_words(ObjectiveKind) {
+  return EnumWords{"objective", std::array{EnumWord{ObjectiveKind::kReinforce, "reinforce"},
+                                           EnumWord{ObjectiveKind::kKlPenalised, "kl"},
+                                           EnumWord{ObjectiveKind::kClippedRatio, "clipped"}}};
+}
 
 struct ObjectiveOptions {
   ObjectiveKind kind = ObjectiveKind::kReinforce;
@@ -31,6 +35,20 @@ struct ObjectiveOptions {
   float max_weight = 0;
   /// True if the gradient needs what the drawing policy thought of every device.
   bool needs_behaviour() const { return kind != ObjectiveKind::kReinforce || max_weight > 0; }
+
+  void list(Settings& settings) {
+    settings.add("objective", kind,
+                 "What the gradient is taken of: REINFORCE, Spotlight's KL-penalised objective (Eq. 15), or "
+                 "PPO's clipped one.");
+    settings.add("entropy", entropy, between(0, 1e6),
+                 "Weight of the entropy bonus at the first update. Papers: none but Placeto's.");
+    settings.add("beta", beta, between(0, 1e6), "Weight of the KL penalty at the first update. Paper: 1.");
+    settings.add("kl_target", kl_target, between(0, 1e3),
+                 "Mean KL per choice that the weight of the KL penalty adapts to; 0: the weight stays.");
+    settings.add("clip", clip, between(1e-3, 0.999), "Half width of the clipped objective's interval.");
+    settings.add("max_weight", max_weight, between(0, 1e6),
+                 "Largest importance weight of an episode that an older policy drew; 0: none is weighed.");
+  }
 };
 
 /// `count` trajectories of `stages` choices each; choice n = trajectory · stages + stage is column n.

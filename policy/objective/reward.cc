@@ -6,17 +6,6 @@
 
 namespace emplace::policy {
 
-std::string_view transform_name(Transform transform) {
-  return transform == Transform::kIdentity ? "id" : transform == Transform::kSqrt ? "sqrt" : "log";
-}
-
-Result<Transform> parse_transform(std::string_view name) {
-  for (const Transform transform : {Transform::kIdentity, Transform::kSqrt, Transform::kLog}) {
-    if (transform_name(transform) == name) return transform;
-  }
-  return invalid("reward '" + std::string{name} + "'", "is unknown", "use id, sqrt or log");
-}
-
 double transformed(Transform transform, double step_time_s) {
   return transform == Transform::kIdentity ? step_time_s
          : transform == Transform::kSqrt   ? std::sqrt(step_time_s)

@@ -3,15 +3,17 @@
 
 #include <cstdint>
 #include <limits>
-#include <string_view>
 
-#include "base/result.h"
+#include "base/settings.h"
 
 namespace emplace::policy {
 
 enum class Transform : std::uint8_t { kIdentity, kSqrt, kLog };
-std::string_view transform_name(Transform transform);  ///< "id", "sqrt", "log"
-Result<Transform> parse_transform(std::string_view name);
+constexpr auto enum_words(Transform) {
+  return EnumWords{"transform",
+                   std::array{EnumWord{Transform::kIdentity, "id"}, EnumWord{Transform::kSqrt, "sqrt"},
+                              EnumWord{Transform::kLog, "log"}}};
+}
 
 /// Below every cost.
 inline constexpr double kNoFloor = -std::numeric_limits<double>::infinity();
@@ -29,6 +31,20 @@ struct RewardOptions {
   double penalty_per_gb = 0.5;
   /// Graded: what does not fit costs at least this, before the penalty (policy::MemoryFloor).
   double floor = kNoFloor;
+
+  void list(Settings& settings) {
+    settings.add("transform", transform, "What makes a cost of a step time in seconds. Paper: sqrt.");
+    settings.add(
+        "failing_signal", failing_signal,
+        "Cost of a placement that does not fit or does not run; also the most that a graded one costs. "
+        "Paper: 10.");
+    settings.add("graded_memory", graded_memory,
+                 "Grades a placement that does not fit by its bytes above the caps. Paper: false.");
+    settings.add("penalty_base", penalty_base,
+                 "Cost that graded_memory adds to every placement that does not fit.");
+    settings.add("penalty_per_gb", penalty_per_gb,
+                 "Cost that graded_memory adds per 10^9 bytes above the caps.");
+  }
 };
 
 /// What a placement would cost if memory were no matter. @pre step_time_s > 0.

@@ -12,26 +12,11 @@ constexpr float kForbidden = -1e29f;  ///< log p of a forbidden device is below.
 
 }  // namespace
 
-Result<Unit> in_range(std::string_view key, double value, double low, double high) {
-  if (value >= low && value <= high) return Unit{};
-  return invalid("policy." + std::string{key}, "is out of range",
-                 "it must lie between " + std::to_string(low) + " and " + std::to_string(high));
-}
-
 Result<Unit> check(const GroupPlacerOptions& options) {
-  const ObjectiveOptions& objective = options.objective;
-  for (const auto& checked :
-       {in_range("hidden", static_cast<double>(options.hidden), 1, 4096),
-        in_range("layers", static_cast<double>(options.layers), 1, 8),
-        in_range("temperature", options.temperature, 1e-3, 1e3),
-        in_range("tanh_constant", options.tanh_constant, 0, 1e3),
-        in_range("table_scale", options.table_scale, 0, 1e6),
-        in_range("start_probability", options.start_probability, 0, 0.999),
-        in_range("threads", static_cast<double>(options.threads), 1, 1024),
-        in_range("entropy", objective.entropy, 0, 1e3), in_range("entropy_end", options.entropy_end, 0, 1e3),
-        in_range("beta", objective.beta, 0, 1e6), in_range("kl_target", objective.kl_target, 0, 1e3),
-        in_range("clip", objective.clip, 1e-3, 0.999),
-        in_range("max_weight", objective.max_weight, 0, 1e6)}) {
+  for (const auto& checked : {check_ranges(options), check_ranges(options.objective),
+                              in_range("start_probability", options.start_probability, 0, 0.999),
+                              in_range("threads", options.threads, 1, 1024),
+                              in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
     if (!checked) return checked.error();
   }
   return Unit{};

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/nn/attention_decoder.h"
@@ -33,10 +34,30 @@ struct GroupPlacerOptions {
   float entropy_end = 0;           ///< The entropy's weight goes linearly from the objective's to this
   std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
   std::size_t threads = 1;         ///< For the samples of one decoding; the bits do not depend on it.
+
+  void list(Settings& settings) {
+    settings.add("hidden", hidden, between(1, 4096),
+                 "Hidden size of the LSTMs and of the attention. Paper: 256.");
+    settings.add("layers", layers, between(1, 8), "Layers of the LSTMs. ColocRL: 1, Spotlight: 2.");
+    settings.add("tanh_constant", tanh_constant, between(0, 1e3),
+                 "Bound C of the logits, C tanh(l / T); 0: plain logits. Hierarchical Planner: 5.");
+    settings.add("temperature", temperature, between(1e-3, 1e3),
+                 "Temperature T of the logits, where they are bounded. Hierarchical Planner: 10.");
+    settings.add("sees_group", sees_group,
+                 "Feeds the decoder the group at hand beside the last device. Paper: false.");
+    settings.add(
+        "table_scale", table_scale, between(0, 1e6),
+        "Relative learning rate of a table of device logits per group; 0: there is no table. Paper: 0.");
+  }
 };
 
-/// Errors (kInvalid): a number out of range, named "policy.key".
-Result<Unit> in_range(std::string_view key, double value, double low, double high);
+/// For numbers that the list of an options struct does not have. Errors (kInvalid): as check_ranges.
+template <class Number>
+Result<Unit> in_range(std::string_view key, Number value, double low, double high) {
+  Settings settings;
+  settings.add(key, value, between(low, high), "");
+  return check_ranges(settings);
+}
 Result<Unit> check(const GroupPlacerOptions& options);
 
 inline constexpr std::size_t kMaxGroups = 4096;

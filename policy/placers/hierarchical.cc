@@ -10,7 +10,7 @@ namespace {
 
 GrouperOptions grouper_options(const HierarchicalOptions& options) {
   return {static_cast<Eigen::Index>(options.groups), options.type_embedding, options.grouper_hidden,
-          options.grouper_scale, options.grouper_confidence};
+          options.grouper_scale, options.start_at_scopes ? options.grouper_confidence : 0};
 }
 
 GroupPlacerOptions placer_options(const HierarchicalOptions& options) {
@@ -34,11 +34,8 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
     const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
     HierarchicalOptions options, HierarchicalStart start, std::uint64_t seed) {
   for (const auto& checked :
-       {in_range("groups", static_cast<double>(options.groups), 1, kMaxGroups),
-        in_range("grouper_hidden", static_cast<double>(options.grouper_hidden), 1, 4096),
-        in_range("type_embedding", static_cast<double>(options.type_embedding), 1, 1024),
-        in_range("placements", static_cast<double>(options.placements), 1, kMaxPlacements),
-        check(placer_options(options))}) {
+       {check_ranges(options), in_range("groups", options.groups, 1, kMaxGroups),
+        in_range("placements", options.placements, 1, kMaxPlacements), check(placer_options(options))}) {
     if (!checked) return checked.error();
   }
   if (!start.group_of_op.empty()) {
@@ -89,7 +86,7 @@ GrouperUnits HierarchicalPlanner::grouper_units() const {
     const std::size_t op = index(units_[u]);
     seen.numbers.col(static_cast<Eigen::Index>(u)) = features_.numbers.col(static_cast<Eigen::Index>(op));
     seen.types.push_back(features_.type[op]);
-    if (!start_.group_of_op.empty() && options_.grouper_confidence > 0)
+    if (!start_.group_of_op.empty() && options_.start_at_scopes && options_.grouper_confidence > 0)
       seen.start_group.push_back(start_.group_of_op[op]);
   }
   return seen;
@@ -192,7 +189,7 @@ Result<Actions> HierarchicalPlanner::actions_of(std::size_t /*graph*/, std::span
                                                 std::span<const double> log_q) const {
   if (start_.group_of_op.empty())
     return invalid("policy", "draws its grouping anew in every episode, from nowhere in particular",
-                   "start it at one (policy.start_at_scopes)");
+                   "start it at one (policy.hierarchical.start_at_scopes)");
   const auto allowed =
       allowed_group_devices(constraints_, devices_.size(), std::span{start_.group_of_op}, options_.groups);
   std::vector<std::uint8_t> devices;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/features.h"
@@ -36,14 +37,41 @@ struct HierarchicalOptions {
   OpFeatureOptions features;
 
   // Departures that a configuration may ask for.
-  bool sees_group = false;       ///< The decoder is fed the group at hand, not only by attention.
-  float grouper_scale = 1;       ///< Learning rate of the Grouper, relative.
-  float grouper_confidence = 0;  ///< Logit that a given grouping starts with; 0: from random weights.
+  bool sees_group = false;        ///< The decoder is fed the group at hand, not only by attention.
+  float grouper_scale = 1;        ///< Learning rate of the Grouper, relative.
+  bool start_at_scopes = false;   ///< The Grouper starts at the grouping that it is given, if any;
+  float grouper_confidence = 12;  ///< logit of the group that an op starts in.
   float table_scale =
       0;  ///< > 0: a trainable table of device logits per label, at this relative learning rate.
   float start_probability =
       0;  ///< > 0: the table starts where each group takes the start placement's device so surely.
   std::size_t threads = 1;  ///< For the placements of one episode; the bits do not depend on it.
+
+  /// Those that are its alone; registry.h has the others.
+  void list(Settings& settings) {
+    settings.add("hidden", hidden, between(1, 4096),
+                 "Hidden size of the Placer's LSTMs and of its attention. Paper: 256.");
+    settings.add("grouper_hidden", grouper_hidden, between(1, 4096),
+                 "Hidden size of the Grouper. Paper: 64.");
+    settings.add("type_embedding", type_embedding, between(1, 1024),
+                 "Size of an op type's embedding. Paper: 20.");
+    settings.add("tanh_constant", tanh_constant, between(0, 1e3),
+                 "Bound C of the Placer's logits, C tanh(l / T); 0: plain logits. Paper: 5.");
+    settings.add("temperature", temperature, between(1e-3, 1e3),
+                 "Temperature T of the Placer's logits, where they are bounded. Paper: 10.");
+    settings.add("sees_group", sees_group,
+                 "Feeds the decoder the group at hand beside the last device. Paper: false.");
+    settings.add(
+        "start_at_scopes", start_at_scopes,
+        "Starts the Grouper at the groups of policy.grouping instead of random weights. Paper: false.");
+    settings.add("grouper_confidence", grouper_confidence,
+                 "Logit of the group that an op starts in, with start_at_scopes.");
+    settings.add("grouper_scale", grouper_scale,
+                 "Learning rate of the Grouper, relative to the Placer's. Paper: 1.");
+    settings.add(
+        "table_scale", table_scale, between(0, 1e6),
+        "Relative learning rate of a table of device logits per group; 0: there is no table. Paper: 0.");
+  }
 };
 
 /// What the planner may be told about a graph besides the graph.

@@ -7,23 +7,13 @@
 
 #include "base/rng.h"
 #include "policy/group_devices.h"
+#include "policy/placers/group_placer.h"
 
 namespace emplace::policy {
 namespace {
 
 // Steps that one trace remembers: to draw, as few as make beginning anew cheap; to learn, as many as fit.
 constexpr std::size_t kDrawnTogether = 64, kLearnedTogether = 256;
-
-template <class Enum, class Name>
-Result<Enum> parse_enum(std::string_view name, std::initializer_list<Enum> all, Name name_of,
-                        std::string_view what) {
-  std::string known;
-  for (const Enum value : all) {
-    if (name_of(value) == name) return value;
-    known.append(known.empty() ? "use one of " : ", ").append(name_of(value));
-  }
-  return invalid(std::string{what} + " '" + std::string{name} + "'", "is unknown", known);
-}
 
 /// Among the parameters only where it moves: those without a target stay what they were.
 AdaptiveBeta beta_of(ParameterStore& store, const ObjectiveOptions& objective) {
@@ -49,30 +39,6 @@ std::size_t draw(std::span<const float> log_p, float at) {
 }
 
 }  // namespace
-
-std::string_view traversal_name(Traversal traversal) {
-  return traversal == Traversal::kTopological ? "topological"
-         : traversal == Traversal::kReversed  ? "reversed"
-                                              : "random";
-}
-
-Result<Traversal> parse_traversal(std::string_view name) {
-  return parse_enum(name, {Traversal::kTopological, Traversal::kReversed, Traversal::kRandom}, traversal_name,
-                    "traversal");
-}
-
-std::string_view episode_start_name(EpisodeStart start) {
-  return start == EpisodeStart::kSingle   ? "single"
-         : start == EpisodeStart::kRandom ? "random"
-         : start == EpisodeStart::kGiven  ? "given"
-                                          : "best";
-}
-
-Result<EpisodeStart> parse_episode_start(std::string_view name) {
-  return parse_enum(name,
-                    {EpisodeStart::kSingle, EpisodeStart::kRandom, EpisodeStart::kGiven, EpisodeStart::kBest},
-                    episode_start_name, "episode start");
-}
 
 /// The states of one episode, one after another, and what the policy thinks of each. Rows of a node's
 /// features: run time, output bytes, one per device, the current flag, the visited flag.
@@ -150,20 +116,8 @@ PlacetoPlacer::TracePool::Loan PlacetoPlacer::TracePool::borrow() {
 
 Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGraph> graphs,
                                                            PlacetoOptions options, std::uint64_t seed) {
-  const auto range = [](const char* key, double value, double low, double high) -> Result<Unit> {
-    if (value >= low && value <= high) return Unit{};
-    return invalid(std::string{"policy."} + key, "is out of range",
-                   "it must lie between " + std::to_string(low) + " and " + std::to_string(high));
-  };
-  for (const auto& checked :
-       {range("embedding", static_cast<double>(options.network.embedding), 1, 1024),
-        range("hidden", static_cast<double>(options.network.hidden), 1, 4096),
-        range("message_rounds", static_cast<double>(options.network.rounds), 1, 256),
-        range("logit_bound", options.network.logit_bound, 0, 1e3),
-        range("stay", options.network.stay, 0, 1e3),
-        range("rounds_per_episode", static_cast<double>(options.rounds_per_episode), 1, 256),
-        range("entropy", options.objective.entropy, 0, 1e6),
-        range("entropy_end", options.entropy_end, 0, 1e6)}) {
+  for (const auto& checked : {check_ranges(options), check_ranges(options.objective),
+                              in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
     if (!checked) return checked.error();
   }
   if (graphs.empty()) return invalid("policy", "has no graph to place");
@@ -362,9 +316,8 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
 }
 
 void PlacetoPlacer::begin_update(std::uint64_t update) {
-  if (options_.entropy_updates == 0) return;
-  const double part =
-      std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_updates));
+  if (options_.entropy_over == 0) return;
+  const double part = std::min(1.0, static_cast<double>(update) / static_cast<double>(options_.entropy_over));
   entropy_ = static_cast<float>(std::lerp(static_cast<double>(options_.objective.entropy),
                                           static_cast<double>(options_.entropy_end), part));
 }
@@ -406,7 +359,7 @@ Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Pla
   if (placements.size() != 1)
     return invalid("placements", "cannot share an episode", "one sequence of steps leads to one placement");
   if (options_.rounds_per_episode != 1)
-    return invalid("policy.passes", "must be 1 to learn from placements alone",
+    return invalid("policy.placeto.passes", "must be 1 to learn from placements alone",
                    "several rounds lead to one placement in many ways");
   const Task& task = tasks_[graph];
   const auto by_group =

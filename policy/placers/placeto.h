@@ -11,10 +11,10 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/settings.h"
 #include "graph/grouping.h"
 #include "placement/machine/cost_model.h"
 #include "placement/placement.h"
@@ -33,8 +33,11 @@ enum class Traversal : std::uint8_t {
   kReversed,
   kRandom,  ///< Another one in every round of every episode.
 };
-std::string_view traversal_name(Traversal traversal);  ///< "topological", "reversed", "random"
-Result<Traversal> parse_traversal(std::string_view name);
+constexpr auto enum_words(Traversal) {
+  return EnumWords{"traversal", std::array{EnumWord{Traversal::kTopological, "topological"},
+                                           EnumWord{Traversal::kReversed, "reversed"},
+                                           EnumWord{Traversal::kRandom, "random"}}};
+}
 
 /// What an episode starts from.
 enum class EpisodeStart : std::uint8_t {
@@ -43,8 +46,12 @@ enum class EpisodeStart : std::uint8_t {
   kGiven,   ///< PlacetoGraph::start.
   kBest,    ///< The best placement that sample_from() is told of; else PlacetoGraph::start, else kSingle.
 };
-std::string_view episode_start_name(EpisodeStart start);  ///< "single", "random", "given", "best"
-Result<EpisodeStart> parse_episode_start(std::string_view name);
+/// kGiven has no word: whoever gives a placement says so, no config does.
+constexpr auto enum_words(EpisodeStart) {
+  return EnumWords{"episode start", std::array{EnumWord{EpisodeStart::kSingle, "single"},
+                                               EnumWord{EpisodeStart::kRandom, "random"},
+                                               EnumWord{EpisodeStart::kBest, "best"}}};
+}
 
 struct PlacetoOptions {
   GraphNetworkOptions network;
@@ -53,7 +60,15 @@ struct PlacetoOptions {
   EpisodeStart start = EpisodeStart::kSingle;
   ObjectiveOptions objective;
   float entropy_end = 0;  ///< Where the weight of the entropy bonus goes from objective.entropy, linearly,
-  std::uint64_t entropy_updates = 0;  ///< over so many updates; 0: it stays.
+  std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
+
+  /// Those that are Placeto's alone; registry.h has the others.
+  void list(Settings& settings) {
+    network.list(settings);
+    settings.add("passes", rounds_per_episode, between(1, 256), "How often an episode visits each node.");
+    settings.add("traversal", traversal,
+                 "Order of an episode's visits; a random one is drawn anew for each pass of each episode.");
+  }
 };
 
 /// One graph that the policy places, as a view of it.

@@ -49,17 +49,6 @@ struct Seen {
 
 }  // namespace
 
-std::string_view group_input_name(GroupInput input) {
-  return input == GroupInput::kTypes ? "types" : input == GroupInput::kNames ? "names" : "counts";
-}
-
-Result<GroupInput> parse_group_input(std::string_view name) {
-  for (const GroupInput input : {GroupInput::kTypes, GroupInput::kNames, GroupInput::kCounts}) {
-    if (group_input_name(input) == name) return input;
-  }
-  return invalid("group input '" + std::string{name} + "'", "is unknown", "use types, names or counts");
-}
-
 SequenceOptions colocrl_options() {
   SequenceOptions options;
   options.network.bidirectional = false;
@@ -91,11 +80,9 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& grap
                                                              const Grouping& grouping,
                                                              SequenceOptions options, SequenceStart start,
                                                              std::uint64_t seed) {
-  for (const auto& checked :
-       {in_range("groups", static_cast<double>(grouping.num_groups), 1, kMaxGroups),
-        in_range("embedding", static_cast<double>(options.embedding), 1, 4096),
-        in_range("placements", static_cast<double>(options.placements), 1, kMaxPlacements),
-        in_range("noise", options.noise, 0, 1e3), check(options.network)}) {
+  for (const auto& checked : {check_ranges(options), in_range("groups", grouping.num_groups, 1, kMaxGroups),
+                              in_range("placements", options.placements, 1, kMaxPlacements),
+                              in_range("noise", options.noise, 0, 1e3), check(options.network)}) {
     if (!checked) return checked.error();
   }
   if (grouping.group_of_op.size() != graph.num_ops()) return invalid("policy groups", "are of another graph");

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
 #include "graph/grouping.h"
 #include "policy/features.h"
 #include "policy/placer.h"
@@ -25,8 +26,11 @@ enum class GroupInput : std::uint8_t {
   kNames,   ///< A tunable embedding of its name (its label).   Paper: Spotlight 2018, section 5.1  [SPO-EMB]
   kCounts,  ///< group_embeddings() of features.h, nothing tunable.   Paper: Hierarchical 2018, section 2.2
 };
-std::string_view group_input_name(GroupInput input);  ///< "types", "names", "counts"
-Result<GroupInput> parse_group_input(std::string_view name);
+constexpr auto enum_words(GroupInput) {
+  return EnumWords{"group input",
+                   std::array{EnumWord{GroupInput::kTypes, "types"}, EnumWord{GroupInput::kNames, "names"},
+                              EnumWord{GroupInput::kCounts, "counts"}}};
+}
 
 struct SequenceOptions {
   GroupPlacerOptions network;
@@ -37,6 +41,13 @@ struct SequenceOptions {
   float noise = 0;                    ///< Deviation of normal noise on the logits while drawing,
   std::uint64_t noise_updates = 500;  ///< for so many updates.
   OpFeatureOptions features;
+
+  /// Those that are its alone; registry.h has the others.
+  void list(Settings& settings) {
+    settings.add("embedding", embedding, between(1, 4096),
+                 "Size of the embedding of an op type (Spotlight: of a group's name). Paper: 20.");
+    network.list(settings);
+  }
 };
 
 /// The papers' settings. Sizes that a paper does not give are those of the Hierarchical Planner's Placer.

@@ -32,9 +32,7 @@ Result<std::unique_ptr<SimplePlanner>> SimplePlanner::make(const OpGraph& graph,
                                                            SimplePlannerOptions options,
                                                            const Placement& start, std::uint64_t seed) {
   for (const auto& checked :
-       {in_range("grouper_hidden", static_cast<double>(options.hidden), 1, 4096),
-        in_range("type_embedding", static_cast<double>(options.type_embedding), 1, 1024),
-        in_range("placements", static_cast<double>(options.placements), 1, kMaxPlacements),
+       {check_ranges(options), in_range("placements", options.placements, 1, kMaxPlacements),
         in_range("noise", options.noise, 0, 1e3), in_range("entropy", options.entropy, 0, 1e3),
         in_range("entropy_end", options.entropy_end, 0, 1e3),
         in_range("start_logit", options.start_logit, 0, 1e3),

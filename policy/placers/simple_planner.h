@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/features.h"
@@ -29,6 +30,13 @@ struct SimplePlannerOptions {
   float max_weight = 0;
   OpFeatureOptions features;
   float start_logit = 0;  ///< Constant logit of each op's device in the start placement, if there is one.
+
+  /// Those that are its alone; registry.h has the others.
+  void list(Settings& settings) {
+    settings.add("type_embedding", type_embedding, between(1, 1024),
+                 "Size of an op type's embedding. Paper: 20.");
+    settings.add("hidden", hidden, between(1, 4096), "Size of the one hidden layer. Paper: 64.");
+  }
 };
 
 /// Ops of a co-location class share what their lowest op draws; a device that a class may not use is repaired

@@ -32,9 +32,7 @@ std::vector<float> against_each_other(std::span<const float> advantages) {
 Result<std::unique_ptr<SweepPlacer>> SweepPlacer::make(std::vector<SweepGraph> graphs, SweepOptions options,
                                                        std::uint64_t seed) {
   for (const auto& checked :
-       {in_range("hidden", static_cast<double>(options.hidden), 1, 4096),
-        in_range("placements", static_cast<double>(options.placements), 1, kMaxPlacements),
-        in_range("logit_bound", options.logit_bound, 0, 1e3), in_range("stay", options.stay, 0, 1e3),
+       {check_ranges(options), in_range("placements", options.placements, 1, kMaxPlacements),
         in_range("entropy", options.entropy, 0, 1e3), in_range("entropy_end", options.entropy_end, 0, 1e3)}) {
     if (!checked) return checked.error();
   }

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/settings.h"
 #include "placement/placement.h"
 #include "policy/decisions.h"
 #include "policy/nn/perceptron.h"
@@ -32,6 +33,15 @@ struct SweepOptions {
   float entropy = 0;               ///< Weight of the entropy bonus, per choice. It goes linearly
   float entropy_end = 0;           ///< to this
   std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
+
+  /// Those that are its alone; registry.h has the others.
+  void list(Settings& settings) {
+    settings.add("hidden", hidden, between(1, 4096), "Hidden size of the network's two hidden layers.");
+    settings.add("logit_bound", logit_bound, between(0, 1e3),
+                 "Keeps scores within this bound before stay is added; 0: no bound.");
+    settings.add("stay", stay, between(0, 1e3),
+                 "Added to the logit of the device where the start has the group.");
+  }
 };
 
 /// One graph that the policy places.

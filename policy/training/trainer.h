@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "base/settings.h"
 #include "policy/optim/adam.h"
 #include "policy/placer.h"
 
@@ -17,6 +18,13 @@ struct TrainerOptions {
   std::uint32_t steps_per_update = 1;  ///< Gradient steps on each batch; Spotlight takes 10.
   LearningRate learning_rate;
   AdamOptions adam;
+
+  void list(Settings& settings) {
+    settings.add("steps_per_update", steps_per_update, at_least(1),
+                 "Gradient steps on each batch. Spotlight: 10.");
+    learning_rate.list(settings);
+    adam.list(settings);
+  }
 };
 
 /// What one update was.

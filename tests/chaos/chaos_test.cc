@@ -243,7 +243,7 @@ TEST(Chaos, NobodyIsDeclaredDeadUnderLoad) {
   if (!long_form()) GTEST_SKIP() << "takes every CPU for ten minutes: EMPLACE_CHAOS=long";
   const TemporaryFolder folder;
   // Parameters of many MiB go to both samplers after every update.
-  ClusterRun run{folder, "run", {.budget = Seconds{900}, .settings = {"policy.hidden=384"}}};
+  ClusterRun run{folder, "run", {.budget = Seconds{900}, .settings = {"policy.hierarchical.hidden=384"}}};
   std::atomic<bool> over{false};
   std::vector<std::jthread> load;
   for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i)

@@ -79,7 +79,7 @@ ClusterRun::ClusterRun(const TemporaryFolder& folder, const std::string& name, C
   for (const std::string& setting :
        {"input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
         std::string{"run.starts=[\"scratch\"]"}, std::string{"policy.groups=8"},
-        std::string{"policy.hidden=8"}, std::string{"executor.kind=fake"},
+        std::string{"policy.hierarchical.hidden=8"}, std::string{"executor.kind=fake"},
         "executor.delay=" + options_.placement_takes, std::string{"executor.delay_spread=4"},
         "pipeline.controllers=" + std::to_string(options_.samplers),
         "run.episodes=" + std::to_string(options_.episodes),

@@ -42,9 +42,9 @@ std::vector<std::string> run_arguments(const TemporaryFolder& folder,
   for (const std::string& setting :
        {"input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
         std::string{"run.starts=[\"scratch\"]"}, std::string{"policy.groups=8"},
-        std::string{"policy.hidden=8"}, std::string{"executor.kind=fake"}, std::string{"executor.delay=2ms"},
-        std::string{"executor.count=2"}, "run.episodes=" + std::to_string(kEpisodes),
-        std::string{"compare.baselines=[\"expert\"]"}})
+        std::string{"policy.hierarchical.hidden=8"}, std::string{"executor.kind=fake"},
+        std::string{"executor.delay=2ms"}, std::string{"executor.count=2"},
+        "run.episodes=" + std::to_string(kEpisodes), std::string{"compare.baselines=[\"expert\"]"}})
     arguments.insert(arguments.end(), {"--set", setting});
   for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
   return arguments;

@@ -41,7 +41,7 @@ class KilledRun {
             "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
             "--set",     "run.starts=[\"scratch\"]",
             "--set",     "policy.groups=8",
-            "--set",     "policy.hidden=8",
+            "--set",     "policy.hierarchical.hidden=8",
             "--set",     "record.checkpoint_every=5",
             "--set",     "record.keep_every=40"};
   }

@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -23,18 +26,61 @@ std::string file_text(const std::filesystem::path& path) {
   text << in.rdbuf();
   return text.str();
 }
+const std::string kPage =
+    "# Every key of a run config\n"
+    "A config file has these sections; `emplace run CONFIG --set section.key=value` sets one key over it.\n"
+    "A section of a method has no effect on the others. An unknown key is refused, and the nearest known one "
+    "named.\n"
+    "Defaults in these tables are those of `policy.method = \"hierarchical\"`, `policy.preset = \"paper\"`; "
+    "other methods "
+    "and presets\n"
+    "have their own, and `config.toml` in the run directory has them all filled in.\n"
+    "`configs/reference.toml` is the same as a file. Both are made from the options' own lists by "
+    "`tests/config`.\n\n"
+    "Before each method had a section, its keys were in `[policy]`: `policy.hidden` was the hidden size of "
+    "every method. "
+    "Such\n"
+    "configs, `--set` and records are read as before; `run` and `replay --learn` name the new keys in one "
+    "line of warning.\n";
 const std::filesystem::path kConfigs = std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs";
 
 TEST(Config, ReferenceIsExactlyTheTableOfOptions) {
-  const std::string head =
-      "# Every key of a run config, with its default and its meaning. Made from the options table; "
-      "tests/config holds it to that.\n\n";
-  const auto reference = kConfigs / "reference.toml";
-  if (std::getenv("EMPLACE_WRITE_REFERENCE") != nullptr) {
-    ASSERT_TRUE(write_file(reference, head + to_toml({}, true)).ok());
+  RunConfig plain;
+  const std::vector<std::pair<std::filesystem::path, std::string>> files{
+      {kConfigs / "reference.toml",
+       "# Every key of a run config, with its default, its meaning and its range (docs/config.md has them as "
+       "tables).\n"
+       "# Made from the options' own lists; tests/config holds it to that.\n\n" +
+           to_toml(plain, true)},
+      {kConfigs.parent_path() / "docs/config.md", kPage + settings_markdown(plain.settings())}};
+  for (const auto& [path, text] : files) {
+    if (std::getenv("EMPLACE_WRITE_REFERENCE") != nullptr) {
+      ASSERT_TRUE(write_file(path, text).ok());
+    }
+    EXPECT_EQ(file_text(path), text) << "EMPLACE_WRITE_REFERENCE=1 config_test writes it anew";
   }
-  EXPECT_EQ(file_text(reference), head + to_toml({}, true))
-      << "EMPLACE_WRITE_REFERENCE=1 config_test writes it anew";
+}
+
+TEST(Config, EveryMeaningIsASentence) {
+  RunConfig plain;
+  for (const Setting& setting : plain.settings().all()) {
+    EXPECT_TRUE(setting.meaning.ends_with(".")) << setting.name() << ": " << setting.meaning;
+    EXPECT_TRUE(std::isupper(static_cast<unsigned char>(setting.meaning.front()))) << setting.name();
+    EXPECT_EQ(setting.meaning.find_first_of("|\n"), std::string_view::npos) << setting.name();
+  }
+}
+
+TEST(Config, AFloatIsWrittenAsItsShortestDecimalAndReadToTheSameBits) {
+  for (const float value : {0.1f, 1e-3f, 0.0025f, 1.0f / 3, 16777217.0f, 3.4e38f, 1e-45f, 5.877472e-39f}) {
+    RunConfig config;
+    config.policy.noise = value;
+    const auto again = parse_config(to_toml(config, false), "x");
+    ASSERT_TRUE(again.ok()) << again.error().context;
+    EXPECT_EQ(again->policy.noise, value);
+  }
+  RunConfig config;
+  config.policy.noise = 0.1f;
+  EXPECT_NE(to_toml(config, false).find("noise = 0.1\n"), std::string::npos);
 }
 
 TEST(Config, WhatIsWrittenIsReadBackTheSame) {
@@ -94,7 +140,7 @@ TEST(Config, EveryShippedConfigIsReadAndChecked) {
     EXPECT_TRUE(checked.ok()) << path << ": " << checked.error().context;
     expect_graphs_are_there_or_explained(*config, entry.path());
     // Workloads judged by latency bring their machine.
-    EXPECT_TRUE(config->input.devices.empty() ? config->objective.kind == "latency"
+    EXPECT_TRUE(config->input.devices.empty() ? config->objective.kind == Objective::kLatency
                                               : std::filesystem::exists(config->input.devices))
         << path;
     ++read;
@@ -103,37 +149,37 @@ TEST(Config, EveryShippedConfigIsReadAndChecked) {
 }
 
 TEST(Config, DefaultsOfThePolicyAreThePapers) {
-  const RunConfig::Policy p;
+  const PolicySection p;
   EXPECT_EQ(p.groups, 256u);
-  EXPECT_EQ(p.hidden, 256u);
-  EXPECT_EQ(p.grouper_hidden, 64u);
+  EXPECT_EQ(p.hierarchical.hidden, 256);
+  EXPECT_EQ(p.hierarchical.grouper_hidden, 64);
   EXPECT_EQ(p.placements, 4u);
-  EXPECT_DOUBLE_EQ(p.learning_rate, 0.1);
-  EXPECT_DOUBLE_EQ(p.clip_norm, 1.0);
-  EXPECT_DOUBLE_EQ(p.tanh_constant, 5.0);
-  EXPECT_DOUBLE_EQ(p.temperature, 10.0);
-  const RunConfig::Reward r;
-  EXPECT_EQ(r.transform, "sqrt");
-  EXPECT_DOUBLE_EQ(r.failing_signal, 10.0);
+  EXPECT_EQ(p.training.learning_rate.start, 0.1f);
+  EXPECT_EQ(p.training.adam.clip_norm, 1.0f);
+  EXPECT_EQ(p.hierarchical.tanh_constant, 5.0f);
+  EXPECT_EQ(p.hierarchical.temperature, 10.0f);
+  const RewardSection r;
+  EXPECT_EQ(r.reward.transform, policy::Transform::kSqrt);
+  EXPECT_DOUBLE_EQ(r.reward.failing_signal, 10.0);
   EXPECT_EQ(r.valid_only_after, 500u);
 }
 
 TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
-  const auto spotlight = parse_config("[policy]\nmethod = \"spotlight\"\nhidden = 32\n", "x");
+  const auto spotlight =
+      parse_config("[policy]\nmethod = \"spotlight\"\n[policy.sequence]\nhidden = 32\n", "x");
   ASSERT_TRUE(spotlight.ok()) << spotlight.error().context;
-  EXPECT_EQ(spotlight->policy.objective, "kl");
-  EXPECT_EQ(spotlight->policy.steps_per_update, 10u);
-  EXPECT_EQ(spotlight->policy.layers, 2u);
-  EXPECT_EQ(spotlight->reward.baseline, "mean");
-  EXPECT_EQ(spotlight->policy.hidden, 32u) << "the file has the last word over defaults";
-  const std::vector<std::string> settings{"policy.method=placeto", "policy.rounds=2"};
-  const auto placeto = parse_config("[policy]\nmethod = \"spotlight\"\nhidden = 32\n", "x", settings);
+  EXPECT_EQ(spotlight->policy.objective.kind, policy::ObjectiveKind::kKlPenalised);
+  EXPECT_EQ(spotlight->policy.training.steps_per_update, 10u);
+  EXPECT_EQ(spotlight->policy.sequence.network.layers, 2u);
+  EXPECT_EQ(spotlight->reward.baseline.kind, policy::BaselineKind::kMean);
+  EXPECT_EQ(spotlight->policy.sequence.network.hidden, 32) << "the file has the last word over defaults";
+  const std::vector<std::string> settings{"policy.placeto.rounds=2", "policy.method=placeto"};
+  const auto placeto = parse_config("[policy]\nmethod = \"spotlight\"\n", "x", settings);
   ASSERT_TRUE(placeto.ok()) << placeto.error().context;
-  EXPECT_EQ(placeto->policy.rounds, 2u);
-  EXPECT_EQ(placeto->policy.hidden, 32u);
-  EXPECT_EQ(placeto->reward.returns, "intermediate");
+  EXPECT_EQ(placeto->policy.placeto.network.rounds, 2u);
+  EXPECT_EQ(placeto->reward.baseline.returns, policy::Returns::kIntermediate);
   EXPECT_EQ(placeto->pipeline.max_outstanding, 8u);
-  for (const std::string_view method : run_methods()) {
+  for (const std::string_view method : policy::methods()) {
     for (const std::string_view preset : {"paper", "tuned"}) {
       auto config = method_defaults(method, preset);
       ASSERT_TRUE(config.ok());
@@ -150,9 +196,12 @@ TEST(Config, DefaultsAreThoseOfTheMethodAndItsPreset) {
   EXPECT_FALSE(recorded_config("[policy]\npreset = \"best\"\n", "x").ok());
   for (const std::string_view method : {"hierarchical", "colocrl", "spotlight"}) {
     const RunConfig tuned = *method_defaults(method, "tuned");
-    EXPECT_GT(tuned.policy.tanh_constant, 0) << method << ": unbounded logits settle on one device";
+    const float bound = method == "hierarchical" ? tuned.policy.hierarchical.tanh_constant
+                                                 : tuned.policy.sequence.network.tanh_constant;
+    EXPECT_GT(bound, 0) << method << ": unbounded logits settle on one device";
     EXPECT_GT(tuned.pipeline.redraws, 0u) << method;
-    EXPECT_EQ(tuned.policy.objective, method == "spotlight" ? "kl" : "reinforce") << "the paper's own";
+    EXPECT_EQ(word_of(tuned.policy.objective.kind), method == "spotlight" ? "kl" : "reinforce")
+        << "the paper's own";
   }
 }
 
@@ -190,6 +239,11 @@ TEST(Config, WrongFilesAreRefusedWithPlaceAndCure) {
   expect_refused("[run\nseed = 1\n", "bad.toml:1: is not TOML");
   expect_refused("run = 3\n", "must be a table");
   expect_refused("[policy]\ngroups = 3\ngroups = 4\n", "is not TOML");
+  expect_refused("[policy.placeto]\nround = 3\n", "bad.toml:2: unknown key 'round'; did you mean 'rounds'?");
+  expect_refused("[policy.plaeto]\nrounds = 3\n", "did you mean 'placeto'?");
+  expect_refused(
+      "[policy]\nobjective = \"kll\"\n",
+      "bad.toml:2: unknown objective 'kll'; expected one of: reinforce, kl, clipped (did you mean 'kl'?)");
 }
 
 TEST(Config, ImpossibleValuesAreRefusedByName) {
@@ -197,9 +251,8 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
     RunConfig config;
     config.input.graph = "g";
     config.input.devices = "d";
-    const auto set = set_option(config, setting);
-    ASSERT_TRUE(set.ok()) << set.error().context;
-    const auto checked = check_config(config);
+    auto checked = set_option(config, setting);
+    if (checked) checked = check_config(config);
     ASSERT_FALSE(checked.ok()) << setting;
     EXPECT_NE(checked.error().context.find(key), std::string::npos) << checked.error().context;
   };
@@ -209,12 +262,14 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("reward.baseline_per=hosts", "did you mean 'host'?");
   refused("reward.outlier=-1", "reward.outlier");
   refused("reward.valid_target=-0.1", "reward.valid_target");
-  refused("reward.valid_target=1", "is a share of placements");
+  refused("reward.valid_target=1", "reward.valid_target = 1.0: expected at least 0 and below 1");
   refused("reward.valid_target=0.5", "reward.graded_memory");
-  refused("policy.objective=ppo", "policy.objective");
+  refused("policy.objective=ppo", "unknown objective 'ppo'; expected one of: reinforce, kl, clipped");
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");
-  refused("pipeline.controllers=0", "pipeline.controllers");
+  refused("pipeline.controllers=0", "pipeline.controllers = 0: expected at least 1");
+  refused("policy.placeto.hidden=0", "policy.placeto.hidden = 0: expected 1 to 4096");
+  refused("policy.clip=1.5", "policy.clip = 1.5: expected 0.001 to 0.999");
   refused("executor.counts=[\"quantum\"]", "executor.counts");
   refused("pipeline.speculate=2", "pipeline.speculate");
   refused("pipeline.batch_episodes=9", "no batch would ever be full");
@@ -225,6 +280,123 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   RunConfig config;
   EXPECT_FALSE(set_option(config, "nonsense").ok());
   EXPECT_FALSE(set_option(config, "policy.grups=3").ok());
+}
+
+/// Written by the last program that had every method's keys in [policy].
+RunConfig old_record(std::string_view method, std::string_view preset, std::string* text = nullptr) {
+  const auto path = std::filesystem::path{EMPLACE_SOURCE_DIR} / "tests/fixtures/old_configs" /
+                    (std::string{method} + "." + std::string{preset} + ".toml");
+  const std::string toml = file_text(path);
+  if (text != nullptr) *text = toml;
+  const auto config = recorded_config(toml, path.filename().string());
+  EXPECT_TRUE(config.ok()) << path << ": " << config.error().context;
+  return config.ok() ? *config : RunConfig{};
+}
+
+TEST(OldConfig, ARecordOfEachMethodAndPresetHasTheNumbersThatTheMethodHas) {
+  for (const std::string_view method : policy::methods()) {
+    for (const std::string_view preset : kPresets) {
+      const RunConfig record = old_record(method, preset);
+      EXPECT_EQ(differing_keys(record, *method_defaults(method, preset)), std::vector<std::string>{})
+          << method << " " << preset;
+      EXPECT_EQ(old_names_warning(record), "") << "a record is read in silence";
+      const auto again = recorded_config(to_toml(record, false), "again");
+      ASSERT_TRUE(again.ok()) << again.error().context;
+      EXPECT_EQ(differing_keys(record, *again), std::vector<std::string>{}) << "the new form says the same";
+    }
+  }
+}
+
+/// What each key of [policy] meant to a method; empty: nothing.
+struct OldMeaning {
+  const char *key, *value;
+  std::map<std::string_view, std::string> now;  ///< By section of the method.
+};
+const std::vector<OldMeaning> kOldMeanings{
+    {"hidden",
+     "17",
+     {{"hierarchical", "policy.hierarchical.hidden"},
+      {"sequence", "policy.sequence.hidden"},
+      {"placeto", "policy.placeto.hidden"},
+      {"sweep", "policy.sweep.hidden"}}},
+    {"grouper_hidden",
+     "17",
+     {{"hierarchical", "policy.hierarchical.grouper_hidden"},
+      {"simple-planner", "policy.simple-planner.hidden"}}},
+    {"type_embedding",
+     "17",
+     {{"hierarchical", "policy.hierarchical.type_embedding"},
+      {"sequence", "policy.sequence.embedding"},
+      {"simple-planner", "policy.simple-planner.type_embedding"}}},
+    {"tanh_constant",
+     "1.7",
+     {{"hierarchical", "policy.hierarchical.tanh_constant"}, {"sequence", "policy.sequence.tanh_constant"}}},
+    {"temperature",
+     "1.7",
+     {{"hierarchical", "policy.hierarchical.temperature"}, {"sequence", "policy.sequence.temperature"}}},
+    {"table_scale",
+     "1.7",
+     {{"hierarchical", "policy.hierarchical.table_scale"}, {"sequence", "policy.sequence.table_scale"}}},
+    {"grouper_scale", "1.7", {{"hierarchical", "policy.hierarchical.grouper_scale"}}},
+    {"grouper_confidence", "1.7", {{"hierarchical", "policy.hierarchical.grouper_confidence"}}},
+    {"layers", "7", {{"sequence", "policy.sequence.layers"}}},
+    {"embedding", "17", {{"placeto", "policy.placeto.embedding"}}},
+    {"rounds", "17", {{"placeto", "policy.placeto.rounds"}}},
+    {"passes", "17", {{"placeto", "policy.placeto.passes"}}},
+    {"traversal", "\"reversed\"", {{"placeto", "policy.placeto.traversal"}}},
+    {"means", "true", {{"placeto", "policy.placeto.means"}}},
+    {"logit_bound",
+     "1.7",
+     {{"placeto", "policy.placeto.logit_bound"}, {"sweep", "policy.sweep.logit_bound"}}},
+    {"stay", "1.7", {{"placeto", "policy.placeto.stay"}, {"sweep", "policy.sweep.stay"}}},
+};
+
+TEST(OldConfig, EachKeyMeansWhatItMeantToTheMethod) {
+  for (const std::string_view method : policy::methods()) {
+    std::string toml;
+    const RunConfig record = old_record(method, "paper", &toml);
+    for (const OldMeaning& meaning : kOldMeanings) {
+      const std::size_t at = toml.find(std::string{"\n"} + meaning.key + " = ");
+      ASSERT_NE(at, std::string::npos) << meaning.key;
+      std::string changed = toml;
+      changed.replace(at, toml.find('\n', at + 1) - at,
+                      std::string{"\n"} + meaning.key + " = " + meaning.value);
+      const auto config = recorded_config(changed, "changed");
+      ASSERT_TRUE(config.ok()) << config.error().context;
+      const auto now = meaning.now.find(policy::section_of(method));
+      const std::vector<std::string> expected =
+          now == meaning.now.end() ? std::vector<std::string>{} : std::vector<std::string>{now->second};
+      EXPECT_EQ(differing_keys(record, *config), expected) << method << " " << meaning.key;
+    }
+  }
+  const auto features = parse_config(
+      "[policy]\nvocabulary = 7\nfeature_outputs = 1\nfeature_dims = 2\nfeature_neighbours = 3\n"
+      "scaled_features = false\nsees_group = true\nstart_at_scopes = true\n",
+      "x");
+  ASSERT_TRUE(features.ok()) << features.error().context;
+  EXPECT_EQ(features->policy.features.vocabulary, 7u);
+  EXPECT_EQ(features->policy.features.outputs, 1u);
+  EXPECT_EQ(features->policy.features.dims, 2u);
+  EXPECT_EQ(features->policy.features.neighbours, 3u);
+  EXPECT_FALSE(features->policy.features.scaled);
+  EXPECT_TRUE(features->policy.hierarchical.sees_group);
+  EXPECT_TRUE(features->policy.hierarchical.start_at_scopes);
+}
+
+TEST(OldConfig, OneLineNamesTheNewKeys) {
+  const std::vector<std::string> settings{"policy.rounds=2", "policy.method=placeto"};
+  const auto config =
+      parse_config("[policy]\nmethod = \"spotlight\"\nhidden = 32\nlayers = 2\n", "x", settings);
+  ASSERT_TRUE(config.ok()) << config.error().context;
+  EXPECT_EQ(config->policy.placeto.network.hidden, 32) << "the last method counts";
+  EXPECT_EQ(config->policy.placeto.network.rounds, 2u);
+  EXPECT_EQ(old_names_warning(*config),
+            "policy.hidden is now policy.placeto.hidden, policy.layers is now policy.sequence.layers, "
+            "policy.rounds "
+            "is now policy.placeto.rounds; docs/config.md lists every key");
+  expect_refused("[policy]\nhidden = 3\n[policy.hierarchical]\nhidden = 4\n",
+                 "bad.toml:2: policy.hidden and policy.hierarchical.hidden are both given");
+  expect_refused("[policy]\nhidden = \"x\"\n", "bad.toml:2: 'hidden' must be a whole number");
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
     for (const std::uint64_t more : {1, 2, 17, 501}) {
       const std::uint64_t evaluations = simple.evaluations() + more;
       for (const auto& method : searches(evaluations)) {
-        SCOPED_TRACE(std::string{method->name()} + " " + std::string{objective_name(objective)});
+        SCOPED_TRACE(std::string{method->name()} + " " + std::string{word_of(objective)});
         const Found first = method->find(world.problem(), *world.model).value();
         const Found again = method->find(world.problem(), *world.model).value();
         EXPECT_EQ(first.placement, again.placement);
@@ -207,7 +207,7 @@ TEST(Searches, EndAtTheirDeadlineAndWhenTheyAreToldTo) {
   for (const Objective objective : kObjectives) {
     AnyWorld world{12, objective};
     for (const auto& method : searches(0)) {
-      SCOPED_TRACE(std::string{method->name()} + " " + std::string{objective_name(objective)});
+      SCOPED_TRACE(std::string{method->name()} + " " + std::string{word_of(objective)});
       // Each question takes a millisecond.
       ManualClock clock;
       std::uint64_t asked = 0;

@@ -93,15 +93,15 @@ TEST(Baseline, NormalisedAdvantagesDoNotDependOnTheUnit) {
         scaled.push_back(1000 * cost.back());
       }
       const Costs a = advantages(seconds, cost), b = advantages(thousands, scaled);
-      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4) << baseline_name(kind);
+      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4) << word_of(kind);
     }
   }
 }
 
 TEST(Baseline, NamesReadBack) {
   for (const char* name : {"moving-average", "mean", "step-mean", "self-critic"})
-    EXPECT_EQ(baseline_name(*parse_baseline(name)), name);
-  EXPECT_FALSE(parse_baseline("average").ok());
+    EXPECT_EQ(word_of(*parse_word<BaselineKind>(name)), name);
+  EXPECT_FALSE(parse_word<BaselineKind>("average").ok());
 }
 
 }  // namespace

@@ -207,9 +207,10 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
     EXPECT_NE(reason(*placer, Placement(5, DeviceId{1})), "") << "of another graph";
   }
   const Placement fine(12, DeviceId{1});
-  EXPECT_NE(reason(*world.hierarchical(false), fine).find("policy.start_at_scopes"), std::string::npos);
+  EXPECT_NE(reason(*world.hierarchical(false), fine).find("policy.hierarchical.start_at_scopes"),
+            std::string::npos);
   EXPECT_NE(reason(*world.hierarchical(true, 9), fine).find("group 6: holds no op"), std::string::npos);
-  EXPECT_NE(reason(*world.placeto({}, 2), fine).find("policy.passes"), std::string::npos);
+  EXPECT_NE(reason(*world.placeto({}, 2), fine).find("policy.placeto.passes"), std::string::npos);
   EXPECT_FALSE(world.placeto()->actions_of(1, {&fine, 1}, {&log_q, 1}).ok()) << "a graph that is not there";
   EXPECT_FALSE(world.placeto()->actions_of(0, {}, {}).ok());
   const RandomPlacer random{world.grouping, world.devices, world.constraints, 1, 1};

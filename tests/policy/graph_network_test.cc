@@ -97,7 +97,7 @@ TEST(GraphNetwork, AStepEqualsAWholeForwardPassBitForBit) {
       const std::span<const float> log_p = whole.step(sequence.at[t]);
       for (Eigen::Index d = 0; d < 5; ++d) {
         ASSERT_EQ(trace.log_p()(d, static_cast<Eigen::Index>(t)), log_p[static_cast<std::size_t>(d)])
-            << aggregator_name(aggregator) << ", step " << t << ", device " << d;
+            << word_of(aggregator) << ", step " << t << ", device " << d;
       }
       whole_flops += whole.forward_flops();
     }
@@ -358,7 +358,7 @@ TEST(GraphNetwork, GradientsEqualFiniteDifferences) {
                    ? 0
                    : 1;
     }
-    EXPECT_LE(wrong, static_cast<int>(net.store.size() / 100)) << aggregator_name(aggregator);
+    EXPECT_LE(wrong, static_cast<int>(net.store.size() / 100)) << word_of(aggregator);
   }
 }
 

@@ -64,7 +64,7 @@ void expect_gradient_of_loss(const ObjectiveOptions& options, float beta) {
     c.logits(i) = kept - step;
     const double below = c.parts(options, beta, nullptr).loss;
     c.logits(i) = kept;
-    EXPECT_NEAR(gradient(i), (above - below) / (2 * step), 2e-4) << objective_name(options.kind) << " " << i;
+    EXPECT_NEAR(gradient(i), (above - below) / (2 * step), 2e-4) << word_of(options.kind) << " " << i;
   }
 }
 

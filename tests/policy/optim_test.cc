@@ -129,7 +129,7 @@ TEST(Reward, TransformsAndPenalties) {
   EXPECT_DOUBLE_EQ(placement_cost(graded, false, 1.0, 100'000'000'000), 5.0)
       << "never worse than the failing signal";
   EXPECT_DOUBLE_EQ(placement_cost({Transform::kIdentity}, true, 0.7, 0), 0.7);
-  EXPECT_FALSE(parse_transform("cube").ok());
+  EXPECT_FALSE(parse_word<Transform>("cube").ok());
 }
 
 TEST(Reward, NothingAboveTheCapsIsWorthMoreThanItsFloor) {

@@ -87,7 +87,7 @@ PlacetoOptions learning_options() {
   options.network.rounds = 4;
   options.objective.entropy = 0.2f;
   options.entropy_end = 0.005f;
-  options.entropy_updates = 200;
+  options.entropy_over = 200;
   return options;
 }
 

@@ -40,10 +40,10 @@ TEST(Placeto, AnEpisodeVisitsEveryGroupInEveryRound) {
     for (const std::uint16_t node : choice.node) ++visits[node];
     for (const int count : visits) EXPECT_EQ(count, 3);
     const bool in_order = std::equal(nodes.order().begin(), nodes.order().end(), choice.node.begin());
-    EXPECT_EQ(in_order, traversal == Traversal::kTopological) << traversal_name(traversal);
-    EXPECT_EQ(*parse_traversal(traversal_name(traversal)), traversal);
+    EXPECT_EQ(in_order, traversal == Traversal::kTopological) << word_of(traversal);
+    EXPECT_EQ(*parse_word<Traversal>(word_of(traversal)), traversal);
   }
-  EXPECT_FALSE(parse_traversal("sideways").ok());
+  EXPECT_FALSE(parse_word<Traversal>("sideways").ok());
 }
 
 TEST(Placeto, EveryStepIsAPlacementOfTheWholeGraphThatDiffersInOneGroup) {
@@ -214,7 +214,8 @@ TEST(Placeto, EpisodesStartAtTheBestThatTheyAreToldOf) {
   options.start = EpisodeStart::kSingle;
   const auto deaf = *PlacetoPlacer::make({world.view(), other.view()}, options, 1);
   EXPECT_EQ(deaf->sample_from(best, 2, 0).bytes, deaf->sample(2, 0).bytes);
-  EXPECT_EQ(*parse_episode_start("best"), EpisodeStart::kBest);
+  EXPECT_EQ(*parse_word<EpisodeStart>("best"), EpisodeStart::kBest);
+  EXPECT_FALSE(parse_word<EpisodeStart>("given").ok()) << "no config can give a placement";
 }
 
 TEST(Placeto, StayKeepsAnUntrainedPolicyWhereItIs) {
@@ -245,7 +246,7 @@ TEST(Placeto, EntropyWeightAndBetaFollowTheUpdates) {
   PlacetoOptions options = small_options();
   options.objective.entropy = 2;
   options.entropy_end = 1;
-  options.entropy_updates = 100;
+  options.entropy_over = 100;
   const auto placer = placer_of(world, options);
   const Actions actions = placer->sample(0, 0);
   const ScoredEpisode episode{actions, std::vector<float>(placer->expand(actions)->size(), 0.0f)};
@@ -307,11 +308,12 @@ TEST(Placeto, NamesWhatIsImpossible) {
     return made.ok() ? std::string{"made"} : made.error().context;
   };
   using Graphs = std::vector<PlacetoGraph>;
-  EXPECT_NE(error([](Graphs&, auto& o) { o.network.embedding = 0; }).find("policy.embedding"),
+  EXPECT_NE(
+      error([](Graphs&, auto& o) { o.network.embedding = 0; }).find("embedding = 0: expected 1 to 1024"),
+      std::string::npos);
+  EXPECT_NE(error([](Graphs&, auto& o) { o.network.rounds = 0; }).find("rounds = 0: expected 1 to 256"),
             std::string::npos);
-  EXPECT_NE(error([](Graphs&, auto& o) { o.network.rounds = 0; }).find("policy.message_rounds"),
-            std::string::npos);
-  EXPECT_NE(error([](Graphs&, auto& o) { o.rounds_per_episode = 0; }).find("policy.rounds_per_episode"),
+  EXPECT_NE(error([](Graphs&, auto& o) { o.rounds_per_episode = 0; }).find("passes = 0: expected 1 to 256"),
             std::string::npos);
   EXPECT_NE(error([](Graphs& g, auto&) { g.clear(); }).find("no graph"), std::string::npos);
   EXPECT_NE(error([&](Graphs& g, auto&) { g[0].grouping = other.view().grouping; }).find("grouping"),

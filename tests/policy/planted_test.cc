@@ -188,7 +188,7 @@ TEST(Planted, HierarchicalLearns) {
   options.grouper_hidden = 16;
   options.type_embedding = 4;
   options.noise_updates = 0;
-  options.grouper_confidence = 12;
+  options.start_at_scopes = true;
   HierarchicalStart start;
   for (const std::uint32_t group : chain_groups().group_of_op)
     start.group_of_op.push_back(static_cast<std::uint16_t>(group));

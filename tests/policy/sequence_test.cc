@@ -139,8 +139,7 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
   clipped.clip = 0.5f;
   for (const ObjectiveOptions& objective : {ObjectiveOptions{}, kl, clipped}) {
     for (SequenceOptions options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
-      SCOPED_TRACE(std::string{objective_name(objective.kind)} + " " +
-                   std::string{group_input_name(options.input)});
+      SCOPED_TRACE(std::string{word_of(objective.kind)} + " " + std::string{word_of(options.input)});
       options.network.objective = objective;
       options.network.table_scale = 1;
       options.network.uniform_start = false;
@@ -457,14 +456,18 @@ TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
         SequencePlacer::make(world.graph, world.devices, world.constraints, world.grouping, options, {}, 1);
     return made.ok() ? std::string{} : made.error().context;
   };
-  EXPECT_NE(refusal([](auto& o) { o.network.layers = 0; }).find("policy.layers"), std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.network.hidden = 0; }).find("policy.hidden"), std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.network.tanh_constant = -1; }).find("policy.tanh_constant"),
+  EXPECT_NE(refusal([](auto& o) { o.network.layers = 0; }).find("layers = 0: expected 1 to 8"),
             std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.network.objective.clip = 2; }).find("policy.clip"), std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.network.objective.beta = -1; }).find("policy.beta"), std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("policy.placements"), std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("policy.embedding"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.hidden = 0; }).find("hidden = 0"), std::string::npos);
+  EXPECT_NE(
+      refusal([](auto& o) { o.network.tanh_constant = -1; }).find("tanh_constant = -1.0: expected 0 to 1000"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal([](auto& o) { o.network.objective.clip = 2; }).find("clip = 2.0: expected 0.001 to 0.999"),
+      std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.network.objective.beta = -1; }).find("beta = -1.0"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("placements = 0"), std::string::npos);
+  EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("embedding = 0"), std::string::npos);
   const auto of_another_graph = SequencePlacer::make(world.graph, world.devices, world.constraints,
                                                      other.grouping, small(colocrl_options()), {}, 1);
   EXPECT_FALSE(of_another_graph.ok());
@@ -472,8 +475,8 @@ TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
 
 TEST(Sequence, InputsAreNamed) {
   for (const GroupInput input : {GroupInput::kTypes, GroupInput::kNames, GroupInput::kCounts})
-    EXPECT_EQ(*parse_group_input(group_input_name(input)), input);
-  EXPECT_FALSE(parse_group_input("shapes").ok());
+    EXPECT_EQ(*parse_word<GroupInput>(word_of(input)), input);
+  EXPECT_FALSE(parse_word<GroupInput>("shapes").ok());
 }
 
 }  // namespace

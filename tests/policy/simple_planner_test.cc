@@ -101,7 +101,7 @@ TEST(SimplePlanner, RefusesForeignActionsAndImpossibleNumbers) {
   wrong.hidden = 0;
   const auto refused = SimplePlanner::make(world.graph, world.devices, world.constraints, wrong, {}, 1);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().context.find("policy.grouper_hidden"), std::string::npos);
+  EXPECT_NE(refused.error().context.find("hidden = 0: expected 1 to 4096"), std::string::npos);
   EXPECT_FALSE(
       SimplePlanner::make(world.graph, world.devices, world.constraints, small(), Placement(3), 1).ok());
 }

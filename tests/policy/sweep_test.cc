@@ -224,7 +224,7 @@ TEST(Sweep, RefusesForeignActionsAndImpossibleNumbers) {
   EXPECT_NE(refused.error().context.find("may not be"), std::string::npos);
   SweepOptions wrong = small();
   wrong.hidden = 0;
-  EXPECT_NE(SweepPlacer::make({chain.view}, wrong, 1).error().context.find("policy.hidden"),
+  EXPECT_NE(SweepPlacer::make({chain.view}, wrong, 1).error().context.find("hidden = 0: expected 1 to 4096"),
             std::string::npos);
   EXPECT_FALSE(SweepPlacer::make({}, small(), 1).ok());
 }

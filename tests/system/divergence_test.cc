@@ -71,7 +71,7 @@ TEST(Divergence, EndsWhatLearnsFromALog) {
                          "\"\n[policy]\nmethod = \"random\"\npreset = \"tuned\"\ngroups = 8\n");
   ASSERT_EQ(run({"run", config, "--run-dir", folder.at("run"), "--episodes", "40", "--quiet"}).status, 0);
   const Finished learned = run({"replay", folder.at("run"), "--learn", "colocrl", "--quiet", "--set",
-                                "policy.hidden=8", "--set", "policy.learning_rate=1e39"});
+                                "policy.sequence.hidden=8", "--set", "policy.learning_rate=1e39"});
   EXPECT_EQ(learned.status, 4) << learned.out;
   EXPECT_THAT(learned.err, HasSubstr("update 1: a parameter is not finite; lower policy.learning_rate\n"));
   EXPECT_EQ(std::count(learned.err.begin(), learned.err.end(), '\n'), 1) << learned.err;

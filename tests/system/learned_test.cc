@@ -163,7 +163,7 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
   const Finished stays =
       train(still, "placeto", graphs,
             {"--set", "compare.baselines=[\"round-robin\"]", "--set", "run.starts=[\"best-baseline\"]",
-             "--set", "policy.stay=1000", "--set", "policy.logit_bound=0"});
+             "--set", "policy.placeto.stay=1000", "--set", "policy.placeto.logit_bound=0"});
   ASSERT_EQ(stays.status, 0) << stays.err;
   const Finished stayed = run({"place", folder.at("g5.json.gz"), "-d", kLargeMachine, "--policy",
                                still.at("placeto"), "--samples", "2", "--json", "--quiet"});
@@ -244,8 +244,6 @@ TEST(Learned, PoliciesThatDoNotFitAreRefused) {
 
 TEST(Learned, PartsThatDoNotGoTogetherAreRefused) {
   const TemporaryFolder folder;
-  expect_refused(train(folder, "placeto", one_graph(kSmall), {"--set", "policy.start_at_scopes=true"}),
-                 "policy.start_at_scopes");
   expect_refused(train(folder, "colocrl", one_graph(kSmall), {"--set", "reward.returns=final"}),
                  "reward.returns");
   expect_refused(train(folder, "hierarchical", "graphs = [\"" + kSmall + "\"]"), "input.graphs");

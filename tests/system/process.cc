@@ -151,7 +151,9 @@ std::vector<std::string> small_run(const std::string& directory, const std::vect
       "--run-dir", directory,
       "--set",     "input.graph=" + shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json"),
       "--set",     "policy.groups=8",
-      "--set",     "policy.hidden=8"};
+      "--set",     "policy.hierarchical.hidden=8",
+      "--set",     "policy.sequence.hidden=8",
+      "--set",     "policy.placeto.hidden=8"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }

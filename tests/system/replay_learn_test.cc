@@ -17,18 +17,18 @@ const std::string kSmall = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json
 const std::string kMachine = shipped("configs/devices/quickstart.toml");
 
 Finished draw(const TemporaryFolder& folder, const std::string& method) {
-  const std::string config =
-      folder.file(method + ".toml", "[input]\ngraph = \"" + kSmall + "\"\ndevices = \"" + kMachine +
-                                        "\"\n[policy]\nmethod = \"" + method +
-                                        "\"\npreset = \"tuned\"\ngroups = 8\nhidden = 8\n");
+  const std::string config = folder.file(
+      method + ".toml", "[input]\ngraph = \"" + kSmall + "\"\ndevices = \"" + kMachine +
+                            "\"\n[policy]\nmethod = \"" + method +
+                            "\"\npreset = \"tuned\"\ngroups = 8\n[policy.hierarchical]\nhidden = 8\n");
   return run({"run", config, "--run-dir", folder.at(method), "--episodes", "40", "--json", "--quiet"});
 }
 
 TEST(ReplayLearn, AnotherPolicyLearnsFromTheLogAndPlaces) {
   const TemporaryFolder folder;
   ASSERT_EQ(draw(folder, "random").status, 0);
-  const std::vector<std::string> learn{"replay", folder.at("random"), "--learn",  "colocrl",
-                                       "--set",  "policy.hidden=8",   "--passes", "2"};
+  const std::vector<std::string> learn{"replay", folder.at("random"),        "--learn",  "colocrl",
+                                       "--set",  "policy.sequence.hidden=8", "--passes", "2"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), learn.begin(), learn.end());
     return run(more);

@@ -97,13 +97,14 @@ INSTANTIATE_TEST_SUITE_P(
         Recorded{"Deterministic", {"run.deterministic=true", "executor.count=3"}},
         Recorded{"Colocrl8", {"policy.method=colocrl", "executor.count=8", "pipeline.batch_episodes=2"}},
         Recorded{"Spotlight8", {"policy.method=spotlight", "policy.preset=tuned", "executor.count=8"}},
-        Recorded{"ImitatedBaseline",
-                 {"policy.method=colocrl", "policy.table_scale=0.0", "run.starts=[\"best-baseline\"]"}},
+        Recorded{
+            "ImitatedBaseline",
+            {"policy.method=colocrl", "policy.sequence.table_scale=0.0", "run.starts=[\"best-baseline\"]"}},
         Recorded{"SelfCritic", {"policy.method=colocrl", "reward.baseline=self-critic"}},
         Recorded{"SimplePlanner", {"policy.method=simple-planner", "executor.count=2"}},
         Recorded{"Placeto8",
                  {"policy.method=placeto", "policy.preset=tuned", "reward.returns=intermediate",
-                  "reward.baseline=step-mean", "policy.start_at_scopes=false", "executor.count=8"}}),
+                  "reward.baseline=step-mean", "executor.count=8"}}),
     [](const auto& run) { return run.param.name; });
 
 TEST(Replay, OfARangeBeginsAtTheCheckpointBeforeIt) {
@@ -298,8 +299,8 @@ TEST(Branch, BeginsWithTheCheckpointAndSaysWhereItCameFrom) {
   EXPECT_TRUE(run_json({"replay", folder.at("branch"), "--json"})["identical"].get<bool>());
   refused({"run", "--branch", folder.at("run") + "@21", "--run-dir", folder.at("none"), "--quiet"}, 2,
           "those after updates 0, 10, 20, 30, 40");
-  refused({"run", "--branch", folder.at("run"), "--set", "policy.hidden=9", "--run-dir", folder.at("none"),
-           "--quiet"},
+  refused({"run", "--branch", folder.at("run"), "--set", "policy.hierarchical.hidden=9", "--run-dir",
+           folder.at("none"), "--quiet"},
           2, "other sizes");
   EXPECT_FALSE(std::filesystem::exists(folder.at("none")));
 }

@@ -120,7 +120,7 @@ class ReportPage(unittest.TestCase):
 
     def test_a_small_run(self):
         graph = os.path.join(SOURCE, "tests", "fixtures", "graphs", "cifar10_cnn-bs128.json")
-        page = self.run_on(graph, "--episodes", "30", "--set", "policy.groups=8", "--set", "policy.hidden=8")
+        page = self.run_on(graph, "--episodes", "30", "--set", "policy.groups=8", "--set", "policy.hierarchical.hidden=8")
         self.look(page, ["curve", "gantt", "memory", "graph"])
         self.use(page)
 

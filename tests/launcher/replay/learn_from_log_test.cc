@@ -71,7 +71,9 @@ class Log {
       const std::vector<std::string>& settings = {})
       : directory_{directory} {
     config_ = method_defaults(method, "tuned").value();
-    config_.policy.hidden = config_.policy.grouper_hidden = 8;
+    config_.policy.hierarchical.hidden = config_.policy.hierarchical.grouper_hidden = 8;
+    config_.policy.sequence.network.hidden = config_.policy.simple_planner.hidden = 8;
+    config_.policy.placeto.network.hidden = 8;
     config_.policy.groups = scope == 0 ? kOps : kOps / scope;
     config_.input.graph = "chains.json";
     config_.input.devices = "two.toml";
@@ -172,7 +174,7 @@ void draw_evenly(Log& log, std::uint64_t episodes) {
 
 /// A policy that learns while it draws, each episode `lag` updates late.
 std::vector<std::vector<double>> learn_while_drawing(Log& log, std::uint64_t episodes, std::uint64_t lag) {
-  policy::Trainer trainer{trainer_options(log.config()), make_placer(log.config(), log.task(), {}).value()};
+  policy::Trainer trainer{log.config().policy.training, make_placer(log.config(), log.task(), {}).value()};
   actors::Scoring scoring{scoring_options(log.config(), log.task().graphs[0].devices)};
   log.checkpoint(trainer);
   std::vector<std::vector<double>> log_q;
@@ -196,8 +198,16 @@ std::vector<std::vector<double>> learn_while_drawing(Log& log, std::uint64_t epi
   return log_q;
 }
 
-const std::vector<std::string> kSmall{"policy.hidden=8", "policy.grouper_hidden=16", "policy.embedding=8",
-                                      "policy.type_embedding=4", "policy.rounds=4"};
+const std::vector<std::string> kSmall{"policy.hierarchical.hidden=8",
+                                      "policy.hierarchical.grouper_hidden=16",
+                                      "policy.hierarchical.type_embedding=4",
+                                      "policy.sequence.hidden=8",
+                                      "policy.sequence.embedding=4",
+                                      "policy.simple-planner.hidden=16",
+                                      "policy.simple-planner.type_embedding=4",
+                                      "policy.placeto.hidden=8",
+                                      "policy.placeto.embedding=8",
+                                      "policy.placeto.rounds=4"};
 
 Result<LearnReport> learn(LoggedRun& run, LearnFromLogRequest request) {
   request.settings.insert(request.settings.begin(), kSmall.begin(), kSmall.end());
@@ -321,7 +331,7 @@ TEST(LearnFromLog, RefusesWithTheReasonAndLeavesNothing) {
   says({"colocrl", {"reward.baseline=self-critic"}}, "self-critic");
   says({"colocrl", {"policy.method=placeto"}}, "--learn");
   says({"colocrl", {"policy.groups=3"}}, "is torn");
-  says({"placeto", {"policy.passes=2"}}, "policy.passes");
+  says({"placeto", {"policy.placeto.passes=2"}}, "policy.placeto.passes");
   says({"colocrl", {}, 1000}, "no episode in this range");
   says({"colocrl", {}, 0, 0, 0}, "--passes");
 
@@ -329,7 +339,7 @@ TEST(LearnFromLog, RefusesWithTheReasonAndLeavesNothing) {
   grouped.add(*make_placer(grouped.config(), grouped.task(), {}).value(), 0, 0);
   LoggedRun hierarchical = grouped.open();
   EXPECT_NE(reason(hierarchical, {"colocrl", {}}).find("groups the graph anew"), std::string::npos);
-  Log rounds{folder.path() / "rounds", "placeto", 2, {"policy.passes=2"}};
+  Log rounds{folder.path() / "rounds", "placeto", 2, {"policy.placeto.passes=2"}};
   rounds.add(*make_placer(rounds.config(), rounds.task(), {}).value(), 0, 0);
   LoggedRun several = rounds.open();
   EXPECT_NE(reason(several, {"colocrl", {}}).find("several rounds"), std::string::npos);

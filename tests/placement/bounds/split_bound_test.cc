@@ -48,7 +48,7 @@ TEST_P(SplitBounds, AreNeverAboveTheBestOfAllSplits) {
 INSTANTIATE_TEST_SUITE_P(Objectives, SplitBounds,
                          ::testing::Values(Objective::kLatency, Objective::kMaxLoad, Objective::kThroughput),
                          [](const auto& test) {
-                           std::string name{objective_name(test.param)};
+                           std::string name{word_of(test.param)};
                            std::erase(name, '-');
                            return name;
                          });

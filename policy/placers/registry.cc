@@ -1,0 +1,194 @@
+#include "policy/placers/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "policy/placers/random_placer.h"
+
+namespace emplace::policy {
+namespace {
+
+using Made = Result<std::unique_ptr<Placer>>;
+using Graphs = std::vector<PlacedGraph>;
+
+template <class Placer>
+Made as_placer(Result<std::unique_ptr<Placer>> made) {
+  if (!made) return made.error();
+  return Made{*std::move(made)};
+}
+
+/// A method's own options with what it shares with others, under the same names.
+template <class Options>
+Options with_shared(Options own, const PolicyOptions& all) {
+  if constexpr (requires { own.groups; }) own.groups = all.groups;
+  if constexpr (requires { own.placements; }) own.placements = all.placements;
+  if constexpr (requires { own.noise; }) own.noise = all.noise;
+  if constexpr (requires { own.noise_updates; }) own.noise_updates = all.noise_updates;
+  if constexpr (requires { own.objective; }) own.objective = all.objective;
+  if constexpr (requires { own.entropy; }) own.entropy = all.objective.entropy;
+  if constexpr (requires { own.max_weight; }) own.max_weight = all.objective.max_weight;
+  if constexpr (requires { own.entropy_end; }) own.entropy_end = all.entropy_end;
+  if constexpr (requires { own.entropy_over; }) own.entropy_over = all.entropy_over;
+  if constexpr (requires { own.threads; }) own.threads = all.threads;
+  if constexpr (requires { own.features; }) own.features = all.features;
+  return own;
+}
+
+/// Nothing of a table starts at a baseline where there is none.
+float start_probability(const PolicyOptions& options, const PlacedGraph& graph) {
+  return graph.start.empty() ? 0.0f : static_cast<float>(options.start_probability);
+}
+
+/// [wanted] groups of one scope in different time steps have one label; empty if they do not share any.
+std::vector<std::uint16_t> labels_of(const PolicyOptions& options, const Grouping& grouping,
+                                     std::size_t wanted) {
+  std::vector<std::uint16_t> label_of_group;
+  std::map<std::string, std::uint16_t> number;
+  for (std::size_t g = 0; g < wanted && options.share_time_steps; ++g) {
+    // A group without a scope of its own shares nothing.
+    const std::string scope = g < grouping.labels.size() ? grouping.labels[g] : std::string{};
+    const std::string label = scope.empty() ? "(" + std::to_string(g) + ")" : without_time_steps(scope);
+    label_of_group.push_back(
+        number.try_emplace(label, static_cast<std::uint16_t>(number.size())).first->second);
+  }
+  return label_of_group;
+}
+
+Made make_hierarchical(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  PlacedGraph& one = graphs.front();
+  HierarchicalOptions o = with_shared(options.hierarchical, options);
+  o.start_probability = start_probability(options, one);
+  HierarchicalStart start;
+  if (o.start_at_scopes || !one.start.empty()) {
+    const Grouping grouping = one.grouping();
+    start.group_of_op.assign(grouping.group_of_op.begin(), grouping.group_of_op.end());
+    start.label_of_group = labels_of(options, grouping, options.groups);
+  }
+  start.placement = std::move(one.start);
+  return as_placer(
+      HierarchicalPlanner::make(*one.graph, *one.devices, *one.constraints, o, std::move(start), seed));
+}
+
+/// `method`: what is the method's, and no setting.
+Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  PlacedGraph& one = graphs.front();
+  SequenceOptions own = options.sequence;
+  Settings from, to;
+  own.list(from);
+  method.list(to);
+  copy_settings(from, to);
+  SequenceOptions o = with_shared(std::move(method), options);
+  o.network = with_shared(o.network, options);
+  o.network.start_probability = start_probability(options, one);
+  const Grouping grouping = one.grouping();
+  SequenceStart start{labels_of(options, grouping, grouping.num_groups), {}};
+  if (!imitates(options)) start.placement = std::move(one.start);
+  return as_placer(
+      SequencePlacer::make(*one.graph, *one.devices, *one.constraints, grouping, o, std::move(start), seed));
+}
+Made make_colocrl(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  return make_sequence(colocrl_options(), options, std::move(graphs), seed);
+}
+Made make_spotlight(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  return make_sequence(spotlight_options(), options, std::move(graphs), seed);
+}
+Made make_random_grouping(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  return make_sequence(random_grouping_options(), options, std::move(graphs), seed);
+}
+
+Made make_simple_planner(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  const PlacedGraph& one = graphs.front();
+  return as_placer(SimplePlanner::make(*one.graph, *one.devices, *one.constraints,
+                                       with_shared(options.simple_planner, options), {}, seed));
+}
+
+Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  PlacetoOptions o = with_shared(options.placeto, options);
+  o.network.aggregator = aggregator;
+  o.start = options.initial;
+  // A policy that is to improve on a baseline starts every episode there, or at what is better.
+  if (!graphs.front().start.empty() && o.start != EpisodeStart::kBest) o.start = EpisodeStart::kGiven;
+  std::vector<PlacetoGraph> views;
+  for (PlacedGraph& one : graphs)
+    views.push_back({one.graph, one.devices, one.constraints, one.grouping(), {}, {}, std::move(one.start)});
+  return as_placer(PlacetoPlacer::make(std::move(views), o, seed));
+}
+Made make_placeto(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  return make_placeto_by(Aggregator::kMessages, options, std::move(graphs), seed);
+}
+Made make_simple_aggregator(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  return make_placeto_by(Aggregator::kSimpleAggregator, options, std::move(graphs), seed);
+}
+Made make_simple_partitioner(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  return make_placeto_by(Aggregator::kSimplePartitioner, options, std::move(graphs), seed);
+}
+
+Made make_sweep(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  SweepOptions o = with_shared(options.sweep, options);
+  o.improves = options.initial == EpisodeStart::kBest;
+  std::vector<SweepGraph> views;
+  for (PlacedGraph& one : graphs) {
+    const Grouping grouping = one.grouping();
+    views.push_back({one.constraints, grouping.group_of_op, one.world(grouping), std::move(one.start)});
+  }
+  return as_placer(SweepPlacer::make(std::move(views), o, seed));
+}
+
+Made make_random(const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
+  const PlacedGraph& one = graphs.front();
+  return Made{std::make_unique<RandomPlacer>(one.grouping(), *one.devices, *one.constraints,
+                                             options.placements, seed)};
+}
+
+struct Method {
+  std::string_view name, section;
+  Made (*make)(const PolicyOptions&, Graphs, std::uint64_t);
+};
+constexpr std::array<Method, 10> kMethods{
+    Method{"hierarchical", "hierarchical", make_hierarchical},
+    Method{"colocrl", "sequence", make_colocrl},
+    Method{"spotlight", "sequence", make_spotlight},
+    Method{"placeto", "placeto", make_placeto},
+    Method{"simple-planner", "simple-planner", make_simple_planner},
+    Method{"random-grouping", "sequence", make_random_grouping},
+    Method{"placeto-simple-aggregator", "placeto", make_simple_aggregator},
+    Method{"placeto-simple-partitioner", "placeto", make_simple_partitioner},
+    Method{"sweep", "sweep", make_sweep},
+    Method{"random", "", make_random}};
+
+constexpr std::array<std::string_view, kMethods.size()> kNames = [] {
+  std::array<std::string_view, kMethods.size()> names;
+  for (std::size_t m = 0; m < names.size(); ++m) names[m] = kMethods[m].name;
+  return names;
+}();
+
+const Method& method_of(std::string_view name) {
+  const auto found = std::find_if(kMethods.begin(), kMethods.end(),
+                                  [&](const Method& method) { return method.name == name; });
+  EMPLACE_CHECK(found != kMethods.end(), "a method that is none");
+  return *found;
+}
+
+}  // namespace
+
+std::span<const std::string_view> methods() { return kNames; }
+
+std::string_view section_of(std::string_view method) { return method_of(method).section; }
+
+bool learns(std::string_view method) { return method != "random"; }
+
+Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options, std::vector<PlacedGraph> graphs,
+                                            std::uint64_t seed) {
+  return method_of(options.method).make(options, std::move(graphs), seed);
+}
+
+bool imitates(const PolicyOptions& options) {
+  const std::string_view section = section_of(options.method);
+  if (section == "sequence") return options.sequence.network.table_scale == 0;
+  if (section == "sweep") return options.sweep.stay == 0;
+  return section == "simple-planner" || section == "placeto";
+}
+
+}  // namespace emplace::policy
