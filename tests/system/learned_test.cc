@@ -19,13 +19,17 @@ const std::string kSmall = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json
 const std::string kMachine = shipped("configs/devices/quickstart.toml");
 const std::string kLargeMachine = shipped("configs/devices/placeto-4gpu.toml");
 
+const std::string kSmallNetworks =
+    "[policy.hierarchical]\nhidden = 8\n[policy.sequence]\nhidden = 8\n[policy.placeto]\nhidden = 8\n"
+    "[policy.sweep]\nhidden = 8\n";
+
 /// Small networks, few episodes: what is tested is the way, not the answer.
 std::string config_of(const TemporaryFolder& folder, const std::string& method, const std::string& graphs) {
   // Many graphs: of sizes for larger devices.
   const std::string& machine = graphs.starts_with("graphs") ? kLargeMachine : kMachine;
   return folder.file(method + ".toml", "[input]\n" + graphs + "\ndevices = \"" + machine +
                                            "\"\n[policy]\nmethod = \"" + method +
-                                           "\"\npreset = \"tuned\"\ngroups = 8\nhidden = 8\n");
+                                           "\"\npreset = \"tuned\"\ngroups = 8\n" + kSmallNetworks);
 }
 std::string one_graph(const std::string& path) { return "graph = \"" + path + "\""; }
 
