@@ -124,6 +124,23 @@ std::string range_text(const Setting& setting) {
   return range_text(setting.range);
 }
 
+/// What a value without a range may be.
+struct KindText {
+  std::string_view operator()(const bool*) const { return "true, false"; }
+  template <std::integral Whole>
+  std::string_view operator()(const Whole*) const {
+    return "at least 0";
+  }
+  template <std::floating_point Number>
+  std::string_view operator()(const Number*) const {
+    return "any number";
+  }
+  std::string_view operator()(const std::string*) const { return "any text"; }
+  std::string_view operator()(const std::vector<std::string>*) const { return "any texts"; }
+  std::string_view operator()(const Duration*) const { return "a time with a unit"; }
+  std::string_view operator()(const EnumSetting&) const { return ""; }
+};
+
 template <class Number>
 bool within(const SettingRange& range, Number value) {
   const auto low = static_cast<Number>(range.low), high = static_cast<Number>(range.high);
@@ -255,7 +272,9 @@ std::string settings_markdown(const Settings& settings) {
       out.append("\n\n| key | default | range | meaning |\n|---|---|---|---|\n");
     }
     out.append("| `").append(setting.key).append("` | `").append(setting.written()).append("` | ");
-    out.append(range_text(setting)).append(" | ").append(setting.meaning).append(" |\n");
+    const std::string range = range_text(setting);
+    out.append(range.empty() ? std::visit(KindText{}, setting.value) : std::string_view{range});
+    out.append(" | ").append(setting.meaning).append(" |\n");
   }
   return out;
 }

@@ -6,9 +6,11 @@
 namespace emplace {
 
 Result<Judge> parse_judge(const std::string& objective, const std::string& dispatch) {
-  EMPLACE_TRY_ASSIGN(const Objective by, parse_word<Objective>(objective));
-  EMPLACE_TRY_ASSIGN(const Dispatch order, parse_word<Dispatch>(dispatch));
-  return Judge{by, {.dispatch = order}};
+  const auto by = parse_word<Objective>(objective);
+  if (!by) return invalid("--objective", by.error().context);
+  const auto order = parse_word<Dispatch>(dispatch);
+  if (!order) return invalid("--dispatch", order.error().context);
+  return Judge{*by, {.dispatch = *order}};
 }
 
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge) {

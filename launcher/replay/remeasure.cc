@@ -76,8 +76,9 @@ class Executors {
     if (known != executors_.end()) return known->second.get();
     const actors::TaskGraph* const task = run_.task->find(graph_sha256);
     if (task == nullptr) return invalid("the log", "names a graph that the run does not have");
-    EMPLACE_TRY_ASSIGN(const Dispatch dispatch, parse_word<Dispatch>(request_.dispatch));
-    const Judge judge{run_.config.objective.kind, {.dispatch = dispatch}};
+    const auto dispatch = parse_word<Dispatch>(request_.dispatch);
+    if (!dispatch) return invalid("--dispatch", dispatch.error().context);
+    const Judge judge{run_.config.objective.kind, {.dispatch = *dispatch}};
     const DeviceSet* devices = &task->devices;
     if (!request_.devices.empty()) {
       auto others = open_devices(request_.devices);

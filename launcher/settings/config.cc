@@ -76,12 +76,19 @@ Result<Unit> assign(RunConfig& config, std::string_view assignment, std::string_
                    "give what it names another name");
   const std::string section{assignment.substr(0, dot)}, key{assignment.substr(dot + 1, equals - dot - 1)},
       value{assignment.substr(equals + 1)};
+  // The line of a document of one key says nothing.
+  const auto at_key = [&](const Error& error) {
+    const bool has_line = error.context.starts_with("--set:");
+    const std::string what = has_line ? error.context.substr(error.context.find(": ")) : ": " + error.context;
+    return Error{error.code, "--set " + printable(section + "." + key, 60) + what};
+  };
   const auto attempt = [&](const std::string& literal, bool& is_toml) -> Result<Unit> {
     auto document = TomlDocument::parse("[" + section + "]\n" + key + " = " + literal + "\n", "--set");
     is_toml = document.ok();
-    if (!document) return document.error();
+    if (!document) return at_key(document.error());
     RunConfig changed = config;
-    EMPLACE_TRY(read_into(changed, *std::move(document), method, ConfigFrom::kPerson));
+    auto read = read_into(changed, *std::move(document), method, ConfigFrom::kPerson);
+    if (!read) return at_key(read.error());
     config = std::move(changed);
     return Unit{};
   };

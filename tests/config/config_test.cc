@@ -264,7 +264,8 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("reward.valid_target=-0.1", "reward.valid_target");
   refused("reward.valid_target=1", "reward.valid_target = 1.0: expected at least 0 and below 1");
   refused("reward.valid_target=0.5", "reward.graded_memory");
-  refused("policy.objective=ppo", "unknown objective 'ppo'; expected one of: reinforce, kl, clipped");
+  refused("policy.objective=ppo",
+          "--set policy.objective: unknown objective 'ppo'; expected one of: reinforce, kl, clipped");
   refused("input.graphs=[\"a\"]", "input.graphs");
   refused("executor.kind=quantum", "executor.kind");
   refused("pipeline.controllers=0", "pipeline.controllers = 0: expected at least 1");
@@ -279,7 +280,10 @@ TEST(Config, ImpossibleValuesAreRefusedByName) {
   refused("executor.window=1", "executor.window");
   RunConfig config;
   EXPECT_FALSE(set_option(config, "nonsense").ok());
-  EXPECT_FALSE(set_option(config, "policy.grups=3").ok());
+  EXPECT_EQ(set_option(config, "policy.grups=3").error().context,
+            "--set policy.grups: unknown key 'grups'; did you mean 'groups'?");
+  EXPECT_EQ(set_option(config, "policy.groups=many").error().context,
+            "--set policy.groups: 'groups' must be a whole number");
 }
 
 /// Written by the last program that had every method's keys in [policy].

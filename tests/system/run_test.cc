@@ -221,6 +221,26 @@ TEST(Run, RefusesInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder.at("a"))) << "nothing half-written stays";
 }
 
+TEST(Run, AnOldKeyIsReadAndItsNewNameToldInOneLine) {
+  const TemporaryFolder folder;
+  const Finished done =
+      run(scratch_run(folder.at("run"), {"--episodes", "2", "--quiet", "--set", "policy.grouper_hidden=7",
+                                         "--set", "policy.rounds=3"}));
+  ASSERT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(done.err,
+            "warning: policy.grouper_hidden is now policy.hierarchical.grouper_hidden, policy.rounds is now "
+            "policy.placeto.rounds; docs/config.md lists every key\n");
+  std::ifstream config{folder.at("run") + "/config.toml"};
+  const std::string text{std::istreambuf_iterator<char>{config}, {}};
+  EXPECT_NE(text.find("\ngrouper_hidden = 7\n"), std::string::npos) << text;
+  EXPECT_GT(text.find("\ngrouper_hidden = 7\n"), text.find("\n[policy.hierarchical]\n"))
+      << "in its new place";
+  const Finished resumed =
+      run({"run", "--resume", "--run-dir", folder.at("run"), "--episodes", "3", "--quiet"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(resumed.err, "") << "what was written has the new form";
+}
+
 // The same numbers whether the simulator runs in the executor or, as devices would, in a process of its own.
 TEST(Run, ExecutorsInProcessesLearnTheSame) {
   const TemporaryFolder folder;
