@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ class File {
 };
 
 Error too_large(std::string_view where, std::size_t limit) {
-  return invalid(where, "unpacks to more than " + std::to_string(limit >> 20) + " MiB",
+  return invalid(where, fmt::format("unpacks to more than {} MiB", limit >> 20),
                  "unpack it by hand if it is meant to");
 }
 

@@ -1,6 +1,7 @@
 #include "base/keys.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sodium/core.h>
 #include <sodium/crypto_box.h>
 #include <sodium/crypto_scalarmult.h>
@@ -77,7 +78,7 @@ std::string key_of(TomlTable& table, std::string_view field, bool required) {
   const auto text = table.text(field);
   if (text && is_key(*text)) return *text;
   if (text || required)
-    table.fail(field, text ? "is no key: 40 characters of Z85 are wanted, not " + std::to_string(text->size())
+    table.fail(field, text ? fmt::format("is no key: 40 characters of Z85 are wanted, not {}", text->size())
                            : std::string{"is missing"});
   return {};
 }
@@ -90,7 +91,7 @@ std::string name_of(TomlTable& table) {
 
 /// Writes whole, with `mode` from its first moment on; never over a file that is there unless `replace`.
 Result<Unit> write_new(const std::filesystem::path& path, std::string_view text, mode_t mode, bool replace) {
-  const std::string temporary = path.string() + ".part" + std::to_string(::getpid());
+  const std::string temporary = fmt::format("{}.part{}", path.string(), ::getpid());
   const auto fail = [&](int code) {
     ::unlink(temporary.c_str());
     return Error{Errc::kIo, shown(path) + ": cannot be written (" + std::strerror(code) + ")"};

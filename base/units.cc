@@ -1,9 +1,10 @@
 #include "base/units.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <span>
 
 namespace emplace {
@@ -99,23 +100,14 @@ std::string format_bytes(std::int64_t bytes) {
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
   while (std::abs(value) >= 1024 && unit + 1 < kNames.size()) value /= 1024, ++unit;
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value, kNames[unit]);
-  return text.data();
+  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 2, kNames[unit]);
 }
 
 std::string format_seconds(double seconds) {
-  std::array<char, 48> text{};
-  if (seconds >= 100) {
-    std::snprintf(text.data(), text.size(), "%.0f s", seconds);
-  } else if (seconds >= 10) {
-    std::snprintf(text.data(), text.size(), "%.2f s", seconds);
-  } else if (seconds >= 1e-3) {
-    std::snprintf(text.data(), text.size(), "%.1f ms", seconds * 1e3);
-  } else {
-    std::snprintf(text.data(), text.size(), "%.1f us", seconds * 1e6);
-  }
-  return text.data();
+  if (seconds >= 100) return fmt::format("{:.0f} s", seconds);
+  if (seconds >= 10) return fmt::format("{:.2f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
 }
 
 }  // namespace emplace

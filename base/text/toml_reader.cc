@@ -1,6 +1,7 @@
 #include "base/text/toml_reader.h"
 
 #define TOML_EXCEPTIONS 0
+#include <fmt/core.h>
 #include <toml++/impl/preprocessor.h>
 
 #include <cstdint>
@@ -58,7 +59,7 @@ struct TomlDocument::State {
     return table;
   }
   std::string at(const toml::source_region& source) const {
-    return name + ":" + std::to_string(source.begin.line);
+    return fmt::format("{}:{}", name, source.begin.line);
   }
 };
 
@@ -66,7 +67,7 @@ Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string_view
   toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
-    return invalid(std::string{where} + ":" + std::to_string(error.source().begin.line),
+    return invalid(fmt::format("{}:{}", where, error.source().begin.line),
                    "is not TOML: " + printable(error.description(), 160));
   }
   TomlDocument document;

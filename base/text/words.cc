@@ -1,7 +1,8 @@
 #include "base/text/words.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 #include <vector>
 
@@ -71,12 +72,6 @@ bool steers(char32_t c) {
   return control || separator || direction;
 }
 
-std::string numbered(const char* format, char32_t c) {
-  char text[16];
-  std::snprintf(text, sizeof text, format, static_cast<unsigned>(c));
-  return text;
-}
-
 /// A character of a text, and how it may be shown.
 struct Shown {
   std::size_t bytes;  ///< That it takes of the text.
@@ -84,11 +79,12 @@ struct Shown {
 };
 Shown shown_at(std::string_view text, std::size_t at, std::string_view kept) {
   const std::size_t length = utf8_length(text, at);
-  if (length == 0) return {1, numbered("\\x%02x", static_cast<unsigned char>(text[at]))};
+  if (length == 0) return {1, fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]))};
   const std::string_view character = text.substr(at, length);
   const char32_t c = code_point(text, at, length);
   if (!steers(c) || kept.find(character) != std::string_view::npos) return {length, std::string{character}};
-  return {length, numbered(c < 0x100 ? "\\x%02x" : "\\u%04x", c)};
+  const auto number = static_cast<std::uint32_t>(c);
+  return {length, number < 0x100 ? fmt::format("\\x{:02x}", number) : fmt::format("\\u{:04x}", number)};
 }
 
 }  // namespace
@@ -102,7 +98,7 @@ std::string toml_text(std::string_view text) {
     if (const std::size_t named = kNamed.find(c); named != std::string_view::npos) {
       out.append("\\").append(1, kNames[named]);
     } else if (length == 1 && steers(static_cast<unsigned char>(c))) {
-      out += numbered("\\u%04X", static_cast<unsigned char>(c));
+      out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
     } else {
       out += length == 0 ? "\xef\xbf\xbd" : text.substr(i, length);
     }
