@@ -179,12 +179,11 @@ Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
                  shown(path) + ": cannot be read (" + std::strerror(errno) + "); 'emplace keygen' makes one"};
   if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0)
     return invalid(shown(path), "others may read this secret", "chmod 600 " + shown(path));
-  auto document = TomlDocument::load(path);
-  if (!document) return document.error();
-  TomlTable root = document->root();
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
+  TomlTable root = document.root();
   KeyPair keys{name_of(root), key_of(root, "public", true), key_of(root, "secret", true),
                key_of(root, "head", false)};
-  if (const auto read = document->finish(); !read) return read.error();
+  EMPLACE_TRY(document.finish());
   Key derived{};
   crypto_scalarmult_base(derived.data(), decode(keys.secret_key)->data());
   if (encode(derived) != keys.public_key)
@@ -193,22 +192,20 @@ Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
 }
 
 Result<std::string> load_public_key(const std::filesystem::path& path) {
-  auto document = TomlDocument::load(path);
-  if (!document) return document.error();
-  TomlTable root = document->root();
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
+  TomlTable root = document.root();
   (void)name_of(root);
   const std::string key = key_of(root, "public", true);
   (void)root.text("secret");
   (void)root.text("head");
-  if (const auto read = document->finish(); !read) return read.error();
+  EMPLACE_TRY(document.finish());
   return key;
 }
 
 Result<std::vector<AllowedKey>> parse_allow_list(std::string_view toml, std::string_view where) {
-  auto document = TomlDocument::parse(toml, where);
-  if (!document) return document.error();
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::parse(toml, where));
   std::vector<AllowedKey> list;
-  for (TomlTable& table : document->root().tables("key")) {
+  for (TomlTable& table : document.root().tables("key")) {
     AllowedKey one{name_of(table), key_of(table, "public", true), {}};
     for (const std::string& word : table.texts("roles").value_or(std::vector<std::string>{})) {
       const auto role = parse_role(word);
@@ -224,7 +221,7 @@ Result<std::vector<AllowedKey>> parse_allow_list(std::string_view toml, std::str
     }
     list.push_back(std::move(one));
   }
-  if (const auto read = document->finish(); !read) return read.error();
+  EMPLACE_TRY(document.finish());
   return list;
 }
 
@@ -232,9 +229,8 @@ Result<std::vector<AllowedKey>> load_allow_list(const std::filesystem::path& pat
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 022) != 0)
     return invalid(shown(path), "others may write it and let themselves in", "chmod go-w " + shown(path));
-  const auto bytes = read_file(path, std::size_t{16} << 20);
-  if (!bytes) return bytes.error();
-  return parse_allow_list({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, shown(path));
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
+  return parse_allow_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, shown(path));
 }
 
 std::string to_toml(const AllowedKey& key) {
@@ -248,21 +244,19 @@ std::string to_toml(const AllowedKey& key) {
 Result<Unit> add_to_allow_list(const std::filesystem::path& path, const AllowedKey& key, bool replace) {
   std::string text = "# Keys that this run lets in. Taking one out ends its sessions within 5 s.\n";
   if (std::filesystem::exists(path)) {
-    const auto bytes = read_file(path, std::size_t{16} << 20);
-    if (!bytes) return bytes.error();
-    std::string old{reinterpret_cast<const char*>(bytes->data()), bytes->size()};
-    auto list = parse_allow_list(old, shown(path));
-    if (!list) return list.error();
+    EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
+    std::string old{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    EMPLACE_TRY_ASSIGN(auto list, parse_allow_list(old, shown(path)));
     const auto same =
-        std::find_if(list->begin(), list->end(), [&](const AllowedKey& o) { return o.name == key.name; });
-    if (same == list->end()) {
+        std::find_if(list.begin(), list.end(), [&](const AllowedKey& o) { return o.name == key.name; });
+    if (same == list.end()) {
       text = std::move(old);
     } else if (!replace) {
       return invalid(shown(path), "has a key of the name '" + key.name + "' already",
                      "choose another name, or --force to replace it");
     } else {
-      list->erase(same);
-      for (const AllowedKey& other : *list) text += "\n" + to_toml(other);
+      list.erase(same);
+      for (const AllowedKey& other : list) text += "\n" + to_toml(other);
     }
   }
   if (text.back() != '\n') text += '\n';

@@ -69,10 +69,9 @@ Result<double> positive(std::string_view text, Result<double> value) {
 }  // namespace
 
 Result<std::int64_t> parse_bytes(std::string_view text) {
-  const auto bytes = parse(text, kBytes, "12GiB");
-  if (!bytes) return bytes.error();
-  if (*bytes > 4.6e18) return invalid("'" + std::string{text} + "'", "is more bytes than can be counted");
-  return static_cast<std::int64_t>(std::llround(*bytes));
+  EMPLACE_TRY_ASSIGN(const auto bytes, parse(text, kBytes, "12GiB"));
+  if (bytes > 4.6e18) return invalid("'" + std::string{text} + "'", "is more bytes than can be counted");
+  return static_cast<std::int64_t>(std::llround(bytes));
 }
 
 Result<double> parse_bytes_per_s(std::string_view text) {

@@ -78,9 +78,8 @@ Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string_view
 }
 
 Result<TomlDocument> TomlDocument::load(const std::filesystem::path& path) {
-  const auto bytes = read_file(path, std::size_t{16} << 20);
-  if (!bytes) return bytes.error();
-  return parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
+  return parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                printable(path.filename().string()));
 }
 
