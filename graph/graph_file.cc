@@ -1,5 +1,7 @@
 #include "graph/graph_file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -82,7 +84,7 @@ std::vector<std::string> meta_texts(const OpGraph& graph, const char* key) {
 /// 0.0314 → "3.1 %".
 std::string percent(double share) {
   const auto tenths = static_cast<std::int64_t>(share * 1000 + 0.5);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
+  return fmt::format("{}.{} %", tenths / 10, tenths % 10);
 }
 
 }  // namespace
@@ -145,10 +147,10 @@ std::vector<std::string> graph_notes(const OpGraph& graph) {
   for (std::size_t k = 0; k < uncounted.size(); ++k) {
     share += uncounted[k].share;
     if (k < kNamed)
-      kinds += (k == 0 ? "" : ", ") + printable(uncounted[k].type, 60) + " (" +
-               std::to_string(uncounted[k].ops) + ", " + percent(uncounted[k].share) + ")";
+      kinds += fmt::format("{}{} ({}, {})", k == 0 ? "" : ", ", printable(uncounted[k].type, 60),
+                           uncounted[k].ops, percent(uncounted[k].share));
   }
-  if (uncounted.size() > kNamed) kinds += " and " + std::to_string(uncounted.size() - kNamed) + " kinds more";
+  if (uncounted.size() > kNamed) kinds += fmt::format(" and {} kinds more", uncounted.size() - kNamed);
   notes.push_back("ops of unknown work: " + kinds + "; their time is that of the bytes they move, " +
                   percent(share) + " of all");
   return notes;

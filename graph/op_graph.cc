@@ -1,5 +1,7 @@
 #include "graph/op_graph.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,14 +32,14 @@ constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
 
 std::string at_op(const OpSpec& op, std::size_t id) {
-  return "op " + std::to_string(id) + " '" + printable(op.name, 80) + "'";
+  return fmt::format("op {} '{}'", id, printable(op.name, 80));
 }
 
 /// Bytes of a tensor, or an error text's reason.
 Result<std::int64_t> tensor_bytes(const TensorSpec& tensor) {
   std::int64_t bytes = element_bytes(tensor.dtype);
   for (const std::int64_t dim : tensor.shape) {
-    if (dim < 0) return invalid("", "an output has the negative dimension " + std::to_string(dim));
+    if (dim < 0) return invalid("", fmt::format("an output has the negative dimension {}", dim));
     if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMaxTensorBytes) {
       return invalid("", "an output is larger than 1 PiB", "check its shape");
     }
@@ -80,13 +82,12 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
   if (op.conv_groups < 1) return invalid(where, "attrs.groups must be at least 1");
   for (const EdgeSpec& edge : op.inputs) {
     if (edge.op >= ops.size()) {
-      return invalid(where, "reads from op " + std::to_string(edge.op) + ", which does not exist",
-                     "ids run from 0 to " + std::to_string(ops.size() - 1));
+      return invalid(where, fmt::format("reads from op {}, which does not exist", edge.op),
+                     fmt::format("ids run from 0 to {}", ops.size() - 1));
     }
     if (edge.output >= ops[edge.op].outputs.size()) {
-      return invalid(where, "reads output " + std::to_string(edge.output) + " of " +
-                                at_op(ops[edge.op], edge.op) + ", which has " +
-                                std::to_string(ops[edge.op].outputs.size()));
+      return invalid(where, fmt::format("reads output {} of {}, which has {}", edge.output,
+                                        at_op(ops[edge.op], edge.op), ops[edge.op].outputs.size()));
     }
   }
   for (const auto& [device_class, us] : op.measured_us) {
@@ -99,8 +100,7 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
     return invalid(where, "its list of devices is empty", "name at least one device or leave `devices` out");
   }
   if (op.colocate != kNoOp && index(op.colocate) >= ops.size()) {
-    return invalid(where,
-                   "colocate names op " + std::to_string(index(op.colocate)) + ", which does not exist");
+    return invalid(where, fmt::format("colocate names op {}, which does not exist", index(op.colocate)));
   }
   return Unit{};
 }
@@ -143,7 +143,7 @@ Error name_cycle(const std::vector<OpSpec>& ops, const std::vector<std::uint32_t
     names += (i == 0 ? "'" : " <- '") + printable(ops[path[i]].name, 60) + "'";
   }
   if (path.size() > 6) names += " <- …";
-  return invalid("graph", "has a cycle of " + std::to_string(path.size()) + " ops: " + names,
+  return invalid("graph", fmt::format("has a cycle of {} ops: {}", path.size(), names),
                  "a step must be acyclic: unroll loops first");
 }
 
@@ -202,7 +202,7 @@ Result<OpGraph> OpGraphBuilder::build() && {
     if (auto checked = check_op(ops_, id); !checked) return checked.error();
     const auto [it, fresh] = by_name.try_emplace(ops_[id].name, id);
     if (!fresh) {
-      return invalid(at_op(ops_[id], id), "has the same name as op " + std::to_string(it->second),
+      return invalid(at_op(ops_[id], id), fmt::format("has the same name as op {}", it->second),
                      "names must be unique");
     }
   }

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -44,7 +46,7 @@ class OpReader {
 
  private:
   Error fail(std::string_view what) const {
-    std::string where = "op " + std::to_string(id_);
+    std::string where = fmt::format("op {}", id_);
     if (!name_.empty()) where += " '" + printable(name_, 80) + "'";
     return invalid(where, what);
   }
@@ -98,8 +100,8 @@ class OpReader {
     const std::int64_t id = whole(*value, "id");
     if (id == static_cast<std::int64_t>(id_)) return;
     const bool earlier = id >= 0 && id < static_cast<std::int64_t>(id_);
-    note("has the id " + std::to_string(id) + (earlier ? " of an earlier op" : "") +
-         "; ids must be 0, 1, 2, … in order");
+    note(fmt::format("has the id {}{}; ids must be 0, 1, 2, … in order", id,
+                     earlier ? " of an earlier op" : ""));
   }
   void read_inputs(OpSpec& spec) {
     const json* inputs = array("inputs", true);
@@ -305,7 +307,7 @@ class GraphSax {
   }
   bool enter() {
     if (!dom_ && !begin_value()) return false;
-    return ++depth_ <= kMaxDepth || fail("is nested deeper than " + std::to_string(kMaxDepth) + " levels");
+    return ++depth_ <= kMaxDepth || fail(fmt::format("is nested deeper than {} levels", kMaxDepth));
   }
   template <class Event>
   bool scalar(Event event) {
@@ -347,7 +349,7 @@ class GraphSax {
   /// "file:line" of the value just read, the line where its format has lines.
   std::string here() const {
     if (!lines_) return std::string{where_};
-    return std::string{where_} + ":" + std::to_string(1 + std::count(text_.data(), started_, '\n'));
+    return fmt::format("{}:{}", where_, 1 + std::count(text_.data(), started_, '\n'));
   }
 
   const std::string_view text_, where_;

@@ -1,6 +1,8 @@
 // What torch's gradients and optimizers add around a network's ops.
 #include "graph/models/aten_tape.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 namespace emplace::models {
@@ -15,7 +17,7 @@ constexpr std::string_view kAten = "aten::";
 std::string AtenTape::op_name(std::string_view type) {
   std::string bare{type.substr(kAten.size())};
   const std::uint64_t number = ++count_of_type_[bare];
-  return bare + "_" + std::to_string(number);
+  return fmt::format("{}_{}", bare, number);
 }
 
 Tensor AtenTape::seed(Tensor loss) { return emit("aten::ones_like", {loss}, Shape{}); }
@@ -34,7 +36,7 @@ void AtenTape::update(const Variable& variable) {
   const Tensor parameter = variable.state, gradient = *arrived;
   const std::string name = ops_[parameter.op].spec.name;
   const Shape whole = shape(parameter);
-  const auto kept = [&](int k) { return slot(variable, "opt" + std::to_string(k)); };
+  const auto kept = [&](int k) { return slot(variable, fmt::format("opt{}", k)); };
   scope_ = name;
   const auto step = [&](std::string_view type, std::vector<Tensor> inputs, Attributes attrs = {}) {
     const Tensor made = emit(type, std::move(inputs), whole, {.attrs = std::move(attrs)});

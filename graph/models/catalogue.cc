@@ -1,5 +1,7 @@
 #include "graph/models/catalogue.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -35,8 +37,8 @@ Result<std::int64_t> size_of(const char* option, const ModelFacts& model, std::o
     return invalid(option, "does not apply to " + std::string{model.name}, options_of(model));
   }
   if (*asked < 1 || *asked > high) {
-    return invalid(std::string{option} + " '" + std::to_string(*asked) + "'", "is out of range",
-                   "use a whole number from 1 to " + std::to_string(high));
+    return invalid(fmt::format("{} '{}'", option, *asked), "is out of range",
+                   fmt::format("use a whole number from 1 to {}", high));
   }
   return *asked;
 }

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +24,7 @@ class CellNet : private Modules {
     bool reduce_input = false;
     int number = 0;
     const auto add_cell = [&](std::int64_t channels, bool reduction) {
-      const Level level{*this, "cells." + std::to_string(number++)};
+      const Level level{*this, fmt::format("cells.{}", number++)};
       const Tensor made = cell(previous, before, channels, reduce_input, reduction);
       before = std::exchange(previous, made);
       reduce_input = reduction;
@@ -98,7 +100,7 @@ class CellNet : private Modules {
       for (std::size_t side = 0; side < 2; ++side) {
         const std::uint32_t from = blocks[k].inputs[side];
         const std::int64_t stride = reduction && from < 2 ? 2 : 1;
-        parts[side] = apply("ops." + std::to_string(2 * k + side), blocks[k].ops[side], states[from], stride);
+        parts[side] = apply(fmt::format("ops.{}", 2 * k + side), blocks[k].ops[side], states[from], stride);
         loose[from] = false;
       }
       states.push_back(tape_.add(parts[0], parts[1]));
@@ -122,7 +124,7 @@ Result<Unit> check(const CellNetOptions& options) {
     for (std::size_t k = 0; k < blocks->size(); ++k) {
       const auto& inputs = (*blocks)[k].inputs;
       if (std::max(inputs[0], inputs[1]) >= 2 + k)
-        return invalid("cell network", "block " + std::to_string(k) + " reads a state that is not before it");
+        return invalid("cell network", fmt::format("block {} reads a state that is not before it", k));
     }
   }
   return Unit{};

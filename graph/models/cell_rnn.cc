@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "graph/models/layers.h"
@@ -30,7 +32,7 @@ class Cell {
     for (std::size_t k = 0; k < nodes_.size(); ++k) {
       const std::int64_t inputs = k == 0 ? 2 * options.hidden : options.hidden;
       weight_.push_back(
-          tape.parameter(name_ + ".node" + std::to_string(k) + ".weight", {2 * options.hidden, inputs}));
+          tape.parameter(fmt::format("{}.node{}.weight", name_, k), {2 * options.hidden, inputs}));
       if (k > 0) read_[nodes_[k].input] = true;
     }
   }
@@ -40,7 +42,7 @@ class Cell {
     const Scope scope{tape, name_};
     std::vector<Tensor> h;
     for (std::size_t k = 0; k < nodes_.size(); ++k) {
-      const Scope at_node{tape, "node" + std::to_string(k)};
+      const Scope at_node{tape, fmt::format("node{}", k)};
       const Tensor input = k == 0 ? tape.cat({x, before}) : h[nodes_[k].input];
       const Tensor residual = k == 0 ? before : input;
       const std::vector<Tensor> halves = tape.split(tape.linear(input, weight_[k]), 2);
@@ -72,7 +74,7 @@ Result<Unit> check(const CellRnnOptions& options) {
   if (!sizes) return invalid("recurrent cell", "its sizes are out of range", "use 1 to 99 layers and steps");
   for (std::size_t k = 1; k < options.nodes.size(); ++k) {
     if (options.nodes[k].input >= k)
-      return invalid("recurrent cell", "node " + std::to_string(k) + " reads a node that is not before it");
+      return invalid("recurrent cell", fmt::format("node {} reads a node that is not before it", k));
   }
   return Unit{};
 }
@@ -85,8 +87,7 @@ Result<OpGraph> cell_rnn_graph(const CellRnnOptions& options, Identity identity)
   TrainingTape& tape = *made;
   const Tensor table = tape.parameter("embed.weight", {options.vocabulary, options.hidden});
   std::vector<Cell> cells;
-  for (std::int64_t i = 0; i < options.layers; ++i)
-    cells.emplace_back(tape, "l" + std::to_string(i), options);
+  for (std::int64_t i = 0; i < options.layers; ++i) cells.emplace_back(tape, fmt::format("l{}", i), options);
   const Tensor project = tape.parameter("proj.weight", {options.vocabulary, options.hidden});
   const Tensor project_bias = tape.parameter("proj.bias", {options.vocabulary});
   const Tensor tokens = tape.input("tokens", DType::kI64, {options.batch, options.steps});

@@ -1,5 +1,7 @@
 #include "graph/models/families.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -90,8 +92,6 @@ Result<OpGraph> nmt_family_graph(Rng& rng, Identity identity) {
   return nmt_graph(options, std::move(identity));
 }
 
-std::string two_digits(std::uint32_t value) { return (value < 10 ? "0" : "") + std::to_string(value); }
-
 }  // namespace
 
 std::span<const FamilyFacts> all_families() { return kFamilies; }
@@ -113,11 +113,11 @@ Result<OpGraph> family_graph(Family family, std::uint64_t seed, std::uint32_t in
   EMPLACE_CHECK(index != kSplitIndex, "an index below 2^32 - 1");
   const FamilyFacts& known = facts(family);
   Identity identity;
-  identity.name = std::string{known.name} + "-s" + std::to_string(seed) + "-" + two_digits(index);
+  identity.name = fmt::format("{}-s{}-{:02}", known.name, seed, index);
   identity.source = "emplace generate " + std::string{known.name};
-  identity.meta_json = R"({"family":")" + std::string{known.name} + R"(","groups":)" +
-                       std::to_string(known.groups) + R"(,"index":)" + std::to_string(index) +
-                       R"(,"kind":"training","precision":"f32","seed":)" + std::to_string(seed) + "}";
+  identity.meta_json =
+      fmt::format(R"({{"family":"{}","groups":{},"index":{},"kind":"training","precision":"f32","seed":{}}})",
+                  known.name, known.groups, index, seed);
   Rng rng = stream(family, seed, index);
   switch (family) {
     case Family::kCifar10:

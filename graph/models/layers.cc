@@ -1,12 +1,14 @@
 #include "graph/models/layers.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 namespace emplace::models {
 
 using Scope = TrainingTape::Scope;
 
-std::string time_step(std::size_t t) { return (t < 10 ? "t0" : "t") + std::to_string(t); }
+std::string time_step(std::size_t t) { return fmt::format("t{:02}", t); }
 
 LstmCell::LstmCell(TrainingTape& tape, std::string name, std::int64_t inputs, std::int64_t hidden)
     : name_{std::move(name)}, hidden_{hidden}, joined_{tape.granularity() == Granularity::kTensorFlow} {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -18,9 +20,9 @@ struct Network {
         encoder_forward{tape, "enc_fw", o.hidden, o.hidden / 2},
         encoder_backward{tape, "enc_bw", o.hidden, o.hidden / 2} {
     for (std::int64_t i = 0; i + 1 < o.layers; ++i)
-      encoder.emplace_back(tape, "enc." + std::to_string(i), o.hidden, o.hidden);
+      encoder.emplace_back(tape, fmt::format("enc.{}", i), o.hidden, o.hidden);
     for (std::int64_t i = 0; i < o.layers; ++i)
-      decoder.emplace_back(tape, "dec." + std::to_string(i), i == 0 ? 2 * o.hidden : o.hidden, o.hidden);
+      decoder.emplace_back(tape, fmt::format("dec.{}", i), i == 0 ? 2 * o.hidden : o.hidden, o.hidden);
     key = tape.parameter("att_key.weight", {o.hidden, o.hidden});
     query = tape.parameter("att_query.weight", {o.hidden, o.hidden});
     score = tape.parameter("att_v.weight", {1, o.hidden});
@@ -87,7 +89,7 @@ std::vector<Tensor> encode(TrainingTape& tape, const Network& net, const NmtOpti
     const LstmState zero = net.encoder[i].zero_state(tape, xs.front(), o.batch);
     LstmState state = zero;
     for (std::size_t t = 0; t < xs.size(); ++t) {
-      const Scope at_layer{tape, "l" + std::to_string(i + 1)}, at_step{tape, time_step(t)};
+      const Scope at_layer{tape, fmt::format("l{}", i + 1)}, at_step{tape, time_step(t)};
       const auto over = tape.beyond_end(lengths, static_cast<std::int64_t>(t));
       const Step step = masked_step(tape, net.encoder[i], xs[t], state, zero.h, over);
       state = step.state;
@@ -142,7 +144,7 @@ std::vector<Tensor> decode(TrainingTape& tape, const Network& net, const NmtOpti
     const auto over = tape.beyond_end(lengths, static_cast<std::int64_t>(t));
     Tensor x = tape.cat({ys[t], context});
     for (std::size_t i = 0; i < net.decoder.size(); ++i) {
-      const Scope at_layer{tape, "l" + std::to_string(i)};
+      const Scope at_layer{tape, fmt::format("l{}", i)};
       const Step step = masked_step(tape, net.decoder[i], x, state[i], zero[i].h, over);
       state[i] = step.state;
       x = i >= 2 ? tape.add(step.output, x) : step.output;

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <array>
 #include <utility>
 
@@ -15,7 +17,7 @@ class Resnet152 : private Modules {
     x = relu(norm("bn1", conv("conv1", x, {.in = 3, .out = 64, .kernel = 7, .stride = 2})));
     x = max_pool(x);
     for (std::size_t stage = 0; stage < kBlocks.size(); ++stage) {
-      const Level at_stage{*this, "layer" + std::to_string(stage + 1)};
+      const Level at_stage{*this, fmt::format("layer{}", stage + 1)};
       for (int block = 0; block < kBlocks[stage]; ++block) {
         const Level at_block{*this, std::to_string(block)};
         x = bottleneck(x, std::int64_t{64} << stage, block == 0 && stage > 0 ? 2 : 1);

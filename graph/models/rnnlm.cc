@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "graph/models/layers.h"
@@ -18,7 +20,7 @@ Result<OpGraph> rnnlm_graph(const RnnlmOptions& options, Identity identity) {
   const Tensor table = tape.parameter("embed.weight", {options.vocabulary, options.hidden});
   std::vector<LstmCell> cells;
   for (std::int64_t i = 0; i < options.layers; ++i)
-    cells.emplace_back(tape, "cells." + std::to_string(i), options.hidden, options.hidden);
+    cells.emplace_back(tape, fmt::format("cells.{}", i), options.hidden, options.hidden);
   const Tensor project = tape.parameter("proj.weight", {options.vocabulary, options.hidden});
   const Tensor project_bias = tape.parameter("proj.bias", {options.vocabulary});
   const Tensor tokens = tape.input("tokens", DType::kI64, {options.batch, options.steps});

@@ -1,4 +1,6 @@
 // Images, lookup and loss as TensorFlow has them.
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "graph/models/tensorflow_tape.h"
@@ -7,9 +9,7 @@ namespace emplace::models {
 namespace {
 
 TensorSpec i32(Shape shape) { return {.dtype = DType::kI32, .shape = std::move(shape)}; }
-std::string pair_of(std::int64_t a, std::int64_t b) {
-  return "[" + std::to_string(a) + "," + std::to_string(b) + "]";
-}
+std::string pair_of(std::int64_t a, std::int64_t b) { return fmt::format("[{},{}]", a, b); }
 std::string pair_of(std::int64_t value) { return pair_of(value, value); }
 
 std::map<std::string_view, std::string> pool_attrs(const PoolOptions& options) {

@@ -1,6 +1,8 @@
 // What TensorFlow's variables, gradients and optimizers add around a network's ops.
 #include "graph/models/tensorflow_tape.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "graph/models/aten_tape.h"
@@ -27,7 +29,7 @@ std::string TensorFlowTape::op_name(std::string_view type) {
   if (!scope_.empty()) name.append(scope_).append("/");
   name += type;
   const std::uint32_t before = used_names_[name]++;
-  return before == 0 ? name : name + "_" + std::to_string(before);
+  return before == 0 ? name : fmt::format("{}_{}", name, before);
 }
 
 Tensor TensorFlowTape::parameter(const std::string& name, Shape shape) {

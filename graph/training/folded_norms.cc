@@ -1,7 +1,8 @@
 #include "graph/training/folded_norms.h"
 
+#include <fmt/core.h>
+
 #include <cstdint>
-#include <cstdio>
 #include <string_view>
 
 #include "base/text/words.h"
@@ -49,13 +50,11 @@ std::optional<std::string> folded_norms(const OpGraph& forward) {
     flops += static_cast<double>(kNormFlops * (forward.bytes(made) / element_bytes(forward.dtype(made))));
   }
   if (folded == 0) return std::nullopt;
-  char work[32];
-  std::snprintf(work, sizeof work, "%.3g", flops / 1e9);
-  return "training: " + std::to_string(folded) + " of " + std::to_string(convolutions) +
-         " convolutions have a bias that no module has ('" + printable(example, 60) +
-         "'): the exporter folded batch norms into them. A step of the original has these norms too: " +
-         std::to_string(channels) + " channels more with scale, running mean and variance, and " + work +
-         " GFLOP; export in training mode without constant folding";
+  return fmt::format(
+      "training: {} of {} convolutions have a bias that no module has ('{}'): the exporter folded batch "
+      "norms into them. A step of the original has these norms too: {} channels more with scale, running "
+      "mean and variance, and {:.3g} GFLOP; export in training mode without constant folding",
+      folded, convolutions, printable(example, 60), channels, flops / 1e9);
 }
 
 }  // namespace emplace::training

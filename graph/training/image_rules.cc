@@ -1,4 +1,6 @@
 // Convolutions, pooling and resizing of [B, C, d1, …, dn].
+#include <fmt/core.h>
+
 #include <array>
 #include <utility>
 
@@ -213,7 +215,7 @@ Made resize(Recorder& r, const Call& call) {
   if (in.size() < 3 || in.size() > 5 || made.size() != in.size()) return contradiction(call);
   const std::string mode = word(call.attrs, "mode", "nearest");
   static constexpr std::array<std::string_view, 3> kLinear{"linear1d", "bilinear2d", "trilinear3d"};
-  const std::string sizes = std::to_string(in.size() - 2) + "d";
+  const std::string sizes = fmt::format("{}d", in.size() - 2);
   std::string kind = "aten::upsample_";
   kind += mode == "nearest" ? "nearest" + sizes
           : mode == "cubic" ? "bicubic2d"

@@ -1,5 +1,7 @@
 #include "graph/training/losses.h"
 
+#include <fmt/core.h>
+
 #include <map>
 
 #include "base/text/words.h"
@@ -124,8 +126,7 @@ Tensor total_loss(Recorder& r, const std::vector<Output>& outputs, std::vector<s
   }
   for (const auto& [kind, names] : got) {
     std::string who = "the output " + names.front();
-    if (names.size() > 1)
-      who = "each of " + std::to_string(names.size()) + " outputs (" + names.front() + ", …)";
+    if (names.size() > 1) who = fmt::format("each of {} outputs ({}, …)", names.size(), names.front());
     notes.push_back("training: " + who + " " + std::string{words_of(kind)});
   }
   return *total;

@@ -1,5 +1,7 @@
 #include "graph/training/recorder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +29,7 @@ Recorder::Recorder(models::Optimizer optimizer, const std::vector<std::string>& 
 std::string Recorder::free_name(std::string wish) {
   if (taken_.insert(wish).second) return wish;
   for (;;) {
-    std::string numbered = wish + "_" + std::to_string(++uses_[wish] + 1);
+    std::string numbered = fmt::format("{}_{}", wish, ++uses_[wish] + 1);
     if (taken_.insert(numbered).second) return numbered;
   }
 }

@@ -1,5 +1,7 @@
 #include "graph/training/training_graph.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -84,7 +86,7 @@ class Step {
     if (unknown.empty()) return Unit{};
     std::string kinds;
     for (const auto& [type, count] : unknown)
-      kinds += (kinds.empty() ? "" : ", ") + printable(type, 60) + " (" + std::to_string(count) + ")";
+      kinds += fmt::format("{}{} ({})", kinds.empty() ? "" : ", ", printable(type, 60), count);
     return invalid("'" + printable(forward_.name(), 80) + "'",
                    "cannot be differentiated: no gradient is known for " + kinds,
                    "trace a training step instead, or import without --train");
@@ -170,7 +172,7 @@ class Step {
       if (!forward_.consumers(forward_.output(node.result, k)).empty())
         return invalid(
             "'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
-            "its output " + std::to_string(k) + " is read, which a training step of its kind does not have");
+            fmt::format("its output {} is read, which a training step of its kind does not have", k));
     }
     return Unit{};
   }

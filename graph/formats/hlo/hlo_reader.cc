@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -75,9 +77,7 @@ class Reader {
   }
 
  private:
-  Error fail(std::string_view what) const {
-    return invalid(std::string{where_} + ": line " + std::to_string(line_), what);
-  }
+  Error fail(std::string_view what) const { return invalid(fmt::format("{}: line {}", where_, line_), what); }
 
   /// "input_output_alias={ {1}: (6, {}, must-alias) }": parameters whose memory holds a result.
   void find_aliases() {
@@ -121,7 +121,7 @@ class Reader {
     if (one.operands.size() != 1 || index.size() != 1) return fail("takes no element of a tuple");
     const HloShape& tuple = in.instructions[in.by_name.find(one.operands[0])->second].shape;
     if (!tuple.tuple || index[0] < 0 || static_cast<std::size_t>(index[0]) >= tuple.parts.size())
-      return fail("takes element " + std::to_string(index[0]) + " of a tuple that has none such");
+      return fail(fmt::format("takes element {} of a tuple that has none such", index[0]));
     std::size_t begin = 0;
     for (std::size_t k = 0; k < static_cast<std::size_t>(index[0]); ++k) begin += tuple.parts[k].leaves();
     const std::size_t end = begin + tuple.parts[static_cast<std::size_t>(index[0])].leaves();
@@ -196,7 +196,7 @@ class Reader {
                         {"module", printable(text_.name, 120)}};
     if (work_.loops_once() > 0)
       meta["notes"] = nlohmann::json::array(
-          {std::to_string(work_.loops_once()) + " loops of unknown length count as one iteration each"});
+          {fmt::format("{} loops of unknown length count as one iteration each", work_.loops_once())});
     if (!work_.uncounted().empty()) meta["uncounted"] = work_.uncounted();
     return meta;
   }

@@ -1,5 +1,7 @@
 #include "graph/formats/hlo/hlo_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -109,7 +111,7 @@ class Reader {
 
  private:
   Error fail(std::string_view what, std::string_view cure = {}) const {
-    return invalid(std::string{where_} + ": line " + std::to_string(begin_), what, cure);
+    return invalid(fmt::format("{}: line {}", where_, begin_), what, cure);
   }
 
   /// The next line, with those that its open brackets make part of it; one that opens a computation is whole.

@@ -1,5 +1,7 @@
 #include "graph/formats/hlo/hlo_work.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -116,7 +118,7 @@ HloWork::HloWork(const HloText& text, std::string_view where)
       counts_(text.computations.size()) {}
 
 Error HloWork::fail(std::size_t line, std::string_view what) const {
-  return invalid(std::string{where_} + ": line " + std::to_string(line), what);
+  return invalid(fmt::format("{}: line {}", where_, line), what);
 }
 
 Result<HloWork::Count> HloWork::body(std::string_view name, std::size_t line) {

@@ -1,5 +1,6 @@
 #include "graph/formats/onnx/onnx.h"
 
+#include <fmt/core.h>
 #include <onnx.pb.h>
 
 #include <algorithm>
@@ -159,7 +160,7 @@ class Reader {
     std::unordered_map<std::string_view, int> uses;
     for (const onnx::GraphProto* body : work->bodies) {
       const int use = uses[body->name()]++;
-      const std::string number = use == 0 ? "" : "#" + std::to_string(use);
+      const std::string number = use == 0 ? "" : fmt::format("#{}", use);
       if (auto done = add_tensors(*body, name + "/" + body->name() + number + "/", nullptr); !done)
         return done;
     }
@@ -354,8 +355,7 @@ class Reader {
   std::string meta() const {
     json notes = json::array(), outputs = json::array();
     const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
-      if (count > 0)
-        notes.push_back(std::string{what} + ": " + std::to_string(count) + "; " + std::string{meaning});
+      if (count > 0) notes.push_back(fmt::format("{}: {}; {}", what, count, meaning));
     };
     note("branches (If)", settled_.branches,
          "each is placed as one op and takes the time of its costlier branch");
@@ -407,7 +407,7 @@ std::vector<std::string> onnx_node_names(const onnx::ModelProto& model) {
   std::unordered_set<std::string> taken;
   for (int i = 0; i < graph.node_size(); ++i) {
     const auto& node = graph.node(i);
-    const std::string id = "#" + std::to_string(i);
+    const std::string id = fmt::format("#{}", i);
     std::string name = node.name().empty()     ? node.op_type() + id
                        : uses[node.name()] > 1 ? node.name() + id
                                                : node.name();

@@ -1,5 +1,6 @@
 #include "graph/formats/onnx/onnx_functions.h"
 
+#include <fmt/core.h>
 #include <onnx.pb.h>
 
 #include <algorithm>
@@ -60,8 +61,7 @@ class Inliner {
   }
 
   Result<Unit> call(const onnx::NodeProto& node, const onnx::FunctionProto& function, Nodes& to) {
-    const std::string name =
-        node.name().empty() ? node.op_type() + "#" + std::to_string(calls_) : node.name();
+    const std::string name = node.name().empty() ? fmt::format("{}#{}", node.op_type(), calls_) : node.name();
     ++calls_;
     if (std::find(active_.begin(), active_.end(), &function) != active_.end())
       return invalid(std::string{where_} + ": node " + in_quotes(name),

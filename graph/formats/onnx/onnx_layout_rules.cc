@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <onnx.pb.h>
 
 #include <algorithm>
@@ -112,7 +113,7 @@ void concat(Inference& op) {
     if (next.size() != out.size()) return op.misfit("its inputs differ in rank");
     const std::int64_t more = next[*axis];
     next[*axis] = out[*axis];
-    if (next != out) return op.misfit("its inputs differ beside axis " + std::to_string(*axis));
+    if (next != out) return op.misfit(fmt::format("its inputs differ beside axis {}", *axis));
     if (__builtin_add_overflow(out[*axis], more, &out[*axis]) || out[*axis] > kLargestDim) return;
   }
   op.set(0, std::move(out));
@@ -132,8 +133,7 @@ void split(Inference& op) {
       sizes->push_back(std::clamp<std::int64_t>((*x)[*axis] - k * each, 0, each));
   }
   if (static_cast<std::int64_t>(sizes->size()) != parts)
-    return op.misfit("it has " + std::to_string(parts) + " results and " + std::to_string(sizes->size()) +
-                     " sizes");
+    return op.misfit(fmt::format("it has {} results and {} sizes", parts, sizes->size()));
   for (std::size_t k = 0; k < sizes->size(); ++k) {
     Shape out = *x;
     out[*axis] = std::max<std::int64_t>(0, (*sizes)[k]);

@@ -1,5 +1,6 @@
 #include "graph/formats/onnx/onnx_symbols.h"
 
+#include <fmt/core.h>
 #include <onnx.pb.h>
 
 #include "graph/formats/symbolic_size.h"
@@ -16,7 +17,7 @@ void Symbols::add_input(const onnx::ValueInfoProto& input) {
     const auto& dim = shape.dim(axis);
     if (dim.has_dim_value() && dim.dim_value() >= 0) continue;
     const std::string name =
-        dim.dim_param().empty() ? input.name() + "." + std::to_string(axis) : dim.dim_param();
+        dim.dim_param().empty() ? fmt::format("{}.{}", input.name(), axis) : dim.dim_param();
     if (sizes_.contains(name) && !given_.named.contains(name)) continue;
     const auto size = met_.size_of(name, static_cast<std::size_t>(axis));
     if (size) sizes_[name] = *size;
@@ -33,7 +34,7 @@ std::optional<std::vector<std::int64_t>> Symbols::shape(const onnx::TensorShapeP
       size = dim.dim_value();
     } else if (!dim.dim_param().empty()) {
       size = value(dim.dim_param());
-    } else if (const auto it = sizes_.find(std::string{input} + "." + std::to_string(axis));
+    } else if (const auto it = sizes_.find(fmt::format("{}.{}", input, axis));
                !input.empty() && it != sizes_.end()) {
       size = it->second;
     }

@@ -1,5 +1,6 @@
 #include "graph/formats/onnx/onnx_types.h"
 
+#include <fmt/core.h>
 #include <onnx.pb.h>
 
 #include <algorithm>
@@ -204,8 +205,7 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
   std::size_t given = 0;
   for (const auto& name : node.input()) given += name.empty() ? 0 : 1;
   if (given < known.inputs)
-    return fail("has " + std::to_string(given) + " inputs, and " + printable(kind, 60) + " needs " +
-                std::to_string(known.inputs));
+    return fail(fmt::format("has {} inputs, and {} needs {}", given, printable(kind, 60), known.inputs));
   Inference op{node, inputs, outputs};
   if (known.rule != nullptr) known.rule(op);
   if (!op.complaint().empty() && opset_ >= 7) return fail(op.complaint());

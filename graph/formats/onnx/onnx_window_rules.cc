@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <onnx.pb.h>
 
 #include <algorithm>
@@ -69,8 +70,8 @@ void convolve(Inference& op, std::size_t weights, int element) {
                      " do not go together");
   const std::int64_t groups = op.number("group", 1);
   if (groups < 1 || (*w)[1] > kLargestDim / groups || (*x)[1] != (*w)[1] * groups)
-    return op.misfit("its input " + shape_text(*x) + " and weights " + shape_text(*w) +
-                     " do not go together with " + std::to_string(groups) + " groups");
+    return op.misfit(fmt::format("its input {} and weights {} do not go together with {} groups",
+                                 shape_text(*x), shape_text(*w), groups));
   const auto window = window_of(op, {w->begin() + 2, w->end()});
   if (window) slide(op, *x, *window, {(*x)[0], (*w)[0]});
 }

@@ -1,5 +1,7 @@
 #include "graph/formats/published/dnn_partitioning.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -50,8 +52,7 @@ class Reader {
     const auto it = from.find(key);
     if (it == from.end()) return fail(place, std::string{"has no "} + key);
     if (!it->is_number() || !(it->get<double>() >= 0) || it->get<double>() > most)
-      return fail(place, std::string{key} + " is no number from 0 to " +
-                             std::to_string(static_cast<std::int64_t>(most)));
+      return fail(place, fmt::format("{} is no number from 0 to {}", key, static_cast<std::int64_t>(most)));
     return it->get<double>();
   }
   Result<std::int64_t> whole(const json& from, const char* key, const std::string& place) const {
@@ -81,7 +82,7 @@ class Reader {
 };
 
 Result<Unit> Reader::read_node(const json& from) {
-  const std::string place = "node " + std::to_string(nodes_.size());
+  const std::string place = fmt::format("node {}", nodes_.size());
   if (!from.is_object()) return fail(place, "is not an object");
   Node node;
   const auto id = whole(from, "id", place);
@@ -109,13 +110,13 @@ Result<Unit> Reader::read_node(const json& from) {
   const auto name = from.find("name");
   node.name = name != from.end() && name->is_string() ? name->get<std::string>() : "node";
   if (!number_.try_emplace(node.id, static_cast<std::uint32_t>(nodes_.size())).second)
-    return fail(place, "has the id " + std::to_string(node.id) + " of an earlier node");
+    return fail(place, fmt::format("has the id {} of an earlier node", node.id));
   nodes_.push_back(std::move(node));
   return Unit{};
 }
 
 Result<Unit> Reader::read_edge(const json& from, std::size_t edge) {
-  const std::string place = "edge " + std::to_string(edge);
+  const std::string place = fmt::format("edge {}", edge);
   if (!from.is_object()) return fail(place, "is not an object");
   const auto source = whole(from, "sourceId", place), target = whole(from, "destId", place);
   if (!source) return source.error();
@@ -124,13 +125,13 @@ Result<Unit> Reader::read_edge(const json& from, std::size_t edge) {
   if (!cost) return cost.error();
   const auto a = number_.find(*source), b = number_.find(*target);
   if (a == number_.end() || b == number_.end())
-    return fail(place, "names node " + std::to_string(a == number_.end() ? *source : *target) +
-                           ", which does not exist");
+    return fail(place,
+                fmt::format("names node {}, which does not exist", a == number_.end() ? *source : *target));
   Node& producer = nodes_[a->second];
   if (producer.has_cost && std::abs(producer.cost_ms - *cost) > 1e-6)
     return fail(place,
-                "costs " + from["cost"].dump() + " and an earlier edge of node " + std::to_string(*source) +
-                    " " + json(producer.cost_ms).dump(),
+                fmt::format("costs {} and an earlier edge of node {} {}", from["cost"].dump(), *source,
+                            json(producer.cost_ms).dump()),
                 "a node sends one tensor: make them equal");
   producer.cost_ms = *cost, producer.has_cost = true;
   if (known_.emplace(a->second, b->second).second) {
@@ -161,7 +162,7 @@ Result<std::vector<std::uint32_t>> Reader::order() const {
   for (std::size_t step = 0; step < nodes_.size(); ++step)
     at = *std::find_if(nodes_[at].inputs.begin(), nodes_[at].inputs.end(),
                        [&](std::uint32_t input) { return missing[input] > 0; });
-  return fail("node " + std::to_string(nodes_[at].id), "waits for itself in a circle of edges");
+  return fail(fmt::format("node {}", nodes_[at].id), "waits for itself in a circle of edges");
 }
 
 Result<OpGraph> Reader::read(const json& file) {
@@ -211,7 +212,7 @@ Result<OpGraph> Reader::read(const json& file) {
   for (const std::uint32_t number : *order) {
     const Node& node = nodes_[number];
     OpSpec op;
-    op.name = node.name + "#" + std::to_string(node.id);
+    op.name = fmt::format("{}#{}", node.name, node.id);
     op.type = "node";
     for (const std::uint32_t input : node.inputs) op.inputs.push_back({position[input], 0});
     const double cost_us = node.cost_ms * 1e3;

@@ -1,5 +1,7 @@
 #include "graph/formats/published/doppler.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -61,22 +63,20 @@ class Reader {
     }
     if (lists_[0].size() != 1) return fail_at(1, "is no number of nodes");
     if (lists_[2].size() != lists_[3].size())
-      return fail("has " + std::to_string(lists_[3].size()) + " readers for " +
-                  std::to_string(lists_[2].size()) + " producers");
+      return fail(fmt::format("has {} readers for {} producers", lists_[3].size(), lists_[2].size()));
     while (!text_.empty())
       if (auto done = read_node(); !done) return done.error();
     const std::size_t all = ops_.size() + lists_[1].size();
     if (static_cast<std::size_t>(lists_[0][0]) != all)
-      return fail_at(
-          1, "tells " + std::to_string(lists_[0][0]) + " nodes, and " + std::to_string(all) + " are there",
-          "inputs and lines of nodes make up all");
+      return fail_at(1, fmt::format("tells {} nodes, and {} are there", lists_[0][0], all),
+                     "inputs and lines of nodes make up all");
     if (auto done = read_edges(); !done) return done.error();
     return build();
   }
 
  private:
   Error fail_at(std::size_t line, std::string_view what, std::string_view cure = {}) const {
-    return invalid(std::string{where_} + ": line " + std::to_string(line), what, cure);
+    return invalid(fmt::format("{}: line {}", where_, line), what, cure);
   }
   Error fail(std::string_view what) const { return fail_at(line_, what); }
   std::string_view next() {
@@ -95,7 +95,7 @@ class Reader {
     if (!costs || costs->size() != 2 || !name)
       return fail("is no node; write COMPUTE,TRANSFER or COMPUTE,TRANSFER,KIND");
     OpSpec op;
-    op.name = "node" + std::to_string(ops_.size());
+    op.name = fmt::format("node{}", ops_.size());
     op.type = word.empty() ? "node" : "node::" + std::string{word};
     op.outputs = {{DType::kU8, {(*costs)[1]}}};
     op.measured_us = {{"gpu", static_cast<double>((*costs)[0]) / kCostPerUs}};
@@ -109,7 +109,7 @@ class Reader {
       const std::int64_t from = lists_[2][k], to = lists_[3][k];
       for (const std::int64_t end : {from, to})
         if (end >= static_cast<std::int64_t>(ops_.size()))
-          return fail_at(end == from ? 3 : 4, "names node " + std::to_string(end) + ", which has no line");
+          return fail_at(end == from ? 3 : 4, fmt::format("names node {}, which has no line", end));
       if (known.emplace(from, to).second)
         edges_.emplace_back(static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to));
     }

@@ -1,5 +1,7 @@
 #include "graph/formats/published/pipedream.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -86,7 +88,7 @@ class Reader {
 
  private:
   Error fail(std::string_view what, std::string_view cure = {}) const {
-    return invalid(std::string{where_} + ": line " + std::to_string(line_), what, cure);
+    return invalid(fmt::format("{}: line {}", where_, line_), what, cure);
   }
 
   /// A number, or a list of them as "[1.0; 2.0]", whose sum counts.
@@ -99,8 +101,8 @@ class Reader {
       const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), one);
       if (part.empty() || error != std::errc{} || end != part.data() + part.size() || !(one >= 0) ||
           !(one <= most))
-        return fail(std::string{key} + " is missing, or no number from 0 to " +
-                    std::to_string(static_cast<std::int64_t>(most)));
+        return fail(
+            fmt::format("{} is missing, or no number from 0 to {}", key, static_cast<std::int64_t>(most)));
       sum += one;
     }
     if (sum > most) return fail(std::string{key} + " is too large");

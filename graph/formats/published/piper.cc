@@ -1,5 +1,7 @@
 #include "graph/formats/published/piper.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -31,7 +33,7 @@ class Reader {
     for (const json& node : *nodes)
       if (auto done = read_node(node); !done) return done.error();
     for (std::size_t e = 0; e < edges->size(); ++e)
-      if (auto done = read_edge((*edges)[e], "edge " + std::to_string(e)); !done) return done.error();
+      if (auto done = read_edge((*edges)[e], fmt::format("edge {}", e)); !done) return done.error();
     return build(file);
   }
 
@@ -72,7 +74,7 @@ class Reader {
   }
 
   Result<Unit> read_node(const json& from) {
-    const std::string place = "node " + std::to_string(ops_.size());
+    const std::string place = fmt::format("node {}", ops_.size());
     if (!from.is_object()) return fail(place, "is not an object");
     const auto id = this->id(from, "id", place);
     if (!id) return id.error();
@@ -84,11 +86,11 @@ class Reader {
     for (const auto* one : {&time, &weights, &a, &b})
       if (!*one) return one->error();
     if (!number_.try_emplace(*id, static_cast<std::uint32_t>(ops_.size())).second)
-      return fail(place, "has the id " + std::to_string(*id) + " of an earlier node");
+      return fail(place, fmt::format("has the id {} of an earlier node", *id));
     const auto name = from.find("name");
     OpSpec op;
-    op.name = (name != from.end() && name->is_string() ? name->get<std::string>() : "node") + "#" +
-              std::to_string(*id);
+    op.name = fmt::format("{}#{}",
+                          name != from.end() && name->is_string() ? name->get<std::string>() : "node", *id);
     op.type = "node";
     op.param_bytes = static_cast<std::int64_t>(std::ceil(*a)) + static_cast<std::int64_t>(std::ceil(*b));
     op.attrs_json = json{{"parameter_bytes", static_cast<std::int64_t>(std::ceil(*weights))}}.dump();
@@ -105,8 +107,7 @@ class Reader {
     const auto cost = number(from, "communicationCost", place);
     if (!cost) return cost.error();
     for (const std::int64_t end : {*source, *target})
-      if (!number_.contains(end))
-        return fail(place, "names node " + std::to_string(end) + ", which does not exist");
+      if (!number_.contains(end)) return fail(place, fmt::format("names node {}, which does not exist", end));
     const std::uint32_t producer = number_.at(*source), reader = number_.at(*target);
     // A node sends what readers of one size share.
     const auto bytes = static_cast<std::int64_t>(std::ceil(*cost));
@@ -138,9 +139,9 @@ class Reader {
     }
     json meta{{"kind", "measured"}, {"piper", machine}};
     if (left_out_ > 0)
-      meta["notes"] = json::array(
-          {std::to_string(left_out_) +
-           " variants with tensor parallelism or recomputation are left out: each node has its plain one"});
+      meta["notes"] = json::array({fmt::format(
+          "{} variants with tensor parallelism or recomputation are left out: each node has its plain one",
+          left_out_)});
     std::string name{where_.substr(where_.find_last_of('/') + 1)};
     OpGraphBuilder builder;
     builder.set_name(name.substr(0, name.find('.'))).set_source("piper").set_meta_json(meta.dump());

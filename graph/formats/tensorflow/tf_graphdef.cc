@@ -1,5 +1,6 @@
 #include "graph/formats/tensorflow/tf_graphdef.h"
 
+#include <fmt/core.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
@@ -22,8 +23,7 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
     if (text.empty())
-      text = "line " + std::to_string(line + 1) + ", column " + std::to_string(column + 1) + ": " +
-             printable(message, 160);
+      text = fmt::format("line {}, column {}: {}", line + 1, column + 1, printable(message, 160));
   }
   std::string text;
 };

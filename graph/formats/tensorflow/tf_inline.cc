@@ -1,5 +1,7 @@
 #include "graph/formats/tensorflow/tf_inline.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -82,7 +84,7 @@ Result<NodeDef*> Inliner::make(std::string name, std::string_view op) {
 
 std::string Inliner::free_name(const std::string& wish) {
   std::string name = wish;
-  while (!taken_.insert(name).second) name = wish + "_" + std::to_string(++renamed_);
+  while (!taken_.insert(name).second) name = fmt::format("{}_{}", wish, ++renamed_);
   return name;
 }
 
@@ -148,7 +150,7 @@ Result<Unit> Inliner::fill_in(AttrValue& value, const Body& body, int depth) con
 
 Result<Unit> Inliner::add(const NodeDef& node, const Body& body, bool runs) {
   if (node.attr_size() > kMostAttributes)
-    return fail(node.name(), "has more than " + std::to_string(kMostAttributes) + " attributes");
+    return fail(node.name(), fmt::format("has more than {} attributes", kMostAttributes));
   CallSite call{.node = node,
                 .name = body.names.at(node.name()),
                 .inputs = {},
@@ -198,7 +200,7 @@ Result<TensorRef> Inliner::resolved(TensorRef tensor) const {
     const auto it = results_.find(tensor.node);
     if (it == results_.end()) return tensor;
     if (tensor.output >= it->second.size())
-      return fail(tensor.node, "has no result number " + std::to_string(tensor.output));
+      return fail(tensor.node, fmt::format("has no result number {}", tensor.output));
     tensor = it->second[tensor.output];
   }
   return fail(tensor.node, "returns its own result");

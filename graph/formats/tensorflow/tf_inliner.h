@@ -1,6 +1,7 @@
 #pragma once
 /// What inline_functions works with: the graph as it grows, body by body.
 
+#include <fmt/core.h>
 #include <tf_graphdef.pb.h>
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct TensorRef {
   std::uint32_t output = 0;
 
   /// As inputs are written: "node" or "node:2".
-  std::string text() const { return output == 0 ? node : node + ":" + std::to_string(output); }
+  std::string text() const { return output == 0 ? node : fmt::format("{}:{}", node, output); }
 };
 
 /// "^node", "node", "node:2", "node:output" or "node:output:2"; of a function's argument "name" or "name:2".

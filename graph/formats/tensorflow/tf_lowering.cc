@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "graph/formats/tensorflow/tf_inliner.h"
@@ -51,7 +53,7 @@ Result<Inliner::Ran> Inliner::run_function(const CallSite& call, const NameAttrL
     return fail(call.name, "calls the function " + called + ", which calls itself",
                 "a step must end: unroll the recursion");
   if (running_.size() >= kDeepest)
-    return fail(call.name, "calls functions more than " + std::to_string(kDeepest) + " deep");
+    return fail(call.name, fmt::format("calls functions more than {} deep", kDeepest));
   const FunctionDef& def = *it->second;
   Body body{.function = &def, .attributes = &function.attr(), .waits_for = std::move(waits_for)};
   if (auto done = bind_arguments(call, arguments, body); !done) return done.error();
@@ -84,8 +86,8 @@ Result<Unit> Inliner::bind_arguments(const CallSite& call, std::span<const Tenso
     at += length;
   }
   if (at == arguments.size()) return Unit{};
-  return fail(call.name, "gives " + std::to_string(arguments.size()) + " arguments to the function " +
-                             in_quotes(signature.name()) + ", which takes another number");
+  return fail(call.name, fmt::format("gives {} arguments to the function {}, which takes another number",
+                                     arguments.size(), in_quotes(signature.name())));
 }
 
 Result<Inliner::Ran> Inliner::returned_by(const CallSite& call, const Body& body) {
@@ -198,7 +200,7 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
     branches = {{"else", function_of(call, "else_branch")}, {"then", function_of(call, "then_branch")}};
   } else if (const AttrValue* list = find_in(call.attributes, "branches")) {
     for (const NameAttrList& one : list->list().func())
-      branches.emplace_back("branch" + std::to_string(branches.size()), &one);
+      branches.emplace_back(fmt::format("branch{}", branches.size()), &one);
   }
   const auto unnamed = [](const auto& one) { return one.second == nullptr; };
   if (branches.empty() || std::any_of(branches.begin(), branches.end(), unnamed))
@@ -210,7 +212,7 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
   outputs.set_i(static_cast<std::int64_t>(branches.size()));
   std::vector<TensorRef> arguments;
   for (std::size_t k = 1; k < call.inputs.size(); ++k) {
-    auto made = piece(call, "switch_" + std::to_string(k - 1), branches.size() == 2 ? "Switch" : "_SwitchN",
+    auto made = piece(call, fmt::format("switch_{}", k - 1), branches.size() == 2 ? "Switch" : "_SwitchN",
                       "Tin", k - 1);
     if (!made) return made.error();
     (*made)->add_input(call.inputs[k].text());
@@ -234,7 +236,7 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
   }
   std::vector<TensorRef> results;
   for (std::size_t k = 0; k < all.front().results.size(); ++k) {
-    auto made = piece(call, "merge_" + std::to_string(k), "Merge", "Tout", k);
+    auto made = piece(call, fmt::format("merge_{}", k), "Merge", "Tout", k);
     if (!made) return made.error();
     for (const Ran& ran : all) (*made)->add_input(ran.results[k].text());
     results.push_back({(*made)->name(), 0});
@@ -254,12 +256,12 @@ Result<Unit> Inliner::lower_loop(const CallSite& call) {
   std::vector<TensorRef> merged, inside, results;
   std::vector<int> merges;  // Positions.
   for (std::size_t k = 0; k < n; ++k) {
-    auto enter = piece(call, "enter_" + std::to_string(k), "Enter", "T", k);
+    auto enter = piece(call, fmt::format("enter_{}", k), "Enter", "T", k);
     if (!enter) return enter.error();
     (*enter)->add_input(call.inputs[k].text());
     for (const std::string& one : *waits) (*enter)->add_input(one);
     add_text(**enter, "frame_name", call.name);
-    auto merge = piece(call, "merge_" + std::to_string(k), "Merge", "T", k);
+    auto merge = piece(call, fmt::format("merge_{}", k), "Merge", "T", k);
     if (!merge) return merge.error();
     (*merge)->add_input((*enter)->name());
     merges.push_back(out_.graph.node_size() - 1);
@@ -272,12 +274,12 @@ Result<Unit> Inliner::lower_loop(const CallSite& call) {
   if (!condition) return condition.error();
   (*condition)->add_input(asked->results[0].text());
   for (std::size_t k = 0; k < n; ++k) {
-    auto fork = piece(call, "switch_" + std::to_string(k), "Switch", "T", k);
+    auto fork = piece(call, fmt::format("switch_{}", k), "Switch", "T", k);
     if (!fork) return fork.error();
     (*fork)->add_input(merged[k].text());
     (*fork)->add_input((*condition)->name());
     inside.push_back({(*fork)->name(), 1});
-    auto exit = piece(call, "exit_" + std::to_string(k), "Exit", "T", k);
+    auto exit = piece(call, fmt::format("exit_{}", k), "Exit", "T", k);
     if (!exit) return exit.error();
     (*exit)->add_input((*fork)->name());
     results.push_back({(*exit)->name(), 0});
@@ -287,7 +289,7 @@ Result<Unit> Inliner::lower_loop(const CallSite& call) {
   if (ran->results.size() != n)
     return fail(call.name, "has a body with another number of results than the loop");
   for (std::size_t k = 0; k < n; ++k) {
-    auto next = piece(call, "next_" + std::to_string(k), "NextIteration", "T", k);
+    auto next = piece(call, fmt::format("next_{}", k), "NextIteration", "T", k);
     if (!next) return next.error();
     (*next)->add_input(ran->results[k].text());
     out_.graph.mutable_node(merges[k])->add_input((*next)->name());

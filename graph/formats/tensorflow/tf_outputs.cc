@@ -1,5 +1,7 @@
 #include "graph/formats/tensorflow/tf_outputs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -106,7 +108,7 @@ class Reader {
     for (int axis = 0; axis < filled.dim_size(); ++axis) {
       if (filled.dim(axis).size() != -1) continue;
       const std::string name =
-          node(i).name() + (output == 0 ? "" : ":" + std::to_string(output)) + "." + std::to_string(axis);
+          fmt::format("{}{}.{}", node(i).name(), output == 0 ? "" : fmt::format(":{}", output), axis);
       const auto size = dims_.size_of(name, static_cast<std::size_t>(axis));
       if (!size) ++out_.open_dims;
       filled.mutable_dim(axis)->set_size(size.value_or(1));
@@ -278,7 +280,7 @@ class Reader {
   /// What the call says whose result this output is.
   const TensorShapeProto* declared(std::uint32_t i, std::size_t output) const {
     const auto it =
-        inlined_.results.find(output == 0 ? node(i).name() : node(i).name() + ":" + std::to_string(output));
+        inlined_.results.find(output == 0 ? node(i).name() : fmt::format("{}:{}", node(i).name(), output));
     return it == inlined_.results.end() ? nullptr : &it->second;
   }
   std::size_t declared(std::uint32_t i) const {

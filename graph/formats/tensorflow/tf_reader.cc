@@ -1,5 +1,6 @@
 #include "graph/formats/tensorflow/tf_reader.h"
 
+#include <fmt/core.h>
 #include <tf_graphdef.pb.h>
 
 #include <algorithm>
@@ -77,7 +78,7 @@ class Reader {
     }
     add_joins();
     builder_.set_name(name());
-    builder_.set_source("tensorflow graphdef, producer " + std::to_string(graph_.versions().producer()));
+    builder_.set_source(fmt::format("tensorflow graphdef, producer {}", graph_.versions().producer()));
     builder_.set_meta_json(meta());
     auto graph = std::move(builder_).build();
     if (!graph) return invalid(where_, graph.error().context);
@@ -111,9 +112,8 @@ class Reader {
                           printable(node(edge.node).op(), 60) + "), and " + in_quotes(node(i).name()) +
                           " reads it",
                       "write graph.as_graph_def(add_shapes=True)");
-        return fail(i, "reads output " + std::to_string(edge.output) + " of " +
-                           in_quotes(node(edge.node).name()) + ", which has " +
-                           std::to_string(outputs(edge.node).size()));
+        return fail(i, fmt::format("reads output {} of {}, which has {}", edge.output,
+                                   in_quotes(node(edge.node).name()), outputs(edge.node).size()));
       }
     }
     return Unit{};
@@ -320,8 +320,7 @@ class Reader {
   std::vector<std::string> notes() const {
     std::vector<std::string> notes = parts_.notes;
     const auto note = [&](std::string_view what, std::size_t count, std::string_view meaning) {
-      if (count > 0)
-        notes.push_back(std::string{what} + ": " + std::to_string(count) + "; " + std::string{meaning});
+      if (count > 0) notes.push_back(fmt::format("{}: {}; {}", what, count, meaning));
     };
     const Outputs& outputs = parts_.outputs;
     std::size_t asked = 0;

@@ -1,5 +1,7 @@
 #include "graph/formats/tensorflow/tf_saved_model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -18,7 +20,7 @@ std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t k = 0; k < names.size() && k < kListed; ++k)
     text += (k == 0 ? "" : ", ") + in_quotes(names[k]);
-  if (names.size() > kListed) text += " and " + std::to_string(names.size() - kListed) + " more";
+  if (names.size() > kListed) text += fmt::format(" and {} more", names.size() - kListed);
   return text;
 }
 
@@ -30,8 +32,8 @@ const MetaGraphDef& chosen(const SavedModel& model, std::vector<std::string>& no
   };
   const auto it = std::find_if(all.begin(), all.end(), serves);
   if (all.size() > 1)
-    notes.push_back("SavedModel with " + std::to_string(all.size()) + " meta graphs: the " +
-                    (it == all.end() ? "first" : "one tagged 'serve'") + " is read");
+    notes.push_back(fmt::format("SavedModel with {} meta graphs: the {} is read", all.size(),
+                                it == all.end() ? "first" : "one tagged 'serve'"));
   return it == all.end() ? *all.begin() : *it;
 }
 
@@ -105,7 +107,7 @@ int add_call(GraphDef& graph, const FunctionDef& function) {
   for (const NodeDef& node : graph.node()) taken.insert(node.name());
   const auto free_name = [&](const std::string& wish) {
     std::string name = wish;
-    for (int k = 1; !taken.insert(name).second; ++k) name = wish + "_" + std::to_string(k);
+    for (int k = 1; !taken.insert(name).second; ++k) name = fmt::format("{}_{}", wish, k);
     return name;
   };
   std::vector<std::string> inputs;

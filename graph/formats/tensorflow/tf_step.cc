@@ -1,5 +1,6 @@
 #include "graph/formats/tensorflow/tf_step.h"
 
+#include <fmt/core.h>
 #include <tf_graphdef.pb.h>
 
 #include <algorithm>
@@ -51,10 +52,10 @@ class Reader {
   Result<Unit> number_nodes() {
     number_.reserve(n_);
     for (std::uint32_t i = 0; i < n_; ++i) {
-      if (node(i).name().empty()) return invalid(where_, "node number " + std::to_string(i) + " has no name");
+      if (node(i).name().empty()) return invalid(where_, fmt::format("node number {} has no name", i));
       if (node(i).op().empty()) return fail(i, "has no type (op)");
       if (node(i).attr_size() > kMostAttributes)
-        return fail(i, "has more than " + std::to_string(kMostAttributes) + " attributes");
+        return fail(i, fmt::format("has more than {} attributes", kMostAttributes));
       if (!number_.try_emplace(node(i).name(), i).second)
         return fail(i, "appears twice", "names must be unique");
     }

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -75,7 +77,7 @@ class Reader {
 
  private:
   Error fail(std::string_view what, std::string_view cure = {}) const {
-    return invalid(std::string{where_} + ": line " + std::to_string(line_), what, cure);
+    return invalid(fmt::format("{}: line {}", where_, line_), what, cure);
   }
   static std::string quoted(std::string_view name) { return "'" + printable(name, 80) + "'"; }
 
@@ -462,7 +464,7 @@ class Reader {
                                      : "inference"}};
     nlohmann::json notes = nlohmann::json::array();
     if (text_.graphs > 1)
-      notes.push_back("the file holds " + std::to_string(text_.graphs) + " graphs: the first is read");
+      notes.push_back(fmt::format("the file holds {} graphs: the first is read", text_.graphs));
     if (!inputs_.empty())
       notes.push_back("which inputs are parameters follows from how they are read: the text does not say it");
     if (!notes.empty()) meta["notes"] = std::move(notes);

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -63,7 +65,7 @@ class Reader {
     const json& major = member(member(program, "schema_version"), "major");
     if (!major.is_number_integer()) return fail("", "tells no schema version");
     if (major.get<std::int64_t>() != kMajor)
-      return fail("", "has schema " + major.dump() + ", and only " + std::to_string(kMajor) + " is known",
+      return fail("", fmt::format("has schema {}, and only {} is known", major.dump(), kMajor),
                   "save it with torch 2.6 or newer, or print it with print_readable()");
     const json& module = member(program, "graph_module");
     const json& graph = member(module, "graph");
@@ -173,11 +175,11 @@ class Reader {
 
   Result<Unit> add_node(const json& node, std::size_t number) {
     const std::string target = text(member(node, "target"));
-    if (target.empty()) return fail("node " + std::to_string(number), "has no target");
+    if (target.empty()) return fail(fmt::format("node {}", number), "has no target");
     OpSpec op;
     op.name = text(member(node, "name"));
     const std::string place =
-        "node " + std::to_string(number) + (op.name.empty() ? "" : " '" + printable(op.name, 80) + "'");
+        fmt::format("node {}{}", number, op.name.empty() ? "" : " '" + printable(op.name, 80) + "'");
     std::vector<std::string> made;
     collect_tensors(member(node, "outputs"), made, 0);
     if (made.empty()) return Unit{};

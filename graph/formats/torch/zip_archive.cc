@@ -1,5 +1,6 @@
 #include "graph/formats/torch/zip_archive.h"
 
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -106,7 +107,7 @@ Result<Bytes> unzip(std::span<const std::byte> archive, const ZipEntry& entry, s
   if ((view.u16(entry.at + 6) & 1) != 0) return bad("is encrypted");
   const std::uint64_t data = entry.at + kLocalBytes + view.u16(entry.at + 26) + view.u16(entry.at + 28);
   if (!view.has(data, entry.packed_bytes)) return bad("does not lie in the archive");
-  if (entry.bytes > limit) return bad("unpacks to more than " + std::to_string(limit >> 20) + " MiB");
+  if (entry.bytes > limit) return bad(fmt::format("unpacks to more than {} MiB", limit >> 20));
   const auto packed = view.part(data, entry.packed_bytes);
   if (entry.method == 0) {
     if (entry.bytes != entry.packed_bytes) return bad("has two sizes");
