@@ -39,7 +39,7 @@ struct Format {
 /// A reader of a format in which every size stands in the file.
 template <Result<OpGraph> (*parse)(std::span<const std::byte>, std::string_view)>
 Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
-  if (auto used = DimsMet{dims}.all_used(where); !used) return used.error();
+  EMPLACE_TRY(DimsMet{dims}.all_used(where));
   return parse(bytes, where);
 }
 
@@ -125,16 +125,14 @@ Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view w
 }
 
 Result<Bytes> read_graph_file(const std::filesystem::path& path) {
-  auto packed = read_file(path);
-  if (!packed) return packed.error();
-  const std::size_t limit = unpacked_limit(packed->size());
-  return decompress(*std::move(packed), printable(path.string()), limit);
+  EMPLACE_TRY_ASSIGN(auto packed, read_file(path));
+  const std::size_t limit = unpacked_limit(packed.size());
+  return decompress(std::move(packed), printable(path.string()), limit);
 }
 
 Result<OpGraph> load_graph(const std::filesystem::path& path, const ReadOptions& options) {
-  const auto bytes = read_graph_file(path);
-  if (!bytes) return bytes.error();
-  return parse_graph(*bytes, printable(path.string()), options);
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_graph_file(path));
+  return parse_graph(bytes, printable(path.string()), options);
 }
 
 std::vector<std::string> graph_notes(const OpGraph& graph) {

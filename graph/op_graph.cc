@@ -199,14 +199,14 @@ Result<OpGraph> OpGraphBuilder::build() && {
   std::unordered_map<std::string_view, std::size_t> by_name;
   by_name.reserve(n);
   for (std::size_t id = 0; id < n; ++id) {
-    if (auto checked = check_op(ops_, id); !checked) return checked.error();
+    EMPLACE_TRY(check_op(ops_, id));
     const auto [it, fresh] = by_name.try_emplace(ops_[id].name, id);
     if (!fresh) {
       return invalid(at_op(ops_[id], id), fmt::format("has the same name as op {}", it->second),
                      "names must be unique");
     }
   }
-  if (auto checked = check_colocation(ops_); !checked) return checked.error();
+  EMPLACE_TRY(check_colocation(ops_));
 
   // Tensors and their sizes.
   g.output_begin_.reserve(n + 1);

@@ -41,7 +41,7 @@ Result<OpenDims> parse_open_dims(std::span<const std::string> texts) {
   for (const std::string_view text : texts) {
     for (std::size_t begin = 0; begin <= text.size();) {
       const std::size_t end = std::min(text.find(',', begin), text.size());
-      if (auto added = add(dims, text.substr(begin, end - begin)); !added) return added.error();
+      EMPLACE_TRY(add(dims, text.substr(begin, end - begin)));
       begin = end + 1;
     }
   }

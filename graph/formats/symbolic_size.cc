@@ -71,9 +71,8 @@ class Formula {
     while (left) {
       const std::string_view what = take("+") ? "+" : take("-") ? "-" : "";
       if (what.empty()) break;
-      const auto right = product(depth);
-      if (!right) return right;
-      left = apply(what, *left, *right);
+      EMPLACE_TRY_ASSIGN(const auto right, product(depth));
+      left = apply(what, *left, right);
     }
     return left;
   }
@@ -87,9 +86,8 @@ class Formula {
                                     : next_is_times() ? "*"
                                                       : "";
       if (what.empty()) break;
-      const auto right = power(depth);
-      if (!right) return right;
-      left = apply(what, *left, *right);
+      EMPLACE_TRY_ASSIGN(const auto right, power(depth));
+      left = apply(what, *left, right);
     }
     return left;
   }
@@ -160,9 +158,8 @@ class Formula {
     if (known == std::end(kFunctions)) return bad("has an unknown function");
     auto value = sum(depth);
     while (value && take(",")) {
-      const auto next = sum(depth);
-      if (!next) return next;
-      value = known->second == "**" ? raised(*value, *next) : apply(known->second, *value, *next);
+      EMPLACE_TRY_ASSIGN(const auto next, sum(depth));
+      value = known->second == "**" ? raised(*value, next) : apply(known->second, *value, next);
     }
     if (value && !take(")")) return bad("lacks a ')'");
     return value;

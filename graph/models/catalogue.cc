@@ -84,32 +84,29 @@ const ModelFacts* find_model(std::string_view name) {
 }
 
 Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& asked, Recording recording) {
-  const auto layers = size_of("--layers", model, asked.layers, model.layers, kMaxLayers);
-  if (!layers) return layers.error();
-  const auto batch = size_of("--batch", model, asked.batch, model.batch, kMaxBatch);
-  if (!batch) return batch.error();
-  const auto steps = size_of("--steps", model, asked.steps, model.steps, kMaxSteps);
-  if (!steps) return steps.error();
+  EMPLACE_TRY_ASSIGN(const auto layers, size_of("--layers", model, asked.layers, model.layers, kMaxLayers));
+  EMPLACE_TRY_ASSIGN(const auto batch, size_of("--batch", model, asked.batch, model.batch, kMaxBatch));
+  EMPLACE_TRY_ASSIGN(const auto steps, size_of("--steps", model, asked.steps, model.steps, kMaxSteps));
 
   const auto number = [](std::int64_t value) { return std::to_string(value); };
   const std::string_view granularity = granularity_name(recording.granularity);
   Identity who;
   who.name = std::string{model.name};
-  if (model.layers) who.name += "-" + number(*layers) + "layer";
-  if (model.steps) who.name += "-" + number(*steps) + "step";
-  who.name += "-bs" + number(*batch);
+  if (model.layers) who.name += "-" + number(layers) + "layer";
+  if (model.steps) who.name += "-" + number(steps) + "step";
+  who.name += "-bs" + number(batch);
   if (!recording.training) who.name += "-forward";
   if (recording.granularity != Granularity::kAten) who.name.append("-").append(granularity);
   who.source = "emplace generate " + std::string{model.name};
-  who.meta_json = R"({"batch":)" + number(*batch) + R"(,"granularity":")" + std::string{granularity} +
+  who.meta_json = R"({"batch":)" + number(batch) + R"(,"granularity":")" + std::string{granularity} +
                   R"(","kind":")" + (recording.training ? "training" : "forward") + "\"";
-  if (model.layers) who.meta_json += R"(,"layers":)" + number(*layers);
+  if (model.layers) who.meta_json += R"(,"layers":)" + number(layers);
   who.meta_json += R"(,"model":")" + std::string{model.name} + "\"";
   if (recording.training) who.meta_json += R"(,"optimizer":")" + std::string{optimizer_of(model.name)} + "\"";
   who.meta_json += R"(,"precision":"f32")";
-  if (model.steps) who.meta_json += R"(,"steps":)" + number(*steps);
+  if (model.steps) who.meta_json += R"(,"steps":)" + number(steps);
   who.meta_json += "}";
-  return recorded(model.name, {*layers, *batch, *steps}, recording, std::move(who));
+  return recorded(model.name, {layers, batch, steps}, recording, std::move(who));
 }
 
 }  // namespace emplace::models

@@ -133,7 +133,7 @@ Result<Unit> check(const CellNetOptions& options) {
 }  // namespace
 
 Result<OpGraph> cell_net_graph(const CellNetOptions& options, Identity identity) {
-  if (auto checked = check(options); !checked) return checked.error();
+  EMPLACE_TRY(check(options));
   const auto tape = make_tape(options.recording, options.optimizer);
   const Tensor image = tape->input("image", DType::kF32, {options.batch, 3, 32, 32});
   const Tensor logits = CellNet{*tape, options}.run(image);

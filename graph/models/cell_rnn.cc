@@ -82,7 +82,7 @@ Result<Unit> check(const CellRnnOptions& options) {
 }  // namespace
 
 Result<OpGraph> cell_rnn_graph(const CellRnnOptions& options, Identity identity) {
-  if (auto checked = check(options); !checked) return checked.error();
+  EMPLACE_TRY(check(options));
   const auto made = make_tape({}, options.optimizer);
   TrainingTape& tape = *made;
   const Tensor table = tape.parameter("embed.weight", {options.vocabulary, options.hidden});

@@ -117,9 +117,8 @@ Made matmul(Recorder& r, const Call& call) {
   Shape& made = wider.outputs[0].shape;
   if (b.size() == 1) made.push_back(1);
   if (a.size() == 1) made.insert(made.end() - 1, 1);
-  auto product = matmul(r, wider);
-  if (!product) return product;
-  return std::vector{r.reshaped(product.value()[0], call.made())};
+  EMPLACE_TRY_ASSIGN(auto product, matmul(r, wider));
+  return std::vector{r.reshaped(product[0], call.made())};
 }
 
 Made gemm(Recorder& r, const Call& call) {

@@ -50,11 +50,11 @@ class Step {
 
   Result<OpGraph> run() {
     if (results_.empty()) return fail("no output depends on a parameter: there is nothing to train");
-    if (auto able = all_known(); !able) return able.error();
+    EMPLACE_TRY(all_known());
     add_state();
     for (std::size_t i = 0; i < pass_.nodes.size(); ++i) {
       if (!needed_[i]) continue;
-      if (auto done = add(pass_.nodes[i]); !done) return done.error();
+      EMPLACE_TRY(add(pass_.nodes[i]));
     }
     std::vector<std::string> notes;
     const Tensor loss = training::total_loss(recorder_, outputs(), notes);

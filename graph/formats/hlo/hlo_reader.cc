@@ -61,7 +61,7 @@ class Reader {
     find_aliases();
     for (const HloInstruction& one : entry->instructions) {
       line_ = one.line;
-      if (auto done = add(*entry, one); !done) return done.error();
+      EMPLACE_TRY(add(*entry, one));
     }
     OpGraphBuilder builder;
     std::string name = std::filesystem::path{where_}.filename().string();
@@ -133,16 +133,15 @@ class Reader {
   }
 
   Result<Unit> add_op(const HloComputation& in, const HloInstruction& one, std::vector<EdgeSpec> inputs) {
-    const auto count = work_.of(in, one);
-    if (!count) return count.error();
+    EMPLACE_TRY_ASSIGN(const auto count, work_.of(in, one));
     const std::string_view metadata = one.attribute("metadata"), op_name = quoted_after(metadata, "op_name");
     OpSpec op;
     op.name = std::string{one.name};
     op.inputs = std::move(inputs);
     flatten(one.shape, op.outputs);
-    op.flops = count->flops;
+    op.flops = count.flops;
     const OpKind* kind = find_kind(Vocabulary::kHlo, one.opcode);
-    op.type = type_of(one, kind == nullptr ? StateKind::kNone : kind->state, *count, op_name);
+    op.type = type_of(one, kind == nullptr ? StateKind::kNone : kind->state, count, op_name);
     op.group = scope_of(op_name);
     op.phase = op_name.find("transpose(") != std::string_view::npos ? Phase::kBackward : Phase::kForward;
     op.view = kind != nullptr && kind->view;
@@ -227,9 +226,9 @@ bool looks_like_hlo(std::span<const std::byte> bytes) {
 }
 
 Result<OpGraph> parse_hlo(std::span<const std::byte> bytes, std::string_view where) {
-  const auto text = parse_hlo_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
-  if (!text) return text.error();
-  return Reader{*text, where}.read();
+  EMPLACE_TRY_ASSIGN(const auto text,
+                     parse_hlo_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where));
+  return Reader{text, where}.read();
 }
 
 }  // namespace emplace

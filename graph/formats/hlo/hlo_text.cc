@@ -101,7 +101,7 @@ class Reader {
   Result<HloText> read() {
     while (next_line()) {
       if (!error_.empty()) return fail(error_);
-      if (auto done = on_line(trimmed(line_)); !done) return done.error();
+      EMPLACE_TRY(on_line(trimmed(line_)));
     }
     if (!error_.empty()) return fail(error_);
     if (!seen_module_) return invalid(where_, "has no HloModule");
@@ -191,9 +191,8 @@ class Reader {
       out.tuple = true;
       text.remove_prefix(1);
       while (!(text = trimmed(text)).starts_with(')')) {
-        auto part = shape(text, depth + 1);
-        if (!part) return part;
-        out.parts.push_back(*std::move(part));
+        EMPLACE_TRY_ASSIGN(auto part, shape(text, depth + 1));
+        out.parts.push_back(std::move(part));
         text = trimmed(text);
         if (text.starts_with(',')) {
           text.remove_prefix(1);
@@ -240,9 +239,7 @@ class Reader {
     if (equals == std::string_view::npos) return fail("is no instruction", "write NAME = f32[2,3] OPCODE(…)");
     one.name = unsigned_name(line.substr(0, equals));
     std::string_view rest = line.substr(equals + 3);
-    auto made = shape(rest, 0);
-    if (!made) return made.error();
-    one.shape = *std::move(made);
+    EMPLACE_TRY_ASSIGN(one.shape, shape(rest, 0));
     rest = trimmed(rest);
     const std::size_t open = rest.find('(');
     if (open == std::string_view::npos || open == 0) return fail("has no operation");

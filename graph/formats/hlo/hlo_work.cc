@@ -133,10 +133,9 @@ Result<HloWork::Count> HloWork::body(std::string_view name, std::size_t line) {
   states_[it->second] = State::kOpen;
   Count sum;
   for (const HloInstruction& one : text_.computations[it->second].instructions) {
-    const auto count = of(text_.computations[it->second], one);
-    if (!count) return count;
-    sum.flops = plus(sum.flops, count->flops);
-    sum.dot = sum.dot || count->dot, sum.convolution = sum.convolution || count->convolution;
+    EMPLACE_TRY_ASSIGN(const auto count, of(text_.computations[it->second], one));
+    sum.flops = plus(sum.flops, count.flops);
+    sum.dot = sum.dot || count.dot, sum.convolution = sum.convolution || count.convolution;
   }
   --depth_;
   states_[it->second] = State::kDone;
@@ -153,10 +152,9 @@ Result<HloWork::Count> HloWork::bodies(const HloInstruction& one) {
         key != "select" && key != "scatter" && key != "called_computations")
       continue;
     for (const std::string_view name : hlo_names(value)) {
-      const auto count = body(name, one.line);
-      if (!count) return count;
-      sum.flops = branches ? std::max(sum.flops, count->flops) : plus(sum.flops, count->flops);
-      sum.dot = sum.dot || count->dot, sum.convolution = sum.convolution || count->convolution;
+      EMPLACE_TRY_ASSIGN(const auto count, body(name, one.line));
+      sum.flops = branches ? std::max(sum.flops, count.flops) : plus(sum.flops, count.flops);
+      sum.dot = sum.dot || count.dot, sum.convolution = sum.convolution || count.convolution;
     }
   }
   return sum;
@@ -165,9 +163,7 @@ Result<HloWork::Count> HloWork::bodies(const HloInstruction& one) {
 Result<HloWork::Count> HloWork::of(const HloComputation& in, const HloInstruction& one) {
   auto count = bodies(one);
   if (!count) return count;
-  const auto own = this->own(in, one, count->flops);
-  if (!own) return own.error();
-  count->flops = *own;
+  EMPLACE_TRY_ASSIGN(count->flops, this->own(in, one, count->flops));
   count->dot = count->dot || one.opcode == "dot";
   count->convolution = count->convolution || one.opcode == "convolution";
   return count;

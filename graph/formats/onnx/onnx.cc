@@ -55,7 +55,7 @@ class Reader {
   Result<OpGraph> read() {
     for (const auto step : {&Reader::size_inputs, &Reader::infer, &Reader::add_inputs,
                             &Reader::add_initializers, &Reader::number_nodes, &Reader::add_nodes}) {
-      if (auto done = (this->*step)(); !done) return done.error();
+      EMPLACE_TRY((this->*step)());
     }
     builder_.set_name(graph_.name().empty() ? std::filesystem::path{where_}.stem().string() : graph_.name());
     builder_.set_source("onnx " + model_.producer_name() + " " + model_.producer_version());
@@ -92,8 +92,8 @@ class Reader {
   }
 
   Result<Unit> infer() {
-    if (auto done = types_.infer(graph_); !done) return done;
-    if (auto used = symbols_.met().all_used(where_); !used) return used;
+    EMPLACE_TRY(types_.infer(graph_));
+    EMPLACE_TRY(symbols_.met().all_used(where_));
     for (const auto& tensor : graph_.initializer())
       holds_weights_ =
           holds_weights_ || (is_floating(tensor.data_type()) && elements(dims_of(tensor)) > kSmall);
@@ -129,7 +129,7 @@ class Reader {
       OpSpec op;
       op.type = input.doc_string() == "parameter" ? "Parameter" : "Input";
       op.outputs = {*std::move(tensor)};
-      if (auto added = add_state(input.name(), std::move(op)); !added) return added;
+      EMPLACE_TRY(add_state(input.name(), std::move(op)));
     }
     return Unit{};
   }
@@ -143,11 +143,10 @@ class Reader {
       read.insert(node.input().begin(), node.input().end());
       if (const BodyWork* body = types_.body_of(node)) read.insert(body->reads.begin(), body->reads.end());
     }
-    if (auto done = add_tensors(graph_, std::string{}, &read); !done) return done;
+    EMPLACE_TRY(add_tensors(graph_, std::string{}, &read));
     names_ = onnx_node_names(model_);
     for (int i = 0; i < graph_.node_size(); ++i)
-      if (auto done = add_weights_of_bodies(graph_.node(i), names_[static_cast<std::size_t>(i)]); !done)
-        return done;
+      EMPLACE_TRY(add_weights_of_bodies(graph_.node(i), names_[static_cast<std::size_t>(i)]));
     return Unit{};
   }
 
@@ -161,8 +160,7 @@ class Reader {
     for (const onnx::GraphProto* body : work->bodies) {
       const int use = uses[body->name()]++;
       const std::string number = use == 0 ? "" : fmt::format("#{}", use);
-      if (auto done = add_tensors(*body, name + "/" + body->name() + number + "/", nullptr); !done)
-        return done;
+      EMPLACE_TRY(add_tensors(*body, name + "/" + body->name() + number + "/", nullptr));
     }
     for (auto k = before; k < builder_.size(); ++k) of_bodies_[&node].push_back({k, 0});
     return Unit{};
@@ -172,15 +170,14 @@ class Reader {
                            const std::unordered_set<std::string_view>* read) {
     for (const auto& tensor : graph.initializer()) {
       if (read != nullptr && !read->contains(tensor.name())) continue;
-      if (auto done = add_tensor(prefix + tensor.name(), tensor, dims_of(tensor)); !done) return done;
+      EMPLACE_TRY(add_tensor(prefix + tensor.name(), tensor, dims_of(tensor)));
     }
     for (const auto& tensor : graph.sparse_initializer()) {
       if (read != nullptr && !read->contains(tensor.values().name())) continue;
       const std::int64_t stored = elements(dims_of(tensor.values()));
-      auto done = add_tensor(prefix + tensor.values().name(), tensor.values(),
+      EMPLACE_TRY(add_tensor(prefix + tensor.values().name(), tensor.values(),
                              {tensor.dims().begin(), tensor.dims().end()}, stored,
-                             elements(dims_of(tensor.indices())));
-      if (!done) return done;
+                             elements(dims_of(tensor.indices()))));
     }
     return Unit{};
   }
@@ -254,9 +251,8 @@ class Reader {
   Result<Unit> add_nodes() {
     builder_.reserve(builder_.size() + static_cast<std::size_t>(graph_.node_size()));
     for (int i = 0; i < graph_.node_size(); ++i) {
-      auto op = op_of(graph_.node(i), names_[static_cast<std::size_t>(i)]);
-      if (!op) return op.error();
-      builder_.add(*std::move(op));
+      EMPLACE_TRY_ASSIGN(auto op, op_of(graph_.node(i), names_[static_cast<std::size_t>(i)]));
+      builder_.add(std::move(op));
     }
     return Unit{};
   }
@@ -281,12 +277,11 @@ class Reader {
   }
 
   Result<OpSpec> op_of(const onnx::NodeProto& node, const std::string& name) {
-    auto outputs = outputs_of(node);
-    if (!outputs) return outputs.error();
+    EMPLACE_TRY_ASSIGN(auto outputs, outputs_of(node));
     OpSpec op;
     op.name = name;
     op.group = onnx_scope(node);
-    op.outputs = *std::move(outputs);
+    op.outputs = std::move(outputs);
     const OpKind* kind = find_kind(Vocabulary::kOnnx, kind_of(node));
     const bool constant = kind != nullptr && kind->state == StateKind::kConstant;
     if ((constant || is_made_weight(node)) && !op.outputs.empty()) return state_op(node, std::move(op));
@@ -296,7 +291,7 @@ class Reader {
     if (op.view) attributes["view"] = true;
     op.attrs_json = attributes.dump(-1, ' ', false, json::error_handler_t::replace);
     if (const auto* groups = onnx_io::find(node, "group")) op.conv_groups = groups->i();
-    if (auto wired = wire(node, op); !wired) return wired.error();
+    EMPLACE_TRY(wire(node, op));
     count_work(node, attributes, op);
     return op;
   }
@@ -326,13 +321,11 @@ class Reader {
       return Unit{};
     };
     for (const auto& tensor : node.input())
-      if (!tensor.empty())
-        if (auto added = add(tensor); !added) return added;
+      if (!tensor.empty()) EMPLACE_TRY(add(tensor));
     const BodyWork* body = types_.body_of(node);
     if (body == nullptr) return Unit{};
     for (const auto& tensor : body->reads)
-      if (!wired.contains(tensor))
-        if (auto added = add(tensor); !added) return added;
+      if (!wired.contains(tensor)) EMPLACE_TRY(add(tensor));
     const auto& weights = of_bodies_[&node];
     op.inputs.insert(op.inputs.end(), weights.begin(), weights.end());
     return Unit{};
@@ -420,8 +413,8 @@ std::vector<std::string> onnx_node_names(const onnx::ModelProto& model) {
 
 Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
   onnx::ModelProto model;
-  if (auto parsed = parse_model(bytes, where, model); !parsed) return parsed.error();
-  if (auto done = inline_functions(model, where); !done) return done.error();
+  EMPLACE_TRY(parse_model(bytes, where, model));
+  EMPLACE_TRY(inline_functions(model, where));
   return Reader{model, where, dims}.read();
 }
 

@@ -44,14 +44,12 @@ class Inliner {
     for (auto& node : from) {
       const auto it = functions_.find(key_of(node.domain(), node.op_type(), node.overload()));
       if (it != functions_.end()) {
-        if (auto called = call(node, *it->second, to); !called) return called;
+        EMPLACE_TRY(call(node, *it->second, to));
         continue;
       }
       for (auto& attribute : *node.mutable_attribute()) {
-        if (attribute.has_g())
-          if (auto done = expand(*attribute.mutable_g()); !done) return done;
-        for (auto& body : *attribute.mutable_graphs())
-          if (auto done = expand(body); !done) return done;
+        if (attribute.has_g()) EMPLACE_TRY(expand(*attribute.mutable_g()));
+        for (auto& body : *attribute.mutable_graphs()) EMPLACE_TRY(expand(body));
       }
       if (!active_.empty() && ++nodes_ > kMostNodes)
         return invalid(where_, "has more than 300000 nodes in its functions once they are inlined");

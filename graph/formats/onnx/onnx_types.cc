@@ -186,8 +186,7 @@ Result<Unit> Types::infer(const onnx::GraphProto& graph) {
   for (const auto& input : graph.input())
     if (!values_.contains(input.name()))
       if (auto value = declared(input.name())) set(input.name(), *std::move(value));
-  for (const auto& node : graph.node())
-    if (auto done = infer(node); !done) return done;
+  for (const auto& node : graph.node()) EMPLACE_TRY(infer(node));
   return Unit{};
 }
 
@@ -210,8 +209,7 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
   if (known.rule != nullptr) known.rule(op);
   if (!op.complaint().empty() && opset_ >= 7) return fail(op.complaint());
   fold(op, kind);
-  if (kind == "If" || kind == "Loop" || kind == "Scan")
-    if (auto done = infer_bodies(node, inputs, outputs); !done) return done;
+  if (kind == "If" || kind == "Loop" || kind == "Scan") EMPLACE_TRY(infer_bodies(node, inputs, outputs));
   if (makes_container(kind) && !outputs.empty()) {
     std::int64_t bytes = 0;
     for (const Value* input : inputs) bytes = capped::plus(bytes, bytes_of(input));
@@ -250,7 +248,7 @@ Result<Unit> Types::infer_body(const onnx::GraphProto& body, const std::vector<V
     const Value& given = arguments[static_cast<std::size_t>(k)];
     if (given.shape) inner.set(body.input(k).name(), given);
   }
-  if (auto done = inner.infer(body); !done) return done;
+  EMPLACE_TRY(inner.infer(body));
   work.flops = 0;
   for (const auto& one : body.node()) {
     const BodyWork* nested = inner.body_of(one);
@@ -286,7 +284,7 @@ Result<Unit> Types::infer_bodies(const onnx::NodeProto& node, const std::vector<
     for (const char* branch : {"then_branch", "else_branch"}) {
       const auto* attribute = onnx_io::find(node, branch);
       if (attribute == nullptr || !attribute->has_g()) continue;
-      if (auto done = infer_body(attribute->g(), {}, work, results); !done) return done;
+      EMPLACE_TRY(infer_body(attribute->g(), {}, work, results));
       most = std::max(most, work.flops);
       for (std::size_t k = 0; k < std::min(outputs.size(), results.size()); ++k)
         if (!outputs[k].shape) outputs[k] = results[k];
@@ -318,7 +316,7 @@ Result<Unit> Types::infer_bodies(const onnx::NodeProto& node, const std::vector<
     }
     arguments.push_back(std::move(argument));
   }
-  if (auto done = infer_body(body->g(), arguments, work, results); !done) return done;
+  EMPLACE_TRY(infer_body(body->g(), arguments, work, results));
   work.flops = capped::times(work.flops, work.iterations.value_or(1));
   const std::size_t carried = carried_to > carried_from ? carried_to - carried_from : 0, skip = loop ? 1 : 0;
   for (std::size_t k = 0; k < outputs.size() && k + skip < results.size(); ++k) {

@@ -85,27 +85,20 @@ Result<Unit> Reader::read_node(const json& from) {
   const std::string place = fmt::format("node {}", nodes_.size());
   if (!from.is_object()) return fail(place, "is not an object");
   Node node;
-  const auto id = whole(from, "id", place);
-  if (!id) return id.error();
-  const auto cpu = number(from, "cpuLatency", place, kMostMs);
-  if (!cpu) return cpu.error();
-  const auto accelerator = number(from, "fpgaLatency", place, kMostMs);
-  if (!accelerator) return accelerator.error();
-  const auto size = number(from, "size", place, kMostBytes);
-  if (!size) return size.error();
-  if ((bytes_ += *size) > kMostBytesInAll)
+  EMPLACE_TRY_ASSIGN(const auto id, whole(from, "id", place));
+  EMPLACE_TRY_ASSIGN(const auto cpu, number(from, "cpuLatency", place, kMostMs));
+  EMPLACE_TRY_ASSIGN(const auto accelerator, number(from, "fpgaLatency", place, kMostMs));
+  EMPLACE_TRY_ASSIGN(const auto size, number(from, "size", place, kMostBytes));
+  if ((bytes_ += size) > kMostBytesInAll)
     return fail(place, "brings the sizes of all to more than 2^60 bytes");
-  const auto backward = truth(from, "isBackwardNode", place, false);
-  if (!backward) return backward.error();
-  const auto on_accelerator = truth(from, "supportedOnFpga", place, true);
-  if (!on_accelerator) return on_accelerator.error();
-  node.id = *id;
-  node.cpu_ms = *cpu, node.accelerator_ms = *accelerator, node.size = *size;
-  node.backward = *backward, node.on_accelerator = *on_accelerator;
+  EMPLACE_TRY_ASSIGN(const auto backward, truth(from, "isBackwardNode", place, false));
+  EMPLACE_TRY_ASSIGN(const auto on_accelerator, truth(from, "supportedOnFpga", place, true));
+  node.id = id;
+  node.cpu_ms = cpu, node.accelerator_ms = accelerator, node.size = size;
+  node.backward = backward, node.on_accelerator = on_accelerator;
   if (const auto colour = from.find("colorClass"); colour != from.end() && !colour->is_null()) {
-    const auto value = whole(from, "colorClass", place);
-    if (!value) return value.error();
-    node.colour = *value, node.coloured = true;
+    EMPLACE_TRY_ASSIGN(const auto value, whole(from, "colorClass", place));
+    node.colour = value, node.coloured = true;
   }
   const auto name = from.find("name");
   node.name = name != from.end() && name->is_string() ? name->get<std::string>() : "node";
@@ -118,22 +111,20 @@ Result<Unit> Reader::read_node(const json& from) {
 Result<Unit> Reader::read_edge(const json& from, std::size_t edge) {
   const std::string place = fmt::format("edge {}", edge);
   if (!from.is_object()) return fail(place, "is not an object");
-  const auto source = whole(from, "sourceId", place), target = whole(from, "destId", place);
-  if (!source) return source.error();
-  if (!target) return target.error();
-  const auto cost = number(from, "cost", place, kMostMs);
-  if (!cost) return cost.error();
-  const auto a = number_.find(*source), b = number_.find(*target);
+  EMPLACE_TRY_ASSIGN(const auto source, whole(from, "sourceId", place));
+  EMPLACE_TRY_ASSIGN(const auto target, whole(from, "destId", place));
+  EMPLACE_TRY_ASSIGN(const auto cost, number(from, "cost", place, kMostMs));
+  const auto a = number_.find(source), b = number_.find(target);
   if (a == number_.end() || b == number_.end())
     return fail(place,
-                fmt::format("names node {}, which does not exist", a == number_.end() ? *source : *target));
+                fmt::format("names node {}, which does not exist", a == number_.end() ? source : target));
   Node& producer = nodes_[a->second];
-  if (producer.has_cost && std::abs(producer.cost_ms - *cost) > 1e-6)
+  if (producer.has_cost && std::abs(producer.cost_ms - cost) > 1e-6)
     return fail(place,
-                fmt::format("costs {} and an earlier edge of node {} {}", from["cost"].dump(), *source,
+                fmt::format("costs {} and an earlier edge of node {} {}", from["cost"].dump(), source,
                             json(producer.cost_ms).dump()),
                 "a node sends one tensor: make them equal");
-  producer.cost_ms = *cost, producer.has_cost = true;
+  producer.cost_ms = cost, producer.has_cost = true;
   if (known_.emplace(a->second, b->second).second) {
     producer.readers.push_back(b->second);
     nodes_[b->second].inputs.push_back(a->second);
@@ -166,30 +157,24 @@ Result<std::vector<std::uint32_t>> Reader::order() const {
 }
 
 Result<OpGraph> Reader::read(const json& file) {
-  const auto accelerators = number(file, "maxFPGAs", "", kMostDevices),
-             cpus = number(file, "maxCPUs", "", kMostDevices);
-  if (!accelerators) return accelerators.error();
-  if (!cpus) return cpus.error();
-  if (*accelerators + *cpus < 1 || *accelerators + *cpus > kMostDevices ||
-      std::floor(*accelerators) != *accelerators || std::floor(*cpus) != *cpus)
+  EMPLACE_TRY_ASSIGN(const auto accelerators, number(file, "maxFPGAs", "", kMostDevices));
+  EMPLACE_TRY_ASSIGN(const auto cpus, number(file, "maxCPUs", "", kMostDevices));
+  if (accelerators + cpus < 1 || accelerators + cpus > kMostDevices ||
+      std::floor(accelerators) != accelerators || std::floor(cpus) != cpus)
     return fail("", "has no whole number of devices from 1 to 255", "correct maxFPGAs and maxCPUs");
-  const auto memory = number(file, "maxSizePerFPGA", "", 1e18);
-  if (!memory) return memory.error();
+  EMPLACE_TRY_ASSIGN(const auto memory, number(file, "maxSizePerFPGA", "", 1e18));
   const auto nodes = file.find("nodes"), edges = file.find("edges");
   if (nodes == file.end() || !nodes->is_array() || edges == file.end() || !edges->is_array())
     return fail("", "has no list of nodes and of edges");
-  for (const json& node : *nodes)
-    if (auto read = read_node(node); !read) return read.error();
-  for (std::size_t e = 0; e < edges->size(); ++e)
-    if (auto read = read_edge((*edges)[e], e); !read) return read.error();
-  const auto order = this->order();
-  if (!order) return order.error();
+  for (const json& node : *nodes) EMPLACE_TRY(read_node(node));
+  for (std::size_t e = 0; e < edges->size(); ++e) EMPLACE_TRY(read_edge((*edges)[e], e));
+  EMPLACE_TRY_ASSIGN(const auto order, this->order());
 
   // Memory is counted in whole bytes: of sizes that are not whole, millionths, where these do not grow too
   // large.
   const auto whole = [](double value) { return std::floor(value) == value; };
-  double scale = 1, sum = *memory;
-  bool all_whole = whole(*memory);
+  double scale = 1, sum = memory;
+  bool all_whole = whole(memory);
   for (const Node& node : nodes_) sum += node.size, all_whole = all_whole && whole(node.size);
   if (!all_whole && sum * kSizeScale <= kMostBytes) scale = kSizeScale;
 
@@ -198,18 +183,18 @@ Result<OpGraph> Reader::read(const json& file) {
   builder.set_name(name.substr(0, name.find('.'))).set_source("dnn-partitioning");
   json meta{{"kind", "measured"},
             {"partitioning",
-             {{"accelerators", static_cast<int>(*accelerators)},
-              {"cpus", static_cast<int>(*cpus)},
-              {"memory_bytes", static_cast<std::int64_t>(std::floor(*memory * scale))}}}};
+             {{"accelerators", static_cast<int>(accelerators)},
+              {"cpus", static_cast<int>(cpus)},
+              {"memory_bytes", static_cast<std::int64_t>(std::floor(memory * scale))}}}};
   if (!all_whole)
     meta["notes"] =
         json::array({scale > 1 ? "sizes are not whole numbers: bytes stand for millionths of the file's unit"
                                : "sizes are not whole numbers: they are rounded up to bytes"});
   builder.set_meta_json(meta.dump());
   std::vector<std::uint32_t> position(nodes_.size());
-  for (std::uint32_t at = 0; at < order->size(); ++at) position[(*order)[at]] = at;
+  for (std::uint32_t at = 0; at < order.size(); ++at) position[order[at]] = at;
   std::map<std::int64_t, OpId> first_of_colour;
-  for (const std::uint32_t number : *order) {
+  for (const std::uint32_t number : order) {
     const Node& node = nodes_[number];
     OpSpec op;
     op.name = fmt::format("{}#{}", node.name, node.id);
@@ -244,9 +229,8 @@ bool looks_like_dnn_partitioning(std::span<const std::byte> bytes) {
 }
 
 Result<OpGraph> parse_dnn_partitioning(std::span<const std::byte> bytes, std::string_view where) {
-  const auto file = parse_json_object(bytes, where);
-  if (!file) return file.error();
-  return Reader{where}.read(*file);
+  EMPLACE_TRY_ASSIGN(const auto file, parse_json_object(bytes, where));
+  return Reader{where}.read(file);
 }
 
 }  // namespace emplace

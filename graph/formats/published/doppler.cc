@@ -64,13 +64,12 @@ class Reader {
     if (lists_[0].size() != 1) return fail_at(1, "is no number of nodes");
     if (lists_[2].size() != lists_[3].size())
       return fail(fmt::format("has {} readers for {} producers", lists_[3].size(), lists_[2].size()));
-    while (!text_.empty())
-      if (auto done = read_node(); !done) return done.error();
+    while (!text_.empty()) EMPLACE_TRY(read_node());
     const std::size_t all = ops_.size() + lists_[1].size();
     if (static_cast<std::size_t>(lists_[0][0]) != all)
       return fail_at(1, fmt::format("tells {} nodes, and {} are there", lists_[0][0], all),
                      "inputs and lines of nodes make up all");
-    if (auto done = read_edges(); !done) return done.error();
+    EMPLACE_TRY(read_edges());
     return build();
   }
 

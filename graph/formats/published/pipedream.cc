@@ -70,10 +70,10 @@ class Reader {
       const std::string_view line = text_.substr(0, end);
       text_.remove_prefix(std::min(end + 1, text_.size()));
       if (trimmed(line).empty()) continue;
-      if (auto done = line.starts_with('\t') ? read_edge(line) : read_layer(line); !done) return done.error();
+      EMPLACE_TRY(line.starts_with('\t') ? read_edge(line) : read_layer(line));
     }
     if (layers_.empty()) return invalid(where_, "has no layer");
-    if (auto done = resolve_edges(); !done) return done.error();
+    EMPLACE_TRY(resolve_edges());
     add_ops();
     std::string name = std::filesystem::path{where_}.filename().string();
     for (const std::string_view ending : {".gz", ".zst", ".txt"})
@@ -119,15 +119,12 @@ class Reader {
       return fail("is neither a layer nor an edge",
                   "write NAME -- WHAT -- forward_compute_time=…, …, or a tab and NAME -- NAME");
     layer.text = fields[1];
-    const auto forward = number(*metrics, kForward, kMostMs),
-               backward = number(*metrics, "backward_compute_time", kMostMs),
-               activation = number(*metrics, "activation_size", kMostBytes),
-               parameters = number(*metrics, "parameter_size", kMostBytes);
-    for (const auto* one : {&forward, &backward, &activation, &parameters})
-      if (!*one) return one->error();
-    layer.forward_ms = *forward, layer.backward_ms = *backward;
-    layer.activation_bytes = static_cast<std::int64_t>(*activation);
-    layer.parameter_bytes = static_cast<std::int64_t>(*parameters);
+    EMPLACE_TRY_ASSIGN(layer.forward_ms, number(*metrics, kForward, kMostMs));
+    EMPLACE_TRY_ASSIGN(layer.backward_ms, number(*metrics, "backward_compute_time", kMostMs));
+    EMPLACE_TRY_ASSIGN(const auto activation, number(*metrics, "activation_size", kMostBytes));
+    EMPLACE_TRY_ASSIGN(const auto parameters, number(*metrics, "parameter_size", kMostBytes));
+    layer.activation_bytes = static_cast<std::int64_t>(activation);
+    layer.parameter_bytes = static_cast<std::int64_t>(parameters);
     if (metrics + 1 != fields.end() && metrics[1].starts_with("stage_id="))
       layer.stage = metrics[1].substr(9);
     if (!number_.try_emplace(layer.name, static_cast<std::uint32_t>(layers_.size())).second)

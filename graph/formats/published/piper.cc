@@ -30,10 +30,9 @@ class Reader {
     const auto nodes = file.find("nodes"), edges = file.find("edges");
     if (nodes == file.end() || !nodes->is_array() || edges == file.end() || !edges->is_array())
       return fail("", "has no list of nodes and of edges");
-    for (const json& node : *nodes)
-      if (auto done = read_node(node); !done) return done.error();
+    for (const json& node : *nodes) EMPLACE_TRY(read_node(node));
     for (std::size_t e = 0; e < edges->size(); ++e)
-      if (auto done = read_edge((*edges)[e], fmt::format("edge {}", e)); !done) return done.error();
+      EMPLACE_TRY(read_edge((*edges)[e], fmt::format("edge {}", e)));
     return build(file);
   }
 
@@ -50,10 +49,9 @@ class Reader {
     return it->get<double>();
   }
   Result<std::int64_t> id(const json& from, const char* key, const std::string& place) const {
-    const auto value = number(from, key, place);
-    if (!value) return value.error();
-    if (std::floor(*value) != *value) return fail(place, std::string{key} + " is no whole number");
-    return static_cast<std::int64_t>(*value);
+    EMPLACE_TRY_ASSIGN(const auto value, number(from, key, place));
+    if (std::floor(value) != value) return fail(place, std::string{key} + " is no whole number");
+    return static_cast<std::int64_t>(value);
   }
 
   /// The variant of degree 1 that computes nothing twice.
@@ -76,41 +74,36 @@ class Reader {
   Result<Unit> read_node(const json& from) {
     const std::string place = fmt::format("node {}", ops_.size());
     if (!from.is_object()) return fail(place, "is not an object");
-    const auto id = this->id(from, "id", place);
-    if (!id) return id.error();
-    const auto chosen = variant(from, place);
-    if (!chosen) return chosen.error();
-    const auto time = number(**chosen, "timePerSample", place),
-               weights = number(**chosen, "parameterSize", place),
-               a = number(**chosen, "memoryUsageA", place), b = number(**chosen, "memoryUsageB", place);
-    for (const auto* one : {&time, &weights, &a, &b})
-      if (!*one) return one->error();
-    if (!number_.try_emplace(*id, static_cast<std::uint32_t>(ops_.size())).second)
-      return fail(place, fmt::format("has the id {} of an earlier node", *id));
+    EMPLACE_TRY_ASSIGN(const auto id, this->id(from, "id", place));
+    EMPLACE_TRY_ASSIGN(const auto chosen, variant(from, place));
+    EMPLACE_TRY_ASSIGN(const auto time, number(*chosen, "timePerSample", place));
+    EMPLACE_TRY_ASSIGN(const auto weights, number(*chosen, "parameterSize", place));
+    EMPLACE_TRY_ASSIGN(const auto a, number(*chosen, "memoryUsageA", place));
+    EMPLACE_TRY_ASSIGN(const auto b, number(*chosen, "memoryUsageB", place));
+    if (!number_.try_emplace(id, static_cast<std::uint32_t>(ops_.size())).second)
+      return fail(place, fmt::format("has the id {} of an earlier node", id));
     const auto name = from.find("name");
     OpSpec op;
-    op.name = fmt::format("{}#{}",
-                          name != from.end() && name->is_string() ? name->get<std::string>() : "node", *id);
+    op.name =
+        fmt::format("{}#{}", name != from.end() && name->is_string() ? name->get<std::string>() : "node", id);
     op.type = "node";
-    op.param_bytes = static_cast<std::int64_t>(std::ceil(*a)) + static_cast<std::int64_t>(std::ceil(*b));
-    op.attrs_json = json{{"parameter_bytes", static_cast<std::int64_t>(std::ceil(*weights))}}.dump();
-    op.measured_us = {{"gpu", *time * 1e6}};
+    op.param_bytes = static_cast<std::int64_t>(std::ceil(a)) + static_cast<std::int64_t>(std::ceil(b));
+    op.attrs_json = json{{"parameter_bytes", static_cast<std::int64_t>(std::ceil(weights))}}.dump();
+    op.measured_us = {{"gpu", time * 1e6}};
     ops_.push_back(std::move(op));
     return Unit{};
   }
 
   Result<Unit> read_edge(const json& from, const std::string& place) {
     if (!from.is_object()) return fail(place, "is not an object");
-    const auto source = id(from, "sourceId", place), target = id(from, "destId", place);
-    if (!source) return source.error();
-    if (!target) return target.error();
-    const auto cost = number(from, "communicationCost", place);
-    if (!cost) return cost.error();
-    for (const std::int64_t end : {*source, *target})
+    EMPLACE_TRY_ASSIGN(const auto source, id(from, "sourceId", place));
+    EMPLACE_TRY_ASSIGN(const auto target, id(from, "destId", place));
+    EMPLACE_TRY_ASSIGN(const auto cost, number(from, "communicationCost", place));
+    for (const std::int64_t end : {source, target})
       if (!number_.contains(end)) return fail(place, fmt::format("names node {}, which does not exist", end));
-    const std::uint32_t producer = number_.at(*source), reader = number_.at(*target);
+    const std::uint32_t producer = number_.at(source), reader = number_.at(target);
     // A node sends what readers of one size share.
-    const auto bytes = static_cast<std::int64_t>(std::ceil(*cost));
+    const auto bytes = static_cast<std::int64_t>(std::ceil(cost));
     auto& outputs = ops_[producer].outputs;
     auto output = std::find_if(outputs.begin(), outputs.end(),
                                [&](const TensorSpec& spec) { return spec.shape[0] == bytes; });
@@ -133,9 +126,8 @@ class Reader {
                                     {"bandwidth", "bytes_per_s"},
                                     {"mbsInBatch", "samples_in_batch"}}) {
       if (!file.contains(key)) continue;
-      const auto value = number(file, key, "");
-      if (!value) return value.error();
-      machine[name] = static_cast<std::int64_t>(*value);
+      EMPLACE_TRY_ASSIGN(const auto value, number(file, key, ""));
+      machine[name] = static_cast<std::int64_t>(value);
     }
     json meta{{"kind", "measured"}, {"piper", machine}};
     if (left_out_ > 0)
@@ -166,9 +158,8 @@ bool looks_like_piper(std::span<const std::byte> bytes) {
 }
 
 Result<OpGraph> parse_piper(std::span<const std::byte> bytes, std::string_view where) {
-  const auto file = parse_json_object(bytes, where);
-  if (!file) return file.error();
-  return Reader{where}.read(*file);
+  EMPLACE_TRY_ASSIGN(const auto file, parse_json_object(bytes, where));
+  return Reader{where}.read(file);
 }
 
 }  // namespace emplace

@@ -153,19 +153,13 @@ Result<OpGraph> parse_tf_graphdef(std::span<const std::byte> bytes, std::string_
     if (kind == Kind::kNone && where.ends_with(".meta" + std::string{packed})) kind = Kind::kMetaGraphDef;
   tf::Served served;
   if (kind == Kind::kSavedModel) {
-    auto model = message_of<tf::SavedModel>(bytes, text, "SavedModel", where);
-    if (!model) return model.error();
-    auto found = tf::served_by(*std::move(model), where);
-    if (!found) return found.error();
-    served = *std::move(found);
+    EMPLACE_TRY_ASSIGN(auto model, message_of<tf::SavedModel>(bytes, text, "SavedModel", where));
+    EMPLACE_TRY_ASSIGN(served, tf::served_by(std::move(model), where));
   } else if (kind == Kind::kMetaGraphDef) {
-    auto meta = message_of<tf::MetaGraphDef>(bytes, text, "MetaGraphDef", where);
-    if (!meta) return meta.error();
-    served.graph = std::move(*meta->mutable_graph_def());
+    EMPLACE_TRY_ASSIGN(auto meta, message_of<tf::MetaGraphDef>(bytes, text, "MetaGraphDef", where));
+    served.graph = std::move(*meta.mutable_graph_def());
   } else {
-    auto graph = message_of<tf::GraphDef>(bytes, text, "GraphDef", where);
-    if (!graph) return graph.error();
-    served.graph = *std::move(graph);
+    EMPLACE_TRY_ASSIGN(served.graph, message_of<tf::GraphDef>(bytes, text, "GraphDef", where));
   }
   if (served.graph.node_size() == 0)
     return invalid(where, "holds no node",

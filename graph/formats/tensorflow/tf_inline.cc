@@ -61,9 +61,8 @@ Result<Inlined> Inliner::run(const std::function<bool(int)>& runs) {
     top.names.emplace(node.name(), node.name());
     taken_.insert(node.name());
   }
-  for (int i = 0; i < graph_.node_size(); ++i)
-    if (auto done = add(graph_.node(i), top, !runs || runs(i)); !done) return done.error();
-  if (auto done = resolve(); !done) return done.error();
+  for (int i = 0; i < graph_.node_size(); ++i) EMPLACE_TRY(add(graph_.node(i), top, !runs || runs(i)));
+  EMPLACE_TRY(resolve());
   *out_.graph.mutable_versions() = graph_.versions();
   return std::move(out_);
 }
@@ -143,7 +142,7 @@ Result<Unit> Inliner::fill_in(AttrValue& value, const Body& body, int depth) con
     value = filled;
   } else if (value.value_case() == AttrValue::kFunc) {
     for (NodeDef::Attr& attr : *value.mutable_func()->mutable_attr())
-      if (auto done = fill_in(*attr.mutable_value(), body, depth + 1); !done) return done;
+      EMPLACE_TRY(fill_in(*attr.mutable_value(), body, depth + 1));
   }
   return Unit{};
 }
@@ -158,13 +157,11 @@ Result<Unit> Inliner::add(const NodeDef& node, const Body& body, bool runs) {
                 .attributes = node.attr()};
   for (const std::string& text : node.input()) {
     if (text.starts_with('^')) {
-      auto waits = control_of(node.name(), body, std::string_view{text}.substr(1));
-      if (!waits) return waits.error();
-      call.waits_for.push_back(*std::move(waits));
+      EMPLACE_TRY_ASSIGN(auto waits, control_of(node.name(), body, std::string_view{text}.substr(1)));
+      call.waits_for.push_back(std::move(waits));
     } else {
-      auto tensors = tensors_of(node, body, text);
-      if (!tensors) return tensors.error();
-      call.inputs.insert(call.inputs.end(), tensors->begin(), tensors->end());
+      EMPLACE_TRY_ASSIGN(auto tensors, tensors_of(node, body, text));
+      call.inputs.insert(call.inputs.end(), tensors.begin(), tensors.end());
     }
   }
   // As TensorFlow does it: what reads nothing begins when the call does.
@@ -182,9 +179,8 @@ Result<Unit> Inliner::add(const NodeDef& node, const Body& body, bool runs) {
 }
 
 Result<Unit> Inliner::copy(const CallSite& call, std::string_view op) {
-  auto made = make(call.name, op);
-  if (!made) return made.error();
-  NodeDef& node = **made;
+  EMPLACE_TRY_ASSIGN(auto made, make(call.name, op));
+  NodeDef& node = *made;
   node.set_device(call.node.device());
   if (op == call.node.op()) {
     for (const TensorRef& input : call.inputs) node.add_input(input.text());
@@ -210,18 +206,15 @@ Result<Unit> Inliner::resolve() {
   // Each result once, so that long chains of calls are not walked for every reader.
   for (auto& [call, results] : results_) {
     for (TensorRef& result : results) {
-      auto found = resolved(result);
-      if (!found) return found.error();
-      result = *std::move(found);
+      EMPLACE_TRY_ASSIGN(result, resolved(result));
     }
   }
   for (NodeDef& node : *out_.graph.mutable_node()) {
     for (std::string& text : *node.mutable_input()) {
       const InputText input = parse_input(text);
       if (!input.ok || text.starts_with('^') || !results_.contains(std::string{input.node})) continue;
-      auto found = resolved({std::string{input.node}, input.number});
-      if (!found) return found.error();
-      text = found->text();
+      EMPLACE_TRY_ASSIGN(auto found, resolved({std::string{input.node}, input.number}));
+      text = found.text();
     }
   }
   for (auto& [tensor, shape] : declared_)

@@ -56,7 +56,7 @@ Result<Inliner::Ran> Inliner::run_function(const CallSite& call, const NameAttrL
     return fail(call.name, fmt::format("calls functions more than {} deep", kDeepest));
   const FunctionDef& def = *it->second;
   Body body{.function = &def, .attributes = &function.attr(), .waits_for = std::move(waits_for)};
-  if (auto done = bind_arguments(call, arguments, body); !done) return done.error();
+  EMPLACE_TRY(bind_arguments(call, arguments, body));
   for (const NodeDef& node : def.node_def()) {
     if (node.name().empty() || node.op().empty())
       return fail(call.name, "calls " + called + ", which has a node without a name or a type");
@@ -65,8 +65,7 @@ Result<Inliner::Ran> Inliner::run_function(const CallSite& call, const NameAttrL
     body.names.emplace(node.name(), free_name(prefix + node.name()));
   }
   running_.push_back(&def);
-  for (const NodeDef& node : def.node_def())
-    if (auto done = add(node, body, true); !done) return done.error();
+  for (const NodeDef& node : def.node_def()) EMPLACE_TRY(add(node, body, true));
   running_.pop_back();
   return returned_by(call, body);
 }
@@ -99,20 +98,18 @@ Result<Inliner::Ran> Inliner::returned_by(const CallSite& call, const Body& body
     if (it == def.ret().end())
       return fail(call.name, "calls " + in_quotes(def.signature().name()) + ", whose result " +
                                  in_quotes(arg.name()) + " comes from nowhere");
-    auto tensors = tensors_of(call.node, body, it->value());
-    if (!tensors) return tensors.error();
+    EMPLACE_TRY_ASSIGN(auto tensors, tensors_of(call.node, body, it->value()));
     const std::uint32_t length = argument_length(arg, *body.attributes);
-    returned_ += std::max<std::size_t>(tensors->size(), length);
+    returned_ += std::max<std::size_t>(tensors.size(), length);
     if (returned_ > kMostResults) return invalid(where_, "returns too many results from functions");
-    if (tensors->size() == 1 && !parse_input(it->value()).has_number)  // A whole list by its name.
+    if (tensors.size() == 1 && !parse_input(it->value()).has_number)  // A whole list by its name.
       for (std::uint32_t k = 1; k < length; ++k)
-        tensors->push_back({tensors->front().node, tensors->front().output + k});
-    ran.results.insert(ran.results.end(), tensors->begin(), tensors->end());
+        tensors.push_back({tensors.front().node, tensors.front().output + k});
+    ran.results.insert(ran.results.end(), tensors.begin(), tensors.end());
   }
   for (const FunctionDef::Text& effect : def.control_ret()) {
-    auto waits = control_of(call.name, body, effect.value());
-    if (!waits) return waits.error();
-    ran.effects.push_back(*std::move(waits));
+    EMPLACE_TRY_ASSIGN(auto waits, control_of(call.name, body, effect.value()));
+    ran.effects.push_back(std::move(waits));
   }
   return ran;
 }
@@ -140,28 +137,24 @@ Result<Unit> Inliner::lower_call(const CallSite& call) {
   }
   std::span<const TensorRef> arguments = call.inputs;
   if (call.node.op() == "RemoteCall" && !arguments.empty()) arguments = arguments.subspan(1);  // The device.
-  const auto waits = gathered(call);
-  if (!waits) return waits.error();
-  auto ran = run_function(call, function, arguments, *waits, call.name + "/");
-  if (!ran) return ran.error();
-  return finish(call, function.name(), std::move(ran->results), std::move(ran->effects));
+  EMPLACE_TRY_ASSIGN(const auto waits, gathered(call));
+  EMPLACE_TRY_ASSIGN(auto ran, run_function(call, function, arguments, waits, call.name + "/"));
+  return finish(call, function.name(), std::move(ran.results), std::move(ran.effects));
 }
 
 Result<std::vector<std::string>> Inliner::gathered(const CallSite& call) {
   if (call.waits_for.size() < 2) return call.waits_for;
-  auto made = make(free_name(call.name + "/control_inputs"), "NoOp");
-  if (!made) return made.error();
-  for (const std::string& waits : call.waits_for) (*made)->add_input(waits);
-  return std::vector<std::string>{"^" + (*made)->name()};
+  EMPLACE_TRY_ASSIGN(auto made, make(free_name(call.name + "/control_inputs"), "NoOp"));
+  for (const std::string& waits : call.waits_for) made->add_input(waits);
+  return std::vector<std::string>{"^" + made->name()};
 }
 
 Result<Unit> Inliner::finish(const CallSite& call, const std::string& function,
                              std::vector<TensorRef> results, std::vector<std::string> effects) {
   if (effects.empty())
     for (const TensorRef& result : results) effects.push_back("^" + result.node);
-  auto made = make(call.name, "NoOp");
-  if (!made) return made.error();
-  NodeDef& node = **made;
+  EMPLACE_TRY_ASSIGN(auto made, make(call.name, "NoOp"));
+  NodeDef& node = *made;
   node.set_device(call.node.device());
   std::sort(effects.begin(), effects.end());
   effects.erase(std::unique(effects.begin(), effects.end()), effects.end());
@@ -206,40 +199,36 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
   if (branches.empty() || std::any_of(branches.begin(), branches.end(), unnamed))
     return fail(call.name, "names no functions for its branches");
   if (call.inputs.empty()) return fail(call.name, "has no condition");
-  const auto waits = gathered(call);
-  if (!waits) return waits.error();
+  EMPLACE_TRY_ASSIGN(const auto waits, gathered(call));
   AttrValue outputs;
   outputs.set_i(static_cast<std::int64_t>(branches.size()));
   std::vector<TensorRef> arguments;
   for (std::size_t k = 1; k < call.inputs.size(); ++k) {
-    auto made = piece(call, fmt::format("switch_{}", k - 1), branches.size() == 2 ? "Switch" : "_SwitchN",
-                      "Tin", k - 1);
-    if (!made) return made.error();
-    (*made)->add_input(call.inputs[k].text());
-    (*made)->add_input(call.inputs[0].text());
-    for (const std::string& one : *waits) (*made)->add_input(one);
-    add_attribute(**made, "num_outs", outputs);
-    arguments.push_back({(*made)->name(), 0});
+    EMPLACE_TRY_ASSIGN(auto made, piece(call, fmt::format("switch_{}", k - 1),
+                                        branches.size() == 2 ? "Switch" : "_SwitchN", "Tin", k - 1));
+    made->add_input(call.inputs[k].text());
+    made->add_input(call.inputs[0].text());
+    for (const std::string& one : waits) made->add_input(one);
+    add_attribute(*made, "num_outs", outputs);
+    arguments.push_back({made->name(), 0});
   }
   std::vector<Ran> all;
-  std::vector<std::string> effects, begin = *waits;
+  std::vector<std::string> effects, begin = waits;
   begin.push_back("^" + call.inputs[0].node);
   for (std::size_t b = 0; b < branches.size(); ++b) {
     for (TensorRef& one : arguments) one.output = static_cast<std::uint32_t>(b);
-    auto ran =
-        run_function(call, *branches[b].second, arguments, begin, call.name + "/" + branches[b].first + "/");
-    if (!ran) return ran.error();
-    effects.insert(effects.end(), ran->effects.begin(), ran->effects.end());
-    if (!all.empty() && all.front().results.size() != ran->results.size())
+    EMPLACE_TRY_ASSIGN(auto ran, run_function(call, *branches[b].second, arguments, begin,
+                                              call.name + "/" + branches[b].first + "/"));
+    effects.insert(effects.end(), ran.effects.begin(), ran.effects.end());
+    if (!all.empty() && all.front().results.size() != ran.results.size())
       return fail(call.name, "has branches with different numbers of results");
-    all.push_back(*std::move(ran));
+    all.push_back(std::move(ran));
   }
   std::vector<TensorRef> results;
   for (std::size_t k = 0; k < all.front().results.size(); ++k) {
-    auto made = piece(call, fmt::format("merge_{}", k), "Merge", "Tout", k);
-    if (!made) return made.error();
-    for (const Ran& ran : all) (*made)->add_input(ran.results[k].text());
-    results.push_back({(*made)->name(), 0});
+    EMPLACE_TRY_ASSIGN(auto made, piece(call, fmt::format("merge_{}", k), "Merge", "Tout", k));
+    for (const Ran& ran : all) made->add_input(ran.results[k].text());
+    results.push_back({made->name(), 0});
   }
   return finish(call, "", std::move(results), std::move(effects));
 }
@@ -250,49 +239,41 @@ Result<Unit> Inliner::lower_loop(const CallSite& call) {
   const NameAttrList* cond = function_of(call, "cond");
   const NameAttrList* body = function_of(call, "body");
   if (cond == nullptr || body == nullptr) return fail(call.name, "names no functions (cond, body)");
-  const auto waits = gathered(call);
-  if (!waits) return waits.error();
+  EMPLACE_TRY_ASSIGN(const auto waits, gathered(call));
   const std::size_t n = call.inputs.size();
   std::vector<TensorRef> merged, inside, results;
   std::vector<int> merges;  // Positions.
   for (std::size_t k = 0; k < n; ++k) {
-    auto enter = piece(call, fmt::format("enter_{}", k), "Enter", "T", k);
-    if (!enter) return enter.error();
-    (*enter)->add_input(call.inputs[k].text());
-    for (const std::string& one : *waits) (*enter)->add_input(one);
-    add_text(**enter, "frame_name", call.name);
-    auto merge = piece(call, fmt::format("merge_{}", k), "Merge", "T", k);
-    if (!merge) return merge.error();
-    (*merge)->add_input((*enter)->name());
+    EMPLACE_TRY_ASSIGN(auto enter, piece(call, fmt::format("enter_{}", k), "Enter", "T", k));
+    enter->add_input(call.inputs[k].text());
+    for (const std::string& one : waits) enter->add_input(one);
+    add_text(*enter, "frame_name", call.name);
+    EMPLACE_TRY_ASSIGN(auto merge, piece(call, fmt::format("merge_{}", k), "Merge", "T", k));
+    merge->add_input(enter->name());
     merges.push_back(out_.graph.node_size() - 1);
-    merged.push_back({(*merge)->name(), 0});
+    merged.push_back({merge->name(), 0});
   }
-  auto asked = run_function(call, *cond, merged, {}, call.name + "/cond/");
-  if (!asked) return asked.error();
-  if (asked->results.empty()) return fail(call.name, "has a condition without a result");
-  auto condition = piece(call, "LoopCond", "LoopCond", "", 0);
-  if (!condition) return condition.error();
-  (*condition)->add_input(asked->results[0].text());
+  EMPLACE_TRY_ASSIGN(auto asked, run_function(call, *cond, merged, {}, call.name + "/cond/"));
+  if (asked.results.empty()) return fail(call.name, "has a condition without a result");
+  EMPLACE_TRY_ASSIGN(auto condition, piece(call, "LoopCond", "LoopCond", "", 0));
+  condition->add_input(asked.results[0].text());
   for (std::size_t k = 0; k < n; ++k) {
-    auto fork = piece(call, fmt::format("switch_{}", k), "Switch", "T", k);
-    if (!fork) return fork.error();
-    (*fork)->add_input(merged[k].text());
-    (*fork)->add_input((*condition)->name());
-    inside.push_back({(*fork)->name(), 1});
-    auto exit = piece(call, fmt::format("exit_{}", k), "Exit", "T", k);
-    if (!exit) return exit.error();
-    (*exit)->add_input((*fork)->name());
-    results.push_back({(*exit)->name(), 0});
+    EMPLACE_TRY_ASSIGN(auto fork, piece(call, fmt::format("switch_{}", k), "Switch", "T", k));
+    fork->add_input(merged[k].text());
+    fork->add_input(condition->name());
+    inside.push_back({fork->name(), 1});
+    EMPLACE_TRY_ASSIGN(auto exit, piece(call, fmt::format("exit_{}", k), "Exit", "T", k));
+    exit->add_input(fork->name());
+    results.push_back({exit->name(), 0});
   }
-  auto ran = run_function(call, *body, inside, {"^" + (*condition)->name()}, call.name + "/body/");
-  if (!ran) return ran.error();
-  if (ran->results.size() != n)
+  EMPLACE_TRY_ASSIGN(auto ran,
+                     run_function(call, *body, inside, {"^" + condition->name()}, call.name + "/body/"));
+  if (ran.results.size() != n)
     return fail(call.name, "has a body with another number of results than the loop");
   for (std::size_t k = 0; k < n; ++k) {
-    auto next = piece(call, fmt::format("next_{}", k), "NextIteration", "T", k);
-    if (!next) return next.error();
-    (*next)->add_input(ran->results[k].text());
-    out_.graph.mutable_node(merges[k])->add_input((*next)->name());
+    EMPLACE_TRY_ASSIGN(auto next, piece(call, fmt::format("next_{}", k), "NextIteration", "T", k));
+    next->add_input(ran.results[k].text());
+    out_.graph.mutable_node(merges[k])->add_input(next->name());
   }
   return finish(call, "", std::move(results), {});
 }

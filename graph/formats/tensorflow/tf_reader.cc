@@ -67,14 +67,13 @@ class Reader {
         large_constant_{parts.variables.any ? "Buffer" : "Parameter"} {}
 
   Result<OpGraph> read() {
-    if (auto done = check_inputs(); !done) return done.error();
+    EMPLACE_TRY(check_inputs());
     find_dependencies();
     find_views();
     builder_.reserve(n_ + joins_.producers.size());
     for (std::uint32_t i = 0; i < n_; ++i) {
-      auto op = op_of(i);
-      if (!op) return op.error();
-      builder_.add(*std::move(op));
+      EMPLACE_TRY_ASSIGN(auto op, op_of(i));
+      builder_.add(std::move(op));
     }
     add_joins();
     builder_.set_name(name());
@@ -230,7 +229,7 @@ class Reader {
     if (step_.leader[i] != i) op.colocate = OpId{step_.leader[i]};
     json attrs = attributes(i);
     if (role(i) != Role::kWork) {
-      if (auto done = make_state(i, op); !done) return done.error();
+      EMPLACE_TRY(make_state(i, op));
     } else {
       make_work(i, op);
       if (op.view) attrs["view"] = true;
@@ -381,21 +380,18 @@ Result<OpGraph> read_graph(Served served, const OpenDims& given, std::string_vie
     if (!served.runs[i]) idle_names.insert(served.graph.node(static_cast<int>(i)).name());
   if (calls_functions(served.graph)) {
     const auto runs = [&](int i) { return served.runs.empty() || served.runs[static_cast<std::size_t>(i)]; };
-    auto done = inline_functions(served.graph, runs, where);
-    if (!done) return done.error();
-    inlined = *std::move(done);
+    EMPLACE_TRY_ASSIGN(inlined, inline_functions(served.graph, runs, where));
   } else {
     inlined.graph = std::move(served.graph);
   }
   for (const NodeDef& node : inlined.graph.node()) idle.push_back(idle_names.contains(node.name()));
-  auto step = step_of(inlined.graph, idle, where);
-  if (!step) return step.error();
+  EMPLACE_TRY_ASSIGN(auto step, step_of(inlined.graph, idle, where));
   DimsMet dims{given};
-  Outputs outputs = outputs_of(inlined.graph, *step, inlined, dims);
-  if (auto used = dims.all_used(where); !used) return used.error();
-  Variables variables = variables_of(inlined.graph, *step);
-  const Parts parts{std::move(inlined.graph), *std::move(step), std::move(variables),
-                    std::move(outputs),       inlined.calls,    inlined.conditionals,
+  Outputs outputs = outputs_of(inlined.graph, step, inlined, dims);
+  EMPLACE_TRY(dims.all_used(where));
+  Variables variables = variables_of(inlined.graph, step);
+  const Parts parts{std::move(inlined.graph), std::move(step), std::move(variables),
+                    std::move(outputs),       inlined.calls,   inlined.conditionals,
                     std::move(served.notes)};
   return Reader{parts, dims, where}.read();
 }

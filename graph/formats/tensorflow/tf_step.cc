@@ -31,8 +31,8 @@ class Reader {
       : graph_{graph}, idle_{idle}, where_{where}, n_{static_cast<std::uint32_t>(graph.node_size())} {}
 
   Result<Step> read() {
-    if (auto done = number_nodes(); !done) return done.error();
-    if (auto done = read_inputs(); !done) return done.error();
+    EMPLACE_TRY(number_nodes());
+    EMPLACE_TRY(read_inputs());
     pass_identities();
     sort();
     find_variables();
@@ -86,13 +86,12 @@ class Reader {
     for (std::uint32_t i = 0; i < n_; ++i) {
       const bool merges = is_one_of(node(i).op(), {"Merge", "RefMerge"});
       for (const std::string& text : node(i).input()) {
-        const auto edge = edge_of(i, text);
-        if (!edge) return edge.error();
+        EMPLACE_TRY_ASSIGN(const auto edge, edge_of(i, text));
         // What a loop's next iteration begins with is no input of this one.
-        if (merges && is_one_of(node(edge->node).op(), {"NextIteration", "RefNextIteration"})) {
+        if (merges && is_one_of(node(edge.node).op(), {"NextIteration", "RefNextIteration"})) {
           ++step_.back_edges;
         } else {
-          step_.inputs[i].push_back(*edge);
+          step_.inputs[i].push_back(edge);
         }
       }
     }

@@ -65,13 +65,11 @@ class Reader {
 
   Result<OpGraph> read() {
     collect_parts();
-    for (const FxStatement& input : text_.inputs)
-      if (auto done = add_input(input); !done) return done.error();
-    for (const FxStatement& one : text_.statements)
-      if (auto done = add_statement(one); !done) return done.error();
+    for (const FxStatement& input : text_.inputs) EMPLACE_TRY(add_input(input));
+    for (const FxStatement& one : text_.statements) EMPLACE_TRY(add_statement(one));
     if (dims_.any_missing())
       return invalid(where_, "has symbolic sizes", "give them: " + dims_.missing_as_option());
-    if (auto used = dims_.all_used(where_); !used) return used.error();
+    EMPLACE_TRY(dims_.all_used(where_));
     return build();
   }
 
@@ -130,15 +128,14 @@ class Reader {
 
   Result<Unit> add_input(const FxStatement& input) {
     line_ = input.line;
-    auto spec = spec_of(input.type);
-    if (!spec) return spec.error();
+    EMPLACE_TRY_ASSIGN(auto spec, spec_of(input.type));
     if (input.type.starts_with("Sym(")) return add_number(input.name, input.type);
-    if (!spec->has_value()) {
+    if (!spec.has_value()) {
       if (input.type.empty()) untyped_inputs_.insert(input.name);
       return input.type.empty() ? Result<Unit>{Unit{}} : add_number(input.name, "");
     }
-    const DType dtype = (*spec)->dtype;
-    const std::uint32_t tensor = add_state(input.name, "Input", **std::move(spec));
+    const DType dtype = spec->dtype;
+    const std::uint32_t tensor = add_state(input.name, "Input", *std::move(spec));
     backward_[tensor] = input.name.starts_with("tangents");
     roles_.add_input(input.name, dtype, tensor);
     inputs_.push_back(static_cast<std::uint32_t>(ops_.size() - 1));
@@ -202,21 +199,20 @@ class Reader {
       values_[one.name] = Value{*known};
       return Unit{};
     }
-    auto spec = spec_of(one.type);
-    if (!spec) return spec.error();
+    EMPLACE_TRY_ASSIGN(auto spec, spec_of(one.type));
     const std::size_t dot = name.rfind('.');
     if (name.starts_with("self.")) {
-      if (spec->has_value()) {
+      if (spec.has_value()) {
         const bool weight = name.find("param") != std::string_view::npos ||
                             name.find("weight") != std::string_view::npos ||
                             name.find("bias") != std::string_view::npos;
-        add_state(one.name, weight ? "Parameter" : "Constant", **std::move(spec));
+        add_state(one.name, weight ? "Parameter" : "Constant", *std::move(spec));
       } else {
         untyped_.insert(one.name);  // Takes the type of what first reads it.
       }
       return Unit{};
     }
-    if (dot != std::string_view::npos && find(name.substr(0, dot)) && spec->has_value()) {
+    if (dot != std::string_view::npos && find(name.substr(0, dot)) && spec.has_value()) {
       FxExpr self;
       self.kind = Kind::kName, self.text = name.substr(0, dot);
       return add_call(one, name.substr(dot + 1), {&self, 1});
@@ -277,9 +273,8 @@ class Reader {
       case Kind::kItem:
         arg.kind = from.kind == Kind::kList ? AtenArg::Kind::kList : AtenArg::Kind::kOther;
         for (const FxExpr& item : from.items) {
-          auto inner = argument(item, read, one);
-          if (!inner) return inner.error();
-          arg.items.push_back(*std::move(inner));
+          EMPLACE_TRY_ASSIGN(auto inner, argument(item, read, one));
+          arg.items.push_back(std::move(inner));
         }
         break;
       default:
@@ -291,10 +286,9 @@ class Reader {
   Result<AtenArg> named_argument(const FxExpr& from, Read& read, const FxStatement& one, AtenArg arg) {
     arg.kind = AtenArg::Kind::kOther;
     if (untyped_.contains(from.text)) {
-      auto spec = spec_of(one.type);
-      if (!spec) return spec.error();
+      EMPLACE_TRY_ASSIGN(auto spec, spec_of(one.type));
       untyped_.erase(from.text);
-      add_state(from.text, "Constant", spec->value_or(TensorSpec{}));
+      add_state(from.text, "Constant", spec.value_or(TensorSpec{}));
     }
     if (untyped_inputs_.contains(from.text))
       return fail("input " + quoted(from.text) + " has no type", kTypes);
@@ -328,16 +322,14 @@ class Reader {
   /// What the call gives, by index in its tuple; a tensor alone has index 0. Nothing if it gives no tensor.
   Result<std::vector<std::pair<std::int64_t, TensorSpec>>> results(const FxStatement& one, bool& tuple) {
     std::vector<std::pair<std::int64_t, TensorSpec>> all;
-    auto spec = spec_of(one.type);
-    if (!spec) return spec.error();
-    tuple = !spec->has_value();
-    if (!tuple) all.emplace_back(0, **std::move(spec));
+    EMPLACE_TRY_ASSIGN(auto spec, spec_of(one.type));
+    tuple = !spec.has_value();
+    if (!tuple) all.emplace_back(0, *std::move(spec));
     const auto parts = parts_of_.find(one.name);
     if (!tuple || parts == parts_of_.end()) return all;
     for (const auto& [index, type] : parts->second) {
-      auto part = spec_of(type);
-      if (!part) return part.error();
-      if (part->has_value()) all.emplace_back(index, **std::move(part));
+      EMPLACE_TRY_ASSIGN(auto part, spec_of(type));
+      if (part.has_value()) all.emplace_back(index, *std::move(part));
     }
     return all;
   }
@@ -362,19 +354,16 @@ class Reader {
     if (method) {
       FxExpr self;
       self.kind = Kind::kName, self.text = callee.substr(0, callee.rfind('.'));
-      auto arg = argument(self, read, one);
-      if (!arg) return arg.error();
-      read.call.args.push_back(*std::move(arg));
+      EMPLACE_TRY_ASSIGN(auto arg, argument(self, read, one));
+      read.call.args.push_back(std::move(arg));
     }
     for (const FxExpr& from : args) {
-      auto arg = argument(from, read, one);
-      if (!arg) return arg.error();
-      read.call.args.push_back(*std::move(arg));
+      EMPLACE_TRY_ASSIGN(auto arg, argument(from, read, one));
+      read.call.args.push_back(std::move(arg));
     }
     bool tuple = false;
-    auto made = results(one, tuple);
-    if (!made) return made.error();
-    if (made->empty()) {
+    EMPLACE_TRY_ASSIGN(auto made, results(one, tuple));
+    if (made.empty()) {
       // No tensor comes of it, or none that anybody takes: a tensor that is read must say its type.
       Value value;
       value.kind = one.type.empty() ? Value::Kind::kTuple : Value::Kind::kNothing;
@@ -383,7 +372,7 @@ class Reader {
       values_[one.name] = std::move(value);
       return Unit{};
     }
-    add_op(one.name, tuple, std::move(read), *std::move(made));
+    add_op(one.name, tuple, std::move(read), std::move(made));
     return Unit{};
   }
 
@@ -501,9 +490,9 @@ bool looks_like_fx(std::span<const std::byte> bytes) {
 }
 
 Result<OpGraph> parse_fx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
-  const auto text = parse_fx_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where);
-  if (!text) return text.error();
-  return Reader{*text, where, dims}.read();
+  EMPLACE_TRY_ASSIGN(const auto text,
+                     parse_fx_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where));
+  return Reader{text, where, dims}.read();
 }
 
 }  // namespace emplace

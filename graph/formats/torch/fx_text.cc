@@ -237,9 +237,9 @@ class Reader {
       if (line.starts_with("class ")) {
         on_class(line.substr(6));
       } else if (line.starts_with("def ")) {
-        if (auto done = on_forward(line); !done) return done.error();
+        EMPLACE_TRY(on_forward(line));
       } else if (inside_ && !line.empty()) {
-        if (auto done = on_line(line); !done) return done.error();
+        EMPLACE_TRY(on_line(line));
       }
     }
     if (!seen_forward_)
@@ -366,8 +366,7 @@ class Reader {
       return Unit{};
     }
     if (line == "pass") return Unit{};
-    for (const std::string_view part : split(line, ';'))
-      if (auto done = on_statement(trimmed(part)); !done) return done.error();
+    for (const std::string_view part : split(line, ';')) EMPLACE_TRY(on_statement(trimmed(part)));
     return Unit{};
   }
 

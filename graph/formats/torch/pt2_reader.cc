@@ -73,12 +73,10 @@ class Reader {
     numbers_of_file_ = &member(graph, "sym_int_values");
     const json& nodes = member(graph, "nodes");
     if (!nodes.is_array() || !tensors_of_file_->is_object()) return fail("", "has no graph");
-    if (auto done = add_inputs(member(member(module, "signature"), "input_specs")); !done)
-      return done.error();
-    for (std::size_t k = 0; k < nodes.size(); ++k)
-      if (auto done = add_node(nodes[k], k); !done) return done.error();
+    EMPLACE_TRY(add_inputs(member(member(module, "signature"), "input_specs")));
+    for (std::size_t k = 0; k < nodes.size(); ++k) EMPLACE_TRY(add_node(nodes[k], k));
     if (dims_.any_missing()) return fail("", "has symbolic sizes", "give them: " + dims_.missing_as_option());
-    if (auto used = dims_.all_used(where_); !used) return used.error();
+    EMPLACE_TRY(dims_.all_used(where_));
     return build();
   }
 
@@ -142,30 +140,28 @@ class Reader {
         const std::string placeholder =
             text(member(arg.contains("as_tensor") ? member(arg, "as_tensor") : arg, "name"));
         if (placeholder.empty()) continue;  // A number, a text or nothing.
-        if (auto done = add_state(kind.type, placeholder, text(member(found, kind.name))); !done)
-          return done.error();
+        EMPLACE_TRY(add_state(kind.type, placeholder, text(member(found, kind.name))));
       }
     }
     return Unit{};
   }
 
   Result<Unit> add_state(const char* type, const std::string& placeholder, const std::string& name) {
-    auto spec = spec_of(placeholder, "input '" + printable(placeholder, 80) + "'");
-    if (!spec) return spec.error();
+    EMPLACE_TRY_ASSIGN(auto spec, spec_of(placeholder, "input '" + printable(placeholder, 80) + "'"));
     OpSpec op;
     op.type = type;
     op.name = name.empty() ? placeholder : name;
     const std::size_t dot = name.rfind('.');
     if (dot != std::string::npos) op.group = name.substr(0, dot);
     std::replace(op.group.begin(), op.group.end(), '.', '/');
-    op.outputs = {*spec};
+    op.outputs = {spec};
     if (op.type == "Parameter" || op.type == "Buffer") {
-      op.param_bytes = element_bytes(spec->dtype);
-      for (const std::int64_t size : spec->shape)
+      op.param_bytes = element_bytes(spec.dtype);
+      for (const std::int64_t size : spec.shape)
         if (size < 0 || __builtin_mul_overflow(op.param_bytes, size, &op.param_bytes))
           op.param_bytes = 0;  // The builder refuses it.
     }
-    add_tensor(placeholder, 0, *std::move(spec));
+    add_tensor(placeholder, 0, std::move(spec));
     state_.insert(ops_.size());
     ops_.push_back(std::move(op));
     return Unit{};
@@ -188,15 +184,13 @@ class Reader {
     call.target = target;
     const json& inputs = member(node, "inputs");
     for (const json& input : inputs.is_array() ? inputs : json::array()) {
-      auto arg = argument(member(input, "arg"), call, place, 0);
-      if (!arg) return arg.error();
-      arg->name = text(member(input, "name"));
-      call.args.push_back(*std::move(arg));
+      EMPLACE_TRY_ASSIGN(auto arg, argument(member(input, "arg"), call, place, 0));
+      arg.name = text(member(input, "name"));
+      call.args.push_back(std::move(arg));
     }
     for (const std::string& name : made) {
-      auto spec = spec_of(name, place);
-      if (!spec) return spec.error();
-      op.outputs.push_back(*std::move(spec));
+      EMPLACE_TRY_ASSIGN(auto spec, spec_of(name, place));
+      op.outputs.push_back(std::move(spec));
     }
     if (!describe_aten(call, op)) uncounted_.insert(op.type);
     op.group = scope_of(text(member(member(node, "metadata"), "nn_module_stack")));
