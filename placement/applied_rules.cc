@@ -1,5 +1,7 @@
 #include "placement/applied_rules.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -182,8 +184,8 @@ class Resolver {
 std::vector<std::string> AppliedRules::lines() const {
   std::vector<std::string> out;
   for (std::size_t r = 0; r < rules.size(); ++r) {
-    out.push_back(rules[r].described() + " matches " + std::to_string(matched[r]) +
-                  (matched[r] == 1 ? " op" : " ops"));
+    out.push_back(
+        fmt::format("{} matches {}{}", rules[r].described(), matched[r], matched[r] == 1 ? " op" : " ops"));
   }
   return out;
 }

@@ -1,5 +1,7 @@
 #include "placement/partitioning_machine.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -39,10 +41,10 @@ Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective obje
   std::vector<Device> devices;
   const Profile accelerator = profile("accelerator", "gpu", memory), core = profile("cpu", "cpu", kCpuMemory);
   for (std::int64_t i = 0; i < accelerators; ++i)
-    devices.push_back({"accel:" + std::to_string(i), accelerator, free, {}});
+    devices.push_back({fmt::format("accel:{}", i), accelerator, free, {}});
   const std::int64_t shown = objective == Objective::kLatency ? 1 : cpus;
   for (std::int64_t i = 0; i < shown; ++i)
-    devices.push_back({"cpu:" + std::to_string(i), core, kCpuMemory, {}});
+    devices.push_back({fmt::format("cpu:{}", i), core, kCpuMemory, {}});
   auto set = DeviceSet::make(std::move(devices), Link{kPartitioningBytesPerUs * 1e6, 0});
   if (!set) return set.error();
   return std::optional<DeviceSet>{std::move(*set)};

@@ -1,5 +1,7 @@
 #include "placement/placement.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
@@ -144,8 +146,7 @@ std::size_t Constraints::repair(Placement& placement) const {
 Result<Unit> Constraints::check(const OpGraph& graph, const DeviceSet& devices,
                                 std::span<const DeviceId> placement) const {
   if (placement.size() != class_of_.size()) {
-    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " +
-                                    std::to_string(class_of_.size()));
+    return invalid("placement", fmt::format("has {} ops, the graph {}", placement.size(), class_of_.size()));
   }
   std::vector<OpId> first(allowed_.size(), kNoOp);
   for (std::uint32_t i = 0; i < placement.size(); ++i) {

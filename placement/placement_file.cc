@@ -1,5 +1,7 @@
 #include "placement/placement_file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -52,8 +54,7 @@ Result<Placement> resolve(const json& document, const std::string& where, const 
         "place this graph first: '" + printable(graph.name(), 60) + "'");
   }
   if (ops->size() != graph.num_ops())
-    return invalid(where, "places " + std::to_string(ops->size()) + " ops, the graph has " +
-                              std::to_string(graph.num_ops()));
+    return invalid(where, fmt::format("places {} ops, the graph has {}", ops->size(), graph.num_ops()));
   Placement placement;
   std::unordered_map<std::string, DeviceId> known;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {

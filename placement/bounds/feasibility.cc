@@ -1,5 +1,7 @@
 #include "placement/bounds/feasibility.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -127,9 +129,7 @@ std::int64_t most_alive_bytes(const LoweredGraph& lowered) {
   return most;
 }
 
-std::string bytes_text(std::int64_t bytes) {
-  return std::to_string(bytes) + " B (" + format_bytes(bytes) + ")";
-}
+std::string bytes_text(std::int64_t bytes) { return fmt::format("{} B ({})", bytes, format_bytes(bytes)); }
 
 std::string op_text(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
 

@@ -1,5 +1,7 @@
 #include "placement/machine/device.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -97,7 +99,7 @@ Result<Profile> find_profile(std::string_view name) {
 Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link> links) {
   const std::size_t n = devices.size();
   if (n == 0) return invalid("devices", "the list is empty", "name at least one device");
-  if (n > kMaxDevices) return invalid("devices", std::to_string(n) + " are more than 256");
+  if (n > kMaxDevices) return invalid("devices", fmt::format("{} are more than 256", n));
   EMPLACE_CHECK(links.size() == n * n, "links must be [devices, devices]");
   for (std::size_t i = 0; i < n; ++i) {
     if (auto checked = check_device(devices[i]); !checked) return checked.error();

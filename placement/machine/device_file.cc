@@ -1,5 +1,7 @@
 #include "placement/machine/device_file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -173,7 +175,7 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
   if (!std::isfinite(corun) || corun < 1) root.fail("corun", "must be a number of at least 1");
   if (auto finished = document.finish(); !finished) return finished.error();
   if (devices.size() > kMaxDevices)
-    return invalid(where, std::to_string(devices.size()) + " devices are more than 256");
+    return invalid(where, fmt::format("{} devices are more than 256", devices.size()));
   std::vector<Link> matrix(devices.size() * devices.size());
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {

@@ -1,10 +1,10 @@
 #include "placement/machine/signature_costs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <span>
 
 #include "base/hash.h"
@@ -86,10 +86,7 @@ Result<SignatureCosts::Entry> SignatureCosts::parse_entry(const std::string& tex
 }
 
 std::string SignatureCosts::entry_text(const Entry& entry) {
-  std::array<char, 64> text{};
-  const int size = std::snprintf(text.data(), text.size(), "%016llx=%.6g",
-                                 static_cast<unsigned long long>(entry.signature), entry.us);
-  return {text.data(), static_cast<std::size_t>(size)};
+  return fmt::format("{:016x}={:.6g}", entry.signature, entry.us);
 }
 
 std::optional<double> SignatureCosts::us(std::uint64_t signature) const {
