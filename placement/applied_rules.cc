@@ -89,16 +89,15 @@ class Resolver {
       if (matches.ops.empty() && !rule.optional) return matches_nothing(graph_, rule);
       out_.matched.push_back(matches.ops.size());
       matches_.push_back(std::move(matches));
-      const auto mask = devices_of(devices_, rule);
-      if (!mask) return mask.error();
-      masks_.push_back(*mask);
+      EMPLACE_TRY_ASSIGN(const auto mask, devices_of(devices_, rule));
+      masks_.push_back(mask);
     }
     DeviceMask all;
     for (std::size_t d = 0; d < devices_.size(); ++d) all.set(d);
     out_.devices.assign(n, all);
     out_.device_rule.assign(n, kNoRule);
     out_.colocation_rule.assign(n, kNoRule);
-    if (auto done = choose_devices(); !done) return done.error();
+    EMPLACE_TRY(choose_devices());
     tie();
     return std::move(out_);
   }

@@ -45,9 +45,8 @@ Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective obje
   const std::int64_t shown = objective == Objective::kLatency ? 1 : cpus;
   for (std::int64_t i = 0; i < shown; ++i)
     devices.push_back({fmt::format("cpu:{}", i), core, kCpuMemory, {}});
-  auto set = DeviceSet::make(std::move(devices), Link{kPartitioningBytesPerUs * 1e6, 0});
-  if (!set) return set.error();
-  return std::optional<DeviceSet>{std::move(*set)};
+  EMPLACE_TRY_ASSIGN(auto set, DeviceSet::make(std::move(devices), Link{kPartitioningBytesPerUs * 1e6, 0}));
+  return std::optional<DeviceSet>{std::move(set)};
 }
 
 }  // namespace emplace

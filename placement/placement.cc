@@ -22,9 +22,8 @@ Result<DeviceMask> devices_named(const DeviceSet& devices, std::string_view name
     if (mask.none()) return invalid("device '" + printable(name, 60) + "'", "is none of this machine's");
     return mask;
   }
-  const auto device = devices.find(name);
-  if (!device) return device.error();
-  mask.set(index(*device));
+  EMPLACE_TRY_ASSIGN(const auto device, devices.find(name));
+  mask.set(index(device));
   return mask;
 }
 
@@ -114,11 +113,10 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
       constraints.class_of_[op] =
           constraints.class_of_[leader];  // The leader is lower, so it has its number already.
     }
-    const auto mask = own_devices(graph, devices, rules, OpId{op});
-    if (!mask) return mask.error();
-    if (mask->none()) return against_the_graph(graph, rules, OpId{op});
+    EMPLACE_TRY_ASSIGN(const auto mask, own_devices(graph, devices, rules, OpId{op}));
+    if (mask.none()) return against_the_graph(graph, rules, OpId{op});
     DeviceMask& allowed = constraints.allowed_[constraints.class_of_[op]];
-    allowed &= *mask;
+    allowed &= mask;
     if (allowed.none()) return torn(graph, devices, rules, constraints.class_of_, OpId{op});
   }
   return constraints;

@@ -16,11 +16,10 @@ using nlohmann::json;
 constexpr const char* kFormat = "emplace-placement";
 
 Result<json> read(const std::filesystem::path& path) {
-  const auto bytes = read_file(path);
-  if (!bytes) return bytes.error();
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path));
   const std::string where = printable(path.filename().string());
-  const auto* first = reinterpret_cast<const char*>(bytes->data());
-  json document = json::parse(first, first + bytes->size(), nullptr, /*allow_exceptions=*/false);
+  const auto* first = reinterpret_cast<const char*>(bytes.data());
+  json document = json::parse(first, first + bytes.size(), nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded() || !document.is_object()) return invalid(where, "is not JSON");
   if (document.value("format", json{}) != kFormat)
     return invalid(where, "is not a placement", "its `format` must be \"emplace-placement\"");
@@ -105,18 +104,16 @@ Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& gr
 
 Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
                                  const std::string& graph_sha256, const DeviceSet& devices) {
-  const auto document = read(path);
-  if (!document) return document.error();
-  return resolve(*document, printable(path.filename().string()), graph, graph_sha256,
+  EMPLACE_TRY_ASSIGN(const auto document, read(path));
+  return resolve(document, printable(path.filename().string()), graph, graph_sha256,
                  [&](const std::string& name) { return devices.find(name); });
 }
 
 Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, const OpGraph& graph,
                                             const std::string& graph_sha256) {
-  const auto document = read(path);
-  if (!document) return document.error();
+  EMPLACE_TRY_ASSIGN(const auto document, read(path));
   NamedPlacement named;
-  named.devices = listed_devices(*document);
+  named.devices = listed_devices(document);
   const bool listed = !named.devices.empty();
   const auto find = [&](const std::string& name) -> Result<DeviceId> {
     const auto at = std::find(named.devices.begin(), named.devices.end(), name);
@@ -128,16 +125,14 @@ Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, c
     if (at == named.devices.end()) named.devices.push_back(name);
     return static_cast<DeviceId>(number);
   };
-  auto placement = resolve(*document, printable(path.filename().string()), graph, graph_sha256, find);
-  if (!placement) return placement.error();
-  named.placement = *std::move(placement);
+  EMPLACE_TRY_ASSIGN(named.placement,
+                     resolve(document, printable(path.filename().string()), graph, graph_sha256, find));
   return named;
 }
 
 Result<std::vector<std::string>> placement_devices(const std::filesystem::path& path) {
-  const auto document = read(path);
-  if (!document) return document.error();
-  return listed_devices(*document);
+  EMPLACE_TRY_ASSIGN(const auto document, read(path));
+  return listed_devices(document);
 }
 
 }  // namespace emplace

@@ -77,7 +77,7 @@ Result<RuleSet> build(TomlDocument document, std::string_view where) {
     rule.optional = table.boolean("optional").value_or(false);
     set.rules.push_back(std::move(rule));
   }
-  if (auto finished = document.finish(); !finished) return finished.error();
+  EMPLACE_TRY(document.finish());
   if (set.rules.empty()) return invalid(where, "has no [[rule]]", "docs/rules.md shows some");
   return set;
 }
@@ -108,15 +108,13 @@ std::string Rule::described() const {
 }
 
 Result<RuleSet> parse_rules(std::string_view toml, std::string_view where) {
-  auto document = TomlDocument::parse(toml, where);
-  if (!document) return document.error();
-  return build(*std::move(document), where);
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::parse(toml, where));
+  return build(std::move(document), where);
 }
 
 Result<RuleSet> load_rules(const std::filesystem::path& path) {
-  auto document = TomlDocument::load(path);
-  if (!document) return document.error();
-  return build(*std::move(document), printable(path.filename().string()));
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
+  return build(std::move(document), printable(path.filename().string()));
 }
 
 }  // namespace emplace

@@ -102,7 +102,7 @@ Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link>
   if (n > kMaxDevices) return invalid("devices", fmt::format("{} are more than 256", n));
   EMPLACE_CHECK(links.size() == n * n, "links must be [devices, devices]");
   for (std::size_t i = 0; i < n; ++i) {
-    if (auto checked = check_device(devices[i]); !checked) return checked.error();
+    EMPLACE_TRY(check_device(devices[i]));
     for (std::size_t j = 0; j < i; ++j) {
       if (devices[j].name == devices[i].name)
         return invalid("device '" + printable(devices[i].name, 60) + "'", "is listed twice");

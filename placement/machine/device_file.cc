@@ -173,7 +173,7 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
     root.fail("copies", "is none", "use source (a copy engine) or target (the device itself)");
   const double corun = root.number("corun").value_or(1);
   if (!std::isfinite(corun) || corun < 1) root.fail("corun", "must be a number of at least 1");
-  if (auto finished = document.finish(); !finished) return finished.error();
+  EMPLACE_TRY(document.finish());
   if (devices.size() > kMaxDevices)
     return invalid(where, fmt::format("{} devices are more than 256", devices.size()));
   std::vector<Link> matrix(devices.size() * devices.size());
@@ -195,15 +195,13 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
 }  // namespace
 
 Result<DeviceSet> parse_devices(std::string_view toml, std::string_view where, double reserve_share) {
-  auto document = TomlDocument::parse(toml, where);
-  if (!document) return document.error();
-  return build(*std::move(document), where, reserve_share);
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::parse(toml, where));
+  return build(std::move(document), where, reserve_share);
 }
 
 Result<DeviceSet> load_devices(const std::filesystem::path& path, double reserve_share) {
-  auto document = TomlDocument::load(path);
-  if (!document) return document.error();
-  return build(*std::move(document), printable(path.filename().string()), reserve_share);
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
+  return build(std::move(document), printable(path.filename().string()), reserve_share);
 }
 
 }  // namespace emplace
