@@ -1,5 +1,7 @@
 #include "executor/cpu/bound_graph.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "base/text/words.h"
@@ -12,7 +14,7 @@ void append(std::string& key, const Operand& operand) {
   key += '|';
   key += dtype_name(operand.dtype);
   for (std::size_t d = 0; d < operand.shape.size(); ++d) {
-    key += ' ' + std::to_string(operand.shape[d]) + ':' + std::to_string(operand.strides[d]);
+    key += fmt::format(" {}:{}", operand.shape[d], operand.strides[d]);
   }
 }
 

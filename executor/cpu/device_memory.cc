@@ -1,5 +1,6 @@
 #include "executor/cpu/device_memory.h"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <string>
@@ -11,8 +12,8 @@ Result<DeviceMemory> DeviceMemory::make(std::int64_t bytes) {
   void* const base = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
-    return Error{Errc::kRunFailed, "the system gives no " + std::to_string(bytes) +
-                                       " bytes of address space; lower the memory"};
+    return Error{Errc::kRunFailed,
+                 fmt::format("the system gives no {} bytes of address space; lower the memory", bytes)};
   ::madvise(base, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   return DeviceMemory{static_cast<std::byte*>(base), bytes};
 }

@@ -1,6 +1,7 @@
 #include "executor/cuda/api.h"
 
 #include <cudnn_version.h>
+#include <fmt/core.h>
 
 #include <dlfcn.h>
 
@@ -49,11 +50,11 @@ CudaApi make_real_api() {
 #define X(name) ask_driver("cu" #name, api.driver.name);
   EMPLACE_CUDA_DRIVER(X)
 #undef X
-  void* const blas = open_library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), api.missing);
+  void* const blas = open_library(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR), api.missing);
 #define X(name) find(blas, "cublasLt" #name, api.blas.name, api.missing);
   EMPLACE_CUBLASLT(X)
 #undef X
-  void* const dnn = open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), api.missing);
+  void* const dnn = open_library(fmt::format("libcudnn.so.{}", CUDNN_MAJOR), api.missing);
 #define X(name) find(dnn, "cudnn" #name, api.dnn.name, api.missing);
   EMPLACE_CUDNN(X)
 #undef X
@@ -75,8 +76,8 @@ Result<Unit> check_available(const CudaApi& api) {
     return Error{Errc::kUnsupported, "no CUDA device: " + why};
   };
   if (status == cudaErrorInsufficientDriver)
-    return unavailable("no NVIDIA driver, or one older than CUDA " + std::to_string(CUDART_VERSION / 1000) +
-                       "." + std::to_string(CUDART_VERSION % 1000 / 10) + " needs");
+    return unavailable(fmt::format("no NVIDIA driver, or one older than CUDA {}.{} needs",
+                                   CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10));
   if (status != cudaSuccess) return unavailable(::cudaGetErrorString(status));
   if (count == 0) return unavailable("the driver shows none");
   if (!api.missing.empty()) return unavailable(api.missing + "; name their folder in LD_LIBRARY_PATH");

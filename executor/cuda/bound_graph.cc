@@ -1,5 +1,7 @@
 #include "executor/cuda/bound_graph.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,7 +21,7 @@ std::string key_of(const Signature& signature) {
       key += '|';
       key += dtype_name(operand.dtype);
       for (std::size_t d = 0; d < operand.shape.size(); ++d)
-        key += ' ' + std::to_string(operand.shape[d]) + ':' + std::to_string(operand.strides[d]);
+        key += fmt::format(" {}:{}", operand.shape[d], operand.strides[d]);
     }
   }
   return key;

@@ -1,5 +1,7 @@
 #include "executor/cuda/cudnn_graph.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 
@@ -91,7 +93,7 @@ Result<Unit> CudnnDescriptor::create(Session& session, cudnnBackendDescriptorTyp
 Result<Unit> CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                   std::int64_t count, const void* values) {
   return session_->check(session_->api().dnn.BackendSetAttribute(handle_, name, type, count, values),
-                         "cudnnBackendSetAttribute " + std::to_string(name));
+                         fmt::format("cudnnBackendSetAttribute {}", static_cast<int>(name)));
 }
 
 Result<Unit> CudnnDescriptor::set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {

@@ -1,5 +1,7 @@
 #include "executor/cuda/logical_device.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -78,10 +80,10 @@ Result<std::unique_ptr<DeviceGroup>> DeviceGroup::make(Session& session, const D
     std::size_t free = 0, total = 0;
     EMPLACE_TRY(session.check(session.api().runtime.MemGetInfo(&free, &total), "cudaMemGetInfo"));
     if (wanted > static_cast<std::int64_t>(free))
-      return Error{Errc::kUnsupported, "GPU " + std::to_string(gpu) + " has " +
-                                           format_bytes(static_cast<std::int64_t>(free)) +
-                                           " free, its devices want " + format_bytes(wanted) +
-                                           "; lower their memory in the device file"};
+      return Error{
+          Errc::kUnsupported,
+          fmt::format("GPU {} has {} free, its devices want {}; lower their memory in the device file", gpu,
+                      format_bytes(static_cast<std::int64_t>(free)), format_bytes(wanted))};
     std::vector<Partition> parts(on_it);
     if (on_it > 1) {
       auto parted = partition_gpu(session, physical, on_it);

@@ -1,5 +1,7 @@
 #include "executor/cuda/partition.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 namespace emplace::cuda {
@@ -20,17 +22,16 @@ Result<std::vector<Partition>> partition_gpu(Session& session, int physical, uns
   const unsigned alignment = whole.sm.smCoscheduledAlignment > 0 ? whole.sm.smCoscheduledAlignment : 1;
   unsigned least = whole.sm.smCount / parts / alignment * alignment;
   if (least < whole.sm.minSmPartitionSize || least == 0)
-    return Error{Errc::kUnsupported, "GPU " + std::to_string(physical) + ": " +
-                                         std::to_string(whole.sm.smCount) +
-                                         " multiprocessors cannot be parted into " + std::to_string(parts)};
+    return Error{Errc::kUnsupported, fmt::format("GPU {}: {} multiprocessors cannot be parted into {}",
+                                                 physical, whole.sm.smCount, parts)};
   std::vector<CUdevResource> groups(parts);
   unsigned count = parts;
   CUdevResource rest{};
   EMPLACE_TRY(session.check(driver.DevSmResourceSplitByCount(groups.data(), &count, &whole, &rest, 0, least),
                             "cuDevSmResourceSplitByCount"));
   if (count < parts)
-    return Error{Errc::kUnsupported, "GPU " + std::to_string(physical) + " could be parted into " +
-                                         std::to_string(count) + " only, not " + std::to_string(parts)};
+    return Error{Errc::kUnsupported,
+                 fmt::format("GPU {} could be parted into {} only, not {}", physical, count, parts)};
   std::vector<Partition> out;
   const auto make = [&](CUdevResource& group) -> Result<Unit> {
     CUdevResourceDesc description = nullptr;

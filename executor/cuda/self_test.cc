@@ -1,5 +1,7 @@
 #include "executor/cuda/self_test.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ Result<Unit> self_test(const CudaApi& api) {
   EMPLACE_TRY(session.check(api.runtime.GetDeviceCount(&gpus), "cudaGetDeviceCount"));
   std::vector<Device> devices;
   for (int i = 0; i < gpus; ++i)
-    devices.push_back({"gpu:" + std::to_string(i), *find_profile("h200"), 1 << 20, ""});
+    devices.push_back({fmt::format("gpu:{}", i), *find_profile("h200"), 1 << 20, ""});
   EMPLACE_TRY_ASSIGN(const auto set, DeviceSet::make(std::move(devices), Link{1e9, 0}));
   EMPLACE_TRY_ASSIGN(auto group, DeviceGroup::make(session, set));
   constexpr std::size_t n = 10'000;
@@ -41,7 +43,7 @@ Result<Unit> self_test(const CudaApi& api) {
     };
     EMPLACE_TRY(run());
     if (sum != static_cast<float>(n))
-      return Error{Errc::kRunFailed, "self-test: GPU " + std::to_string(device.physical()) + " adds wrongly"};
+      return Error{Errc::kRunFailed, fmt::format("self-test: GPU {} adds wrongly", device.physical())};
   }
   return Unit{};
 }

@@ -1,5 +1,7 @@
 #include "executor/cuda/session.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 namespace emplace::cuda {
@@ -63,9 +65,8 @@ const CudaApi& Session::api() const {
 Result<Unit> Session::check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return Unit{};
   if (poisoned_) return why_;
-  std::string text{what};
-  text.append(": ").append(::cudaGetErrorName(status)).append(" (").append(std::to_string(status));
-  text.append("): ").append(::cudaGetErrorString(status));
+  std::string text = fmt::format("{}: {} ({}): {}", what, ::cudaGetErrorName(status),
+                                 static_cast<int>(status), ::cudaGetErrorString(status));
   if (is_sticky(status)) {
     poisoned_ = true;
     why_ = Error{Errc::kDeviceLost, std::move(text)};
@@ -99,7 +100,7 @@ Result<Unit> Session::check(cublasStatus_t status, std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return Unit{};
   return library_failed(status == CUBLAS_STATUS_ALLOC_FAILED,
                         status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH,
-                        std::string{what} + ": cuBLASLt status " + std::to_string(status));
+                        fmt::format("{}: cuBLASLt status {}", what, static_cast<int>(status)));
 }
 
 Result<Unit> Session::check(cudnnStatus_t status, std::string_view what) {
@@ -107,7 +108,7 @@ Result<Unit> Session::check(cudnnStatus_t status, std::string_view what) {
   return library_failed(status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
                             status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
                         CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED,
-                        std::string{what} + ": cuDNN status " + std::to_string(status));
+                        fmt::format("{}: cuDNN status {}", what, static_cast<int>(status)));
 }
 
 }  // namespace emplace::cuda

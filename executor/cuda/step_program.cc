@@ -1,5 +1,7 @@
 #include "executor/cuda/step_program.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -283,8 +285,7 @@ std::string StepProgram::task_name(const Instruction& instruction) const {
   const OpGraph& graph = plan_->lowered().graph();
   const OpId op = task.is_copy ? plan_->lowered().owner(BufferId{task.what}) : OpId{task.what};
   const std::string_view type = task.is_copy ? "copy" : graph.type_name(op);
-  return std::string{graph.name(op)} + "|" + std::string{type} + "|device " +
-         std::to_string(instruction.stream / kStreamsPerDevice);
+  return fmt::format("{}|{}|device {}", graph.name(op), type, instruction.stream / kStreamsPerDevice);
 }
 
 std::vector<MemoryUse> StepProgram::uses(const Instruction& instruction) const {

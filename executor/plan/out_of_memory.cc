@@ -1,5 +1,7 @@
 #include "executor/plan/out_of_memory.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -13,8 +15,8 @@ void tell_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const Devi
   out.step_time_s = 0;
   out.bytes_over = std::max<std::int64_t>(1, oom.asked - oom.free);
   const std::string who = oom.op == kNoOp ? "state" : "op '" + printable(graph.name(oom.op), 80) + "'";
-  out.failure = "oom: " + who + " on " + devices[oom.device].name + " asked " + std::to_string(oom.asked) +
-                " bytes, the largest free stretch is " + std::to_string(oom.free);
+  out.failure = fmt::format("oom: {} on {} asked {} bytes, the largest free stretch is {}", who,
+                            devices[oom.device].name, oom.asked, oom.free);
 }
 
 }  // namespace emplace

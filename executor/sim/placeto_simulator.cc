@@ -1,5 +1,7 @@
 #include "executor/sim/placeto_simulator.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -219,8 +221,7 @@ double PlacetoSimulator::run_time_us(std::span<const DeviceId> placement) {
 Result<Unit> PlacetoSimulator::measure(std::span<const DeviceId> placement, Measurement& out) {
   State& s = *state_;
   if (placement.size() != s.num_ops) {
-    return invalid("placement", "has " + std::to_string(placement.size()) + " ops, the graph " +
-                                    std::to_string(s.num_ops));
+    return invalid("placement", fmt::format("has {} ops, the graph {}", placement.size(), s.num_ops));
   }
   for (const DeviceId device : placement) {
     if (index(device) >= s.num_devices) return invalid("placement", "names a device that does not exist");

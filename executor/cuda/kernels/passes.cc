@@ -1,5 +1,7 @@
 #include "executor/cuda/kernels/passes.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 #include "executor/cuda/session.h"
@@ -32,9 +34,9 @@ bool packed(const Operand& operand) {
 
 Result<Unit> expect(const Signature& signature, int inputs, int outputs, DType dtype) {
   if (inputs >= 0 && signature.inputs.size() != static_cast<std::size_t>(inputs))
-    return unsupported(signature, std::to_string(signature.inputs.size()) + " inputs on a GPU");
+    return unsupported(signature, fmt::format("{} inputs on a GPU", signature.inputs.size()));
   if (outputs >= 0 && signature.outputs.size() != static_cast<std::size_t>(outputs))
-    return unsupported(signature, std::to_string(signature.outputs.size()) + " outputs on a GPU");
+    return unsupported(signature, fmt::format("{} outputs on a GPU", signature.outputs.size()));
   for (const auto* operands : {&signature.inputs, &signature.outputs})
     for (const Operand& operand : *operands)
       if (operand.dtype != dtype)

@@ -1,6 +1,7 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -112,9 +113,8 @@ Result<std::unique_ptr<Kernel>> make_variadic(const Signature& signature, std::s
     links.push_back(std::move(made).value());
   }
   if (mean) {
-    std::array<char, 48> share{};
-    std::snprintf(share.data(), share.size(), R"({"other":%.17g})", 1.0 / static_cast<double>(inputs.size()));
-    auto made = link("aten::mul", {out}, share.data());
+    const double share = 1.0 / static_cast<double>(inputs.size());
+    auto made = link("aten::mul", {out}, fmt::format(R"({{"other":{:.17g}}})", share));
     if (!made) return made.error();
     links.push_back(std::move(made).value());
   }

@@ -1,5 +1,7 @@
 #include "executor/cpu/kernels/elementwise/elementwise_kernel.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -122,8 +124,7 @@ std::optional<std::vector<std::int64_t>> broadcast_strides(const Operand& operan
 Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, const ElementwiseForm& form) {
   const std::size_t given = signature.inputs.size();
   if (signature.outputs.empty() || given == 0 || given > form.operands) {
-    return unsupported(
-        signature, std::to_string(given) + " inputs; the kernel takes 1 to " + std::to_string(form.operands));
+    return unsupported(signature, fmt::format("{} inputs; the kernel takes 1 to {}", given, form.operands));
   }
   auto kernel = std::make_unique<ElementwiseKernel>();
   Attributes attributes{signature};
@@ -147,7 +148,7 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
   for (std::size_t k = 0; k < form.operands; ++k) {
     if (k >= given) {
       const Scalar& scalar = form.missing[k - 1];
-      if (scalar.key.empty()) return unsupported(signature, "operand " + std::to_string(k) + " is missing");
+      if (scalar.key.empty()) return unsupported(signature, fmt::format("operand {} is missing", k));
       const double value = attributes.number(scalar.key, scalar.value);
       kernel->constants_[k] = scalar_bits(compute, value);
       strides.emplace_back(output.shape.size(), 0);
@@ -156,8 +157,7 @@ Result<std::unique_ptr<Kernel>> make_elementwise(const Signature& signature, con
     }
     const Operand& input = signature.inputs[k];
     auto view = broadcast_strides(input, output.shape);
-    if (!view)
-      return unsupported(signature, "input " + std::to_string(k) + " does not broadcast to the output");
+    if (!view) return unsupported(signature, fmt::format("input {} does not broadcast to the output", k));
     strides.push_back(*std::move(view));
     sizes.push_back(element_bytes(input.dtype));
     if (convert_tile(input.dtype, compute) == nullptr) {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -15,8 +17,8 @@ using Made = Result<std::unique_ptr<Kernel>>;
 
 Result<Unit> expect(const Signature& signature, std::size_t inputs, std::size_t outputs = 1) {
   if (signature.inputs.size() >= inputs && signature.outputs.size() == outputs) return Unit{};
-  return unsupported(signature, std::to_string(signature.inputs.size()) + " inputs and " +
-                                    std::to_string(signature.outputs.size()) + " outputs");
+  return unsupported(
+      signature, fmt::format("{} inputs and {} outputs", signature.inputs.size(), signature.outputs.size()));
 }
 
 /// Element after element in row-major order; the shape may change.
@@ -126,7 +128,7 @@ Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
     for (std::size_t d = 0; fits && d < out.shape.size(); ++d) {
       fits = d == *axis ? at + in.shape[d] <= out.shape[d] : in.shape[d] == out.shape[d];
     }
-    if (!fits) return unsupported(signature, "input " + std::to_string(k) + " does not fit into the output");
+    if (!fits) return unsupported(signature, fmt::format("input {} does not fit into the output", k));
     builder.copy(k, 0, in.shape, {in.strides}, {out.strides, at * out.strides[*axis]});
     at += in.shape[*axis];
   }
@@ -198,7 +200,7 @@ Made cut(const Signature& signature, bool drop) {
     for (std::size_t d = 0; fits && d < shape.size(); ++d) {
       fits = d == *axis ? at + shape[d] <= in.shape[d] : shape[d] == in.shape[d];
     }
-    if (!fits) return unsupported(signature, "output " + std::to_string(k) + " does not lie in the input");
+    if (!fits) return unsupported(signature, fmt::format("output {} does not lie in the input", k));
     builder.copy(input, k, shape, {in.strides, at * in.strides[*axis]}, {packed_strides(shape)});
     at += shape[*axis];
   }

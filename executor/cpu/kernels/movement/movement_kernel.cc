@@ -1,5 +1,7 @@
 #include "executor/cpu/kernels/movement/movement_kernel.h"
 
+#include <fmt/core.h>
+
 #include <numeric>
 #include <string>
 
@@ -104,7 +106,7 @@ std::int64_t count_of(const std::vector<std::int64_t>& shape) {
 Result<std::size_t> dimension(const Signature& signature, std::int64_t dim, std::size_t rank) {
   const std::int64_t at = dim < 0 ? dim + static_cast<std::int64_t>(rank) : dim;
   if (at >= 0 && at < static_cast<std::int64_t>(rank)) return static_cast<std::size_t>(at);
-  return unsupported(signature, "dimension " + std::to_string(dim) + " of " + std::to_string(rank));
+  return unsupported(signature, fmt::format("dimension {} of {}", dim, rank));
 }
 
 }  // namespace emplace::cpu
