@@ -30,17 +30,15 @@ double median_deviation(std::span<const double> values) {
 
 Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step) {
   EMPLACE_CHECK(options.samples > 0, "a time needs a sample");
-  for (std::uint32_t i = 0; i < options.warmups; ++i)
-    if (auto warm = step(); !warm) return warm.error();
+  for (std::uint32_t i = 0; i < options.warmups; ++i) EMPLACE_TRY(step());
   StepTiming timing;
   const auto unsteady = [&] {
     return median_deviation(timing.samples_s) > kSteady * median(timing.samples_s);
   };
   while (timing.samples_s.size() < options.samples ||
          (timing.samples_s.size() < options.most_samples && unsteady())) {
-    const auto seconds = step();
-    if (!seconds) return seconds.error();
-    timing.samples_s.push_back(*seconds);
+    EMPLACE_TRY_ASSIGN(const auto seconds, step());
+    timing.samples_s.push_back(seconds);
   }
   timing.step_time_s = options.statistic == TimingOptions::Statistic::kMedian
                            ? median(timing.samples_s)

@@ -33,8 +33,7 @@ Operand operand_of(DType dtype, const StridedLayout& layout) { return {dtype, la
 Result<BoundGraph> BoundGraph::make(const LoweredGraph& lowered, bool allow_synthetic) {
   BoundGraph bound;
   bound.kernels_.resize(lowered.num_ops());
-  for (const OpId op : lowered.kernels())
-    if (auto done = bound.bind(lowered, op, allow_synthetic); !done) return done.error();
+  for (const OpId op : lowered.kernels()) EMPLACE_TRY(bound.bind(lowered, op, allow_synthetic));
   for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b) {
     const BufferId buffer{b};
     if (lowered.base(buffer) == buffer) continue;
@@ -68,24 +67,22 @@ Result<BoundInput> BoundGraph::bind_input(const LoweredGraph& lowered, TensorId 
   const TensorId named = lowered.tensor(input.buffer);
   const TensorId base = lowered.tensor(lowered.base(input.buffer));
   if (named != base) {
-    const auto part = layout_in(graph, named, base);
-    if (!part) return part.error();
-    if (part->steps.size() != 1)
+    EMPLACE_TRY_ASSIGN(const auto part, layout_in(graph, named, base));
+    if (part.steps.size() != 1)
       return Error{Errc::kUnsupported, "op '" + std::string{graph.name(graph.producer(named))} +
                                            "': a part of a reshaped view is not read on the CPU"};
-    const Operand whole = operand_of(dtype, part->steps[0]);
+    const Operand whole = operand_of(dtype, part.steps[0]);
     input.part = copy_of(whole);
-    input.part_offset = part->steps[0].offset * size;
+    input.part_offset = part.steps[0].offset * size;
     input.part_is_packed = whole.is_packed();
   }
-  const auto layout = layout_in(graph, tensor, named);
-  if (!layout) return layout.error();
-  for (std::size_t i = 0; i + 1 < layout->steps.size(); ++i) {
-    input.reorders.push_back(copy_of(operand_of(dtype, layout->steps[i])));
-    input.reorder_offsets.push_back(layout->steps[i].offset * size);
+  EMPLACE_TRY_ASSIGN(const auto layout, layout_in(graph, tensor, named));
+  for (std::size_t i = 0; i + 1 < layout.steps.size(); ++i) {
+    input.reorders.push_back(copy_of(operand_of(dtype, layout.steps[i])));
+    input.reorder_offsets.push_back(layout.steps[i].offset * size);
   }
-  input.offset = layout->steps.back().offset * size;
-  operand = operand_of(dtype, layout->steps.back());
+  input.offset = layout.steps.back().offset * size;
+  operand = operand_of(dtype, layout.steps.back());
   return input;
 }
 
@@ -121,7 +118,7 @@ Result<Unit> BoundGraph::bind(const LoweredGraph& lowered, OpId op, bool allow_s
   if (is_new) {
     auto kernel = make_kernel(signature);
     if (!kernel) {
-      if (auto allowed = stand_in(kernel.error()); !allowed) return allowed;
+      EMPLACE_TRY(stand_in(kernel.error()));
       return Unit{};
     }
     at->second = *std::move(kernel);

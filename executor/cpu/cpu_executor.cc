@@ -80,9 +80,8 @@ CpuExecutor::~CpuExecutor() = default;
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::make(const OpGraph& graph, const DeviceSet& devices,
                                                        const RealOptions& options, const Clock& clock) {
   auto state = std::make_unique<State>(graph, devices, options, clock);
-  auto kernels = BoundGraph::make(state->lowered, options.allow_synthetic);
-  if (!kernels) return kernels.error();
-  state->kernels = std::make_unique<const BoundGraph>(*std::move(kernels));
+  EMPLACE_TRY_ASSIGN(auto kernels, BoundGraph::make(state->lowered, options.allow_synthetic));
+  state->kernels = std::make_unique<const BoundGraph>(std::move(kernels));
   for (const OpId op : state->lowered.kernels()) {
     const Kernel* const kernel = state->kernels->kernel(op).kernel;
     if (kernel != nullptr && !kernel->may_overwrite(0)) state->in_place.keep_apart(op);
@@ -111,7 +110,7 @@ Result<Unit> CpuExecutor::trace(std::span<const DeviceId> placement, Measurement
 
 Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
   State& state = *state_;
-  if (auto fits = check_devices(placement, state.lowered.num_ops(), state.devices.size()); !fits) return fits;
+  EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   out = {};
   const TaskPlan plan = state.plan(placement);
   const Machine machine = state.machine();
@@ -121,8 +120,7 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
   double synthetic_ns = 0;
   std::size_t counted = 0;
   const auto one_step = [&]() -> Result<double> {
-    const auto took = state.step(steps);
-    if (!took) return took;
+    EMPLACE_TRY_ASSIGN(const auto took, state.step(steps));
     ++counted;
     for (std::size_t t = 0; t < plan.tasks().size(); ++t) {
       const TaskPlan::Task& task = plan.tasks()[t];
@@ -131,7 +129,7 @@ Result<Unit> CpuExecutor::run(std::span<const DeviceId> placement, Measurement& 
       busy_ns[index(task.target)] += ns;
       if (state.kernels->kernel(OpId{task.what}).kernel == nullptr) synthetic_ns += ns;
     }
-    return *took;
+    return took;
   };
   const auto timing = steps.prepare(state.values)
                           ? time_steps(state.options.timing, one_step)
@@ -196,19 +194,16 @@ Result<Fingerprint> CpuExecutor::State::fingerprint(std::span<const DeviceId> pl
 
 Result<Verification> CpuExecutor::verify(std::span<const DeviceId> placement) {
   State& state = *state_;
-  if (auto fits = check_devices(placement, state.lowered.num_ops(), state.devices.size()); !fits)
-    return fits.error();
+  EMPLACE_TRY(check_devices(placement, state.lowered.num_ops(), state.devices.size()));
   const auto caps = state.caps();
-  const auto placed = state.fingerprint(placement, caps, state.memory);
-  if (!placed) return placed.error();
+  EMPLACE_TRY_ASSIGN(const auto placed, state.fingerprint(placement, caps, state.memory));
   // Alone it may need what all devices have together.
   std::vector<std::int64_t> room(caps.size(), 0);
   room[0] = std::accumulate(caps.begin(), caps.end(), std::int64_t{0});
   std::vector<DeviceMemory> memory;
   for (const std::int64_t bytes : room) {
-    auto one = DeviceMemory::make(std::max<std::int64_t>(bytes, DeviceMemory::kAlignment));
-    if (!one) return one.error();
-    memory.push_back(*std::move(one));
+    EMPLACE_TRY_ASSIGN(auto one, DeviceMemory::make(std::max<std::int64_t>(bytes, DeviceMemory::kAlignment)));
+    memory.push_back(std::move(one));
   }
   const Placement alone(state.lowered.num_ops(), DeviceId{0});
   const auto reference = state.fingerprint(alone, room, memory);
@@ -226,7 +221,7 @@ Result<Verification> CpuExecutor::verify(std::span<const DeviceId> placement) {
     for (std::size_t k = 0; k < state.graph.num_outputs(op); ++k) {
       ++(skipped ? out.skipped : out.compared);
       if (skipped || !out.identical) continue;
-      if (XXH128_isEqual(placed->outputs[index(op)][k], reference->outputs[index(op)][k])) continue;
+      if (XXH128_isEqual(placed.outputs[index(op)][k], reference->outputs[index(op)][k])) continue;
       out.identical = false;
       out.first_difference = state.graph.name(op);
     }

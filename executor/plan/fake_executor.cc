@@ -183,7 +183,7 @@ FakeExecutor::FakeExecutor(const OpGraph& graph, const DeviceSet& devices, FakeO
     : options_{options}, tables_{graph, devices}, in_place_{tables_.lowered} {}
 
 Result<Unit> FakeExecutor::run(std::span<const DeviceId> placement, Measurement& out, Schedule* schedule) {
-  if (auto fits = check_devices(placement, tables_.num_ops(), tables_.num_devices()); !fits) return fits;
+  EMPLACE_TRY(check_devices(placement, tables_.num_ops(), tables_.num_devices()));
   const TaskPlan plan{tables_.lowered, tables_.num_devices(), placement, options_.rules, &in_place_};
   Step{tables_, plan, options_, schedule}.run(out);
   return Unit{};
@@ -220,7 +220,7 @@ Result<ExecutorProfile> FakeExecutor::profile() {
   }
   Measurement alone;
   const Placement first(tables_.num_ops(), DeviceId{0});
-  if (auto done = measure(first, alone); !done) return done.error();
+  EMPLACE_TRY(measure(first, alone));
   if (!alone.valid) return Error{Errc::kRunFailed, "the graph does not fit on one device: " + alone.failure};
   profile.step_time_s = alone.step_time_s;
   return profile;

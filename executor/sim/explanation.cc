@@ -77,7 +77,7 @@ Result<Explanation> explain_placement(const OpGraph& graph, const DeviceSet& dev
   const CostTable& costs = simulator.costs();
   Explanation out;
   Schedule schedule;
-  if (auto done = simulator.trace(placement, out.measured, schedule); !done) return done.error();
+  EMPLACE_TRY(simulator.trace(placement, out.measured, schedule));
   out.chain = critical_chain(lowered, placement, schedule, devices.copies());
   const std::vector<double> critical_s = critical_time_s(graph, schedule, out.chain);
 
@@ -122,7 +122,7 @@ Result<Explanation> explain_placement(const OpGraph& graph, const DeviceSet& dev
         continue;
       }
       for (const OpId op : moving) elsewhere[index(op)] = device;
-      if (auto done = simulator.measure(elsewhere, there.measured); !done) return done.error();
+      EMPLACE_TRY(simulator.measure(elsewhere, there.measured));
       for (const OpId op : moving) elsewhere[index(op)] = placement[index(op)];
     }
   }

@@ -174,7 +174,7 @@ const CostTable& Simulator::costs() const { return state_->tables.costs; }
 
 Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement& out) {
   const StepTables& tables = state_->tables;
-  if (auto counts = check_devices(placement, tables.num_ops(), tables.num_devices()); !counts) return counts;
+  EMPLACE_TRY(check_devices(placement, tables.num_ops(), tables.num_devices()));
   if (state_->moving) {
     state_->moving->run(placement, out);
   } else {
@@ -189,7 +189,7 @@ Result<Unit> Simulator::trace(std::span<const DeviceId> placement, Measurement& 
   schedule.transfers.clear();
   schedule.memory.clear();
   const StepTables& tables = state_->tables;
-  if (auto counts = check_devices(placement, tables.num_ops(), tables.num_devices()); !counts) return counts;
+  EMPLACE_TRY(check_devices(placement, tables.num_ops(), tables.num_devices()));
   state_->plain.run(placement, &schedule);
   state_->plain.tell(out);
   return Unit{};

@@ -132,7 +132,7 @@ LatencyModel::Value LatencyModel::value(std::span<const DeviceId> placement) {
 }
 
 Result<Unit> LatencyModel::measure(std::span<const DeviceId> placement, Measurement& out) {
-  if (auto counts = check_devices(placement, costs_.num_ops(), costs_.num_devices()); !counts) return counts;
+  EMPLACE_TRY(check_devices(placement, costs_.num_ops(), costs_.num_devices()));
   const Value value = this->value(placement);
   costs_.measure_memory(placement, out);
   out.valid = !value.circle && out.bytes_over == 0;

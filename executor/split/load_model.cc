@@ -48,7 +48,7 @@ void LoadModel::move(std::uint32_t op, DeviceId device) {
 }
 
 Result<Unit> LoadModel::measure(std::span<const DeviceId> placement, Measurement& out) {
-  if (auto counts = check_devices(placement, costs_.num_ops(), costs_.num_devices()); !counts) return counts;
+  EMPLACE_TRY(check_devices(placement, costs_.num_ops(), costs_.num_devices()));
   start(placement);
   costs_.measure_memory(placement, out);
   out.valid = out.bytes_over == 0;

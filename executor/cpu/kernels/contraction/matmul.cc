@@ -162,9 +162,8 @@ Result<std::unique_ptr<Kernel>> make_addmm(const Signature& signature) {
   if (attributes.fault()) return *attributes.fault();
   Signature ordered = signature;
   std::ranges::rotate(ordered.inputs, ordered.inputs.begin() + 1);
-  auto kernel = make_with_copies(ordered, scales);
-  if (!kernel.ok()) return kernel;
-  return std::unique_ptr<Kernel>{std::make_unique<AddFirst>(std::move(kernel).value())};
+  EMPLACE_TRY_ASSIGN(auto kernel, make_with_copies(ordered, scales));
+  return std::unique_ptr<Kernel>{std::make_unique<AddFirst>(std::move(kernel))};
 }
 
 Result<std::unique_ptr<Kernel>> make_gemm(const Signature& signature) {

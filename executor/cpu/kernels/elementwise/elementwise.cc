@@ -107,16 +107,15 @@ Result<std::unique_ptr<Kernel>> make_variadic(const Signature& signature, std::s
     return make_elementwise({signature.type, std::move(attrs), std::move(operands), {out}}, *form);
   };
   for (std::size_t k = 1; k < std::max<std::size_t>(inputs.size(), 2); ++k) {
-    auto made = inputs.size() == 1 ? link("Cast", inputs, "{}")
-                                   : link(type, {k == 1 ? inputs[0] : out, inputs[k]}, "{}");
-    if (!made) return made.error();
-    links.push_back(std::move(made).value());
+    EMPLACE_TRY_ASSIGN(auto made, inputs.size() == 1
+                                      ? link("Cast", inputs, "{}")
+                                      : link(type, {k == 1 ? inputs[0] : out, inputs[k]}, "{}"));
+    links.push_back(std::move(made));
   }
   if (mean) {
     const double share = 1.0 / static_cast<double>(inputs.size());
-    auto made = link("aten::mul", {out}, fmt::format(R"({{"other":{:.17g}}})", share));
-    if (!made) return made.error();
-    links.push_back(std::move(made).value());
+    EMPLACE_TRY_ASSIGN(auto made, link("aten::mul", {out}, fmt::format(R"({{"other":{:.17g}}})", share)));
+    links.push_back(std::move(made));
   }
   return std::unique_ptr<Kernel>{std::make_unique<Chain>(std::move(links), mean)};
 }

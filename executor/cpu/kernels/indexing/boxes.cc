@@ -23,9 +23,7 @@ struct SliceOf {
 Result<SliceOf> read_slice(const Signature& signature, const Shape& whole, const Shape& part) {
   Attributes attributes{signature};
   SliceOf slice;
-  const auto dim = dimension(signature, attributes.integer("dim", 0), whole.size());
-  if (!dim) return dim.error();
-  slice.dim = *dim;
+  EMPLACE_TRY_ASSIGN(slice.dim, dimension(signature, attributes.integer("dim", 0), whole.size()));
   slice.start = attributes.integer("start", 0);
   slice.step = attributes.integer("step", 1);
   if (attributes.fault()) return *attributes.fault();
@@ -52,59 +50,55 @@ Result<Unit> expect(const Signature& signature) {
 }
 
 Made slice(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
-  const auto slice = read_slice(signature, in.shape, out.shape);
-  if (!slice) return slice.error();
+  EMPLACE_TRY_ASSIGN(const auto slice, read_slice(signature, in.shape, out.shape));
   MovementBuilder builder{signature};
-  builder.copy(0, 0, out.shape, box_of(*slice, in.strides), {out.strides});
+  builder.copy(0, 0, out.shape, box_of(slice, in.strides), {out.strides});
   return std::move(builder).finish();
 }
 
 Made slice_backward(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
-  const auto slice = read_slice(signature, out.shape, in.shape);
-  if (!slice) return slice.error();
+  EMPLACE_TRY_ASSIGN(const auto slice, read_slice(signature, out.shape, in.shape));
   MovementBuilder builder{signature};
-  if (slice->step == 1) {
+  if (slice.step == 1) {
     Shape begin(out.shape.size(), 0), end = out.shape;
-    begin[slice->dim] = slice->start;
-    end[slice->dim] = slice->start + in.shape[slice->dim];
+    begin[slice.dim] = slice.start;
+    end[slice.dim] = slice.start + in.shape[slice.dim];
     builder.fill_around(0, begin, end, 0);
   } else {
     builder.fill(0, 0);
   }
-  builder.copy(0, 0, in.shape, {in.strides}, box_of(*slice, out.strides));
+  builder.copy(0, 0, in.shape, {in.strides}, box_of(slice, out.strides));
   return std::move(builder).finish();
 }
 
 Made select_with(const Signature& signature, bool backward) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   const Operand& whole = backward ? out : in;
   Operand part = backward ? in : out;
   Attributes attributes{signature};
-  const auto dim = dimension(signature, attributes.integer("dim", 0), whole.shape.size());
-  if (!dim) return dim.error();
+  EMPLACE_TRY_ASSIGN(const auto dim, dimension(signature, attributes.integer("dim", 0), whole.shape.size()));
   std::int64_t index = attributes.integer("index", 0);
   if (attributes.fault()) return *attributes.fault();
-  if (index < 0) index += whole.shape[*dim];
-  if (part.shape.size() + 1 != whole.shape.size() || index < 0 || index >= whole.shape[*dim]) {
+  if (index < 0) index += whole.shape[dim];
+  if (part.shape.size() + 1 != whole.shape.size() || index < 0 || index >= whole.shape[dim]) {
     return unsupported(signature, "an index that does not lie in the tensor");
   }
-  part.shape.insert(part.shape.begin() + static_cast<std::ptrdiff_t>(*dim), 1);
-  part.strides.insert(part.strides.begin() + static_cast<std::ptrdiff_t>(*dim), 0);
+  part.shape.insert(part.shape.begin() + static_cast<std::ptrdiff_t>(dim), 1);
+  part.strides.insert(part.strides.begin() + static_cast<std::ptrdiff_t>(dim), 0);
   for (std::size_t d = 0; d < part.shape.size(); ++d) {
-    if (d != *dim && part.shape[d] != whole.shape[d])
-      return unsupported(signature, "other dimensions differ");
+    if (d != dim && part.shape[d] != whole.shape[d]) return unsupported(signature, "other dimensions differ");
   }
-  const Box box{whole.strides, index * whole.strides[*dim]};
+  const Box box{whole.strides, index * whole.strides[dim]};
   MovementBuilder builder{signature};
   if (backward) {
     Shape begin(whole.shape.size(), 0), end = whole.shape;
-    begin[*dim] = index;
-    end[*dim] = index + 1;
+    begin[dim] = index;
+    end[dim] = index + 1;
     builder.fill_around(0, begin, end, 0);
     builder.copy(0, 0, part.shape, {part.strides}, box);
   } else {
@@ -135,7 +129,7 @@ Made padded(const Signature& signature, std::size_t input, const Shape& before, 
 }
 
 Made constant_pad(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Attributes attributes{signature};
   const Shape pad = attributes.integers("pad");
@@ -155,7 +149,7 @@ Made constant_pad(const Signature& signature) {
 
 /// How much is put where is an input's value: without `pads`, all of it lies at the end.
 Made pad(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const std::size_t rank = signature.inputs[0].shape.size();
   Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "constant");
@@ -170,13 +164,13 @@ Made pad(const Signature& signature) {
 
 /// The slice is the last input; where it begins is not recorded: at the start.
 Made strided_slice_backward(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const std::size_t input = signature.inputs.size() - 1;
   return padded(signature, input, Shape(signature.inputs[input].shape.size(), 0), 0);
 }
 /// Begin and size are inputs; what is not recorded begins at 0.
 Made box(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   Attributes attributes{signature};
   const std::size_t rank = signature.inputs[0].shape.size();
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
@@ -189,7 +183,7 @@ Made box(const Signature& signature) {
 
 /// Blocks of channels become blocks of pixels: [N, C, H, b, W, b] read from the input as `order` says.
 Made depth_to_space(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Attributes attributes{signature};
   const bool channels_first =
@@ -215,7 +209,7 @@ Made depth_to_space(const Signature& signature) {
 }
 
 Made flip(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Attributes attributes{signature};
   const Shape dims = attributes.integers("dims");
@@ -223,10 +217,9 @@ Made flip(const Signature& signature) {
   if (in.shape != out.shape) return unsupported(signature, "the shapes differ");
   Box source{in.strides};
   for (const std::int64_t entry : dims) {
-    const auto d = dimension(signature, entry, in.shape.size());
-    if (!d) return d.error();
-    source.offset += (in.shape[*d] - 1) * source.strides[*d];
-    source.strides[*d] = -source.strides[*d];
+    EMPLACE_TRY_ASSIGN(const auto d, dimension(signature, entry, in.shape.size()));
+    source.offset += (in.shape[d] - 1) * source.strides[d];
+    source.strides[d] = -source.strides[d];
   }
   MovementBuilder builder{signature};
   builder.copy(0, 0, out.shape, source, {out.strides});

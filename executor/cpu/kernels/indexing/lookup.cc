@@ -56,9 +56,8 @@ Made take(const Signature& signature, std::size_t data_input, std::size_t index_
   }
   const Operand &data = signature.inputs[data_input], &index = signature.inputs[index_input];
   const Operand& out = signature.outputs[0];
-  const auto axis = dimension(signature, dim, data.shape.size());
-  if (!axis) return axis.error();
-  const auto split = static_cast<std::ptrdiff_t>(*axis);
+  EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, data.shape.size()));
+  const auto split = static_cast<std::ptrdiff_t>(axis);
   const Shape before{data.shape.begin(), data.shape.begin() + split};
   const Shape behind{data.shape.begin() + split + 1, data.shape.end()};
   if (count_of(before) * index.elements() * count_of(behind) != out.elements()) {
@@ -73,7 +72,7 @@ Made take(const Signature& signature, std::size_t data_input, std::size_t index_
   auto slice = CopyLoop::make(behind, {packed_strides(behind)}, {inner_strides}, size);
   if (!indices) return unsupported(signature, "indices that are no integers");
   if (!outer || !slice) return unsupported(signature, "more than 8 dimensions in different orders");
-  if (out.elements() > 0 && data.shape[*axis] == 0) return unsupported(signature, "indices into nothing");
+  if (out.elements() > 0 && data.shape[axis] == 0) return unsupported(signature, "indices into nothing");
   auto kernel = std::make_unique<TakeKernel>();
   kernel->data_input = data_input;
   kernel->index_input = index_input;
@@ -81,8 +80,8 @@ Made take(const Signature& signature, std::size_t data_input, std::size_t index_
   kernel->outer = *outer;
   kernel->slice = *slice;
   kernel->packed = Operand{data.dtype, behind, inner_strides}.is_packed();
-  kernel->limit = data.shape[*axis];
-  kernel->stride = data.strides[*axis] * size;
+  kernel->limit = data.shape[axis];
+  kernel->stride = data.strides[axis] * size;
   kernel->slice_bytes = count_of(behind) * size;
   return std::unique_ptr<Kernel>{std::move(kernel)};
 }

@@ -113,7 +113,7 @@ Result<Unit> expect(const Signature& signature) {
 
 /// The last dimension of the indices is a tuple.
 Made scatter_nd(const Signature& signature) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   Attributes attributes{signature};
   const std::string reduction = attributes.word("reduction", "none");
   if (attributes.fault()) return *attributes.fault();
@@ -124,12 +124,12 @@ Made scatter_nd(const Signature& signature) {
 }
 
 Made index_along(const Signature& signature, bool adds) {
-  if (auto counts = expect(signature); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature));
   Attributes attributes{signature};
-  const auto axis = dimension(signature, attributes.integer("dim", 0), signature.inputs[0].shape.size());
-  if (!axis) return axis.error();
+  EMPLACE_TRY_ASSIGN(const auto axis,
+                     dimension(signature, attributes.integer("dim", 0), signature.inputs[0].shape.size()));
   if (attributes.fault()) return *attributes.fault();
-  return make(signature, *axis, 1, adds);
+  return make(signature, axis, 1, adds);
 }
 Made index_add(const Signature& signature) { return index_along(signature, true); }
 Made index_copy(const Signature& signature) { return index_along(signature, false); }

@@ -131,17 +131,15 @@ Made place(const Signature& signature) {
     in.shape = {in.elements()};
     in.strides = {1};
   }
-  const auto axis = axis_of(flat, 0);
-  if (!axis) return axis.error();
-  if (in.shape[*axis] == 0) return unsupported(signature, "the largest of nothing");
+  EMPLACE_TRY_ASSIGN(const auto axis, axis_of(flat, 0));
+  if (in.shape[axis] == 0) return unsupported(signature, "the largest of nothing");
   if (flat.outputs.back().dtype != DType::kI64 || (outputs == 2 && flat.outputs[0].dtype != in.dtype)) {
     return unsupported(signature, "places that are not i64, or values of another dtype");
   }
-  const auto lines = lines_of(flat, *axis, false);
-  if (!lines) return lines.error();
+  EMPLACE_TRY_ASSIGN(const auto lines, lines_of(flat, axis, false));
   return by_dtype(flat, [&]<class T>(T) -> Made {
     auto kernel = std::make_unique<PlaceKernel<T, Largest>>();
-    kernel->lines = *lines;
+    kernel->lines = lines;
     kernel->with_values = outputs == 2;
     return std::unique_ptr<Kernel>{std::move(kernel)};
   });
@@ -155,14 +153,12 @@ Made running_sum(const Signature& signature) {
     return unsupported(signature, "exclusive and reverse are not there");
   }
   if (attributes.fault()) return *attributes.fault();
-  const auto axis = axis_of(signature, 0);
-  if (!axis) return axis.error();
+  EMPLACE_TRY_ASSIGN(const auto axis, axis_of(signature, 0));
   if (signature.inputs[0].dtype != signature.outputs[0].dtype) return unsupported(signature, "another dtype");
-  const auto lines = lines_of(signature, *axis, true);
-  if (!lines) return lines.error();
+  EMPLACE_TRY_ASSIGN(const auto lines, lines_of(signature, axis, true));
   return by_dtype(signature, [&]<class T>(T) -> Made {
     auto kernel = std::make_unique<RunningSumKernel<T>>();
-    kernel->lines = *lines;
+    kernel->lines = lines;
     return std::unique_ptr<Kernel>{std::move(kernel)};
   });
 }

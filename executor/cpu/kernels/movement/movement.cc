@@ -23,7 +23,7 @@ Result<Unit> expect(const Signature& signature, std::size_t inputs, std::size_t 
 
 /// Element after element in row-major order; the shape may change.
 Made copy_of(const Signature& signature, std::size_t input) {
-  if (auto counts = expect(signature, input + 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, input + 1));
   const Operand& in = signature.inputs[input];
   if (in.elements() != signature.outputs[0].elements())
     return unsupported(signature, "the element counts differ");
@@ -36,26 +36,25 @@ Made copy_second(const Signature& signature) { return copy_of(signature, 1); }
 
 /// Dimension d of the output is dimension order[d] of the input.
 Made permuted(const Signature& signature, const Shape& order) {
-  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, 1));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Box source;
   std::vector<bool> used(in.shape.size(), false);
   if (order.size() != in.shape.size()) return unsupported(signature, "an order of other dimensions");
   for (const std::int64_t entry : order) {
-    const auto d = dimension(signature, entry, in.shape.size());
-    if (!d) return d.error();
-    if (used[*d] || out.shape.size() != order.size() || out.shape[source.strides.size()] != in.shape[*d]) {
+    EMPLACE_TRY_ASSIGN(const auto d, dimension(signature, entry, in.shape.size()));
+    if (used[d] || out.shape.size() != order.size() || out.shape[source.strides.size()] != in.shape[d]) {
       return unsupported(signature, "an order that does not give the output's shape");
     }
-    used[*d] = true;
-    source.strides.push_back(in.strides[*d]);
+    used[d] = true;
+    source.strides.push_back(in.strides[d]);
   }
   MovementBuilder builder{signature};
   builder.copy(0, 0, out.shape, source, {out.strides});
   return std::move(builder).finish();
 }
 Made permute(const Signature& signature) {
-  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, 1));
   Attributes attributes{signature};
   Shape reversed;
   for (std::size_t d = signature.inputs[0].shape.size(); d-- > 0;)
@@ -65,23 +64,21 @@ Made permute(const Signature& signature) {
   return permuted(signature, order);
 }
 Made transpose(const Signature& signature) {
-  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, 1));
   Attributes attributes{signature};
   Shape order(signature.inputs[0].shape.size());
   for (std::size_t d = 0; d < order.size(); ++d) order[d] = static_cast<std::int64_t>(d);
   if (order.size() >= 2) {
-    const auto a = dimension(signature, attributes.integer("dim0", 0), order.size());
-    const auto b = dimension(signature, attributes.integer("dim1", 1), order.size());
-    if (!a) return a.error();
-    if (!b) return b.error();
-    std::swap(order[*a], order[*b]);
+    EMPLACE_TRY_ASSIGN(const auto a, dimension(signature, attributes.integer("dim0", 0), order.size()));
+    EMPLACE_TRY_ASSIGN(const auto b, dimension(signature, attributes.integer("dim1", 1), order.size()));
+    std::swap(order[a], order[b]);
   }
   if (attributes.fault()) return *attributes.fault();
   return permuted(signature, order);
 }
 
 Made expand(const Signature& signature) {
-  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, 1));
   const Operand& out = signature.outputs[0];
   const auto strides = broadcast_strides(signature.inputs[0], out.shape);
   if (!strides) return unsupported(signature, "the input does not broadcast to the output");
@@ -92,7 +89,7 @@ Made expand(const Signature& signature) {
 
 /// Whole copies side by side: as often as the output's shape asks for.
 Made repeat(const Signature& signature) {
-  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, 1));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   if (in.shape.size() > out.shape.size()) return unsupported(signature, "an output of fewer dimensions");
   const std::size_t skip = out.shape.size() - in.shape.size();
@@ -117,8 +114,7 @@ Made repeat(const Signature& signature) {
 /// One input behind the other along a dimension, each filling the others.
 Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
   const Operand& out = signature.outputs[0];
-  const auto axis = dimension(signature, dim, out.shape.size());
-  if (!axis) return axis.error();
+  EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, out.shape.size()));
   MovementBuilder builder{signature};
   std::int64_t at = 0;
   for (std::size_t k = 0; k < count; ++k) {
@@ -126,18 +122,18 @@ Made joined(const Signature& signature, std::size_t count, std::int64_t dim) {
     if (in.elements() == 0) continue;  // Even of another rank: frameworks start lists with such.
     bool fits = in.shape.size() == out.shape.size();
     for (std::size_t d = 0; fits && d < out.shape.size(); ++d) {
-      fits = d == *axis ? at + in.shape[d] <= out.shape[d] : in.shape[d] == out.shape[d];
+      fits = d == axis ? at + in.shape[d] <= out.shape[d] : in.shape[d] == out.shape[d];
     }
     if (!fits) return unsupported(signature, fmt::format("input {} does not fit into the output", k));
-    builder.copy(k, 0, in.shape, {in.strides}, {out.strides, at * out.strides[*axis]});
-    at += in.shape[*axis];
+    builder.copy(k, 0, in.shape, {in.strides}, {out.strides, at * out.strides[axis]});
+    at += in.shape[axis];
   }
-  if (out.elements() > 0 && at != out.shape[*axis])
+  if (out.elements() > 0 && at != out.shape[axis])
     return unsupported(signature, "the inputs do not fill the output");
   return std::move(builder).finish();
 }
 Made concatenate(const Signature& signature) {
-  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, 1));
   Attributes attributes{signature};
   const Operand &first = signature.inputs[0], &out = signature.outputs[0];
   std::size_t count = signature.inputs.size();
@@ -153,17 +149,16 @@ Made concatenate(const Signature& signature) {
   return joined(signature, count, dim);
 }
 Made stack(const Signature& signature) {
-  if (auto counts = expect(signature, 1); !counts) return counts.error();
+  EMPLACE_TRY(expect(signature, 1));
   Attributes attributes{signature};
   const std::int64_t dim = attributes.integer("dim", attributes.integer("axis", 0));
   if (attributes.fault()) return *attributes.fault();
-  const auto axis = dimension(signature, dim, signature.outputs[0].shape.size());
-  if (!axis) return axis.error();
+  EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, signature.outputs[0].shape.size()));
   Signature raised = signature;
   for (Operand& in : raised.inputs) {
-    if (in.shape.size() < *axis) return unsupported(signature, "inputs of fewer dimensions");
-    in.shape.insert(in.shape.begin() + static_cast<std::ptrdiff_t>(*axis), 1);
-    in.strides.insert(in.strides.begin() + static_cast<std::ptrdiff_t>(*axis), 0);
+    if (in.shape.size() < axis) return unsupported(signature, "inputs of fewer dimensions");
+    in.shape.insert(in.shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
+    in.strides.insert(in.strides.begin() + static_cast<std::ptrdiff_t>(axis), 0);
   }
   return joined(raised, raised.inputs.size(), dim);
 }
@@ -187,22 +182,21 @@ Made cut(const Signature& signature, bool drop) {
       if (in.shape[d] != signature.outputs[0].shape[d]) dim = static_cast<std::int64_t>(d);
     }
   }
-  const auto axis = dimension(signature, dim, in.shape.size());
-  if (!axis) return axis.error();
+  EMPLACE_TRY_ASSIGN(const auto axis, dimension(signature, dim, in.shape.size()));
   MovementBuilder builder{signature};
   std::int64_t at = 0;
   for (std::size_t k = 0; k < signature.outputs.size(); ++k) {
     Shape shape = signature.outputs[k].shape;
     if (drop && shape.size() + 1 == in.shape.size()) {
-      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(*axis), 1);
+      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), 1);
     }
     bool fits = shape.size() == in.shape.size();
     for (std::size_t d = 0; fits && d < shape.size(); ++d) {
-      fits = d == *axis ? at + shape[d] <= in.shape[d] : shape[d] == in.shape[d];
+      fits = d == axis ? at + shape[d] <= in.shape[d] : shape[d] == in.shape[d];
     }
     if (!fits) return unsupported(signature, fmt::format("output {} does not lie in the input", k));
-    builder.copy(input, k, shape, {in.strides, at * in.strides[*axis]}, {packed_strides(shape)});
-    at += shape[*axis];
+    builder.copy(input, k, shape, {in.strides, at * in.strides[axis]}, {packed_strides(shape)});
+    at += shape[axis];
   }
   return std::move(builder).finish();
 }

@@ -126,14 +126,13 @@ Made make_nll_loss(const Signature& signature) {
   if (inputs < 2 || inputs > 3 || signature.outputs.size() != 2) {
     return unsupported(signature, "another number of inputs or outputs than it has");
   }
-  auto shape = shape_of(signature, signature.inputs[0], signature.inputs[1]);
-  if (!shape.ok()) return shape.error();
-  shape->weighted = inputs == 3;
-  if ((shape->weighted && signature.inputs[2].elements() != shape->classes) ||
-      !is_loss(signature.outputs[0], *shape) || signature.outputs[1].elements() != 1) {
+  EMPLACE_TRY_ASSIGN(auto shape, shape_of(signature, signature.inputs[0], signature.inputs[1]));
+  shape.weighted = inputs == 3;
+  if ((shape.weighted && signature.inputs[2].elements() != shape.classes) ||
+      !is_loss(signature.outputs[0], shape) || signature.outputs[1].elements() != 1) {
     return unsupported(signature, "weights, loss or total weight of another size");
   }
-  return of_dtype<Forward>(signature, *shape);
+  return of_dtype<Forward>(signature, shape);
 }
 
 Made make_nll_loss_backward(const Signature& signature) {
@@ -141,15 +140,14 @@ Made make_nll_loss_backward(const Signature& signature) {
   if (inputs < 4 || inputs > 5 || signature.outputs.size() != 1) {
     return unsupported(signature, "another number of inputs or outputs than it has");
   }
-  auto shape = shape_of(signature, signature.inputs[1], signature.inputs[2]);
-  if (!shape.ok()) return shape.error();
-  shape->weighted = inputs == 5;
-  if ((shape->weighted && signature.inputs[3].elements() != shape->classes) ||
-      !is_loss(signature.inputs[0], *shape) || signature.inputs.back().elements() != 1 ||
+  EMPLACE_TRY_ASSIGN(auto shape, shape_of(signature, signature.inputs[1], signature.inputs[2]));
+  shape.weighted = inputs == 5;
+  if ((shape.weighted && signature.inputs[3].elements() != shape.classes) ||
+      !is_loss(signature.inputs[0], shape) || signature.inputs.back().elements() != 1 ||
       signature.outputs[0].shape != signature.inputs[1].shape) {
     return unsupported(signature, "weights, loss or total weight of another size");
   }
-  return of_dtype<Backward>(signature, *shape);
+  return of_dtype<Backward>(signature, shape);
 }
 
 }  // namespace emplace::cpu

@@ -162,17 +162,15 @@ Result<Axis> checked_axis(const Signature& signature, std::size_t inputs, std::s
 }
 
 Made make_softmax(const Signature& signature, std::string_view name, bool log) {
-  const auto axis = checked_axis(signature, 1, name);
-  if (!axis.ok()) return axis.error();
-  if (axis->inner > 1) return std::unique_ptr<Kernel>{std::make_unique<InnerSoftmax>(*axis, log)};
-  return program_kernel(signature, onednn::softmax({rows(*axis, signature.outputs[0].dtype), log}));
+  EMPLACE_TRY_ASSIGN(const auto axis, checked_axis(signature, 1, name));
+  if (axis.inner > 1) return std::unique_ptr<Kernel>{std::make_unique<InnerSoftmax>(axis, log)};
+  return program_kernel(signature, onednn::softmax({rows(axis, signature.outputs[0].dtype), log}));
 }
 
 Made make_softmax_backward(const Signature& signature, bool log) {
-  const auto axis = checked_axis(signature, 2, "dim");
-  if (!axis.ok()) return axis.error();
-  if (axis->inner > 1) return std::unique_ptr<Kernel>{std::make_unique<InnerSoftmaxBackward>(*axis, log)};
-  auto program = onednn::softmax_backward({rows(*axis, signature.outputs[0].dtype), log});
+  EMPLACE_TRY_ASSIGN(const auto axis, checked_axis(signature, 2, "dim"));
+  if (axis.inner > 1) return std::unique_ptr<Kernel>{std::make_unique<InnerSoftmaxBackward>(axis, log)};
+  auto program = onednn::softmax_backward({rows(axis, signature.outputs[0].dtype), log});
   if (!program.ok()) return unsupported(signature, program.error().context);
   return std::unique_ptr<Kernel>{std::make_unique<LastSoftmaxBackward>(std::move(program).value())};
 }

@@ -65,8 +65,7 @@ Result<Shape> settled(const Signature& signature, Shape shape) {
 
 Result<Shape> aten_shape(const Signature& signature, Attributes& attributes, const Operand& source,
                          const Operand& target) {
-  auto shape = planes_of(signature, source, target, 2);
-  if (!shape.ok()) return shape;
+  EMPLACE_TRY_ASSIGN(auto shape, planes_of(signature, source, target, 2));
   const auto pair = [&](std::string_view name, Dims fallback) {
     Dims values = attributes.integers(name, fallback);
     if (values.empty()) values = fallback;
@@ -78,17 +77,16 @@ Result<Shape> aten_shape(const Signature& signature, Attributes& attributes, con
   if (taps.size() != 2 || strides.size() != 2 || padding.size() != 2 || dilations.size() != 2) {
     return unsupported(signature, "kernel_size, stride, padding and dilation have one or two values");
   }
-  Axis &height = shape->height, &width = shape->width;
+  Axis &height = shape.height, &width = shape.width;
   height = {height.source, height.target, taps[0], strides[0], padding[0], dilations[0], padding[0]};
   width = {width.source, width.target, taps[1], strides[1], padding[1], dilations[1], padding[1]};
-  return settled(signature, *std::move(shape));
+  return settled(signature, std::move(shape));
 }
 
 Result<Shape> onnx_shape(const Signature& signature, Attributes& attributes) {
   const Dims taps = attributes.integers("kernel_shape");
   const std::size_t spatial = taps.size();
-  auto shape = planes_of(signature, signature.inputs[0], signature.outputs[0], spatial);
-  if (!shape.ok()) return shape;
+  EMPLACE_TRY_ASSIGN(auto shape, planes_of(signature, signature.inputs[0], signature.outputs[0], spatial));
   const Dims strides = attributes.integers("strides", Dims(spatial, 1));
   const Dims dilations = attributes.integers("dilations", Dims(spatial, 1));
   Dims pads = attributes.integers("pads", Dims(2 * spatial, 0));
@@ -100,7 +98,7 @@ Result<Shape> onnx_shape(const Signature& signature, Attributes& attributes) {
     return unsupported(signature, "auto_pad " + automatic + " is not known");
   }
   for (std::size_t d = 0; d < spatial; ++d) {
-    Axis& axis = spatial == 2 && d == 0 ? shape->height : shape->width;
+    Axis& axis = spatial == 2 && d == 0 ? shape.height : shape.width;
     std::int64_t begin = pads[d], end = pads[spatial + d];
     if (automatic != "NOTSET") {
       const std::int64_t seen = (axis.target - 1) * strides[d] + (taps[d] - 1) * dilations[d] + 1;
@@ -110,7 +108,7 @@ Result<Shape> onnx_shape(const Signature& signature, Attributes& attributes) {
     }
     axis = {axis.source, axis.target, taps[d], strides[d], begin, dilations[d], end};
   }
-  return settled(signature, *std::move(shape));
+  return settled(signature, std::move(shape));
 }
 
 bool has(const Signature& signature, std::size_t inputs, std::size_t outputs) {
@@ -173,12 +171,11 @@ Made make_max(const Signature& signature) {
 
 Made make_max_backward(const Signature& signature) {
   if (!has(signature, 3, 1) || signature.inputs[2].dtype != DType::kI64) return wrong_count(signature);
-  const auto shape = planes_of(signature, signature.outputs[0], signature.inputs[0], 2);
-  if (!shape.ok()) return shape.error();
+  EMPLACE_TRY_ASSIGN(const auto shape, planes_of(signature, signature.outputs[0], signature.inputs[0], 2));
   if (signature.inputs[2].shape != signature.inputs[0].shape) {
     return unsupported(signature, "places and gradient of unlike shapes");
   }
-  return make_loop(signature, *shape, []<class T>(T) { return MaxBackward<T>{}; });
+  return make_loop(signature, shape, []<class T>(T) { return MaxBackward<T>{}; });
 }
 
 Made make_mean(const Signature& signature) {
@@ -214,16 +211,14 @@ Made make_mean_backward(const Signature& signature) {
 
 Made make_even(const Signature& signature) {
   if (!has(signature, 1, 1)) return wrong_count(signature);
-  const auto shape = planes_of(signature, signature.inputs[0], signature.outputs[0], 2);
-  if (!shape.ok()) return shape.error();
-  return make_loop(signature, *shape, []<class T>(T) { return EvenMean<T>{}; });
+  EMPLACE_TRY_ASSIGN(const auto shape, planes_of(signature, signature.inputs[0], signature.outputs[0], 2));
+  return make_loop(signature, shape, []<class T>(T) { return EvenMean<T>{}; });
 }
 
 Made make_even_backward(const Signature& signature) {
   if (!has(signature, 2, 1)) return wrong_count(signature);
-  const auto shape = planes_of(signature, signature.outputs[0], signature.inputs[0], 2);
-  if (!shape.ok()) return shape.error();
-  return make_loop(signature, *shape, []<class T>(T) { return EvenMeanBackward<T>{}; });
+  EMPLACE_TRY_ASSIGN(const auto shape, planes_of(signature, signature.outputs[0], signature.inputs[0], 2));
+  return make_loop(signature, shape, []<class T>(T) { return EvenMeanBackward<T>{}; });
 }
 
 Made make_onnx_max(const Signature& signature) {

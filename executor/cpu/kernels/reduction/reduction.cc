@@ -60,9 +60,8 @@ Result<std::uint32_t> reduced_dims(const Signature& signature) {
       const Shape dims = attributes.integers(key);
       for (const std::int64_t dim : dims) {
         if (in.empty()) continue;
-        const auto d = dimension(signature, dim, in.size());
-        if (!d) return d.error();
-        mask |= 1u << *d;
+        EMPLACE_TRY_ASSIGN(const auto d, dimension(signature, dim, in.size()));
+        mask |= 1u << d;
       }
       if (dims.empty()) mask = (1u << in.size()) - 1;
     }
@@ -95,12 +94,11 @@ Made make(const Signature& signature, Finish finish) {
   if (signature.inputs.empty() || signature.outputs.size() != 1)
     return unsupported(signature, "not one output");
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
-  const auto mask = reduced_dims(signature);
-  if (!mask) return mask.error();
+  EMPLACE_TRY_ASSIGN(const auto mask, reduced_dims(signature));
   Shape kept_shape, reduced_shape;
   std::vector<Shape> kept_strides(2), reduced_strides(1);
   for (std::size_t d = 0; d < in.shape.size(); ++d) {
-    const bool goes = (*mask >> d & 1u) != 0;
+    const bool goes = (mask >> d & 1u) != 0;
     (goes ? reduced_shape : kept_shape).push_back(in.shape[d]);
     (goes ? reduced_strides[0] : kept_strides[1]).push_back(in.strides[d]);
   }
