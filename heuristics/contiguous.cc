@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -131,11 +133,11 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
       if (wanted >= problem.constraints.num_classes()) continue;
       const Grouping groups = placement_groups(problem, wanted);
       group_of_op = groups.group_of_op;
-      note = "exact over " + std::to_string(groups.num_groups) + " groups of ops; finer ones have " + why;
+      note = fmt::format("exact over {} groups of ops; finer ones have {}", groups.num_groups, why);
     }
     const BlockGraph graph = make_blocks(problem, costs, *machine, group_of_op, BlockEdges::kForward);
     if (graph.size() > kMostIdealBlocks) {
-      why = "too many order ideals (" + std::to_string(graph.size()) + " blocks)";
+      why = fmt::format("too many order ideals ({} blocks)", graph.size());
       continue;
     }
     Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};

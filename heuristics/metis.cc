@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <metis.h>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
       &n, &constraints, task.first.data(), task.neighbours.data(), weight.data(), nullptr,
       task.edge_weight.data(), &wanted, share.data(), balance.data(), settings.data(), &cut, out.data());
   if (status != METIS_OK)
-    return Error{Errc::kNoPlacement, "METIS: partitioning failed with status " + std::to_string(status)};
+    return Error{Errc::kNoPlacement, fmt::format("METIS: partitioning failed with status {}", status)};
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "heuristics/towers.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -110,13 +112,13 @@ Result<Found> best_towers(const Problem& problem, bool synchronous) {
       Measurement measured;
       Schedule schedule;
       if (auto ran = simulator.trace(placement, measured, schedule); !ran) return ran.error();
-      std::string note = std::to_string(devices.size()) + " replicas with " +
-                         std::to_string(towers->tower_batch) + " samples each, " + variant.where;
+      std::string note = fmt::format("{} replicas with {} samples each, {}", devices.size(),
+                                     towers->tower_batch, variant.where);
       if (!synchronous) {
         const double samples_s = throughput(*towers, devices.size(), schedule);
         measured.step_time_s = static_cast<double>(towers->batch) / samples_s;
-        note += "; " + std::to_string(static_cast<std::int64_t>(samples_s + 0.5)) +
-                " samples/s, without waiting for one another: that changes convergence";
+        note += fmt::format("; {} samples/s, without waiting for one another: that changes convergence",
+                            static_cast<std::int64_t>(samples_s + 0.5));
       }
       const std::uint64_t evaluations = best.evaluations + 1;
       if (best.evaluations == 0 || better(measured, best.measurement))

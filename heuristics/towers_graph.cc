@@ -1,5 +1,7 @@
 #include "heuristics/towers_graph.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -76,8 +78,7 @@ class Builder {
         sum_(graph.num_tensors(), kNoOp) {}
 
   Result<TowersGraph> build() && {
-    builder_.set_name(graph_.name() + "-towers" + std::to_string(options_.towers))
-        .set_source(graph_.source());
+    builder_.set_name(fmt::format("{}-towers{}", graph_.name(), options_.towers)).set_source(graph_.source());
     builder_.reserve(graph_.num_ops() * options_.towers);
     for (const OpId op : graph_.topological_order()) add_copies(op);
     auto graph = std::move(builder_).build();
@@ -130,8 +131,7 @@ class Builder {
   OpSpec copy(OpId op, std::size_t tower, bool shared) const {
     const double share = divides(op) ? static_cast<double>(tower_batch_) / static_cast<double>(batch_) : 1.0;
     OpSpec spec;
-    spec.name =
-        (shared ? std::string{} : "tower" + std::to_string(tower) + "/") + std::string{graph_.name(op)};
+    spec.name = shared ? std::string{graph_.name(op)} : fmt::format("tower{}/{}", tower, graph_.name(op));
     spec.type = graph_.type_name(op);
     spec.attrs_json = graph_.attrs_json(op);
     spec.view = graph_.is_view(op);
@@ -176,8 +176,8 @@ class Builder {
       if (!gradient_[index(input)] || sum_[index(input)] != kNoOp) continue;
       const OpId maker = graph_.producer(input);
       OpSpec spec;
-      spec.name = "sum/" + std::string{graph_.name(maker)} + "/" +
-                  std::to_string(index(input) - index(graph_.first_output(maker)));
+      spec.name =
+          fmt::format("sum/{}/{}", graph_.name(maker), index(input) - index(graph_.first_output(maker)));
       spec.type = "aten::add";
       spec.phase = Phase::kBackward;
       spec.group = graph_.group_name(update);
@@ -220,9 +220,8 @@ Result<TowersGraph> towers_graph(const OpGraph& graph, TowersOptions options) {
   if (batch <= 0)
     return Error{Errc::kNoPlacement, graph.name() + ": does not say its batch; towers need meta.batch"};
   if (batch < static_cast<std::int64_t>(options.towers)) {
-    return Error{Errc::kNoPlacement, graph.name() + ": a batch of " + std::to_string(batch) +
-                                         " cannot be divided among " + std::to_string(options.towers) +
-                                         " towers"};
+    return Error{Errc::kNoPlacement, fmt::format("{}: a batch of {} cannot be divided among {} towers",
+                                                 graph.name(), batch, options.towers)};
   }
   return Builder{graph, options, batch}.build();
 }

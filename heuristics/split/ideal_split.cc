@@ -1,5 +1,7 @@
 #include "heuristics/split/ideal_split.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -65,7 +67,7 @@ class Ideals {
             known.try_emplace(marks[ideal] ^ mark[b], static_cast<std::uint32_t>(marks.size()));
         if (fresh) {
           if (marks.size() >= most)
-            return Error{Errc::kUnsupported, "more than " + std::to_string(most) + " order ideals"};
+            return Error{Errc::kUnsupported, fmt::format("more than {} order ideals", most)};
           marks.push_back(it->first);
           ideals.bits_.resize(marks.size() * ideals.words_);
           std::copy_n(ideals.bits_.begin() + static_cast<std::ptrdiff_t>(ideal * ideals.words_),
@@ -144,7 +146,7 @@ class Programme {
       extend(ideal, 0, {});
       if (steps_ > limits_.steps)
         return Error{Errc::kUnsupported,
-                     "more than " + std::to_string(limits_.steps) + " steps between order ideals"};
+                     fmt::format("more than {} steps between order ideals", limits_.steps)};
       if (stopped_) return Error{Errc::kUnsupported, "no time left"};
     }
     return trace_back();
