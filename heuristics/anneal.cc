@@ -38,7 +38,7 @@ std::uint64_t Anneal::budget(const Problem& problem) const {
 Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
   if (options_.groups < 2) return invalid("anneal", "needs at least 2 groups");
   Search search{problem, budget(problem)};
-  if (auto begun = begin_search(problem, executor, search); !begun) return begun.error();
+  EMPLACE_TRY(begin_search(problem, executor, search));
   const auto cost = make_moving_cost(problem, executor);
   std::uint64_t stream = options_.stream;
   const double begin = search.spent();
@@ -63,7 +63,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
       const bool reheat = heat % 2 == 1;
       const double from = begin + (1 - begin) * heat / kHeats, to = begin + (1 - begin) * (heat + 1) / kHeats;
       const std::vector<Stage> stages{{&classes, 1, {reheat ? 0.006 : 0.02, 0.0001}}};
-      if (auto done = run(stages, from, to); !done) return done.error();
+      EMPLACE_TRY(run(stages, from, to));
     }
     return std::move(search).finish(executor);
   }
@@ -74,7 +74,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
   const std::vector<Stage> stages{{&groups, 0.4, {first, 0.0005}},
                                   {&pieces, 0.3, {0.003 * options_.heat, 0.0003}},
                                   {&classes, 0.3, {0.001 * options_.heat, 0.0001}}};
-  if (auto done = run(stages, begin, 1); !done) return done.error();
+  EMPLACE_TRY(run(stages, begin, 1));
   return std::move(search).finish(executor);
 }
 

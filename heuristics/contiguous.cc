@@ -98,30 +98,27 @@ std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& 
 Result<Found> low_latency(const Problem& problem, Executor& executor) {
   constexpr double kBudget = 4e8;  // Cells of all tables: about a second.
   const SplitCosts costs{problem.graph, problem.devices};
-  const auto machine = split_machine(problem, costs);
-  if (!machine) return machine.error();
+  EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
   const auto classes = problem.constraints.classes();
-  BlockGraph graph =
-      make_blocks(problem, costs, *machine, {classes.begin(), classes.end()}, BlockEdges::kAll);
+  BlockGraph graph = make_blocks(problem, costs, machine, {classes.begin(), classes.end()}, BlockEdges::kAll);
   if (graph.size() > kMostChainBlocks) {
     const Grouping groups = placement_groups(problem, kMostChainBlocks);
-    graph = make_blocks(problem, costs, *machine, groups.group_of_op, BlockEdges::kAll);
+    graph = make_blocks(problem, costs, machine, groups.group_of_op, BlockEdges::kAll);
   }
   const double blocks = static_cast<double>(graph.size());
-  const double cells = blocks * blocks * static_cast<double>(machine->accelerators.size() + 10);
+  const double cells = blocks * blocks * static_cast<double>(machine.accelerators.size() + 10);
   Rng rng{problem.seed, Purpose::kHeuristic, kChainStream};
   Best best{problem, executor};
   const auto orders = static_cast<std::size_t>(std::clamp(kBudget / cells, 3.0, 60.0));
-  for (Placement& placement : chain_splits(graph, *machine, problem, rng, orders))
-    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+  for (Placement& placement : chain_splits(graph, machine, problem, rng, orders))
+    EMPLACE_TRY(best.offer(std::move(placement)));
   return std::move(best).take();
 }
 
 /// The exact optimum over co-location classes; where these have too many ideals, over ever larger groups.
 Result<Found> least_load(const Problem& problem, Executor& executor) {
   const SplitCosts costs{problem.graph, problem.devices};
-  const auto machine = split_machine(problem, costs);
-  if (!machine) return machine.error();
+  EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
   const auto classes = problem.constraints.classes();
   std::vector<std::uint32_t> group_of_op{classes.begin(), classes.end()};
   IdealLimits limits;
@@ -135,7 +132,7 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
       group_of_op = groups.group_of_op;
       note = fmt::format("exact over {} groups of ops; finer ones have {}", groups.num_groups, why);
     }
-    const BlockGraph graph = make_blocks(problem, costs, *machine, group_of_op, BlockEdges::kForward);
+    const BlockGraph graph = make_blocks(problem, costs, machine, group_of_op, BlockEdges::kForward);
     if (graph.size() > kMostIdealBlocks) {
       why = fmt::format("too many order ideals ({} blocks)", graph.size());
       continue;
@@ -144,9 +141,9 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
     std::int64_t upper = std::numeric_limits<std::int64_t>::max();
     for (std::uint32_t k = 0; k < kLinearOrders; ++k)
       upper = std::min(upper, best_linear_load_ps(graph, random_order(graph, rng, 8 - k % 3),
-                                                  machine->accelerators.size(), machine->memory_bytes));
-    const auto split = best_ideal_split(graph, machine->accelerators.size(), machine->cpus.size(),
-                                        machine->memory_bytes, upper, limits);
+                                                  machine.accelerators.size(), machine.memory_bytes));
+    const auto split = best_ideal_split(graph, machine.accelerators.size(), machine.cpus.size(),
+                                        machine.memory_bytes, upper, limits);
     if (!split) {
       if (split.error().code != Errc::kUnsupported) return split.error();
       if (limits.stopped && limits.stopped()) return Error{Errc::kNoPlacement, split.error().context};
@@ -156,13 +153,13 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
     Placement placement(problem.graph.num_ops());
     for (std::size_t b = 0; b < graph.size(); ++b) {
       const std::size_t device = split->device_of_block[b];
-      const bool accelerator = device < machine->accelerators.size();
+      const bool accelerator = device < machine.accelerators.size();
       for (const std::uint32_t op : graph.ops[b])
-        placement[op] = accelerator ? machine->accelerators[device]
-                                    : machine->cpus[device - machine->accelerators.size()];
+        placement[op] =
+            accelerator ? machine.accelerators[device] : machine.cpus[device - machine.accelerators.size()];
     }
     Best best{problem, executor};
-    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+    EMPLACE_TRY(best.offer(std::move(placement)));
     auto found = std::move(best).take();
     if (found) found->notes.push_back(note);
     return found;
@@ -189,7 +186,7 @@ Result<Found> Contiguous::find(const Problem& problem, Executor& executor) const
       for (const auto& cost : costs) {
         for (int i = 0; i < kOffsets; ++i) {
           const double offset = static_cast<double>(i) / kOffsets;
-          if (auto offered = best.offer(cut(order, cost, devices, share, offset)); !offered) return offered;
+          EMPLACE_TRY(best.offer(cut(order, cost, devices, share, offset)));
         }
       }
     }
@@ -197,7 +194,7 @@ Result<Found> Contiguous::find(const Problem& problem, Executor& executor) const
   };
   for (const auto& devices : machines) {
     for (const auto& share : shares(problem, devices)) {
-      if (auto offered = offer(devices, share); !offered) return offered.error();
+      EMPLACE_TRY(offer(devices, share));
     }
   }
   return std::move(best).take();

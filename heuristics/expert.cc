@@ -223,7 +223,7 @@ Result<Found> Expert::find(const Problem& problem, Executor& executor) const {
   for (const std::vector<std::size_t>& gpu : plans(problem, scopes, devices.size())) {
     Placement placement;
     for (const std::uint32_t group : scopes.group_of_op) placement.push_back(devices[gpu[group]]);
-    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+    EMPLACE_TRY(best.offer(std::move(placement)));
   }
   return std::move(best).take();
 }

@@ -134,8 +134,7 @@ class Programme {
 }  // namespace
 
 Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOptions options) {
-  const auto clp = Clp::load();
-  if (!clp) return clp.error();
+  EMPLACE_TRY_ASSIGN(const auto clp, Clp::load());
   const MeanLink link = mean_link(task);
   std::vector<OpId> favourite(task.lowered.num_ops(), kNoOp), kernels;
   for (const OpId op : task.problem.graph.topological_order())
@@ -150,7 +149,7 @@ Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOpti
     if (edges.empty()) continue;
     std::vector<double> us;
     for (const OpId op : window) us.push_back(static_cast<double>(task.best_ns[index(op)]) * 1e-3);
-    const std::vector<double> x = Programme{us, edges}.solve(**clp, edges.size());
+    const std::vector<double> x = Programme{us, edges}.solve(*clp, edges.size());
     if (x.empty()) return Error{Errc::kNoPlacement, "Clp found no optimum of a feasible linear programme"};
     for (std::size_t e = 0; e < edges.size(); ++e)
       if (x[e] < 0.5) favourite[index(window[edges[e].from])] = window[edges[e].to];

@@ -293,16 +293,14 @@ Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const
     int fitted = 0;
     for (std::size_t k = 0; k < std::size(kAttempts); k += stride) {
       const Attempt& each = kAttempts[k];
-      if (auto offered = attempt({fast, {}, each.reserve, each.state_slack}); !offered)
-        return offered.error();
+      EMPLACE_TRY(attempt({fast, {}, each.reserve, each.state_slack}));
       fitted += best.last_fits() ? 1 : 0;
       if ((best.last_fits() && !tight) || fitted == kFitsWanted) break;
       if (slow.empty() || best.last_fits()) continue;
-      if (auto offered = attempt({fast, slow, each.reserve, each.state_slack}); !offered)
-        return offered.error();
+      EMPLACE_TRY(attempt({fast, slow, each.reserve, each.state_slack}));
     }
     if (slow.empty()) continue;
-    if (auto offered = attempt({all, {}, 0, 0}); !offered) return offered.error();
+    EMPLACE_TRY(attempt({all, {}, 0, 0}));
   }
   return std::move(best).take();
 }

@@ -35,11 +35,11 @@ class Rebuilding {
   Result<Unit> run(const Placement& start, const Slot& slot) {
     const auto units = static_cast<std::uint32_t>(level_.size());
     if (level_.movable.empty()) return Unit{};
-    if (auto started = walker_.start(start); !started) return started;
+    EMPLACE_TRY(walker_.start(start));
     walker_.set_window(0, units);
-    if (auto walked = walker_.walk(Slot{search_, 2 * kPerUnit * units}, kDescent); !walked) return walked;
+    EMPLACE_TRY(walker_.walk(Slot{search_, 2 * kPerUnit * units}, kDescent));
     for (double progress = slot.progress(); progress < 1; progress = slot.progress()) {
-      if (auto done = round(kAccept * (1 - progress) + 1e-6); !done) return done;
+      EMPLACE_TRY(round(kAccept * (1 - progress) + 1e-6));
     }
     return Unit{};
   }
@@ -65,9 +65,9 @@ class Rebuilding {
     before_.assign(walker_.devices().begin(), walker_.devices().end());
     walker_.set_window(window.begin, window.end);
     if (below(5) != 0) tear_down(window);
-    if (auto looked = walker_.look(); !looked) return looked;
+    EMPLACE_TRY(walker_.look());
     const std::uint64_t evaluations = kPerUnit * (window.end - window.begin);
-    if (auto walked = walker_.walk(Slot{search_, evaluations}, kBuilding); !walked) return walked;
+    EMPLACE_TRY(walker_.walk(Slot{search_, evaluations}, kBuilding));
     const double worse = walker_.standing().energy - before.energy;
     if (worse > 0 && walker_.rng().uniform_double() >= std::exp(-worse / temperature))
       walker_.restore(before_, before);
@@ -111,7 +111,7 @@ Placement on_cpu(const Problem& problem, const Placement& otherwise) {
 
 Result<Found> LocalSearch::find(const Problem& problem, Executor& executor) const {
   Search search{problem, Anneal{{.evaluations = options_.evaluations}}.budget(problem)};
-  if (auto begun = begin_search(problem, executor, search); !begun) return begun.error();
+  EMPLACE_TRY(begin_search(problem, executor, search));
   const auto cost = make_moving_cost(problem, executor);
   const bool split = problem.objective != Objective::kStepTime;
   const Level level = split ? class_level(problem) : group_level(problem, 256);

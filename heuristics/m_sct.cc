@@ -8,10 +8,9 @@ namespace emplace {
 
 Result<Found> MSct::find(const Problem& problem, Executor& executor) const {
   const ListTask task{problem};
-  const auto favourite = favourite_children(task);
-  if (!favourite) return favourite.error();
+  EMPLACE_TRY_ASSIGN(const auto favourite, favourite_children(task));
   return best_over_reserves(task, executor,
-                            [&](PartialSchedule& schedule) { list_by_earliest_start(schedule, *favourite); });
+                            [&](PartialSchedule& schedule) { list_by_earliest_start(schedule, favourite); });
 }
 
 }  // namespace emplace

@@ -79,7 +79,7 @@ Result<Found> MTopo::find(const Problem& problem, Executor& executor) const {
         const ListLimits limits{devices, {}, /*reserve=*/1 - std::clamp(share, 0.0, 1.0), 0};
         PartialSchedule schedule{task, units, limits};
         fill_in_turn(schedule);
-        if (auto offered = best.offer(std::move(schedule).placement()); !offered) return offered.error();
+        EMPLACE_TRY(best.offer(std::move(schedule).placement()));
       }
     }
   }

@@ -84,7 +84,7 @@ Result<const Method*> find_method(std::string_view name) {
 Result<Unit> Best::offer(Placement placement) {
   problem_.constraints.repair(placement);
   Measurement measurement;
-  if (auto measured = executor_.measure(placement, measurement); !measured) return measured.error();
+  EMPLACE_TRY(executor_.measure(placement, measurement));
   ++found_.evaluations;
   last_fits_ = measurement.valid;
   if (!found_.placement.empty() && !better(measurement, found_.measurement)) return Unit{};

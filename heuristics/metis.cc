@@ -111,12 +111,10 @@ Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
           task.weight.push_back(bytes);
           task.share.push_back(shares_by_memory(problem, machine));
         }
-        auto parts = metis_parts(task, {each.recursive, each.imbalance, problem.seed});
-        if (!parts) return parts.error();
+        EMPLACE_TRY_ASSIGN(auto parts, metis_parts(task, {each.recursive, each.imbalance, problem.seed}));
         std::vector<DeviceId> device_of;
-        for (const std::int32_t part : *parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
-        if (auto offered = best.offer(graph.placement(std::move(device_of), machine)); !offered)
-          return offered.error();
+        for (const std::int32_t part : parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
+        EMPLACE_TRY(best.offer(graph.placement(std::move(device_of), machine)));
       }
     }
   }

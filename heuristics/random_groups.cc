@@ -54,8 +54,7 @@ Result<Found> RandomGroups::find(const Problem& problem, Executor& executor) con
   Best best{problem, executor};
   for (std::uint64_t i = 0; i < kDraws; ++i) {
     Rng rng{problem.seed, Purpose::kHeuristic, i};
-    if (auto offered = best.offer(draw(problem, groups, state, i % 2 == 0 ? fast : all, rng)); !offered)
-      return offered.error();
+    EMPLACE_TRY(best.offer(draw(problem, groups, state, i % 2 == 0 ? fast : all, rng)));
   }
   return std::move(best).take();
 }

@@ -9,7 +9,7 @@ Result<Found> RoundRobin::find(const Problem& problem, Executor& executor) const
   for (const std::vector<DeviceId>& turn : {fast_devices(problem.devices), all}) {
     Placement placement;
     for (const std::uint32_t group : groups.group_of_op) placement.push_back(turn[group % turn.size()]);
-    if (auto offered = best.offer(std::move(placement)); !offered) return offered.error();
+    EMPLACE_TRY(best.offer(std::move(placement)));
   }
   return std::move(best).take();
 }

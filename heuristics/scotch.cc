@@ -78,10 +78,9 @@ class Cutter {
   Result<Unit> offer(const PartitionGraph& graph, const std::vector<DeviceId>& machine, const Cut& cut) {
     PartitionTask task = task_of(graph, cut.edges_by_time ? graph.edge_ns() : graph.edge_bytes(),
                                  weight_of(graph, cut.with_bytes), shares_by_speed(problem_, machine));
-    auto parts = scotch_parts(task, {cut.flags, cut.imbalance, problem_.seed});
-    if (!parts) return parts.error();
+    EMPLACE_TRY_ASSIGN(auto parts, scotch_parts(task, {cut.flags, cut.imbalance, problem_.seed}));
     std::vector<DeviceId> device_of;
-    for (const std::int32_t part : *parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
+    for (const std::int32_t part : parts) device_of.push_back(machine[static_cast<std::size_t>(part)]);
     return best_.offer(graph.placement(std::move(device_of), machine));
   }
   Result<Found> take() && { return std::move(best_).take(); }
@@ -153,9 +152,7 @@ Result<Found> Scotch::find(const Problem& problem, Executor& executor) const {
     for (const PartitionGraph& graph : cutter.graphs()) {
       for (const bool with_bytes : {false, true}) {
         for (const double imbalance : {0.02, 0.20}) {
-          if (auto offered = cutter.offer(graph, machine, {with_bytes, /*edges_by_time=*/true, imbalance});
-              !offered)
-            return offered.error();
+          EMPLACE_TRY(cutter.offer(graph, machine, {with_bytes, /*edges_by_time=*/true, imbalance}));
         }
       }
     }
@@ -171,7 +168,7 @@ Result<Found> MinCut::find(const Problem& problem, Executor& executor) const {
     for (const PartitionGraph& graph : cutter.graphs()) {
       for (const double imbalance : {0.10, 0.30, 0.50}) {
         const Cutter::Cut cut{/*with_bytes=*/false, /*edges_by_time=*/false, imbalance};
-        if (auto offered = cutter.offer(graph, *machine, cut); !offered) return offered.error();
+        EMPLACE_TRY(cutter.offer(graph, *machine, cut));
       }
     }
   }

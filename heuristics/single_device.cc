@@ -5,8 +5,7 @@ namespace emplace {
 Result<Found> SingleDevice::find(const Problem& problem, Executor& executor) const {
   Best best{problem, executor};
   for (const DeviceId device : devices_of_kind(problem.devices, kind_)) {
-    if (auto offered = best.offer(Placement(problem.graph.num_ops(), device)); !offered)
-      return offered.error();
+    EMPLACE_TRY(best.offer(Placement(problem.graph.num_ops(), device)));
   }
   return std::move(best).take();
 }

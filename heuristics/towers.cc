@@ -103,20 +103,20 @@ Result<Found> best_towers(const Problem& problem, bool synchronous) {
   Found best;
   for (const bool mirrored : {true, false}) {
     if (mirrored && !synchronous) continue;
-    const auto towers = towers_graph(problem.graph, {devices.size(), mirrored, synchronous});
-    if (!towers) return towers.error();
-    Simulator simulator{towers->graph, problem.devices};
+    EMPLACE_TRY_ASSIGN(const auto towers,
+                       towers_graph(problem.graph, {devices.size(), mirrored, synchronous}));
+    Simulator simulator{towers.graph, problem.devices};
     for (const Variant& variant : variants(problem, devices, synchronous)) {
       if (variant.mirrored != mirrored) continue;
-      const Placement placement = place_towers(problem, *towers, devices, variant.servers);
+      const Placement placement = place_towers(problem, towers, devices, variant.servers);
       Measurement measured;
       Schedule schedule;
-      if (auto ran = simulator.trace(placement, measured, schedule); !ran) return ran.error();
+      EMPLACE_TRY(simulator.trace(placement, measured, schedule));
       std::string note = fmt::format("{} replicas with {} samples each, {}", devices.size(),
-                                     towers->tower_batch, variant.where);
+                                     towers.tower_batch, variant.where);
       if (!synchronous) {
-        const double samples_s = throughput(*towers, devices.size(), schedule);
-        measured.step_time_s = static_cast<double>(towers->batch) / samples_s;
+        const double samples_s = throughput(towers, devices.size(), schedule);
+        measured.step_time_s = static_cast<double>(towers.batch) / samples_s;
         note += fmt::format("; {} samples/s, without waiting for one another: that changes convergence",
                             static_cast<std::int64_t>(samples_s + 0.5));
       }

@@ -81,11 +81,9 @@ class Builder {
     builder_.set_name(fmt::format("{}-towers{}", graph_.name(), options_.towers)).set_source(graph_.source());
     builder_.reserve(graph_.num_ops() * options_.towers);
     for (const OpId op : graph_.topological_order()) add_copies(op);
-    auto graph = std::move(builder_).build();
-    if (!graph) return graph.error();
-    return TowersGraph{
-        std::move(*graph), std::move(original_), std::move(tower_), std::move(on_server_), batch_,
-        tower_batch_};
+    EMPLACE_TRY_ASSIGN(auto graph, std::move(builder_).build());
+    return TowersGraph{std::move(graph), std::move(original_), std::move(tower_), std::move(on_server_),
+                       batch_,           tower_batch_};
   }
 
  private:

@@ -40,7 +40,7 @@ class MeasuredCost final : public MovingCost {
   void move(std::uint32_t op, DeviceId to) override { placement_[op] = to; }
   const Placement& placement() const override { return placement_; }
   Result<Standing> standing() override {
-    if (auto measured = executor_.measure(placement_, measurement_); !measured) return measured.error();
+    EMPLACE_TRY(executor_.measure(placement_, measurement_));
     return standing_of(measurement_);
   }
 

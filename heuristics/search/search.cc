@@ -49,8 +49,7 @@ Result<Standing> Search::look(MovingCost& cost) {
 
 Result<Found> Search::finish(Executor& executor) && {
   if (!found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
-  if (auto measured = executor.measure(best_.placement, best_.measurement); !measured)
-    return measured.error();
+  EMPLACE_TRY(executor.measure(best_.placement, best_.measurement));
   best_.notes.clear();  // What a start said of itself.
   return std::move(best_);
 }

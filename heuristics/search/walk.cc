@@ -46,9 +46,7 @@ Result<Unit> Walker::start(const Placement& start) {
 }
 
 Result<Unit> Walker::look() {
-  const auto standing = search_.look(cost_);
-  if (!standing) return standing.error();
-  standing_ = *standing;
+  EMPLACE_TRY_ASSIGN(standing_, search_.look(cost_));
   return Unit{};
 }
 
@@ -95,7 +93,7 @@ Result<Unit> Walker::walk(const Slot& slot, Cooling cooling) {
     if (changed_.empty()) continue;
     idle = 0;
     const Standing before = standing_;
-    if (auto looked = look(); !looked) return looked;
+    EMPLACE_TRY(look());
     const double worse = standing_.energy - before.energy;
     if (worse <= 0 || rng_.uniform_double() < std::exp(-worse / temperature)) continue;
     take_back();

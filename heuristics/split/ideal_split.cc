@@ -274,10 +274,9 @@ Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t acceler
                                     const IdealLimits& limits) {
   const std::size_t states = (accelerators + 1) * (cpus + 1);
   const std::size_t most = std::min(limits.ideals, std::max<std::size_t>(2, limits.states / states));
-  auto ideals = Ideals::of(graph, most, limits.stopped);
-  if (!ideals) return ideals.error();
+  EMPLACE_TRY_ASSIGN(auto ideals, Ideals::of(graph, most, limits.stopped));
   // Loads must stay below the bound, so it begins one above what is known to be reached.
-  return Programme{graph, *ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNever - 1) + 1,
+  return Programme{graph, ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNever - 1) + 1,
                    limits}
       .run();
 }
