@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -53,8 +54,8 @@ Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
   const std::uint64_t there = of_updates ? last_update : last_seq;
   const std::uint64_t all = of_updates ? acknowledged.updates : acknowledged.episodes;
   return invalid(printable(directory.string()) + ": run.db",
-                 "the record is shortened: " + std::to_string(there) +
-                     (of_updates ? " updates of " : " episodes of ") + std::to_string(all),
+                 fmt::format("the record is shortened: {}{}{}", there,
+                             of_updates ? " updates of " : " episodes of ", all),
                  kSalvageIt);
 }
 
@@ -170,10 +171,10 @@ Result<bool> RunWriter::add_episode(const EpisodeRow& row, const std::vector<Mea
     // Two episodes with one placement, or one whose own row is damaged.
     if (auto reader = RunReader::open(run.directory, Reading::kLive))
       if (auto whole = (*reader)->verify(); !whole) return whole.error();
-    return invalid("episode " + std::to_string(row.episode),
-                   "claims placements from " + std::to_string(row.placement_id) +
-                       " on, and another episode has one of them",
-                   "the run has two samplers with the same numbers");
+    return invalid(
+        fmt::format("episode {}", row.episode),
+        fmt::format("claims placements from {} on, and another episode has one of them", row.placement_id),
+        "the run has two samplers with the same numbers");
   }
   chain_ = chain;
   last_seq_ = row.seq;

@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 
 std::string count_of(std::uint64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 /// Copies a file, and zeros where the disk cannot read it. Returns the bytes that it could not read.
@@ -242,8 +243,8 @@ class Salvage {
     }
     all = std::max(all, last_in("episodes", "seq"));
     if (last_ < all)
-      found_.missing.push_back("episodes " + std::to_string(last_ + 1) + " to " + std::to_string(all) +
-                               ": number " + std::to_string(last_ + 1) + " is " + why);
+      found_.missing.push_back(
+          fmt::format("episodes {} to {}: number {} is {}", last_ + 1, all, last_ + 1, why));
     return Unit{};
   }
 
@@ -273,8 +274,8 @@ class Salvage {
       updates_ = next->update;
     }
     if (updates_ < all)
-      found_.missing.push_back("updates " + std::to_string(updates_ + 1) + " to " + std::to_string(all) +
-                               ": number " + std::to_string(updates_ + 1) + " " + why);
+      found_.missing.push_back(
+          fmt::format("updates {} to {}: number {} {}", updates_ + 1, all, updates_ + 1, why));
     return Unit{};
   }
 
@@ -339,8 +340,7 @@ class Salvage {
     for (RemeasureSession session : sessions ? *sessions : std::vector<RemeasureSession>{}) {
       const auto rows = source_->typed->remeasurements().rows(session.session);
       if (!rows) {
-        found_.missing.push_back("session " + std::to_string(session.session) +
-                                 " of what was measured again");
+        found_.missing.push_back(fmt::format("session {} of what was measured again", session.session));
         continue;
       }
       if (auto added = into_->add_remeasured(session, *rows); !added) return added;

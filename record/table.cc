@@ -1,7 +1,8 @@
 #include "record/table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "base/text/words.h"
 #include "base/units.h"
@@ -11,11 +12,7 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%+.0f %%", share * 100);
-  return text;
-}
+std::string percent(double share) { return fmt::format("{:+.0f} %", share * 100); }
 
 /// Display width: bytes that begin a UTF-8 character.
 std::size_t width(const std::string& text) {

@@ -1,5 +1,7 @@
 #include "record/trace.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -51,17 +53,17 @@ Result<Unit> write_trace(const std::filesystem::path& path, const OpGraph& graph
       const OpRun& run = schedule.ops[event.number];
       writer.slice({index(run.device), kOps}, graph.name(run.op), phase_name(graph.phase(run.op)),
                    event.at_ns, ns(run.end_s),
-                   "\"type\":" + json_text(graph.type_name(run.op)) + ",\"scope\":" +
-                       json_text(graph.group_name(run.op)) + ",\"op\":" + std::to_string(index(run.op)));
+                   fmt::format(R"("type":{},"scope":{},"op":{})", json_text(graph.type_name(run.op)),
+                               json_text(graph.group_name(run.op)), index(run.op)));
       continue;
     }
     const TransferRun& run = schedule.transfers[event.number];
     const std::uint64_t flow = event.number + 1;
     if (event.kind == Event::kCopy) {
-      writer.slice(
-          {engine(run), kCopies}, graph.name(graph.producer(run.tensor)), "copy", event.at_ns, ns(run.end_s),
-          "\"bytes\":" + std::to_string(run.bytes) + ",\"from\":" + json_text(devices[run.source].name) +
-              ",\"to\":" + json_text(devices[run.target].name));
+      writer.slice({engine(run), kCopies}, graph.name(graph.producer(run.tensor)), "copy", event.at_ns,
+                   ns(run.end_s),
+                   fmt::format(R"("bytes":{},"from":{},"to":{})", run.bytes,
+                               json_text(devices[run.source].name), json_text(devices[run.target].name)));
     } else if (event.kind == Event::kCopyLeaves) {
       writer.flow_begins({engine(run), kCopies}, flow, event.at_ns);
     } else {

@@ -1,9 +1,9 @@
 #include "record/trace_writer.h"
 
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,17 +12,13 @@ namespace {
 
 /// Nanoseconds as microseconds, to the last digit.
 std::string microseconds(std::int64_t ns) {
-  std::array<char, 32> text;
   const char* const sign = ns < 0 ? "-" : "";
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
-  const int length = std::snprintf(text.data(), text.size(), "%s%llu.%03llu", sign,
-                                   static_cast<unsigned long long>(size / 1000),
-                                   static_cast<unsigned long long>(size % 1000));
-  return {text.data(), static_cast<std::size_t>(length)};
+  return fmt::format("{}{}.{:03}", sign, size / 1000, size % 1000);
 }
 
 std::string where(TraceWriter::Track track) {
-  return "\"pid\":" + std::to_string(track.process) + ",\"tid\":" + std::to_string(track.track);
+  return fmt::format(R"("pid":{},"tid":{})", track.process, track.track);
 }
 
 }  // namespace
@@ -75,15 +71,15 @@ void TraceWriter::event(std::string_view text) {
 }
 
 void TraceWriter::name_process(std::size_t process, std::string_view name) {
-  event("\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + std::to_string(process) +
-        ",\"args\":{\"name\":" + json_text(name) + "}");
+  event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"args":{{"name":{}}})", process,
+                    json_text(name)));
 }
 
 void TraceWriter::name_track(Track track, std::string_view name) {
   event("\"ph\":\"M\",\"name\":\"thread_name\"," + where(track) + ",\"args\":{\"name\":" + json_text(name) +
         "}");
-  event("\"ph\":\"M\",\"name\":\"thread_sort_index\"," + where(track) +
-        ",\"args\":{\"sort_index\":" + std::to_string(track.track) + "}");
+  event(fmt::format(R"("ph":"M","name":"thread_sort_index",{},"args":{{"sort_index":{}}})", where(track),
+                    track.track));
 }
 
 void TraceWriter::slice(Track track, std::string_view name, std::string_view category, std::int64_t begin_ns,
@@ -96,8 +92,8 @@ void TraceWriter::slice(Track track, std::string_view name, std::string_view cat
 }
 
 void TraceWriter::flow(std::string_view phase, Track track, std::uint64_t id, std::int64_t at_ns) {
-  event("\"ph\":\"" + std::string{phase} + "\",\"name\":\"flow\",\"cat\":\"flow\",\"id\":" +
-        std::to_string(id) + "," + where(track) + ",\"ts\":" + microseconds(at_ns));
+  event(fmt::format(R"("ph":"{}","name":"flow","cat":"flow","id":{},{},"ts":{})", phase, id, where(track),
+                    microseconds(at_ns)));
 }
 
 Result<Unit> TraceWriter::finish(std::string_view metadata) {

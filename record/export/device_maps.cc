@@ -1,5 +1,7 @@
 // Op by op: what TensorFlow and OpenVINO take.
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/text/words.h"
@@ -12,9 +14,8 @@ using nlohmann::json;
 
 /// "/job:localhost/replica:0/task:0/device:GPU:0"; of several hosts each is a task of the job "worker".
 std::string tensorflow_name(const FrameworkDevice& device, bool one_host) {
-  return std::string{one_host ? "/job:localhost" : "/job:worker"} +
-         "/replica:0/task:" + std::to_string(device.host) + "/device:" + (device.gpu ? "GPU:" : "CPU:") +
-         std::to_string(device.number);
+  return fmt::format("{}/replica:0/task:{}/device:{}{}", one_host ? "/job:localhost" : "/job:worker",
+                     device.host, device.gpu ? "GPU:" : "CPU:", device.number);
 }
 
 std::string text_of(const json& object) {
@@ -65,8 +66,7 @@ Result<ExportedPlacement> placement_openvino(const PlacementExport& what) {
   for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
     applied.push_back((*stands_for)[index(what.placement[i])]);
     const FrameworkDevice& device = (*devices)[index(applied.back())];
-    object[std::string{what.graph.name(OpId{i})}] =
-        device.gpu ? "GPU." + std::to_string(device.number) : "CPU";
+    object[std::string{what.graph.name(OpId{i})}] = device.gpu ? fmt::format("GPU.{}", device.number) : "CPU";
   }
   return exported(what, text_of(object), std::move(applied));
 }

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -53,8 +55,8 @@ class Column {
   void set_width(std::size_t width) { width_ = width; }
   void finish(ZipFile& into) {
     const std::uint64_t rows = member_.size() / sizeof(T) / std::max<std::size_t>(width_, 1);
-    into.add(member_, npy_head(kDtype<T>, std::to_string(rows) + "," +
-                                              (width_ == 0 ? "" : " " + std::to_string(width_))));
+    into.add(member_,
+             npy_head(kDtype<T>, fmt::format("{},{}", rows, width_ == 0 ? "" : fmt::format(" {}", width_))));
   }
   Result<Unit> so_far() const { return member_.so_far(); }
 
@@ -75,8 +77,7 @@ void add_texts(ZipFile& into, const std::string& name, const std::filesystem::pa
     text.resize(longest, U'\0');
     member.write(std::as_bytes(std::span{text}));
   }
-  into.add(member,
-           npy_head("<U" + std::to_string(longest), scalar ? "" : std::to_string(texts.size()) + ","));
+  into.add(member, npy_head(fmt::format("<U{}", longest), scalar ? "" : fmt::format("{},", texts.size())));
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {

@@ -1,8 +1,9 @@
 #include "record/export/placement_export.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "base/text/words.h"
 #include "base/units.h"
@@ -37,10 +38,7 @@ std::string dot_text(std::string_view text) {
 
 /// Hues apart from one another however many devices there are.
 std::string colour_of(std::size_t device, std::size_t devices) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.4f 0.35 0.95",
-                static_cast<double>(device) / static_cast<double>(devices));
-  return text;
+  return fmt::format("{:.4f} 0.35 0.95", static_cast<double>(device) / static_cast<double>(devices));
 }
 
 /// Ops as boxes in the colour of their device; an edge between two devices is red and says its bytes.
@@ -48,18 +46,18 @@ std::string dot_of(const OpGraph& graph, const std::vector<std::string>& devices
                    const Placement& placement) {
   std::string all = "digraph " + dot_text(graph.name()) + " {\n  node [shape=box, style=filled];\n";
   for (std::size_t d = 0; d < devices.size(); ++d)
-    all += "  d" + std::to_string(d) + " [label=" + dot_text(devices[d]) + ", shape=oval, fillcolor=\"" +
-           colour_of(d, devices.size()) + "\"];\n";
+    all += fmt::format("  d{} [label={}, shape=oval, fillcolor=\"{}\"];\n", d, dot_text(devices[d]),
+                       colour_of(d, devices.size()));
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     const std::size_t device = index(placement[i]);
-    all += "  n" + std::to_string(i) + " [label=" + dot_text(graph.name(OpId{i})) +
-           ", tooltip=" + dot_text(std::string{graph.type_name(OpId{i})} + " on " + devices[device]) +
-           ", fillcolor=\"" + colour_of(device, devices.size()) + "\"];\n";
+    all += fmt::format("  n{} [label={}, tooltip={}, fillcolor=\"{}\"];\n", i, dot_text(graph.name(OpId{i})),
+                       dot_text(std::string{graph.type_name(OpId{i})} + " on " + devices[device]),
+                       colour_of(device, devices.size()));
   }
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     for (const TensorId tensor : graph.inputs(OpId{i})) {
       const OpId producer = graph.producer(tensor);
-      all += "  n" + std::to_string(index(producer)) + " -> n" + std::to_string(i);
+      all += fmt::format("  n{} -> n{}", index(producer), i);
       if (placement[index(producer)] != placement[i])
         all += " [color=red, label=\"" + format_bytes(graph.bytes(tensor)) + "\"]";
       all += ";\n";

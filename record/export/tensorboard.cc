@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <nmmintrin.h>
 #include <tensorboard_event.pb.h>
 
@@ -53,8 +54,8 @@ std::string record_of(std::string_view data) {
 std::string file_name(const RunFacts& facts) {
   std::string host = printable(facts.host, 60);
   std::replace(host.begin(), host.end(), '/', '-');
-  return "events.out.tfevents." + std::to_string(facts.started_wall_ns / 1'000'000'000) + "." +
-         (host.empty() ? "host" : host);
+  return fmt::format("events.out.tfevents.{}.{}", facts.started_wall_ns / 1'000'000'000,
+                     host.empty() ? "host" : host);
 }
 
 class TensorBoard final : public RunExporter {

@@ -1,5 +1,7 @@
 #include "record/report/html.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -74,7 +76,7 @@ std::string element(std::string_view tag, std::string_view content, std::string_
 }
 
 std::string percent(double share) {
-  return formatted(share != 0 && std::abs(share) < 0.00995 ? "%.1f %%" : "%.0f %%", share * 100);
+  return fmt::format("{:.{}f} %", share * 100, share != 0 && std::abs(share) < 0.00995 ? 1 : 0);
 }
 
 std::string seconds(double value) {

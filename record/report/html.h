@@ -2,10 +2,8 @@
 /// Text and numbers as the page writes them: nothing that comes from a file can become markup or script.
 /// Pure; any thread.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -22,13 +20,6 @@ std::string inert(const nlohmann::json& value);
 
 /// <tag attributes>content</tag>; only `content` may come from elsewhere, and is escaped already.
 std::string element(std::string_view tag, std::string_view content, std::string_view attributes = "");
-
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 std::string percent(double share);  ///< "12 %"; of less than one with a digit more.
 /// As the command line has it, but for the sign of a micro.

@@ -1,5 +1,7 @@
 #include "record/report/report_page.h"
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -53,7 +55,7 @@ std::string render(const ReportData& data, const PageBudget& budget) {
     std::optional<Moves> moves;
     graphs.push_back(graph_json(data.graphs[g], shares, moves));
     articles += graph_section(data.graphs[g], g, data, moves);
-    choices += element("option", shown(data.graphs[g].name, 80), "value=\"" + std::to_string(g) + "\"");
+    choices += element("option", shown(data.graphs[g].name, 80), fmt::format(R"(value="{}")", g));
   }
   std::string body = "<header>\n<h1><span>emplace report</span> " + shown(data.run, 80) + "</h1>\n";
   if (data.going_on)

@@ -1,5 +1,7 @@
 #include "record/report/scope_map.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,7 +16,7 @@
 namespace emplace::record {
 namespace {
 
-std::string two_digits(std::size_t number) { return (number < 10 ? "0" : "") + std::to_string(number); }
+std::string two_digits(std::size_t number) { return fmt::format("{:02}", number); }
 
 /// Stretches of the topological order, in two levels.
 Grouping stretches(const OpGraph& graph) {

@@ -1,5 +1,7 @@
 #include "record/report/sections.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
@@ -83,7 +85,7 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
     head += element("th", "Peak " + shown(graph.devices[d], 20), "scope=\"col\"");
   if (!each) head += "<th scope=\"col\">Highest peak</th>";
   head += "<th scope=\"col\">Moved</th><th scope=\"col\">Evaluations</th><th scope=\"col\">Time to find</th>";
-  const std::string columns = std::to_string((each ? graph.devices.size() : 1) + 4);
+  const std::size_t columns = (each ? graph.devices.size() : 1) + 4;
   std::string body;
   const TableRow* const best = best_row(graph, verdict);
   for (const TableRow* row : rows) {
@@ -92,22 +94,22 @@ std::string methods_table(const ReportGraph& graph, const ReportVerdict& verdict
         element("th", shown(row->method, 60) + (row == best ? " <span class=\"mark\">best</span>" : ""),
                 "scope=\"row\"");
     if (!row->found) {
-      body += element(
-          "tr", cells + element("td", shown(row->note),
-                                "class=\"note\" colspan=\"" + std::to_string(std::stoi(columns) + 1) + "\""));
+      body += element("tr", cells + element("td", shown(row->note),
+                                            fmt::format(R"(class="note" colspan="{}")", columns + 1)));
       continue;
     }
     const double share = fits(*row) && slowest > 0 ? m.step_time_s / slowest : 0;
     const double bound = fits(*row) && slowest > 0 ? graph.lower_bound_s / slowest : 0;
-    cells += fits(*row) ? element("td",
-                                  "<span class=\"bar\"><i style=\"width:" + formatted("%.1f", share * 100) +
-                                      "%\"></i><b style=\"left:" + formatted("%.1f", bound * 100) +
-                                      "%\"></b></span><span>" + seconds(m.step_time_s) + "</span>" +
-                                      (m.label == MeasurementLabel::kSimulated
-                                           ? std::string{}
-                                           : " " + element("span", std::string{label_name(m.label)})),
-                                  "class=\"wide\"")
-                        : element("td", "does not fit", "class=\"wide misfit\"");
+    cells += fits(*row)
+                 ? element("td",
+                           fmt::format(R"(<span class="bar"><i style="width:{:.1f}%"></i>)", share * 100) +
+                               fmt::format(R"(<b style="left:{:.1f}%"></b></span>)", bound * 100) + "<span>" +
+                               seconds(m.step_time_s) + "</span>" +
+                               (m.label == MeasurementLabel::kSimulated
+                                    ? std::string{}
+                                    : " " + element("span", std::string{label_name(m.label)})),
+                           "class=\"wide\"")
+                 : element("td", "does not fit", "class=\"wide misfit\"");
     cells += element("td", !fits(*row)               ? "+" + format_bytes(m.bytes_over) + " over"
                            : graph.lower_bound_s > 0 ? "+" + percent(m.step_time_s / graph.lower_bound_s - 1)
                                                      : std::string{});
@@ -164,7 +166,7 @@ std::string moves_section(const ReportGraph& graph, const Moves& moves) {
   }
   const std::string shown_of =
       moves.moves.size() > kMostMoves
-          ? "The " + std::to_string(kMostMoves) + " heaviest of " + thousands(moves.moves.size()) + " moves"
+          ? fmt::format("The {} heaviest of {} moves", kMostMoves, thousands(moves.moves.size()))
           : "All moves";
   return out + "<div class=\"scroll\"><table><caption>" + shown_of +
          ", by the time of their ops; time steps of a scope count as one</caption><thead><tr>"
@@ -186,10 +188,10 @@ std::string remeasured_section(const ReportGraph& graph) {
     std::string facts;
     for (const auto& [name, value] : session.facts)
       facts += element("div", element("dd", escaped(value)) + element("dt", escaped(name)), "class=\"card\"");
-    out += element("h4", "On " + shown(session.executor, 60)) + "\n" +
-           element("dl", facts, "class=\"cards\"") +
-           "\n<div class=\"chart\" data-chart=\"scatter\" data-session=\"" + std::to_string(s) +
-           "\" role=\"group\" aria-label=\"Predicted against measured step time\"></div>\n";
+    out += fmt::format(
+        "{}\n{}\n<div class=\"chart\" data-chart=\"scatter\" data-session=\"{}\" role=\"group\" "
+        "aria-label=\"Predicted against measured step time\"></div>\n",
+        element("h4", "On " + shown(session.executor, 60)), element("dl", facts, "class=\"cards\""), s);
   }
   return out + "</section>\n";
 }
@@ -199,7 +201,7 @@ std::string remeasured_section(const ReportGraph& graph) {
 std::string graph_section(const ReportGraph& graph, std::size_t number, const ReportData& data,
                           const std::optional<Moves>& moves) {
   const ReportVerdict verdict = verdict_of(graph, data.going_on);
-  std::string out = "<article data-graph=\"" + std::to_string(number) + "\">\n";
+  std::string out = fmt::format("<article data-graph=\"{}\">\n", number);
   out += "<section class=\"verdict\">\n<h2>" + shown(graph.name, 80) + "</h2>\n<p class=\"sentence\">" +
          escaped(verdict.sentence) + "</p>\n" + cards(graph, verdict);
   if (!graph.evaluate_command.empty()) out += command_line("Measure it again", graph.evaluate_command);

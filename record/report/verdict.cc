@@ -1,5 +1,7 @@
 #include "record/report/verdict.h"
 
+#include <fmt/core.h>
+
 #include <cstddef>
 
 #include "base/text/words.h"
@@ -20,8 +22,8 @@ std::string devices_used(const Measurement& measured, const std::vector<std::str
       idle += (idle.empty() ? "" : ", ") + names[d];
     }
   }
-  return " It uses " + std::to_string(used) + " of " + plural(names.size(), "device") +
-         (idle.empty() ? "." : "; nothing runs on " + printable(idle) + ".");
+  return fmt::format(" It uses {} of {}{}", used, plural(names.size(), "device"),
+                     idle.empty() ? "." : "; nothing runs on " + printable(idle) + ".");
 }
 
 }  // namespace

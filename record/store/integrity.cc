@@ -1,5 +1,6 @@
 #include "record/store/integrity.h"
 
+#include <fmt/core.h>
 #include <sqlite3.h>
 #include <xxhash.h>
 
@@ -116,19 +117,17 @@ bool older_link(std::uint64_t link, std::uint64_t before, const EpisodeRow& row,
 }
 
 Error damaged_episode(const std::string& where, std::uint64_t seq) {
-  return invalid(where, "the record is damaged at episode number " + std::to_string(seq),
+  return invalid(where, fmt::format("the record is damaged at episode number {}", seq),
                  "what came before it can be trusted: " + std::string{kSalvageIt});
 }
 
 Error shortened(const std::string& where, std::uint64_t there, std::uint64_t acknowledged, const char* what) {
-  return invalid(where,
-                 "the record is shortened: " + std::to_string(there) + " " + what + " of " +
-                     std::to_string(acknowledged),
+  return invalid(where, fmt::format("the record is shortened: {} {} of {}", there, what, acknowledged),
                  kSalvageIt);
 }
 
 Error damaged_row(const std::string& where, const std::string& table, std::uint64_t number) {
-  return invalid(where, "the record is damaged in " + table + ", row " + std::to_string(number), kSalvageIt);
+  return invalid(where, fmt::format("the record is damaged in {}, row {}", table, number), kSalvageIt);
 }
 
 /// Every sealed row of a table against its seal. Rows of older schemas have none.

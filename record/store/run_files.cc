@@ -1,11 +1,11 @@
 #include "record/store/run_files.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -85,11 +85,8 @@ bool RunFiles::changed(bool log_too) const {
 Result<Unit> RunFiles::write_head(std::uint64_t seq, std::uint64_t update) {
   if (head_ < 0) head_ = ::openat(folder_, kHead, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   // One small write of a constant size: it never appears in part.
-  std::array<char, 48> text{};
-  const int size =
-      std::snprintf(text.data(), text.size(), "%020llu %020llu\n", static_cast<unsigned long long>(seq),
-                    static_cast<unsigned long long>(update));
-  if (head_ >= 0 && ::pwrite(head_, text.data(), static_cast<std::size_t>(size), 0) == size) return Unit{};
+  const std::string text = fmt::format("{:020} {:020}\n", seq, update);
+  if (head_ >= 0 && ::pwrite(head_, text.data(), text.size(), 0) == std::ssize(text)) return Unit{};
   const int code = errno;
   return Error{Errc::kIo, printable((directory_ / kHead).string()) + ": " + std::strerror(code)};
 }

@@ -1,5 +1,7 @@
 #include "record/store/schema.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -151,12 +153,11 @@ Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& di
                    kSalvageIt);
   if (version > kSchemaVersion) {
     return invalid(where,
-                   "has schema " + std::to_string(version) + ", and this program reads up to " +
-                       std::to_string(kSchemaVersion),
+                   fmt::format("has schema {}, and this program reads up to {}", version, kSchemaVersion),
                    "use the emplace that wrote it, or a newer one");
   }
   if (version < kOldest)
-    return invalid(where, "has schema " + std::to_string(version) + ", which is too old to be read");
+    return invalid(where, fmt::format("has schema {}, which is too old to be read", version));
   return version;
 }
 
@@ -178,7 +179,7 @@ void migrate(SQLite::Database& db, int version) {
   SQLite::Transaction all{db};
   const bool sealed = seal_of_run(db).value_or(false);
   add_versions(db, version, kSchemaVersion);
-  db.exec("UPDATE runs SET schema_version = " + std::to_string(kSchemaVersion));
+  db.exec(fmt::format("UPDATE runs SET schema_version = {}", kSchemaVersion));
   // The version is part of the row. One that was damaged stays so.
   if (sealed) seal_run(db);
   all.commit();
