@@ -17,9 +17,8 @@ Result<std::unique_ptr<RunReader>> RunReader::open(const std::filesystem::path& 
   using Access = RunConnection::Access;
   const bool live =
       reading == Reading::kLive || (reading == Reading::kQuietOrLive && is_being_written(directory));
-  auto connection = RunConnection::open(directory, live ? Access::kLive : Access::kQuiet);
-  if (!connection) return connection.error();
-  return std::unique_ptr<RunReader>{new RunReader{*std::move(connection)}};
+  EMPLACE_TRY_ASSIGN(auto connection, RunConnection::open(directory, live ? Access::kLive : Access::kQuiet));
+  return std::unique_ptr<RunReader>{new RunReader{std::move(connection)}};
 }
 
 Result<Unit> RunReader::verify() const {

@@ -18,13 +18,12 @@ RunWatch::~RunWatch() = default;
 void RunWatch::look(bool log_too) { suspicious_ = suspicious_ || files_.changed(log_too); }
 
 Result<Unit> RunWatch::check(bool log_too) {
-  if (auto there = files_.check(); !there) return there;
+  EMPLACE_TRY(files_.check());
   look(log_too);
   if (!suspicious_) return Unit{};
   // What this connection has in memory would hide it: read from the file, by another one.
-  const auto reader = RunReader::open(directory_, Reading::kLive);
-  if (!reader) return reader.error();
-  if (auto whole = (*reader)->verify(); !whole) return whole;
+  EMPLACE_TRY_ASSIGN(const auto reader, RunReader::open(directory_, Reading::kLive));
+  EMPLACE_TRY(reader->verify());
   suspicious_ = false;
   files_.remember();
   return Unit{};

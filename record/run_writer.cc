@@ -98,12 +98,12 @@ Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path
                                                      const RunFacts& facts,
                                                      const std::vector<GraphRow>& graphs,
                                                      const std::vector<BaselineRow>& baselines) {
-  if (auto made = make_private_folder(directory); !made) return made.error();
+  EMPLACE_TRY(make_private_folder(directory));
   if (std::filesystem::exists(directory / "run.db")) {
     return invalid(printable(directory.string()), "holds a run already",
                    "go on with it by --resume, or choose another --run-dir");
   }
-  if (auto may = check_folder(directory); !may) return may.error();
+  EMPLACE_TRY(check_folder(directory));
   try {
     auto connection = RunConnection::make(directory);
     SQLite::Database& db = connection->db;
@@ -117,7 +117,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path
                              SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
     SQLite::Backup{initial, db}.executeStep(-1);
     // SQLite syncs its files and their folder, not the folder's own name.
-    if (auto synced = sync_folders(directory); !synced) return synced.error();
+    EMPLACE_TRY(sync_folders(directory));
     return std::unique_ptr<RunWriter>{new RunWriter{std::move(connection), Durability::kDisk}};
   } catch (const std::exception& thrown) {
     return io_error(directory, std::string{"the run database cannot be made: "} + thrown.what());
@@ -126,16 +126,13 @@ Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path
 
 Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::filesystem::path& directory,
                                                    Durability durability) {
-  auto opened = RunConnection::open(directory, RunConnection::Access::kWrite);
-  if (!opened) return opened.error();
+  EMPLACE_TRY_ASSIGN(auto opened, RunConnection::open(directory, RunConnection::Access::kWrite));
   try {
-    SQLite::Database& db = (*opened)->db;
-    if (durability == Durability::kDisk)
-      if (auto settled = settle_log(db, directory); !settled) return settled.error();
-    if ((*opened)->version < kSchemaVersion) migrate(db, (*opened)->version);
-    auto writer = std::unique_ptr<RunWriter>{new RunWriter{*std::move(opened), durability}};
-    if (auto whole = check_head(writer->last_seq_, writer->last_update_, directory); !whole)
-      return whole.error();
+    SQLite::Database& db = opened->db;
+    if (durability == Durability::kDisk) EMPLACE_TRY(settle_log(db, directory));
+    if (opened->version < kSchemaVersion) migrate(db, opened->version);
+    auto writer = std::unique_ptr<RunWriter>{new RunWriter{std::move(opened), durability}};
+    EMPLACE_TRY(check_head(writer->last_seq_, writer->last_update_, directory));
     return writer;
   } catch (const std::exception& thrown) {
     return opening_error(directory, thrown);
@@ -165,12 +162,10 @@ Result<bool> RunWriter::add_episode(const EpisodeRow& row, const std::vector<Mea
     run.db.tryExec("ROLLBACK TO episode");
     run.db.tryExec("RELEASE episode");
     if (error.getErrorCode() != SQLITE_CONSTRAINT) return database_error(run.directory, error);
-    const auto counted = log().has_episode(row.episode);
-    if (!counted) return counted.error();
-    if (*counted) return false;
+    EMPLACE_TRY_ASSIGN(const auto counted, log().has_episode(row.episode));
+    if (counted) return false;
     // Two episodes with one placement, or one whose own row is damaged.
-    if (auto reader = RunReader::open(run.directory, Reading::kLive))
-      if (auto whole = (*reader)->verify(); !whole) return whole.error();
+    if (auto reader = RunReader::open(run.directory, Reading::kLive)) EMPLACE_TRY((*reader)->verify());
     return invalid(
         fmt::format("episode {}", row.episode),
         fmt::format("claims placements from {} on, and another episode has one of them", row.placement_id),
@@ -255,7 +250,7 @@ Result<Unit> RunWriter::note_actor(const std::string& name, const std::string& h
 
 Result<Unit> RunWriter::commit() {
   if (!transaction_) return Unit{};
-  if (auto there = watch_->check(/*log_too=*/false); !there) return there;
+  EMPLACE_TRY(watch_->check(/*log_too=*/false));
   auto done = connection().guarded([&] {
     transaction_->commit();
     return Unit{};
@@ -266,13 +261,12 @@ Result<Unit> RunWriter::commit() {
   watch_->remember();
   // Kept apart from the WAL, so that a WAL cut short shows. Where a power cut may shorten it, that is no
   // damage.
-  if (durability_ == Durability::kDisk)
-    if (auto kept = watch_->write_head(last_seq_, last_update_); !kept) return kept;
+  if (durability_ == Durability::kDisk) EMPLACE_TRY(watch_->write_head(last_seq_, last_update_));
   return watch_->check_places();
 }
 
 Result<Unit> RunWriter::watch(std::size_t rows) {
-  if (auto there = watch_->check(/*log_too=*/!transaction_); !there) return there;
+  EMPLACE_TRY(watch_->check(/*log_too=*/!transaction_));
   return watch_->patrol(rows);
 }
 

@@ -62,21 +62,20 @@ Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std
 
 /// Gives a database the first page of the one that it began as: its header and where its tables begin.
 Result<Unit> restore_first_page(const std::filesystem::path& database, const std::filesystem::path& initial) {
-  auto begun = read_file(initial);
-  if (!begun) return begun.error();
+  EMPLACE_TRY_ASSIGN(auto begun, read_file(initial));
   std::error_code none;
   const auto size = std::filesystem::file_size(database, none);
   const std::uintmax_t pages = none ? 0 : size / kPage;
-  if (begun->size() < kPage || pages == 0) return invalid(printable(database.string()), "is too short");
+  if (begun.size() < kPage || pages == 0) return invalid(printable(database.string()), "is too short");
   const auto put = [&](std::size_t at, std::uint32_t number) {  // Big-endian, as SQLite's file format has it.
-    for (std::size_t i = 0; i < 4; ++i) (*begun)[at + i] = static_cast<std::byte>(number >> (24 - 8 * i));
+    for (std::size_t i = 0; i < 4; ++i) begun[at + i] = static_cast<std::byte>(number >> (24 - 8 * i));
   };
   put(28, static_cast<std::uint32_t>(pages));
   put(32, 0);  // No list of free pages.
   put(36, 0);
-  std::copy_n(begun->begin() + 24, 4, begun->begin() + 92);  // The size above is valid.
+  std::copy_n(begun.begin() + 24, 4, begun.begin() + 92);  // The size above is valid.
   std::fstream file{database, std::ios::in | std::ios::out | std::ios::binary};
-  file.write(reinterpret_cast<const char*>(begun->data()), kPage);
+  file.write(reinterpret_cast<const char*>(begun.data()), kPage);
   return file.flush() ? Result<Unit>{Unit{}}
                       : Error{Errc::kIo, printable(database.string()) + ": cannot be written"};
 }
@@ -105,13 +104,11 @@ class Scratch {
 class Source {
  public:
   static Result<std::unique_ptr<Source>> open(const std::filesystem::path& folder) {
-    auto typed = RunReader::open(folder, Reading::kQuiet);
-    if (!typed) return typed.error();
+    EMPLACE_TRY_ASSIGN(auto typed, RunReader::open(folder, Reading::kQuiet));
     try {
-      auto source = std::unique_ptr<Source>{new Source{*std::move(typed), folder}};
-      const auto version = schema_version(source->rows, folder);
-      if (!version) return version.error();
-      if (*version < kSchemaVersion) shadow(source->rows, *version);
+      auto source = std::unique_ptr<Source>{new Source{std::move(typed), folder}};
+      EMPLACE_TRY_ASSIGN(const auto version, schema_version(source->rows, folder));
+      if (version < kSchemaVersion) shadow(source->rows, version);
       return source;
     } catch (const std::exception& error) {
       return invalid("run.db", printable(error.what()));
@@ -145,16 +142,14 @@ class Salvage {
 
   Result<Salvaged> make() {
     found_.acknowledged = acknowledged_in(run_).episodes;
-    if (auto copied = copy(); !copied) return copied.error();
-    if (auto opened = open(); !opened) return opened.error();
-    if (auto begun = begin(); !begun) return begun.error();
+    EMPLACE_TRY(copy());
+    EMPLACE_TRY(open());
+    EMPLACE_TRY(begin());
     for (auto step : {&Salvage::episodes, &Salvage::updates, &Salvage::checkpoints, &Salvage::rest})
-      if (auto done = (this->*step)(); !done) return done.error();
-    if (auto committed = into_->commit(); !committed) return committed.error();
-    if (auto verified = into_->verify(); !verified) return verified.error();
-    const auto counters = into_->results().counters();
-    if (!counters) return counters.error();
-    found_.counters = *counters;
+      EMPLACE_TRY((this->*step)());
+    EMPLACE_TRY(into_->commit());
+    EMPLACE_TRY(into_->verify());
+    EMPLACE_TRY_ASSIGN(found_.counters, into_->results().counters());
     return std::move(found_);
   }
 
@@ -165,10 +160,9 @@ class Salvage {
                                    std::pair{"initial.db", scratch_.initial() / "run.db"}}) {
       std::error_code none;
       if (!std::filesystem::exists(run_ / from, none)) continue;
-      const auto lost = copy_readable(run_ / from, to);
-      if (!lost) return lost.error();
-      if (*lost > 0)
-        found_.missing.push_back(count_of(*lost, "byte") + " of " + from + " that the disk cannot read");
+      EMPLACE_TRY_ASSIGN(const auto lost, copy_readable(run_ / from, to));
+      if (lost > 0)
+        found_.missing.push_back(count_of(lost, "byte") + " of " + from + " that the disk cannot read");
     }
     return Unit{};
   }
@@ -220,9 +214,7 @@ class Salvage {
       if (auto rows = holder->header().graphs()) graphs = *std::move(rows);
     if (const RunReader* const holder = holder_of("baselines"))
       if (auto rows = holder->header().baselines()) baselines = *std::move(rows);
-    auto made = RunWriter::create(directory_, found_.facts, graphs, baselines);
-    if (!made) return made.error();
-    into_ = *std::move(made);
+    EMPLACE_TRY_ASSIGN(into_, RunWriter::create(directory_, found_.facts, graphs, baselines));
     return Unit{};
   }
 
@@ -233,8 +225,7 @@ class Salvage {
       if (source_) {
         ChainWalk walk{source_->rows};
         ChainWalk::Step step = walk.step();
-        for (; step == ChainWalk::Step::kWhole; step = walk.step())
-          if (auto added = add(walk); !added) return added;
+        for (; step == ChainWalk::Step::kWhole; step = walk.step()) EMPLACE_TRY(add(walk));
         if (step == ChainWalk::Step::kDamaged) why = "damaged";
         last_ = walk.seq();
       }
@@ -250,14 +241,9 @@ class Salvage {
 
   Result<Unit> add(const ChainWalk& walk) {
     EpisodeRow row = walk.episode();
-    auto placements = unpack_placements(walk.placements(), "placements");
-    auto actions = decompress(walk.actions(), "actions");
-    if (!placements) return placements.error();
-    if (!actions) return actions.error();
-    row.placements = *std::move(placements);
-    row.actions = *std::move(actions);
-    const auto added = into_->add_episode(row, walk.measurements());
-    if (!added) return added.error();
+    EMPLACE_TRY_ASSIGN(row.placements, unpack_placements(walk.placements(), "placements"));
+    EMPLACE_TRY_ASSIGN(row.actions, decompress(walk.actions(), "actions"));
+    EMPLACE_TRY(into_->add_episode(row, walk.measurements()));
     known_.insert(row.episode);
     last_ = row.seq;
     if (into_->uncommitted_rows() < kRowsOfACommit) return Unit{};
@@ -270,7 +256,7 @@ class Salvage {
     while (source_) {
       const auto next = update(updates_ + 1, why);
       if (!next) break;
-      if (auto added = into_->add_update(*next); !added) return added;
+      EMPLACE_TRY(into_->add_update(*next));
       updates_ = next->update;
     }
     if (updates_ < all)
@@ -311,8 +297,8 @@ class Salvage {
         const CheckpointRow checkpoint = read_checkpoint(row);
         if (!whole || checkpoint.update > updates_) {
           damaged += whole ? 0 : 1;
-        } else if (auto added = into_->add_checkpoint(checkpoint); !added) {
-          return added;
+        } else {
+          EMPLACE_TRY(into_->add_checkpoint(checkpoint));
         }
       } catch (const std::exception&) {
         ++damaged;
@@ -328,10 +314,8 @@ class Salvage {
     try {
       SQLite::Statement actors{source_->rows, "SELECT name, host, started_wall_ns FROM actors"};
       while (actors.executeStep())
-        if (auto noted = into_->note_actor(actors.getColumn(0).getString(), actors.getColumn(1).getString(),
-                                           actors.getColumn(2).getInt64());
-            !noted)
-          return noted;
+        EMPLACE_TRY(into_->note_actor(actors.getColumn(0).getString(), actors.getColumn(1).getString(),
+                                      actors.getColumn(2).getInt64()));
     } catch (const std::exception&) {
       found_.missing.push_back("some of the actors that took part");
     }
@@ -343,7 +327,7 @@ class Salvage {
         found_.missing.push_back(fmt::format("session {} of what was measured again", session.session));
         continue;
       }
-      if (auto added = into_->add_remeasured(session, *rows); !added) return added;
+      EMPLACE_TRY(into_->add_remeasured(session, *rows));
     }
     return Unit{};
   }
@@ -384,7 +368,7 @@ Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem
   const bool was_there = std::filesystem::exists(directory, failure);
   if (was_there && !std::filesystem::is_empty(directory, failure))
     return invalid(printable(directory.string()), "is not empty", "name a folder that does not exist yet");
-  if (auto made = make_private_folder(directory); !made) return made.error();
+  EMPLACE_TRY(make_private_folder(directory));
   auto salvaged = Salvage{run, directory}.make();
   if (salvaged) return salvaged;
   for (const auto& entry : std::filesystem::directory_iterator{directory, failure})

@@ -267,11 +267,9 @@ class DeviceMap {
 }  // namespace
 
 Result<ExportedPlacement> placement_accelerate(const PlacementExport& what) {
-  const auto devices = framework_devices(what);
-  if (!devices) return devices.error();
-  const auto stands_for = one_cpu(what, *devices, "accelerate");
-  if (!stands_for) return stands_for.error();
-  return DeviceMap{what, *devices, *stands_for}.make();
+  EMPLACE_TRY_ASSIGN(const auto devices, framework_devices(what));
+  EMPLACE_TRY_ASSIGN(const auto stands_for, one_cpu(what, devices, "accelerate"));
+  return DeviceMap{what, devices, stands_for}.make();
 }
 
 }  // namespace emplace::record

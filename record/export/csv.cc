@@ -49,7 +49,7 @@ class Csv final : public RunExporter {
     return file_.so_far();
   }
   Result<std::filesystem::path> finish() override {
-    if (auto done = file_.commit(); !done) return done.error();
+    EMPLACE_TRY(file_.commit());
     return what_.output;
   }
 
@@ -116,7 +116,7 @@ class Csv final : public RunExporter {
 
 Result<std::unique_ptr<RunExporter>> make_csv_exporter(RunExport what) {
   if (what.table.empty()) what.table = kTables.front();
-  if (auto known = check_table(what.table, kTables); !known) return known.error();
+  EMPLACE_TRY(check_table(what.table, kTables));
   return std::unique_ptr<RunExporter>{std::make_unique<Csv>(std::move(what))};
 }
 

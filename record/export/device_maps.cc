@@ -31,12 +31,11 @@ bool is_join(const OpGraph& graph, OpId op) {
 }  // namespace
 
 Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
-  const auto devices = framework_devices(what);
-  if (!devices) return devices.error();
+  EMPLACE_TRY_ASSIGN(const auto devices, framework_devices(what));
   bool one_host = true;
-  for (const FrameworkDevice& device : *devices) one_host = one_host && device.host == 0;
+  for (const FrameworkDevice& device : devices) one_host = one_host && device.host == 0;
   std::vector<std::string> names;
-  for (const FrameworkDevice& device : *devices) names.push_back(tensorflow_name(device, one_host));
+  for (const FrameworkDevice& device : devices) names.push_back(tensorflow_name(device, one_host));
   if (!what.output.ends_with(".txt")) {
     json object = json::object();
     for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i)
@@ -57,15 +56,13 @@ Result<ExportedPlacement> placement_tensorflow(const PlacementExport& what) {
 }
 
 Result<ExportedPlacement> placement_openvino(const PlacementExport& what) {
-  const auto devices = framework_devices(what);
-  if (!devices) return devices.error();
-  const auto stands_for = one_cpu(what, *devices, "openvino");
-  if (!stands_for) return stands_for.error();
+  EMPLACE_TRY_ASSIGN(const auto devices, framework_devices(what));
+  EMPLACE_TRY_ASSIGN(const auto stands_for, one_cpu(what, devices, "openvino"));
   json object = json::object();
   Placement applied;
   for (std::uint32_t i = 0; i < what.graph.num_ops(); ++i) {
-    applied.push_back((*stands_for)[index(what.placement[i])]);
-    const FrameworkDevice& device = (*devices)[index(applied.back())];
+    applied.push_back(stands_for[index(what.placement[i])]);
+    const FrameworkDevice& device = devices[index(applied.back())];
     object[std::string{what.graph.name(OpId{i})}] = device.gpu ? fmt::format("GPU.{}", device.number) : "CPU";
   }
   return exported(what, text_of(object), std::move(applied));

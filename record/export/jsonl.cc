@@ -68,7 +68,7 @@ class Jsonl final : public RunExporter {
     return file_.so_far();
   }
   Result<std::filesystem::path> finish() override {
-    if (auto done = file_.commit(); !done) return done.error();
+    EMPLACE_TRY(file_.commit());
     return what_.output;
   }
 
@@ -85,7 +85,7 @@ class Jsonl final : public RunExporter {
 
 Result<std::unique_ptr<RunExporter>> make_jsonl_exporter(RunExport what) {
   if (what.table.empty()) what.table = kTables.front();
-  if (auto known = check_table(what.table, kTables); !known) return known.error();
+  EMPLACE_TRY(check_table(what.table, kTables));
   return std::unique_ptr<RunExporter>{std::make_unique<Jsonl>(std::move(what))};
 }
 

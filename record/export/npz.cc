@@ -111,7 +111,7 @@ class Npz final : public RunExporter {
       graph_.add(number_of(graphs_, e.graph_sha256));
       wall_ns_.add(e.wall_ns);
       if (!what_.placements) continue;
-      if (auto added = add_placement(e, m.number); !added) return added;
+      EMPLACE_TRY(add_placement(e, m.number));
     }
     return step_time_s_.so_far();
   }
@@ -153,7 +153,7 @@ class Npz final : public RunExporter {
     add_texts(file, "executors", folder_, names_of(executors_));
     add_texts(file, "graphs", folder_, names_of(graphs_));
     add_texts(file, "method", folder_, {what_.facts.method}, true);
-    if (auto done = file.commit(); !done) return done.error();
+    EMPLACE_TRY(file.commit());
     return what_.output;
   }
 
@@ -215,8 +215,7 @@ class Npz final : public RunExporter {
 }  // namespace
 
 Result<std::unique_ptr<RunExporter>> make_npz_exporter(RunExport what) {
-  if (!what.table.empty())
-    if (auto known = check_table(what.table, {}); !known) return known.error();
+  if (!what.table.empty()) EMPLACE_TRY(check_table(what.table, {}));
   return std::unique_ptr<RunExporter>{std::make_unique<Npz>(std::move(what))};
 }
 

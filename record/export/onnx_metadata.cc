@@ -37,7 +37,7 @@ Result<ExportedPlacement> placement_onnx(const PlacementExport& what) {
                    "give the .onnx file that was placed as --graph");
   // As its reader has it: functions in place of their calls, state first, then an op per node, in the file's
   // order (graph/formats/onnx/onnx.h).
-  if (auto done = onnx_io::inline_functions(model, "--graph"); !done) return done.error();
+  EMPLACE_TRY(onnx_io::inline_functions(model, "--graph"));
   model.clear_functions();
   const auto nodes = static_cast<std::size_t>(model.graph().node_size());
   if (nodes > what.graph.num_ops()) return invalid("--to onnx", "the graph is not that of the ONNX file");

@@ -41,10 +41,9 @@ class Pages {
     auto rows = log_.rows(from_, limit_, false);
     if (!rows || rows->empty()) return rows;
     if (placements_) {
-      auto episodes = log_.episodes(from_, rows->size());
-      if (!episodes) return episodes.error();
-      for (std::size_t k = 0; k < rows->size() && k < episodes->size(); ++k)
-        (*rows)[k].episode.placements = std::move((*episodes)[k].placements);
+      EMPLACE_TRY_ASSIGN(auto episodes, log_.episodes(from_, rows->size()));
+      for (std::size_t k = 0; k < rows->size() && k < episodes.size(); ++k)
+        (*rows)[k].episode.placements = std::move(episodes[k].placements);
       // Of few ops thousands of episodes fit in memory, of many ops a few.
       const std::size_t bytes = std::max<std::size_t>(1, ops_ * rows->front().episode.count);
       limit_ = std::clamp<std::size_t>(kPageBytes / bytes, 1, kPageRows);
@@ -62,15 +61,13 @@ class Pages {
 };
 
 Result<Unit> export_episodes(const RunReader& run, RunExporter& exporter, Exported& done) {
-  const auto facts = run.header().facts();
-  if (!facts) return facts.error();
-  Pages pages{run.log(), exporter.wishes().placements, facts->num_ops};
+  EMPLACE_TRY_ASSIGN(const auto facts, run.header().facts());
+  Pages pages{run.log(), exporter.wishes().placements, facts.num_ops};
   for (;;) {
-    const auto page = pages.next();
-    if (!page) return page.error();
-    if (page->empty()) return Unit{};
-    for (const LogRow& row : *page) {
-      if (auto told = exporter.episode(row); !told) return told;
+    EMPLACE_TRY_ASSIGN(const auto page, pages.next());
+    if (page.empty()) return Unit{};
+    for (const LogRow& row : page) {
+      EMPLACE_TRY(exporter.episode(row));
       ++done.episodes;
       done.measurements += row.measurements.size();
     }
@@ -78,21 +75,18 @@ Result<Unit> export_episodes(const RunReader& run, RunExporter& exporter, Export
 }
 
 Result<Unit> export_updates(RunLog log, RunExporter& exporter, Exported& done) {
-  const auto last = log.last_update();
-  if (!last) return last.error();
+  EMPLACE_TRY_ASSIGN(const auto last, log.last_update());
   std::vector<LogRow> consumed;
-  for (std::uint64_t number = 1; number <= *last; ++number) {
-    const auto update = log.update(number);
-    if (!update) return update.error();
-    if (!*update) continue;
+  for (std::uint64_t number = 1; number <= last; ++number) {
+    EMPLACE_TRY_ASSIGN(const auto update, log.update(number));
+    if (!update) continue;
     consumed.clear();
-    for (const std::uint64_t episode : (*update)->episodes) {
+    for (const std::uint64_t episode : update->episodes) {
       if (!exporter.wishes().consumed) break;
-      auto row = log.row_of(episode, false);
-      if (!row) return row.error();
-      if (*row) consumed.push_back(**std::move(row));
+      EMPLACE_TRY_ASSIGN(auto row, log.row_of(episode, false));
+      if (row) consumed.push_back(*std::move(row));
     }
-    if (auto told = exporter.update(**update, consumed); !told) return told;
+    EMPLACE_TRY(exporter.update(*update, consumed));
     ++done.updates;
   }
   return Unit{};
@@ -117,13 +111,9 @@ Result<Unit> check_table(std::string_view table, std::span<const std::string_vie
 
 Result<Exported> export_run(const RunReader& run, RunExporter& exporter) {
   Exported done;
-  if (exporter.wishes().episodes)
-    if (auto told = export_episodes(run, exporter, done); !told) return told.error();
-  if (exporter.wishes().updates)
-    if (auto told = export_updates(run.log(), exporter, done); !told) return told.error();
-  auto finished = exporter.finish();
-  if (!finished) return finished.error();
-  done.path = *std::move(finished);
+  if (exporter.wishes().episodes) EMPLACE_TRY(export_episodes(run, exporter, done));
+  if (exporter.wishes().updates) EMPLACE_TRY(export_updates(run.log(), exporter, done));
+  EMPLACE_TRY_ASSIGN(done.path, exporter.finish());
   return done;
 }
 

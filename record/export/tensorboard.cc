@@ -116,7 +116,7 @@ class TensorBoard final : public RunExporter {
   }
 
   Result<std::filesystem::path> finish() override {
-    if (auto done = file_.commit(); !done) return done.error();
+    EMPLACE_TRY(file_.commit());
     return path_;
   }
 
@@ -152,8 +152,7 @@ class TensorBoard final : public RunExporter {
 }  // namespace
 
 Result<std::unique_ptr<RunExporter>> make_tensorboard_exporter(RunExport what) {
-  if (!what.table.empty())
-    if (auto known = check_table(what.table, {}); !known) return known.error();
+  if (!what.table.empty()) EMPLACE_TRY(check_table(what.table, {}));
   std::error_code failure;
   std::filesystem::create_directories(what.output, failure);
   if (failure)

@@ -256,7 +256,7 @@ Acknowledged acknowledged_in(const std::filesystem::path& directory) {
 }
 
 Result<Unit> check_record(SQLite::Database& db, const std::string& where, const Acknowledged& acknowledged) {
-  if (auto whole = check_structure(db, where, "integrity_check"); !whole) return whole;
+  EMPLACE_TRY(check_structure(db, where, "integrity_check"));
   ChainWalk walk{db};
   ChainWalk::Step step = walk.step();
   while (step == ChainWalk::Step::kWhole) step = walk.step();
@@ -267,9 +267,8 @@ Result<Unit> check_record(SQLite::Database& db, const std::string& where, const 
   all.executeStep();
   if (back(all.getColumn(0).getInt64()) != walk.measured())
     return invalid(where, "the record is damaged: it has measurements that are of no episode", kSalvageIt);
-  if (auto whole = check_updates(db, where, acknowledged.updates); !whole) return whole;
-  for (const char* table : kSealed)
-    if (auto whole = check_seals(db, where, table); !whole) return whole;
+  EMPLACE_TRY(check_updates(db, where, acknowledged.updates));
+  for (const char* table : kSealed) EMPLACE_TRY(check_seals(db, where, table));
   return Unit{};
 }
 

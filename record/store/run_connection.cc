@@ -58,10 +58,8 @@ Result<std::unique_ptr<RunConnection>> RunConnection::open(const std::filesystem
   if (!std::filesystem::exists(file, unreadable))
     return io_error(directory, unreadable ? "cannot be read: " + unreadable.message() : "holds no run");
   const bool writes = access == Access::kWrite;
-  if (writes)
-    if (auto may = check_folder(directory); !may) return may.error();
-  auto lock = lock_for(access, directory);
-  if (!lock) return lock.error();
+  if (writes) EMPLACE_TRY(check_folder(directory));
+  EMPLACE_TRY_ASSIGN(auto lock, lock_for(access, directory));
   try {
     // Where no log is left to be read, not even SQLite's own files beside it are made.
     std::error_code none;
@@ -69,12 +67,11 @@ Result<std::unique_ptr<RunConnection>> RunConnection::open(const std::filesystem
     const bool untouched = access == Access::kQuiet && (none || wal == 0);
     auto connection = std::make_unique<RunConnection>(
         directory, untouched ? uri(file) + "?immutable=1" : file.string(),
-        writes ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY | SQLite::OPEN_URI, *std::move(lock));
-    const auto version = schema_version(connection->db, directory);
-    if (!version) return version.error();
-    if (auto whole = check_schema(connection->db, *version, directory); !whole) return whole.error();
-    if (*version < kSchemaVersion && !writes) shadow(connection->db, *version);
-    connection->version = *version;
+        writes ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY | SQLite::OPEN_URI, std::move(lock));
+    EMPLACE_TRY_ASSIGN(const auto version, schema_version(connection->db, directory));
+    EMPLACE_TRY(check_schema(connection->db, version, directory));
+    if (version < kSchemaVersion && !writes) shadow(connection->db, version);
+    connection->version = version;
     return connection;
   } catch (const std::exception& thrown) {
     return opening_error(directory, thrown);
