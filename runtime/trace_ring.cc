@@ -1,6 +1,7 @@
 #include "runtime/trace_ring.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -53,8 +54,7 @@ Result<std::unique_ptr<TraceRing>> TraceRing::make(const std::filesystem::path& 
                                                    std::size_t records, const Clock& clock) {
   std::string file = node;
   std::replace(file.begin(), file.end(), '/', '-');
-  const std::filesystem::path path =
-      folder / (file + "." + std::to_string(number) + "." + std::to_string(::getpid()) + ".ring");
+  const std::filesystem::path path = folder / fmt::format("{}.{}.{}.ring", file, number, ::getpid());
   std::string names = node + '\0';
   for (const std::string& actor : actors) names += actor + '\0';
   const std::size_t start = aligned(sizeof(Header) + names.size());

@@ -3,6 +3,8 @@
 /// without a sign, who is told to end, what is tried again and when to give up. Rules only: whoever owns the
 /// process tells what happened and does what is asked (launcher/worker/process_executor.h).
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -162,8 +164,9 @@ class ChildSupervisor {
       actions.push_back(Fail{cause});
     }
     if (!limiter_.allow(now)) {
-      const std::string times = std::to_string(limiter_.recent() + 1);
-      return give_up("ended " + times + " times within a minute, the last time: " + cause, actions);
+      return give_up(
+          fmt::format("ended {} times within a minute, the last time: {}", limiter_.recent() + 1, cause),
+          actions);
     }
     phase_ = Phase::kWaiting;
     at_ = now + delay();
@@ -230,7 +233,7 @@ class ChildSupervisor {
   std::string silent(Nanos now) const { return "timeout: no heartbeat for " + seconds(now - heard_); }
   static std::string seconds(Nanos time) {
     const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
-    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+    return fmt::format("{}.{} s", tenths / 10, tenths % 10);
   }
 
   const ChildSupervisorOptions options_;

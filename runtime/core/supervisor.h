@@ -3,6 +3,8 @@
 /// what order everything ends. Rules only: whoever owns the processes tells what happened and does what is
 /// asked.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -132,8 +134,8 @@ class Supervisor {
     if (again && node.limiter.recent() == 1) node.first_cause = died.cause;
     if (!again) {
       node.phase = Phase::kEnded;
-      return end(node.node.name + ": dies again and again, " + std::to_string(node.limiter.recent() + 1) +
-                     " times within a minute; first by " + node.first_cause,
+      return end(fmt::format("{}: dies again and again, {} times within a minute; first by {}",
+                             node.node.name, node.limiter.recent() + 1, node.first_cause),
                  now, actions);
     }
     node.phase = Phase::kWaiting;

@@ -1,6 +1,7 @@
 #include "runtime/process/child_process.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,8 +146,8 @@ struct Wiring {
 }  // namespace
 
 std::string ChildEnd::text() const {
-  if (signal == 0) return "exit status " + std::to_string(status);
-  return "signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  if (signal == 0) return fmt::format("exit status {}", status);
+  return fmt::format("signal {} ({})", signal, ::strsignal(signal));
 }
 
 int Spawner::spawn(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions,

@@ -1,6 +1,7 @@
 #include "runtime/process/line_writer.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -30,7 +31,7 @@ LineWriter::LineWriter(int fd) : fd_{fd} {
   if (S_ISREG(facts.st_mode)) kind_ = Kind::kNeverWaits;
   if (S_ISSOCK(facts.st_mode)) kind_ = Kind::kSocket;
   if (!S_ISFIFO(facts.st_mode) && !S_ISCHR(facts.st_mode)) return;
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const std::string path = fmt::format("/proc/self/fd/{}", fd);
   own_.reset(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!own_.open()) return;
   fd_ = own_.get();
@@ -82,7 +83,7 @@ bool LineWriter::write_some() {
   written_ = 0;
   if (left_out_ > 0)
     waiting_.push_front(
-        {"(" + std::to_string(std::exchange(left_out_, 0)) + " lines were left out while nobody read this)\n",
+        {fmt::format("({} lines were left out while nobody read this)\n", std::exchange(left_out_, 0)),
          false});
   return true;
 }

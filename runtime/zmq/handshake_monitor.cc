@@ -1,5 +1,7 @@
 #include "runtime/zmq/handshake_monitor.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
 #include <cstring>
 
@@ -15,7 +17,7 @@ constexpr int kHandshakeEvents = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVEN
 /// An inproc endpoint that no other monitor of the process has.
 std::string next_endpoint() {
   static std::atomic<std::uint64_t> made{0};
-  return "inproc://handshakes-" + std::to_string(made.fetch_add(1));
+  return fmt::format("inproc://handshakes-{}", made.fetch_add(1));
 }
 
 }  // namespace

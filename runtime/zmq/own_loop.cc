@@ -1,5 +1,7 @@
 #include "runtime/zmq/own_loop.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -27,7 +29,7 @@ OwnLoop::OwnLoop(std::shared_ptr<Shared> shared, std::size_t index, std::string 
     : shared_{std::move(shared)},
       name_{std::move(name)},
       telemetry_{std::move(telemetry)},
-      endpoint_{"inproc://loop-" + std::to_string(index)},
+      endpoint_{fmt::format("inproc://loop-{}", index)},
       io_side_{make_pair(shared_->context)},
       link_{Link::Limits::of(shared_->options), /*numbered=*/false, shared_->counters},
       up_{Link::Limits::of(shared_->options), /*numbered=*/false, shared_->counters},

@@ -1,5 +1,7 @@
 #include "runtime/zmq/peer_sessions.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -136,7 +138,7 @@ bool PeerSessions::accept(Peer& peer, std::size_t plane, const messages::Envelop
   }
   if (options_.known_type != nullptr && !options_.known_type(envelope.type)) {
     count(counters_.unknown);
-    log_once_.warn("message type " + std::to_string(envelope.type) + " from " + peer.node + " refused");
+    log_once_.warn(fmt::format("message type {} from {} refused", envelope.type, peer.node));
     return false;
   }
   if (!peer.key.empty() && !admission_.may_send(peer, envelope)) {

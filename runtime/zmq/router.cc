@@ -1,5 +1,6 @@
 #include "runtime/zmq/router.h"
 
+#include <fmt/core.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -363,9 +364,8 @@ void Router::tick() {
   if (options_.handler_limit <= Nanos{0}) return;
   if (const OwnLoop* const loop = loops_.hung(now_, options_.handler_limit))
     begin_stop(loop->name() + " hangs",
-               Error{Errc::kDeadline,
-                     loop->name() + ": a handler hangs for longer than " +
-                         std::to_string(options_.handler_limit / std::chrono::milliseconds{1}) + " ms"});
+               Error{Errc::kDeadline, fmt::format("{}: a handler hangs for longer than {} ms", loop->name(),
+                                                  options_.handler_limit / std::chrono::milliseconds{1})});
 }
 
 void Router::on_stop_asked(const std::string& reason) {

@@ -2,8 +2,9 @@
 /// What nodes and loops say to each other beneath the actors. On the wire: Hello, Welcome, Beat, Bye, ByeAck;
 /// the others stay within a process and are refused from outside.
 
+#include <fmt/core.h>
+
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,7 @@ inline constexpr std::size_t plane_index(std::uint16_t type) {
 
 /// The ZMTP routing id of a dialling node's connection; never used twice, as its epoch is random.
 inline std::string routing_id_of(const std::string& node, std::uint64_t epoch, std::size_t plane) {
-  char suffix[24];
-  std::snprintf(suffix, sizeof suffix, "-%016llx-%c", static_cast<unsigned long long>(epoch),
-                plane == 0 ? 'c' : 'd');
-  return node + suffix;
+  return fmt::format("{}-{:016x}-{}", node, epoch, plane == 0 ? 'c' : 'd');
 }
 
 /// Dialling node -> head, first on each connection and again until it is welcomed.

@@ -1,5 +1,6 @@
 #include "runtime/zmq/sockets.h"
 
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -112,8 +113,7 @@ Result<Unit> check_endpoint(const std::string& endpoint, bool encrypted, bool in
   if (!path.empty()) {
     if (path.size() > kMaxIpcPath)
       return invalid(endpoint,
-                     "the path has " + std::to_string(path.size()) + " characters, the system takes " +
-                         std::to_string(kMaxIpcPath),
+                     fmt::format("the path has {} characters, the system takes {}", path.size(), kMaxIpcPath),
                      "choose a shorter run directory, or tcp://127.0.0.1:*");
     if (insecure || is_private_folder(std::filesystem::path{path}.parent_path())) return Unit{};
     return invalid(endpoint, "others can reach its folder",

@@ -1,5 +1,7 @@
 #include "runtime/zmq/upstream.h"
 
+#include <fmt/core.h>
+
 #include <random>
 #include <utility>
 
@@ -152,9 +154,10 @@ bool Upstream::parted() const {
 
 std::optional<Error> Upstream::gave_up(Nanos now) const {
   if (!schedule_.gave_up(now)) return std::nullopt;
-  return Error{Errc::kPeerLost, shared_.options.upstream + ": no word from the head for " +
-                                    std::to_string(schedule_.patience() / std::chrono::seconds{1}) + " s; " +
-                                    (last_connect_error_.empty() ? "start it again" : last_connect_error_)};
+  return Error{Errc::kPeerLost,
+               fmt::format("{}: no word from the head for {} s; {}", shared_.options.upstream,
+                           schedule_.patience() / std::chrono::seconds{1},
+                           last_connect_error_.empty() ? "start it again" : last_connect_error_)};
 }
 
 }  // namespace emplace::runtime
