@@ -15,11 +15,10 @@ class Node::Impl {
 
 Result<std::unique_ptr<Node>> Node::make(NodeOptions options, const Clock& clock) {
   auto shared = std::make_shared<Shared>(std::move(options), clock);
-  auto router = Router::make(shared);
-  if (!router) return router.error();
-  std::vector<std::string> endpoints = (*router)->endpoints();
+  EMPLACE_TRY_ASSIGN(auto router, Router::make(shared));
+  std::vector<std::string> endpoints = router->endpoints();
   return std::unique_ptr<Node>{
-      new Node{std::make_unique<Impl>(Impl{std::move(shared), *std::move(router), std::move(endpoints)})}};
+      new Node{std::make_unique<Impl>(Impl{std::move(shared), std::move(router), std::move(endpoints)})}};
 }
 
 Node::Node(std::unique_ptr<Impl> impl) : impl_{std::move(impl)} {}

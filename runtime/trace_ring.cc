@@ -95,13 +95,12 @@ void TraceRing::add(const TraceRecord& record) {
 
 Result<TracePart> read_trace_part(const std::filesystem::path& path) {
   using Header = TraceRing::Header;
-  const auto bytes = read_file(path);
-  if (!bytes) return bytes.error();
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path));
   const auto damaged = [&] { return invalid(printable(path.string()), "is no trace of a loop"); };
-  if (bytes->size() < sizeof(Header)) return damaged();
+  if (bytes.size() < sizeof(Header)) return damaged();
   Header header;
   const auto field = [&](auto& into, std::size_t offset) {
-    std::memcpy(&into, bytes->data() + offset, sizeof into);
+    std::memcpy(&into, bytes.data() + offset, sizeof into);
   };
   std::uint64_t written = 0;
   field(header.magic, offsetof(Header, magic));
@@ -111,17 +110,17 @@ Result<TracePart> read_trace_part(const std::filesystem::path& path) {
   field(header.monotonic_ns, offsetof(Header, monotonic_ns));
   field(header.boot, offsetof(Header, boot));
   field(written, offsetof(Header, written));
-  if (header.magic != Header::kMagic || header.capacity == 0 || header.names_bytes > bytes->size())
+  if (header.magic != Header::kMagic || header.capacity == 0 || header.names_bytes > bytes.size())
     return damaged();
   const std::size_t start = aligned(sizeof(Header) + header.names_bytes);
-  if (start > bytes->size() || (bytes->size() - start) / sizeof(TraceRecord) < header.capacity)
+  if (start > bytes.size() || (bytes.size() - start) / sizeof(TraceRecord) < header.capacity)
     return damaged();
 
   TracePart part;
   part.boot.assign(header.boot.data(), ::strnlen(header.boot.data(), header.boot.size()));
   part.wall_ns = header.wall_ns;
   part.monotonic_ns = header.monotonic_ns;
-  std::string_view names{reinterpret_cast<const char*>(bytes->data()) + sizeof(Header), header.names_bytes};
+  std::string_view names{reinterpret_cast<const char*>(bytes.data()) + sizeof(Header), header.names_bytes};
   for (std::size_t end; (end = names.find('\0')) != std::string_view::npos; names.remove_prefix(end + 1))
     part.actors.emplace_back(names.substr(0, end));
   if (part.actors.empty()) return damaged();
@@ -131,7 +130,7 @@ Result<TracePart> read_trace_part(const std::filesystem::path& path) {
   part.records.resize(std::min(written, header.capacity));
   for (std::size_t k = 0; k < part.records.size(); ++k) {
     const std::size_t at = (part.overwritten + k) % header.capacity;
-    std::memcpy(&part.records[k], bytes->data() + start + at * sizeof(TraceRecord), sizeof(TraceRecord));
+    std::memcpy(&part.records[k], bytes.data() + start + at * sizeof(TraceRecord), sizeof(TraceRecord));
   }
   return part;
 }

@@ -132,10 +132,9 @@ struct Wiring {
         actions.inherit(ours, theirs);
         continue;
       }
-      auto copy = duplicate(ours, most + 1);
-      if (!copy) return copy.error();
-      actions.inherit(copy->get(), theirs);
-      copies.push_back(*std::move(copy));
+      EMPLACE_TRY_ASSIGN(auto copy, duplicate(ours, most + 1));
+      actions.inherit(copy.get(), theirs);
+      copies.push_back(std::move(copy));
     }
     actions.close_from(most + 1);
     if (actions.failure() != 0) return system_error("posix_spawn_file_actions", actions.failure());

@@ -21,13 +21,12 @@ Result<std::unique_ptr<Listener>> Listener::make(Shared& shared, const NodeKeys&
                                                  const Authenticator* authenticator) {
   const NodeOptions& options = shared.options;
   for (const std::string& endpoint : options.listen)
-    if (const auto valid = check_endpoint(endpoint, keys.own.has_value(), options.insecure); !valid)
-      return valid.error();
+    EMPLACE_TRY(check_endpoint(endpoint, keys.own.has_value(), options.insecure));
   auto listener = std::unique_ptr<Listener>{new Listener{shared}};
   // Socket options hold for what is bound after them: ipc first, which needs no keys.
-  if (const auto bound = listener->bind(/*tcp=*/false); !bound) return bound.error();
+  EMPLACE_TRY(listener->bind(/*tcp=*/false));
   if (authenticator != nullptr) authenticator->protect(listener->socket_, *keys.own);
-  if (const auto bound = listener->bind(/*tcp=*/true); !bound) return bound.error();
+  EMPLACE_TRY(listener->bind(/*tcp=*/true));
   return listener;
 }
 
@@ -35,9 +34,7 @@ Result<Unit> Listener::bind(bool tcp) {
   for (std::size_t i = 0; i < endpoints_.size(); ++i) {
     const std::string& endpoint = shared_.options.listen[i];
     if (is_tcp(endpoint) != tcp) continue;
-    auto bound = bind_endpoint(socket_, endpoint);
-    if (!bound) return bound.error();
-    endpoints_[i] = std::move(*bound);
+    EMPLACE_TRY_ASSIGN(endpoints_[i], bind_endpoint(socket_, endpoint));
   }
   return Unit{};
 }

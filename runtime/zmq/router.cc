@@ -42,26 +42,21 @@ Router::~Router() { ::close(wake_fd_); }
 
 Result<std::unique_ptr<Router>> Router::make(std::shared_ptr<Shared> shared) {
   const NodeOptions& options = shared->options;
-  auto keys = load_node_keys(options);
-  if (!keys) return keys.error();
+  EMPLACE_TRY_ASSIGN(auto keys, load_node_keys(options));
   std::unique_ptr<Authenticator> authenticator;
-  if (needs_authenticator(options, *keys)) {
-    auto made = Authenticator::make(shared->context, options.keys.allowed, options.name);
-    if (!made) return made.error();
-    authenticator = std::move(*made);
+  if (needs_authenticator(options, keys)) {
+    EMPLACE_TRY_ASSIGN(authenticator,
+                       Authenticator::make(shared->context, options.keys.allowed, options.name));
   }
   auto router =
-      std::unique_ptr<Router>{new Router{std::move(shared), *std::move(keys), std::move(authenticator)}};
+      std::unique_ptr<Router>{new Router{std::move(shared), std::move(keys), std::move(authenticator)}};
   if (!options.listen.empty()) {
-    auto listener = Listener::make(*router->shared_, router->keys_, router->authenticator_.get());
-    if (!listener) return listener.error();
-    router->listener_ = std::move(*listener);
+    EMPLACE_TRY_ASSIGN(router->listener_,
+                       Listener::make(*router->shared_, router->keys_, router->authenticator_.get()));
   }
   if (!options.upstream.empty()) {
-    auto upstream = Upstream::make(*router->shared_, router->keys_, router->sessions_, router->routes_,
-                                   router->log_once_);
-    if (!upstream) return upstream.error();
-    router->upstream_ = std::move(*upstream);
+    EMPLACE_TRY_ASSIGN(router->upstream_, Upstream::make(*router->shared_, router->keys_, router->sessions_,
+                                                         router->routes_, router->log_once_));
   }
   return router;
 }

@@ -38,8 +38,7 @@ Result<std::unique_ptr<Upstream>> Upstream::make(Shared& shared, NodeKeys keys, 
   auto upstream =
       std::unique_ptr<Upstream>{new Upstream{shared, std::move(keys), sessions, routes, log_once}};
   const bool encrypted = upstream->encrypted();
-  if (const auto valid = check_endpoint(options.upstream, encrypted, options.insecure); !valid)
-    return valid.error();
+  EMPLACE_TRY(check_endpoint(options.upstream, encrypted, options.insecure));
   if (encrypted && upstream->keys_.head.empty())
     return invalid(options.keys.own, "does not name the head's public key",
                    "make it with 'emplace keygen --head FILE', or give the head's .pub file");

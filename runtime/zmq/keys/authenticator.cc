@@ -36,7 +36,7 @@ Result<std::unique_ptr<Authenticator>> Authenticator::make(zmq::context_t& conte
                                                            std::string node) {
   auto authenticator =
       std::unique_ptr<Authenticator>{new Authenticator{context, std::move(allow_list), std::move(node)}};
-  if (const auto read = authenticator->read_list(); !read) return read.error();
+  EMPLACE_TRY(authenticator->read_list());
   return authenticator;
 }
 
@@ -81,10 +81,9 @@ Authenticator::Stamp Authenticator::stamp() const {
 
 Result<bool> Authenticator::read_list() {
   read_at_ = stamp();  // Before reading: what is written meanwhile is read next time.
-  auto list = load_allow_list(path_);
-  if (!list) return list.error();
+  EMPLACE_TRY_ASSIGN(auto list, load_allow_list(path_));
   refused_.clear();
-  return keys_.replace(*std::move(list));
+  return keys_.replace(std::move(list));
 }
 
 bool Authenticator::refresh(Nanos now) {

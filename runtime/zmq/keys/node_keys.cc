@@ -25,14 +25,10 @@ Result<NodeKeys> load_node_keys(const NodeOptions& options) {
   if (zmq_has("curve") == 0)
     return Error{Errc::kUnsupported,
                  "keys: this libzmq has no CURVE; install one that was built with libsodium"};
-  auto own = load_key_pair(files.own);
-  if (!own) return own.error();
-  keys.own = std::move(*own);
+  EMPLACE_TRY_ASSIGN(keys.own, load_key_pair(files.own));
   keys.head = keys.own->head;
   if (!files.head.empty()) {
-    auto head = load_public_key(files.head);
-    if (!head) return head.error();
-    keys.head = std::move(*head);
+    EMPLACE_TRY_ASSIGN(keys.head, load_public_key(files.head));
   }
   if (!needs_authenticator(options, keys)) return keys;
   if (files.allowed.empty())
