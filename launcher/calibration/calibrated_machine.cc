@@ -1,7 +1,7 @@
 #include "launcher/calibration/calibrated_machine.h"
 
-#include <array>
-#include <cstdio>
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,11 +11,7 @@
 namespace emplace::launcher {
 namespace {
 
-std::string number(double value) {
-  std::array<char, 40> text{};
-  const int size = std::snprintf(text.data(), text.size(), "%.6g", value);
-  return {text.data(), static_cast<std::size_t>(size)};
-}
+std::string number(double value) { return fmt::format("{:.6g}", value); }
 std::string assign(std::string_view key, const std::string& value) {
   return std::string{key} + " = " + value + "\n";
 }
@@ -59,7 +55,7 @@ std::string device_file_text(const DeviceSet& devices, const CostLedger& ledger,
     const Device& device = devices[static_cast<DeviceId>(d)];
     text += "\n[[device]]\n" + assign("name", in_quotes(device.name)) +
             assign("profile", in_quotes(profile_name(devices, d))) +
-            assign("memory", in_quotes(std::to_string(device.memory_bytes) + "B"));
+            assign("memory", in_quotes(fmt::format("{}B", device.memory_bytes)));
     if (!device.host.empty()) text += assign("host", in_quotes(device.host));
   }
   for (const LinkCost& link : ledger.links()) {

@@ -1,5 +1,7 @@
 #include "launcher/calibration/study.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -199,8 +201,7 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
   if (!constraints) return invalid(printable(one.file), constraints.error().context);
   PacedRuns runs{one, executor};
   for (std::size_t round = 1; round <= options.rounds; ++round) {
-    const std::string where =
-        one.graph.name() + ", round " + std::to_string(round) + " of " + std::to_string(options.rounds);
+    const std::string where = fmt::format("{}, round {} of {}", one.graph.name(), round, options.rounds);
     options.progress(where + ": profile");
     auto profile = executor.profile();
     if (!profile) return Error{profile.error().code, printable(one.file) + ": " + profile.error().context};
@@ -217,8 +218,7 @@ Result<Unit> study(StudiedGraph& one, const DeviceSet& devices, RealExecutor& ex
     }
     EMPLACE_TRY(runs.begin_round());
     for (std::size_t i = 0; i < one.placements.size(); ++i) {
-      options.progress(where + ": placement " + std::to_string(i + 1) + " of " +
-                       std::to_string(one.placements.size()));
+      options.progress(fmt::format("{}: placement {} of {}", where, i + 1, one.placements.size()));
       EMPLACE_TRY(runs.run(one.placements[i]));
     }
     // What did not fit once is not asked again.

@@ -1,7 +1,8 @@
 #include "launcher/cluster/actor_trace.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -95,9 +96,9 @@ class Merger {
     std::string aligned;
     for (const std::string& node : by_wall_)
       aligned += (aligned.empty() ? "" : ",") + record::json_text(node);
-    const auto done =
-        writer.finish("\"clock\":\"monotonic, from the first event\",\"nodes_set_by_wall_clock\":[" +
-                      aligned + "],\"overwritten\":" + std::to_string(summary_.overwritten));
+    const auto done = writer.finish(fmt::format(
+        "\"clock\":\"monotonic, from the first event\",\"nodes_set_by_wall_clock\":[{}],\"overwritten\":{}",
+        aligned, summary_.overwritten));
     if (!done) return done.error();
     return summary_;
   }
@@ -184,11 +185,8 @@ class Merger {
     }
     std::string arguments;
     if (event.sender != nullptr) arguments = "\"from\":" + record::json_text(event.sender->name);
-    if (event.queued_ns >= 0) {
-      char text[48];
-      std::snprintf(text, sizeof text, ",\"queued_us\":%.3f", static_cast<double>(event.queued_ns) / 1e3);
-      arguments += text;
-    }
+    if (event.queued_ns >= 0)
+      arguments += fmt::format(R"(,"queued_us":{:.3f})", static_cast<double>(event.queued_ns) / 1e3);
     const char* category = record.kind == TraceKind::kMessage ? "message" : "loop";
     writer.slice(track, slice_name(record), category, at_ns, end_ns, arguments);
   }

@@ -1,5 +1,7 @@
 #include "launcher/cluster/cluster.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -24,8 +26,8 @@ Result<std::vector<std::uint32_t>> shares(const Cluster& cluster, std::string_vi
   const bool anywhere = fixed + open > 0;
   const std::string key = role == "sampler" ? "pipeline.controllers" : "executor.count";
   if (fixed > total || (anywhere && open == 0 && fixed < total))
-    return invalid("cluster", "its nodes take " + std::to_string(fixed) + " " + std::string{role} + "s",
-                   "the config has " + key + " = " + std::to_string(total));
+    return invalid("cluster", fmt::format("its nodes take {} {}s", fixed, role),
+                   fmt::format("the config has {} = {}", key, total));
   std::uint32_t left = total - fixed;
   for (std::size_t i = 0; i < share.size() && open > 0; ++i) {
     if (!has_role(cluster.nodes[i], role) || cluster.nodes[i].count > 0) continue;
@@ -42,7 +44,7 @@ std::string public_half(const std::string& key) {
 }
 
 std::string actor_of(std::string_view role, std::uint32_t number) {
-  return std::string{role} + "/" + std::to_string(number);
+  return fmt::format("{}/{}", role, number);
 }
 
 int end_step(const std::vector<std::string>& actors) {
@@ -136,7 +138,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
         std::min<std::size_t>(node.processes == 0 ? actors : node.processes, actors);
     for (std::size_t p = 0; p < processes; ++p) {
       const auto at = [&](std::size_t k) { return living[i].begin() + static_cast<std::ptrdiff_t>(k); };
-      NodePlan one{.name = node.processes == 1 ? node.name : node.name + "/" + std::to_string(p),
+      NodePlan one{.name = node.processes == 1 ? node.name : fmt::format("{}/{}", node.name, p),
                    .node = node.name,
                    .start = node.start,
                    .host = node.host,

@@ -1,5 +1,7 @@
 // Cluster files: read strictly, changed by settings, written back.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -247,10 +249,10 @@ class Table {
   }
   Table& add(const char* key, double value) { return value == 0 ? *this : line(key, std::to_string(value)); }
   Table& add_bytes(const char* key, std::int64_t value) {
-    return value == 0 ? *this : line(key, "\"" + std::to_string(value) + "B\"");
+    return value == 0 ? *this : line(key, fmt::format(R"("{}B")", value));
   }
   Table& add_time(const char* key, Nanos value, Nanos otherwise) {
-    return value == otherwise ? *this : line(key, "\"" + std::to_string(value.count()) + "ns\"");
+    return value == otherwise ? *this : line(key, fmt::format(R"("{}ns")", value.count()));
   }
   Table& add_flag(const char* key, bool value) { return value ? line(key, "true") : *this; }
   const std::string& text() const { return text_; }

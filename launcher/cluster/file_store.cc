@@ -1,6 +1,7 @@
 #include "launcher/cluster/file_store.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,7 +52,7 @@ Result<Unit> FolderStore::open(const messages::FileFacts& file) {
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd_ >= 0 && (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || !is_at(part_, fd_))) {
     ::close(fd_);  // Another process fetches it just now, or has it whole by now.
-    part_ += "-" + std::to_string(::getpid());
+    part_ += fmt::format("-{}", ::getpid());
     fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_TRUNC | O_CLOEXEC, 0600);
   }
   if (fd_ < 0) return refused(part_);

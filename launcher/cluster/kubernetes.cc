@@ -1,5 +1,7 @@
 #include "launcher/cluster/kubernetes.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -41,9 +43,9 @@ std::string label(std::string text) {
 /// "500m", "2".
 std::string quantity(double cpus) {
   const auto milli = static_cast<std::int64_t>(cpus * 1000 + 0.5);
-  return milli % 1000 == 0 ? std::to_string(milli / 1000) : std::to_string(milli) + "m";
+  return milli % 1000 == 0 ? std::to_string(milli / 1000) : fmt::format("{}m", milli);
 }
-std::string quantity(std::int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + "Mi"; }
+std::string quantity(std::int64_t bytes) { return fmt::format("{}Mi", (bytes + (1 << 20) - 1) >> 20); }
 
 class Writer {
  public:
@@ -91,12 +93,12 @@ class Writer {
     return labels;
   }
 
-  std::string head_address() const { return "tcp://" + name_ + "-head:" + std::to_string(kPort); }
+  std::string head_address() const { return fmt::format("tcp://{}-head:{}", name_, kPort); }
 
   /// The cluster as the head sees it there: its nodes come by themselves.
   Cluster inside() const {
     Cluster cluster = cluster_;
-    cluster.endpoint = "tcp://0.0.0.0:" + std::to_string(kPort);
+    cluster.endpoint = fmt::format("tcp://0.0.0.0:{}", kPort);
     cluster.paths_from = kSettings;
     cluster.run = {"config.toml", std::string{kVolume} + "/run"};
     cluster.insecure = !encrypted();
@@ -130,7 +132,7 @@ class Writer {
             "and the other files of the run are more than a ConfigMap holds (" +
                 format_bytes(kMostConfigMap) + ")",
             "pack the graph (.json.zst), or start the head where the graph is and let executors join");
-      const std::string key = "file-" + std::to_string(i);
+      const std::string key = fmt::format("file-{}", i);
       binary[key] = to_base64(*read);
       paths_.push_back({{"key", key}, {"path", file.path}});
     }

@@ -1,5 +1,7 @@
 #include "launcher/cluster/manifest.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -62,7 +64,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   const auto graphs = graph_files(config);
   if (!graphs) return graphs.error();
   for (std::size_t i = 0; i < graphs->size(); ++i) {
-    const auto path = add((*graphs)[i], "files/" + std::to_string(i) + "/" + name_there((*graphs)[i]));
+    const auto path = add((*graphs)[i], fmt::format("files/{}/{}", i, name_there((*graphs)[i])));
     if (!path) return path.error();
     if (config.input.graphs.empty()) {
       there.input.graph = *path;

@@ -1,5 +1,6 @@
 #include "launcher/cluster/node_process.h"
 
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -78,7 +79,7 @@ Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std:
   std::string names;
   for (const NodePlan& one : *plans) names += (names.empty() ? "" : ", ") + one.name;
   return invalid("node '" + printable(name, 40) + "'", "the run's cluster has none of this name",
-                 "it has " + (names.size() > 200 ? std::to_string(plans->size()) + " others" : names));
+                 "it has " + (names.size() > 200 ? fmt::format("{} others", plans->size()) : names));
 }
 
 /// Whom the head lets in under the names of the cluster's nodes.
@@ -272,10 +273,12 @@ NodePlan own_plan(const JoinRequest& request, const RunConfig& config, const std
   const auto cpus = static_cast<std::uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   const std::uint32_t executors = request.executors != 0 ? request.executors : real ? 1 : cpus;
   if (real && executors > 1)
-    request.note("warning: " + std::to_string(executors) + " executors of kind " + config.executor.kind +
-                 " on one machine time each other's work if they share devices; one is right");
+    request.note(
+        fmt::format("warning: {} executors of kind {} on one machine time each other's work if they share "
+                    "devices; one is right",
+                    executors, config.executor.kind));
   for (std::uint32_t k = 0; k < executors; ++k)
-    plan.actors.push_back("executor/" + std::to_string(number * kMostExecutors + k));
+    plan.actors.push_back(fmt::format("executor/{}", number * kMostExecutors + k));
   return plan;
 }
 
@@ -368,13 +371,12 @@ Result<Joined> join_run(const JoinRequest& request) {
   StopWatch watch{{.interrupt = !request.for_launcher, .standard_input = request.for_launcher}};
   const std::uint64_t number = draw_number();
   Joined joined;
-  joined.node = request.name.empty() ? short_host() + "-" + std::to_string(number) : request.name;
+  joined.node = request.name.empty() ? fmt::format("{}-{}", short_host(), number) : request.name;
   FolderStore store{request.cache / "files"};
-  const Scratch scratch{request.cache / "nodes" /
-                        (std::to_string(number) + "-" + std::to_string(::getpid()))};
+  const Scratch scratch{request.cache / "nodes" / fmt::format("{}-{}", number, ::getpid())};
   for (bool first = true;; first = false) {
     // Under a name of its own: who has that name now shall not hear of one that is refused.
-    auto manifest = fetch(request, "joining-" + std::to_string(number), request.patience, store, watch);
+    auto manifest = fetch(request, fmt::format("joining-{}", number), request.patience, store, watch);
     joined.received_signal = watch.received();
     joined.reason = watch.asked() ? "asked to" : "the run is over";
     if (watch.asked()) return joined;
@@ -397,9 +399,9 @@ Result<Joined> join_run(const JoinRequest& request) {
                      "join without --as, or as a node with start = \"join\"");
     plan->keys = request.keys;
     plan->insecure = request.insecure;
-    const std::string note = "joined " + request.head + " as " + joined.node + ": " +
-                             std::to_string(plan->actors.size()) + " actors, " +
-                             format_bytes(static_cast<std::int64_t>(joined.fetched)) + " of graphs";
+    const std::string note =
+        fmt::format("joined {} as {}: {} actors, {} of graphs", request.head, joined.node,
+                    plan->actors.size(), format_bytes(static_cast<std::int64_t>(joined.fetched)));
     Life life{
         *std::move(plan), *std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
     life.first_patience = request.patience;

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -42,12 +44,12 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
   text += "#SBATCH --job-name=" + name + "\n";
-  text += "#SBATCH --ntasks=" + std::to_string(processes.size()) + "\n";
+  text += fmt::format("#SBATCH --ntasks={}\n", processes.size());
   text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --output=\"" + output.string() + "\"\n";
   if (first.memory > 0) {
     const std::int64_t mib =
         std::max<std::int64_t>(1, first.memory * static_cast<std::int64_t>(processes.size()) >> 20);
-    text += "#SBATCH --mem=" + std::to_string(mib) + "M\n";
+    text += fmt::format("#SBATCH --mem={}M\n", mib);
   }
   for (const std::string& option : first.options) text += "#SBATCH " + option + "\n";
   std::string line;

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -33,8 +35,8 @@ Result<std::string> there(const NodePlan& node, const std::string& command, cons
   const auto ran = run_command("ssh", ssh_arguments(node, command), input);
   if (!ran) return ran.error();
   if (ran->status == 0) return ran->output;
-  return on_host(
-      node, ran->last_line().empty() ? "ssh ended with " + std::to_string(ran->status) : ran->last_line());
+  return on_host(node,
+                 ran->last_line().empty() ? fmt::format("ssh ended with {}", ran->status) : ran->last_line());
 }
 
 /// Errors: no x86-64, or one that lacks instructions of this program.
@@ -68,7 +70,7 @@ Program ssh_program(const NodePlan& node, const std::string& head) {
   if (node.environment.empty()) return {"ssh", ssh_arguments(node, join), {}};
   // What is left of standard input is the program's, which ends with it.
   const std::string exports = export_lines(node.environment);
-  const std::string script = "eval \"$(head -c " + std::to_string(exports.size()) + ")\" && " + join;
+  const std::string script = fmt::format("eval \"$(head -c {})\" && {}", exports.size(), join);
   return {"ssh", ssh_arguments(node, "exec sh -c " + shell_word(script)), exports};
 }
 

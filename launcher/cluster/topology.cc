@@ -1,5 +1,6 @@
 #include "launcher/cluster/topology.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ Program local_program(const Topology& topology, const NodePlan& node, const Star
                                      "--start",
                                      start.name,
                                      "--budget",
-                                     std::to_string(budget_left_s) + "s",
+                                     fmt::format("{}s", budget_left_s),
                                      "--name",
                                      node.name};
   const auto add = [&](const char* name, const std::string& value) {

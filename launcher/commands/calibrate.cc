@@ -1,6 +1,6 @@
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,12 +26,7 @@
 namespace emplace::launcher {
 namespace {
 
-std::string fixed(double value, int digits) {
-  std::array<char, 48> text{};
-  const int size = std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return {text.data(), static_cast<std::size_t>(size)};
-}
-std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 class Calibrate final : public Command {
  public:
@@ -82,7 +77,7 @@ Result<DeviceSet> Calibrate::machine() const {
   profile.name = "cpu";
   std::vector<Device> devices;
   for (std::uint64_t d = 0; d < count; ++d)
-    devices.push_back({"cpu:" + std::to_string(d), profile, memory >> 20 << 20, ""});
+    devices.push_back({fmt::format("cpu:{}", d), profile, memory >> 20 << 20, ""});
   EMPLACE_TRY_ASSIGN(auto set, DeviceSet::make(std::move(devices), Link{10e9, 1e-6}));
   return set.with_copies(CopyEngine::kTarget);
 }
@@ -180,39 +175,39 @@ Json Calibrate::as_json(const std::vector<StudiedGraph>& studied, const CostLedg
 
 std::string Calibrate::as_text(const std::vector<StudiedGraph>& studied, const CostLedger& ledger,
                                const Fit& fit) const {
-  std::string text = printable(output_) + ": " + std::to_string(ledger.entries(0).size()) +
-                     " kinds of work measured, " + format_seconds(ledger.overhead_us(0) * 1e-6) +
-                     " to start an op\n";
+  std::string text = fmt::format("{}: {} kinds of work measured, {} to start an op\n", printable(output_),
+                                 ledger.entries(0).size(), format_seconds(ledger.overhead_us(0) * 1e-6));
   for (const StudiedGraph& one : studied) {
     text += "\n" + one.graph.name() + ": one device " + format_seconds(one.step_time_s()) +
             " a step, its ops " + percent(one.ops_s() / one.step_time_s()) + " of it\n";
     if (!one.synthetic_types.empty()) text += "  stood in for: " + joined(one.synthetic_types) + "\n";
     if (one.placements.empty()) continue;
     const Agreement held_out = one.held_out();
-    text += "  " + std::to_string(held_out.count) + " placements that the fit has not seen: error " +
-            percent(held_out.error_mean) + ", Spearman " + fixed(held_out.spearman, 3) + ", Kendall " +
-            fixed(held_out.kendall, 3) + ", " + std::to_string(held_out.top5_overlap) +
-            " of the 5 fastest found\n";
+    text += fmt::format(
+        "  {} placements that the fit has not seen: error {}, Spearman {:.3f}, Kendall {:.3f}, {} of the 5 "
+        "fastest "
+        "found\n",
+        held_out.count, percent(held_out.error_mean), held_out.spearman, held_out.kendall,
+        held_out.top5_overlap);
     const auto [fastest, slowest] = std::ranges::minmax(one.column(&ComparedPlacement::measured_s, false));
-    text += "  they take from " + format_seconds(fastest) + " to " + format_seconds(slowest) +
-            "; the machine's speed moved by " + percent(one.drift()) +
-            " meanwhile, and every other round agrees with the rest by Spearman " +
-            fixed(one.repeatability(), 3) + "\n";
+    text += fmt::format(
+        "  they take from {} to {}; the machine's speed moved by {} meanwhile, and every other round agrees "
+        "with "
+        "the rest by Spearman {:.3f}\n",
+        format_seconds(fastest), format_seconds(slowest), percent(one.drift()), one.repeatability());
     text += "    predicted     measured   error  kind\n";
     for (const ComparedPlacement& point : one.placements) {
       if (point.fitted) continue;
-      const auto cell = [](const std::string& value, std::size_t width) {
-        return std::string(width - std::min(width, value.size()), ' ') + value;
-      };
-      text += "  " + cell(format_seconds(point.predicted_s), 11) + "  " +
-              cell(format_seconds(point.measured_s), 11) +
-              cell(percent(point.predicted_s / point.measured_s - 1), 8) + "  " + point.kind + "\n";
+      text += fmt::format("  {:>11}  {:>11}{:>8}  {}\n", format_seconds(point.predicted_s),
+                          format_seconds(point.measured_s), percent(point.predicted_s / point.measured_s - 1),
+                          point.kind);
     }
   }
-  text += "\nfitted to the other half: " + fixed(fit.overhead_us, 2) + " us per op, links at " +
-          percent(fit.link_efficiency) + " of their measured rate, ops beside others " + fixed(fit.corun, 2) +
-          " times as long\n";
-  return text;
+  return text +
+         fmt::format(
+             "\nfitted to the other half: {:.2f} us per op, links at {} of their measured rate, ops beside "
+             "others {:.2f} times as long\n",
+             fit.overhead_us, percent(fit.link_efficiency), fit.corun);
 }
 
 }  // namespace

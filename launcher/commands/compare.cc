@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -191,8 +193,7 @@ Result<ExitStatus> Compare::run(Console& console) {
       proven_bound(inputs.graph, inputs.devices, inputs.constraints, judge.objective).seconds;
   std::vector<record::TableRow> rows;
   for (const Method* method : methods) {
-    executor.begin(std::string{method->name()} + " (" + std::to_string(rows.size() + 1) + " of " +
-                   std::to_string(methods.size()) + ")");
+    executor.begin(fmt::format("{} ({} of {})", method->name(), rows.size() + 1, methods.size()));
     console.debug(std::string{method->name()} + " starts");
     if (seconds > 0) {
       problem.limits.clock = &clock;

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <link.h>
 #include <sodium.h>
 #include <sqlite3.h>
@@ -42,12 +43,10 @@ Finding messages() {
   int major = 0, minor = 0, patch = 0;
   zmq_version(&major, &minor, &patch);
   const bool curve = zmq_has("curve") == 1;
-  return {"ZeroMQ",
-          std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch) +
-              (curve ? ", with CURVE" : ", without CURVE"),
-          curve
-              ? ""
-              : "links between machines cannot be encrypted; install a libzmq that was built with libsodium"};
+  return {
+      "ZeroMQ", fmt::format("{}.{}.{}{}", major, minor, patch, curve ? ", with CURVE" : ", without CURVE"),
+      curve ? ""
+            : "links between machines cannot be encrypted; install a libzmq that was built with libsodium"};
 }
 
 /// The shared libraries of this process, as the files that they are: "libzstd.so.1.5.4".
@@ -119,7 +118,7 @@ Finding processors() {
     const double used = std::strtod(quota.c_str(), &end), period = std::strtod(end, nullptr);
     if (period > 0 && used / period < cores) {
       cores = used / period;
-      value += ", of which this container may use " + std::to_string(cores).substr(0, 4);
+      value += fmt::format(", of which this container may use {}", std::to_string(cores).substr(0, 4));
     }
   }
   return {"processors", value, cores < 2 ? "sampling and learning share one core; two are wanted" : ""};

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -135,12 +137,12 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
   }
   std::string text = measured_text(answer.measured, inputs);
   if (answer.measured_cost_share)
-    text += "costs      " + std::to_string(std::lround(100 * *answer.measured_cost_share)) +
-            " % of the time in ops was measured, the rest is estimated\n";
+    text += fmt::format("costs      {} % of the time in ops was measured, the rest is estimated\n",
+                        std::lround(100 * *answer.measured_cost_share));
   if (answer.verified) {
-    text += "verified   " + std::string{answer.verified->identical ? "identical" : "different"} + ": " +
-            std::to_string(answer.verified->compared) + " tensors compared with a run on one device, " +
-            std::to_string(answer.verified->skipped) + " left out\n";
+    text += fmt::format("verified   {}: {} tensors compared with a run on one device, {} left out\n",
+                        answer.verified->identical ? "identical" : "different", answer.verified->compared,
+                        answer.verified->skipped);
   }
   console.print(text);
   if (!answer.synthetic_types.empty())

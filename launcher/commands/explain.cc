@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -74,7 +76,7 @@ struct Subject {
     for (std::size_t d = 0; d < part.ops_on.size(); ++d) {
       if (part.ops_on[d] == 0) continue;
       text += (text.empty() ? "" : ", ") + printable(device(d), 20);
-      if (!one) text += " " + std::to_string(part.ops_on[d]);
+      if (!one) text += fmt::format(" {}", part.ops_on[d]);
     }
     return text;
   }
@@ -151,7 +153,7 @@ std::string text_of(const Subject& subject) {
           " waited for a device and not for what they read\n\n";
   text += columns(rows);
   if (explanation.parts.size() > subject.shown)
-    text += "and " + std::to_string(explanation.parts.size() - subject.shown) + " more (--top)\n";
+    text += fmt::format("and {} more (--top)\n", explanation.parts.size() - subject.shown);
   text +=
       "\ncritical: time on the chain of ops and transfers that decided the step, transfers of what the ops "
       "make among them\n"

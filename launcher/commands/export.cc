@@ -1,4 +1,5 @@
-#include <cstdio>
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -121,7 +122,7 @@ Result<ExitStatus> Export::of_run(Console& console) {
   } else {
     std::string counts;
     const auto count = [&](std::uint64_t number, const char* what) {
-      if (number > 0) counts += ", " + std::to_string(number) + what;
+      if (number > 0) counts += fmt::format(", {}{}", number, what);
     };
     count(done.episodes, " episodes");
     count(done.measurements, " measurements");
@@ -143,18 +144,14 @@ std::string said(const PlacementFile& file, const record::ExportedPlacement& mad
     return measured.valid ? format_seconds(measured.step_time_s) : std::string{"does not fit"};
   };
   std::string text = made.moved_ops == 0 ? "exact, " : "lossy, ";
-  if (made.moved_ops > 0) text += std::to_string(made.moved_ops) + " of ";
-  text += std::to_string(file.graph.num_ops()) + " ops" + (made.moved_ops > 0 ? " moved" : "") + " on " +
-          std::to_string(file.devices.size()) + " devices";
+  if (made.moved_ops > 0) text += fmt::format("{} of ", made.moved_ops);
+  text += fmt::format("{} ops{} on {} devices", file.graph.num_ops(), made.moved_ops > 0 ? " moved" : "",
+                      file.devices.size());
   if (!costs) return text + (made.moved_ops > 0 ? "; --devices tells what that costs" : "");
   if (made.moved_ops == 0) return text + ", step time " + step(costs->before);
   text += ", step time " + step(costs->before) + " -> " + step(costs->after);
-  if (costs->before.valid && costs->after.valid) {
-    char change[32];
-    std::snprintf(change, sizeof change, " (%+.1f %%)",
-                  100 * (costs->after.step_time_s / costs->before.step_time_s - 1));
-    text += change;
-  }
+  if (costs->before.valid && costs->after.valid)
+    text += fmt::format(" ({:+.1f} %)", 100 * (costs->after.step_time_s / costs->before.step_time_s - 1));
   return text;
 }
 

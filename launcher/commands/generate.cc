@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -88,8 +89,8 @@ Json facts_of(const OpGraph& graph, Family family, const std::string& path) {
 }
 
 std::string summary_of(const OpGraph& graph, const std::string& path) {
-  return printable(path) + ": " + graph.name() + ", " + std::to_string(graph.num_ops()) + " ops, " +
-         std::to_string(graph.num_edges()) + " edges";
+  return fmt::format("{}: {}, {} ops, {} edges", printable(path), graph.name(), graph.num_ops(),
+                     graph.num_edges());
 }
 
 Result<ExitStatus> Generate::run(Console& console) {
@@ -199,7 +200,7 @@ class Folder {
     }
     // Hidden, and of this process alone: nothing that somebody else keeps there is in the way.
     fs::path staged =
-        target.parent_path() / ("." + target.filename().string() + ".partial-" + std::to_string(::getpid()));
+        target.parent_path() / fmt::format(".{}.partial-{}", target.filename().string(), ::getpid());
     if (!fs::create_directory(staged, error) || error)
       return Error{Errc::kIo, printable(path) + ": cannot be made; does the folder above it exist?"};
     return Folder{std::move(target), std::move(staged)};
@@ -261,8 +262,7 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
     for (std::size_t k = 0; k < indices->size(); ++k) {
       if (stop.received() != 0) return stopped_by(stop.received());
       const std::string name = member_name(part, k);
-      const std::string line = "generate: " + name + ", " + std::to_string(names.size()) + " of " +
-                               std::to_string(count) + " written";
+      const std::string line = fmt::format("generate: {}, {} of {} written", name, names.size(), count);
       if (view.due()) view.show(std::array{line}, line);
       EMPLACE_TRY_ASSIGN(const auto graph, models::family_graph(family, console.seed(), (*indices)[k]));
       EMPLACE_TRY(save_graph(graph, folder.staged(name)));
@@ -284,9 +284,8 @@ Result<ExitStatus> Generate::many(Console& console, Family family, std::uint32_t
                     {"test", split.test.size()}, {"graphs", members}};
     console.print(json_text(json));
   } else {
-    console.print(printable(output_) + ": " + std::to_string(split.train.size()) + " graphs to learn from, " +
-                  std::to_string(split.test.size()) + " to test on, " + std::to_string(smallest) + " to " +
-                  std::to_string(largest) + " ops");
+    console.print(fmt::format("{}: {} graphs to learn from, {} to test on, {} to {} ops", printable(output_),
+                              split.train.size(), split.test.size(), smallest, largest));
   }
   return ExitStatus::kDone;
 }

@@ -1,5 +1,7 @@
 #include "launcher/commands/graph_options.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <system_error>
 
@@ -46,7 +48,7 @@ Result<std::uint32_t> parse_whole(std::string_view option, const std::string& te
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high) return value;
   return invalid(std::string{option} + " '" + printable(text, 40) + "'", "is out of range",
-                 "use a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+                 fmt::format("use a whole number from {} to {}", low, high));
 }
 
 }  // namespace emplace::launcher

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -35,9 +37,8 @@ class Import final : public Command {
           {"ops", graph.num_ops()}, {"edges", graph.num_edges()}, {"notes", graph_notes(graph)}};
       console.print(json_text(json));
     } else {
-      console.print(printable(output_) + ": " + printable(graph.name()) + ", " +
-                    std::to_string(graph.num_ops()) + " ops, " + std::to_string(graph.num_edges()) +
-                    " edges");
+      console.print(fmt::format("{}: {}, {} ops, {} edges", printable(output_), printable(graph.name()),
+                                graph.num_ops(), graph.num_edges()));
     }
     return ExitStatus::kDone;
   }

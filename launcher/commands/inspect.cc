@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -192,8 +194,8 @@ std::string Inspect::graph_text(const OpGraph& graph) {
   const Census census = census_of(graph);
   std::string text = printable(graph.name()) + "\n";
   if (!graph.source().empty()) text += "  from        " + printable(graph.source()) + "\n";
-  text += "  ops         " + grouped(static_cast<std::int64_t>(graph.num_ops())) + " of " +
-          std::to_string(graph.num_types()) + " types\n";
+  text += fmt::format("  ops         {} of {} types\n", grouped(static_cast<std::int64_t>(graph.num_ops())),
+                      graph.num_types());
   text += "  edges       " + grouped(static_cast<std::int64_t>(graph.num_edges())) + "\n";
   text += "  work        " + gigaflops(census.flops) + "\n";
   text += "  state       " + format_bytes(census.state_bytes) + "\n";
@@ -213,7 +215,7 @@ std::string Inspect::graph_text(const OpGraph& graph) {
             padded(gigaflops(type.flops), 16, true) + padded(format_bytes(type.bytes), 13, true) + "\n";
   }
   if (census.types.size() > kTypesShown)
-    text += "  and " + std::to_string(census.types.size() - kTypesShown) + " types more (--json lists all)\n";
+    text += fmt::format("  and {} types more (--json lists all)\n", census.types.size() - kTypesShown);
   return text;
 }
 

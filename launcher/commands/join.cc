@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -30,7 +32,7 @@ class Join final : public Command {
     if (!as_.empty() && executors_ != 0)
       return invalid("--as", "and --executors are both given", "the cluster file says how many live there");
     if (executors_ > kMostExecutors)
-      return invalid("--executors", "is more than " + std::to_string(kMostExecutors),
+      return invalid("--executors", fmt::format("is more than {}", kMostExecutors),
                      "join with several processes");
     request.executors = static_cast<std::uint32_t>(executors_);
     request.executor = executor_;

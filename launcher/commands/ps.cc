@@ -1,5 +1,6 @@
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,12 +16,6 @@ namespace {
 using messages::ActorStatus;
 using messages::NodeStatus;
 using messages::StatusDelivered;
-
-std::string format(const char* pattern, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
 
 /// "executor", "learner": those of its actors that do a run's work.
 std::vector<std::string> roles_of(const NodeStatus& node) {
@@ -143,10 +138,11 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
     for (const std::string& role : roles_of(node)) roles += (roles.empty() ? "" : ",") + printable(role, 20);
     const bool executes = node.executors > 0;
     rows.push_back({printable(node.report.node, 40), printable(node.report.host, 24),
-                    printable(node.report.version, 16), format("%.0f s", node.report.uptime_s),
-                    format("%.1f s", node.age_s), roles, executes ? std::to_string(node.executors) : "-",
-                    executes ? format("%.0f %%", 100 * node.utilisation) : "-",
-                    executes ? format("%.1f", node.evaluations_per_s) : "-",
+                    printable(node.report.version, 16), fmt::format("{:.0f} s", node.report.uptime_s),
+                    fmt::format("{:.1f} s", node.age_s), roles,
+                    executes ? std::to_string(node.executors) : "-",
+                    executes ? fmt::format("{:.0f} %", 100 * node.utilisation) : "-",
+                    executes ? fmt::format("{:.1f}", node.evaluations_per_s) : "-",
                     executes ? std::to_string(node.in_flight) : "-",
                     executes ? std::to_string(node.credit) : "-", std::to_string(queue_of(node)),
                     std::to_string(restarts_of(node)), printable(last_error_of(node), 80)});

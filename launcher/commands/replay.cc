@@ -1,10 +1,10 @@
+#include <fmt/core.h>
 #include <poll.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -133,9 +133,9 @@ Result<ExitStatus> Replay::replay_updates(Console& console, LoggedRun& run) cons
       wait_for(due - (clock.now() - began), stop);
     }
     if (view.due()) {
-      const std::string line =
-          "update " + std::to_string(now.update) + " of " + std::to_string(now.updates) +
-          (now.best_step_time_s > 0 ? ", best so far " + format_seconds(now.best_step_time_s) : "");
+      const std::string line = fmt::format(
+          "update {} of {}{}", now.update, now.updates,
+          now.best_step_time_s > 0 ? ", best so far " + format_seconds(now.best_step_time_s) : "");
       view.show(std::array{line}, line);
     }
     return stop.received() == 0;
@@ -162,9 +162,8 @@ Result<ExitStatus> Replay::salvage(Console& console) const {
     console.print(json_text(json));
     return ExitStatus::kDone;
   }
-  std::string text = "salvaged    " + std::to_string(c.episodes) + " episodes, " +
-                     std::to_string(c.measurements) + " measurements, " + std::to_string(c.updates) +
-                     " updates, " + std::to_string(c.checkpoints) + " checkpoints\n";
+  std::string text = fmt::format("salvaged    {} episodes, {} measurements, {} updates, {} checkpoints\n",
+                                 c.episodes, c.measurements, c.updates, c.checkpoints);
   for (const std::string& loss : salvaged.missing) text += "missing     " + loss + "\n";
   if (salvaged.missing.empty()) text += "missing     nothing\n";
   console.print(text + "kept        as a run of its own in " + printable(salvage_dir_));
@@ -172,15 +171,9 @@ Result<ExitStatus> Replay::salvage(Console& console) const {
 }
 
 std::string share(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", number * 100);
-  return std::isfinite(number) ? text.data() : "-";
+  return std::isfinite(number) ? fmt::format("{:.1f} %", number * 100) : "-";
 }
-std::string correlation(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4f", number);
-  return std::isfinite(number) ? text.data() : "-";
-}
+std::string correlation(double number) { return std::isfinite(number) ? fmt::format("{:.4f}", number) : "-"; }
 
 /// Those that are furthest from the log, the worst first; what could not be measured before all.
 std::vector<record::RemeasuredRow> worst_of(std::vector<record::RemeasuredRow> rows, std::size_t most) {
@@ -195,18 +188,16 @@ std::vector<record::RemeasuredRow> worst_of(std::vector<record::RemeasuredRow> r
 
 std::string remeasured_text(const Remeasured& r) {
   const record::RemeasureSession& s = r.session;
-  std::string text = "measured    " + std::to_string(r.rows.size()) + " of " + std::to_string(r.distinct) +
-                     " placements by " + s.executor_kind + ", " + std::to_string(s.count) +
-                     " fit\nspearman    " + correlation(s.spearman) + "\nkendall     " +
-                     correlation(s.kendall) + "\nerror       mean " + share(s.error_mean) + ", median " +
-                     share(s.error_median) + ", 95 of 100 below " + share(s.error_p95) + ", largest " +
-                     share(s.error_max) + "\ntop 5       " + std::to_string(s.top5_overlap) +
-                     " of the log's five fastest are so again\n";
+  std::string text = fmt::format(
+      "measured    {} of {} placements by {}, {} fit\nspearman    {}\nkendall     {}\nerror       mean {}, "
+      "median {}, 95 of 100 below {}, largest {}\ntop 5       {} of the log's five fastest are so again\n",
+      r.rows.size(), r.distinct, s.executor_kind, s.count, correlation(s.spearman), correlation(s.kendall),
+      share(s.error_mean), share(s.error_median), share(s.error_p95), share(s.error_max), s.top5_overlap);
   for (const record::RemeasuredRow& row : worst_of(r.rows, 5))
-    text += "worst       placement " + std::to_string(row.placement_id) + ": " +
-            format_seconds(row.logged_s) + " in the log, " +
-            (row.valid ? format_seconds(row.step_time_s) : printable(row.error, 80)) + "\n";
-  return text + "kept        as session " + std::to_string(s.session) + " of the run";
+    text += fmt::format("worst       placement {}: {} in the log, {}\n", row.placement_id,
+                        format_seconds(row.logged_s),
+                        row.valid ? format_seconds(row.step_time_s) : printable(row.error, 80));
+  return fmt::format("{}kept        as session {} of the run", text, s.session);
 }
 
 Json remeasured_json(const Remeasured& r) {
@@ -239,8 +230,7 @@ Result<ExitStatus> Replay::measure_again(Console& console, LoggedRun& run) const
   request.process.chaos.clear();
   request.process.interrupted = [&] { return stop.received() != 0; };
   auto remeasured = remeasure(run, request, [&](std::uint64_t done, std::uint64_t of) {
-    const std::string line =
-        remeasure_ + ": " + std::to_string(done) + " of " + std::to_string(of) + " placements";
+    const std::string line = fmt::format("{}: {} of {} placements", remeasure_, done, of);
     if (view.due()) view.show(std::array{line}, line);
     return stop.received() == 0;
   });
@@ -274,23 +264,23 @@ void Replay::print(Console& console, const ReplayReport& r) const {
     return console.print(json_text(json));
   }
   if (r.updates == 0) return console.print("nothing was learned in this run: there is nothing to make again");
-  std::string text = "updates     " + std::to_string(r.first_update) + " to " +
-                     std::to_string(r.last_update) + ", of " + std::to_string(r.episodes) +
-                     " episodes\nparameters  " + r.parameters_sha256 + "\ntook        " +
-                     format_seconds(r.wall_s) + " (the updates alone " + format_seconds(r.update_s) +
-                     "), the learner then " + format_seconds(r.learned_wall_s) +
-                     (r.run_wall_s > 0 ? ", the run " + format_seconds(r.run_wall_s) : "") + "\n";
+  std::string text = fmt::format(
+      "updates     {} to {}, of {} episodes\nparameters  {}\ntook        {} (the updates alone {}), the "
+      "learner then {}{}\n",
+      r.first_update, r.last_update, r.episodes, r.parameters_sha256, format_seconds(r.wall_s),
+      format_seconds(r.update_s), format_seconds(r.learned_wall_s),
+      r.run_wall_s > 0 ? ", the run " + format_seconds(r.run_wall_s) : "");
   if (r.identical) {
-    text += "identical   every advantage, the parameters after every update, " +
-            std::to_string(r.checkpoints) + (r.checkpoints == 1 ? " checkpoint" : " checkpoints");
+    text += fmt::format("identical   every advantage, the parameters after every update, {}{}", r.checkpoints,
+                        r.checkpoints == 1 ? " checkpoint" : " checkpoints");
   } else {
     text += "different   ";
     if (r.first_difference)
-      text += "parameters from update " + std::to_string(*r.first_difference) + " on, by " +
-              std::to_string(r.largest_difference) + " at most at a checkpoint";
+      text += fmt::format("parameters from update {} on, by {:f} at most at a checkpoint",
+                          *r.first_difference, r.largest_difference);
     if (r.first_advantage_difference)
-      text += std::string{r.first_difference ? "; " : ""} + "advantages from episode " +
-              std::to_string(*r.first_advantage_difference) + " on";
+      text += fmt::format("{}advantages from episode {} on", r.first_difference ? "; " : "",
+                          *r.first_advantage_difference);
   }
   console.print(text);
 }

@@ -1,8 +1,9 @@
 #include "launcher/commands/replay_learn.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,12 +18,6 @@ namespace emplace::launcher {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-std::string rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
 
 std::string json_of(const LearnReport& r) {
   Json json{{"method", r.method},     {"run_dir", r.directory.string()},
@@ -43,15 +38,14 @@ std::string json_of(const LearnReport& r) {
 }
 
 std::string text_of(const LearnReport& r) {
-  std::string text = "learned     " + r.method + ": " + std::to_string(r.updates) + " updates of " +
-                     std::to_string(r.learned) + " placements";
-  if (r.passes > 1) text += ", " + std::to_string(r.passes) + " times";
+  std::string text =
+      fmt::format("learned     {}: {} updates of {} placements", r.method, r.updates, r.learned);
+  if (r.passes > 1) text += fmt::format(", {} times", r.passes);
   text += ", in " + format_seconds(r.wall_s) + "\n";
   if (r.refused > 0)
-    text += "refused     " + std::to_string(r.refused) + " of " + std::to_string(r.placements) +
-            " placements: " + r.first_refusal + "\n";
-  text += "weights     " + rounded(r.mean_weight) + " in the mean; as if " +
-          rounded(100 * r.effective_share) + " % of them were its own\n";
+    text += fmt::format("refused     {} of {} placements: {}\n", r.refused, r.placements, r.first_refusal);
+  text += fmt::format("weights     {:.3g} in the mean; as if {:.3g} % of them were its own\n", r.mean_weight,
+                      100 * r.effective_share);
   text += "likeliest   " + (r.likeliest_valid ? format_seconds(r.likeliest_step_time_s)
                                               : format_bytes(r.likeliest_bytes_over) + " too large");
   text += r.log_best_s > 0 ? "; in the log the best " + format_seconds(r.log_best_s) + ", the mean " +
@@ -68,9 +62,9 @@ Result<ExitStatus> learn_and_print(Console& console, LoggedRun& run, const Learn
   LiveView view = console.live_view(clock);
   const auto report = learn_from_log(run, request, clock, [&](const LearnProgress& now) {
     if (view.due()) {
-      std::string line = "episode " + std::to_string(now.seq) + " of " + std::to_string(now.last_seq);
-      if (now.passes > 1) line += ", pass " + std::to_string(now.pass) + " of " + std::to_string(now.passes);
-      line += ", " + std::to_string(now.updates) + " updates";
+      std::string line = fmt::format("episode {} of {}", now.seq, now.last_seq);
+      if (now.passes > 1) line += fmt::format(", pass {} of {}", now.pass, now.passes);
+      line += fmt::format(", {} updates", now.updates);
       view.show(std::array{line}, line);
     }
     return stop.received() == 0;

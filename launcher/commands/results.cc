@@ -1,10 +1,11 @@
 #include "launcher/commands/results.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -15,11 +16,7 @@
 namespace emplace::launcher {
 namespace {
 
-std::string format_percent(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
-  return text.data();
-}
+std::string format_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 }  // namespace
 
@@ -112,12 +109,11 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs) {
   }
   if (!measured.samples_s.empty()) {
     const Spread spread = spread_of(measured.samples_s);
-    text += "samples    " + std::to_string(measured.samples_s.size()) + ", from " +
-            format_seconds(spread.min_s) + " to " + format_seconds(spread.max_s) + ", MAD " +
-            format_percent(spread.median_s > 0 ? spread.mad_s / spread.median_s : 0);
+    text += fmt::format("samples    {}, from {} to {}, MAD {}", measured.samples_s.size(),
+                        format_seconds(spread.min_s), format_seconds(spread.max_s),
+                        format_percent(spread.median_s > 0 ? spread.mad_s / spread.median_s : 0));
     if (spread.noisy()) text += ", which is noisy: something else runs here";
-    if (spread.long_tail > 0)
-      text += "; " + std::to_string(spread.long_tail) + " took more than twice the median";
+    if (spread.long_tail > 0) text += fmt::format("; {} took more than twice the median", spread.long_tail);
     text += "\n";
   }
   text += "moved      " + format_bytes(measured.bytes_moved) + "\n";
@@ -126,9 +122,9 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs) {
     const double busy = measured.step_time_s > 0 ? 100 * measured.busy_s[d] / measured.step_time_s : 0;
     std::string name = printable(device.name);
     name.resize(std::max<std::size_t>(name.size(), 10), ' ');
-    text += name + " peak " + format_bytes(measured.peak_bytes[d]) + " of " +
-            format_bytes(device.memory_bytes) + ", busy " + format_seconds(measured.busy_s[d]) + " (" +
-            std::to_string(static_cast<int>(busy + 0.5)) + " %)\n";
+    text += fmt::format("{} peak {} of {}, busy {} ({} %)\n", name, format_bytes(measured.peak_bytes[d]),
+                        format_bytes(device.memory_bytes), format_seconds(measured.busy_s[d]),
+                        static_cast<int>(busy + 0.5));
   }
   return text;
 }
@@ -166,8 +162,7 @@ void WatchedExecutor::saw(double seconds) {
 
 bool WatchedExecutor::stopped() {
   if (view_.due()) {
-    const std::string line = what_ +
-                             (evaluations_ > 0 ? ": " + std::to_string(evaluations_) + " evaluations" : "") +
+    const std::string line = what_ + (evaluations_ > 0 ? fmt::format(": {} evaluations", evaluations_) : "") +
                              (best_s_ > 0 ? ", best " + format_seconds(best_s_) : "");
     view_.show(std::array{line}, line);
   }

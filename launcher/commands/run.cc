@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <string>
 #include <vector>
 
@@ -15,9 +17,8 @@ void tell_trace(const FinishedRun& run, Console& console) {
   if (!*run.trace) return console.warn(run.trace->error().context);
   const TraceSummary& trace = **run.trace;
   const std::string lost =
-      trace.overwritten == 0 ? "" : "; the oldest " + std::to_string(trace.overwritten) + " were let go";
-  console.note("trace " + printable(run.trace_file.string()) + ": " + std::to_string(trace.slices) +
-               " slices" + lost);
+      trace.overwritten == 0 ? "" : fmt::format("; the oldest {} were let go", trace.overwritten);
+  console.note(fmt::format("trace {}: {} slices{}", printable(run.trace_file.string()), trace.slices, lost));
 }
 
 class Run final : public Command {

@@ -1,6 +1,8 @@
 #pragma once
 /// What `run` and `up` both take.
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -49,7 +51,7 @@ struct RunOptions {
     if (!reserve.empty()) {
       const auto share = parse_share(reserve);
       if (!share) return invalid("--reserve", share.error().context);
-      request.settings.push_back("input.reserve=" + std::to_string(*share));
+      request.settings.push_back(fmt::format("input.reserve={:f}", *share));
     }
     request.run_dir = run_dir;
     request.resume = resume;

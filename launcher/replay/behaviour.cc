@@ -1,5 +1,7 @@
 #include "launcher/replay/behaviour.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -66,16 +68,17 @@ Result<Unit> Behaviour::update() {
   const std::uint64_t number = trainer_->updates() + 1;
   const auto found = run_->db->log().update(number);
   if (!found) return found.error();
-  if (!*found) return invalid(where(*run_), "has no update " + std::to_string(number));
+  if (!*found) return invalid(where(*run_), fmt::format("has no update {}", number));
   const record::UpdateRow& row = **found;
   const auto batch = batch_of(*run_, row);
   if (!batch) return batch.error();
   trainer_->update(*batch);
   if (trainer_->parameters().sha256() != row.parameters_sha256) {
-    return Error{Errc::kRunFailed,
-                 where(*run_) + ": update " + std::to_string(number) +
-                     " made again gives other parameters than it gave then, so how likely placements were is "
-                     "not known; replay it where it ran (emplace replay --verify)"};
+    return Error{
+        Errc::kRunFailed,
+        fmt::format("{}: update {} made again gives other parameters than it gave then, so how likely "
+                    "placements were is not known; replay it where it ran (emplace replay --verify)",
+                    where(*run_), number)};
   }
   keep();
   return Unit{};
@@ -83,15 +86,15 @@ Result<Unit> Behaviour::update() {
 
 Result<std::vector<double>> Behaviour::log_q(const record::EpisodeRow& episode) {
   if (noisy(run_->config, episode.policy_version)) {
-    return invalid("episode " + std::to_string(episode.episode),
+    return invalid(fmt::format("episode {}", episode.episode),
                    "was drawn with noise on the logits (policy.noise), so how likely it was is not known",
-                   "begin after update " + std::to_string(run_->config.policy.noise_updates) + " (--from)");
+                   fmt::format("begin after update {} (--from)", run_->config.policy.noise_updates));
   }
   if (trainer_ && version_ != episode.policy_version) {
     while (trainer_->updates() < episode.policy_version)
       if (auto made = update(); !made) return made.error();
     if (snapshots_.front().version > episode.policy_version) {
-      return invalid("episode " + std::to_string(episode.episode),
+      return invalid(fmt::format("episode {}", episode.episode),
                      "is so late that the parameters that drew it are gone",
                      "more than " + format_bytes(std::int64_t{kMostKept}) + " of parameters are not kept");
     }

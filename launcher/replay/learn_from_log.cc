@@ -1,5 +1,7 @@
 #include "launcher/replay/learn_from_log.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -274,7 +276,7 @@ class Learning {
       return devices;
     };
     if (row.measurements.size() != episode.count || known.log_q.size() > episode.count)
-      return invalid(where(), "episode " + std::to_string(episode.episode) + " is not whole");
+      return invalid(where(), fmt::format("episode {} is not whole", episode.episode));
     if (whole_episodes_) return take_whole(known, row, episode, first);
     // Of steps in one round the last placement says them all.
     const std::size_t skip = goes_step_by_step(run_.config) ? episode.count - 1 : 0;
@@ -409,8 +411,8 @@ class Learning {
 
   Error refuse() const {
     return invalid(where(),
-                   std::to_string(report_.learned) + " of its " + std::to_string(report_.placements) +
-                       " placements could have come of " + request_.method + ": " + report_.first_refusal,
+                   fmt::format("{} of its {} placements could have come of {}: {}", report_.learned,
+                               report_.placements, request_.method, report_.first_refusal),
                    "group as the log was grouped (--set policy.grouping=…, policy.groups=…), or learn "
                    "simple-planner, which places every op by itself");
   }

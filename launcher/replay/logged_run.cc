@@ -1,6 +1,8 @@
 #include "launcher/replay/logged_run.h"
 #include "launcher/settings/inputs.h"
 
+#include <fmt/core.h>
+
 #include <span>
 #include <string>
 #include <utility>
@@ -115,12 +117,11 @@ Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const 
     auto logged = run.db->log().row_of(episode, true);
     if (!logged) return logged.error();
     if (!*logged)
-      return invalid(where, "update " + std::to_string(update.update) + " consumed episode " +
-                                std::to_string(episode) + ", which the log does not have");
+      return invalid(where, fmt::format("update {} consumed episode {}, which the log does not have",
+                                        update.update, episode));
     const std::size_t count = (**logged).episode.count;
     if (count < undrawn || count - undrawn > advantages.size())
-      return invalid(where,
-                     "update " + std::to_string(update.update) + " has fewer advantages than placements");
+      return invalid(where, fmt::format("update {} has fewer advantages than placements", update.update));
     const auto own = advantages.first(count - undrawn);
     advantages = advantages.subspan(own.size());
     batch.push_back({{std::move((**logged).episode.actions)}, {own.begin(), own.end()}});

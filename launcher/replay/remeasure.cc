@@ -1,5 +1,7 @@
 #include "launcher/replay/remeasure.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -85,8 +87,8 @@ class Executors {
       if (!others) return others.error();
       if (others->size() != devices->size())
         return invalid(printable(request_.devices),
-                       "has " + std::to_string(others->size()) +
-                           " devices, and the run's placements are for " + std::to_string(devices->size()),
+                       fmt::format("has {} devices, and the run's placements are for {}", others->size(),
+                                   devices->size()),
                        "name a machine of as many");
       devices = &others_.emplace(graph_sha256, *std::move(others)).first->second;
     }

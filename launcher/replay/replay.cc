@@ -1,5 +1,7 @@
 #include "launcher/replay/replay.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -146,8 +148,8 @@ class Replay {
     }
     if (*all > 0 && (!begun || last_ < first_)) {
       return invalid(printable(run_.directory.string()),
-                     "no update lies between episodes " + std::to_string(request_.from) + " and " +
-                         (request_.to == 0 ? "the last" : std::to_string(request_.to)),
+                     fmt::format("no update lies between episodes {} and {}", request_.from,
+                                 request_.to == 0 ? "the last" : std::to_string(request_.to)),
                      "take a wider range");
     }
     return Unit{};
@@ -160,7 +162,7 @@ class Replay {
     if (!checkpoint) return checkpoint.error();
     if (!*checkpoint || (**checkpoint).update >= first_) {
       return invalid(printable(run_.directory.string()),
-                     "keeps no checkpoint before update " + std::to_string(first_),
+                     fmt::format("keeps no checkpoint before update {}", first_),
                      "its first one is missing, so its updates cannot be made again");
     }
     const std::string made_anew = (*placer)->parameters().sha256();
@@ -242,7 +244,7 @@ class Replay {
     if (row.sha256 == sha256) return Unit{};
     if (row.parameters.size() != trainer_->parameters().bytes().size())
       return invalid(printable(run_.directory.string()),
-                     "its checkpoint after update " + std::to_string(number) + " is of another policy");
+                     fmt::format("its checkpoint after update {} is of another policy", number));
     differs(number, difference(trainer_->parameters().values(), row.parameters));
     return Unit{};
   }
@@ -253,9 +255,9 @@ class Replay {
     report_.largest_difference = std::max(report_.largest_difference, by);
   }
   Error missing(std::uint64_t update, std::uint64_t episode) const {
-    return invalid(printable(run_.directory.string()), "update " + std::to_string(update) +
-                                                           " consumed episode " + std::to_string(episode) +
-                                                           ", which the log does not have");
+    return invalid(
+        printable(run_.directory.string()),
+        fmt::format("update {} consumed episode {}, which the log does not have", update, episode));
   }
 
   LoggedRun& run_;

@@ -1,5 +1,7 @@
 #include "launcher/session/preparation.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -16,14 +18,14 @@ namespace emplace::launcher {
 Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
   for (const auto& [host, executors] : plan.executors_at)
     if (plan.order.config.executor.kind == "cpu" && executors > 1)
-      progress.note("warning: " + std::to_string(executors) + " executors of kind cpu on " +
-                    (host.empty() ? "this machine" : printable(host)) +
-                    " time each other's work if they share cores; one is right");
+      progress.note(fmt::format(
+          "warning: {} executors of kind cpu on {} time each other's work if they share cores; one is right",
+          executors, host.empty() ? "this machine" : printable(host)));
   std::vector<NodePlan*> far;
   for (std::vector<NodePlan>& member : plan.topology.members)
     if (plan.order.push && member.front().start == "ssh") far.push_back(&member.front());
   if (!far.empty()) {
-    progress.note("bringing emplace to the hosts of " + std::to_string(far.size()) + " nodes");
+    progress.note(fmt::format("bringing emplace to the hosts of {} nodes", far.size()));
     EMPLACE_TRY(push_program(program_path(), far));
   }
   return Unit{};
@@ -36,11 +38,11 @@ Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const Begu
   std::vector<Baselines> all;
   for (const actors::TaskGraph& one : plan.task->graphs) {
     EMPLACE_TRY_ASSIGN(Baselines baselines, find_baselines(one, plan.order.config, clock));
-    progress.note(printable(one.graph.name()) + ": " + std::to_string(one.graph.num_ops()) + " ops on " +
-                  std::to_string(one.devices.size()) + " devices; best baseline " +
-                  (baselines.best.empty()
-                       ? "none fits"
-                       : baselines.best_method + " " + format_seconds(baselines.best_step_time_s)));
+    progress.note(fmt::format(
+        "{}: {} ops on {} devices; best baseline {}", printable(one.graph.name()), one.graph.num_ops(),
+        one.devices.size(),
+        baselines.best.empty() ? "none fits"
+                               : baselines.best_method + " " + format_seconds(baselines.best_step_time_s)));
     if (baselines.best.empty() && begins_there) {
       if (begun.fresh) remove_unbegun(plan.order.directory);
       return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +

@@ -1,9 +1,8 @@
 #include "launcher/session/progress.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/units.h"
@@ -24,12 +23,6 @@ std::string account(const messages::LeaseCounts& leases) {
   if (leases.refused > 0) text += ", " + std::to_string(leases.refused) + " refused";
   if (leases.issued != known) text += " (" + std::to_string(known) + " accounted for)";
   return leases.issued == 0 ? "" : text;
-}
-
-std::string format(const char* format, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
 }
 
 }  // namespace
@@ -56,8 +49,7 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
   if (record.disk_waits_s >= kShownWait_s)
     line += format("  waiting for the disk for %.0f s", record.disk_waits_s);
   for (std::size_t i = 0; i < start.restarts.size(); ++i)
-    if (start.restarts[i] > 0)
-      line += "  " + start.nodes[i] + " restarted " + std::to_string(start.restarts[i]) + "x";
+    if (start.restarts[i] > 0) line += fmt::format("  {} restarted {}x", start.nodes[i], start.restarts[i]);
   return line;
 }
 

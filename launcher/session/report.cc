@@ -1,10 +1,10 @@
 #include "launcher/session/report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -292,19 +292,20 @@ class Reader {
         if (shown.points.empty()) continue;
         shown.executor =
             session.executor_kind + " at " + session.host + ", " + label_of(config_, start.start);
-        const auto number = [](const char* format, double value) {
-          std::array<char, 32> text{};
-          std::snprintf(text.data(), text.size(), format, value);
-          return std::isfinite(value) ? std::string{text.data()} : std::string{"unknown"};
+        const auto correlation = [](double value) {
+          return std::isfinite(value) ? fmt::format("{:.3f}", value) : "unknown";
+        };
+        const auto share = [](double value) {
+          return std::isfinite(value) ? fmt::format("{:.1f} %", value * 100) : "unknown";
         };
         shown.facts = {
             {"placements measured twice", std::to_string(session.count)},
-            {"Spearman's rank correlation", number("%.3f", session.spearman)},
-            {"Kendall's tau", number("%.3f", session.kendall)},
-            {"error, median", number("%.1f %%", session.error_median * 100)},
-            {"error, 95th percentile", number("%.1f %%", session.error_p95 * 100)},
-            {"error, largest", number("%.1f %%", session.error_max * 100)},
-            {"of the five fastest, again among them", std::to_string(session.top5_overlap) + " of 5"}};
+            {"Spearman's rank correlation", correlation(session.spearman)},
+            {"Kendall's tau", correlation(session.kendall)},
+            {"error, median", share(session.error_median)},
+            {"error, 95th percentile", share(session.error_p95)},
+            {"error, largest", share(session.error_max)},
+            {"of the five fastest, again among them", fmt::format("{} of 5", session.top5_overlap)}};
         graph.remeasured.push_back(std::move(shown));
       }
     }
@@ -326,7 +327,7 @@ class Reader {
     graph.name = facts.graph, graph.sha256 = facts.graph_sha256, graph.ops = facts.num_ops;
     graph.note = why;
     for (std::uint32_t d = 0; d < facts.num_devices; ++d)
-      graph.devices.push_back("device " + std::to_string(d));
+      graph.devices.push_back(fmt::format("device {}", d));
     if (auto added = add_curves(graph, 1); !added) return added.error();
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       const StartRecord& start = starts_[s];
@@ -390,8 +391,8 @@ class Reader {
     const bool use_baseline = !baselines->best.empty() &&
                               (learned.empty() || (!really && baselines->best_step_time_s <= learned_s));
     if (use_baseline) {
-      graph.evaluate_command = "emplace place " + quoted(file) + inputs_of(config_) + " --method " +
-                               baselines->best_method + " --seed " + std::to_string(config_.run.seed);
+      graph.evaluate_command = fmt::format("emplace place {}{} --method {} --seed {}", quoted(file),
+                                           inputs_of(config_), baselines->best_method, config_.run.seed);
     } else if (!learned.empty()) {
       graph.evaluate_command =
           evaluate_command(config_, file, best_placement_path(starts_[from].start.directory, task, one));
@@ -450,25 +451,23 @@ class Reader {
     add("Method", printable(config_.policy.method) + ", preset " + printable(config_.policy.preset));
     add("Seed", std::to_string(facts.seed) + (config_.run.deterministic ? ", deterministic" : ""));
     for (const record::ReportGraph& graph : data.graphs)
-      add("Graph", printable(graph.name) + ": " + std::to_string(graph.ops) + " ops" +
-                       (graph.edges > 0 ? ", " + std::to_string(graph.edges) + " edges" : "") + ", sha256 " +
-                       printable(graph.sha256));
+      add("Graph", fmt::format("{}: {} ops{}, sha256 {}", printable(graph.name), graph.ops,
+                               graph.edges > 0 ? fmt::format(", {} edges", graph.edges) : "",
+                               printable(graph.sha256)));
     std::string devices;
     for (const std::string& name : data.graphs.front().devices)
       devices += (devices.empty() ? "" : ", ") + printable(name);
     add("Devices", devices + "; sha256 " + printable(facts.devices_json));
     for (StartRecord& start : starts_) {
       const record::Counters& c = start.counters;
-      std::string text = std::to_string(c.episodes) + " episodes, " + std::to_string(c.measurements) +
-                         " placements measured (" + std::to_string(c.valid) + " fit), " +
-                         std::to_string(c.updates) + " updates";
+      std::string text = fmt::format("{} episodes, {} placements measured ({} fit), {} updates", c.episodes,
+                                     c.measurements, c.valid, c.updates);
       const auto measurers = start.db->results().measurers();
       if (!measurers) return measurers.error();
       for (const record::MeasurerRow& row : *measurers)
-        text += "; " + std::to_string(row.executors) + " × " +
-                printable(row.executor_kind.empty() ? "executor" : row.executor_kind) + " on " +
-                printable(row.host.empty() ? "an unknown host" : row.host) + ": " +
-                std::to_string(row.measurements);
+        text += fmt::format("; {} × {} on {}: {}", row.executors,
+                            printable(row.executor_kind.empty() ? "executor" : row.executor_kind),
+                            printable(row.host.empty() ? "an unknown host" : row.host), row.measurements);
       if (!start.parameters_sha256.empty())
         text += "; parameters sha256 " + printable(start.parameters_sha256);
       add("Start: " + start.start.name, text);
