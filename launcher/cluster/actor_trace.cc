@@ -96,10 +96,9 @@ class Merger {
     std::string aligned;
     for (const std::string& node : by_wall_)
       aligned += (aligned.empty() ? "" : ",") + record::json_text(node);
-    const auto done = writer.finish(fmt::format(
+    EMPLACE_TRY(writer.finish(fmt::format(
         "\"clock\":\"monotonic, from the first event\",\"nodes_set_by_wall_clock\":[{}],\"overwritten\":{}",
-        aligned, summary_.overwritten));
-    if (!done) return done.error();
+        aligned, summary_.overwritten)));
     return summary_;
   }
 

@@ -90,8 +90,7 @@ Result<Unit> check_elsewhere(const Cluster::Node& node, const Cluster& cluster, 
 }  // namespace
 
 Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig& config) {
-  for (const Cluster::Node& node : cluster.nodes)
-    if (auto checked = check_elsewhere(node, cluster, config); !checked) return checked.error();
+  for (const Cluster::Node& node : cluster.nodes) EMPLACE_TRY(check_elsewhere(node, cluster, config));
   std::map<std::string_view, std::uint32_t> total;  // Actors of each role in this run.
   const std::uint32_t learner = learns(config) ? 1 : 0;
   total["sampler"] = config.pipeline.controllers;
@@ -118,9 +117,7 @@ Result<std::vector<NodePlan>> plan_nodes(const Cluster& cluster, const RunConfig
     const bool many = role == "sampler" || role == "executor";
     std::vector<std::uint32_t> share(cluster.nodes.size());
     if (many) {
-      auto dealt = shares(cluster, role, total[role]);
-      if (!dealt) return dealt.error();
-      share = *std::move(dealt);
+      EMPLACE_TRY_ASSIGN(share, shares(cluster, role, total[role]));
     }
     std::uint32_t next = 0;
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {

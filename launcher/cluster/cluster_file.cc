@@ -220,10 +220,10 @@ Result<Unit> set(Cluster& cluster, const std::string& setting) {
     return invalid("--set " + printable(setting, 80), "is no UTF-8, and the run's cluster file must be",
                    "give what it names another name");
   const auto attempt = [&](bool quoted) -> Result<Unit> {
-    auto document = TomlDocument::parse(as_document(setting, quoted), "--set " + printable(setting, 80));
-    if (!document) return document.error();
+    EMPLACE_TRY_ASSIGN(auto document,
+                       TomlDocument::parse(as_document(setting, quoted), "--set " + printable(setting, 80)));
     Cluster changed = cluster;
-    if (auto read = read_over(changed, *std::move(document), true); !read) return read;
+    EMPLACE_TRY(read_over(changed, std::move(document), true));
     cluster = std::move(changed);
     return Unit{};
   };
@@ -280,20 +280,17 @@ bool is_cluster_setting(std::string_view setting) {
 
 Result<Cluster> parse_cluster(std::string_view toml, std::string_view where,
                               std::span<const std::string> settings) {
-  auto document = TomlDocument::parse(toml, where);
-  if (!document) return document.error();
+  EMPLACE_TRY_ASSIGN(auto document, TomlDocument::parse(toml, where));
   Cluster cluster;
-  if (auto read = read_over(cluster, *std::move(document), false); !read) return read.error();
-  for (const std::string& setting : settings)
-    if (auto changed = set(cluster, setting); !changed) return changed.error();
-  if (auto checked = check(cluster, printable(where)); !checked) return checked.error();
+  EMPLACE_TRY(read_over(cluster, std::move(document), false));
+  for (const std::string& setting : settings) EMPLACE_TRY(set(cluster, setting));
+  EMPLACE_TRY(check(cluster, printable(where)));
   return cluster;
 }
 
 Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const std::string> settings) {
-  const auto bytes = read_file(path, std::size_t{16} << 20);
-  if (!bytes) return bytes.error();
-  auto cluster = parse_cluster({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
+  auto cluster = parse_cluster({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                                printable(path.filename().string()), settings);
   if (!cluster) return cluster;
   const std::filesystem::path from = cluster->paths_from.empty()

@@ -76,7 +76,7 @@ std::uint64_t FolderStore::begun(const messages::FileFacts& file) {
 }
 
 Result<Unit> FolderStore::append(const messages::FileFacts& file, std::span<const std::byte> bytes) {
-  if (auto opened = open(file); !opened) return opened;
+  EMPLACE_TRY(open(file));
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -87,11 +87,10 @@ Result<Unit> FolderStore::append(const messages::FileFacts& file, std::span<cons
 }
 
 Result<Unit> FolderStore::finish(const messages::FileFacts& file) {
-  if (auto opened = open(file); !opened) return opened;
-  const auto bytes = read_file(part_);
-  if (!bytes) return bytes.error();
+  EMPLACE_TRY(open(file));
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(part_));
   std::error_code failure;
-  if (sha256_hex(*bytes) != file.sha256) {
+  if (sha256_hex(bytes) != file.sha256) {
     std::filesystem::remove(part_, failure);
     close();
     return invalid(printable(file.path), "came damaged: its hash is another", "try again");

@@ -54,20 +54,18 @@ class Writer {
 
   Result<std::string> write(const Manifest& manifest) {
     json items = json::array();
-    auto settings = config_map(manifest);
-    if (!settings) return settings.error();
-    items.push_back(*std::move(settings));
+    EMPLACE_TRY_ASSIGN(auto settings, config_map(manifest));
+    items.push_back(std::move(settings));
     items.push_back(service());
     for (json& policy : network_policies()) items.push_back(std::move(policy));
     items.push_back(head());
-    const auto plans = plan_nodes(cluster_, config_);
-    if (!plans) return plans.error();
+    EMPLACE_TRY_ASSIGN(const auto plans, plan_nodes(cluster_, config_));
     for (const Cluster::Node& node : cluster_.nodes) {
       if (has_role(node, "executor") && node.roles.size() == 1) {
-        items.push_back(executors(node, *plans));
+        items.push_back(executors(node, plans));
         continue;
       }
-      for (const NodePlan& plan : *plans)
+      for (const NodePlan& plan : plans)
         if (plan.node == node.name) items.push_back(named(node, plan));
     }
     std::set<std::string> names;
@@ -123,9 +121,8 @@ class Writer {
               {{"key", "cluster.toml"}, {"path", "cluster.toml"}}};
     for (std::size_t i = 0; i < manifest.facts.files.size(); ++i) {
       const messages::FileFacts& file = manifest.facts.files[i];
-      const auto read = read_file(manifest.places.at(file.sha256));
-      if (!read) return read.error();
-      bytes += read->size() * 4 / 3;
+      EMPLACE_TRY_ASSIGN(const auto read, read_file(manifest.places.at(file.sha256)));
+      bytes += read.size() * 4 / 3;
       if (bytes > kMostConfigMap)
         return invalid(
             printable(file.path),
@@ -133,7 +130,7 @@ class Writer {
                 format_bytes(kMostConfigMap) + ")",
             "pack the graph (.json.zst), or start the head where the graph is and let executors join");
       const std::string key = fmt::format("file-{}", i);
-      binary[key] = to_base64(*read);
+      binary[key] = to_base64(read);
       paths_.push_back({{"key", key}, {"path", file.path}});
     }
     json map{

@@ -29,14 +29,12 @@ bool stays_within(const std::filesystem::path& path) {
 /// The cluster file as other machines are given it. Who starts a node gives it its environment; no other node
 /// has business with that.
 Result<std::string> cluster_there(const std::filesystem::path& file) {
-  const auto text = read_file(file);
-  if (!text) return text.error();
-  auto cluster = parse_cluster({reinterpret_cast<const char*>(text->data()), text->size()},
-                               printable(file.filename().string()));
-  if (!cluster) return cluster.error();
-  cluster->head.environment.clear();
-  for (Cluster::Node& node : cluster->nodes) node.environment.clear();
-  return to_toml(*cluster);
+  EMPLACE_TRY_ASSIGN(const auto text, read_file(file));
+  EMPLACE_TRY_ASSIGN(auto cluster, parse_cluster({reinterpret_cast<const char*>(text.data()), text.size()},
+                                                 printable(file.filename().string())));
+  cluster.head.environment.clear();
+  for (Cluster::Node& node : cluster.nodes) node.environment.clear();
+  return to_toml(cluster);
 }
 
 /// A file's name as it may stand in a config and in messages, which are UTF-8.
@@ -54,41 +52,34 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   RunConfig there = config;
   /// Its name there.
   const auto add = [&](const std::filesystem::path& file, const std::string& path) -> Result<std::string> {
-    const auto bytes = read_file(file);
-    if (!bytes) return bytes.error();
-    const std::string sha256 = sha256_hex(*bytes);
-    manifest.facts.files.push_back({path, sha256, bytes->size()});
+    EMPLACE_TRY_ASSIGN(const auto bytes, read_file(file));
+    const std::string sha256 = sha256_hex(bytes);
+    manifest.facts.files.push_back({path, sha256, bytes.size()});
     manifest.places.emplace(sha256, file);
     return path;
   };
-  const auto graphs = graph_files(config);
-  if (!graphs) return graphs.error();
-  for (std::size_t i = 0; i < graphs->size(); ++i) {
-    const auto path = add((*graphs)[i], fmt::format("files/{}/{}", i, name_there((*graphs)[i])));
-    if (!path) return path.error();
+  EMPLACE_TRY_ASSIGN(const auto graphs, graph_files(config));
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    EMPLACE_TRY_ASSIGN(const auto path, add(graphs[i], fmt::format("files/{}/{}", i, name_there(graphs[i]))));
     if (config.input.graphs.empty()) {
-      there.input.graph = *path;
+      there.input.graph = path;
     } else {
       if (i == 0) there.input.graphs.clear();
-      there.input.graphs.push_back(*path);
+      there.input.graphs.push_back(path);
     }
   }
   if (!config.input.devices.empty()) {
     const std::filesystem::path devices = config.input.devices;
-    const auto path = add(devices, "files/" + name_there(devices));
-    if (!path) return path.error();
-    there.input.devices = *path;
+    EMPLACE_TRY_ASSIGN(there.input.devices, add(devices, "files/" + name_there(devices)));
   }
   if (!config.input.rules.empty()) {
     const std::filesystem::path rules = config.input.rules;
-    const auto path = add(rules, "files/" + name_there(rules));
-    if (!path) return path.error();
-    there.input.rules = *path;
+    EMPLACE_TRY_ASSIGN(there.input.rules, add(rules, "files/" + name_there(rules)));
   }
   if (start.name == kBestBaseline) {
     for (const actors::TaskGraph& one : task.graphs) {
       const std::string path = baseline_path({}, task, one).string();
-      if (const auto added = add(start.directory / path, path); !added) return added.error();
+      EMPLACE_TRY(add(start.directory / path, path));
     }
   }
   there.run.policy.clear();  // Only the learner reads it, and where one is given it lives here.
@@ -98,9 +89,7 @@ Result<Manifest> make_manifest(const RunConfig& config, const actors::Task& task
   manifest.facts.config = to_toml(there, false);
   manifest.facts.more_starts = start.name != config.run.starts.back();
   if (cluster.empty()) return manifest;
-  const auto text = cluster_there(cluster);
-  if (!text) return text.error();
-  manifest.facts.cluster = *text;
+  EMPLACE_TRY_ASSIGN(manifest.facts.cluster, cluster_there(cluster));
   return manifest;
 }
 
@@ -125,7 +114,7 @@ Result<Unit> lay_out(const messages::ManifestDelivered& manifest, const FolderSt
     std::filesystem::create_symlink(std::filesystem::absolute(store.path_of(file)), at, failure);
     if (failure) return Error{Errc::kIo, printable(at.string()) + ": " + failure.message()};
   }
-  if (auto written = write_file(folder / kConfig, manifest.config); !written) return written;
+  EMPLACE_TRY(write_file(folder / kConfig, manifest.config));
   if (manifest.cluster.empty()) return Unit{};
   return write_file(folder / kClusterFile, manifest.cluster);
 }

@@ -69,27 +69,24 @@ class BoundSockets {
 /// What the cluster has for this process.
 Result<NodePlan> find_plan(const std::filesystem::path& cluster_file, const std::string& name,
                            const RunConfig& config) {
-  auto cluster = cluster_file.empty() ? Result<Cluster>{Cluster{}} : load_cluster(cluster_file);
-  if (!cluster) return cluster.error();
-  auto plans = plan_nodes(*cluster, config);
-  if (!plans) return plans.error();
+  EMPLACE_TRY_ASSIGN(auto cluster,
+                     cluster_file.empty() ? Result<Cluster>{Cluster{}} : load_cluster(cluster_file));
+  EMPLACE_TRY_ASSIGN(auto plans, plan_nodes(cluster, config));
   const auto plan =
-      std::find_if(plans->begin(), plans->end(), [&](const NodePlan& one) { return one.name == name; });
-  if (plan != plans->end()) return *plan;
+      std::find_if(plans.begin(), plans.end(), [&](const NodePlan& one) { return one.name == name; });
+  if (plan != plans.end()) return *plan;
   std::string names;
-  for (const NodePlan& one : *plans) names += (names.empty() ? "" : ", ") + one.name;
+  for (const NodePlan& one : plans) names += (names.empty() ? "" : ", ") + one.name;
   return invalid("node '" + printable(name, 40) + "'", "the run's cluster has none of this name",
-                 "it has " + (names.size() > 200 ? fmt::format("{} others", plans->size()) : names));
+                 "it has " + (names.size() > 200 ? fmt::format("{} others", plans.size()) : names));
 }
 
 /// Whom the head lets in under the names of the cluster's nodes.
 Result<std::map<std::string, Role, std::less<>>> planned_roles(const std::filesystem::path& cluster_file,
                                                                const RunConfig& config) {
-  const auto cluster = load_cluster(cluster_file);
-  if (!cluster) return cluster.error();
-  const auto plans = plan_nodes(*cluster, config);
-  if (!plans) return plans.error();
-  return roles_of_keys(*plans);
+  EMPLACE_TRY_ASSIGN(const auto cluster, load_cluster(cluster_file));
+  EMPLACE_TRY_ASSIGN(const auto plans, plan_nodes(cluster, config));
+  return roles_of_keys(plans);
 }
 
 std::filesystem::path log_path(const std::filesystem::path& directory, std::string name) {
@@ -136,14 +133,11 @@ Result<Unit> spawn_head(runtime::Node& node, const Life& life, const actors::Tas
   const actors::ViewActor::Show show = [launcher = life.launcher](const messages::RunProgress& progress) {
     if (launcher != nullptr) launcher->show(line_of(progress) + "\n");
   };
-  if (auto viewed =
-          node.spawn<actors::ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task), show);
-      !viewed)
-    return viewed;
-  auto manifest = make_manifest(life.config, task, life.cluster, life.start);
-  if (!manifest) return manifest.error();
-  return node.spawn<actors::Library>(actors::kLibrary, runtime::Home::kOwnLoop, manifest->facts,
-                                     reader_of(*manifest));
+  EMPLACE_TRY(
+      node.spawn<actors::ViewActor>(actors::kView, runtime::Home::kIoLoop, run_facts(life, task), show));
+  EMPLACE_TRY_ASSIGN(auto manifest, make_manifest(life.config, task, life.cluster, life.start));
+  return node.spawn<actors::Library>(actors::kLibrary, runtime::Home::kOwnLoop, manifest.facts,
+                                     reader_of(manifest));
 }
 
 messages::NodeReported report_of(const runtime::Node& node, const std::string& name, const std::string& host,
@@ -171,8 +165,7 @@ messages::NodeReported report_of(const runtime::Node& node, const std::string& n
 Result<std::string> live(const Life& life, StopWatch& watch) {
   limit(RLIMIT_DATA, static_cast<std::uint64_t>(life.plan.memory));
   limit(RLIMIT_NOFILE, life.plan.open_files);
-  const auto task = load_task(life.config);
-  if (!task) return task.error();
+  EMPLACE_TRY_ASSIGN(const auto task, load_task(life.config));
   const bool head = life.plan.name == Cluster{}.head.name;
   runtime::NodeOptions options = node_options(life.plan.name, life.plan.keys, life.plan.insecure);
   options.seed = life.config.run.seed;
@@ -182,9 +175,7 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
     if (head && !endpoint.empty()) options.listen.push_back(endpoint);
   if (!head) options.upstream = life.endpoint;
   if (head && !life.plan.keys.allowed.empty()) {
-    const auto planned = planned_roles(life.cluster, life.config);
-    if (!planned) return planned.error();
-    options.planned_nodes = *planned;
+    EMPLACE_TRY_ASSIGN(options.planned_nodes, planned_roles(life.cluster, life.config));
   }
   const auto say = [launcher = life.launcher](const std::string& line) {
     if (launcher != nullptr) launcher->say(line + "\n");
@@ -199,16 +190,14 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
   }
   const SystemClock clock;
   BoundSockets sockets;
-  auto node = runtime::Node::make(options, clock);
-  if (!node) return node.error();
+  EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
   sockets.note(options.listen);
-  if (auto spawned = spawn_actors(**node, life.config, *task, life.start, life.plan.actors, clock); !spawned)
-    return spawned.error();
+  EMPLACE_TRY(spawn_actors(*node, life.config, task, life.start, life.plan.actors, clock));
   if (head) {
-    if (auto spawned = spawn_head(**node, life, **task); !spawned) return spawned.error();
+    EMPLACE_TRY(spawn_head(*node, life, *task));
   }
-  const auto probe = [raw = node->get(), name = life.plan.name, host = (*task)->host, &clock,
-                      born = clock.now(), restarts = life.restarts, launcher = life.launcher] {
+  const auto probe = [raw = node.get(), name = life.plan.name, host = task->host, &clock, born = clock.now(),
+                      restarts = life.restarts, launcher = life.launcher] {
     if (launcher != nullptr) launcher->flush();  // Lines that it had not read a second ago.
     return report_of(*raw, name, host, clock.now() - born, restarts);
   };
@@ -217,15 +206,12 @@ Result<std::string> live(const Life& life, StopWatch& watch) {
     say(ready_line(""));
     if (life.on_joined) life.on_joined();
   };
-  if (auto spawned =
-          (*node)->spawn<actors::NodeAgent>(actors::agent_name(life.plan.name), runtime::Home::kIoLoop,
-                                            actors::NodeAgent::Probe{probe}, on_joined);
-      !spawned)
-    return spawned.error();
+  EMPLACE_TRY(node->spawn<actors::NodeAgent>(actors::agent_name(life.plan.name), runtime::Home::kIoLoop,
+                                             actors::NodeAgent::Probe{probe}, on_joined));
   runtime::log(runtime::LogLevel::kInfo, life.plan.name, "started from " + life.start.name);
-  watch.guard(node->get());
-  if (head) say(ready_line((*node)->endpoints().empty() ? "" : (*node)->endpoints().front()));
-  auto ended = (*node)->run();
+  watch.guard(node.get());
+  if (head) say(ready_line(node->endpoints().empty() ? "" : node->endpoints().front()));
+  auto ended = node->run();
   watch.guard(nullptr);
   runtime::log(runtime::LogLevel::kInfo, life.plan.name,
                ended ? "ended: " + *ended : "failed: " + ended.error().context);
@@ -240,18 +226,16 @@ Result<messages::ManifestDelivered> fetch(const JoinRequest& request, const std:
   options.first_patience = patience;
   options.upstream_patience = patience;
   const SystemClock clock;
-  auto node = runtime::Node::make(options, clock);
-  if (!node) return node.error();
+  EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
   Result<messages::ManifestDelivered> fetched = Error{Errc::kPeerLost, "ended before the run was fetched"};
   const auto borrower = [&] {
     return std::make_unique<actors::Borrower>(
         actors::BorrowerOptions{name, std::string{build_info().version}}, &store,
         [&](Result<messages::ManifestDelivered> outcome) { fetched = std::move(outcome); });
   };
-  if (auto spawned = (*node)->spawn(actors::agent_name(name), runtime::Home::kIoLoop, borrower); !spawned)
-    return spawned.error();
-  watch.guard(node->get());
-  const auto ended = (*node)->run();
+  EMPLACE_TRY(node->spawn(actors::agent_name(name), runtime::Home::kIoLoop, borrower));
+  watch.guard(node.get());
+  const auto ended = node->run();
   watch.guard(nullptr);
   if (!ended) return ended.error();
   return fetched;
@@ -293,7 +277,7 @@ Result<Unit> choose_kind(RunConfig& config, const std::string& kind) {
   const std::vector<std::string> counts =
       config.executor.counts.empty() ? std::vector{config.executor.kind} : config.executor.counts;
   if (!kind.empty()) config.executor.kind = kind;
-  if (auto checked = check_config(config); !checked) return checked;
+  EMPLACE_TRY(check_config(config));
   if (std::find(counts.begin(), counts.end(), config.executor.kind) != counts.end()) return Unit{};
   std::string words;
   for (const std::string& one : counts) words += (words.empty() ? "" : ", ") + one;
@@ -343,13 +327,10 @@ Result<Unit> run_node(const NodeRequest& request) {
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   process::ignore_broken_pipes();
   StopWatch watch{{.interrupt = false, .standard_input = true}};
-  auto config = load_config(request.config, {}, ConfigFrom::kRecord);
-  if (!config) return config.error();
-  auto plan = find_plan(request.cluster, request.name, *config);
-  if (!plan) return plan.error();
-  if (auto opened = runtime::open_log({log_path(request.start.directory, request.name).string()}); !opened)
-    return opened.error();
-  Life life{*std::move(plan), *std::move(config), request.cluster, request.start, request.endpoint, {}};
+  EMPLACE_TRY_ASSIGN(auto config, load_config(request.config, {}, ConfigFrom::kRecord));
+  EMPLACE_TRY_ASSIGN(auto plan, find_plan(request.cluster, request.name, config));
+  EMPLACE_TRY(runtime::open_log({log_path(request.start.directory, request.name).string()}));
+  Life life{std::move(plan), std::move(config), request.cluster, request.start, request.endpoint, {}};
   life.beside = request.beside;
   life.restarts = request.restarts;
   process::LineWriter launcher{STDOUT_FILENO};
@@ -383,27 +364,25 @@ Result<Joined> join_run(const JoinRequest& request) {
     if (!manifest && !first && manifest.error().code == Errc::kPeerLost)
       return joined;  // No other start came.
     if (!manifest) return manifest.error();
-    if (auto laid_out = lay_out(*manifest, store, scratch.at()); !laid_out) return laid_out.error();
+    EMPLACE_TRY(lay_out(*manifest, store, scratch.at()));
     joined.fetched = 0;
     for (const messages::FileFacts& file : manifest->files) joined.fetched += file.bytes;
-    auto config = load_config(scratch.at() / "config.toml", {}, ConfigFrom::kRecord);
-    if (!config) return config.error();
-    if (auto chosen = choose_kind(*config, request.executor); !chosen) return chosen.error();
+    EMPLACE_TRY_ASSIGN(auto config, load_config(scratch.at() / "config.toml", {}, ConfigFrom::kRecord));
+    EMPLACE_TRY(choose_kind(config, request.executor));
     const std::filesystem::path cluster =
         manifest->cluster.empty() ? std::filesystem::path{} : scratch.at() / "cluster.toml";
-    auto plan = request.name.empty() ? Result<NodePlan>{own_plan(request, *config, joined.node, number)}
-                                     : find_plan(cluster, request.name, *config);
-    if (!plan) return plan.error();
-    if (!request.name.empty() && (plan->start == "local" || (plan->start == "ssh" && !request.for_launcher)))
-      return invalid("node '" + printable(plan->name, 40) + "'", "is the launcher's, which started it",
+    EMPLACE_TRY_ASSIGN(auto plan, request.name.empty()
+                                      ? Result<NodePlan>{own_plan(request, config, joined.node, number)}
+                                      : find_plan(cluster, request.name, config));
+    if (!request.name.empty() && (plan.start == "local" || (plan.start == "ssh" && !request.for_launcher)))
+      return invalid("node '" + printable(plan.name, 40) + "'", "is the launcher's, which started it",
                      "join without --as, or as a node with start = \"join\"");
-    plan->keys = request.keys;
-    plan->insecure = request.insecure;
+    plan.keys = request.keys;
+    plan.insecure = request.insecure;
     const std::string note =
-        fmt::format("joined {} as {}: {} actors, {} of graphs", request.head, joined.node,
-                    plan->actors.size(), format_bytes(static_cast<std::int64_t>(joined.fetched)));
-    Life life{
-        *std::move(plan), *std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
+        fmt::format("joined {} as {}: {} actors, {} of graphs", request.head, joined.node, plan.actors.size(),
+                    format_bytes(static_cast<std::int64_t>(joined.fetched)));
+    Life life{std::move(plan), std::move(config), cluster, {manifest->start, scratch.at()}, request.head, {}};
     life.first_patience = request.patience;
     life.config.record.trace = false;  // Nobody would come for it.
     if (request.for_launcher) life.launcher = &launcher;

@@ -88,12 +88,10 @@ Result<Visit> visit(const HeadAccess& head, const runtime::ActorFactory& make) {
   options.known_type = &messages::is_known;
   options.rules = {&messages::may_announce, &messages::may_send};
   options.first_patience = kPatience;
-  auto node = runtime::Node::make(options, clock);
-  if (!node) return node.error();
-  if (auto spawned = (*node)->spawn("operator/" + number, runtime::Home::kIoLoop, make); !spawned)
-    return spawned.error();
-  watch.guard(node->get());
-  auto ended = (*node)->run();
+  EMPLACE_TRY_ASSIGN(auto node, runtime::Node::make(options, clock));
+  EMPLACE_TRY(node->spawn("operator/" + number, runtime::Home::kIoLoop, make));
+  watch.guard(node.get());
+  auto ended = node->run();
   watch.guard(nullptr);
   if (!ended) return ended.error();
   return Visit{watch.received(), *std::move(ended)};
@@ -150,9 +148,8 @@ Result<int> watch_status(const HeadAccess& head, Nanos every,
 }
 
 Result<int> end_run(const HeadAccess& head) {
-  const auto visited = visit(head, [] { return std::make_unique<Ender>(); });
-  if (!visited) return visited.error();
-  return visited->signal;
+  EMPLACE_TRY_ASSIGN(const auto visited, visit(head, [] { return std::make_unique<Ender>(); }));
+  return visited.signal;
 }
 
 }  // namespace emplace::launcher

@@ -53,18 +53,17 @@ Result<std::string> find_program(const std::string& name) {
 
 Result<Ran> run_command(const std::string& program, const std::vector<std::string>& arguments,
                         const std::string& input) {
-  const auto path = find_program(program);
-  if (!path) return path.error();
+  EMPLACE_TRY_ASSIGN(const auto path, find_program(program));
   const File out{std::tmpfile(), &std::fclose}, err{std::tmpfile(), &std::fclose};
   if (!out || !err) return Error{Errc::kIo, program + ": no place for what it writes"};
   const process::Descriptor in{::open(input.empty() ? "/dev/null" : input.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!in.open()) return process::system_error(printable(input).c_str(), errno);
-  process::ChildCommand command{*path, arguments, {}, {}, false};
+  process::ChildCommand command{path, arguments, {}, {}, false};
   command.descriptors = {
       {in.get(), STDIN_FILENO}, {::fileno(out.get()), STDOUT_FILENO}, {::fileno(err.get()), STDERR_FILENO}};
   auto child = process::ChildProcess::start(command);
   if (!child) return Error{Errc::kInvalid, child.error().context};
-  const process::ChildEnd end = (*child).wait();
+  const process::ChildEnd end = child->wait();
   Ran ran;
   ran.output = all_of(out);
   ran.errors = all_of(err);

@@ -64,7 +64,7 @@ Result<Program> slurm_program(const std::vector<NodePlan>& processes, const std:
   text += "[ $status -eq 0 ] || [ $status -eq 2 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $status\n";
   std::error_code ignored;
   std::filesystem::create_directories(script.parent_path(), ignored);
-  if (auto written = write_private_file(script, text); !written) return written.error();
+  EMPLACE_TRY(write_private_file(script, text));
   return Program{"/bin/bash", {"-c", kKeeper, "emplace-slurm", script.string()}, {}};
 }
 

@@ -32,18 +32,16 @@ Error on_host(const NodePlan& node, const std::string& what, const std::string& 
 
 /// Runs a command there. Errors: it failed, with its last line.
 Result<std::string> there(const NodePlan& node, const std::string& command, const std::string& input = "") {
-  const auto ran = run_command("ssh", ssh_arguments(node, command), input);
-  if (!ran) return ran.error();
-  if (ran->status == 0) return ran->output;
+  EMPLACE_TRY_ASSIGN(const auto ran, run_command("ssh", ssh_arguments(node, command), input));
+  if (ran.status == 0) return ran.output;
   return on_host(node,
-                 ran->last_line().empty() ? fmt::format("ssh ended with {}", ran->status) : ran->last_line());
+                 ran.last_line().empty() ? fmt::format("ssh ended with {}", ran.status) : ran.last_line());
 }
 
 /// Errors: no x86-64, or one that lacks instructions of this program.
 Result<Unit> check_cpu(const NodePlan& node) {
-  const auto facts = there(node, "uname -m; grep -m1 '^flags' /proc/cpuinfo");
-  if (!facts) return facts.error();
-  std::istringstream lines{*facts};
+  EMPLACE_TRY_ASSIGN(const auto facts, there(node, "uname -m; grep -m1 '^flags' /proc/cpuinfo"));
+  std::istringstream lines{facts};
   std::string machine, flags;
   std::getline(lines, machine);
   std::getline(lines, flags);
@@ -75,24 +73,22 @@ Program ssh_program(const NodePlan& node, const std::string& head) {
 }
 
 Result<Unit> push_program(const std::string& program, std::span<NodePlan* const> nodes) {
-  const auto bytes = read_file(program);
-  if (!bytes) return bytes.error();
-  const std::string folder = ".cache/emplace/bin/" + sha256_hex(*bytes).substr(0, 16);
+  EMPLACE_TRY_ASSIGN(const auto bytes, read_file(program));
+  const std::string folder = ".cache/emplace/bin/" + sha256_hex(bytes).substr(0, 16);
   const std::string copy = folder + "/emplace";
   std::set<std::string> hosts;  // That have it by now.
   for (NodePlan* const plan : nodes) {
     NodePlan& node = *plan;
     node.program = copy;
     if (hosts.insert(node.host).second) {
-      if (auto checked = check_cpu(node); !checked) return checked;
-      const auto present = there(node, "umask 077 && mkdir -p " + folder + " && if test -x " + copy +
-                                           "; then echo present; else echo absent; fi");
-      if (!present) return present.error();
-      if (!present->starts_with("present")) {
-        const auto copied =
-            there(node, "cat > " + copy + ".$$ && chmod 700 " + copy + ".$$ && mv " + copy + ".$$ " + copy,
-                  program);
-        if (!copied) return copied.error();
+      EMPLACE_TRY(check_cpu(node));
+      EMPLACE_TRY_ASSIGN(const auto present,
+                         there(node, "umask 077 && mkdir -p " + folder + " && if test -x " + copy +
+                                         "; then echo present; else echo absent; fi"));
+      if (!present.starts_with("present")) {
+        EMPLACE_TRY(there(node,
+                          "cat > " + copy + ".$$ && chmod 700 " + copy + ".$$ && mv " + copy + ".$$ " + copy,
+                          program));
       }
       if (const auto runs = there(node, copy + " --version"); !runs)
         return Error{
@@ -103,11 +99,10 @@ Result<Unit> push_program(const std::string& program, std::span<NodePlan* const>
     std::string name = node.name;
     std::replace(name.begin(), name.end(), '/', '-');
     const std::string key = folder + "/" + name + ".key";
-    const auto copied = there(node,
-                              "umask 077 && cat > " + shell_word(key) + ".part && mv " + shell_word(key) +
-                                  ".part " + shell_word(key),
-                              node.keys.own);
-    if (!copied) return copied.error();
+    EMPLACE_TRY(there(node,
+                      "umask 077 && cat > " + shell_word(key) + ".part && mv " + shell_word(key) + ".part " +
+                          shell_word(key),
+                      node.keys.own));
     node.keys.own = key;
   }
   return Unit{};

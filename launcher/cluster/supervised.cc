@@ -126,8 +126,8 @@ Result<Unit> Life::start(const Program& program, const Child& child, process::Sp
   auto in_pipe = process::make_pipe(), out_pipe = process::make_pipe(), err_pipe = process::make_pipe();
   for (const auto* pipe : {&in_pipe, &out_pipe, &err_pipe})
     if (!*pipe) return refused(pipe->error());
-  if (auto opened = out.open(std::move((*out_pipe).read_end)); !opened) return refused(opened.error());
-  if (auto opened = err.open(std::move((*err_pipe).read_end)); !opened) return refused(opened.error());
+  if (auto opened = out.open(std::move(out_pipe->read_end)); !opened) return refused(opened.error());
+  if (auto opened = err.open(std::move(err_pipe->read_end)); !opened) return refused(opened.error());
   // The pipe holds it until the child reads; what it does not hold is refused, not waited for.
   process::make_non_blocking(in_pipe->write_end.get());
   if (::write(in_pipe->write_end.get(), program.input.data(), program.input.size()) !=
@@ -136,16 +136,15 @@ Result<Unit> Life::start(const Program& program, const Child& child, process::Sp
   process::ChildCommand command{program.path, program.arguments, child.environment, {}, child.elsewhere};
   command.descriptors = {
       {in_pipe->read_end.get(), 0}, {out_pipe->write_end.get(), 1}, {err_pipe->write_end.get(), 2}};
-  auto started = process::ChildProcess::start(command, spawner);
-  if (!started) return started.error();
-  process.emplace(*std::move(started));
+  EMPLACE_TRY_ASSIGN(auto started, process::ChildProcess::start(command, spawner));
+  process.emplace(std::move(started));
   boost::system::error_code failure;
   death.assign(process->descriptor(), failure);
   if (failure) {
     process.reset();  // Nobody would see it end.
     return refused(Error{Errc::kIo, "epoll: " + failure.message()});
   }
-  life_line = std::move((*in_pipe).write_end);
+  life_line = std::move(in_pipe->write_end);
   return Unit{};
 }
 

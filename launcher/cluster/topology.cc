@@ -54,9 +54,8 @@ std::string program_path() { return std::filesystem::read_symlink("/proc/self/ex
 
 Result<Topology> lay_out(const Cluster& cluster, const RunConfig& config,
                          const std::filesystem::path& directory) {
-  auto nodes = plan_nodes(cluster, config);
-  if (!nodes) return nodes.error();
-  Topology topology{directory / "config.toml", {}, {}, {}, false, cluster.supervision, *std::move(nodes), {}};
+  EMPLACE_TRY_ASSIGN(auto nodes, plan_nodes(cluster, config));
+  Topology topology{directory / "config.toml", {}, {}, {}, false, cluster.supervision, std::move(nodes), {}};
   topology.encrypted = !cluster.head.key.empty();
   topology.supervision.seed = config.run.seed;
   const std::filesystem::path folder = std::filesystem::absolute(directory).lexically_normal();
@@ -94,10 +93,9 @@ Result<Program> program_of(const Topology& topology, const std::vector<NodePlan>
                            const std::string& endpoint, double budget_left_s, int restarts) {
   const NodePlan& first = member.front();
   if (first.start == "ssh") {
-    const auto ssh = find_program("ssh");
-    if (!ssh) return ssh.error();
+    EMPLACE_TRY_ASSIGN(const auto ssh, find_program("ssh"));
     Program program = ssh_program(first, endpoint);
-    program.path = *ssh;
+    program.path = ssh;
     return program;
   }
   if (first.start == "slurm") {

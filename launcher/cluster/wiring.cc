@@ -41,11 +41,9 @@ constexpr std::size_t kMostEpisodeBytes = std::size_t{48} << 20;
 
 /// True if the run has learned anything. Errors: it cannot be read.
 Result<bool> has_learned(const std::filesystem::path& directory) {
-  const auto db = record::RunReader::open(directory, record::Reading::kLive);
-  if (!db) return db.error();
-  const auto checkpoint = (*db)->checkpoints().latest();
-  if (!checkpoint) return checkpoint.error();
-  return checkpoint->has_value();
+  EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(directory, record::Reading::kLive));
+  EMPLACE_TRY_ASSIGN(const auto checkpoint, db->checkpoints().latest());
+  return checkpoint.has_value();
 }
 
 /// Keeps best.placement.json as good as the database.
@@ -86,14 +84,10 @@ class Wiring {
     const bool places = std::any_of(actors.begin(), actors.end(),
                                     [](const std::string& actor) { return !actor.starts_with("executor/"); });
     if (start.name == kBestBaseline && places) {
-      auto loaded = load_baselines(start.directory, *task);
-      if (!loaded) return loaded.error();
-      wiring.baselines_ = *std::move(loaded);
+      EMPLACE_TRY_ASSIGN(wiring.baselines_, load_baselines(start.directory, *task));
     }
     if (!config.executor.log.empty()) {
-      auto log = open_driving_log(config, *task);
-      if (!log) return log.error();
-      wiring.log_ = *std::move(log);
+      EMPLACE_TRY_ASSIGN(wiring.log_, open_driving_log(config, *task));
     }
     return wiring;
   }
@@ -187,8 +181,7 @@ class Wiring {
   }
 
   Result<Unit> spawn_dispatcher(runtime::Node& node) const {
-    const auto limit = episode_limit();
-    if (!limit) return limit.error();
+    EMPLACE_TRY_ASSIGN(const auto limit, episode_limit());
     actors::DispatcherOptions options;
     options.placements_per_lease = config_.pipeline.placements_per_lease;
     options.kinds = config_.executor.counts;
@@ -196,7 +189,7 @@ class Wiring {
     options.window = config_.executor.window;
     options.window_bytes = window_bytes();
     options.speculate = config_.run.deterministic ? 0 : config_.pipeline.speculate;
-    options.episodes = *limit;
+    options.episodes = limit;
     options.budget = nanos(start_.budget_s);
     options.started = clock_->now();
     options.samplers = samplers_;
@@ -227,16 +220,13 @@ class Wiring {
     options.ordered = config_.run.deterministic;
     options.samplers = samplers_;
     options.versions = std::max<std::uint64_t>(options.versions, config_.run.lag + 2);
-    const auto placer = checked_placer();
-    if (!placer) return placer.error();
+    EMPLACE_TRY_ASSIGN(const auto placer, checked_placer());
     if (!config_.run.policy.empty()) {
-      const auto learned = has_learned(start_.directory);
-      if (!learned) return learned.error();
-      if (!*learned) {
-        auto warm = load_policy(config_, **placer);
-        if (!warm) return warm.error();
-        options.parameters = std::move(warm->checkpoint.parameters);
-        if (config_.run.optimizer) options.optimizer = std::move(warm->checkpoint.optimizer);
+      EMPLACE_TRY_ASSIGN(const auto learned, has_learned(start_.directory));
+      if (!learned) {
+        EMPLACE_TRY_ASSIGN(auto warm, load_policy(config_, *placer));
+        options.parameters = std::move(warm.checkpoint.parameters);
+        if (config_.run.optimizer) options.optimizer = std::move(warm.checkpoint.optimizer);
       }
     }
     options.imitation = {to_imitate(config_, baselines_), config_.policy.start_probability};
@@ -261,14 +251,13 @@ class Wiring {
   }
 
   Result<Unit> spawn_sampler(runtime::Node& node, std::uint32_t controller) const {
-    const auto limit = episode_limit();
-    if (!limit) return limit.error();
+    EMPLACE_TRY_ASSIGN(const auto limit, episode_limit());
     actors::SamplerOptions options;
     options.controller = controller;
     options.controllers = config_.pipeline.controllers;
     options.max_outstanding = config_.pipeline.max_outstanding;
     options.learned = learns(config_);
-    options.episodes = *limit;
+    options.episodes = limit;
     options.batch = config_.run.deterministic ? config_.pipeline.batch_episodes : 0;
     options.lag = config_.run.lag;
     options.redraws = log_ ? 0 : config_.pipeline.redraws;
@@ -295,10 +284,8 @@ class Wiring {
 
 Result<Unit> spawn_actors(runtime::Node& node, const RunConfig& config, const TaskPtr& task,
                           const Start& start, std::span<const std::string> actors, const Clock& clock) {
-  auto wiring = Wiring::make(config, task, start, actors, clock);
-  if (!wiring) return wiring.error();
-  for (const std::string& actor : actors)
-    if (auto spawned = wiring->spawn(node, actor); !spawned) return spawned;
+  EMPLACE_TRY_ASSIGN(auto wiring, Wiring::make(config, task, start, actors, clock));
+  for (const std::string& actor : actors) EMPLACE_TRY(wiring.spawn(node, actor));
   return Unit{};
 }
 

@@ -34,11 +34,7 @@ class Keygen final : public Command {
       return invalid("emplace keygen", "a key without a role opens nothing", "give one: --role executor");
     KeyPair keys = make_key_pair(!name_.empty() ? name_ : roles_.empty() ? "head" : roles_.front());
     EMPLACE_TRY_ASSIGN(const auto places, choose_places(keys.name, roles));
-    if (const auto head = find_head(roles); !head) {
-      return head.error();
-    } else {
-      keys.head = *head;
-    }
+    EMPLACE_TRY_ASSIGN(keys.head, find_head(roles));
     const AllowedKey entry{keys.name, keys.public_key, roles};
     EMPLACE_TRY(save_key_pair(places.key, keys, force_));
     if (!places.allow.empty()) {

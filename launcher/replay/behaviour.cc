@@ -32,9 +32,8 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
                    "placement was under all groupings is not known",
                    "learn from a log of random, colocrl, spotlight or simple-planner");
   }
-  auto placer = make_placer(run.config, *run.task, run.baselines);
-  if (!placer) return placer.error();
-  Behaviour made{run, *std::move(placer)};
+  EMPLACE_TRY_ASSIGN(auto placer, make_placer(run.config, *run.task, run.baselines));
+  Behaviour made{run, std::move(placer)};
   if (!learns(run.config) || versions.empty()) return made;
   std::uint64_t newest = 0;
   for (const std::uint64_t version : versions) {
@@ -42,9 +41,8 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
     made.window_ = std::max(made.window_, newest - version);
   }
   const std::uint64_t oldest = *std::min_element(versions.begin(), versions.end());
-  const auto checkpoint = run.db->checkpoints().latest(oldest);
-  if (!checkpoint) return checkpoint.error();
-  if (!*checkpoint || (**checkpoint).update > oldest)
+  EMPLACE_TRY_ASSIGN(const auto checkpoint, run.db->checkpoints().latest(oldest));
+  if (!checkpoint || checkpoint->update > oldest)
     return invalid(where(run), "keeps no checkpoint before the policy that drew its first episodes",
                    "how likely their placements were cannot be found out");
   auto trained = make_placer(run.config, *run.task, run.baselines);
@@ -66,13 +64,11 @@ void Behaviour::keep() {
 
 Result<Unit> Behaviour::update() {
   const std::uint64_t number = trainer_->updates() + 1;
-  const auto found = run_->db->log().update(number);
-  if (!found) return found.error();
-  if (!*found) return invalid(where(*run_), fmt::format("has no update {}", number));
-  const record::UpdateRow& row = **found;
-  const auto batch = batch_of(*run_, row);
-  if (!batch) return batch.error();
-  trainer_->update(*batch);
+  EMPLACE_TRY_ASSIGN(const auto found, run_->db->log().update(number));
+  if (!found) return invalid(where(*run_), fmt::format("has no update {}", number));
+  const record::UpdateRow& row = *found;
+  EMPLACE_TRY_ASSIGN(const auto batch, batch_of(*run_, row));
+  trainer_->update(batch);
   if (trainer_->parameters().sha256() != row.parameters_sha256) {
     return Error{
         Errc::kRunFailed,
@@ -91,15 +87,14 @@ Result<std::vector<double>> Behaviour::log_q(const record::EpisodeRow& episode) 
                    fmt::format("begin after update {} (--from)", run_->config.policy.noise_updates));
   }
   if (trainer_ && version_ != episode.policy_version) {
-    while (trainer_->updates() < episode.policy_version)
-      if (auto made = update(); !made) return made.error();
+    while (trainer_->updates() < episode.policy_version) EMPLACE_TRY(update());
     if (snapshots_.front().version > episode.policy_version) {
       return invalid(fmt::format("episode {}", episode.episode),
                      "is so late that the parameters that drew it are gone",
                      "more than " + format_bytes(std::int64_t{kMostKept}) + " of parameters are not kept");
     }
     const Snapshot& drew = snapshots_[episode.policy_version - snapshots_.front().version];
-    if (auto loaded = placer_->parameters().load(drew.parameters); !loaded) return loaded.error();
+    EMPLACE_TRY(placer_->parameters().load(drew.parameters));
     version_ = episode.policy_version;
   }
   return placer_->log_probabilities({episode.actions});

@@ -107,9 +107,9 @@ class Learning {
 
   Result<LearnReport> make() {
     const Nanos began = clock_.now();
-    if (auto begun = begin(); !begun) return begun.error();
+    EMPLACE_TRY(begin());
     for (std::uint64_t pass = 1; pass <= request_.passes && !report_.stopped; ++pass)
-      if (auto learned = learn_once(pass); !learned) return learned.error();
+      EMPLACE_TRY(learn_once(pass));
     if (report_.stopped) return std::move(report_);
     report_.updates = trainer_->updates();
     report_.parameters_sha256 = trainer_->parameters().sha256();
@@ -119,9 +119,9 @@ class Learning {
         weights_.squares > 0
             ? weights_.sum * weights_.sum / (static_cast<double>(weights_.count) * weights_.squares)
             : 0;
-    if (auto measured = measure_likeliest(); !measured) return measured.error();
+    EMPLACE_TRY(measure_likeliest());
     report_.wall_s = std::chrono::duration<double>(clock_.now() - began).count();
-    if (auto kept = keep(); !kept) return kept.error();
+    EMPLACE_TRY(keep());
     return std::move(report_);
   }
 
@@ -143,9 +143,7 @@ class Learning {
   };
 
   Result<Unit> begin() {
-    auto config = config_of(run_, request_);
-    if (!config) return config.error();
-    config_ = *std::move(config);
+    EMPLACE_TRY_ASSIGN(config_, config_of(run_, request_));
     report_.method = request_.method;
     report_.passes = request_.passes;
     report_.directory =
@@ -167,18 +165,15 @@ class Learning {
     per_episode_ = goes_step_by_step(config_) ? 1 : (*placer)->placements_per_episode();
     trainer_.emplace(config_.policy.training, *std::move(placer));
     if (!config_.run.policy.empty()) {
-      const auto warm = load_policy(config_, trainer_->placer());
-      if (!warm) return warm.error();
-      if (auto loaded = trainer_->placer().parameters().load(warm->checkpoint.parameters); !loaded)
-        return loaded.error();
+      EMPLACE_TRY_ASSIGN(const auto warm, load_policy(config_, trainer_->placer()));
+      EMPLACE_TRY(trainer_->placer().parameters().load(warm.checkpoint.parameters));
     }
     scoring_.emplace(scoring_options(config_, run_.task->graphs.front().devices));
     checkpoint();
     std::vector<std::uint64_t> versions;
-    if (auto read = look_through(versions); !read) return read;
-    auto behaviour = Behaviour::make(run_, versions);
-    if (!behaviour) return behaviour.error();
-    behaviour_.emplace(*std::move(behaviour));
+    EMPLACE_TRY(look_through(versions));
+    EMPLACE_TRY_ASSIGN(auto behaviour, Behaviour::make(run_, versions));
+    behaviour_.emplace(std::move(behaviour));
     return Unit{};
   }
 
@@ -214,17 +209,14 @@ class Learning {
   Result<Unit> for_each_page(bool placements, const Visit& visit) {
     std::uint64_t seq = std::max<std::uint64_t>(request_.from, 1);
     for (;;) {
-      auto page = run_.db->log().rows(seq, kPage, placements);
-      if (!page) return page.error();
-      auto episodes =
-          placements ? run_.db->log().episodes(seq, kPage) : Result{std::vector<record::EpisodeRow>{}};
-      if (!episodes) return episodes.error();
-      while (!page->empty() && request_.to > 0 && page->back().episode.seq > request_.to) page->pop_back();
-      if (page->empty()) return Unit{};
-      seq = page->back().episode.seq + 1;
-      const auto going_on = visit(*page, *episodes);
-      if (!going_on) return going_on.error();
-      if (!*going_on) return Unit{};
+      EMPLACE_TRY_ASSIGN(auto page, run_.db->log().rows(seq, kPage, placements));
+      EMPLACE_TRY_ASSIGN(auto episodes, placements ? run_.db->log().episodes(seq, kPage)
+                                                   : Result{std::vector<record::EpisodeRow>{}});
+      while (!page.empty() && request_.to > 0 && page.back().episode.seq > request_.to) page.pop_back();
+      if (page.empty()) return Unit{};
+      seq = page.back().episode.seq + 1;
+      EMPLACE_TRY_ASSIGN(const auto going_on, visit(page, episodes));
+      if (!going_on) return Unit{};
     }
   }
 
@@ -235,12 +227,10 @@ class Learning {
         [&](std::vector<record::LogRow>& page, std::vector<record::EpisodeRow>& episodes) -> Result<bool> {
           for (std::size_t i = 0; i < page.size(); ++i) {
             if (pass == 1) {
-              auto known = know(episodes[i]);
-              if (!known) return known.error();
-              known_.push_back(*std::move(known));
+              EMPLACE_TRY_ASSIGN(auto known, know(episodes[i]));
+              known_.push_back(std::move(known));
             }
-            if (auto taken = take(known_[number++], page[i], episodes[i], pass == 1); !taken)
-              return taken.error();
+            EMPLACE_TRY(take(known_[number++], page[i], episodes[i], pass == 1));
           }
           report_.stopped =
               !watcher_({pass, request_.passes, page.back().episode.seq, last_seq_, trainer_->updates()});
@@ -251,7 +241,7 @@ class Learning {
       const double share = static_cast<double>(report_.learned) / static_cast<double>(report_.placements);
       if (report_.learned == 0 || share < kLeastShare) return refuse();
     }
-    if (auto rest = take_pending(); !rest) return rest;
+    EMPLACE_TRY(take_pending());
     return update();
   }
 
@@ -293,7 +283,7 @@ class Learning {
       pending_graph_ = episode.graph_sha256;
       pending_.push_back(std::move(drawn));
       if (pending_.size() < per_episode_) continue;
-      if (auto taken = take_pending(); !taken) return taken;
+      EMPLACE_TRY(take_pending());
     }
     return Unit{};
   }
@@ -303,11 +293,10 @@ class Learning {
                           bool first) {
     const auto& theirs = dynamic_cast<const policy::PlacetoPlacer&>(behaviour_->placer());
     const auto& ours = dynamic_cast<const policy::PlacetoPlacer&>(trainer_->placer());
-    auto choice = theirs.decode_actions({episode.actions});
-    if (!choice) return choice.error();
+    EMPLACE_TRY_ASSIGN(auto choice, theirs.decode_actions({episode.actions}));
     const std::size_t devices = run_.task->graphs.front().devices.size();
-    choice->decisions.log_q = policy::even_behaviour(choice->decisions.devices, devices, known.log_q);
-    policy::Actions actions = policy::PlacetoPlacer::encode_actions(*choice);
+    choice.decisions.log_q = policy::even_behaviour(choice.decisions.devices, devices, known.log_q);
+    policy::Actions actions = policy::PlacetoPlacer::encode_actions(choice);
     const auto placements = ours.expand(actions);
     std::optional<Error> refusal;
     if (!placements) {
@@ -343,9 +332,8 @@ class Learning {
       row.measurements.push_back(std::move(drawn.measured));
     }
     pending_.clear();
-    auto actions = trainer_->placer().actions_of(graph_of(row.episode), placements, log_q);
-    if (!actions) return actions.error();
-    return take_scored(*std::move(actions), row, log_q);
+    EMPLACE_TRY_ASSIGN(auto actions, trainer_->placer().actions_of(graph_of(row.episode), placements, log_q));
+    return take_scored(std::move(actions), row, log_q);
   }
 
   Result<Unit> take_scored(policy::Actions actions, record::LogRow& row, std::vector<double> log_q) {
@@ -355,9 +343,8 @@ class Learning {
     Taken taken{{std::move(actions), {}}, std::move(log_q)};
     taken.scored.advantages.assign(scored.advantages.begin(), scored.advantages.end());
     if (goes_step_by_step(config_) && !whole_episodes_) {
-      const auto steps = trainer_->placer().expand(taken.scored.actions);
-      if (!steps) return steps.error();
-      taken.scored.advantages.resize(steps->size(), taken.scored.advantages.front());
+      EMPLACE_TRY_ASSIGN(const auto steps, trainer_->placer().expand(taken.scored.actions));
+      taken.scored.advantages.resize(steps.size(), taken.scored.advantages.front());
     }
     batch_.push_back(std::move(taken));
     return batch_.size() < config_.pipeline.batch_episodes ? Result{Unit{}} : update();
@@ -429,7 +416,7 @@ class Learning {
     const actors::TaskGraph& first = run_.task->graphs.front();
     const auto model = make_model(first.graph, first.devices, judge_of(config_));
     likeliest_ = trainer_->placer().greedy();
-    if (auto measured = model->measure(likeliest_, measured_); !measured) return measured;
+    EMPLACE_TRY(model->measure(likeliest_, measured_));
     report_.likeliest_valid = measured_.valid;
     report_.likeliest_step_time_s = measured_.step_time_s;
     report_.likeliest_bytes_over = measured_.bytes_over;
@@ -464,17 +451,12 @@ class Learning {
   /// All at once, now that nothing can refuse any more.
   Result<Unit> keep() {
     checkpoint();
-    const auto graphs = run_.db->header().graphs();
-    if (!graphs) return graphs.error();
-    const auto baselines = run_.db->header().baselines();
-    if (!baselines) return baselines.error();
-    auto db = record::RunWriter::create(report_.directory, facts(), *graphs, *baselines);
-    if (!db) return db.error();
-    for (const record::UpdateRow& row : updates_)
-      if (auto added = (*db)->add_update(row); !added) return added;
-    for (const record::CheckpointRow& row : checkpoints_)
-      if (auto added = (*db)->add_checkpoint(row); !added) return added;
-    if (auto committed = (*db)->commit(); !committed) return committed;
+    EMPLACE_TRY_ASSIGN(const auto graphs, run_.db->header().graphs());
+    EMPLACE_TRY_ASSIGN(const auto baselines, run_.db->header().baselines());
+    EMPLACE_TRY_ASSIGN(auto db, record::RunWriter::create(report_.directory, facts(), graphs, baselines));
+    for (const record::UpdateRow& row : updates_) EMPLACE_TRY(db->add_update(row));
+    for (const record::CheckpointRow& row : checkpoints_) EMPLACE_TRY(db->add_checkpoint(row));
+    EMPLACE_TRY(db->commit());
     if (!report_.likeliest_valid) return Unit{};
     const actors::TaskGraph& first = run_.task->graphs.front();
     const std::filesystem::path best = best_placement_path(report_.directory, *run_.task, first);

@@ -38,10 +38,9 @@ Result<actors::TaskPtr> task_from_files(const LoggedRun& run, const std::string&
 Result<DeviceSet> kept_devices(const record::GraphRow& row, const OpGraph& graph, const std::string& where,
                                Objective objective) {
   if (!row.devices_toml.empty()) return parse_devices(row.devices_toml, where, row.reserve);
-  auto own = machine_of(graph, objective, row.reserve);
-  if (!own) return own.error();
-  if (!*own) return invalid(where, "are not in the record", "take a copy that is whole");
-  return **std::move(own);
+  EMPLACE_TRY_ASSIGN(auto own, machine_of(graph, objective, row.reserve));
+  if (!own) return invalid(where, "are not in the record", "take a copy that is whole");
+  return *std::move(own);
 }
 
 }  // namespace
@@ -52,19 +51,14 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
   auto task = std::make_shared<actors::Task>();
   for (const record::GraphRow& row : rows) {
     const std::string here = where + ": graph " + printable(row.name);
-    auto graph = parse_graph(row.content, here);
-    if (!graph) return graph.error();
-    auto devices = kept_devices(row, *graph, where + ": devices", objective);
-    if (!devices) return devices.error();
-    const auto rules = open_rules(config.input.rules, *graph, *devices);
-    if (!rules) return rules.error();
-    auto constraints = Constraints::make(*graph, *devices, *rules);
-    if (!constraints) return constraints.error();
-    std::string sha256 = graph_sha256(*graph);
+    EMPLACE_TRY_ASSIGN(auto graph, parse_graph(row.content, here));
+    EMPLACE_TRY_ASSIGN(auto devices, kept_devices(row, graph, where + ": devices", objective));
+    EMPLACE_TRY_ASSIGN(const auto rules, open_rules(config.input.rules, graph, devices));
+    EMPLACE_TRY_ASSIGN(auto constraints, Constraints::make(graph, devices, rules));
+    std::string sha256 = graph_sha256(graph);
     if (sha256 != row.sha256)
       return invalid(here, "is not the graph of the run", "take a copy that is whole");
-    task->graphs.push_back(
-        {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
+    task->graphs.push_back({std::move(graph), std::move(devices), std::move(constraints), std::move(sha256)});
   }
   return actors::TaskPtr{std::move(task)};
 }
@@ -72,26 +66,16 @@ Result<actors::TaskPtr> kept_task(const std::vector<record::GraphRow>& rows, con
 Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   LoggedRun run;
   run.directory = directory;
-  auto db = record::RunReader::open(directory, record::Reading::kQuiet);
-  if (!db) return db.error();
-  run.db = *std::move(db);
-  if (auto whole = run.db->verify(); !whole) return whole.error();
-  auto facts = run.db->header().facts();
-  if (!facts) return facts.error();
-  run.facts = *std::move(facts);
+  EMPLACE_TRY_ASSIGN(run.db, record::RunReader::open(directory, record::Reading::kQuiet));
+  EMPLACE_TRY(run.db->verify());
+  EMPLACE_TRY_ASSIGN(run.facts, run.db->header().facts());
   const std::string where = printable(directory.string());
-  auto config = recorded_config(run.facts.config_toml, where + ": config");
-  if (!config) return config.error();
-  run.config = *std::move(config);
-  const auto rows = run.db->header().graphs();
-  if (!rows) return rows.error();
-  auto task = rows->empty() ? task_from_files(run, where) : kept_task(*rows, where, run.config);
-  if (!task) return task.error();
-  run.task = *std::move(task);
+  EMPLACE_TRY_ASSIGN(run.config, recorded_config(run.facts.config_toml, where + ": config"));
+  EMPLACE_TRY_ASSIGN(const auto rows, run.db->header().graphs());
+  EMPLACE_TRY_ASSIGN(run.task,
+                     rows.empty() ? task_from_files(run, where) : kept_task(rows, where, run.config));
   if (began_at_baselines(run.facts)) {
-    auto baselines = load_baselines(directory, *run.task);
-    if (!baselines) return baselines.error();
-    run.baselines = *std::move(baselines);
+    EMPLACE_TRY_ASSIGN(run.baselines, load_baselines(directory, *run.task));
   }
   return run;
 }
@@ -101,8 +85,7 @@ Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
   if (!placer) return placer;
   const Placement wanted = to_imitate(run.config, run.baselines);
   if (!wanted.empty() && run.config.run.policy.empty()) {
-    const auto imitated = policy::imitate(**placer, {wanted, run.config.policy.start_probability});
-    if (!imitated) return imitated.error();
+    EMPLACE_TRY(policy::imitate(**placer, {wanted, run.config.policy.start_probability}));
   }
   return placer;
 }
@@ -114,17 +97,16 @@ Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const 
   std::vector<policy::ScoredEpisode> batch;
   std::span<const float> advantages = update.advantages;
   for (const std::uint64_t episode : update.episodes) {
-    auto logged = run.db->log().row_of(episode, true);
-    if (!logged) return logged.error();
-    if (!*logged)
+    EMPLACE_TRY_ASSIGN(auto logged, run.db->log().row_of(episode, true));
+    if (!logged)
       return invalid(where, fmt::format("update {} consumed episode {}, which the log does not have",
                                         update.update, episode));
-    const std::size_t count = (**logged).episode.count;
+    const std::size_t count = logged->episode.count;
     if (count < undrawn || count - undrawn > advantages.size())
       return invalid(where, fmt::format("update {} has fewer advantages than placements", update.update));
     const auto own = advantages.first(count - undrawn);
     advantages = advantages.subspan(own.size());
-    batch.push_back({{std::move((**logged).episode.actions)}, {own.begin(), own.end()}});
+    batch.push_back({{std::move(logged->episode.actions)}, {own.begin(), own.end()}});
   }
   return batch;
 }

@@ -34,15 +34,13 @@ Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureR
   std::unordered_set<std::uint64_t> seen;
   const std::uint64_t last = request.to == 0 ? std::numeric_limits<std::uint64_t>::max() : request.to;
   for (std::uint64_t seq = std::max<std::uint64_t>(request.from, 1); seq <= last;) {
-    const auto episodes = run.db->log().episodes(seq, kPage);
-    if (!episodes) return episodes.error();
-    const auto rows = run.db->log().rows(seq, kPage, false);
-    if (!rows) return rows.error();
-    if (episodes->empty()) break;
-    for (std::size_t e = 0; e < episodes->size() && (*episodes)[e].seq <= last; ++e) {
-      const record::EpisodeRow& episode = (*episodes)[e];
+    EMPLACE_TRY_ASSIGN(const auto episodes, run.db->log().episodes(seq, kPage));
+    EMPLACE_TRY_ASSIGN(const auto rows, run.db->log().rows(seq, kPage, false));
+    if (episodes.empty()) break;
+    for (std::size_t e = 0; e < episodes.size() && episodes[e].seq <= last; ++e) {
+      const record::EpisodeRow& episode = episodes[e];
       const std::size_t ops = episode.count == 0 ? 0 : episode.placements.size() / episode.count;
-      for (const record::MeasurementRow& m : (*rows)[e].measurements) {
+      for (const record::MeasurementRow& m : rows[e].measurements) {
         if (!m.valid || m.number >= episode.count) continue;
         const auto bytes = std::span{episode.placements}.subspan(m.number * ops, ops);
         const std::uint64_t graph = hash64(std::as_bytes(std::span{episode.graph_sha256}));
@@ -50,7 +48,7 @@ Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureR
           all.push_back({episode.seq, m.placement_id, m.number, m.step_time_s});
       }
     }
-    seq = episodes->back().seq + 1;
+    seq = episodes.back().seq + 1;
   }
   std::sort(all.begin(), all.end(), [](const Logged& a, const Logged& b) {
     return std::pair{a.step_time_s, a.placement_id} < std::pair{b.step_time_s, b.placement_id};
@@ -83,14 +81,13 @@ class Executors {
     const Judge judge{run_.config.objective.kind, {.dispatch = *dispatch}};
     const DeviceSet* devices = &task->devices;
     if (!request_.devices.empty()) {
-      auto others = open_devices(request_.devices);
-      if (!others) return others.error();
-      if (others->size() != devices->size())
+      EMPLACE_TRY_ASSIGN(auto others, open_devices(request_.devices));
+      if (others.size() != devices->size())
         return invalid(printable(request_.devices),
-                       fmt::format("has {} devices, and the run's placements are for {}", others->size(),
+                       fmt::format("has {} devices, and the run's placements are for {}", others.size(),
                                    devices->size()),
                        "name a machine of as many");
-      devices = &others_.emplace(graph_sha256, *std::move(others)).first->second;
+      devices = &others_.emplace(graph_sha256, std::move(others)).first->second;
     }
     auto made = make_executor(request_.kind, task->graph, *devices, judge, request_.process);
     if (!made) return made.error();
@@ -111,31 +108,28 @@ Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
   if (request.count == 0) return invalid("--count", "is 0", "name how many placements are to be measured");
   Executors executors{run, request};
   // What cannot be measured is refused before the log is read.
-  if (auto first = executors.of(run.task->graphs.front().sha256); !first) return first.error();
-  const auto all = distinct_placements(run, request);
-  if (!all) return all.error();
-  if (all->empty())
+  EMPLACE_TRY(executors.of(run.task->graphs.front().sha256));
+  EMPLACE_TRY_ASSIGN(const auto all, distinct_placements(run, request));
+  if (all.empty())
     return invalid(printable(run.directory.string()), "has no placement that fitted in this range",
                    "take a wider one");
   Remeasured remeasured;
-  remeasured.distinct = all->size();
+  remeasured.distinct = all.size();
   remeasured.session.executor_kind = request.kind;
   remeasured.session.host = host_name();
-  const std::vector<Logged> chosen = chosen_of(*all, request.count);
+  const std::vector<Logged> chosen = chosen_of(all, request.count);
   std::vector<double> logged, again;
   Measurement measured;
   for (const Logged& one : chosen) {
-    const auto episodes = run.db->log().episodes(one.seq, 1);
-    if (!episodes) return episodes.error();
-    const record::EpisodeRow& episode = episodes->front();
-    const auto executor = executors.of(episode.graph_sha256);
-    if (!executor) return executor.error();
+    EMPLACE_TRY_ASSIGN(const auto episodes, run.db->log().episodes(one.seq, 1));
+    const record::EpisodeRow& episode = episodes.front();
+    EMPLACE_TRY_ASSIGN(const auto executor, executors.of(episode.graph_sha256));
     const std::size_t ops = episode.placements.size() / episode.count;
     Placement placement;
     for (const std::byte device : std::span{episode.placements}.subspan(one.number * ops, ops))
       placement.push_back(static_cast<DeviceId>(device));
     record::RemeasuredRow row{one.placement_id, episode.graph_sha256, one.step_time_s, false, 0, 0, ""};
-    if (const auto done = (*executor)->measure(placement, measured)) {
+    if (const auto done = executor->measure(placement, measured)) {
       row.valid = measured.valid;
       row.step_time_s = measured.step_time_s;
       row.synthetic_share = measured.synthetic_share;
@@ -152,9 +146,8 @@ Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
 }
 
 Result<Unit> keep_remeasured(const std::filesystem::path& directory, Remeasured& remeasured) {
-  auto db = record::RunWriter::open(directory);
-  if (!db) return db.error();
-  return (*db)->add_remeasured(remeasured.session, remeasured.rows);
+  EMPLACE_TRY_ASSIGN(auto db, record::RunWriter::open(directory));
+  return db->add_remeasured(remeasured.session, remeasured.rows);
 }
 
 }  // namespace emplace::launcher

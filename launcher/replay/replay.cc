@@ -44,10 +44,9 @@ class ScoredLog {
     std::map<std::uint64_t, messages::EpisodeCommitted> early;
     std::uint64_t next_episode = 0, seq = 1;
     for (;;) {
-      const auto page = run_.db->log().rows(seq, kPage, false);
-      if (!page) return page.error();
-      if (page->empty()) break;
-      for (const record::LogRow& row : *page) {
+      EMPLACE_TRY_ASSIGN(const auto page, run_.db->log().rows(seq, kPage, false));
+      if (page.empty()) break;
+      for (const record::LogRow& row : page) {
         seq = row.episode.seq + 1;
         Scored& scored = by_episode_[row.episode.episode];
         scored.seq = row.episode.seq;
@@ -112,14 +111,14 @@ class Replay {
                      "was learned from the log of another run, which it names",
                      "learn it again by replay --learn");
     const Nanos read_from = clock_.now();
-    if (auto read = scored_.read(); !read) return read.error();
+    EMPLACE_TRY(scored_.read());
     const Nanos reading = clock_.now() - read_from;
-    if (auto range = find_range(); !range) return range.error();
+    EMPLACE_TRY(find_range());
     if (last_ == 0) return std::move(report_);  // Nobody learned.
-    if (auto begun = begin(); !begun) return begun.error();
+    EMPLACE_TRY(begin());
     const Nanos began = clock_.now();
     for (std::uint64_t u = trainer_->updates() + 1; u <= last_ && !report_.stopped; ++u)
-      if (auto again = update(u); !again) return again.error();
+      EMPLACE_TRY(update(u));
     report_.parameters_sha256 = trainer_->parameters().sha256();
     report_.wall_s = std::chrono::duration<double>(clock_.now() - began + reading).count();
     if (first_wall_ns_ > 0 && last_wall_ns_ > first_wall_ns_)
@@ -130,23 +129,21 @@ class Replay {
  private:
   /// Which updates are meant.
   Result<Unit> find_range() {
-    const auto all = run_.db->log().last_update();
-    if (!all) return all.error();
+    EMPLACE_TRY_ASSIGN(const auto all, run_.db->log().last_update());
     first_ = 1;
-    last_ = *all;
+    last_ = all;
     if (request_.from == 0 && request_.to == 0) return Unit{};
     bool begun = request_.from == 0;
-    for (std::uint64_t u = 1; u <= *all; ++u) {
-      const auto row = run_.db->log().update(u);
-      if (!row) return row.error();
-      for (const std::uint64_t episode : (*row)->episodes) {
+    for (std::uint64_t u = 1; u <= all; ++u) {
+      EMPLACE_TRY_ASSIGN(const auto row, run_.db->log().update(u));
+      for (const std::uint64_t episode : row->episodes) {
         const Scored* const scored = scored_.find(episode);
         if (scored == nullptr) return missing(u, episode);
         if (!begun && scored->seq >= request_.from) begun = true, first_ = u;
         if (request_.to > 0 && scored->seq > request_.to) last_ = std::min(last_, u - 1);
       }
     }
-    if (*all > 0 && (!begun || last_ < first_)) {
+    if (all > 0 && (!begun || last_ < first_)) {
       return invalid(printable(run_.directory.string()),
                      fmt::format("no update lies between episodes {} and {}", request_.from,
                                  request_.to == 0 ? "the last" : std::to_string(request_.to)),
@@ -156,11 +153,9 @@ class Replay {
   }
 
   Result<Unit> begin() {
-    auto placer = policy_of(run_);
-    if (!placer) return placer.error();
-    const auto checkpoint = run_.db->checkpoints().latest(first_ - 1);
-    if (!checkpoint) return checkpoint.error();
-    if (!*checkpoint || (**checkpoint).update >= first_) {
+    EMPLACE_TRY_ASSIGN(auto placer, policy_of(run_));
+    EMPLACE_TRY_ASSIGN(const auto checkpoint, run_.db->checkpoints().latest(first_ - 1));
+    if (!checkpoint || checkpoint->update >= first_) {
       return invalid(printable(run_.directory.string()),
                      fmt::format("keeps no checkpoint before update {}", first_),
                      "its first one is missing, so its updates cannot be made again");
@@ -181,14 +176,12 @@ class Replay {
   }
 
   Result<Unit> update(std::uint64_t number) {
-    const auto found = run_.db->log().update(number);
-    if (!found) return found.error();
-    const record::UpdateRow& row = **found;
-    const auto batch = batch_of(run_, row);
-    if (!batch) return batch.error();
-    if (auto compared = compare_advantages(row, *batch); !compared) return compared;
+    EMPLACE_TRY_ASSIGN(const auto found, run_.db->log().update(number));
+    const record::UpdateRow& row = *found;
+    EMPLACE_TRY_ASSIGN(const auto batch, batch_of(run_, row));
+    EMPLACE_TRY(compare_advantages(row, batch));
     const Nanos began = clock_.now();
-    trainer_->update(*batch);
+    trainer_->update(batch);
     const bool asked_for = number >= first_;
     if (asked_for) {
       ++report_.updates;
@@ -199,7 +192,7 @@ class Replay {
     const std::string sha256 = trainer_->parameters().sha256();  // Part of every update.
     report_.update_s += std::chrono::duration<double>(clock_.now() - began).count();
     if (sha256 != row.parameters_sha256) differs(number, 0);
-    if (auto compared = compare_checkpoint(number, sha256); !compared) return compared;
+    EMPLACE_TRY(compare_checkpoint(number, sha256));
     last_wall_ns_ = row.wall_ns;
     report_.stopped = !watcher_({number, last_, row.wall_ns, best_s_});
     return Unit{};
@@ -232,15 +225,12 @@ class Replay {
 
   Result<Unit> compare_checkpoint(std::uint64_t number, const std::string& sha256) {
     if (kept_.empty()) {
-      auto kept = run_.db->checkpoints().updates();
-      if (!kept) return kept.error();
-      kept_ = *std::move(kept);
+      EMPLACE_TRY_ASSIGN(kept_, run_.db->checkpoints().updates());
     }
     if (!std::binary_search(kept_.begin(), kept_.end(), number)) return Unit{};
     ++report_.checkpoints;
-    const auto checkpoint = run_.db->checkpoints().latest(number);
-    if (!checkpoint) return checkpoint.error();
-    const record::CheckpointRow& row = **checkpoint;
+    EMPLACE_TRY_ASSIGN(const auto checkpoint, run_.db->checkpoints().latest(number));
+    const record::CheckpointRow& row = *checkpoint;
     if (row.sha256 == sha256) return Unit{};
     if (row.parameters.size() != trainer_->parameters().bytes().size())
       return invalid(printable(run_.directory.string()),

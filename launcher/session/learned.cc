@@ -50,13 +50,11 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   if (request.policy.empty()) {
     config = method_defaults(request.method, "tuned");
   } else {
-    const auto db =
-        record::RunReader::open(parse_checkpoint_name(request.policy).run, record::Reading::kQuietOrLive);
-    if (!db) return db.error();
-    const auto facts = (*db)->header().facts();
-    if (!facts) return facts.error();
-    config = recorded_config(facts->config_toml, printable(request.policy) + ": config");
-    improves = began_at_baselines(*facts);
+    EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(parse_checkpoint_name(request.policy).run,
+                                                              record::Reading::kQuietOrLive));
+    EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
+    config = recorded_config(facts.config_toml, printable(request.policy) + ": config");
+    improves = began_at_baselines(facts);
   }
   if (!config) return config;
   if (!request.method.empty() && config->policy.method != request.method) {
@@ -98,66 +96,59 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   const auto start = start_of(config, **task);
   if (!start) return start.error();
   std::vector<Placement> starts;
-  if (!start->best.empty()) starts.push_back(start->best);
-  auto placer = make_placer(config, **task, starts);
-  if (!placer) return placer.error();
-  const auto policy = load_policy(config, **placer);
-  if (!policy) return policy.error();
-  if (auto loaded = (*placer)->parameters().load(policy->checkpoint.parameters); !loaded)
-    return loaded.error();
-  const actors::TaskGraph& one = (*task)->graphs.front();
+  if (!start.best.empty()) starts.push_back(start.best);
+  EMPLACE_TRY_ASSIGN(auto placer, make_placer(config, *task, starts));
+  EMPLACE_TRY_ASSIGN(const auto policy, load_policy(config, *placer));
+  EMPLACE_TRY(placer->parameters().load(policy.checkpoint.parameters));
+  const actors::TaskGraph& one = task->graphs.front();
   const auto model = make_model(one.graph, one.devices, judge_of(config));
   Learned learned;
   learned.method = config.policy.method + " (zero-shot)";
   Found& best = learned.found;
   const auto offer = [&](Placement placement) -> Result<Unit> {
     Measurement now;
-    if (auto measured = model->measure(placement, now); !measured) return measured;
+    EMPLACE_TRY(model->measure(placement, now));
     if (best.evaluations++ == 0 || better(now, best.measurement)) {
       best.placement = std::move(placement);
       best.measurement = std::move(now);
     }
     return Unit{};
   };
-  if (!start->best.empty()) {
-    if (auto offered = offer(start->best); !offered) return offered.error();
+  if (!start.best.empty()) {
+    EMPLACE_TRY(offer(start.best));
   }
-  if (auto offered = offer((*placer)->greedy()); !offered) return offered.error();
+  EMPLACE_TRY(offer(placer->greedy()));
   for (std::uint64_t episode = 0; episode < samples; ++episode) {
-    auto placements = (*placer)->expand((*placer)->sample_from({&best.placement, 1}, episode, 0));
-    if (!placements) return placements.error();
-    for (Placement& placement : *placements) {
-      if (auto offered = offer(std::move(placement)); !offered) return offered.error();
+    EMPLACE_TRY_ASSIGN(auto placements,
+                       placer->expand(placer->sample_from({&best.placement, 1}, episode, 0)));
+    for (Placement& placement : placements) {
+      EMPLACE_TRY(offer(std::move(placement)));
     }
   }
-  if (best.placement == start->best) best.notes = {nothing_better(*start)};
+  if (best.placement == start.best) best.notes = {nothing_better(start)};
   return learned;
 }
 
 }  // namespace
 
 Result<Learned> place_by_learning(const LearnRequest& request) {
-  auto config = config_of(request);
-  if (!config) return config.error();
-  if (request.budget_s <= 0) return place_at_once(*config, request.samples);
-  if (auto checked = check_config(*config); !checked) return checked.error();
-  auto task = load_task(*config);
-  if (!task) return task.error();
-  const auto begun = start_of(*config, **task);
-  if (!begun) return begun.error();
-  task->reset();  // The run loads its own.
-  const Baselines& start = *begun;
-  if (start.best.empty()) config->run.starts = {"scratch"};
-  const auto folder = ScratchFolder::make();
-  if (!folder) return folder.error();
-  const auto summary = perform({.config = *config, .directory = folder->path(), .quiet = request.quiet});
-  if (!summary) return summary.error();
-  const Outcome& outcome = summary->outcomes.front();
+  EMPLACE_TRY_ASSIGN(auto config, config_of(request));
+  if (request.budget_s <= 0) return place_at_once(config, request.samples);
+  EMPLACE_TRY(check_config(config));
+  EMPLACE_TRY_ASSIGN(auto task, load_task(config));
+  EMPLACE_TRY_ASSIGN(const auto begun, start_of(config, *task));
+  task.reset();  // The run loads its own.
+  const Baselines& start = begun;
+  if (start.best.empty()) config.run.starts = {"scratch"};
+  EMPLACE_TRY_ASSIGN(const auto folder, ScratchFolder::make());
+  EMPLACE_TRY_ASSIGN(const auto summary,
+                     perform({.config = config, .directory = folder.path(), .quiet = request.quiet}));
+  const Outcome& outcome = summary.outcomes.front();
   const record::TableRow& row = outcome.rows.front();
   Learned learned;
   Found& found = learned.found;
-  learned.method = config->policy.method;
-  learned.status = summary->status;
+  learned.method = config.policy.method;
+  learned.status = summary.status;
   found.evaluations = outcome.counters.measurements;
   // What real devices have measured is not held against what is simulated.
   const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
@@ -169,14 +160,13 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
     return learned;
   }
   if (!row.found)
-    return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config->policy.method +
+    return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config.policy.method +
                                          " found no placement that fits; give it a larger --budget"};
-  const auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
-  if (!db) return db.error();
-  const auto best = (*db)->results().best();
-  if (!best) return best.error();
+  EMPLACE_TRY_ASSIGN(const auto db,
+                     record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive));
+  EMPLACE_TRY_ASSIGN(const auto best, db->results().best());
   found.measurement = row.measurement;
-  for (const std::byte device : (**best).placement) found.placement.push_back(static_cast<DeviceId>(device));
+  for (const std::byte device : best->placement) found.placement.push_back(static_cast<DeviceId>(device));
   return learned;
 }
 

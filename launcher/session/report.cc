@@ -79,38 +79,28 @@ Result<StartRecord> open_start(Start start) {
   }
   if (!db) return db.error();
   opened.db = *std::move(db);
-  auto facts = opened.db->header().facts();
-  auto counters = opened.db->results().counters();
-  const auto last = opened.db->log().last_update();
-  if (!facts) return facts.error();
-  if (!counters) return counters.error();
-  if (!last) return last.error();
-  const auto update = opened.db->log().update(*last);
-  if (!update) return update.error();
-  if (*update) opened.parameters_sha256 = (**update).parameters_sha256;
-  opened.facts = *std::move(facts);
-  opened.counters = *counters;
+  EMPLACE_TRY_ASSIGN(opened.facts, opened.db->header().facts());
+  EMPLACE_TRY_ASSIGN(opened.counters, opened.db->results().counters());
+  EMPLACE_TRY_ASSIGN(const auto last, opened.db->log().last_update());
+  EMPLACE_TRY_ASSIGN(const auto update, opened.db->log().update(last));
+  if (update) opened.parameters_sha256 = update->parameters_sha256;
   return opened;
 }
 
 /// The run's own directory first, then those of its other starts that have begun.
 Result<std::vector<StartRecord>> open_starts(const std::filesystem::path& directory, RunConfig& config) {
-  auto first = open_start({"", directory, 0, false});
-  if (!first) return first.error();
-  auto parsed =
-      recorded_config(first->facts.config_toml, printable((directory / "run.db").string()) + ": config");
-  if (!parsed) return parsed.error();
-  config = *std::move(parsed);
-  first->start.name = config.run.starts.empty() ? "scratch" : config.run.starts.front();
+  EMPLACE_TRY_ASSIGN(auto first, open_start({"", directory, 0, false}));
+  EMPLACE_TRY_ASSIGN(config, recorded_config(first.facts.config_toml,
+                                             printable((directory / "run.db").string()) + ": config"));
+  first.start.name = config.run.starts.empty() ? "scratch" : config.run.starts.front();
   std::vector<StartRecord> starts;
   std::error_code ignored;
-  starts.push_back(*std::move(first));
+  starts.push_back(std::move(first));
   for (std::size_t s = 1; s < config.run.starts.size(); ++s) {
     Start start{config.run.starts[s], directory / ("from-" + config.run.starts[s]), 0, false};
     if (!std::filesystem::exists(start.directory / "run.db", ignored)) continue;
-    auto opened = open_start(std::move(start));
-    if (!opened) return opened.error();
-    starts.push_back(*std::move(opened));
+    EMPLACE_TRY_ASSIGN(auto opened, open_start(std::move(start)));
+    starts.push_back(std::move(opened));
   }
   return starts;
 }
@@ -136,9 +126,9 @@ Result<record::ReportStep> simulated(const actors::TaskGraph& one, const Lowered
                                      const Clock& clock) {
   record::ReportStep step;
   const Nanos began = clock.now();
-  if (auto done = simulator.trace(placement, step.measured, step.schedule); !done) return done.error();
+  EMPLACE_TRY(simulator.trace(placement, step.measured, step.schedule));
   step.simulating_s = seconds_of(clock, began);
-  if (auto obeyed = one.constraints.check(one.graph, one.devices, placement); !obeyed) return obeyed.error();
+  EMPLACE_TRY(one.constraints.check(one.graph, one.devices, placement));
   step.chain = critical_chain(lowered, placement, step.schedule, one.devices.copies());
   step.label = std::move(label);
   step.placement = std::move(placement);
@@ -156,9 +146,7 @@ class Reader {
   Reader(const std::filesystem::path& directory, const Clock& clock) : directory_{directory}, clock_{clock} {}
 
   Result<RunReport> read() {
-    auto starts = open_starts(directory_, config_);
-    if (!starts) return starts.error();
-    starts_ = *std::move(starts);
+    EMPLACE_TRY_ASSIGN(starts_, open_starts(directory_, config_));
     RunReport report;
     record::ReportData& data = report.data;
     data.run = std::filesystem::absolute(directory_).lexically_normal().filename().string();
@@ -175,17 +163,15 @@ class Reader {
       why = "The schedule cannot be drawn: " + task.error().context + ".";
     }
     if (report.task == nullptr) {
-      auto graph = without_task(why);
-      if (!graph) return graph.error();
-      data.graphs.push_back(*std::move(graph));
+      EMPLACE_TRY_ASSIGN(auto graph, without_task(why));
+      data.graphs.push_back(std::move(graph));
     } else {
       for (std::size_t g = 0; g < report.task->graphs.size(); ++g) {
-        auto graph = of(*report.task, g);
-        if (!graph) return graph.error();
-        data.graphs.push_back(*std::move(graph));
+        EMPLACE_TRY_ASSIGN(auto graph, of(*report.task, g));
+        data.graphs.push_back(std::move(graph));
       }
     }
-    if (auto told = tell_provenance(data); !told) return told.error();
+    EMPLACE_TRY(tell_provenance(data));
     return report;
   }
 
@@ -208,37 +194,32 @@ class Reader {
     const auto file = best_placement_path(start.start.directory, task, one);
     if (start.counters.episodes > 0 || !std::filesystem::exists(file, ignored))
       return std::optional<Placement>{};
-    auto placement = load_placement(file, one.graph, one.sha256, one.devices);
-    if (!placement) return placement.error();
-    return std::optional{*std::move(placement)};
+    EMPLACE_TRY_ASSIGN(auto placement, load_placement(file, one.graph, one.sha256, one.devices));
+    return std::optional{std::move(placement)};
   }
 
   /// The graphs and devices that the run keeps; of runs of schema 3, those that its config names. Errors:
   /// they cannot be read, or are others by now.
   Result<actors::TaskPtr> recorded_task() {
     const StartRecord& first = starts_.front();
-    auto rows = first.db->header().graphs();
-    if (!rows) return rows.error();
+    EMPLACE_TRY_ASSIGN(auto rows, first.db->header().graphs());
     const std::string where = printable((directory_ / "run.db").string());
-    if (rows->empty()) {
+    if (rows.empty()) {
       auto task = load_task(config_);
       if (!task) return task;
       if ((*task)->find(first.facts.graph_sha256) == nullptr)
         return invalid(where, "the graph file has changed since the run");
-      const auto files = graph_files(config_);
-      if (!files) return files.error();
-      for (const std::filesystem::path& file : *files) graph_files_.push_back(file.string());
+      EMPLACE_TRY_ASSIGN(const auto files, graph_files(config_));
+      for (const std::filesystem::path& file : files) graph_files_.push_back(file.string());
       return task;
     }
-    auto task = kept_task(*rows, where, config_);
+    auto task = kept_task(rows, where, config_);
     if (!task) return task;
-    for (record::GraphRow& row : *rows) {
+    for (record::GraphRow& row : rows) {
       graph_files_.push_back(std::move(row.file));
       bounds_.emplace_back(row.lower_bound_s, std::move(row.bound));
     }
-    auto baselines = first.db->header().baselines();
-    if (!baselines) return baselines.error();
-    baselines_ = *std::move(baselines);
+    EMPLACE_TRY_ASSIGN(baselines_, first.db->header().baselines());
     return task;
   }
 
@@ -253,7 +234,7 @@ class Reader {
       shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
       Placement& placement = baselines.placements.emplace_back(placement_of(row.placement));
       if (!row.found) continue;
-      if (auto measured = model.measure(placement, shown.measurement); !measured) return measured.error();
+      EMPLACE_TRY(model.measure(placement, shown.measurement));
       const Measurement& m = shown.measurement;
       if (!m.valid || (!baselines.best.empty() && m.step_time_s >= baselines.best_step_time_s)) continue;
       baselines.best = placement;
@@ -266,13 +247,12 @@ class Reader {
   /// Curves of all starts. Sums up what was simulated.
   Result<Unit> add_curves(record::ReportGraph& graph, std::size_t graphs) {
     for (StartRecord& start : starts_) {
-      const auto samples = start.db->results().samples(graph.sha256);
-      if (!samples) return samples.error();
-      for (const record::CurveSample& sample : *samples) simulated_s_ += sample.step_time_s;
-      if (!samples->empty()) start.wall_s = std::max(start.wall_s, samples->back().wall_s);
+      EMPLACE_TRY_ASSIGN(const auto samples, start.db->results().samples(graph.sha256));
+      for (const record::CurveSample& sample : samples) simulated_s_ += sample.step_time_s;
+      if (!samples.empty()) start.wall_s = std::max(start.wall_s, samples.back().wall_s);
       graph.curves.push_back(
           {label_of(config_, start.start),
-           record::learning_curve(*samples, std::max<std::size_t>(40, kMostPoints / graphs))});
+           record::learning_curve(samples, std::max<std::size_t>(40, kMostPoints / graphs))});
     }
     return Unit{};
   }
@@ -280,13 +260,11 @@ class Reader {
   /// What `replay --re-measure` found.
   Result<Unit> add_remeasured(record::ReportGraph& graph) {
     for (StartRecord& start : starts_) {
-      const auto sessions = start.db->remeasurements().sessions();
-      if (!sessions) return sessions.error();
-      for (const record::RemeasureSession& session : *sessions) {
-        const auto rows = start.db->remeasurements().rows(session.session);
-        if (!rows) return rows.error();
+      EMPLACE_TRY_ASSIGN(const auto sessions, start.db->remeasurements().sessions());
+      for (const record::RemeasureSession& session : sessions) {
+        EMPLACE_TRY_ASSIGN(const auto rows, start.db->remeasurements().rows(session.session));
         record::ReportSession shown;
-        for (const record::RemeasuredRow& row : *rows)
+        for (const record::RemeasuredRow& row : rows)
           if (row.valid && row.graph_sha256 == graph.sha256)
             shown.points.push_back({row.logged_s, row.step_time_s});
         if (shown.points.empty()) continue;
@@ -328,15 +306,14 @@ class Reader {
     graph.note = why;
     for (std::uint32_t d = 0; d < facts.num_devices; ++d)
       graph.devices.push_back(fmt::format("device {}", d));
-    if (auto added = add_curves(graph, 1); !added) return added.error();
+    EMPLACE_TRY(add_curves(graph, 1));
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       const StartRecord& start = starts_[s];
       record::TableRow row = row_of(start, graph.curves[s]);
-      const auto best = start.db->results().best(graph.sha256);
-      if (!best) return best.error();
-      if (*best)
-        row.found = row.measurement.valid = true, row.measurement.step_time_s = (*best)->step_time_s,
-        row.measurement.label = (*best)->label;
+      EMPLACE_TRY_ASSIGN(const auto best, start.db->results().best(graph.sha256));
+      if (best)
+        row.found = row.measurement.valid = true, row.measurement.step_time_s = best->step_time_s,
+        row.measurement.label = best->label;
       graph.learned.push_back(std::move(row));
     }
     return graph;
@@ -352,16 +329,15 @@ class Reader {
     // Rows are what the run was judged by; schedules are always the simulator's.
     const auto model = make_model(one.graph, one.devices, judge_of(config_));
     Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
-    auto baselines = baselines_of(one, *model);
-    if (!baselines) return baselines.error();
-    graph.baselines = std::move(baselines->rows);
+    EMPLACE_TRY_ASSIGN(auto baselines, baselines_of(one, *model));
+    graph.baselines = std::move(baselines.rows);
     if (bounds_.empty()) {
-      graph.lower_bound_s = baselines->bound.seconds, graph.bound = baselines->bound.which;
+      graph.lower_bound_s = baselines.bound.seconds, graph.bound = baselines.bound.which;
     } else {
       graph.lower_bound_s = bounds_[number].first, graph.bound = bounds_[number].second;
     }
-    if (auto added = add_remeasured(graph); !added) return added.error();
-    if (auto added = add_curves(graph, task.graphs.size()); !added) return added.error();
+    EMPLACE_TRY(add_remeasured(graph));
+    EMPLACE_TRY(add_curves(graph, task.graphs.size()));
 
     Placement learned;
     double learned_s = 0;
@@ -369,18 +345,16 @@ class Reader {
     std::size_t from = 0;
     for (std::size_t s = 0; s < starts_.size(); ++s) {
       record::TableRow row = row_of(starts_[s], graph.curves[s]);
-      const auto best = starts_[s].db->results().best(one.sha256);
-      if (!best) return best.error();
-      auto alone = likeliest(starts_[s], task, one);
-      if (!alone) return alone.error();
-      if (*best || *alone) {
-        Placement placement = *best ? placement_of((**best).placement) : **std::move(alone);
-        if (auto done = model->measure(placement, row.measurement); !done) return done.error();
+      EMPLACE_TRY_ASSIGN(const auto best, starts_[s].db->results().best(one.sha256));
+      EMPLACE_TRY_ASSIGN(auto alone, likeliest(starts_[s], task, one));
+      if (best || alone) {
+        Placement placement = best ? placement_of(best->placement) : *std::move(alone);
+        EMPLACE_TRY(model->measure(placement, row.measurement));
         row.found = true;
-        if (*best && (**best).label != MeasurementLabel::kSimulated) {
+        if (best && best->label != MeasurementLabel::kSimulated) {
           row.measurement.valid = true;
-          row.measurement.step_time_s = (**best).step_time_s;
-          row.measurement.label = (**best).label;
+          row.measurement.step_time_s = best->step_time_s;
+          row.measurement.label = best->label;
           really = true;
         }
         if (row.measurement.valid && (learned.empty() || row.measurement.step_time_s < learned_s))
@@ -388,17 +362,17 @@ class Reader {
       }
       graph.learned.push_back(std::move(row));
     }
-    const bool use_baseline = !baselines->best.empty() &&
-                              (learned.empty() || (!really && baselines->best_step_time_s <= learned_s));
+    const bool use_baseline =
+        !baselines.best.empty() && (learned.empty() || (!really && baselines.best_step_time_s <= learned_s));
     if (use_baseline) {
       graph.evaluate_command = fmt::format("emplace place {}{} --method {} --seed {}", quoted(file),
-                                           inputs_of(config_), baselines->best_method, config_.run.seed);
+                                           inputs_of(config_), baselines.best_method, config_.run.seed);
     } else if (!learned.empty()) {
       graph.evaluate_command =
           evaluate_command(config_, file, best_placement_path(starts_[from].start.directory, task, one));
     }
     traced_ops_ += graph.ops;
-    if (learned.empty() && baselines->best.empty()) return graph;
+    if (learned.empty() && baselines.best.empty()) return graph;
     if (traced_ops_ > kMostTracedOps && traced_ops_ > graph.ops) {
       graph.note = "The pictures of this graph are left out: the graphs before it fill the page.";
       return graph;
@@ -411,14 +385,11 @@ class Reader {
     };
     // What was learned is drawn even where it did not win: that is what the run was for.
     if (!learned.empty()) {
-      auto step = trace(graph.learned[from].method, std::move(learned));
-      if (!step) return step.error();
-      drawn.step = *std::move(step);
+      EMPLACE_TRY_ASSIGN(drawn.step, trace(graph.learned[from].method, std::move(learned)));
     }
-    if (!baselines->best.empty()) {
-      auto step = trace(baselines->best_method, std::move(baselines->best));
-      if (!step) return step.error();
-      (drawn.step.placement.empty() ? drawn.step : drawn.baseline) = *std::move(step);
+    if (!baselines.best.empty()) {
+      EMPLACE_TRY_ASSIGN(auto step, trace(baselines.best_method, std::move(baselines.best)));
+      (drawn.step.placement.empty() ? drawn.step : drawn.baseline) = std::move(step);
     }
     if (simulating_.empty())
       simulating_ = format_seconds(drawn.step.measured.step_time_s) + " simulated in " +
@@ -462,9 +433,8 @@ class Reader {
       const record::Counters& c = start.counters;
       std::string text = fmt::format("{} episodes, {} placements measured ({} fit), {} updates", c.episodes,
                                      c.measurements, c.valid, c.updates);
-      const auto measurers = start.db->results().measurers();
-      if (!measurers) return measurers.error();
-      for (const record::MeasurerRow& row : *measurers)
+      EMPLACE_TRY_ASSIGN(const auto measurers, start.db->results().measurers());
+      for (const record::MeasurerRow& row : measurers)
         text += fmt::format("; {} × {} on {}: {}", row.executors,
                             printable(row.executor_kind.empty() ? "executor" : row.executor_kind),
                             printable(row.host.empty() ? "an unknown host" : row.host), row.measurements);
@@ -500,7 +470,7 @@ Result<RunReport> write_report(const std::filesystem::path& directory, const std
                                const Clock& clock) {
   auto report = read_report(directory, clock);
   if (!report) return report;
-  if (auto written = write_file(page, record::render_report(report->data)); !written) return written.error();
+  EMPLACE_TRY(write_file(page, record::render_report(report->data)));
   return report;
 }
 

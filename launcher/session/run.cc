@@ -35,14 +35,11 @@ using nlohmann::json;
 /// The config that a branch goes on with, of the run that it leaves.
 Result<RunConfig> config_of_branch(const RunRequest& request) {
   const std::filesystem::path parent = parse_checkpoint_name(request.branch).run;
-  const auto db = record::RunReader::open(parent, record::Reading::kQuiet);
-  if (!db) return db.error();
-  if (auto whole = (*db)->verify(); !whole) return whole.error();
-  const auto facts = (*db)->header().facts();
-  if (!facts) return facts.error();
+  EMPLACE_TRY_ASSIGN(const auto db, record::RunReader::open(parent, record::Reading::kQuiet));
+  EMPLACE_TRY(db->verify());
+  EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
   if (!request.config.empty()) return load_config(request.config, request.settings);
-  auto config =
-      recorded_config(facts->config_toml, printable(parent.string()) + ": config", request.settings);
+  auto config = recorded_config(facts.config_toml, printable(parent.string()) + ": config", request.settings);
   if (config) config->run.dir.clear();  // It has its own.
   return config;
 }
@@ -58,7 +55,7 @@ Result<RunConfig> resolve(const RunRequest& request) {
   if (request.episodes) config->run.episodes = *request.episodes;
   if (request.budget_s) config->run.budget.seconds = *request.budget_s;
   if (!request.trace.empty()) config->record.trace = true;
-  if (auto checked = check_config(*config); !checked) return checked.error();
+  EMPLACE_TRY(check_config(*config));
   if (!request.branch.empty()) {
     config->run.policy = request.branch;
     config->run.optimizer = true;
@@ -92,7 +89,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
   const Start& start = outcome.start;
   for (const std::string& socket : {topology.endpoint, topology.beside})
     if (const auto file = socket_of(socket); !file.empty())
-      if (auto made = record::make_private_folder(file.parent_path()); !made) return made.error();
+      EMPLACE_TRY(record::make_private_folder(file.parent_path()));
   std::string endpoint = topology.endpoint;
   outcome.restarts.assign(topology.members.size(), 0);
   Supervised supervised;
@@ -182,26 +179,23 @@ Result<std::optional<Cluster>> cluster_of(RunRequest& request) {
     const std::filesystem::path key = std::filesystem::absolute(request.key);
     const std::filesystem::path allowed = key.parent_path() / "allowed.toml";
     if (!std::filesystem::exists(allowed)) {  // The simplest of clusters: one key for everybody.
-      const auto pair = load_key_pair(key);
-      if (!pair) return pair.error();
+      EMPLACE_TRY_ASSIGN(const auto pair, load_key_pair(key));
       const Roles all{Role::kExecutor, Role::kActor, Role::kOperator};
-      if (auto added = add_to_allow_list(allowed, {pair->name, pair->public_key, all}, false); !added)
-        return added.error();
+      EMPLACE_TRY(add_to_allow_list(allowed, {pair.name, pair.public_key, all}, false));
     }
     ours.push_back("head.key=" + key.string());
     ours.push_back("head.allowed=" + allowed.string());
   }
   if (request.insecure) ours.push_back("head.insecure=true");
-  auto cluster = load_cluster(request.cluster, ours);
-  if (!cluster) return cluster.error();
+  EMPLACE_TRY_ASSIGN(auto cluster, load_cluster(request.cluster, ours));
   if (request.config.empty() && !request.resume) {
-    if (cluster->run.config.empty())
+    if (cluster.run.config.empty())
       return invalid(printable(request.cluster.filename().string()) + ": run.config", "is missing",
                      "name the config that is to be run");
-    request.config = std::filesystem::path{cluster->paths_from} / cluster->run.config;
+    request.config = std::filesystem::path{cluster.paths_from} / cluster.run.config;
   }
-  if (request.run_dir.empty()) request.run_dir = cluster->run.dir;
-  return std::optional<Cluster>{*std::move(cluster)};
+  if (request.run_dir.empty()) request.run_dir = cluster.run.dir;
+  return std::optional<Cluster>{std::move(cluster)};
 }
 
 /// Every start, one after the other, until one is ended by a signal or by people.

@@ -44,10 +44,10 @@ Result<std::uint64_t> consumed_twice(const record::RunLog& log,
 }  // namespace
 
 Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Task& task) {
-  auto db = record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive);
-  if (!db) return db.error();
-  const auto counters = (*db)->results().counters();
-  const auto updates = (*db)->log().updates();
+  EMPLACE_TRY_ASSIGN(auto db,
+                     record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive));
+  const auto counters = db->results().counters();
+  const auto updates = db->log().updates();
   if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
@@ -60,21 +60,20 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
     row.evaluations = counters->measurements;
     row.wall_s = outcome.wall_s;
     row.note = "no placement fitted";
-    const auto best = (*db)->results().best(one.sha256);
-    if (!best) return best.error();
-    if (!*best) continue;
+    EMPLACE_TRY_ASSIGN(const auto best, db->results().best(one.sha256));
+    if (!best) continue;
     const auto model = make_model(one.graph, one.devices, judge_of(config));
     Placement placement;
-    for (const std::byte device : (**best).placement) placement.push_back(static_cast<DeviceId>(device));
-    if (auto measured = model->measure(placement, row.measurement); !measured) return measured;
+    for (const std::byte device : best->placement) placement.push_back(static_cast<DeviceId>(device));
+    EMPLACE_TRY(model->measure(placement, row.measurement));
     row.found = true;
-    if ((**best).label == MeasurementLabel::kSimulated) continue;
+    if (best->label == MeasurementLabel::kSimulated) continue;
     // What was measured is shown; memory and copies as far as the record has them.
     row.measurement.valid = true;
-    row.measurement.step_time_s = (**best).step_time_s;
-    row.measurement.peak_bytes = (**best).peak_bytes;
-    row.measurement.bytes_moved = (**best).bytes_moved;
-    row.measurement.label = (**best).label;
+    row.measurement.step_time_s = best->step_time_s;
+    row.measurement.peak_bytes = best->peak_bytes;
+    row.measurement.bytes_moved = best->bytes_moved;
+    row.measurement.label = best->label;
   }
   return Unit{};
 }
