@@ -2,6 +2,7 @@
 // have them.
 
 #include <benchmark/benchmark.h>
+#include <fmt/core.h>
 
 #include "placement/bounds/feasibility.h"
 #include "placement/bounds/lower_bound.h"
@@ -14,8 +15,8 @@ DeviceSet nine_devices(bool alike) {
   std::vector<Device> devices{{"cpu:0", *find_profile("haswell18"), std::int64_t{256} << 30, ""}};
   constexpr const char* kKinds[] = {"k40", "v100", "h100", "h200", "k80_gk210"};
   for (std::size_t k = 0; k < 8; ++k)
-    devices.push_back({"gpu:" + std::to_string(k), *find_profile(alike ? "k40" : kKinds[k % 5]),
-                       std::int64_t{12} << 30, ""});
+    devices.push_back(
+        {fmt::format("gpu:{}", k), *find_profile(alike ? "k40" : kKinds[k % 5]), std::int64_t{12} << 30, ""});
   return *DeviceSet::make(std::move(devices), {.bytes_per_s = 12e9, .latency_s = 1e-5});
 }
 

@@ -2,6 +2,7 @@
 // two, where each op waits for a copy. Time is that of the steps; `us_per_task` the whole, `kernel_us` what
 // was in kernels.
 #include <benchmark/benchmark.h>
+#include <fmt/core.h>
 
 #include <string>
 
@@ -21,14 +22,14 @@ OpGraph chain(std::int64_t elements) {
   builder.add({.name = "x", .type = "Input", .inputs = {}, .outputs = {tensor}});
   for (std::uint32_t i = 0; i < kOps; ++i)
     builder.add(
-        {.name = "op" + std::to_string(i), .type = "aten::tanh", .inputs = {{i, 0}}, .outputs = {tensor}});
+        {.name = fmt::format("op{}", i), .type = "aten::tanh", .inputs = {{i, 0}}, .outputs = {tensor}});
   return *std::move(builder).build();
 }
 
 DeviceSet cores(std::size_t count) {
   std::vector<Device> devices;
   for (std::size_t d = 0; d < count; ++d)
-    devices.push_back({"cpu:" + std::to_string(d), *find_profile("haswell18"), std::int64_t{1} << 28, ""});
+    devices.push_back({fmt::format("cpu:{}", d), *find_profile("haswell18"), std::int64_t{1} << 28, ""});
   return DeviceSet::make(std::move(devices), Link{10e9, 1e-6})->with_copies(CopyEngine::kTarget);
 }
 

@@ -4,6 +4,7 @@
 // MB): the shipped one, or the one that EMPLACE_GRAPH names. Each prints its answer, step_ms, and the
 // libraries' part of its time, library_ms.
 #include <benchmark/benchmark.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -24,7 +25,7 @@ DeviceSet machine(std::int64_t memory, bool cpu = true) {
   std::vector<Device> devices;
   if (cpu) devices.push_back({"cpu:0", *find_profile("haswell18"), std::int64_t{1} << 38, ""});
   for (std::size_t k = 0; k < kGpus; ++k)
-    devices.push_back({"gpu:" + std::to_string(k), *find_profile("k40"), memory, ""});
+    devices.push_back({fmt::format("gpu:{}", k), *find_profile("k40"), memory, ""});
   return *DeviceSet::make(std::move(devices), Link{.bytes_per_s = 12e9, .latency_s = 10e-6});
 }
 

@@ -4,6 +4,7 @@
 // 31.4 GFLOP, 23.5 of them useful, 0.152 s at 206 GFLOP/s. A trace computes only what a step changes: that
 // part of the message passing which `computed` says. The answer is log_p of the first episode.
 #include <benchmark/benchmark.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string>
@@ -30,7 +31,7 @@ OpGraph peer_graph(std::uint32_t nodes) {
     return EdgeSpec{node > back ? node - back : 0, 0};
   };
   for (std::uint32_t i = 0; i < nodes; ++i) {
-    ops[i].name = "op" + std::to_string(i);
+    ops[i].name = fmt::format("op{}", i);
     ops[i].gpu_us = 1 + 99 * rng.uniform_double();
     ops[i].output_bytes = {4 + 4 * static_cast<std::int64_t>(rng.below(100'000))};
     if (i > 0) ops[i].inputs.push_back(before(i, 20));

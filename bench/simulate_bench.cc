@@ -8,6 +8,7 @@
 // folder that EMPLACE_GRAPHS_DIR names, or are generated; a label says which. Placement: splitmix64, k = 0, 5
 // devices. Each benchmark prints its answer, step_us, beside its time.
 #include <benchmark/benchmark.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -140,7 +141,7 @@ struct RealCase {
   RealCase(OpGraph network, std::int64_t gpus)
       : graph{std::move(network)},
         devices{load_devices(std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/devices" /
-                                 ("hierarchical-" + std::to_string(gpus) + "gpu.toml"),
+                                 fmt::format("hierarchical-{}gpu.toml", gpus),
                              0)
                     .value()},
         constraints{Constraints::make(graph, devices).value()},
