@@ -45,7 +45,7 @@ void BestSoFar::measured(const messages::EpisodeMeasured& measured) {
   }
 }
 
-bool BestSoFar::settle(std::uint64_t end, bool in_order, const policy::Placer& placer) {
+bool BestSoFar::settle(std::uint64_t end, bool in_order, const policy::Drawing& placer) {
   for (auto at = waiting_.begin(); at != waiting_.end() && at->first < end;) {
     const Waiting& one = at->second;
     if (!one.best.known) {

@@ -45,7 +45,7 @@ class BestSoFar {
 
   /// Takes into account all measured episodes below `end`. With `in_order`, stops at the first one that is
   /// not measured. False: it stopped. `placer` understands the actions.
-  bool settle(std::uint64_t end, bool in_order, const policy::Placer& placer);
+  bool settle(std::uint64_t end, bool in_order, const policy::Drawing& placer);
   /// [graphs] The best placements; empty where there is none yet.
   const std::vector<Placement>& placements() const { return best_; }
 

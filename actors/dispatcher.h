@@ -82,7 +82,6 @@ class Dispatcher final : public runtime::Actor {
   const Counters& counters() const { return counters_; }
   std::uint64_t in_flight() const { return counters_.proposed - counters_.reported; }
   const runtime::LeaseTable& leases() const { return leases_; }
-  std::size_t unrecorded() const { return unrecorded_.size(); }
 
  private:
   /// A proposal on its way through the executors.

@@ -7,7 +7,7 @@
 
 namespace emplace::actors {
 
-Draw Drawer::draw(const policy::Placer& placer, std::size_t graphs, std::span<const Placement> best,
+Draw Drawer::draw(const policy::Drawing& placer, std::size_t graphs, std::span<const Placement> best,
                   std::uint64_t episode, std::uint64_t version) const {
   // Far from the number of every episode; a multiple of `graphs`, so that the same graph is drawn for.
   const std::uint64_t stride = (std::uint64_t{1} << 40) / graphs * graphs;

@@ -26,7 +26,7 @@ class Drawer {
   explicit Drawer(std::uint32_t redraws) : redraws_{redraws} {}
 
   /// A function of the arguments and of what was proposed. `graphs`: of the task; `best`: [graphs].
-  Draw draw(const policy::Placer& placer, std::size_t graphs, std::span<const Placement> best,
+  Draw draw(const policy::Drawing& placer, std::size_t graphs, std::span<const Placement> best,
             std::uint64_t episode, std::uint64_t version) const;
   /// The draw was sent.
   void proposed(const Draw& draw) { proposed_.insert(draw.keys.begin(), draw.keys.end()); }

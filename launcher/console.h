@@ -30,9 +30,8 @@ class Console {
   const CommonOptions& options() const { return options_; }
   bool json() const { return options_.json; }
   std::uint64_t seed() const { return options_.seed; }
-  /// What the results are printed on, and what progress is shown on.
+  /// What the results are printed on.
   const Terminal& out_terminal() const { return out_terminal_; }
-  const Terminal& err_terminal() const { return err_terminal_; }
 
   /// A result: text or one JSON object, to standard output.
   void print(std::string_view text);

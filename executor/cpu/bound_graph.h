@@ -47,7 +47,6 @@ class BoundGraph {
   const BoundInput* part(BufferId buffer) const;
   /// Types of ops that are stood in for, with why.
   const std::set<std::string>& synthetic_types() const { return synthetic_types_; }
-  std::size_t distinct_kernels() const { return made_.size(); }
 
   /// Pointers to the inputs of `op`, where `memory(buffer)` is where the plan has each buffer,
   /// `is_copy(buffer)` whether that is a copy. Packs what must be packed into `scratch` and returns the rest

@@ -26,8 +26,6 @@ class WorkerPool {
   std::size_t size() const { return threads_.size(); }
   /// True if every lane has a core that no other lane has: then waiting may spin.
   bool own_cores() const { return own_cores_; }
-  /// Lanes that could not be bound to their core.
-  std::size_t unbound() const { return unbound_; }
   /// Runs work(lane) on every lane at once; all begin together, and it returns when all have returned.
   void run(const std::function<void(std::size_t)>& work);
 
@@ -42,7 +40,6 @@ class WorkerPool {
   bool stopping_ EMPLACE_GUARDED_BY(mutex_) = false;
   std::atomic<std::size_t> arrived_{0};
   bool own_cores_ = false;
-  std::atomic<std::size_t> unbound_{0};
   std::vector<std::thread> threads_;
 };
 

@@ -144,7 +144,6 @@ Result<BoundGraph> BoundGraph::make(const LoweredGraph& lowered, const Lane& lan
       continue;
     }
     bound.parts_.emplace(b, input->part);
-    if (input->part.copy != nullptr) bound.largest_part_ = std::max(bound.largest_part_, input->part.bytes);
   }
   return bound;
 }

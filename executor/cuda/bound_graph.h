@@ -55,8 +55,6 @@ class BoundGraph {
   /// How a part is cut from its base, for a transfer; null for a whole tensor.
   const Packing* part(BufferId buffer) const;
   const std::set<std::string>& synthetic_types() const { return synthetic_types_; }
-  /// Largest part that is packed for a transfer [B].
-  std::int64_t largest_part() const { return largest_part_; }
 
  private:
   struct Binder;
@@ -65,7 +63,6 @@ class BoundGraph {
   std::vector<std::unique_ptr<Kernel>> synthetic_;
   std::unordered_map<std::uint32_t, Packing> parts_;  // By buffer.
   std::set<std::string> synthetic_types_;
-  std::int64_t largest_part_ = 0;
 };
 
 }  // namespace emplace::cuda

@@ -122,14 +122,15 @@ std::vector<std::string> to_lines(const StatusDelivered& status, const Terminal&
   const messages::RecordProgress& record = status.progress.record;
   std::vector<std::string> lines;
   lines.push_back(printable(status.run) + "  " + printable(status.start) + "  " + printable(status.method) +
-                  " on " + printable(status.graph) + "  " + format("%.0f s", p.elapsed_s) +
+                  " on " + printable(status.graph) + "  " + fmt::format("{:.0f} s", p.elapsed_s) +
                   (p.ending.empty() ? "" : "  ending: " + printable(p.ending)));
   lines.push_back(
       "best " + (p.best_step_time_s > 0 ? format_seconds(p.best_step_time_s) : "none yet") + "  updates " +
       std::to_string(record.updates) + "  placements " + std::to_string(p.measurements) + " (" +
-      format("%.0f", status.evaluations_per_s) + "/s)  in flight " + std::to_string(p.in_flight) +
-      "  staleness " + format("%.1f", record.staleness) +
-      (record.disk_waits_s >= 1 ? format("  waiting for the disk for %.0f s", record.disk_waits_s) : ""));
+      fmt::format("{:.0f}", status.evaluations_per_s) + "/s)  in flight " + std::to_string(p.in_flight) +
+      "  staleness " + fmt::format("{:.1f}", record.staleness) +
+      (record.disk_waits_s >= 1 ? fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s)
+                                : ""));
   std::vector<std::vector<std::string>> rows{{"NODE", "HOST", "VERSION", "UP", "HEARD", "ROLES", "EXEC",
                                               "BUSY", "EVALS/S", "IN FLIGHT", "CREDITS", "QUEUE", "RESTARTS",
                                               "LAST ERROR"}};

@@ -273,7 +273,7 @@ class Learning {
     for (std::size_t i = 0; i < known.log_q.size(); ++i) {
       Drawn drawn{placement(skip + i), known.log_q[i], row.measurements[skip + i]};
       const auto actions =
-          trainer_->placer().actions_of(graph_of(episode), {&drawn.placement, 1}, {&drawn.log_q, 1});
+          policy::actions_of(trainer_->placer(), graph_of(episode), {&drawn.placement, 1}, {&drawn.log_q, 1});
       if (first) {
         ++report_.placements;
         actions ? void(++report_.learned) : note_refusal(1, actions.error());
@@ -332,7 +332,8 @@ class Learning {
       row.measurements.push_back(std::move(drawn.measured));
     }
     pending_.clear();
-    EMPLACE_TRY_ASSIGN(auto actions, trainer_->placer().actions_of(graph_of(row.episode), placements, log_q));
+    EMPLACE_TRY_ASSIGN(auto actions,
+                       policy::actions_of(trainer_->placer(), graph_of(row.episode), placements, log_q));
     return take_scored(std::move(actions), row, log_q);
   }
 

@@ -34,7 +34,7 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
   std::string line = start.name + "  " + format_seconds(dispatch.elapsed_s) + "  best " +
                      (best > 0 ? format_seconds(best) : std::string{"none yet"});
   if (best > 0 && start.baseline_s > 0)
-    line += format(" (%+.1f %% to the best baseline)", (best / start.baseline_s - 1) * 100);
+    line += fmt::format(" ({:+.1f} % to the best baseline)", (best / start.baseline_s - 1) * 100);
   line +=
       "  updates " + std::to_string(record.updates) + "  placements " + std::to_string(dispatch.measurements);
   if (dispatch.measurements > 0)
@@ -44,10 +44,10 @@ std::string progress_line(const ShownStart& start, const messages::RunProgress& 
   } else if (dispatch.elapsed_s >= kShownWait_s && dispatch.ending.empty()) {
     line += "  waiting for executors";
   }
-  if (record.staleness > 0) line += format("  staleness %.1f", record.staleness);
+  if (record.staleness > 0) line += fmt::format("  staleness {:.1f}", record.staleness);
   line += account(dispatch.leases);
   if (record.disk_waits_s >= kShownWait_s)
-    line += format("  waiting for the disk for %.0f s", record.disk_waits_s);
+    line += fmt::format("  waiting for the disk for {:.0f} s", record.disk_waits_s);
   for (std::size_t i = 0; i < start.restarts.size(); ++i)
     if (start.restarts[i] > 0) line += fmt::format("  {} restarted {}x", start.nodes[i], start.restarts[i]);
   return line;

@@ -83,7 +83,7 @@ struct HierarchicalStart {
 };
 
 /// Thread: as Placer says. `graph`, `devices` and `constraints` must outlive it.
-class HierarchicalPlanner final : public Placer {
+class HierarchicalPlanner final : public Placer, public OffPolicy {
  public:
   /// Errors (kInvalid): numbers out of range, a start of another graph.
   static Result<std::unique_ptr<HierarchicalPlanner>> make(const OpGraph& graph, const DeviceSet& devices,
@@ -91,6 +91,7 @@ class HierarchicalPlanner final : public Placer {
                                                            HierarchicalOptions options,
                                                            HierarchicalStart start, std::uint64_t seed);
 
+  const OffPolicy* off_policy() const override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;

@@ -83,7 +83,7 @@ struct PlacetoGraph {
 };
 
 /// Thread: as Placer says. What the graphs point to must outlive it.
-class PlacetoPlacer final : public Placer {
+class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
  public:
   /// The parameters depend on the options, the number of devices and the seed alone: those learned on some
   /// graphs place any other. Errors (kInvalid): no graph, an empty one, numbers out of range (names the key),
@@ -92,6 +92,8 @@ class PlacetoPlacer final : public Placer {
                                                      std::uint64_t seed);
 
   /// n · groups of the largest graph; an episode of a smaller one has fewer.
+  const OffPolicy* off_policy() const override { return this; }
+  Imitating* imitating() override { return this; }
   std::size_t placements_per_episode() const override;
   /// Episode e is about graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {

@@ -66,7 +66,7 @@ struct SequenceStart {
 };
 
 /// Thread: as Placer says. `graph`, `devices` and `constraints` must outlive it.
-class SequencePlacer final : public Placer {
+class SequencePlacer final : public Placer, public OffPolicy, public Imitating {
  public:
   /// Errors (kInvalid): numbers out of range, by their configuration key; a grouping or start of another
   /// graph; more than 4096 groups.
@@ -75,6 +75,8 @@ class SequencePlacer final : public Placer {
                                                       const Grouping& grouping, SequenceOptions options,
                                                       SequenceStart start, std::uint64_t seed);
 
+  const OffPolicy* off_policy() const override { return this; }
+  Imitating* imitating() override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;

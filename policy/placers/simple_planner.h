@@ -41,7 +41,7 @@ struct SimplePlannerOptions {
 
 /// Ops of a co-location class share what their lowest op draws; a device that a class may not use is repaired
 /// (Constraints::repair). Thread: as Placer says. `graph`, `devices` and `constraints` must outlive it.
-class SimplePlanner final : public Placer {
+class SimplePlanner final : public Placer, public OffPolicy, public Imitating {
  public:
   /// `start` [ops] or empty. Errors (kInvalid): numbers out of range, by their configuration key; a start
   /// placement of another graph.
@@ -50,6 +50,8 @@ class SimplePlanner final : public Placer {
                                                      SimplePlannerOptions options, const Placement& start,
                                                      std::uint64_t seed);
 
+  const OffPolicy* off_policy() const override { return this; }
+  Imitating* imitating() override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
   Actions sample(std::uint64_t episode, std::uint64_t update) const override;
   Result<std::vector<Placement>> expand(const Actions& actions) const override;

@@ -53,12 +53,13 @@ struct SweepGraph {
 };
 
 /// Thread: as Placer says. The constraints must outlive it.
-class SweepPlacer final : public Placer {
+class SweepPlacer final : public Placer, public Imitating {
  public:
   /// Errors (kInvalid): no graph, an empty one, numbers out of range (names the key).
   static Result<std::unique_ptr<SweepPlacer>> make(std::vector<SweepGraph> graphs, SweepOptions options,
                                                    std::uint64_t seed);
 
+  Imitating* imitating() override { return this; }
   std::size_t placements_per_episode() const override { return options_.placements; }
   /// Episode e is about graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {

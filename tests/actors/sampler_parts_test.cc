@@ -79,7 +79,7 @@ TEST(OwnEpisodes, NamesLateEpisodesOncePerTimeout) {
 }
 
 /// Its actions are its placements, one byte each: two placements of one op an episode.
-class Literal final : public policy::Placer {
+class Literal final : public policy::Drawing {
  public:
   std::vector<std::vector<std::uint8_t>> draws;  ///< By attempt.
   std::size_t placements_per_episode() const override { return 2; }
@@ -95,14 +95,9 @@ class Literal final : public policy::Placer {
     return placements;
   }
   Placement greedy() const override { return {DeviceId{0}}; }
-  Result<policy::LossParts> accumulate_gradient(std::span<const policy::ScoredEpisode>) override {
-    return policy::LossParts{};
+  Result<std::vector<double>> log_probabilities(const policy::Actions&) const override {
+    return std::vector<double>(2, 0.0);
   }
-  policy::ParameterStore& parameters() override { return store_; }
-  const policy::ParameterStore& parameters() const override { return store_; }
-
- private:
-  policy::ParameterStore store_;
 };
 
 TEST(Drawer, ProposesTheDrawWithTheMostNewPlacements) {

@@ -33,6 +33,9 @@ class RepeatsTheBest final : public policy::Placer {
     if (best[0].empty()) return sample(episode, update);
     return {Bytes{std::byte{static_cast<std::uint8_t>(best[0][0])}}};
   }
+  Result<std::vector<double>> log_probabilities(const policy::Actions&) const override {
+    return std::vector<double>{0};
+  }
   Result<std::vector<Placement>> expand(const policy::Actions& actions) const override {
     return std::vector<Placement>{Placement(4, DeviceId{static_cast<std::uint8_t>(actions.bytes.at(0))})};
   }

@@ -119,7 +119,7 @@ TEST(Foreign, TheProbabilitiesOfAllPlacementsSumToOne) {
       std::size_t taken = 0;
       for_all_placements(world, [&](const Placement& placement) {
         const double unused = 0;
-        const auto actions = placer->actions_of(0, {&placement, 1}, {&unused, 1});
+        const auto actions = actions_of(*placer, 0, {&placement, 1}, {&unused, 1});
         if (!actions) return;
         ++taken;
         mass += std::exp(placer->log_probabilities(*actions)->front());
@@ -160,7 +160,7 @@ TEST(Foreign, APlacementTakenIsThePlacementGivenBack) {
         const Placement& own = placements.back();
         const double log_q = -3;
         // What the hierarchical planner drew under another grouping may be torn under this one.
-        const auto actions = placer->actions_of(0, {&own, 1}, {&log_q, 1});
+        const auto actions = actions_of(*placer, 0, {&own, 1}, {&log_q, 1});
         if (!actions) continue;
         EXPECT_EQ(placer->expand(*actions)->back(), own);
       }
@@ -179,7 +179,7 @@ TEST(Foreign, APlacementTakenIsThePlacementGivenBack) {
       }
       for (const auto& placer : world.all()) {
         const double log_q = -3;
-        const auto actions = placer->actions_of(0, {&placement, 1}, {&log_q, 1});
+        const auto actions = actions_of(*placer, 0, {&placement, 1}, {&log_q, 1});
         ASSERT_TRUE(actions.ok()) << actions.error().context;
         EXPECT_EQ(placer->expand(*actions)->back(), placement);
       }
@@ -191,7 +191,7 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
   const World world{testing::restricted_graph()};
   const double log_q = -1;
   const auto reason = [&](const Placer& placer, const Placement& placement) {
-    const auto refused = placer.actions_of(0, {&placement, 1}, {&log_q, 1});
+    const auto refused = actions_of(placer, 0, {&placement, 1}, {&log_q, 1});
     return refused ? std::string{} : refused.error().context;
   };
   Placement torn(12, DeviceId{1}), forbidden(12, DeviceId{0});
@@ -211,8 +211,8 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
             std::string::npos);
   EXPECT_NE(reason(*world.hierarchical(true, 9), fine).find("group 6: holds no op"), std::string::npos);
   EXPECT_NE(reason(*world.placeto({}, 2), fine).find("policy.placeto.passes"), std::string::npos);
-  EXPECT_FALSE(world.placeto()->actions_of(1, {&fine, 1}, {&log_q, 1}).ok()) << "a graph that is not there";
-  EXPECT_FALSE(world.placeto()->actions_of(0, {}, {}).ok());
+  EXPECT_FALSE(actions_of(*world.placeto(), 1, {&fine, 1}, {&log_q, 1}).ok()) << "a graph that is not there";
+  EXPECT_FALSE(actions_of(*world.placeto(), 0, {}, {}).ok());
   const RandomPlacer random{world.grouping, world.devices, world.constraints, 1, 1};
   EXPECT_NE(reason(random, fine), "") << "it learns nothing";
 }
@@ -275,7 +275,7 @@ void expect_exact_in_the_mean(const World& world, Placer& weighing, Placer& plai
   for_all_placements(world, [&](const Placement& placement) { all.push_back(placement); });
   for (const Placement& placement : all) {
     const double unused = 0;
-    ScoredEpisode episode{*plain.actions_of(0, {&placement, 1}, {&unused, 1}), {}};
+    ScoredEpisode episode{*actions_of(plain, 0, {&placement, 1}, {&unused, 1}), {}};
     episode.advantages.assign(plain.expand(episode.actions)->size(), cost_of(placement));
     const double p = std::exp(plain.log_probabilities(episode.actions)->front());
     store.clear_gradients();
@@ -292,7 +292,7 @@ void expect_exact_in_the_mean(const World& world, Placer& weighing, Placer& plai
   for (std::size_t i = 0; i < exact.size(); ++i) truth += exact[i] * along[i];
   for (int s = 0; s < kSamples; ++s) {
     const Placement& placement = all[rng.below(static_cast<std::uint32_t>(all.size()))];
-    ScoredEpisode episode{*weighing.actions_of(0, {&placement, 1}, {&log_q, 1}), {}};
+    ScoredEpisode episode{*actions_of(weighing, 0, {&placement, 1}, {&log_q, 1}), {}};
     episode.advantages.assign(weighing.expand(episode.actions)->size(), cost_of(placement) - kBaseline);
     weighing.parameters().clear_gradients();
     ASSERT_TRUE(weighing.accumulate_gradient({&episode, 1}).ok());
