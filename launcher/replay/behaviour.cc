@@ -45,10 +45,9 @@ Result<Behaviour> Behaviour::make(LoggedRun& run, std::span<const std::uint64_t>
   if (!checkpoint || checkpoint->update > oldest)
     return invalid(where(run), "keeps no checkpoint before the policy that drew its first episodes",
                    "how likely their placements were cannot be found out");
-  auto trained = make_placer(run.config, *run.task, run.baselines);
-  if (!trained) return trained.error();
-  made.trainer_.emplace(run.config.policy.training, *std::move(trained));
-  const record::CheckpointRow& row = **checkpoint;
+  EMPLACE_TRY_ASSIGN(auto trained, make_placer(run.config, *run.task, run.baselines));
+  made.trainer_.emplace(run.config.policy.training, std::move(trained));
+  const record::CheckpointRow& row = *checkpoint;
   if (auto loaded = made.trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
     return invalid(where(run), loaded.error().context);
   made.keep();

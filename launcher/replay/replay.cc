@@ -160,10 +160,10 @@ class Replay {
                      fmt::format("keeps no checkpoint before update {}", first_),
                      "its first one is missing, so its updates cannot be made again");
     }
-    const std::string made_anew = (*placer)->parameters().sha256();
-    const Bytes fresh((*placer)->parameters().bytes().begin(), (*placer)->parameters().bytes().end());
-    trainer_.emplace(run_.config.policy.training, *std::move(placer));
-    const record::CheckpointRow& row = **checkpoint;
+    const std::string made_anew = placer->parameters().sha256();
+    const Bytes fresh(placer->parameters().bytes().begin(), placer->parameters().bytes().end());
+    trainer_.emplace(run_.config.policy.training, std::move(placer));
+    const record::CheckpointRow& row = *checkpoint;
     if (auto loaded = trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
       return invalid(printable(run_.directory.string()), loaded.error().context);
     report_.first_update = first_;

@@ -91,10 +91,8 @@ std::string nothing_better(const Baselines& start) {
 Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   // Each episode that is drawn begins at the best so far, however those began that it was learned from.
   if (config.run.starts.front() == kBestBaseline) config.policy.initial = policy::EpisodeStart::kBest;
-  const auto task = load_task(config);
-  if (!task) return task.error();
-  const auto start = start_of(config, **task);
-  if (!start) return start.error();
+  EMPLACE_TRY_ASSIGN(const auto task, load_task(config));
+  EMPLACE_TRY_ASSIGN(const auto start, start_of(config, *task));
   std::vector<Placement> starts;
   if (!start.best.empty()) starts.push_back(start.best);
   EMPLACE_TRY_ASSIGN(auto placer, make_placer(config, *task, starts));

@@ -51,7 +51,7 @@ Result<Unit> sum_up(Outcome& outcome, const RunConfig& config, const actors::Tas
   if (!counters || !updates) return Error{Errc::kIo, "run.db cannot be read"};
   outcome.counters = *counters;
   if (!updates->empty()) outcome.parameters_sha256 = updates->back().parameters_sha256;
-  EMPLACE_TRY_ASSIGN(const std::uint64_t recorded, consumed_twice((*db)->log(), *updates));
+  EMPLACE_TRY_ASSIGN(const std::uint64_t recorded, consumed_twice(db->log(), *updates));
   outcome.duplicated = std::max(outcome.progress.duplicated, recorded);
   for (const actors::TaskGraph& one : task.graphs) {
     record::TableRow& row = outcome.rows.emplace_back();

@@ -137,6 +137,9 @@ class LoggedPlacer final : public policy::Placer {
   Result<policy::LossParts> accumulate_gradient(std::span<const policy::ScoredEpisode> episodes) override {
     return policy_->accumulate_gradient(episodes);
   }
+  Result<std::vector<double>> log_probabilities(const policy::Actions& actions) const override {
+    return policy_->log_probabilities(actions);
+  }
   std::size_t graph_of(const policy::Actions& actions) const override { return policy_->graph_of(actions); }
   policy::ParameterStore& parameters() override { return policy_->parameters(); }
   const policy::ParameterStore& parameters() const override { return std::as_const(*policy_).parameters(); }
