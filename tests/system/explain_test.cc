@@ -132,7 +132,7 @@ TEST_F(Explain, RefusesInOneLine) {
   refused({"--rules", rules("[[rule]]\nmatch = { type = 'aten::convolutoin' }\npin = \"gpu:0\"\n")},
           "the nearest is 'aten::convolution'");
   refused({"--rules", rules("[[rule]]\nmatch = { name = '.' }\npin = \"cpu:0\"\n")}, "may not run on");
-  refused({"--dispatch", "lifo"}, "use program or fifo");
+  refused({"--dispatch", "lifo"}, "expected one of: program, fifo");
 }
 
 }  // namespace
