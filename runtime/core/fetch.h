@@ -92,14 +92,14 @@ class Fetch {
   }
   /// A piece came. Stops when the content is whole.
   Assembly::Took take(std::uint64_t content, Piece piece, std::uint64_t total, Nanos now) {
+    const bool is_new = content != assembly_.content();
     const Assembly::Took took = assembly_.take(content, piece, total);
-    if (took == Assembly::Took::kRepeat) return took;
-    if (took == Assembly::Took::kFirst) requested_ = std::max(requested_, piece.size);
-    if (took == Assembly::Took::kGap) return took;
+    if (took == Assembly::Took::kRepeat || took == Assembly::Took::kGap) return took;
     last_ = now;
     total_ = total;
-    // A sender with smaller pieces: the next request is for what follows this one.
-    if (piece.size < options_.piece) requested_ = assembly_.have();
+    // What was requested of another content, or beyond a piece that is smaller than usual, does not arrive.
+    const bool starts_over = is_new || piece.size < options_.piece;
+    requested_ = starts_over ? assembly_.have() : std::max(requested_, assembly_.have());
     if (assembly_.whole()) active_ = false;
     return took;
   }
@@ -116,7 +116,7 @@ class Fetch {
   Assembly assembly_;
   std::uint64_t requested_ = 0;  // [bytes] Everything before it was requested.
   std::uint64_t total_ = std::numeric_limits<std::uint64_t>::max();
-  Nanos last_{0};  // Of the last request or piece.
+  Nanos last_{0};  // Time of the last request or piece.
   bool active_ = false;
 };
 

@@ -95,6 +95,22 @@ TEST(Fetch, ASenderWithSmallerPiecesIsAskedForWhatFollows) {
   EXPECT_FALSE(fetch.active());
 }
 
+TEST(Fetch, ASenderWithLargerPiecesIsAskedForWhatFollows) {
+  Fetch fetch{{.piece = 2, .window = 1, .timeout = milliseconds{100}}};
+  fetch.start(Nanos{0}, 1);
+  EXPECT_EQ(fetch.request(Nanos{0}), 0u);
+  EXPECT_EQ(fetch.take(1, {0, 6}, 9, Nanos{0}), Took::kFirst);
+  EXPECT_EQ(fetch.request(Nanos{0}), 6u);
+}
+
+TEST(Fetch, AnotherContentIsRequestedFromWhereItIs) {
+  Fetch fetch{{.piece = 4, .window = 3, .timeout = milliseconds{100}}};
+  fetch.start(Nanos{0}, 1, 0, 40);
+  for (const std::uint64_t offset : {0u, 4u, 8u}) EXPECT_EQ(fetch.request(Nanos{0}), offset);
+  EXPECT_EQ(fetch.take(2, {0, 4}, 12, Nanos{0}), Took::kFirst);
+  EXPECT_EQ(fetch.request(Nanos{0}), 4u) << "what was requested was of the first content";
+}
+
 /// One transfer over a line that loses, repeats and reorders, from a sender whose content may change once.
 void transfer(std::uint64_t seed) {
   Rng rng{seed, Purpose::kTest, 0};
