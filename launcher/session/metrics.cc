@@ -1,5 +1,6 @@
 #include "launcher/session/metrics.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace emplace::launcher {
@@ -10,9 +11,11 @@ void head(std::string& text, const char* name, const char* type, const char* hel
   text.append(" ").append(type).append("\n");
 }
 
-/// A number as JSON writes it: the shortest form that reads back to the same value.
+/// A number as JSON writes it: the shortest form that reads back to the same value. What is not finite is
+/// left out.
 template <class T>
 void metric(std::string& text, const char* name, const char* type, T value, const char* help) {
+  if (!std::isfinite(static_cast<double>(value))) return;
   head(text, name, type, help);
   text.append(name).append(" ").append(nlohmann::json(value).dump()).append("\n");
 }

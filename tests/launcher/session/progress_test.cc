@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "launcher/cluster/node_lines.h"
 #include "launcher/session/metrics.h"
 
@@ -14,6 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 const ShownStart kStart{"scratch", {"head", "recorder"}, {0, 2}, 0.5};
 
 messages::RunProgress progress(double elapsed_s, std::size_t executors = 0) {
@@ -45,6 +48,11 @@ TEST(ProgressLine, SaysThatItWaitsForExecutors) {
 
 TEST(ProgressLine, SaysThatNothingWasFoundYet) {
   EXPECT_THAT(progress_line(kStart, progress(0)), HasSubstr("best none yet"));
+  messages::RunProgress odd = progress(0);
+  odd.dispatch.best_step_time_s = odd.record.staleness = odd.record.disk_waits_s = kNan;
+  const std::string line = progress_line(kStart, odd);
+  EXPECT_THAT(line, HasSubstr("best none yet"));
+  EXPECT_THAT(line, Not(HasSubstr("nan"))) << "what is no number is not shown";
 }
 
 TEST(ProgressLine, SaysWhatBecameOfTheLeasesAndWhetherTheyAddUp) {
@@ -80,6 +88,11 @@ TEST(Metrics, HaveEveryCounterOnce) {
   EXPECT_THAT(text, HasSubstr("\nemplace_update_staleness_versions 0.1\n"));
   EXPECT_THAT(text, HasSubstr("\nemplace_executors 2\n"));
   EXPECT_THAT(text, HasSubstr("\nemplace_leases{state=\"expired\"} 4\n"));
+  now.record.staleness = now.utilisation = kNan;
+  const std::string odd = metrics_text(now);
+  EXPECT_THAT(odd, Not(HasSubstr("staleness")));
+  EXPECT_THAT(odd, Not(HasSubstr("null"))) << "Prometheus would refuse the whole file";
+  EXPECT_THAT(odd, HasSubstr("\nemplace_executors 2\n"));
 }
 
 TEST(NodeLines, ProgressCrossesThePipe) {
