@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/settings.h"
 #include "record/run_reader.h"
 #include "record/store/run_rows.h"
 
@@ -25,6 +27,10 @@ enum class Durability : std::uint8_t {
   kDisk,     ///< The disk: what was acknowledged survives a power cut.
   kProcess,  ///< The kernel: it survives the death of every process, but a power cut takes the last seconds.
 };
+constexpr auto enum_words(Durability) {
+  return EnumWords{"durability", std::array{EnumWord{Durability::kDisk, "disk"},
+                                            EnumWord{Durability::kProcess, "process"}}};
+}
 
 /// The only writer of a run. Writes gather in a transaction until commit(), which returns when they are on
 /// disk; what this object reads includes them. Errors of every add: kInvalid if the file is damaged; kIo.

@@ -23,18 +23,10 @@
 #include "policy/training/trainer.h"
 #include "record/run_writer.h"
 
-namespace emplace::record {
-
-constexpr auto enum_words(Durability) {
-  return EnumWords{"durability", std::array{EnumWord{Durability::kDisk, "disk"},
-                                            EnumWord{Durability::kProcess, "process"}}};
-}
-
-}  // namespace emplace::record
-
 namespace emplace::launcher {
 
-/// Of run.starts: from nothing, and from the best simple placement of each graph.
+/// Words of run.starts: a policy that learns from nothing, and one that starts at the best simple placement
+/// of each graph.
 inline constexpr const char* kScratch = "scratch";
 inline constexpr const char* kBestBaseline = "best-baseline";
 inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestBaseline};
@@ -89,8 +81,7 @@ struct RunSection {
     s.add("starts", starts, one_of(kRunStarts), "Policies that are learned, one after the other.");
     s.add("policy", policy,
           "Checkpoint that the policy starts from: a run directory (its newest), RUN@UPDATE or RUN@best; "
-          "empty: "
-          "random weights.");
+          "empty: random weights.");
     s.add("optimizer", optimizer, "Takes the optimiser of that checkpoint along, as --branch does.");
   }
 };
@@ -138,8 +129,7 @@ struct PipelineSection {
           "Versions of the policy after which an episode is not learned from.");
     s.add("speculate", speculate, between(0, 1),
           "Share of recent leases: one that takes twice as long as they did goes to an idle executor too; 0, "
-          "or "
-          "with run.deterministic: never.");
+          "or with run.deterministic: never.");
   }
 };
 
@@ -238,16 +228,12 @@ struct RecordSection {
           "What a commit waits for: the disk, or the operating system (process): a power cut then takes the "
           "last seconds.");
     s.add("checkpoint_every", checkpoint_every, "Updates between checkpoints; 0: only at the end.");
-    s.add(
-        "keep_every", keep_every,
-        "Updates between checkpoints that are kept, beside the first, the last two and the best placement's; "
-        "0: "
-        "all are kept.");
-    s.add(
-        "trace", trace,
-        "Notes what every actor does and when; at the end RUN/trace.json.gz, for Perfetto (run --trace FILE "
-        "names "
-        "another file).");
+    s.add("keep_every", keep_every,
+          "Updates between checkpoints that are kept, beside the first, the last two and the best "
+          "placement's; 0: all are kept.");
+    s.add("trace", trace,
+          "Notes what every actor does and when; at the end RUN/trace.json.gz, for Perfetto (run --trace "
+          "FILE names another file).");
   }
 };
 
