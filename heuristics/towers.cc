@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/units.h"
 #include "executor/sim/simulator.h"
 #include "heuristics/towers_graph.h"
 

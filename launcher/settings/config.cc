@@ -1,7 +1,6 @@
 #include "launcher/settings/config.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/file.h"
 #include "base/text/toml_reader.h"

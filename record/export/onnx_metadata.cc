@@ -3,7 +3,6 @@
 #include <onnx.pb.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/text/words.h"
 #include "graph/formats/onnx/onnx_functions.h"

@@ -3,7 +3,6 @@
 #include <tensorboard_event.pb.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
