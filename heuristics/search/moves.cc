@@ -16,8 +16,8 @@ std::uint32_t below(Walker& walker, std::size_t bound) {
 /// Short ranges are likelier than long ones, up to all of it.
 std::size_t length_up_to(Walker& walker, std::size_t most) {
   const double exponent = walker.rng().uniform_double();
-  return std::clamp(static_cast<std::size_t>(std::pow(static_cast<double>(most), exponent) + 0.5),
-                    std::size_t{1}, most);
+  const auto length = static_cast<std::size_t>(std::lround(std::pow(static_cast<double>(most), exponent)));
+  return std::clamp(length, std::size_t{1}, most);
 }
 
 }  // namespace
