@@ -52,10 +52,10 @@ class BestSoFar {
  private:
   struct Waiting {
     policy::Actions actions;
-    BestKnown best;            // Once it is measured.
+    BestKnown best;            // Best cost of the episode; unknown until it is measured.
     std::uint32_t number = 0;  // Index of that placement in the episode.
   };
-  std::map<std::uint64_t, Waiting> waiting_;  // By episode: those that best_ does not account for.
+  std::map<std::uint64_t, Waiting> waiting_;  // Episodes, by number, that best_ does not account for.
   std::vector<BestKnown> known_;              // [graphs]
   std::vector<Placement> best_;               // [graphs]
 };

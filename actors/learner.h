@@ -65,9 +65,9 @@ class Learner final : public runtime::Actor {
     bool has_actions = false, has_score = false;
     Bytes actions;
     messages::EpisodeScored scored;
-    std::uint64_t seq = 0;           ///< In the recorder's log.
-    std::uint64_t placement_id = 0;  ///< Of its first placement.
-    std::uint32_t count = 0;         ///< Its placements.
+    std::uint64_t seq = 0;           ///< Number in the recorder's log.
+    std::uint64_t placement_id = 0;  ///< Id of the first placement.
+    std::uint32_t count = 0;         ///< Number of placements.
     Nanos since{0};
   };
   struct Snapshot {
@@ -113,12 +113,12 @@ class Learner final : public runtime::Actor {
   // Owner loop only.
   std::optional<policy::Trainer> trainer_;
   Phase phase_ = Phase::kCheckpoint;
-  runtime::Fetch fetch_;            // Of the checkpoint, by its update.
-  Bytes fetched_;                   // What has come of it.
+  runtime::Fetch fetch_;            // Transfer of the checkpoint; its content is the number of its update.
+  Bytes fetched_;                   // Bytes of the checkpoint so far.
   Nanos asked_{0};                  // When an update was requested, or the first checkpoint sent, last.
   std::uint64_t next_episode_ = 0;  // Only if ordered.
   std::uint64_t stale_ = 0;
-  runtime::Consumed consumed_;  // By this incarnation.
+  runtime::Consumed consumed_;  // Placements that this incarnation has learned from.
   runtime::LogFollower log_;
   std::map<std::uint64_t, Pending> pending_;  // Episodes that lack actions or score, or (ordered) their turn.
   std::deque<std::uint64_t> ready_;           // In the order in which they will be consumed.

@@ -88,7 +88,7 @@ class Borrower final : public runtime::Actor {
   // Owner loop only.
   std::optional<messages::ManifestDelivered> manifest_;
   std::size_t file_ = 0;  ///< Index in the manifest of the file that is being fetched.
-  runtime::Fetch fetch_;  ///< Of that file.
+  runtime::Fetch fetch_;  ///< Transfer of that file; its content is the index.
   bool damaged_ = false;  ///< It arrived with another hash once.
   Nanos heard_{0};        ///< When the library answered last.
   Nanos requested_{0};    ///< When the manifest was requested last.

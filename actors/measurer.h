@@ -14,7 +14,7 @@ namespace emplace::actors {
 /// Placements of one graph to be measured.
 struct Batch {
   std::string graph_sha256;
-  std::uint64_t placement_id = 0;  ///< Of the first placement.
+  std::uint64_t placement_id = 0;  ///< Id of the first placement.
   std::uint32_t count = 0;
 };
 

@@ -15,11 +15,11 @@ namespace emplace::actors {
 
 /// An episode that was proposed and has not ended.
 struct Outstanding {
-  policy::Actions actions;          ///< Empty: drawn by an earlier incarnation of the sampler.
+  policy::Actions actions;          ///< Empty if an earlier incarnation of the sampler drew it.
   std::optional<Placement> critic;  ///< The likeliest placement at that time, if it is measured too.
-  std::uint64_t version = 0;        ///< Of the parameters that drew it.
+  std::uint64_t version = 0;        ///< Version of the parameters that drew it.
   Nanos since{0};                   ///< When it was proposed, or asked about.
-  bool recorded = false;            ///< On disk, and waits to be learned from.
+  bool recorded = false;            ///< True once it is on disk; it then waits to be learned from.
 };
 
 /// The numbers of a sampler's episodes: which one is next, which are outstanding, and which of an earlier

@@ -130,9 +130,9 @@ class Recorder final : public runtime::Actor {
   std::vector<Uncommitted> uncommitted_;
   std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
   bool updates_came_ = false;                ///< Since the last commit.
-  runtime::Assembly pieces_;                 ///< Of a checkpoint, by its update.
-  record::CheckpointRow partial_;            ///< What has come of it.
-  std::optional<Delivery> delivery_;         ///< While the learner fetches one.
+  runtime::Assembly pieces_;       ///< Checkpoint that is arriving; its content is the number of its update.
+  record::CheckpointRow partial_;  ///< Bytes of that checkpoint so far.
+  std::optional<Delivery> delivery_;  ///< While the learner fetches one.
   std::map<runtime::ActorId, Reader> readers_;
   bool commit_due_ = false;
   bool stopping_ = false;   ///< What still comes is committed at once: no timer may run any more.

@@ -34,7 +34,7 @@ struct SamplerOptions {
   std::uint32_t lag = 1;
   /// Each episode ends with the policy's likeliest placement, which its other placements are held against.
   bool self_critic = false;
-  std::uint32_t redraws = 0;  ///< At most, of an episode that repeats placements (actors/drawer.h).
+  std::uint32_t redraws = 0;  ///< Most redraws of an episode that repeats placements (actors/drawer.h).
   Nanos patience = std::chrono::seconds{1};  ///< Then it asks what became of an episode, or asks again.
 };
 
@@ -96,14 +96,14 @@ class Sampler final : public runtime::Actor {
   Drawer drawer_;
   BestSoFar best_;
   ParameterFetch fetch_;
-  runtime::LogFollower log_;   ///< For what earlier incarnations did, and for results that did not arrive.
+  runtime::LogFollower log_;   ///< Reads what earlier incarnations did, and results that did not arrive.
   std::uint64_t log_end_ = 0;  ///< The log is read up to this number.
-  std::uint64_t version_ = 0;  ///< Of the parameters in use.
-  std::string sha256_;         ///< Of the parameters in use.
+  std::uint64_t version_ = 0;  ///< Version of the parameters in use.
+  std::string sha256_;         ///< Hash of the parameters in use.
   bool has_parameters_ = false;
   std::uint64_t announced_ = 0;  ///< The newest version that was published.
-  Nanos refetch_at_{0};          ///< Not before, after a version that was not the one requested.
-  Nanos asked_{0};               ///< When it asked about episodes last.
+  Nanos refetch_at_{0};          ///< Earliest next fetch, after a version that was not the one requested.
+  Nanos asked_{0};               ///< Time of the last question about episodes.
   bool scheduled_ = false;       ///< propose() waits at the end of this turn.
   bool stopped_ = false;
 };

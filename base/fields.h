@@ -40,7 +40,7 @@ concept HasFields = requires(T& value) {
   void visit_fields(Visit&& visit) const {                  \
     EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
   }
-/// For a struct whose existence says it all.
+/// For a struct without fields.
 #define EMPLACE_NO_FIELDS \
   template <class Visit>  \
   void visit_fields(Visit&&) const {}

@@ -18,7 +18,7 @@ struct EpisodeMeasured : MeasurementColumns {
   std::string graph_sha256;
   std::uint32_t controller = 0;
   std::uint64_t episode = 0;
-  std::uint64_t placement_id = 0;  ///< Of the first placement.
+  std::uint64_t placement_id = 0;  ///< Id of the first placement.
   std::uint64_t policy_version = 0;
   std::uint32_t num_ops = 0;
   std::vector<std::string> executors;       ///< [executors] Actor names of those that took part.

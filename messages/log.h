@@ -122,7 +122,7 @@ struct CountRequested {
 struct EpisodesCounted {
   static constexpr std::uint16_t kType = number(Type::kEpisodesCounted);
   std::uint64_t committed = 0;  ///< Episodes of the run on disk.
-  std::uint64_t unlearned = 0;  ///< Of these, episodes that no update on disk has consumed.
+  std::uint64_t unlearned = 0;  ///< Episodes on disk that no update on disk has consumed.
   EMPLACE_FIELDS(committed, unlearned)
 };
 

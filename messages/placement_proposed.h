@@ -14,7 +14,7 @@ struct PlacementProposed {
   std::string graph_sha256;          ///< 64 hex digits.
   std::uint32_t controller = 0;      ///< The sampler's index; baselines are per controller.
   std::uint64_t episode = 0;         ///< Counted over the whole run.
-  std::uint64_t placement_id = 0;    ///< Of the first placement.
+  std::uint64_t placement_id = 0;    ///< Id of the first placement.
   std::uint32_t count = 0;           ///< >= 1.
   std::uint64_t policy_version = 0;  ///< Parameters that sampled it.
   std::uint32_t num_ops = 0;
@@ -30,7 +30,7 @@ struct PlacementProposed {
 struct LeaseGranted {
   static constexpr std::uint16_t kType = number(Type::kLeaseGranted);
   std::string graph_sha256;        ///< 64 hex digits.
-  std::uint64_t placement_id = 0;  ///< Of the first placement.
+  std::uint64_t placement_id = 0;  ///< Id of the first placement.
   std::uint32_t count = 0;         ///< >= 1.
   std::uint32_t num_ops = 0;
   std::uint32_t num_devices = 0;     ///< 1..256.

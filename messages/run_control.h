@@ -39,7 +39,7 @@ struct DispatchProgress {
   static constexpr std::uint16_t kType = number(Type::kDispatchProgress);
   std::uint64_t episodes = 0;         ///< Finished.
   std::uint64_t measurements = 0;     ///< Placements measured, each counted once.
-  std::uint64_t valid = 0;            ///< Of these, placements that fit.
+  std::uint64_t valid = 0;            ///< Measured placements that fit.
   std::uint64_t refused_results = 0;  ///< Results that did not count: late, of another's lease, or wrong.
   std::uint32_t in_flight = 0;        ///< Placements.
   std::uint32_t quarantined = 0;      ///< Executors that get no work now, for what they answered.
@@ -58,7 +58,7 @@ struct RecordProgress {
   std::uint64_t committed = 0;  ///< Episodes on disk.
   std::uint64_t updates = 0;    ///< Updates on disk.
   double staleness = 0;         ///< [versions] Of the last update: between drawing and learning, on average.
-  double disk_waits_s = 0;      ///< For how long the disk has refused commits; 0: it takes them.
+  double disk_waits_s = 0;      ///< Time since which the disk refuses commits; 0: it takes them.
   EMPLACE_FIELDS(committed, updates, staleness, disk_waits_s)
 };
 

@@ -15,7 +15,7 @@ struct MoveMix {
   std::uint32_t neighbours = 15;  ///< A unit with all that it exchanges tensors with.
   std::uint32_t alike = 25;       ///< A range of what is alike (one scope's time steps).
   std::uint32_t flood = 0;        ///< What hangs together on one device, up to some size.
-  std::uint32_t near = 0;         ///< Of 100 targets: those where a neighbour is.
+  std::uint32_t near = 0;         ///< Share [%] of moves whose target is the device of a neighbour.
 };
 /// For step times (found on the recurrent nets, docs/performance.md), and for loads and latencies of splits.
 MoveMix moves_for(Objective objective);
@@ -37,7 +37,8 @@ class RandomMoves final : public MoveProposer {
   const Level& level_;
   const MoveMix mix_;
   const std::vector<DeviceId> fast_;
-  std::vector<std::uint32_t> open_, reached_;  // Of a flood: units; [units] the flood that came last.
+  std::vector<std::uint32_t> open_;     // Units that the flood at hand may go on from.
+  std::vector<std::uint32_t> reached_;  // [units] Number of the last flood that reached each unit.
   std::uint32_t floods_ = 0;
 };
 

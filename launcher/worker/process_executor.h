@@ -59,7 +59,7 @@ class ProcessExecutor final : public RealExecutor, public PolledExecutor {
 
  private:
   using Supervisor = runtime::ChildSupervisor;
-  /// To each task its answer.
+  /// The answer to a task, one type for each kind.
   using Answer = std::variant<messages::PlacementRan, messages::PlacementTraced, messages::PlacementVerified,
                               messages::ExecutorProfiled>;
   using Outcome = Result<Answer>;
