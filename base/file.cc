@@ -19,10 +19,8 @@
 namespace emplace {
 namespace {
 
-std::string shown(const std::filesystem::path& path) { return printable(path.string()); }
-
 Error io_error(const std::filesystem::path& path, std::string_view what, int code) {
-  return Error{Errc::kIo, shown(path) + ": " + std::string{what} + " (" + std::strerror(code) + ")"};
+  return Error{Errc::kIo, printable_path(path) + ": " + std::string{what} + " (" + std::strerror(code) + ")"};
 }
 
 /// Closes on every way out.
@@ -127,13 +125,13 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
   if (file.get() < 0) return io_error(path, "cannot be read", errno);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return io_error(path, "cannot be read", errno);
-  if (S_ISDIR(info.st_mode)) return Error{Errc::kIo, shown(path) + ": is a folder, not a file"};
-  if (static_cast<std::size_t>(info.st_size) > limit) return invalid(shown(path), "is too large");
+  if (S_ISDIR(info.st_mode)) return Error{Errc::kIo, printable_path(path) + ": is a folder, not a file"};
+  if (static_cast<std::size_t>(info.st_size) > limit) return invalid(printable_path(path), "is too large");
   Bytes bytes(static_cast<std::size_t>(info.st_size));
   std::size_t have = 0;
   for (;;) {
     if (have == bytes.size()) bytes.resize(bytes.size() + (1 << 16));  // Pipes and growing files say no size.
-    if (have > limit) return invalid(shown(path), "is too large");
+    if (have > limit) return invalid(printable_path(path), "is too large");
     const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return io_error(path, "cannot be read", errno);
@@ -179,7 +177,7 @@ std::optional<FileId> FileId::in(int folder, const char* name) {
 
 NewFile::NewFile(const std::filesystem::path& path, std::optional<mode_t> mode) : path_{target_of(path)} {
   if (is_foreign_link(path)) {
-    error_ = Error{Errc::kIo, shown(path) +
+    error_ = Error{Errc::kIo, printable_path(path) +
                                   ": is a link of another user in a folder that all may write in; "
                                   "name another file"};
     return;
@@ -187,8 +185,8 @@ NewFile::NewFile(const std::filesystem::path& path, std::optional<mode_t> mode) 
   struct stat there {};
   const bool replaces = ::stat(path_.c_str(), &there) == 0;
   if (replaces && !S_ISREG(there.st_mode)) {
-    error_ =
-        Error{Errc::kIo, shown(path) + ": is no regular file, and would be replaced by one; name another"};
+    error_ = Error{Errc::kIo,
+                   printable_path(path) + ": is no regular file, and would be replaced by one; name another"};
     return;
   }
   if (!mode && replaces) mode = there.st_mode & 0777;

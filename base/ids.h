@@ -12,6 +12,7 @@ enum class TypeId : std::uint16_t {};    ///< An op type of one graph.
 enum class DeviceId : std::uint8_t {};   ///< A device of one DeviceSet: at most 256.
 
 inline constexpr OpId kNoOp{0xffffffffu};
+inline constexpr std::uint32_t kNoIndex = 0xffffffffu;  ///< In place of a dense index that is not there.
 inline constexpr std::size_t kMaxDevices = 256;
 
 constexpr std::size_t index(OpId id) { return static_cast<std::size_t>(id); }

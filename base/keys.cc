@@ -71,8 +71,6 @@ bool is_name(std::string_view name) {
          });
 }
 
-std::string shown(const std::filesystem::path& path) { return printable(path.string()); }
-
 /// A key as a table has it. The value is never shown: it may be a secret.
 std::string key_of(TomlTable& table, std::string_view field, bool required) {
   const auto text = table.text(field);
@@ -94,7 +92,7 @@ Result<Unit> write_new(const std::filesystem::path& path, std::string_view text,
   const std::string temporary = fmt::format("{}.part{}", path.string(), ::getpid());
   const auto fail = [&](int code) {
     ::unlink(temporary.c_str());
-    return Error{Errc::kIo, shown(path) + ": cannot be written (" + std::strerror(code) + ")"};
+    return Error{Errc::kIo, printable_path(path) + ": cannot be written (" + std::strerror(code) + ")"};
   };
   ::unlink(temporary.c_str());  // Of an earlier process with this number.
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -111,7 +109,7 @@ Result<Unit> write_new(const std::filesystem::path& path, std::string_view text,
   if (::link(temporary.c_str(), path.c_str()) != 0) {
     if (errno != EEXIST) return fail(errno);
     ::unlink(temporary.c_str());
-    return invalid(shown(path), "is there already", "choose another name, or --force to replace it");
+    return invalid(printable_path(path), "is there already", "choose another name, or --force to replace it");
   }
   ::unlink(temporary.c_str());
   return Unit{};
@@ -155,7 +153,7 @@ Result<Unit> save_key_pair(const std::filesystem::path& path, const KeyPair& key
   if (!is_name(keys.name))
     return invalid("name '" + printable(keys.name, 80) + "'", "must be 1 to 64 of a-z A-Z 0-9 - _ .");
   if (public_path(path) == path)
-    return invalid(shown(path), "a name in .pub is for the public half", "call it .key");
+    return invalid(printable_path(path), "a name in .pub is for the public half", "call it .key");
   std::string text = "# A key of emplace, secret half included: its owner's alone (mode 0600).\nname = \"" +
                      keys.name + "\"\npublic = \"" + keys.public_key + "\"\nsecret = \"" + keys.secret_key +
                      "\"\n";
@@ -175,10 +173,10 @@ void remove_key_pair(const std::filesystem::path& path) {
 Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
-    return Error{Errc::kIo,
-                 shown(path) + ": cannot be read (" + std::strerror(errno) + "); 'emplace keygen' makes one"};
+    return Error{Errc::kIo, printable_path(path) + ": cannot be read (" + std::strerror(errno) +
+                                "); 'emplace keygen' makes one"};
   if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0)
-    return invalid(shown(path), "others may read this secret", "chmod 600 " + shown(path));
+    return invalid(printable_path(path), "others may read this secret", "chmod 600 " + printable_path(path));
   EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
   TomlTable root = document.root();
   KeyPair keys{name_of(root), key_of(root, "public", true), key_of(root, "secret", true),
@@ -187,7 +185,8 @@ Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
   Key derived{};
   crypto_scalarmult_base(derived.data(), decode(keys.secret_key)->data());
   if (encode(derived) != keys.public_key)
-    return invalid(shown(path), "its two halves do not belong together", "make a new one: emplace keygen");
+    return invalid(printable_path(path), "its two halves do not belong together",
+                   "make a new one: emplace keygen");
   return keys;
 }
 
@@ -228,9 +227,10 @@ Result<std::vector<AllowedKey>> parse_allow_list(std::string_view toml, std::str
 Result<std::vector<AllowedKey>> load_allow_list(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 022) != 0)
-    return invalid(shown(path), "others may write it and let themselves in", "chmod go-w " + shown(path));
+    return invalid(printable_path(path), "others may write it and let themselves in",
+                   "chmod go-w " + printable_path(path));
   EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
-  return parse_allow_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, shown(path));
+  return parse_allow_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, printable_path(path));
 }
 
 std::string to_toml(const AllowedKey& key) {
@@ -246,13 +246,13 @@ Result<Unit> add_to_allow_list(const std::filesystem::path& path, const AllowedK
   if (std::filesystem::exists(path)) {
     EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
     std::string old{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    EMPLACE_TRY_ASSIGN(auto list, parse_allow_list(old, shown(path)));
+    EMPLACE_TRY_ASSIGN(auto list, parse_allow_list(old, printable_path(path)));
     const auto same =
         std::find_if(list.begin(), list.end(), [&](const AllowedKey& o) { return o.name == key.name; });
     if (same == list.end()) {
       text = std::move(old);
     } else if (!replace) {
-      return invalid(shown(path), "has a key of the name '" + key.name + "' already",
+      return invalid(printable_path(path), "has a key of the name '" + key.name + "' already",
                      "choose another name, or --force to replace it");
     } else {
       list.erase(same);

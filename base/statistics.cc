@@ -125,4 +125,10 @@ Agreement agreement(std::span<const double> logged, std::span<const double> agai
   return found;
 }
 
+std::vector<double> normalised(std::vector<double> values) {
+  const double total = std::max(1e-300, std::accumulate(values.begin(), values.end(), 0.0));
+  for (double& value : values) value /= total;
+  return values;
+}
+
 }  // namespace emplace

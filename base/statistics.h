@@ -1,8 +1,9 @@
 #pragma once
-/// How well two measurements of the same placements go together.
+/// Shares, and how well two measurements of the same placements go together.
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace emplace {
 
@@ -17,5 +18,8 @@ struct Agreement {
 
 /// Pairs of positive times. O(n log n). @pre as many of one as of the other.
 Agreement agreement(std::span<const double> logged, std::span<const double> again);
+
+/// Values over their sum; zeros stay zeros. @pre none is negative.
+std::vector<double> normalised(std::vector<double> values);
 
 }  // namespace emplace

@@ -127,12 +127,12 @@ Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view w
 Result<Bytes> read_graph_file(const std::filesystem::path& path) {
   EMPLACE_TRY_ASSIGN(auto packed, read_file(path));
   const std::size_t limit = unpacked_limit(packed.size());
-  return decompress(std::move(packed), printable(path.string()), limit);
+  return decompress(std::move(packed), printable_path(path), limit);
 }
 
 Result<OpGraph> load_graph(const std::filesystem::path& path, const ReadOptions& options) {
   EMPLACE_TRY_ASSIGN(const auto bytes, read_graph_file(path));
-  return parse_graph(bytes, printable(path.string()), options);
+  return parse_graph(bytes, printable_path(path), options);
 }
 
 std::vector<std::string> graph_notes(const OpGraph& graph) {

@@ -13,8 +13,6 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffu;
-
 /// Disjoint sets whose representative is the lowest member.
 class Classes {
  public:
@@ -102,17 +100,17 @@ Grouping random_groups(const OpGraph& graph, std::size_t wanted, std::uint64_t s
 }
 
 Grouping recursive_colocation_groups(const OpGraph& graph) {
-  constexpr std::uint32_t kSeveral = kNone - 1;
+  constexpr std::uint32_t kSeveral = kNoIndex - 1;
   const auto ops = static_cast<std::uint32_t>(graph.num_ops());
   Classes classes = declared_classes(graph);
   for (bool changed = true; changed;) {
     changed = false;
-    std::vector<std::uint32_t> reader(ops, kNone);  // Of each class, by representative.
+    std::vector<std::uint32_t> reader(ops, kNoIndex);  // Of each class, by representative.
     for (std::uint32_t op = 0; op < ops; ++op) {
       const std::uint32_t to = classes.find(op);
       for (const TensorId input : graph.inputs(OpId{op})) {
         const std::uint32_t from = classes.find(static_cast<std::uint32_t>(index(graph.producer(input))));
-        if (from != to && reader[from] != to) reader[from] = reader[from] == kNone ? to : kSeveral;
+        if (from != to && reader[from] != to) reader[from] = reader[from] == kNoIndex ? to : kSeveral;
       }
     }
     for (std::uint32_t from = 0; from < ops; ++from) {
@@ -130,7 +128,7 @@ Grouping scope_groups(const OpGraph& graph, ScopeOptions options) {
   const std::size_t n = graph.num_ops();
   std::unordered_map<std::string, std::uint32_t> number;
   std::vector<std::string> names;
-  std::vector<std::uint32_t> label(n, kNone);
+  std::vector<std::uint32_t> label(n, kNoIndex);
   // Readers come after producers, so walking backwards finds a reader's label ready.
   const auto order = graph.topological_order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -184,12 +182,12 @@ Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping,
     const auto [w, g] = lightest.top();
     lightest.pop();
     if (!alive[g] || w != weight[g]) continue;
-    std::uint32_t target = kNone;
+    std::uint32_t target = kNoIndex;
     std::int64_t most = -1;
     for (const auto& [neighbour, traffic] : bytes[g]) {
       if (traffic > most) most = traffic, target = neighbour;
     }
-    for (std::uint32_t other = 0; target == kNone; ++other) {
+    for (std::uint32_t other = 0; target == kNoIndex; ++other) {
       if (alive[other] && other != g) target = other;
     }
     for (const auto& [neighbour, traffic] : bytes[g]) {

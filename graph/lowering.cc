@@ -7,8 +7,6 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffu;
-
 /// A buffer before buffers are sorted by owner.
 struct Draft {
   std::int64_t bytes, held_bytes;
@@ -30,7 +28,7 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   // 1. Which buffer each tensor is. A view of several inputs waits for all of them but is a piece of the
   // first.
   std::vector<Draft> drafts;
-  std::vector<std::uint32_t> buffer_of(graph.num_tensors(), kNone);
+  std::vector<std::uint32_t> buffer_of(graph.num_tensors(), kNoIndex);
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waits_of;  // Tensor → further buffers; rare.
   const auto whole = [&](OpId op, TensorId tensor, bool resident, std::int64_t held) {
     buffer_of[index(tensor)] = static_cast<std::uint32_t>(drafts.size());
@@ -96,7 +94,7 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   for (const std::uint32_t draft : buffer_of) buffer_of_.push_back(BufferId{number[draft]});
 
   // 3. Who reads what, each buffer once per kernel.
-  std::vector<std::uint32_t> seen(bytes_.size(), kNone);
+  std::vector<std::uint32_t> seen(bytes_.size(), kNoIndex);
   read_begin_.reserve(n + 1);
   for (std::uint32_t i = 0; i < n; ++i) {
     const OpId op{i};

@@ -331,4 +331,6 @@ Result<OpGraph> OpGraphBuilder::build() && {
   return g;
 }
 
+std::string quoted_op(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
+
 }  // namespace emplace

@@ -182,4 +182,7 @@ class OpGraphBuilder {
   std::vector<OpSpec> ops_;
 };
 
+/// "op 'NAME'", as messages name an op.
+std::string quoted_op(const OpGraph& graph, OpId op);
+
 }  // namespace emplace

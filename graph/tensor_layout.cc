@@ -254,8 +254,7 @@ Result<TensorLayout> layout_in(const OpGraph& graph, TensorId tensor, TensorId b
   for (TensorId at = tensor; at != base;) {
     const OpId op = graph.producer(at);
     if (!graph.is_view(op) || graph.inputs(op).empty())
-      return invalid("op '" + std::string{graph.name(op)} + "'",
-                     "is not a view of what it was asked to show");
+      return invalid(quoted_op(graph, op), "is not a view of what it was asked to show");
     chain.push_back(at);
     at = graph.inputs(op)[0];
   }
@@ -270,8 +269,7 @@ Result<TensorLayout> layout_in(const OpGraph& graph, TensorId tensor, TensorId b
                     json::parse(graph.attrs_json(op), nullptr, false),
                     {shape.begin(), shape.end()}};
     if (!apply(layout, view))
-      return Error{Errc::kUnsupported, "op '" + std::string{graph.name(op)} +
-                                           "': no layout is known for this " +
+      return Error{Errc::kUnsupported, quoted_op(graph, op) + ": no layout is known for this " +
                                            std::string{graph.type_name(op)}};
   }
   return layout;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/rng.h"
+#include "base/statistics.h"
 #include "graph/grouping.h"
 #include "heuristics/methods.h"
 #include "heuristics/split/block_graph.h"
@@ -54,12 +55,6 @@ Placement cut(const std::vector<std::uint32_t>& order, const std::vector<double>
     before += cost[op];
   }
   return placement;
-}
-
-std::vector<double> normalised(std::vector<double> values) {
-  const double total = std::max(1e-300, std::accumulate(values.begin(), values.end(), 0.0));
-  for (double& value : values) value /= total;
-  return values;
 }
 
 /// How much of the whole each device takes: by its speed on this graph, and by its memory.

@@ -22,7 +22,7 @@ struct MeanLink {
   double latency_us = 0, us_per_byte = 0;
 };
 
-MeanLink mean_link(const ListTask& task) {
+MeanLink mean_link_of(const ListTask& task) {
   const std::vector<DeviceId> devices = fast_devices(task.problem.devices);
   MeanLink mean;
   double pairs = 0;
@@ -135,7 +135,7 @@ class Programme {
 
 Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOptions options) {
   EMPLACE_TRY_ASSIGN(const auto clp, Clp::load());
-  const MeanLink link = mean_link(task);
+  const MeanLink link = mean_link_of(task);
   std::vector<OpId> favourite(task.lowered.num_ops(), kNoOp), kernels;
   for (const OpId op : task.problem.graph.topological_order())
     if (task.lowered.is_kernel(op)) kernels.push_back(op);

@@ -15,7 +15,7 @@
 namespace emplace {
 namespace {
 
-constexpr double kEdgeTotal = 1e9, kWeightTotal = 5e8;
+constexpr double kMetisEdgeTotal = 1e9, kMetisWeightTotal = 5e8;
 
 /// Guards METIS, which is not reentrant, and what it changes of the process.
 Mutex g_metis;
@@ -98,12 +98,12 @@ Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
     PartitionTask task;
     task.first.assign(graph.first().begin(), graph.first().end());
     task.neighbours.assign(graph.neighbours().begin(), graph.neighbours().end());
-    task.edge_weight = scaled(graph.edge_ns(), kEdgeTotal);
+    task.edge_weight = scaled(graph.edge_ns(), kMetisEdgeTotal);
     for (const auto& machine : machines) {
       // A vertex above a part's share leaves METIS with empty halves: it counts as one share.
       const double most = 1.0 / static_cast<double>(machine.size());
-      const auto work = scaled(graph.work_ns(), kWeightTotal, most);
-      const auto bytes = scaled(graph.bytes(), kWeightTotal, most);
+      const auto work = scaled(graph.work_ns(), kMetisWeightTotal, most);
+      const auto bytes = scaled(graph.bytes(), kMetisWeightTotal, most);
       for (const Cut& each : kCuts) {
         task.weight = {work};
         task.share = {shares_by_speed(problem, machine)};

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/statistics.h"
+
 namespace emplace {
 namespace {
 
@@ -26,12 +28,6 @@ std::pair<double, double> mean_link(const DeviceSet& devices) {
     }
   }
   return {latency_ns / std::max(1.0, pairs), ns_per_byte / std::max(1.0, pairs)};
-}
-
-std::vector<double> normalised(std::vector<double> values) {
-  const double total = std::max(1e-300, std::accumulate(values.begin(), values.end(), 0.0));
-  for (double& value : values) value /= total;
-  return values;
 }
 
 }  // namespace

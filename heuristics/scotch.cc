@@ -14,7 +14,7 @@
 namespace emplace {
 namespace {
 
-constexpr double kEdgeTotal = 1e9, kWorkTotal = 5e8;
+constexpr double kScotchEdgeTotal = 1e9, kScotchWorkTotal = 5e8;
 
 /// Frees what Scotch has initialised.
 template <class T>
@@ -40,8 +40,8 @@ PartitionTask task_of(const PartitionGraph& graph, std::span<const double> edges
   PartitionTask task;
   task.first.assign(graph.first().begin(), graph.first().end());
   task.neighbours.assign(graph.neighbours().begin(), graph.neighbours().end());
-  task.edge_weight = scaled(edges, kEdgeTotal);
-  task.weight = {scaled(weight, kWorkTotal)};
+  task.edge_weight = scaled(edges, kScotchEdgeTotal);
+  task.weight = {scaled(weight, kScotchWorkTotal)};
   task.share = {std::move(share)};
   return task;
 }

@@ -10,8 +10,6 @@
 namespace emplace {
 namespace {
 
-std::string quoted(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
-
 Error matches_nothing(const OpGraph& graph, const Rule& rule) {
   return invalid(rule.where, "the rule for " + rule.match.text() + " matches no op",
                  nearest_to(graph, rule.match) + "; optional = true permits it");
@@ -147,7 +145,7 @@ class Resolver {
       }
     }
     return invalid(out_.rules[second].described(),
-                   "contradicts " + out_.rules[first].described() + " on " + quoted(graph_, op),
+                   "contradicts " + out_.rules[first].described() + " on " + quoted_op(graph_, op),
                    "a rule for fewer ops stands first, as the exception to a wider one");
   }
 

@@ -11,8 +11,6 @@
 namespace emplace {
 namespace {
 
-std::string quoted(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
-
 /// A device, or with a prefix like "cpu:*" all that begin so.
 Result<DeviceMask> devices_named(const DeviceSet& devices, std::string_view name) {
   DeviceMask mask;
@@ -34,7 +32,7 @@ Result<DeviceMask> own_devices(const OpGraph& graph, const DeviceSet& devices, c
   if (graph.has_allowed_devices(op)) {
     for (const std::string& name : graph.allowed_devices(op)) {
       const auto named = devices_named(devices, name);
-      if (!named) return invalid(quoted(graph, op), named.error().context);
+      if (!named) return invalid(quoted_op(graph, op), named.error().context);
       mask |= *named;
     }
   } else {
@@ -50,7 +48,8 @@ std::string decider(const AppliedRules& rules, OpId op) {
 }
 
 Error against_the_graph(const OpGraph& graph, const AppliedRules& rules, OpId op) {
-  return invalid(quoted(graph, op), decider(rules, op) + " contradicts the devices that the graph allows it",
+  return invalid(quoted_op(graph, op),
+                 decider(rules, op) + " contradicts the devices that the graph allows it",
                  "mend one of the two");
 }
 
@@ -72,10 +71,10 @@ Error torn(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& r
     tie = rules.rules[rules.colocation_rule[index(op)]].described();
     break;
   }
-  return invalid(quoted(graph, last),
+  return invalid(quoted_op(graph, last),
                  "no device is allowed to all ops it is colocated with: " + decider(rules, last) +
-                     " contradicts " + decider(rules, other) + " on " + quoted(graph, other) + ", tied by " +
-                     tie,
+                     " contradicts " + decider(rules, other) + " on " + quoted_op(graph, other) +
+                     ", tied by " + tie,
                  "change one of them");
 }
 
@@ -149,15 +148,16 @@ Result<Unit> Constraints::check(const OpGraph& graph, const DeviceSet& devices,
   std::vector<OpId> first(allowed_.size(), kNoOp);
   for (std::uint32_t i = 0; i < placement.size(); ++i) {
     const OpId op{i};
-    if (index(placement[i]) >= devices.size()) return invalid(quoted(graph, op), "its device does not exist");
+    if (index(placement[i]) >= devices.size())
+      return invalid(quoted_op(graph, op), "its device does not exist");
     const std::uint32_t colocation_class = class_of_[i];
     if (!allowed_[colocation_class].test(index(placement[i]))) {
-      return invalid(quoted(graph, op), "may not run on " + printable(devices[placement[i]].name, 60));
+      return invalid(quoted_op(graph, op), "may not run on " + printable(devices[placement[i]].name, 60));
     }
     OpId& leader = first[colocation_class];
     if (leader == kNoOp) leader = op;
     if (placement[index(leader)] != placement[i]) {
-      return invalid(quoted(graph, op), "must share a device with " + quoted(graph, leader));
+      return invalid(quoted_op(graph, op), "must share a device with " + quoted_op(graph, leader));
     }
   }
   return Unit{};

@@ -60,14 +60,12 @@ Result<Placement> resolve(const json& document, const std::string& where, const 
     const auto entry = ops->find(std::string{graph.name(OpId{i})});
     if (entry == ops->end())
       return invalid(where, "leaves out op '" + printable(graph.name(OpId{i}), 80) + "'");
-    if (!entry->is_string())
-      return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "' has no device name");
+    if (!entry->is_string()) return invalid(where, quoted_op(graph, OpId{i}) + " has no device name");
     const std::string& name = entry->get_ref<const std::string&>();
     auto device = known.find(name);
     if (device == known.end()) {
       const Result<DeviceId> found = find(name);
-      if (!found)
-        return invalid(where, "op '" + printable(graph.name(OpId{i}), 80) + "': " + found.error().context);
+      if (!found) return invalid(where, quoted_op(graph, OpId{i}) + ": " + found.error().context);
       device = known.emplace(name, *found).first;
     }
     placement.push_back(device->second);

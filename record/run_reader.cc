@@ -24,8 +24,7 @@ Result<std::unique_ptr<RunReader>> RunReader::open(const std::filesystem::path& 
 Result<Unit> RunReader::verify() const {
   const std::filesystem::path& directory = connection_->directory;
   try {
-    return check_record(connection_->db, printable(directory.string()) + ": run.db",
-                        acknowledged_in(directory));
+    return check_record(connection_->db, printable_path(directory) + ": run.db", acknowledged_in(directory));
   } catch (const std::exception& thrown) {
     return verifying_error(directory, thrown);
   }

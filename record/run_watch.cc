@@ -32,7 +32,7 @@ Result<Unit> RunWatch::check(bool log_too) {
 Result<Unit> RunWatch::patrol(std::size_t rows) {
   try {
     if (!patrol_) patrol_ = std::make_unique<Patrol>(directory_ / "run.db");
-    return patrol_->next(printable(directory_.string()) + ": run.db", rows);
+    return patrol_->next(printable_path(directory_) + ": run.db", rows);
   } catch (const std::exception& thrown) {
     return database_error(directory_, thrown);
   }

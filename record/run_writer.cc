@@ -53,7 +53,7 @@ Result<Unit> check_head(std::uint64_t last_seq, std::uint64_t last_update,
   if (of_updates && last_update >= acknowledged.updates) return Unit{};
   const std::uint64_t there = of_updates ? last_update : last_seq;
   const std::uint64_t all = of_updates ? acknowledged.updates : acknowledged.episodes;
-  return invalid(printable(directory.string()) + ": run.db",
+  return invalid(printable_path(directory) + ": run.db",
                  fmt::format("the record is shortened: {}{}{}", there,
                              of_updates ? " updates of " : " episodes of ", all),
                  kSalvageIt);
@@ -65,8 +65,7 @@ Result<Unit> sync_file(const std::filesystem::path& path) {
   const bool synced = fd >= 0 && ::fsync(fd) == 0;
   const int code = errno;
   if (fd >= 0) ::close(fd);
-  return synced ? Result<Unit>{Unit{}}
-                : Error{Errc::kIo, printable(path.string()) + ": " + std::strerror(code)};
+  return synced ? Result<Unit>{Unit{}} : Error{Errc::kIo, printable_path(path) + ": " + std::strerror(code)};
 }
 
 }  // namespace
@@ -100,7 +99,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::create(const std::filesystem::path
                                                      const std::vector<BaselineRow>& baselines) {
   EMPLACE_TRY(make_private_folder(directory));
   if (std::filesystem::exists(directory / "run.db")) {
-    return invalid(printable(directory.string()), "holds a run already",
+    return invalid(printable_path(directory), "holds a run already",
                    "go on with it by --resume, or choose another --run-dir");
   }
   EMPLACE_TRY(check_folder(directory));

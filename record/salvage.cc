@@ -41,7 +41,7 @@ std::string count_of(std::uint64_t count, const std::string& noun) {
 Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std::filesystem::path& to) {
   const int in = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
   if (in < 0)
-    return Error{Errc::kIo, printable(from.string()) + ": cannot be read (" + std::strerror(errno) + ")"};
+    return Error{Errc::kIo, printable_path(from) + ": cannot be read (" + std::strerror(errno) + ")"};
   std::ofstream out{to, std::ios::binary};
   std::uint64_t lost = 0;
   const off_t size = ::lseek(in, 0, SEEK_END);
@@ -55,7 +55,7 @@ Result<std::uint64_t> copy_readable(const std::filesystem::path& from, const std
     out.write(page.data(), static_cast<std::streamsize>(wanted));
   }
   ::close(in);
-  if (!out.flush()) return Error{Errc::kIo, printable(to.string()) + ": cannot be written"};
+  if (!out.flush()) return Error{Errc::kIo, printable_path(to) + ": cannot be written"};
   return lost;
 }
 
@@ -65,7 +65,7 @@ Result<Unit> restore_first_page(const std::filesystem::path& database, const std
   std::error_code none;
   const auto size = std::filesystem::file_size(database, none);
   const std::uintmax_t pages = none ? 0 : size / kPage;
-  if (begun.size() < kPage || pages == 0) return invalid(printable(database.string()), "is too short");
+  if (begun.size() < kPage || pages == 0) return invalid(printable_path(database), "is too short");
   const auto put = [&](std::size_t at, std::uint32_t number) {  // Big-endian, as SQLite's file format has it.
     for (std::size_t i = 0; i < 4; ++i) begun[at + i] = static_cast<std::byte>(number >> (24 - 8 * i));
   };
@@ -76,7 +76,7 @@ Result<Unit> restore_first_page(const std::filesystem::path& database, const std
   std::fstream file{database, std::ios::in | std::ios::out | std::ios::binary};
   file.write(reinterpret_cast<const char*>(begun.data()), kPage);
   return file.flush() ? Result<Unit>{Unit{}}
-                      : Error{Errc::kIo, printable(database.string()) + ": cannot be written"};
+                      : Error{Errc::kIo, printable_path(database) + ": cannot be written"};
 }
 
 /// A folder that is removed at the end.
@@ -196,7 +196,7 @@ class Salvage {
     const RunReader* const runs = holder_of("runs");
     const auto facts = runs ? runs->header().facts() : Result<RunFacts>{Error{}};
     if (!facts)
-      return invalid(printable(run_.string()) + ": run.db", "does not say any more what run it is of",
+      return invalid(printable_path(run_) + ": run.db", "does not say any more what run it is of",
                      "nothing of it can be salvaged");
     found_.facts = *facts;
     const std::string name = facts->run_id + " salvaged";
@@ -356,7 +356,7 @@ class Salvage {
 }  // namespace
 
 Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem::path& directory) {
-  const std::string where = printable(run.string());
+  const std::string where = printable_path(run);
   std::error_code failure;
   if (!std::filesystem::exists(run / "run.db", failure) &&
       !std::filesystem::exists(run / "initial.db", failure))
@@ -366,7 +366,7 @@ Result<Salvaged> salvage(const std::filesystem::path& run, const std::filesystem
     return invalid(where, "is still being written", "end the run first, or wait for its end");
   const bool was_there = std::filesystem::exists(directory, failure);
   if (was_there && !std::filesystem::is_empty(directory, failure))
-    return invalid(printable(directory.string()), "is not empty", "name a folder that does not exist yet");
+    return invalid(printable_path(directory), "is not empty", "name a folder that does not exist yet");
   EMPLACE_TRY(make_private_folder(directory));
   auto salvaged = Salvage{run, directory}.make();
   if (salvaged) return salvaged;

@@ -43,7 +43,7 @@ std::array<char, 40> boot_id() {
 }
 
 Error io_error(const std::filesystem::path& path, int code) {
-  return Error{Errc::kIo, printable(path.string()) + ": cannot be written (" + std::strerror(code) + ")"};
+  return Error{Errc::kIo, printable_path(path) + ": cannot be written (" + std::strerror(code) + ")"};
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ void TraceRing::add(const TraceRecord& record) {
 Result<TracePart> read_trace_part(const std::filesystem::path& path) {
   using Header = TraceRing::Header;
   EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path));
-  const auto damaged = [&] { return invalid(printable(path.string()), "is no trace of a loop"); };
+  const auto damaged = [&] { return invalid(printable_path(path), "is no trace of a loop"); };
   if (bytes.size() < sizeof(Header)) return damaged();
   Header header;
   const auto field = [&](auto& into, std::size_t offset) {

@@ -117,6 +117,8 @@ std::string inert_text(std::string_view text, std::string_view kept) {
   return out;
 }
 
+std::string printable_path(const std::filesystem::path& path) { return printable(path.string()); }
+
 std::string printable(std::string_view text, std::size_t max_length) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {

@@ -1,6 +1,8 @@
 #pragma once
 /// Words for people: suggestions for a misspelt name, and names made harmless for a terminal.
 
+#include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +21,12 @@ std::string inert_text(std::string_view text, std::string_view kept = {});
 /// The same for a line that people read: a newline becomes \n, and what is longer than `max_length` bytes is
 /// cut and ends in "…".
 std::string printable(std::string_view text, std::size_t max_length = 200);
+std::string printable_path(const std::filesystem::path& path);
+
+/// The bytes as the text that they are, without a copy.
+inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// As a TOML basic string, in quotes; a reader gets the same text back. A byte that is no UTF-8 cannot stand
 /// in TOML and becomes U+FFFD: where that matters, ask is_utf8 first.

@@ -13,6 +13,12 @@ Result<std::unique_ptr<Kernel>> with_packed_inputs(
     const Signature& signature, const std::function<Result<std::unique_ptr<Kernel>>(const Signature&)>& make,
     const std::function<bool(const Operand&)>& takes = &Operand::is_packed);
 
+/// The same as an entry of a kernel table.
+template <MakeKernel make>
+Result<std::unique_ptr<Kernel>> packed_first(const Signature& signature) {
+  return with_packed_inputs(signature, make);
+}
+
 /// The operand, row-major.
 Operand packed(const Operand& operand);
 

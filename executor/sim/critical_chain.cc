@@ -9,14 +9,13 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffu;
 using Kind = ChainLink::Kind;
 using Cause = ChainLink::Cause;
 
 /// An op or transfer that ran, by its place in the schedule.
 struct Run {
   Kind kind = Kind::kOp;
-  std::uint32_t number = kNone;
+  std::uint32_t number = kNoIndex;
 };
 
 class Walk {
@@ -25,7 +24,7 @@ class Walk {
       : lowered_{lowered},
         placement_{placement},
         schedule_{schedule},
-        run_of_op_(lowered.num_ops(), kNone),
+        run_of_op_(lowered.num_ops(), kNoIndex),
         before_op_(schedule.ops.size()),
         before_transfer_(schedule.transfers.size()),
         owner_(lowered.graph().num_tensors()) {
@@ -87,7 +86,7 @@ class Walk {
   }
   std::optional<Run> made_by(OpId op) const {
     const std::uint32_t run = run_of_op_[index(op)];
-    return run == kNone ? std::nullopt : std::optional<Run>{Run{Kind::kOp, run}};
+    return run == kNoIndex ? std::nullopt : std::optional<Run>{Run{Kind::kOp, run}};
   }
   std::optional<Run> last_input(const OpRun& run) const {
     std::optional<Run> last;

@@ -4,11 +4,6 @@
 #include <bit>
 
 namespace emplace::simulated {
-namespace {
-
-constexpr std::uint32_t kNone = 0xffffffffu;
-
-}  // namespace
 
 MovedStep::MovedStep(const StepTables& tables, Dispatch dispatch)
     : StepLoop{tables, dispatch},
@@ -22,7 +17,7 @@ std::uint64_t MovedStep::run(const StepHistory& history, std::span<const DeviceI
   history_ = &history;
   place_ = placement.data();
   rounds_ = 0;
-  last_started_ = kNone;
+  last_started_ = kNoIndex;
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) lanes_[d].used_bytes = history.lanes[d].used_bytes;
   touched_.assign(history.marks.size() / 64 + 1, 0);
   other_start_ = false;
@@ -143,8 +138,8 @@ void MovedStep::begin() {
 
 bool MovedStep::round_started() {
   ++rounds_;
-  const std::uint32_t last = std::exchange(last_started_, kNone);
-  if (last == kNone) return false;
+  const std::uint32_t last = std::exchange(last_started_, kNoIndex);
+  if (last == kNoIndex) return false;
   const std::size_t mark = history_->mark_of_op[last];
   if (mark == 0) return false;
   const std::size_t to = next_touched(mark) - 1;

@@ -5,7 +5,6 @@
 namespace emplace::simulated {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffu;
 /// Between two marks: few, so that little is simulated to reach one, and more where many ops are ready, so
 /// that their lists stay small beside the step itself.
 constexpr std::size_t kRoundsPerMark = 8, kReadyPerRound = 8;
@@ -27,7 +26,7 @@ void RecordedStep::run(std::span<const DeviceId> placement, StepHistory& history
   history.rounds = 0;
   hash_ = 0;
   interval_ = 0;
-  last_started_ = kNone;
+  last_started_ = kNoIndex;
   start_step(history.placement.data());
   take_mark();
   run_rounds();
@@ -52,11 +51,11 @@ void RecordedStep::run(std::span<const DeviceId> placement, StepHistory& history
 bool RecordedStep::round_started() {
   ++history_->rounds;
   if (rounds_to_mark_ > 0) --rounds_to_mark_;
-  if (rounds_to_mark_ == 0 && last_started_ != kNone) {
+  if (rounds_to_mark_ == 0 && last_started_ != kNoIndex) {
     history_->mark_of_op[last_started_] = interval_;
     take_mark();
   }
-  last_started_ = kNone;
+  last_started_ = kNoIndex;
   return false;
 }
 

@@ -6,7 +6,6 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffu;
 constexpr std::size_t kVector = 8;  // Lanes that the compiler handles at once.
 
 }  // namespace
@@ -58,7 +57,7 @@ void LatencyModel::sum_loads(std::span<const DeviceId> placement) {
     load_.resize(most), ready_.resize(most), missing_.resize(most), seen_.resize(most),
         first_of_.resize(most);
   std::fill_n(load_.begin(), entities_, 0);
-  std::fill_n(first_of_.begin(), entities_, kNone);
+  std::fill_n(first_of_.begin(), entities_, kNoIndex);
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
     const std::uint32_t op = *it;
     const std::size_t device = index(placement[op]);
@@ -68,7 +67,7 @@ void LatencyModel::sum_loads(std::span<const DeviceId> placement) {
     } else {
       entity = static_cast<std::uint32_t>(entities_++);
       load_[entity] = 0;
-      first_of_[entity] = kNone;
+      first_of_[entity] = kNoIndex;
     }
     entity_[op] = entity;
     load_[entity] += costs_.time_ps(device, op);
@@ -76,7 +75,7 @@ void LatencyModel::sum_loads(std::span<const DeviceId> placement) {
     first_of_[entity] = op;
   }
   std::fill_n(missing_.begin(), entities_, 0u);
-  std::fill_n(seen_.begin(), entities_, kNone);
+  std::fill_n(seen_.begin(), entities_, kNoIndex);
   bytes_moved_ = 0;
   for (std::uint32_t net = 0; net < costs_.num_nets(); ++net) {
     const std::uint32_t maker = costs_.maker(net), from = entity_[maker];
@@ -115,7 +114,7 @@ LatencyModel::Value LatencyModel::value(std::span<const DeviceId> placement) {
     ++done;
     const std::int64_t end = ready_[entity] + load_[entity];
     value.latency_ps = std::max(value.latency_ps, end);
-    for (std::uint32_t op = first_of_[entity]; op != kNone; op = next_[op]) {
+    for (std::uint32_t op = first_of_[entity]; op != kNoIndex; op = next_[op]) {
       for (const std::uint32_t net : costs_.made(op)) {
         for (const std::uint32_t reader : costs_.readers(net)) {
           const std::uint32_t to = entity_[reader];
@@ -138,10 +137,10 @@ Result<Unit> LatencyModel::measure(std::span<const DeviceId> placement, Measurem
   out.valid = !value.circle && out.bytes_over == 0;
   out.step_time_s = static_cast<double>(value.latency_ps) * 1e-12;
   out.busy_s.assign(costs_.num_devices(), 0);
-  std::fill_n(seen_.begin(), entities_, kNone);
+  std::fill_n(seen_.begin(), entities_, kNoIndex);
   for (const std::uint32_t op : order_) {
     std::uint32_t& counted = seen_[entity_[op]];
-    if (counted != kNone) continue;
+    if (counted != kNoIndex) continue;
     counted = op;
     out.busy_s[index(placement[op])] += static_cast<double>(load_[entity_[op]]) * 1e-12;
   }

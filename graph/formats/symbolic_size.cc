@@ -16,11 +16,11 @@ constexpr int kDeepest = 64;
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 
 /// A recursive descent over the formula. What has no size is nullopt, and so is all that is made of it.
-class Formula {
+class SizeFormula {
  public:
   using Value = std::optional<std::int64_t>;
 
-  Formula(std::string_view text, std::size_t axis, DimsMet& dims)
+  SizeFormula(std::string_view text, std::size_t axis, DimsMet& dims)
       : whole_{text}, text_{text}, axis_{axis}, dims_{dims} {}
 
   Result<Value> evaluate() {
@@ -174,7 +174,7 @@ class Formula {
 }  // namespace
 
 Result<std::optional<std::int64_t>> evaluate_size(std::string_view formula, std::size_t axis, DimsMet& dims) {
-  return Formula{formula, axis, dims}.evaluate();
+  return SizeFormula{formula, axis, dims}.evaluate();
 }
 
 }  // namespace emplace

@@ -7,11 +7,7 @@
 namespace emplace::models {
 namespace {
 
-std::string number(std::int64_t value) { return std::to_string(value); }
-std::string pair_of(std::int64_t a, std::int64_t b) { return "[" + number(a) + "," + number(b) + "]"; }
-std::string pair_of(std::int64_t value) { return pair_of(value, value); }
-
-std::map<std::string_view, std::string> pool_attrs(const PoolOptions& options) {
+std::map<std::string_view, std::string> aten_pool_attrs(const PoolOptions& options) {
   std::map<std::string_view, std::string> attrs{{"kernel_size", pair_of(options.kernel)},
                                                 {"stride", pair_of(options.stride)}};
   if (options.padding != 0) attrs.emplace("padding", pair_of(options.padding));
@@ -37,7 +33,7 @@ Tensor AtenTape::convolution(Tensor x, Tensor weight, const Tensor* bias, ConvOp
                    {"padding", pair_of(options.padding, options.width_padding())},
                    {"dilation", pair_of(1)},
                    {"output_padding", pair_of(0)}};
-  if (options.groups != 1) attrs.emplace("groups", number(options.groups));
+  if (options.groups != 1) attrs.emplace("groups", std::to_string(options.groups));
   std::vector<Tensor> inputs{x, weight};
   if (bias != nullptr) inputs.push_back(*bias);
   const std::int64_t biased = bias != nullptr ? elements(made) : 0;
@@ -81,7 +77,7 @@ Tensor AtenTape::avg_pool2d(Tensor x, PoolOptions options) {
   const Shape in = shape(x);
   const Shape made = pooled(in, options);
   const std::int64_t flops = elements(made) * options.kernel * options.kernel;
-  const Attributes attrs = pool_attrs(options);
+  const Attributes attrs = aten_pool_attrs(options);
   const Tensor out = emit("aten::avg_pool2d", {x}, made, {.attrs = attrs, .flops = flops});
   flow(out, {x}, [=, this](const Gradients& dy) {
     accumulate(x, emit("aten::avg_pool2d_backward", {*dy[0], x}, in, {.attrs = attrs, .flops = flops}));
@@ -92,7 +88,7 @@ Tensor AtenTape::avg_pool2d(Tensor x, PoolOptions options) {
 Tensor AtenTape::max_pool2d(Tensor x, PoolOptions options) {
   const Shape in = shape(x);
   const Shape made = pooled(in, options);
-  const Attributes attrs = pool_attrs(options);
+  const Attributes attrs = aten_pool_attrs(options);
   const std::vector<TensorSpec> outputs{f32(made), {.dtype = DType::kI64, .shape = made}};
   const Tensor out = emit("aten::max_pool2d_with_indices", {x}, outputs,
                           {.attrs = attrs, .flops = elements(made) * options.kernel * options.kernel});
@@ -109,9 +105,10 @@ Tensor AtenTape::max_pool2d(Tensor x, PoolOptions options) {
 Tensor AtenTape::sliced(Tensor x, std::int64_t dim, std::int64_t start) {
   Shape shorter = shape(x);
   shorter[static_cast<std::size_t>(dim)] -= start;
-  const Tensor out = view("aten::slice", x, shorter, {{"dim", number(dim)}, {"start", number(start)}});
+  const Tensor out =
+      view("aten::slice", x, shorter, {{"dim", std::to_string(dim)}, {"start", std::to_string(start)}});
   flow(out, {x}, [this, x, dim, start](const Gradients& dy) {
-    const Attributes attrs{{"dim", number(dim)}, {"start", number(start)}, {"step", "1"}};
+    const Attributes attrs{{"dim", std::to_string(dim)}, {"start", std::to_string(start)}, {"step", "1"}};
     accumulate(x, emit("aten::slice_backward", {*dy[0]}, shape(x), {.attrs = attrs}));
   });
   return out;
@@ -159,7 +156,7 @@ Tensor AtenTape::embedding(Tensor table, Tensor indices) {
   made.push_back(shape(table)[1]);
   const Tensor out = emit("aten::embedding", {table, indices}, made);
   flow(out, {table}, [this, table, indices, made](const Gradients& dy) {
-    const Attributes attrs{{"num_weights", number(shape(table)[0])}, {"padding_idx", "-1"}};
+    const Attributes attrs{{"num_weights", std::to_string(shape(table)[0])}, {"padding_idx", "-1"}};
     accumulate(table,
                emit("aten::embedding_dense_backward", {*dy[0], indices}, shape(table), {.attrs = attrs}));
   });

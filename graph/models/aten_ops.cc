@@ -5,12 +5,6 @@
 #include "graph/models/aten_tape.h"
 
 namespace emplace::models {
-namespace {
-
-std::string number(std::int64_t value) { return std::to_string(value); }
-
-}  // namespace
-
 // ---- Elementwise ----
 
 Tensor AtenTape::add(Tensor a, Tensor b) {
@@ -192,7 +186,7 @@ Tensor AtenTape::cat(const std::vector<Tensor>& parts) {
     for (const Tensor part : parts) {
       const std::int64_t end = start + shape(part)[1];
       if (flows(part)) {
-        const Attributes attrs{{"dim", "1"}, {"start", number(start)}, {"end", number(end)}};
+        const Attributes attrs{{"dim", "1"}, {"start", std::to_string(start)}, {"end", std::to_string(end)}};
         slices.emplace_back(part, view("aten::slice", *dy[0], shape(part), attrs));
       }
       start = end;
@@ -254,9 +248,9 @@ std::vector<Tensor> AtenTape::split(Tensor x, std::int64_t parts) {
 Tensor AtenTape::unsqueeze(Tensor x, std::int64_t dim) {
   Shape wider = shape(x);
   wider.insert(wider.begin() + dim, 1);
-  const Tensor out = view("aten::unsqueeze", x, wider, {{"dim", number(dim)}});
+  const Tensor out = view("aten::unsqueeze", x, wider, {{"dim", std::to_string(dim)}});
   flow(out, {x}, [this, x, dim](const Gradients& dy) {
-    accumulate(x, view("aten::squeeze", *dy[0], shape(x), {{"dim", number(dim)}}));
+    accumulate(x, view("aten::squeeze", *dy[0], shape(x), {{"dim", std::to_string(dim)}}));
   });
   return out;
 }
@@ -264,9 +258,9 @@ Tensor AtenTape::unsqueeze(Tensor x, std::int64_t dim) {
 Tensor AtenTape::squeeze(Tensor x, std::int64_t dim) {
   Shape narrower = shape(x);
   narrower.erase(narrower.begin() + dim);
-  const Tensor out = view("aten::squeeze", x, narrower, {{"dim", number(dim)}});
+  const Tensor out = view("aten::squeeze", x, narrower, {{"dim", std::to_string(dim)}});
   flow(out, {x}, [this, x, dim](const Gradients& dy) {
-    accumulate(x, view("aten::unsqueeze", *dy[0], shape(x), {{"dim", number(dim)}}));
+    accumulate(x, view("aten::unsqueeze", *dy[0], shape(x), {{"dim", std::to_string(dim)}}));
   });
   return out;
 }

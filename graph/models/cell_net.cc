@@ -115,7 +115,7 @@ class CellNet : private Modules {
   const CellNetOptions& options_;
 };
 
-Result<Unit> check(const CellNetOptions& options) {
+Result<Unit> check_options(const CellNetOptions& options) {
   const bool sizes = options.repeats >= 1 && options.filters >= 2 && options.filters % 2 == 0 &&
                      options.stem_channels >= 1 && options.batch >= 1 && options.classes >= 2 &&
                      !options.normal.empty() && !options.reduction.empty();
@@ -133,7 +133,7 @@ Result<Unit> check(const CellNetOptions& options) {
 }  // namespace
 
 Result<OpGraph> cell_net_graph(const CellNetOptions& options, Identity identity) {
-  EMPLACE_TRY(check(options));
+  EMPLACE_TRY(check_options(options));
   const auto tape = make_tape(options.recording, options.optimizer);
   const Tensor image = tape->input("image", DType::kF32, {options.batch, 3, 32, 32});
   const Tensor logits = CellNet{*tape, options}.run(image);

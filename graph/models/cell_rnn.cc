@@ -67,7 +67,7 @@ class Cell {
   std::vector<Tensor> weight_;
 };
 
-Result<Unit> check(const CellRnnOptions& options) {
+Result<Unit> check_options(const CellRnnOptions& options) {
   const bool sizes = !options.nodes.empty() && options.layers >= 1 && options.layers <= 99 &&
                      options.steps >= 1 && options.steps <= 99 && options.hidden >= 1 && options.batch >= 1 &&
                      options.vocabulary >= 2;
@@ -82,7 +82,7 @@ Result<Unit> check(const CellRnnOptions& options) {
 }  // namespace
 
 Result<OpGraph> cell_rnn_graph(const CellRnnOptions& options, Identity identity) {
-  EMPLACE_TRY(check(options));
+  EMPLACE_TRY(check_options(options));
   const auto made = make_tape({}, options.optimizer);
   TrainingTape& tape = *made;
   const Tensor table = tape.parameter("embed.weight", {options.vocabulary, options.hidden});

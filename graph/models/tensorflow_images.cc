@@ -8,10 +8,6 @@
 namespace emplace::models {
 namespace {
 
-TensorSpec i32(Shape shape) { return {.dtype = DType::kI32, .shape = std::move(shape)}; }
-std::string pair_of(std::int64_t a, std::int64_t b) { return fmt::format("[{},{}]", a, b); }
-std::string pair_of(std::int64_t value) { return pair_of(value, value); }
-
 std::map<std::string_view, std::string> pool_attrs(const PoolOptions& options) {
   return {{"ksize", pair_of(options.kernel)},
           {"padding", pair_of(options.padding)},

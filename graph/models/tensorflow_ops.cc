@@ -5,12 +5,6 @@
 #include "graph/models/tensorflow_tape.h"
 
 namespace emplace::models {
-namespace {
-
-TensorSpec i32(Shape shape) { return {.dtype = DType::kI32, .shape = std::move(shape)}; }
-
-}  // namespace
-
 // ---- Elementwise ----
 
 /// The result has the shape of `a`; `b` may be broadcast to it.

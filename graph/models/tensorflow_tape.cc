@@ -8,12 +8,6 @@
 #include "graph/models/aten_tape.h"
 
 namespace emplace::models {
-namespace {
-
-TensorSpec i32(Shape shape) { return {.dtype = DType::kI32, .shape = std::move(shape)}; }
-
-}  // namespace
-
 std::unique_ptr<TrainingTape> make_tape(Recording recording, Optimizer optimizer) {
   if (recording.granularity == Granularity::kAten)
     return std::make_unique<AtenTape>(optimizer, recording.training);

@@ -1,5 +1,7 @@
 #include "graph/models/training_tape.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -27,6 +29,9 @@ std::int64_t elements(const Shape& shape) {
 }
 
 TensorSpec f32(Shape shape) { return {.dtype = DType::kF32, .shape = std::move(shape)}; }
+TensorSpec i32(Shape shape) { return {.dtype = DType::kI32, .shape = std::move(shape)}; }
+
+std::string pair_of(std::int64_t a, std::int64_t b) { return fmt::format("[{},{}]", a, b); }
 
 bool carries_gradient(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;

@@ -21,6 +21,10 @@ namespace emplace::models {
 using Shape = std::vector<std::int64_t>;
 std::int64_t elements(const Shape& shape);
 TensorSpec f32(Shape shape);
+TensorSpec i32(Shape shape);
+/// "[a,b]", as attributes hold the two sizes of a window.
+std::string pair_of(std::int64_t a, std::int64_t b);
+inline std::string pair_of(std::int64_t both) { return pair_of(both, both); }
 /// True for floating types.
 bool carries_gradient(DType dtype);
 

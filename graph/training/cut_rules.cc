@@ -149,11 +149,11 @@ Made pad(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"Slice", slice}, NamedRule{"Split", split}, NamedRule{"Concat", concat},
-                            NamedRule{"Pad", pad}};
+constexpr std::array kCutRules{NamedRule{"Slice", slice}, NamedRule{"Split", split},
+                               NamedRule{"Concat", concat}, NamedRule{"Pad", pad}};
 
 }  // namespace
 
-std::span<const NamedRule> cut_rules() { return kRules; }
+std::span<const NamedRule> cut_rules() { return kCutRules; }
 
 }  // namespace emplace::training

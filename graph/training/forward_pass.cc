@@ -30,7 +30,7 @@ std::vector<bool> known_beforehand(const OpGraph& graph) {
   return known;
 }
 
-std::vector<bool> statistics(const OpGraph& graph) {
+std::vector<bool> statistic_tensors(const OpGraph& graph) {
   std::vector<bool> found(graph.num_ops(), false);
   for (const OpId op : graph.topological_order()) {
     if (graph.type_name(op) != "BatchNormalization") continue;
@@ -66,7 +66,7 @@ bool is_read(const OpGraph& graph, OpId op) {
   return false;
 }
 
-std::int64_t elements(const OpGraph& graph, TensorId tensor) {
+std::int64_t elements_of(const OpGraph& graph, TensorId tensor) {
   std::int64_t n = 1;
   for (const std::int64_t dim : graph.shape(tensor)) n *= dim;
   return n;
@@ -100,7 +100,7 @@ bool is_constant(const OpGraph& graph, OpId op) {
 ForwardPass forward_pass(const OpGraph& graph) {
   ForwardPass pass;
   pass.known_beforehand = known_beforehand(graph);
-  pass.statistic = statistics(graph);
+  pass.statistic = statistic_tensors(graph);
   for (const OpId op : graph.topological_order()) {
     if (graph.is_state(op)) continue;
     const auto inputs = graph.inputs(op);
@@ -150,7 +150,7 @@ std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass,
   }
   std::vector<TensorId> scalars;
   std::copy_if(found.begin(), found.end(), std::back_inserter(scalars), [&](TensorId tensor) {
-    return graph.shape(tensor).empty() || (found.size() == 1 && elements(graph, tensor) == 1);
+    return graph.shape(tensor).empty() || (found.size() == 1 && elements_of(graph, tensor) == 1);
   });
   return scalars.empty() ? found : scalars;
 }

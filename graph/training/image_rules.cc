@@ -242,18 +242,18 @@ Made shuffle(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"Conv", conv},
-                            NamedRule{"ConvTranspose", conv},
-                            NamedRule{"MaxPool", max_pool},
-                            NamedRule{"AveragePool", average_pool},
-                            NamedRule{"GlobalAveragePool", average_all},
-                            NamedRule{"Resize", resize},
-                            NamedRule{"Upsample", resize},
-                            NamedRule{"DepthToSpace", shuffle},
-                            NamedRule{"SpaceToDepth", shuffle}};
+constexpr std::array kImageRules{NamedRule{"Conv", conv},
+                                 NamedRule{"ConvTranspose", conv},
+                                 NamedRule{"MaxPool", max_pool},
+                                 NamedRule{"AveragePool", average_pool},
+                                 NamedRule{"GlobalAveragePool", average_all},
+                                 NamedRule{"Resize", resize},
+                                 NamedRule{"Upsample", resize},
+                                 NamedRule{"DepthToSpace", shuffle},
+                                 NamedRule{"SpaceToDepth", shuffle}};
 
 }  // namespace
 
-std::span<const NamedRule> image_rules() { return kRules; }
+std::span<const NamedRule> image_rules() { return kImageRules; }
 
 }  // namespace emplace::training

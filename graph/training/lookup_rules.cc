@@ -135,17 +135,17 @@ Made loss(Recorder& r, const Call& call) {
   return std::vector{negative_log_likelihood(r, call.inputs[0], call.inputs[1])};
 }
 
-constexpr std::array kRules{NamedRule{"Gather", gather},
-                            NamedRule{"GatherElements", gather_elements},
-                            NamedRule{"GatherND", gather_rows},
-                            NamedRule{"ScatterND", scatter},
-                            NamedRule{"ScatterElements", scatter},
-                            NamedRule{"TopK", top},
-                            NamedRule{"SoftmaxCrossEntropyLoss", loss},
-                            NamedRule{"NegativeLogLikelihoodLoss", loss}};
+constexpr std::array kLookupRules{NamedRule{"Gather", gather},
+                                  NamedRule{"GatherElements", gather_elements},
+                                  NamedRule{"GatherND", gather_rows},
+                                  NamedRule{"ScatterND", scatter},
+                                  NamedRule{"ScatterElements", scatter},
+                                  NamedRule{"TopK", top},
+                                  NamedRule{"SoftmaxCrossEntropyLoss", loss},
+                                  NamedRule{"NegativeLogLikelihoodLoss", loss}};
 
 }  // namespace
 
-std::span<const NamedRule> lookup_rules() { return kRules; }
+std::span<const NamedRule> lookup_rules() { return kLookupRules; }
 
 }  // namespace emplace::training

@@ -116,17 +116,17 @@ Made softmax(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"BatchNormalization", batch_norm},
-                            NamedRule{"LayerNormalization", layer_norm},
-                            NamedRule{"InstanceNormalization", group_norm},
-                            NamedRule{"GroupNormalization", group_norm},
-                            NamedRule{"RMSNormalization", rms_norm},
-                            NamedRule{"SimplifiedLayerNormalization", rms_norm},
-                            NamedRule{"Softmax", softmax},
-                            NamedRule{"LogSoftmax", softmax}};
+constexpr std::array kNormRules{NamedRule{"BatchNormalization", batch_norm},
+                                NamedRule{"LayerNormalization", layer_norm},
+                                NamedRule{"InstanceNormalization", group_norm},
+                                NamedRule{"GroupNormalization", group_norm},
+                                NamedRule{"RMSNormalization", rms_norm},
+                                NamedRule{"SimplifiedLayerNormalization", rms_norm},
+                                NamedRule{"Softmax", softmax},
+                                NamedRule{"LogSoftmax", softmax}};
 
 }  // namespace
 
-std::span<const NamedRule> norm_rules() { return kRules; }
+std::span<const NamedRule> norm_rules() { return kNormRules; }
 
 }  // namespace emplace::training

@@ -193,10 +193,10 @@ Made prelu(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"Add", add},     NamedRule{"Sub", sub},    NamedRule{"Mul", mul},
-                            NamedRule{"Div", div},     NamedRule{"Pow", pow},    NamedRule{"Max", extreme},
-                            NamedRule{"Min", extreme}, NamedRule{"Sum", sum},    NamedRule{"Mean", sum},
-                            NamedRule{"Where", where}, NamedRule{"PRelu", prelu}};
+constexpr std::array kOperandRules{
+    NamedRule{"Add", add},  NamedRule{"Sub", sub},     NamedRule{"Mul", mul},     NamedRule{"Div", div},
+    NamedRule{"Pow", pow},  NamedRule{"Max", extreme}, NamedRule{"Min", extreme}, NamedRule{"Sum", sum},
+    NamedRule{"Mean", sum}, NamedRule{"Where", where}, NamedRule{"PRelu", prelu}};
 
 }  // namespace
 
@@ -233,6 +233,6 @@ Tensor inverse_root(Recorder& r, Tensor x) {
   return out;
 }
 
-std::span<const NamedRule> operand_rules() { return kRules; }
+std::span<const NamedRule> operand_rules() { return kOperandRules; }
 
 }  // namespace emplace::training

@@ -202,11 +202,11 @@ Made einsum(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"Linear", linear}, NamedRule{"Einsum", einsum},
-                            NamedRule{"MatMul", matmul}, NamedRule{"Gemm", gemm}};
+constexpr std::array kProductRules{NamedRule{"Linear", linear}, NamedRule{"Einsum", einsum},
+                                   NamedRule{"MatMul", matmul}, NamedRule{"Gemm", gemm}};
 
 }  // namespace
 
-std::span<const NamedRule> product_rules() { return kRules; }
+std::span<const NamedRule> product_rules() { return kProductRules; }
 
 }  // namespace emplace::training

@@ -77,7 +77,7 @@ Made mean(Recorder& r, const Call& call) {
   return std::vector{r.reshaped(reduced(r, "aten::mean", call.inputs[0], *a, true), call.made())};
 }
 
-Made sum(Recorder& r, const Call& call) {
+Made reduced_sum(Recorder& r, const Call& call) {
   const auto a = dims_of(r, call);
   if (!a) return contradiction(call);
   Tensor x = call.inputs[0];
@@ -86,7 +86,7 @@ Made sum(Recorder& r, const Call& call) {
 }
 
 /// The gradient goes to the elements that equal the extreme, in equal parts.
-Made extreme(Recorder& r, const Call& call) {
+Made reduced_extreme(Recorder& r, const Call& call) {
   auto a = dims_of(r, call);
   if (call.type == "GlobalMaxPool" && !call.inputs.empty() &&
       call.made().size() == r.shape(call.inputs[0]).size())
@@ -133,10 +133,14 @@ Made running_sum(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{NamedRule{"ReduceMean", mean},     NamedRule{"ReduceSum", sum},
-                            NamedRule{"ReduceSumSquare", sum}, NamedRule{"ReduceMax", extreme},
-                            NamedRule{"ReduceMin", extreme},   NamedRule{"GlobalMaxPool", extreme},
-                            NamedRule{"ReduceL2", norm},       NamedRule{"CumSum", running_sum}};
+constexpr std::array kReductionRules{NamedRule{"ReduceMean", mean},
+                                     NamedRule{"ReduceSum", reduced_sum},
+                                     NamedRule{"ReduceSumSquare", reduced_sum},
+                                     NamedRule{"ReduceMax", reduced_extreme},
+                                     NamedRule{"ReduceMin", reduced_extreme},
+                                     NamedRule{"GlobalMaxPool", reduced_extreme},
+                                     NamedRule{"ReduceL2", norm},
+                                     NamedRule{"CumSum", running_sum}};
 
 }  // namespace
 
@@ -146,6 +150,6 @@ Tensor mean_along(Recorder& r, Tensor x, const std::vector<std::int64_t>& dims) 
   return reduced(r, "aten::mean", x, a, true);
 }
 
-std::span<const NamedRule> reduction_rules() { return kRules; }
+std::span<const NamedRule> reduction_rules() { return kReductionRules; }
 
 }  // namespace emplace::training

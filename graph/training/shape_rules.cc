@@ -67,13 +67,13 @@ Made tile(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-constexpr std::array kRules{
+constexpr std::array kShapeRules{
     NamedRule{"Reshape", reshape},   NamedRule{"Flatten", reshape},     NamedRule{"Squeeze", reshape},
     NamedRule{"Unsqueeze", reshape}, NamedRule{"Transpose", transpose}, NamedRule{"Expand", expand},
     NamedRule{"Tile", tile}};
 
 }  // namespace
 
-std::span<const NamedRule> shape_rules() { return kRules; }
+std::span<const NamedRule> shape_rules() { return kShapeRules; }
 
 }  // namespace emplace::training

@@ -8,8 +8,6 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffu;
-
 using Edges = std::vector<std::vector<std::uint32_t>>;
 
 void sort_unique(Edges& edges) {
@@ -22,12 +20,12 @@ void sort_unique(Edges& edges) {
 /// Tarjan's strongly connected components without recursion; numbered so that edges lead to lower numbers.
 std::vector<std::uint32_t> components(const Edges& after, std::uint32_t& count) {
   const auto n = static_cast<std::uint32_t>(after.size());
-  std::vector<std::uint32_t> found(n, kNone), low(n), component(n, kNone), open;
+  std::vector<std::uint32_t> found(n, kNoIndex), low(n), component(n, kNoIndex), open;
   std::vector<std::pair<std::uint32_t, std::size_t>> path;
   std::uint32_t time = 0;
   count = 0;
   for (std::uint32_t root = 0; root < n; ++root) {
-    if (found[root] != kNone) continue;
+    if (found[root] != kNoIndex) continue;
     path.emplace_back(root, 0);
     while (!path.empty()) {
       auto& [at, edge] = path.back();
@@ -37,16 +35,16 @@ std::vector<std::uint32_t> components(const Edges& after, std::uint32_t& count) 
       }
       if (edge < after[at].size()) {
         const std::uint32_t next = after[at][edge++];
-        if (found[next] == kNone) {
+        if (found[next] == kNoIndex) {
           path.emplace_back(next, 0);
-        } else if (component[next] == kNone) {
+        } else if (component[next] == kNoIndex) {
           low[at] = std::min(low[at], found[next]);
         }
         continue;
       }
       const std::uint32_t done = at;
       if (low[done] == found[done]) {
-        while (component[done] == kNone) {
+        while (component[done] == kNoIndex) {
           component[open.back()] = count;
           open.pop_back();
         }

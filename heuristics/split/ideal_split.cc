@@ -13,9 +13,8 @@
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr double kAnyTime = 1e19;  // Times anything above 0: more than all times together.
-constexpr std::uint32_t kNone = 0xffffffffu;
 
 /// The transfers of a piece while blocks come and go: a net is paid once if some of its blocks are inside,
 /// not all.
@@ -115,8 +114,8 @@ class Programme {
         limits_{limits},
         piece_{graph} {
     states_ = (accelerators + 1) * (cpus + 1);
-    best_.assign(ideals.size() * states_, kNever);
-    from_.assign(ideals.size() * states_, kNone);
+    best_.assign(ideals.size() * states_, kNoTime);
+    from_.assign(ideals.size() * states_, kNoIndex);
     for (std::uint32_t b = 0; b < graph.size(); ++b) {
       total_ += graph.accelerator_ps[b];
       // How much accelerator time a unit of CPU time can stand for at most.
@@ -176,7 +175,7 @@ class Programme {
       steps_ += 4 + open_states_.size();  // What a difference takes by itself, and with each state.
       if (stopped_ || steps_ > limits_.steps) return;
       next.transfers_ps += piece_.add(step.block);
-      relax(step.to, accelerator ? next.work_ps + next.transfers_ps : kNever, cpu ? next.cpu_ps : kNever);
+      relax(step.to, accelerator ? next.work_ps + next.transfers_ps : kNoTime, cpu ? next.cpu_ps : kNoTime);
       extend(step.to, step.block + 1, next);
       piece_.remove(step.block);
     }
@@ -206,7 +205,7 @@ class Programme {
   Result<IdealSplit> trace_back() const {
     const auto* const last = best_.data() + full_ * states_;
     std::size_t state = static_cast<std::size_t>(std::min_element(last, last + states_) - last);
-    if (last[state] >= kNever) return Error{Errc::kNoPlacement, "no contiguous split fits"};
+    if (last[state] >= kNoTime) return Error{Errc::kNoPlacement, "no contiguous split fits"};
     IdealSplit split;
     split.max_load_ps = last[state];
     split.ideals = ideals_.size();
@@ -276,7 +275,7 @@ Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t acceler
   const std::size_t most = std::min(limits.ideals, std::max<std::size_t>(2, limits.states / states));
   EMPLACE_TRY_ASSIGN(auto ideals, Ideals::of(graph, most, limits.stopped));
   // Loads must stay below the bound, so it begins one above what is known to be reached.
-  return Programme{graph, ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNever - 1) + 1,
+  return Programme{graph, ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNoTime - 1) + 1,
                    limits}
       .run();
 }
@@ -284,7 +283,7 @@ Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t acceler
 std::int64_t best_linear_load_ps(const BlockGraph& graph, const std::vector<std::uint32_t>& order,
                                  std::size_t accelerators, std::int64_t memory_bytes) {
   const std::size_t n = order.size();
-  std::vector<std::vector<std::int64_t>> best(accelerators + 1, std::vector<std::int64_t>(n + 1, kNever));
+  std::vector<std::vector<std::int64_t>> best(accelerators + 1, std::vector<std::int64_t>(n + 1, kNoTime));
   best[0][0] = 0;
   for (std::size_t begin = 0; begin < n; ++begin) {
     Piece piece{graph};
@@ -298,7 +297,7 @@ std::int64_t best_linear_load_ps(const BlockGraph& graph, const std::vector<std:
         best[used + 1][end + 1] = std::min(best[used + 1][end + 1], std::max(best[used][begin], load));
     }
   }
-  std::int64_t least = kNever;
+  std::int64_t least = kNoTime;
   for (const auto& row : best) least = std::min(least, row[n]);
   return least;
 }

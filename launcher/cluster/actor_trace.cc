@@ -225,7 +225,7 @@ Result<TraceSummary> merge_traces(const std::vector<TraceSource>& sources,
       any = true;
     }
   }
-  if (!any) return invalid(printable(path.string()), "no process of the run left a trace");
+  if (!any) return invalid(printable_path(path), "no process of the run left a trace");
   return merger.write(path);
 }
 

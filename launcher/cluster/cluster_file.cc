@@ -302,7 +302,7 @@ Result<Cluster> load_cluster(const std::filesystem::path& path, std::span<const 
     if (node.start == "local" || std::filesystem::exists(from / node.key)) files.push_back(&node.key);
   }
   if (!is_utf8(from.string()))
-    return invalid(printable(from.string()), "is no UTF-8, and the run's cluster file must be",
+    return invalid(printable_path(from), "is no UTF-8, and the run's cluster file must be",
                    "give the folder another name");
   for (std::string* file : files)
     if (!file->empty()) *file = (from / *file).lexically_normal().string();

@@ -19,7 +19,7 @@ namespace emplace::launcher {
 namespace {
 
 Error refused(const std::filesystem::path& path) {
-  return Error{Errc::kIo, printable(path.string()) + ": " + std::strerror(errno)};
+  return Error{Errc::kIo, printable_path(path) + ": " + std::strerror(errno)};
 }
 
 /// The open file still has this name.
@@ -47,7 +47,7 @@ Result<Unit> FolderStore::open(const messages::FileFacts& file) {
   close();
   std::error_code failure;
   std::filesystem::create_directories(folder_, failure);
-  if (failure) return Error{Errc::kIo, printable(folder_.string()) + ": " + failure.message()};
+  if (failure) return Error{Errc::kIo, printable_path(folder_) + ": " + failure.message()};
   part_ = path_of(file).string() + ".part";
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd_ >= 0 && (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || !is_at(part_, fd_))) {
@@ -97,7 +97,7 @@ Result<Unit> FolderStore::finish(const messages::FileFacts& file) {
   }
   std::filesystem::rename(part_, path_of(file), failure);
   close();
-  if (failure) return Error{Errc::kIo, printable(part_.string()) + ": " + failure.message()};
+  if (failure) return Error{Errc::kIo, printable_path(part_) + ": " + failure.message()};
   return Unit{};
 }
 

@@ -112,7 +112,7 @@ Result<Unit> lay_out(const messages::ManifestDelivered& manifest, const FolderSt
     std::filesystem::create_directories(at.parent_path(), failure);
     std::filesystem::remove(at, failure);
     std::filesystem::create_symlink(std::filesystem::absolute(store.path_of(file)), at, failure);
-    if (failure) return Error{Errc::kIo, printable(at.string()) + ": " + failure.message()};
+    if (failure) return Error{Errc::kIo, printable_path(at) + ": " + failure.message()};
   }
   EMPLACE_TRY(write_file(folder / kConfig, manifest.config));
   if (manifest.cluster.empty()) return Unit{};

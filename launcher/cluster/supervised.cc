@@ -29,7 +29,7 @@ namespace {
 namespace asio = boost::asio;
 using runtime::Supervisor;
 
-constexpr std::size_t kLastLines = 4;                       // Of a life, to say what it died of.
+constexpr std::size_t kLinesKept = 4;                       // Of a life, to say what it died of.
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;  // [B] What comes after it is left out.
 /// For the last lines of a process that is gone; a grandchild may hold the pipes open.
 constexpr std::chrono::milliseconds kPipesEnd{200};
@@ -224,7 +224,7 @@ class Watch {
         [raw = life.get()](const std::string& line) {
           if (line.empty()) return;
           raw->last_lines.push_back(line);
-          if (raw->last_lines.size() > kLastLines) raw->last_lines.pop_front();
+          if (raw->last_lines.size() > kLinesKept) raw->last_lines.pop_front();
         },
         check);
   }

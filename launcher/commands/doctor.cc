@@ -194,7 +194,7 @@ Finding temporary_files() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   const bool writable = !error && ::access(folder.c_str(), W_OK) == 0;
-  return {"temporary files", printable(folder.string()),
+  return {"temporary files", printable_path(folder),
           writable ? "" : "set TMPDIR to a folder that can be written"};
 }
 

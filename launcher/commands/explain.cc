@@ -110,7 +110,7 @@ struct Subject {
   }
 };
 
-std::string text_of(const Subject& subject) {
+std::string subject_text(const Subject& subject) {
   const Explanation& explanation = subject.explanation;
   const std::size_t num_devices = subject.setting.devices.size();
   const bool wide = num_devices <= kDeviceColumns;
@@ -163,7 +163,7 @@ std::string text_of(const Subject& subject) {
   return text;
 }
 
-Json json_of(const Subject& subject) {
+Json subject_json(const Subject& subject) {
   const Explanation& explanation = subject.explanation;
   auto items = Json::array();
   for (std::size_t p = 0; p < subject.shown; ++p) {
@@ -285,7 +285,7 @@ Result<ExitStatus> Explain::run(Console& console) {
                                        std::move(looked_at), top_, inputs.judge.simulator));
   const std::size_t shown = std::min<std::size_t>(top_, explanation.parts.size());
   const Subject subject{inputs, explanation, !op_.empty(), shown};
-  console.print(console.json() ? json_text(json_of(subject)) : text_of(subject));
+  console.print(console.json() ? json_text(subject_json(subject)) : subject_text(subject));
   return ExitStatus::kDone;
 }
 

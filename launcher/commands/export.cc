@@ -127,7 +127,7 @@ Result<ExitStatus> Export::of_run(Console& console) {
     count(done.episodes, " episodes");
     count(done.measurements, " measurements");
     count(done.updates, " updates");
-    console.print(printable(done.path.string()) + ": exact" + counts);
+    console.print(printable_path(done.path) + ": exact" + counts);
   }
   return ExitStatus::kDone;
 }

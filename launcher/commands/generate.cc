@@ -231,8 +231,7 @@ class Folder {
         for (std::size_t j = 0; j < k; ++j) fs::remove(target_ / names[j], ignored);
       }
     }
-    if (error)
-      return Error{Errc::kIo, printable(target_.string()) + ": cannot be written: " + error.message()};
+    if (error) return Error{Errc::kIo, printable_path(target_) + ": cannot be written: " + error.message()};
     return Unit{};
   }
 

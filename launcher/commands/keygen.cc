@@ -66,7 +66,7 @@ class Keygen final : public Command {
     if (!folder_.empty() && std::filesystem::create_directories(folder, failure))
       ::chmod(folder.c_str(), 0700);
     if (failure)
-      return Error{Errc::kIo, printable(folder.string()) + ": cannot be made (" + failure.message() + ")"};
+      return Error{Errc::kIo, printable_path(folder) + ": cannot be made (" + failure.message() + ")"};
     Places places{output_.empty() ? folder / (key_name + ".key") : std::filesystem::path{output_}, allow_};
     if (allow_.empty() && !folder_.empty() && !roles.empty()) places.allow = folder / "allowed.toml";
     return places;
@@ -96,10 +96,10 @@ class Keygen final : public Command {
       json["knows_head"] = !keys.head.empty();
       return console.print(json_text(json));
     }
-    std::string text = "secret  " + printable(places.key.string()) + "  (keep it: mode 0600)\npublic  " +
-                       printable(pub.string()) + "\n";
+    std::string text = "secret  " + printable_path(places.key) + "  (keep it: mode 0600)\npublic  " +
+                       printable_path(pub) + "\n";
     if (!places.allow.empty()) {
-      text += "let in  by " + printable(places.allow.string()) + " as " + to_text(entry.roles) + "\n";
+      text += "let in  by " + printable_path(places.allow) + " as " + to_text(entry.roles) + "\n";
     } else if (!entry.roles.empty()) {
       text += "To let it in, add to the head's allow-list:\n\n" + to_toml(entry);
     }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-std::string json_of(const LearnReport& r) {
+std::string learned_json(const LearnReport& r) {
   Json json{{"method", r.method},     {"run_dir", r.directory.string()},
             {"episodes", r.episodes}, {"placements", r.placements},
             {"learned", r.learned},   {"refused", r.refused}};
@@ -37,7 +37,7 @@ std::string json_of(const LearnReport& r) {
   return json_text(json);
 }
 
-std::string text_of(const LearnReport& r) {
+std::string learned_text(const LearnReport& r) {
   std::string text =
       fmt::format("learned     {}: {} updates of {} placements", r.method, r.updates, r.learned);
   if (r.passes > 1) text += fmt::format(", {} times", r.passes);
@@ -51,7 +51,7 @@ std::string text_of(const LearnReport& r) {
   text += r.log_best_s > 0 ? "; in the log the best " + format_seconds(r.log_best_s) + ", the mean " +
                                  format_seconds(r.log_mean_s)
                            : "; in the log nothing fitted";
-  return text + "\nparameters  " + r.parameters_sha256 + "\npolicy      " + printable(r.directory.string());
+  return text + "\nparameters  " + r.parameters_sha256 + "\npolicy      " + printable_path(r.directory);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ Result<ExitStatus> learn_and_print(Console& console, LoggedRun& run, const Learn
   view.clear();
   if (!report) return report.error();
   if (report->stopped) return stopped_by(stop.received());
-  console.print(console.json() ? json_of(*report) : text_of(*report));
+  console.print(console.json() ? learned_json(*report) : learned_text(*report));
   return ExitStatus::kDone;
 }
 

@@ -31,7 +31,7 @@ class Report final : public Command {
       for (const record::ReportGraph& graph : written.data.graphs)
         console.print((written.data.graphs.size() > 1 ? printable(graph.name) + ": " : std::string{}) +
                       record::verdict_of(graph, written.data.going_on).sentence);
-      console.print("written    " + printable(page.string()));
+      console.print("written    " + printable_path(page));
     }
     return ExitStatus::kDone;
   }

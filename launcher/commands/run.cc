@@ -18,7 +18,7 @@ void tell_trace(const FinishedRun& run, Console& console) {
   const TraceSummary& trace = **run.trace;
   const std::string lost =
       trace.overwritten == 0 ? "" : fmt::format("; the oldest {} were let go", trace.overwritten);
-  console.note(fmt::format("trace {}: {} slices{}", printable(run.trace_file.string()), trace.slices, lost));
+  console.note(fmt::format("trace {}: {} slices{}", printable_path(run.trace_file), trace.slices, lost));
 }
 
 class Run final : public Command {
@@ -91,7 +91,7 @@ class NodeCommand final : public Command {
 Result<ExitStatus> run_and_print(const RunRequest& request, Console& console) {
   EMPLACE_TRY_ASSIGN(const FinishedRun run, launcher::run(request));
   tell_trace(run, console);
-  const std::string page = printable(run.page.string());
+  const std::string page = printable_path(run.page);
   if (run.page_failure) console.warn(page + ": not written: " + run.page_failure->context);
   if (console.json())
     console.print(summary_json(run.summary));

@@ -21,7 +21,7 @@ bool noisy(const RunConfig& config, std::uint64_t version) {
          version < config.policy.noise_updates;
 }
 
-std::string where(const LoggedRun& run) { return printable(run.directory.string()); }
+std::string where(const LoggedRun& run) { return printable_path(run.directory); }
 
 }  // namespace
 

@@ -30,7 +30,7 @@ namespace emplace::launcher {
 namespace {
 
 /// Rows of the log that are read at once; an episode of Placeto may hold megabytes of placements.
-constexpr std::size_t kPage = 32;
+constexpr std::size_t kEpisodesPerPage = 32;
 /// Below this mean nothing of the log has counted.
 constexpr double kLeastWeight = 1e-6;
 /// Of the placements in the range; fewer say that the log is of other groups altogether.
@@ -149,7 +149,7 @@ class Learning {
     report_.directory =
         request_.directory.empty() ? run_.directory / ("learned-" + request_.method) : request_.directory;
     if (std::filesystem::exists(report_.directory / "run.db"))
-      return invalid(printable(report_.directory.string()), "holds a run already",
+      return invalid(printable_path(report_.directory), "holds a run already",
                      "name another folder with --run-dir");
     if (request_.passes == 0) return invalid("--passes", "must be at least 1");
     const bool steps = goes_step_by_step(run_.config);
@@ -209,8 +209,8 @@ class Learning {
   Result<Unit> for_each_page(bool placements, const Visit& visit) {
     std::uint64_t seq = std::max<std::uint64_t>(request_.from, 1);
     for (;;) {
-      EMPLACE_TRY_ASSIGN(auto page, run_.db->log().rows(seq, kPage, placements));
-      EMPLACE_TRY_ASSIGN(auto episodes, placements ? run_.db->log().episodes(seq, kPage)
+      EMPLACE_TRY_ASSIGN(auto page, run_.db->log().rows(seq, kEpisodesPerPage, placements));
+      EMPLACE_TRY_ASSIGN(auto episodes, placements ? run_.db->log().episodes(seq, kEpisodesPerPage)
                                                    : Result{std::vector<record::EpisodeRow>{}});
       while (!page.empty() && request_.to > 0 && page.back().episode.seq > request_.to) page.pop_back();
       if (page.empty()) return Unit{};
@@ -468,7 +468,7 @@ class Learning {
         {first.sha256, request_.method, "sim", config_.run.seed, format_wall(clock_.wall())});
   }
 
-  std::string where() const { return printable(run_.directory.string()); }
+  std::string where() const { return printable_path(run_.directory); }
 
   LoggedRun& run_;
   const LearnFromLogRequest& request_;

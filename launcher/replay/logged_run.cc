@@ -69,7 +69,7 @@ Result<LoggedRun> open_logged_run(const std::filesystem::path& directory) {
   EMPLACE_TRY_ASSIGN(run.db, record::RunReader::open(directory, record::Reading::kQuiet));
   EMPLACE_TRY(run.db->verify());
   EMPLACE_TRY_ASSIGN(run.facts, run.db->header().facts());
-  const std::string where = printable(directory.string());
+  const std::string where = printable_path(directory);
   EMPLACE_TRY_ASSIGN(run.config, recorded_config(run.facts.config_toml, where + ": config"));
   EMPLACE_TRY_ASSIGN(const auto rows, run.db->header().graphs());
   EMPLACE_TRY_ASSIGN(run.task,
@@ -91,7 +91,7 @@ Result<std::unique_ptr<policy::Placer>> policy_of(const LoggedRun& run) {
 }
 
 Result<std::vector<policy::ScoredEpisode>> batch_of(const LoggedRun& run, const record::UpdateRow& update) {
-  const std::string where = printable(run.directory.string());
+  const std::string where = printable_path(run.directory);
   // The last placement of a self-critical episode is its baseline, and was not drawn.
   const std::size_t undrawn = run.config.reward.baseline.kind == policy::BaselineKind::kSelfCritic ? 1 : 0;
   std::vector<policy::ScoredEpisode> batch;

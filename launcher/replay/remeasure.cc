@@ -19,7 +19,7 @@
 namespace emplace::launcher {
 namespace {
 
-constexpr std::size_t kPage = 64;  // Episodes with all their placements.
+constexpr std::size_t kMeasuredPerPage = 64;  // Episodes with all their placements.
 
 /// A placement of the log that fitted.
 struct Logged {
@@ -34,8 +34,8 @@ Result<std::vector<Logged>> distinct_placements(LoggedRun& run, const RemeasureR
   std::unordered_set<std::uint64_t> seen;
   const std::uint64_t last = request.to == 0 ? std::numeric_limits<std::uint64_t>::max() : request.to;
   for (std::uint64_t seq = std::max<std::uint64_t>(request.from, 1); seq <= last;) {
-    EMPLACE_TRY_ASSIGN(const auto episodes, run.db->log().episodes(seq, kPage));
-    EMPLACE_TRY_ASSIGN(const auto rows, run.db->log().rows(seq, kPage, false));
+    EMPLACE_TRY_ASSIGN(const auto episodes, run.db->log().episodes(seq, kMeasuredPerPage));
+    EMPLACE_TRY_ASSIGN(const auto rows, run.db->log().rows(seq, kMeasuredPerPage, false));
     if (episodes.empty()) break;
     for (std::size_t e = 0; e < episodes.size() && episodes[e].seq <= last; ++e) {
       const record::EpisodeRow& episode = episodes[e];
@@ -111,7 +111,7 @@ Result<Remeasured> remeasure(LoggedRun& run, const RemeasureRequest& request,
   EMPLACE_TRY(executors.of(run.task->graphs.front().sha256));
   EMPLACE_TRY_ASSIGN(const auto all, distinct_placements(run, request));
   if (all.empty())
-    return invalid(printable(run.directory.string()), "has no placement that fitted in this range",
+    return invalid(printable_path(run.directory), "has no placement that fitted in this range",
                    "take a wider one");
   Remeasured remeasured;
   remeasured.distinct = all.size();

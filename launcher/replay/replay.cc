@@ -23,7 +23,7 @@ namespace {
 using policy::Trainer;
 
 /// Rows of the log that are read at once.
-constexpr std::size_t kPage = 256;
+constexpr std::size_t kReplayedPerPage = 256;
 
 /// What an update needs to know of an episode beside its actions.
 struct Scored {
@@ -44,7 +44,7 @@ class ScoredLog {
     std::map<std::uint64_t, messages::EpisodeCommitted> early;
     std::uint64_t next_episode = 0, seq = 1;
     for (;;) {
-      EMPLACE_TRY_ASSIGN(const auto page, run_.db->log().rows(seq, kPage, false));
+      EMPLACE_TRY_ASSIGN(const auto page, run_.db->log().rows(seq, kReplayedPerPage, false));
       if (page.empty()) break;
       for (const record::LogRow& row : page) {
         seq = row.episode.seq + 1;
@@ -107,7 +107,7 @@ class Replay {
 
   Result<ReplayReport> make() {
     if (run_.facts.method.ends_with(" from a log"))
-      return invalid(printable(run_.directory.string()),
+      return invalid(printable_path(run_.directory),
                      "was learned from the log of another run, which it names",
                      "learn it again by replay --learn");
     const Nanos read_from = clock_.now();
@@ -144,7 +144,7 @@ class Replay {
       }
     }
     if (all > 0 && (!begun || last_ < first_)) {
-      return invalid(printable(run_.directory.string()),
+      return invalid(printable_path(run_.directory),
                      fmt::format("no update lies between episodes {} and {}", request_.from,
                                  request_.to == 0 ? "the last" : std::to_string(request_.to)),
                      "take a wider range");
@@ -156,7 +156,7 @@ class Replay {
     EMPLACE_TRY_ASSIGN(auto placer, policy_of(run_));
     EMPLACE_TRY_ASSIGN(const auto checkpoint, run_.db->checkpoints().latest(first_ - 1));
     if (!checkpoint || checkpoint->update >= first_) {
-      return invalid(printable(run_.directory.string()),
+      return invalid(printable_path(run_.directory),
                      fmt::format("keeps no checkpoint before update {}", first_),
                      "its first one is missing, so its updates cannot be made again");
     }
@@ -165,7 +165,7 @@ class Replay {
     trainer_.emplace(run_.config.policy.training, std::move(placer));
     const record::CheckpointRow& row = *checkpoint;
     if (auto loaded = trainer_->load(row.parameters, row.optimizer, row.sha256, row.update); !loaded)
-      return invalid(printable(run_.directory.string()), loaded.error().context);
+      return invalid(printable_path(run_.directory), loaded.error().context);
     report_.first_update = first_;
     // A policy from the seed alone must be what the run began with.
     if (row.update == 0 && run_.config.run.policy.empty()) {
@@ -233,7 +233,7 @@ class Replay {
     const record::CheckpointRow& row = *checkpoint;
     if (row.sha256 == sha256) return Unit{};
     if (row.parameters.size() != trainer_->parameters().bytes().size())
-      return invalid(printable(run_.directory.string()),
+      return invalid(printable_path(run_.directory),
                      fmt::format("its checkpoint after update {} is of another policy", number));
     differs(number, difference(trainer_->parameters().values(), row.parameters));
     return Unit{};
@@ -246,7 +246,7 @@ class Replay {
   }
   Error missing(std::uint64_t update, std::uint64_t episode) const {
     return invalid(
-        printable(run_.directory.string()),
+        printable_path(run_.directory),
         fmt::format("update {} consumed episode {}, which the log does not have", update, episode));
   }
 

@@ -158,7 +158,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
     return learned;
   }
   if (!row.found)
-    return Error{Errc::kNoPlacement, printable(request.graph.string()) + ": " + config.policy.method +
+    return Error{Errc::kNoPlacement, printable_path(request.graph) + ": " + config.policy.method +
                                          " found no placement that fits; give it a larger --budget"};
   EMPLACE_TRY_ASSIGN(const auto db,
                      record::RunReader::open(outcome.start.directory, record::Reading::kQuietOrLive));

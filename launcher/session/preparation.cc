@@ -56,7 +56,7 @@ Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const Begu
 void announce(const RunPlan& plan, Progress& progress) {
   const auto size =
       predict_size(plan.order.config, *plan.task);  // What it refuses, the head refuses by name.
-  progress.note("run directory " + printable(plan.order.directory.string()) +
+  progress.note("run directory " + printable_path(plan.order.directory) +
                 (size ? ", run.db " + size->text() : std::string{}));
   if (plan.topology.endpoint.empty())
     progress.note("nobody can look in by ps: the directory's path is too long for a socket");

@@ -39,7 +39,7 @@ Result<RunConfig> config_of_branch(const RunRequest& request) {
   EMPLACE_TRY(db->verify());
   EMPLACE_TRY_ASSIGN(const auto facts, db->header().facts());
   if (!request.config.empty()) return load_config(request.config, request.settings);
-  auto config = recorded_config(facts.config_toml, printable(parent.string()) + ": config", request.settings);
+  auto config = recorded_config(facts.config_toml, printable_path(parent) + ": config", request.settings);
   if (config) config->run.dir.clear();  // It has its own.
   return config;
 }

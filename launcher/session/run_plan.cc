@@ -33,7 +33,7 @@ Result<Unit> check_plan(const RunPlan& plan) {
 
 Result<Unit> check_free(const RunOrder& order) {
   if (order.resume || !std::filesystem::exists(order.directory / "run.db")) return Unit{};
-  return invalid(printable(order.directory.string()), "holds a run already",
+  return invalid(printable_path(order.directory), "holds a run already",
                  "go on with it by --resume, or choose another --run-dir");
 }
 

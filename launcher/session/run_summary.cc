@@ -95,7 +95,7 @@ std::string summary_text(const RunSummary& summary) {
       }
     }
   }
-  return text + "results: " + printable(summary.directory.string()) + "\n";
+  return text + "results: " + printable_path(summary.directory) + "\n";
 }
 
 Result<Unit> check_found(const RunSummary& summary) {

@@ -93,7 +93,7 @@ Result<WarmStart> read_checkpoint(const std::string& text) {
   if (!db) return db.error();
   auto facts = (*db)->header().facts();
   if (!facts) return invalid(where, facts.error().context);
-  const auto update = update_of(**db, name.which, printable(name.run.string()));
+  const auto update = update_of(**db, name.which, printable_path(name.run));
   if (!update) return update.error();
   auto checkpoint = (*db)->checkpoints().latest(*update);
   if (!checkpoint) return invalid(where, "its checkpoint is damaged: " + checkpoint.error().context);

@@ -254,7 +254,7 @@ Result<TaskPtr> load_task(const RunConfig& config) {
     if (!constraints) return constraints.error();
     std::string sha256 = graph_sha256(*graph);
     if (task->find(sha256) != nullptr)
-      return invalid(printable(file.string()), "is given twice", "name each graph once");
+      return invalid(printable_path(file), "is given twice", "name each graph once");
     task->graphs.push_back(
         {*std::move(graph), *std::move(devices), *std::move(constraints), std::move(sha256)});
   }
@@ -336,7 +336,7 @@ namespace {
 /// (kInvalid): the first thing that is not as it was.
 Result<Unit> goes_on(const RunConfig& config, const actors::Task& task, const record::RunFacts& facts,
                      const std::vector<record::GraphRow>& graphs, const Start& start) {
-  const std::string where = printable(start.directory.string());
+  const std::string where = printable_path(start.directory);
   const std::string cure = "leave it as it was, or begin a run of its own with --branch " + where;
   const actors::TaskGraph& first = task.graphs.front();
   for (std::size_t g = 0; g < graphs.size(); ++g)  // None in runs of schema 3.

@@ -20,7 +20,7 @@ constexpr int kLookMs = 10;  // and how long each waits.
 Result<std::unique_ptr<HelperProcess>> HelperProcess::start(const HelperCommand& command,
                                                             process::Spawner& spawner) {
   const auto refused = [&](const Error& error) {
-    return Error{error.code, printable(command.program.string()) + ": cannot be started: " + error.context};
+    return Error{error.code, printable_path(command.program) + ": cannot be started: " + error.context};
   };
   auto sockets = process::make_socket_pair();
   if (!sockets) return refused(sockets.error());

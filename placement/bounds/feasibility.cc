@@ -131,8 +131,6 @@ std::int64_t most_alive_bytes(const LoweredGraph& lowered) {
 
 std::string bytes_text(std::int64_t bytes) { return fmt::format("{} B ({})", bytes, format_bytes(bytes)); }
 
-std::string op_text(const OpGraph& graph, OpId op) { return "op '" + printable(graph.name(op), 80) + "'"; }
-
 /// Why nothing fits: some devices have too little for what can only be on them.
 struct Shortfall {
   std::int64_t need_bytes = 0, have_bytes = 0;
@@ -189,7 +187,7 @@ std::optional<Shortfall> class_too_large(const OpGraph& graph, const DeviceSet& 
     if (short_bytes <= 0 || (worst && worst->short_bytes() >= short_bytes)) continue;
     const OpId op = memory[c].largest == kNoOp ? leaders[c] : memory[c].largest;
     worst = Shortfall{memory[c].need_bytes, largest, memory[c].need_bytes,
-                      op_text(graph, op) + " and the state it shares a device with",
+                      quoted_op(graph, op) + " and the state it shares a device with",
                       "the largest device they may use (" + names_of(devices, constraints.allowed(c)) + ")"};
   }
   return worst;

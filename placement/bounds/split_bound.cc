@@ -8,11 +8,11 @@
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::max() / 4;
 
-/// What a class takes at its fastest on either side; kNever where it may not be.
+/// What a class takes at its fastest on either side; kNoTime where it may not be.
 struct Sides {
-  std::int64_t accelerator_ps = kNever, cpu_ps = kNever;
+  std::int64_t accelerator_ps = kNoTime, cpu_ps = kNoTime;
   std::int64_t least() const { return std::min(accelerator_ps, cpu_ps); }
 };
 
@@ -41,12 +41,12 @@ double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpu
   double on_accelerators = 0, on_cpus = 0;
   std::vector<Sides> free;
   for (const Sides& side : sides) {
-    if (side.accelerator_ps == kNever) {
+    if (side.accelerator_ps == kNoTime) {
       on_cpus += static_cast<double>(side.cpu_ps);
     } else {
       on_accelerators += static_cast<double>(side.accelerator_ps);
       // What takes no time on accelerators stays there; it has no ratio to be sorted by.
-      if (side.cpu_ps != kNever && side.accelerator_ps > 0) free.push_back(side);
+      if (side.cpu_ps != kNoTime && side.accelerator_ps > 0) free.push_back(side);
     }
   }
   if (accelerators == 0) return on_cpus / cpus;
@@ -72,7 +72,7 @@ std::int64_t longest_path_ps(const SplitCosts& costs, const Constraints& constra
   std::int64_t longest = 0;
   for (const std::uint32_t op : costs.order()) {
     if (!costs.counts(op)) continue;
-    std::int64_t least = kNever;
+    std::int64_t least = kNoTime;
     for (std::size_t d = 0; d < costs.num_devices(); ++d)
       if (constraints.allows(OpId{op}, static_cast<DeviceId>(d)))
         least = std::min(least, costs.time_ps(d, op));

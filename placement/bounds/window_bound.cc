@@ -8,14 +8,14 @@
 namespace emplace {
 namespace {
 
-struct Job {
+struct Load {
   double release, tail, work;
 };
 
 /// One machine that works the jobs off, longest tail first, never idle while there is work: the largest end +
 /// tail is the largest over sets of jobs of least release + work + least tail.
-double worked_off(std::vector<Job>& jobs) {
-  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.release < b.release; });
+double worked_off(std::vector<Load>& jobs) {
+  std::sort(jobs.begin(), jobs.end(), [](const Load& a, const Load& b) { return a.release < b.release; });
   std::vector<std::pair<double, double>> waiting;  // Tail, work left: a heap.
   double now = 0, worst = 0;
   for (std::size_t next = 0; next < jobs.size() || !waiting.empty();) {
@@ -44,12 +44,12 @@ double window_bound(const LoweredGraph& lowered, const Constraints& constraints,
                     const CostTable& costs, const Routes& routes, std::span<const double> price) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   constexpr double kRounding = 1 - 1e-9;  // Sums of a million doubles.
-  std::vector<Job> jobs;
+  std::vector<Load> jobs;
   const std::size_t size = kinds.size();
   for (std::uint32_t i = 0; i < lowered.graph().num_ops(); ++i) {
     const OpId op{i};
     if (!lowered.is_kernel(op)) continue;
-    Job job{kInfinite, kInfinite, kInfinite};
+    Load job{kInfinite, kInfinite, kInfinite};
     for (std::size_t k = 0; k < size; ++k) {
       if (!kinds.allowed[constraints.class_of(op)][k]) continue;
       job.release = std::min(job.release, static_cast<double>(routes.head_ns[i * size + k]));

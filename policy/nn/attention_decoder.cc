@@ -16,7 +16,7 @@
 namespace emplace::policy {
 namespace {
 
-constexpr float kNever = -1e30f;  // A logit that softmax gives no weight.
+constexpr float kNoWeight = -1e30f;  // A logit that softmax gives no weight.
 /// Samples are cut into so many blocks at most, always alike: what blocks add up to depends on nothing else.
 constexpr Eigen::Index kMaxBlocks = 4;
 
@@ -100,7 +100,7 @@ struct Draws {
 /// Softmax over groups of v·tanh(M E_g + q), a column per sample.
 void attend(const Network& net, const Eigen::Ref<const Matrix>& query, Matrix& attention) {
   attention.resize(padded(net.steps), query.cols());
-  attention.bottomRows(attention.rows() - net.steps).setConstant(kNever);
+  attention.bottomRows(attention.rows() - net.steps).setConstant(kNoWeight);
   for (Eigen::Index s = 0; s < query.cols(); ++s) {
     kernels().attend(net.keys.rows(), net.steps, net.keys.data(), query.col(s).data(), net.score.data(),
                      attention.col(s).data());
@@ -230,7 +230,7 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
       const std::size_t at = place(s, t);
       const float peak = logits.col(s).maxCoeff();
       const float total = std::log((logits.col(s).array() - peak).exp().sum());
-      log_p.col(static_cast<Eigen::Index>(at)) = (logits.col(s).array() - peak - total).max(kNever);
+      log_p.col(static_cast<Eigen::Index>(at)) = (logits.col(s).array() - peak - total).max(kNoWeight);
       if (input.chosen != nullptr) {
         devices[at] = (*input.chosen)[at];
       } else if (input.greedy) {
@@ -408,7 +408,7 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
       tape.record(std::move(log_p), [&tape, vars, net, blocks, kept, memory, shift, devices = decoded.devices,
                                      start_h = input.start_h, start_c = input.start_c,
                                      threads = input.threads](const Matrix& dy) {
-        Matrix dlog_p = (kept->array() > kNever).select(dy, 0.0f);
+        Matrix dlog_p = (kept->array() > kNoWeight).select(dy, 0.0f);
         through_log_softmax(*kept, dlog_p);
         const Eigen::Index steps = net->steps;
         Matrix& dshift = tape.gradient(shift);

@@ -10,7 +10,6 @@
 namespace emplace::policy {
 namespace {
 
-constexpr std::uint32_t kNone = 0xffffffffu;
 constexpr float kForbidden = -1e30f;
 
 void scale_column(float* column, float by, Eigen::Index rows) {
@@ -103,12 +102,12 @@ void GraphTrace::begin(const PackedGraphNetwork& weights, const GroupGraph& grap
   const auto& pieces = weights_->pieces();
   inputs_.start(network.features());
   embedded_.start(e);
-  current_.assign(nodes, kNone);
+  current_.assign(nodes, kNoIndex);
   for (std::size_t d = 0; d < pieces.directions.size(); ++d) {
     rounds_[d].resize(network.options().rounds + 1);
     for (Round& round : rounds_[d]) {
       round.sum.start(e), round.value.start(e), round.message.start(e);
-      round.current.assign(nodes, kNone);
+      round.current.assign(nodes, kNoIndex);
       round.node.clear(), round.own.clear(), round.sources.clear();
     }
   }
@@ -116,7 +115,7 @@ void GraphTrace::begin(const PackedGraphNetwork& weights, const GroupGraph& grap
   for (Pool& pool : pools_) {
     pool.input.start(pieces.directions.empty() ? network.features() : 2 * e);
     pool.each.start(e), pool.sum.start(e), pool.all.start(e);
-    for (Versions* versions : {&pool.current, &pool.upper, &pool.lower}) versions->assign(nodes, kNone);
+    for (Versions* versions : {&pool.current, &pool.upper, &pool.lower}) versions->assign(nodes, kNoIndex);
     pool.made_of_upper.clear(), pool.made_of_lower.clear();
   }
   nodes_.clear(), own_upper_.clear(), own_lower_.clear(), pooled_.clear();
@@ -274,7 +273,7 @@ void GraphTrace::pool(std::uint32_t node) {
   for (std::size_t p = 0; p < pools_.size(); ++p) sums[p] = pools_[p].sum.append(1);
   for (std::uint32_t other = 0; other < relations.size(); ++other) {
     const std::size_t p = pool_of(relations[other]);
-    pooled_.push_back(p < pools_.size() ? pools_[p].current[other] : kNone);
+    pooled_.push_back(p < pools_.size() ? pools_[p].current[other] : kNoIndex);
     if (p < pools_.size()) add_column(sums[p], pools_[p].each.at(pooled_.back()), embedded_.rows);
   }
   for (std::size_t p = 0; p < pools_.size(); ++p)

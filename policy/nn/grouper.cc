@@ -9,9 +9,9 @@
 namespace emplace::policy {
 namespace {
 
-constexpr Eigen::Index kBlock =
+constexpr Eigen::Index kUnitsPerBlock =
     96;  // Units per block: 96 KiB of logits at 256 groups stay in the second-level cache.
-constexpr float kNever = -1e30f;  // Logit of the padding.
+constexpr float kPadding = -1e30f;  // Logit of the padding.
 
 }  // namespace
 
@@ -21,7 +21,7 @@ struct Grouper::Forward {
       : w1_numbers{store.value(net.w1_).rightCols(net.units_.numbers.rows())},
         w2{store.value(net.w2_)},
         from_type{store.value(net.w1_).leftCols(net.options_.type_embedding) * store.value(net.types_)},
-        bias{Matrix::Constant(padded(net.options_.groups), 1, kNever)} {
+        bias{Matrix::Constant(padded(net.options_.groups), 1, kPadding)} {
     from_type.colwise() += store.value(net.b1_).col(0);
     bias.topRows(net.options_.groups) = store.value(net.b2_);
   }
@@ -49,7 +49,7 @@ Grouper::Grouper(ParameterStore& store, const std::string& name, const GrouperOp
 }
 
 void Grouper::fill(const Forward& forward, Eigen::Index first, Block& block) const {
-  const Eigen::Index count = std::min(kBlock, units_.numbers.cols() - first);
+  const Eigen::Index count = std::min(kUnitsPerBlock, units_.numbers.cols() - first);
   block.first = first;
   block.hidden.resize(options_.hidden, count);
   block.logits.resize(padded(options_.groups), count);
@@ -68,7 +68,7 @@ template <class Visit>
 void Grouper::for_each_block(const ParameterStore& store, const Visit& visit) const {
   const Forward forward{store, *this};
   Block block;
-  for (Eigen::Index first = 0; first < units_.numbers.cols(); first += kBlock) {
+  for (Eigen::Index first = 0; first < units_.numbers.cols(); first += kUnitsPerBlock) {
     fill(forward, first, block);
     visit(block);
   }

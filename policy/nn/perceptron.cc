@@ -9,7 +9,7 @@ namespace emplace::policy {
 namespace {
 
 /// Columns that pass through all layers together: eight tiles of twelve, 24 KiB at 64 rows.
-constexpr Eigen::Index kBlock = 96;
+constexpr Eigen::Index kColumnsPerBlock = 96;
 
 /// Rows `rows` of n columns in panels, as the first factor of Kernels::product wants them: in place where
 /// they are one panel high.
@@ -59,10 +59,10 @@ PackedPerceptron::PackedPerceptron(const Perceptron& shape, const ParameterStore
 }
 
 void PackedPerceptron::forward(Eigen::Index n, const float* x, float* y, Scratch& scratch) const {
-  const std::size_t space = static_cast<std::size_t>(widest_ * kBlock);
+  const std::size_t space = static_cast<std::size_t>(widest_ * kColumnsPerBlock);
   if (scratch.size() < 2 * space) scratch.resize(2 * space);
-  for (Eigen::Index j = 0; j < n; j += kBlock) {
-    const Eigen::Index columns = std::min(kBlock, n - j);
+  for (Eigen::Index j = 0; j < n; j += kColumnsPerBlock) {
+    const Eigen::Index columns = std::min(kColumnsPerBlock, n - j);
     const float* from = x + j * layers_.front().in;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
@@ -103,12 +103,12 @@ void PackedPerceptron::Gradient::add_to(ParameterStore& store) const {
 void PackedPerceptron::backward(Eigen::Index n, const float* x, const float* y, const float* dy, float* dx,
                                 Gradient& gradient, Scratch& scratch) const {
   // Hidden activations of a block, layer after layer; two blocks of gradients; one to pack in.
-  const std::size_t space = static_cast<std::size_t>(widest_ * kBlock);
+  const std::size_t space = static_cast<std::size_t>(widest_ * kColumnsPerBlock);
   if (scratch.size() < (layers_.size() + 3) * space) scratch.resize((layers_.size() + 3) * space);
   const auto part = [&](std::size_t i) { return scratch.data() + i * space; };
   float* const packing = part(layers_.size() + 2);
-  for (Eigen::Index j = 0; j < n; j += kBlock) {
-    const Eigen::Index columns = std::min(kBlock, n - j);
+  for (Eigen::Index j = 0; j < n; j += kColumnsPerBlock) {
+    const Eigen::Index columns = std::min(kColumnsPerBlock, n - j);
     const float* const first = x + j * layers_.front().in;
     for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
       const Layer& layer = layers_[i];

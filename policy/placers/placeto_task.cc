@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "policy/group_devices.h"
+#include "policy/placers/group_placer.h"
 #include "policy/placers/placeto.h"
 
 namespace emplace::policy {
 namespace {
-
-constexpr std::size_t kMaxGroups = 4096;
 
 /// Devices from the one on which all ops together take least time, lowest first.
 std::vector<std::uint8_t> fastest_first(const CostTable& costs, std::size_t devices) {

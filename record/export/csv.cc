@@ -7,7 +7,7 @@
 namespace emplace::record {
 namespace {
 
-constexpr std::array<std::string_view, 3> kTables{"measurements", "episodes", "updates"};
+constexpr std::array<std::string_view, 3> kCsvTables{"measurements", "episodes", "updates"};
 
 /// "1 2 3"
 template <class T>
@@ -115,8 +115,8 @@ class Csv final : public RunExporter {
 }  // namespace
 
 Result<std::unique_ptr<RunExporter>> make_csv_exporter(RunExport what) {
-  if (what.table.empty()) what.table = kTables.front();
-  EMPLACE_TRY(check_table(what.table, kTables));
+  if (what.table.empty()) what.table = kCsvTables.front();
+  EMPLACE_TRY(check_table(what.table, kCsvTables));
   return std::unique_ptr<RunExporter>{std::make_unique<Csv>(std::move(what))};
 }
 

@@ -8,7 +8,7 @@ namespace emplace::record {
 namespace {
 
 using nlohmann::ordered_json;
-constexpr std::array<std::string_view, 2> kTables{"episodes", "updates"};
+constexpr std::array<std::string_view, 2> kJsonlTables{"episodes", "updates"};
 
 ordered_json measurement_json(const MeasurementRow& m) {
   return {{"number", m.number},
@@ -84,8 +84,8 @@ class Jsonl final : public RunExporter {
 }  // namespace
 
 Result<std::unique_ptr<RunExporter>> make_jsonl_exporter(RunExport what) {
-  if (what.table.empty()) what.table = kTables.front();
-  EMPLACE_TRY(check_table(what.table, kTables));
+  if (what.table.empty()) what.table = kJsonlTables.front();
+  EMPLACE_TRY(check_table(what.table, kJsonlTables));
   return std::unique_ptr<RunExporter>{std::make_unique<Jsonl>(std::move(what))};
 }
 

@@ -9,17 +9,18 @@
 namespace emplace::record {
 namespace {
 
-struct Format {
+struct RunFormat {
   std::string_view name;
   Result<std::unique_ptr<RunExporter>> (*make)(RunExport);
 };
-constexpr std::array<Format, 4> kFormats{{{"csv", make_csv_exporter},
-                                          {"jsonl", make_jsonl_exporter},
-                                          {"npz", make_npz_exporter},
-                                          {"tensorboard", make_tensorboard_exporter}}};
+constexpr std::array<RunFormat, 4> kRunFormats{{{"csv", make_csv_exporter},
+                                                {"jsonl", make_jsonl_exporter},
+                                                {"npz", make_npz_exporter},
+                                                {"tensorboard", make_tensorboard_exporter}}};
 constexpr auto kNames = [] {
-  std::array<std::string_view, kFormats.size()> names;
-  std::transform(kFormats.begin(), kFormats.end(), names.begin(), [](const Format& one) { return one.name; });
+  std::array<std::string_view, kRunFormats.size()> names;
+  std::transform(kRunFormats.begin(), kRunFormats.end(), names.begin(),
+                 [](const RunFormat& one) { return one.name; });
   return names;
 }();
 
@@ -95,9 +96,9 @@ Result<Unit> export_updates(RunLog log, RunExporter& exporter, Exported& done) {
 }  // namespace
 
 Result<std::unique_ptr<RunExporter>> make_run_exporter(std::string_view format, RunExport what) {
-  const auto found =
-      std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& one) { return one.name == format; });
-  if (found == kFormats.end())
+  const auto found = std::find_if(kRunFormats.begin(), kRunFormats.end(),
+                                  [&](const RunFormat& one) { return one.name == format; });
+  if (found == kRunFormats.end())
     return invalid("--to '" + printable(format, 40) + "'", "is no format of a run",
                    "there are " + listed(kNames));
   return found->make(std::move(what));

@@ -156,7 +156,7 @@ Result<std::unique_ptr<RunExporter>> make_tensorboard_exporter(RunExport what) {
   std::filesystem::create_directories(what.output, failure);
   if (failure)
     return Error{Errc::kIo,
-                 printable(what.output.string()) + ": the folder cannot be made (" + failure.message() + ")"};
+                 printable_path(what.output) + ": the folder cannot be made (" + failure.message() + ")"};
   return std::unique_ptr<RunExporter>{std::make_unique<TensorBoard>(what)};
 }
 

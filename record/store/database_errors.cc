@@ -27,7 +27,7 @@ bool may_pass(const std::exception& thrown) {
 }
 
 Error io_error(const std::filesystem::path& directory, std::string_view what) {
-  return Error{Errc::kIo, printable(directory.string()) + ": " + printable(what)};
+  return Error{Errc::kIo, printable_path(directory) + ": " + printable(what)};
 }
 
 Error database_error(const std::filesystem::path& directory, const std::exception& thrown) {
@@ -37,18 +37,18 @@ Error database_error(const std::filesystem::path& directory, const std::exceptio
       error == nullptr ? !may_pass(thrown)
                        : error->getErrorCode() == SQLITE_CORRUPT || error->getErrorCode() == SQLITE_NOTADB;
   if (!damaged) return io_error(directory, std::string{"run.db: "} + thrown.what());
-  return invalid(printable(directory.string()) + ": run.db", "is damaged: " + printable(thrown.what()),
+  return invalid(printable_path(directory) + ": run.db", "is damaged: " + printable(thrown.what()),
                  kSalvageIt);
 }
 
 Error opening_error(const std::filesystem::path& directory, const std::exception& thrown) {
   if (may_pass(thrown)) return io_error(directory, std::string{"run.db cannot be opened: "} + thrown.what());
-  return invalid(printable(directory.string()), "run.db is damaged: " + printable(thrown.what()), kSalvageIt);
+  return invalid(printable_path(directory), "run.db is damaged: " + printable(thrown.what()), kSalvageIt);
 }
 
 Error verifying_error(const std::filesystem::path& directory, const std::exception& thrown) {
   if (may_pass(thrown)) return io_error(directory, std::string{"run.db: cannot be read: "} + thrown.what());
-  return invalid(printable(directory.string()) + ": run.db", "is damaged: " + printable(thrown.what()),
+  return invalid(printable_path(directory) + ": run.db", "is damaged: " + printable(thrown.what()),
                  kSalvageIt);
 }
 

@@ -24,7 +24,7 @@ bool still_named(int fd, const std::filesystem::path& file) {
 
 Result<LaunchLock> LaunchLock::take(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / "lock";
-  const std::string where = printable(directory.string());
+  const std::string where = printable_path(directory);
   for (;;) {
     const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)

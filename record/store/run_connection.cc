@@ -31,7 +31,7 @@ Result<FolderLock> lock_for(RunConnection::Access access, const std::filesystem:
   if (access == Access::kLive) return FolderLock{};
   FolderLock lock{directory, access == Access::kWrite};
   if (lock.taken()) return lock;
-  const std::string where = printable(directory.string());
+  const std::string where = printable_path(directory);
   if (access == Access::kQuiet)
     return invalid(where, "is still being written", "end the run first, or wait for its end");
   if (is_being_written(directory))

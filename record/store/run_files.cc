@@ -40,7 +40,7 @@ RunFiles::~RunFiles() {
 }
 
 Result<Unit> RunFiles::check() const {
-  const std::string where = printable(directory_.string());
+  const std::string where = printable_path(directory_);
   if (!is_named(folder_))
     return invalid(where, "the folder was deleted while the run went on, and its record with it");
   const auto there = FileId::of(directory_);

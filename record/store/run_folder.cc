@@ -46,7 +46,7 @@ bool is_being_written(const std::filesystem::path& directory) {
 
 Result<Unit> make_private_folder(const std::filesystem::path& directory) {
   const auto refused = [&](const std::string& why) {
-    return Error{Errc::kIo, printable(directory.string()) + ": the run directory cannot be made (" + why +
+    return Error{Errc::kIo, printable_path(directory) + ": the run directory cannot be made (" + why +
                                 "); choose another with --run-dir"};
   };
   std::error_code failure;

@@ -142,7 +142,7 @@ void make_schema(SQLite::Database& db) {
 }
 
 Result<int> schema_version(SQLite::Database& db, const std::filesystem::path& directory) {
-  const std::string where = printable(directory.string()) + ": run.db";
+  const std::string where = printable_path(directory) + ": run.db";
   SQLite::Statement query{db, "SELECT schema_version FROM runs"};
   if (!query.executeStep())
     return invalid(where, "is damaged: it does not say what run it is of", kSalvageIt);
@@ -169,7 +169,7 @@ Result<Unit> check_schema(SQLite::Database& db, int version, const std::filesyst
   for (const auto& [table, columns] : tables_of(fresh)) {
     const auto found = theirs.find(table);
     if (found == theirs.end() || found->second != columns)
-      return invalid(printable(directory.string()) + ": run.db",
+      return invalid(printable_path(directory) + ": run.db",
                      "is damaged: its table " + table + " is not whole", kSalvageIt);
   }
   return Unit{};

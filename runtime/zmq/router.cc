@@ -14,7 +14,7 @@ namespace emplace::runtime {
 namespace {
 
 constexpr std::size_t kLeastTraced = 4'096;  // Records of a loop, however many loops there are.
-constexpr std::chrono::milliseconds kLongestPoll{1'000};
+constexpr std::chrono::milliseconds kLongestWait{1'000};
 constexpr int kChecksPerBeat = 4;  // A silence is noticed a quarter of a heartbeat late at most.
 constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not report which peer has room again.
 
@@ -157,7 +157,7 @@ void Router::wait_for_work() {
   earlier(host_.next_timer());
   if (upstream_) earlier(upstream_->next());
   earlier(shutdown_.next());
-  const auto longest = listener_ && listener_->blocked() ? kBlockedPoll : kLongestPoll;
+  const auto longest = listener_ && listener_->blocked() ? kBlockedPoll : kLongestWait;
   if (!waiter_.wait(poll_timeout(shared_->clock.now(), host_.busy(), next, longest))) return;
   if (const auto reason = take_stop_request()) begin_stop(*reason, std::nullopt);
 }

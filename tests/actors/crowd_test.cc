@@ -26,14 +26,14 @@ using runtime::sim::World;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t kExecutors = 1'000, kNodes = 50;
-constexpr std::uint64_t kEpisodes = 5'000;
+constexpr std::uint64_t kCrowdEpisodes = 5'000;
 constexpr std::uint32_t kPlacements = 8, kPerLease = 2;
 constexpr std::uint64_t kOnTheirWay = 600;  // Episodes.
 
 /// Proposes episodes, so many at once, and takes their results as the recorder would.
-class Ends final : public runtime::Actor {
+class CrowdEnds final : public runtime::Actor {
  public:
-  explicit Ends(TaskPtr task)
+  explicit CrowdEnds(TaskPtr task)
       : task_{std::move(task)}, simulator_{task_->graphs[0].graph, task_->graphs[0].devices} {}
 
   void on_start(runtime::Context& context) override { propose(context); }
@@ -55,7 +55,7 @@ class Ends final : public runtime::Actor {
     return testing::random_placement(rng, one.graph.num_ops(), one.devices.size());
   }
   void propose(runtime::Context& context) {
-    for (; next_ < kEpisodes && next_ < recorded_.size() + kOnTheirWay; ++next_) {
+    for (; next_ < kCrowdEpisodes && next_ < recorded_.size() + kOnTheirWay; ++next_) {
       PlacementProposed p;
       p.graph_sha256 = task_->graphs[0].sha256;
       p.episode = next_;
@@ -89,9 +89,9 @@ class Ends final : public runtime::Actor {
 };
 
 /// What befalls nodes of executors while the run goes on.
-class Fate {
+class NodeFates {
  public:
-  Fate(World& world, std::vector<NodeId> nodes, std::uint64_t seed)
+  NodeFates(World& world, std::vector<NodeId> nodes, std::uint64_t seed)
       : world_{world}, nodes_{std::move(nodes)}, rng_{seed, Purpose::kTest, 1} {}
 
   void next() {
@@ -180,14 +180,14 @@ void play(std::uint64_t seed, std::uint64_t& superseded) {
     world.spawn_on(nodes[e % kNodes], executor_name(e),
                    [=] { return std::make_unique<ExecutorActor>(task, executor, measurer); });
   }
-  Fate fate{world, nodes, seed};
+  NodeFates fate{world, nodes, seed};
   for (std::size_t n = 0; n < nodes.size(); n += 2) {  // Half of them join later.
     world.crash_node(nodes[n]);
     fate.back(nodes[n], 5'000);
   }
   fate.next();
-  const auto ends = world.spawn<Ends>(kRecorder, task);
-  const auto recorded = [&] { return world.actor<Ends>(ends).recorded(); };
+  const auto ends = world.spawn<CrowdEnds>(kRecorder, task);
+  const auto recorded = [&] { return world.actor<CrowdEnds>(ends).recorded(); };
   const auto conserved = [&] {
     const Dispatcher& now = world.actor<Dispatcher>(dispatcher);
     const runtime::LeaseTable::Counters& c = now.leases().counters();
@@ -195,16 +195,17 @@ void play(std::uint64_t seed, std::uint64_t& superseded) {
     return c.issued == c.committed + c.superseded + c.returned + c.expired + now.leases().open();
   };
   const Nanos late = std::chrono::minutes{5};
-  while (recorded() < kEpisodes && world.now() < late) {
+  while (recorded() < kCrowdEpisodes && world.now() < late) {
     world.advance(milliseconds{100});
     ASSERT_TRUE(conserved()) << "after " << recorded() << " episodes";
   }
-  ASSERT_EQ(recorded(), kEpisodes) << "nothing is lost";
-  EXPECT_EQ(world.actor<Ends>(ends).wrong(), 0u);
+  ASSERT_EQ(recorded(), kCrowdEpisodes) << "nothing is lost";
+  EXPECT_EQ(world.actor<CrowdEnds>(ends).wrong(), 0u);
   const Dispatcher& now = world.actor<Dispatcher>(dispatcher);
-  EXPECT_EQ(now.counters().episodes, kEpisodes);
-  EXPECT_EQ(now.counters().reported, kEpisodes * kPlacements);
-  EXPECT_EQ(now.leases().counters().committed, kEpisodes * kPlacements / kPerLease) << "every piece once";
+  EXPECT_EQ(now.counters().episodes, kCrowdEpisodes);
+  EXPECT_EQ(now.counters().reported, kCrowdEpisodes * kPlacements);
+  EXPECT_EQ(now.leases().counters().committed, kCrowdEpisodes * kPlacements / kPerLease)
+      << "every piece once";
   EXPECT_EQ(now.leases().open(), 0u);
   // The history had in it what it is about.
   EXPECT_GT(fate.left(), 10u);

@@ -30,19 +30,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Seconds kDeadline{20};  // For anything that must happen.
-constexpr Seconds kRecovery{5};   // The promise, p99.
-constexpr Seconds kDetection{2};  // The promise, p99: three heartbeats and half a second.
+constexpr Seconds kChaosDeadline{20};  // For anything that must happen.
+constexpr Seconds kRecovery{5};        // The promise, p99.
+constexpr Seconds kDetection{2};       // The promise, p99: three heartbeats and half a second.
 
 /// Of every schedule.
 std::uint64_t seed() {
   const char* const given = std::getenv("EMPLACE_CHAOS_SEED");
   return given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-}
-
-bool long_form() {
-  const char* const form = std::getenv("EMPLACE_CHAOS");
-  return form != nullptr && std::string_view{form} == "long";
 }
 
 /// Rounds of kills in a test of them.
@@ -112,16 +107,16 @@ using Victims = std::vector<std::vector<std::string>>;
 json survive_kills(const char* what, const Victims& victims) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
-  EXPECT_TRUE(run.wait_for_all(kDeadline));
+  EXPECT_TRUE(run.wait_for_all(kChaosDeadline));
   std::vector<Seconds> recoveries;
   Rng rng{seed(), Purpose::kTest, 0};
   std::size_t killed = 0;
   for (int kill = 0; kill < kill_rounds() && !::testing::Test::HasFailure(); ++kill) {
     // Some more work first, so that each kill hits another moment.
-    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, 1 + rng.below(20)));
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, 1 + rng.below(20)));
     const auto& nodes = victims[rng.below(static_cast<std::uint32_t>(victims.size()))];
     killed += nodes.size();
-    recoveries.push_back(run.kill_and_recover(nodes, kDeadline));
+    recoveries.push_back(run.kill_and_recover(nodes, kChaosDeadline));
     EXPECT_GE(recoveries.back().count(), 0) << nodes.front() << " did not come back";
     if (recoveries.back() > kRecovery / 2)
       std::printf("kill %d, of %s: %.2f s, %.1f s after the start\n", kill, nodes.front().c_str(),
@@ -161,7 +156,7 @@ TEST(Chaos, WhoeverIsKilledComesBackAndNothingIsLost) {
 TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   std::vector<Seconds> detections;
   const int pauses = long_form() ? 100 : 2;
   for (int pause = 0; pause < pauses; ++pause) {
@@ -170,14 +165,14 @@ TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
     const std::size_t joined = run.count_in_log("head", "node " + node + " joined");
     const Seconds began = run.elapsed();
     ASSERT_TRUE(run.signal(node, SIGSTOP));
-    ASSERT_TRUE(
-        wait_until([&] { return run.count_in_log("head", "node " + node + " lost") > lost; }, kDeadline));
+    ASSERT_TRUE(wait_until([&] { return run.count_in_log("head", "node " + node + " lost") > lost; },
+                           kChaosDeadline));
     detections.push_back(run.elapsed() - began);
     // Its work goes to the other one.
-    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
     ASSERT_TRUE(run.signal(node, SIGCONT));
-    EXPECT_TRUE(
-        wait_until([&] { return run.count_in_log("head", "node " + node + " joined") > joined; }, kDeadline));
+    EXPECT_TRUE(wait_until([&] { return run.count_in_log("head", "node " + node + " joined") > joined; },
+                           kChaosDeadline));
   }
   report("stopped executors noticed", detections);
   EXPECT_LT(p99(detections), kDetection);
@@ -188,12 +183,12 @@ TEST(Chaos, AStoppedExecutorIsNoticedInTimeAndItsLateResultsDoNotCount) {
 TEST(Chaos, AHeadThatWasStoppedDeclaresNobodyDead) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   ASSERT_TRUE(run.signal("head", SIGSTOP));
   // The others notice; that is how we know that it lasted.
-  EXPECT_TRUE(wait_until([&] { return run.count_in_log("executor/0", "head lost") > 0; }, kDeadline));
+  EXPECT_TRUE(wait_until([&] { return run.count_in_log("executor/0", "head lost") > 0; }, kChaosDeadline));
   ASSERT_TRUE(run.signal("head", SIGCONT));
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
   EXPECT_EQ(run.count_in_log("head", "silent for three heartbeats"), 0u);
   expect_sound(run);
 }
@@ -201,17 +196,17 @@ TEST(Chaos, AHeadThatWasStoppedDeclaresNobodyDead) {
 TEST(Chaos, AStoppedLearnerOrRecorderStopsTheSamplersAndNothingIsLost) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   for (const std::string node : {"learner", "recorder"}) {
     const std::size_t lost = run.count_in_log("head", "node " + node + " lost");
     ASSERT_TRUE(run.signal(node, SIGSTOP));
-    ASSERT_TRUE(
-        wait_until([&] { return run.count_in_log("head", "node " + node + " lost") > lost; }, kDeadline));
+    ASSERT_TRUE(wait_until([&] { return run.count_in_log("head", "node " + node + " lost") > lost; },
+                           kChaosDeadline));
     const std::uint64_t then = run.committed();
     EXPECT_FALSE(run.wait_for_episodes(then, Seconds{1.5}, run.on_their_way() + 1)) << "samplers wait";
     const Seconds continued = run.elapsed();
     ASSERT_TRUE(run.signal(node, SIGCONT));
-    EXPECT_TRUE(run.wait_for_episodes(then, kDeadline, run.on_their_way() + 1));
+    EXPECT_TRUE(run.wait_for_episodes(then, kChaosDeadline, run.on_their_way() + 1));
     EXPECT_LT(run.elapsed() - continued, kRecovery) << node;
   }
   expect_sound(run);
@@ -228,11 +223,11 @@ TEST(Chaos, ADeterministicRunThatIsKilledAllOverEndsWithTheSameParameters) {
     undisturbed = expect_sound(run)["parameters_sha256"].get<std::string>();
   }
   ClusterRun run{folder, "killed", options};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   int kills = 0;
   for (const std::string node : {"learner", "sampler/0", "recorder", "head", "executor/1", "learner"}) {
     if (run.committed() > 250) break;
-    EXPECT_GE(run.kill_and_recover({node}, kDeadline).count(), 0) << node;
+    EXPECT_GE(run.kill_and_recover({node}, kChaosDeadline).count(), 0) << node;
     ++kills;
   }
   EXPECT_GE(kills, 3);
@@ -262,12 +257,12 @@ TEST(Chaos, NobodyIsDeclaredDeadUnderLoad) {
 TEST(Chaos, WhenTheLauncherIsKilledEveryProcessEndsAndTheRunCanBeResumed) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   ASSERT_TRUE(run.signal("executor/1", SIGSTOP));  // Even one that cannot hear.
   const std::uint64_t before = run.committed();
   run.launcher().send(SIGKILL);
   EXPECT_TRUE(run.finish().killed);
-  EXPECT_TRUE(wait_until([&] { return run.processes().empty(); }, kDeadline)) << "no process is left";
+  EXPECT_TRUE(wait_until([&] { return run.processes().empty(); }, kChaosDeadline)) << "no process is left";
   EXPECT_FALSE(std::filesystem::exists(run.directory() + "/head.ipc")) << "no socket is left";
   const Finished resumed = emplace::testing::run(
       {"run", "--resume", "--run-dir", run.directory(), "--budget", "3s", "--json", "--quiet"});
@@ -303,18 +298,18 @@ double elapsed_by_view(const ClusterRun& run) {
 /// Long enough that every process, and the view each second, has wanted to say something.
 bool let_it_speak(const ClusterRun& run, double for_s) {
   const double before = elapsed_by_view(run);
-  return before >= 0 && wait_until([&] { return elapsed_by_view(run) > before + for_s; }, kDeadline);
+  return before >= 0 && wait_until([&] { return elapsed_by_view(run) > before + for_s; }, kChaosDeadline);
 }
 
 TEST(Chaos, ALauncherThatIsStoppedStopsNobody) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   run.launcher().send(SIGSTOP);
   // As after some 95 s of progress lines that nobody reads.
   ASSERT_TRUE(fill_pipe(run.pid_of("head"), STDOUT_FILENO));
   EXPECT_TRUE(let_it_speak(run, 3));
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
   // All six of them were, when the head's loop waited for the launcher.
   EXPECT_LT(run.count_in_log("head", " lost"), 3u);
   run.launcher().send(SIGCONT);
@@ -325,11 +320,11 @@ TEST(Chaos, ALauncherThatIsStoppedStopsNobody) {
 TEST(Chaos, ALauncherWhoseOutputNobodyReadsLooksAfterItsProcesses) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   ASSERT_TRUE(fill_pipe(run.launcher().pid(), STDERR_FILENO));
   EXPECT_TRUE(let_it_speak(run, 6)) << "a progress line is due every 5 s";
-  EXPECT_GE(run.kill_and_recover({"executor/0", "sampler/1"}, kDeadline).count(), 0);
-  EXPECT_GE(run.kill_and_recover({"recorder"}, kDeadline).count(), 0);
+  EXPECT_GE(run.kill_and_recover({"executor/0", "sampler/1"}, kChaosDeadline).count(), 0);
+  EXPECT_GE(run.kill_and_recover({"recorder"}, kChaosDeadline).count(), 0);
   const json summary = expect_sound(run);
   EXPECT_EQ(summary["restarts"]["recorder"], 1);
 }
@@ -338,12 +333,13 @@ TEST(Chaos, AFileSizeLimitIsAFullDiskAndNoCrash) {
   const TemporaryFolder folder;
   ClusterRun run{
       folder, "run", {.settings = {}, .where = {.prefix = {"prlimit", "--fsize=400000:unlimited"}}}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
-  ASSERT_TRUE(wait_until([&] { return run.count_in_log("recorder", " error recorder") > 0; }, kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
+  ASSERT_TRUE(
+      wait_until([&] { return run.count_in_log("recorder", " error recorder") > 0; }, kChaosDeadline));
   const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
   for (const pid_t pid : run.processes()) ASSERT_EQ(::prlimit(pid, RLIMIT_FSIZE, &none, nullptr), 0);
   ASSERT_EQ(::prlimit(run.launcher().pid(), RLIMIT_FSIZE, &none, nullptr), 0);
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
   const json summary = expect_sound(run);
   for (const auto& [node, restarts] : summary["restarts"].items()) EXPECT_EQ(restarts, 0) << node;
 }
@@ -351,9 +347,9 @@ TEST(Chaos, AFileSizeLimitIsAFullDiskAndNoCrash) {
 TEST(Chaos, WhatAKilledProcessDidIsInTheTrace) {
   const TemporaryFolder folder;
   ClusterRun run{folder, "run", {.settings = {"record.trace=true"}}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
-  ASSERT_TRUE(run.wait_for_episodes(0, kDeadline, 5));
-  ASSERT_GE(run.kill_and_recover({"executor/0"}, kDeadline).count(), 0);
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
+  ASSERT_TRUE(run.wait_for_episodes(0, kChaosDeadline, 5));
+  ASSERT_GE(run.kill_and_recover({"executor/0"}, kChaosDeadline).count(), 0);
   run.launcher().send(SIGTERM);
   EXPECT_EQ(run.finish().status, 128 + SIGTERM);
   expect_nothing_left(run);
@@ -409,7 +405,7 @@ struct Proxied {
     options.executor = key("executor") + dial;
     options.others = key("actor") + (all ? dial : "");
     run = std::make_unique<ClusterRun>(folder, "run", std::move(options));
-    EXPECT_TRUE(run->wait_for_all(kDeadline));
+    EXPECT_TRUE(run->wait_for_all(kChaosDeadline));
   }
   TemporaryFolder folder;
   std::unique_ptr<FaultProxy> proxy;
@@ -422,7 +418,7 @@ TEST(Chaos, ASlowAndChoppyNetworkChangesNothing) {
        {"both delay 40 jitter 40", "both split 100", "both merge 1", "both rate 200000"}) {
     ASSERT_TRUE(world.proxy->command(fault).ok());
     EXPECT_TRUE(
-        world.run->wait_for_episodes(world.run->committed(), kDeadline, world.run->on_their_way() + 1))
+        world.run->wait_for_episodes(world.run->committed(), kChaosDeadline, world.run->on_their_way() + 1))
         << fault;
   }
   world.proxy->heal();
@@ -436,7 +432,7 @@ TEST(Chaos, ConnectionsThatAreCutComeBackAndNothingIsLost) {
   for (int cut = 0; cut < (long_form() ? 300 : 8) && !HasFailure(); ++cut) {
     ASSERT_TRUE(world.proxy->command(rng.below(2) == 0 ? "cut" : "reset").ok());
     EXPECT_TRUE(
-        world.run->wait_for_episodes(world.run->committed(), kDeadline, world.run->on_their_way() + 1));
+        world.run->wait_for_episodes(world.run->committed(), kChaosDeadline, world.run->on_their_way() + 1));
   }
   expect_sound(*world.run);
 }
@@ -454,10 +450,10 @@ TEST(Chaos, AOneWayBlackholeIsNoticedInTimeAndHeals) {
     const std::size_t lost = run.count_in_log(node, word);
     const Seconds began = run.elapsed();
     ASSERT_TRUE(world.proxy->command(up ? "up blackhole 1" : "down blackhole 1").ok());
-    ASSERT_TRUE(wait_until([&] { return run.count_in_log(node, word) > lost; }, kDeadline));
+    ASSERT_TRUE(wait_until([&] { return run.count_in_log(node, word) > lost; }, kChaosDeadline));
     detections.push_back(run.elapsed() - began);
     world.proxy->heal();
-    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
   }
   report("one-way blackholes noticed", detections);
   EXPECT_LT(p99(detections), kDetection);
@@ -476,7 +472,7 @@ void survive_network_faults(bool all) {
     // A blackhole lasts until it is noticed; others until some work was done under them.
     (void)run.wait_for_episodes(run.committed(), Seconds{2.5}, run.on_their_way() + 1);
     world.proxy->heal();
-    ASSERT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1)) << schedule;
+    ASSERT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1)) << schedule;
   }
   std::printf("faults: %s\n", schedule.c_str());
   expect_sound(run);
@@ -487,7 +483,7 @@ TEST(Chaos, AnyNetworkFaultsOfAllNodesAreSurvived) { survive_network_faults(true
 TEST(Chaos, FlippedBytesAreNoticed) {
   Proxied world{ClusterOptions{}};
   ASSERT_TRUE(world.proxy->command("both flip 20000").ok());
-  EXPECT_TRUE(world.run->wait_for_episodes(world.run->committed(), kDeadline, 100));
+  EXPECT_TRUE(world.run->wait_for_episodes(world.run->committed(), kChaosDeadline, 100));
   world.proxy->heal();
   expect_sound(*world.run);
 }
@@ -510,12 +506,12 @@ TEST(Chaos, AFullDiskStopsTheRunUntilThereIsRoom) {
   const auto disk = SmallDisk::make(folder.path() / "disk", std::size_t{32} << 20);
   if (!disk) GTEST_SKIP() << disk.error().context;
   ClusterRun run{folder, "disk/run", {}};
-  ASSERT_TRUE(run.wait_for_all(kDeadline));
+  ASSERT_TRUE(run.wait_for_all(kChaosDeadline));
   ASSERT_TRUE(disk->fill());
   EXPECT_TRUE(
-      wait_until([&] { return run.log_of("recorder").find("full") != std::string::npos; }, kDeadline));
+      wait_until([&] { return run.log_of("recorder").find("full") != std::string::npos; }, kChaosDeadline));
   disk->free();
-  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+  EXPECT_TRUE(run.wait_for_episodes(run.committed(), kChaosDeadline, run.on_their_way() + 1));
   expect_sound(run);
 }
 

@@ -191,4 +191,9 @@ Seconds ClusterRun::kill_and_recover(const std::vector<std::string>& nodes, Seco
   return took;
 }
 
+bool long_form() {
+  const char* const form = std::getenv("EMPLACE_CHAOS");
+  return form != nullptr && std::string_view{form} == "long";
+}
+
 }  // namespace emplace::testing

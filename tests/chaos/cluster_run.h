@@ -83,4 +83,7 @@ class ClusterRun {
   Nanos started_;
 };
 
+/// True if EMPLACE_CHAOS=long asks for the form that takes hours.
+bool long_form();
+
 }  // namespace emplace::testing

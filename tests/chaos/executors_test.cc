@@ -27,13 +27,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Seconds kDeadline{30};
+constexpr Seconds kExecutorsDeadline{30};
 constexpr const char* kMark = "EMPLACE_CHAOS_MARK=";
-
-bool long_form() {
-  const char* const form = std::getenv("EMPLACE_CHAOS");
-  return form != nullptr && std::string_view{form} == "long";
-}
 
 std::string proc_file(const std::string& pid, const char* name) {
   const auto bytes = read_file("/proc/" + pid + "/" + name);
@@ -173,19 +168,19 @@ TEST(ExecutorChaos, ExecutorProcessesMayBeKilledAndStoppedFromOutside) {
   ClusterOptions options = chaotic(folder.at("run"), "oom-every=1000000");
   options.placement_takes = "5ms";
   ClusterRun run{folder, "run", options};
-  ASSERT_TRUE(run.wait_for_episodes(0, kDeadline, 4));
+  ASSERT_TRUE(run.wait_for_episodes(0, kExecutorsDeadline, 4));
   Rng rng{1, Purpose::kTest, 5};
   for (int i = 0; i < (long_form() ? 200 : 6) && !HasFailure(); ++i) {
     std::vector<pid_t> living;
-    ASSERT_TRUE(
-        wait_until([&] { return !(living = executor_processes(run.directory())).empty(); }, kDeadline));
+    ASSERT_TRUE(wait_until([&] { return !(living = executor_processes(run.directory())).empty(); },
+                           kExecutorsDeadline));
     const pid_t victim = living[rng.below(static_cast<std::uint32_t>(living.size()))];
     ::kill(victim, i % 3 == 2 ? SIGSTOP : SIGKILL);
-    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kDeadline, run.on_their_way() + 1));
+    EXPECT_TRUE(run.wait_for_episodes(run.committed(), kExecutorsDeadline, run.on_their_way() + 1));
   }
   // A parent that is killed takes its child along, and comes back with another.
   const auto before = executor_processes(run.directory());
-  EXPECT_GE(run.kill_and_recover({"executor/0"}, kDeadline).count(), 0);
+  EXPECT_GE(run.kill_and_recover({"executor/0"}, kExecutorsDeadline).count(), 0);
   EXPECT_TRUE(wait_until(
       [&] {
         const auto now = executor_processes(run.directory());
@@ -193,7 +188,7 @@ TEST(ExecutorChaos, ExecutorProcessesMayBeKilledAndStoppedFromOutside) {
                  return std::find(now.begin(), now.end(), pid) == now.end();
                }) >= 1;
       },
-      kDeadline));
+      kExecutorsDeadline));
   run.launcher().send(SIGTERM);
   const Finished done = run.finish();
   EXPECT_EQ(done.status, 128 + SIGTERM) << done.err;

@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Seconds kDeadline{60};
+constexpr Seconds kHostileDeadline{60};
 constexpr std::uint64_t kFirstHostile = 777'000;
 constexpr std::uint64_t kEpisodes = 150;
 

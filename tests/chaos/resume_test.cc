@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Seconds kDeadline{30};
+constexpr Seconds kResumeDeadline{30};
 
 class KilledRun {
  public:
@@ -59,8 +59,7 @@ class KilledRun {
 };
 
 TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
-  const char* const form = std::getenv("EMPLACE_CHAOS");
-  const int kills = form != nullptr && std::string_view{form} == "long" ? 200 : 8;
+  const int kills = long_form() ? 200 : 8;
   const TemporaryFolder folder;
   const KilledRun run{folder};
   Rng rng{41, Purpose::kTest, 0};
@@ -72,7 +71,7 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
     const std::uint64_t before = run.acknowledged();
     if (kill == 0 || rng.below(8) > 0) {
       const std::uint64_t more = 1 + rng.below(40);
-      ASSERT_TRUE(wait_until([&] { return run.acknowledged() >= before + more; }, kDeadline))
+      ASSERT_TRUE(wait_until([&] { return run.acknowledged() >= before + more; }, kResumeDeadline))
           << process.err();
     } else {  // While it starts: a moment after its log grew.
       const auto size = [&] {
@@ -80,7 +79,7 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
         return std::filesystem::file_size(run.directory() + "/log/head", none);
       };
       const auto grown = size();
-      ASSERT_TRUE(wait_until([&] { return size() != grown; }, kDeadline));
+      ASSERT_TRUE(wait_until([&] { return size() != grown; }, kResumeDeadline));
     }
     process.send(SIGKILL);
     ASSERT_TRUE(process.finish().killed);
@@ -92,7 +91,7 @@ TEST(Resume, AfterSigkillAtAnyMomentNothingAcknowledgedIsMissingOrDouble) {
           if (opened) db = *std::move(opened);
           return db != nullptr;
         },
-        kDeadline));
+        kResumeDeadline));
     const std::uint64_t acknowledged = run.acknowledged();
     EXPECT_GE(acknowledged, most);
     const auto whole = db->verify();  // The chain, the seals, and PRAGMA integrity_check.

@@ -18,11 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-const SystemClock g_clock;
+const SystemClock g_machines_clock;
 
 constexpr const char* kOpen = "[head]\nendpoint = \"tcp://127.0.0.1:*\"\ninsecure = true\n";
-
-std::uint64_t number(const json& object, const char* key) { return object.value(key, std::uint64_t{0}); }
 
 /// The node that joined by itself, of which ps says that it measured; empty: none.
 json joined(const json& status) {
@@ -42,10 +40,10 @@ TEST(Machines, AJoinedOneMeasuresWithinSecondsAndLeavesWithoutLoss) {
   const TemporaryFolder folder;
   Up up{folder, "run", {.cluster = kOpen, .settings = {"executor.kind=fake", "executor.delay=5ms"}}};
   ASSERT_NE(up.address(), "") << up.finish().err;
-  const Nanos began = g_clock.now();
+  const Nanos began = g_machines_clock.now();
   Process join{{"join", up.address(), "--insecure", "--executors", "3", "--cache", folder.at("cache")}};
   ASSERT_TRUE(up.wait_until_ps([](const json& status) { return !joined(status).empty(); }));
-  const double took_s = Seconds{g_clock.now() - began}.count();
+  const double took_s = Seconds{g_machines_clock.now() - began}.count();
   std::printf("from the command to the first counted result that ps shows: %.2f s\n", took_s);
   EXPECT_LT(took_s, 10.0);  // 3 on a machine that does nothing else; measured by hand in docs/scaling.md.
   const json node = joined(up.ps());

@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-std::uint64_t number(const json& object, const char* key) { return object.value(key, std::uint64_t{0}); }
-
 class Slurm : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-std::uint64_t number(const json& object, const char* key) { return object.value(key, std::uint64_t{0}); }
-
 /// Two hosts, and keys for all.
 class Ssh : public ::testing::Test {
  protected:

@@ -29,7 +29,6 @@ using messages::EpisodeMeasured;
 using messages::LeaseGranted;
 using messages::PlacementMeasured;
 using messages::PlacementProposed;
-using runtime::sim::World;
 
 constexpr std::uint64_t kEpisodes = 6;
 constexpr std::uint64_t kReported = 1'000;  ///< Episodes from here on are the input's own.
@@ -381,7 +380,7 @@ class Run {
   };
   testing::ScratchFolder folder_{"meaning"};
   NobodyThrows nobody_throws_;
-  World world_;
+  runtime::sim::World world_;
   actors::TaskPtr task_;
   runtime::ActorId dispatcher_{}, recorder_{};
   std::string hostile_;

@@ -23,9 +23,9 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::string kFolder = std::string{EMPLACE_FIXTURES} + "/third_party/dnn-partitioning/";
+const std::string kDnnFolder = std::string{EMPLACE_FIXTURES} + "/third_party/dnn-partitioning/";
 
-Result<OpGraph> read(const std::string& text) {
+Result<OpGraph> read_dnn(const std::string& text) {
   return parse_graph(std::as_bytes(std::span{text.data(), text.size()}), "work/load.v2.json");
 }
 
@@ -52,8 +52,8 @@ json sample() {
           {"edges", {edge(5, 9, 0.001), edge(7, 5, 0.25), edge(7, 9, 0.25), edge(7, 9, 0.25)}}};
 }
 
-std::string error_of(const std::string& text) {
-  const auto graph = read(text);
+std::string dnn_error(const std::string& text) {
+  const auto graph = read_dnn(text);
   if (graph) return "accepted";
   EXPECT_EQ(graph.error().code, Errc::kInvalid);
   EXPECT_EQ(graph.error().context.find('\n'), std::string::npos);
@@ -66,7 +66,7 @@ template <class Change>
 std::string refused(Change change) {
   json file = sample();
   change(file);
-  return error_of(file.dump());
+  return dnn_error(file.dump());
 }
 
 std::vector<std::string> names(const DeviceSet& devices) {
@@ -76,7 +76,7 @@ std::vector<std::string> names(const DeviceSet& devices) {
 }
 
 TEST(DnnPartitioning, NodesBecomeOpsInTopologicalOrderWithAllThatWasMeasured) {
-  const auto graph = read(sample().dump());
+  const auto graph = read_dnn(sample().dump());
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   EXPECT_EQ(graph->name(), "load");
   EXPECT_EQ(graph->source(), "dnn-partitioning");
@@ -103,7 +103,7 @@ TEST(DnnPartitioning, ColoursPhasesAndNodesForCpusOnlyAreKept) {
   file["nodes"][1]["isBackwardNode"] = true;
   file["nodes"][1]["colorClass"] = nullptr;
   file["nodes"][1]["supportedOnFpga"] = false;
-  const OpGraph graph = read(file.dump()).value();
+  const OpGraph graph = read_dnn(file.dump()).value();
   EXPECT_EQ(graph.colocated_with(OpId{1}), OpId{0});
   EXPECT_EQ(graph.phase(OpId{2}), Phase::kBackward);
   EXPECT_FALSE(graph.has_allowed_devices(OpId{0}));
@@ -116,14 +116,14 @@ TEST(DnnPartitioning, ColoursPhasesAndNodesForCpusOnlyAreKept) {
   EXPECT_TRUE(Constraints::make(graph, one).value().allows(OpId{2}, DeviceId{2}));
   // Without a CPU there is nowhere to put it.
   file["maxCPUs"] = 0;
-  const OpGraph stuck = read(file.dump()).value();
+  const OpGraph stuck = read_dnn(file.dump()).value();
   const auto refused = Constraints::make(stuck, machine_of(stuck, Objective::kMaxLoad).value().value());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().context, "op 'n#9': device 'cpu:*': is none of this machine's");
 }
 
 TEST(DnnPartitioning, TheMachineIsTheObjectives) {
-  const OpGraph graph = read(sample().dump()).value();
+  const OpGraph graph = read_dnn(sample().dump()).value();
   const DeviceSet cores = machine_of(graph, Objective::kThroughput).value().value();
   EXPECT_THAT(names(cores), ElementsAre("accel:0", "accel:1", "cpu:0", "cpu:1", "cpu:2"));
   EXPECT_EQ(cores.devices()[0].memory_bytes, 4096);
@@ -140,7 +140,7 @@ TEST(DnnPartitioning, TheMachineIsTheObjectives) {
 }
 
 TEST(DnnPartitioning, AGraphFileKeepsTheMachine) {
-  const OpGraph graph = read(sample().dump()).value();
+  const OpGraph graph = read_dnn(sample().dump()).value();
   const testing::ScratchFolder folder{"dnn-partitioning"};
   ASSERT_TRUE(save_graph(graph, folder.path() / "again.json.gz").ok());
   const OpGraph again = load_graph(folder.path() / "again.json.gz").value();
@@ -168,13 +168,13 @@ TEST(DnnPartitioning, AMachineThatSomebodyChangedIsRefused) {
 }
 
 TEST(DnnPartitioning, PublishedWorkloadsAreRead) {
-  const OpGraph bert = load_graph(kFolder + "throughput/bert24_training.json").value();
+  const OpGraph bert = load_graph(kDnnFolder + "throughput/bert24_training.json").value();
   EXPECT_EQ(bert.name(), "bert24_training");
   std::size_t backward = 0;
   for (std::uint32_t op = 0; op < bert.num_ops(); ++op) backward += bert.phase(OpId{op}) == Phase::kBackward;
   EXPECT_EQ(backward, 32u);
   EXPECT_EQ(bert.num_ops(), 64u);
-  const OpGraph ops = load_graph(kFolder + "latency/bert_l-3_inference.json.gz").value();
+  const OpGraph ops = load_graph(kDnnFolder + "latency/bert_l-3_inference.json.gz").value();
   EXPECT_EQ(ops.num_ops(), 235u);
   EXPECT_EQ(
       Constraints::make(ops, machine_of(ops, Objective::kLatency).value().value()).value().num_classes(),
@@ -242,14 +242,14 @@ TEST(DnnPartitioning, NumbersThatAreNoneAndJsonThatIsTooDeepAreRefused) {
   ASSERT_NE(text.find(size), std::string::npos);
   for (const char* bad : {"NaN", "1e400", "-1e400", "Infinity", "0x10", "1."}) {
     std::string broken = text;
-    EXPECT_THAT(error_of(broken.replace(broken.find(size), size.size(), std::string{"\"size\":"} + bad)),
+    EXPECT_THAT(dnn_error(broken.replace(broken.find(size), size.size(), std::string{"\"size\":"} + bad)),
                 HasSubstr("JSON"))
         << bad;
   }
   const std::string deep(200'000, '[');
-  EXPECT_THAT(error_of("{\"maxFPGAs\":1,\"nodes\":" + deep), HasSubstr("JSON"));
-  EXPECT_NE(error_of("{\"maxFPGAs\":1,\"nodes\":" + deep + std::string(deep.size(), ']') + "}"), "accepted");
-  EXPECT_EQ(error_of("\xEF\xBB\xBF" + text), "accepted");
+  EXPECT_THAT(dnn_error("{\"maxFPGAs\":1,\"nodes\":" + deep), HasSubstr("JSON"));
+  EXPECT_NE(dnn_error("{\"maxFPGAs\":1,\"nodes\":" + deep + std::string(deep.size(), ']') + "}"), "accepted");
+  EXPECT_EQ(dnn_error("\xEF\xBB\xBF" + text), "accepted");
 }
 
 TEST(DnnPartitioning, SizesThatNoSumHoldsAreRefused) {
@@ -260,7 +260,7 @@ TEST(DnnPartitioning, SizesThatNoSumHoldsAreRefused) {
     file["nodes"].back()["id"] = id;
     file["nodes"].back()["size"] = 1e15;
   }
-  EXPECT_THAT(error_of(file.dump()), HasSubstr("more than 2^60 bytes"));
+  EXPECT_THAT(dnn_error(file.dump()), HasSubstr("more than 2^60 bytes"));
 }
 
 TEST(DnnPartitioning, EveryCutOfAWorkloadIsRefusedInOneLine) {
@@ -278,7 +278,7 @@ TEST(DnnPartitioning, SizesThatAreNotWholeLoseNothing) {
   json file = sample();
   file["maxSizePerFPGA"] = 1.5;
   for (json& node : file["nodes"]) node["size"] = 0.4;
-  const auto graph = read(file.dump());
+  const auto graph = read_dnn(file.dump());
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   const auto machine = machine_of(*graph, Objective::kMaxLoad);
   ASSERT_TRUE(machine.ok() && *machine);
@@ -287,7 +287,7 @@ TEST(DnnPartitioning, SizesThatAreNotWholeLoseNothing) {
   EXPECT_THAT(graph_notes(*graph), ElementsAre(HasSubstr("millionths")));
   // Too large for that: up, so that no split passes that is too large.
   file["nodes"][0]["size"] = 1e14 + 0.5;
-  const auto large = read(file.dump());
+  const auto large = read_dnn(file.dump());
   ASSERT_TRUE(large.ok()) << large.error().context;
   EXPECT_THAT(graph_notes(*large), ElementsAre(HasSubstr("rounded up")));
 }

@@ -18,17 +18,17 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
+const std::filesystem::path kFxFiles = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
 
-Result<OpGraph> read(std::string_view text, const ReadOptions& options = {}) {
+Result<OpGraph> read_fx(std::string_view text, const ReadOptions& options = {}) {
   return read_text("graph.py", text, options);
 }
 
-std::string error_of(std::string_view text, const ReadOptions& options = {}) {
+std::string fx_error(std::string_view text, const ReadOptions& options = {}) {
   return refusal_of("graph.py", text, options);
 }
 
-ReadOptions sizes(std::string text) {
+ReadOptions fx_sizes(std::string text) {
   return {.dims = parse_open_dims(std::vector<std::string>{std::move(text)}).value()};
 }
 
@@ -49,7 +49,7 @@ TEST(FxText, WhatTorchPrintsHasItsOpsAndItsWork) {
         "cnn_dynamic_backward.txt", "cnn_dynamic_dynamo.txt", "cnn_export.txt", "llama_export.txt"}) {
     SCOPED_TRACE(file);
     const auto graph =
-        load_graph(kFixtures / file, open.contains(file) ? sizes(open.at(file)) : ReadOptions{});
+        load_graph(kFxFiles / file, open.contains(file) ? fx_sizes(open.at(file)) : ReadOptions{});
     ASSERT_TRUE(graph.ok()) << graph.error().context;
     const auto said = torch_said(file);
     EXPECT_EQ(num_calls(*graph), said["ops"].get<std::int64_t>());
@@ -61,7 +61,7 @@ TEST(FxText, WhatTorchPrintsHasItsOpsAndItsWork) {
 }
 
 TEST(FxText, ABackwardGraphIsOfTheBackwardPhase) {
-  const OpGraph graph = load_graph(kFixtures / "cnn_backward.txt").value();
+  const OpGraph graph = load_graph(kFxFiles / "cnn_backward.txt").value();
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
     if (graph.type_name(OpId{i}) == "aten::convolution_backward") {
       EXPECT_EQ(graph.phase(OpId{i}), Phase::kBackward);
@@ -70,7 +70,7 @@ TEST(FxText, ABackwardGraphIsOfTheBackwardPhase) {
 
 TEST(FxText, InputsAreParametersByHowTheyAreRead) {
   const OpGraph graph =
-      read(
+      read_fx(
           module(
               R"(primals_1: "f32[8, 4]", primals_2: "f32[16, 4]", primals_3: "f32[16]", primals_4: "f32[8, 16]", primals_5: "i64[8]", primals_6: "f32[16]")",
               R"(
@@ -94,7 +94,7 @@ TEST(FxText, InputsAreParametersByHowTheyAreRead) {
 }
 
 TEST(FxText, TuplesAreOneOpAndInPlaceOpsAreReadByThoseThatFollow) {
-  const OpGraph graph = read(module(R"(arg0_1: "f32[8, 6][6, 1]cuda:0")", R"(
+  const OpGraph graph = read_fx(module(R"(arg0_1: "f32[8, 6][6, 1]cuda:0")", R"(
         split = torch.ops.aten.split.Tensor(arg0_1, 2, -1);  arg0_1 = None
         getitem: "f32[8, 2][6, 1]cuda:0" = split[0]
         getitem_2: "f32[8, 2][6, 1]cuda:0" = split[2];  split = None
@@ -124,14 +124,14 @@ TEST(FxText, LinesOfALogAreRead) {
         "        y: \"f32[2, 3]\" = relu + 1", "        return (y,)",
         "class GraphModule(torch.nn.Module):", "    def forward(self):", "        return ()"})
     log += "V1122 16:00:00.000000 123 torch/a.py:1] [0/0] [__aot_graphs] " + std::string{line} + "\n";
-  const OpGraph graph = read(log).value();
+  const OpGraph graph = read_fx(log).value();
   EXPECT_EQ(graph.num_ops(), 3u);
   EXPECT_EQ(graph.type_name(OpId{2}), "aten::add");
   EXPECT_THAT(graph_notes(graph), ::testing::Contains(HasSubstr("holds 2 graphs")));
 }
 
 TEST(FxText, AGroupedConvolutionAndAnUnknownOpAreCountedAsTheyShould) {
-  const OpGraph graph = read(module(R"(arg0_1: "f32[1, 4, 6, 6]", arg1_1: "f32[8, 2, 3, 3]")", R"(
+  const OpGraph graph = read_fx(module(R"(arg0_1: "f32[1, 4, 6, 6]", arg1_1: "f32[8, 2, 3, 3]")", R"(
         conv: "f32[1, 8, 4, 4]" = torch.ops.aten.convolution.default(arg0_1, arg1_1, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 2)
         far: "f32[1, 8, 4, 4]" = torch.ops.mine.far.default(conv)
         return (far,)
@@ -148,43 +148,43 @@ TEST(FxText, OpenSizesAreAskedForByName) {
   const std::string text = module(R"x(arg0_1: "Sym(s0)", arg1_1: "f32[s0, 2*s1 + 1]")x",
                                   "        add: \"f32[s0, 2*s1 + 1]\" = torch.ops.aten.add.Tensor(arg1_1, "
                                   "arg0_1)\n        return (add,)\n");
-  EXPECT_THAT(error_of(text), AllOf(HasSubstr("symbolic sizes"), HasSubstr("--shape s0=…,s1=…")));
-  const auto graph = read(text, sizes("s0=3,s1=4"));
+  EXPECT_THAT(fx_error(text), AllOf(HasSubstr("symbolic sizes"), HasSubstr("--shape s0=…,s1=…")));
+  const auto graph = read_fx(text, fx_sizes("s0=3,s1=4"));
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   EXPECT_THAT(graph->shape(TensorId{0}), ElementsAre(3, 9));
-  EXPECT_THAT(error_of(text, sizes("s0=3,s1=4,ghost=5")), HasSubstr("no dimension called 'ghost'"));
+  EXPECT_THAT(fx_error(text, fx_sizes("s0=3,s1=4,ghost=5")), HasSubstr("no dimension called 'ghost'"));
 }
 
 TEST(FxText, WhatIsWrongIsSaidWithItsLine) {
   const std::string x = R"(x: "f32[2]")";
-  EXPECT_THAT(error_of(module(x, "        y = torch.relu(x)\n        z: \"f32[2]\" = torch.relu(y)\n")),
+  EXPECT_THAT(fx_error(module(x, "        y = torch.relu(x)\n        z: \"f32[2]\" = torch.relu(y)\n")),
               AllOf(HasSubstr("line 3: 'y' has no type"), HasSubstr("print_readable")));
-  EXPECT_THAT(error_of(module("x", "        z: \"f32[2]\" = torch.relu(x)\n")),
+  EXPECT_THAT(fx_error(module("x", "        z: \"f32[2]\" = torch.relu(x)\n")),
               HasSubstr("line 3: input 'x' has no type"));
-  EXPECT_THAT(error_of(module(x, "        z: \"f32[2]\" = torch.relu(ghost)\n")),
+  EXPECT_THAT(fx_error(module(x, "        z: \"f32[2]\" = torch.relu(ghost)\n")),
               HasSubstr("line 3: 'ghost' was not made before"));
-  EXPECT_THAT(error_of(module(x, "        z: \"q7[2]\" = torch.relu(x)\n")),
+  EXPECT_THAT(fx_error(module(x, "        z: \"q7[2]\" = torch.relu(x)\n")),
               HasSubstr("line 3: 'q7' is no element type"));
-  EXPECT_THAT(error_of(module(x, "        z: \"f32[2+]\" = torch.relu(x)\n")),
+  EXPECT_THAT(fx_error(module(x, "        z: \"f32[2+]\" = torch.relu(x)\n")),
               HasSubstr("line 3: size '2+' is no size"));
-  EXPECT_THAT(error_of(module(x, "        z: \"f32[1//0]\" = torch.relu(x)\n")),
+  EXPECT_THAT(fx_error(module(x, "        z: \"f32[1//0]\" = torch.relu(x)\n")),
               HasSubstr("divides by zero"));
-  EXPECT_THAT(error_of(module(x, "        z: \"f32[2]\" = torch.relu(x\n")), HasSubstr("does not end"));
-  EXPECT_THAT(error_of(module(x, "        for x in y\n")), HasSubstr("line 3: is no statement"));
-  EXPECT_THAT(error_of(module(
+  EXPECT_THAT(fx_error(module(x, "        z: \"f32[2]\" = torch.relu(x\n")), HasSubstr("does not end"));
+  EXPECT_THAT(fx_error(module(x, "        for x in y\n")), HasSubstr("line 3: is no statement"));
+  EXPECT_THAT(fx_error(module(
                   x, "        z: \"f32[2]\" = " + std::string(5000, '(') + std::string(5000, ')') + "\n")),
               HasSubstr("cannot be read"));
-  EXPECT_THAT(error_of(module(x, "        x: \"f32[2]\" = torch.relu(x)\n")), HasSubstr("'x'"));
-  EXPECT_THAT(error_of(module(x, "        z: \"f32[4611686018427387904, 8]\" = torch.relu(x)\n")),
+  EXPECT_THAT(fx_error(module(x, "        x: \"f32[2]\" = torch.relu(x)\n")), HasSubstr("'x'"));
+  EXPECT_THAT(fx_error(module(x, "        z: \"f32[4611686018427387904, 8]\" = torch.relu(x)\n")),
               HasSubstr("z"));
 }
 
 TEST(FxText, EveryCutOfAGraphIsReadOrRefusedInOneLine) {
-  std::ifstream in{kFixtures / "cnn_forward.txt"};
+  std::ifstream in{kFxFiles / "cnn_forward.txt"};
   const std::string whole{std::istreambuf_iterator<char>{in}, {}};
   ASSERT_GT(whole.size(), 1000u);
   for (std::size_t size = 1; size < whole.size(); size += 3) {
-    const auto graph = read(whole.substr(0, size), {.format = GraphFormat::kFx});
+    const auto graph = read_fx(whole.substr(0, size), {.format = GraphFormat::kFx});
     if (!graph) {
       EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << size;
     }

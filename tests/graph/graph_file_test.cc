@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const std::filesystem::path kGraphs = std::filesystem::path{EMPLACE_FIXTURES} / "graphs";
+const std::filesystem::path kGraphFiles = std::filesystem::path{EMPLACE_FIXTURES} / "graphs";
 const std::filesystem::path kNmt =
     std::filesystem::path{EMPLACE_SOURCE_DIR} / "configs/graphs/nmt-2layer-bs64.json.gz";
 
@@ -42,7 +42,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span{text.data(), text.size()});
 }
 
-std::string error_of(std::string_view text) {
+std::string graph_file_error(std::string_view text) {
   const auto graph = parse_graph(bytes_of(text), "g.json");
   if (graph) return "accepted";
   EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << graph.error().context;
@@ -68,8 +68,8 @@ std::string op(std::string_view replaced = "", std::string_view with = "", std::
 // --- Agreement ---
 
 TEST_F(GraphFile, EveryFormatOfAGraphHasOneHashAndComesBackWhole) {
-  for (const auto& source :
-       {kGraphs / "cifar10_cnn-bs128.json", kGraphs / "pipedream-alexnet.json", kGraphs / "alexnet.onnx"}) {
+  for (const auto& source : {kGraphFiles / "cifar10_cnn-bs128.json", kGraphFiles / "pipedream-alexnet.json",
+                             kGraphFiles / "alexnet.onnx"}) {
     const OpGraph graph = load_graph(source).value();
     for (const char* ending : {"json", "json.gz", "json.zst", "msgpack", "epg"}) {
       const auto path = dir_ / (std::string{"g."} + ending);
@@ -85,8 +85,8 @@ TEST_F(GraphFile, EveryFormatOfAGraphHasOneHashAndComesBackWhole) {
 }
 
 TEST_F(GraphFile, TheMessagePackTwinOfATracedGraphHasItsHash) {
-  const OpGraph text = load_graph(kGraphs / "cifar10_cnn-bs128.json").value();
-  const OpGraph packed = load_graph(kGraphs / "cifar10_cnn-bs128.msgpack").value();
+  const OpGraph text = load_graph(kGraphFiles / "cifar10_cnn-bs128.json").value();
+  const OpGraph packed = load_graph(kGraphFiles / "cifar10_cnn-bs128.msgpack").value();
   EXPECT_EQ(graph_sha256(packed), graph_sha256(text));
   EXPECT_EQ(graph_sha256(text).size(), 64u);
 }
@@ -120,7 +120,7 @@ TEST_F(GraphFile, TheQuickstartGraphHasTheCountsOfItsTable) {
 }
 
 TEST_F(GraphFile, MeasuredTimesAreKept) {
-  const OpGraph graph = load_graph(kGraphs / "pipedream-alexnet.json").value();
+  const OpGraph graph = load_graph(kGraphFiles / "pipedream-alexnet.json").value();
   ASSERT_EQ(graph.measured_classes().size(), 1u);
   double total = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
@@ -172,25 +172,27 @@ TEST_F(GraphFile, EveryShippedGraphLoads) {
 // --- Bad input ---
 
 TEST_F(GraphFile, SaysWhereTextIsNotJson) {
-  EXPECT_THAT(error_of("{\"format\": \"emplace-graph v1\",\n oops}"),
+  EXPECT_THAT(graph_file_error("{\"format\": \"emplace-graph v1\",\n oops}"),
               AllOf(StartsWith("g.json: is not JSON"), HasSubstr("line 2")));
-  EXPECT_THAT(error_of("hello"), HasSubstr("is neither JSON, MessagePack nor ONNX"));
-  EXPECT_THAT(error_of(""), HasSubstr("is empty"));
-  EXPECT_THAT(error_of("   \n "), HasSubstr("is neither JSON"));
-  EXPECT_THAT(error_of(document(op()).substr(0, 180)), HasSubstr("is not JSON"));
-  EXPECT_THAT(error_of(document(op()) + "x"), HasSubstr("is not JSON"));
+  EXPECT_THAT(graph_file_error("hello"), HasSubstr("is neither JSON, MessagePack nor ONNX"));
+  EXPECT_THAT(graph_file_error(""), HasSubstr("is empty"));
+  EXPECT_THAT(graph_file_error("   \n "), HasSubstr("is neither JSON"));
+  EXPECT_THAT(graph_file_error(document(op()).substr(0, 180)), HasSubstr("is not JSON"));
+  EXPECT_THAT(graph_file_error(document(op()) + "x"), HasSubstr("is not JSON"));
 }
 
 TEST_F(GraphFile, RefusesOtherDocuments) {
-  EXPECT_THAT(error_of("{}"), HasSubstr("is not an emplace graph"));
-  EXPECT_THAT(error_of(R"({"format":"emplace-graph v9","ops":[]})"), HasSubstr("its `format` must be"));
-  EXPECT_THAT(error_of(R"({"ops":[{"layer":1}]})"), HasSubstr("is not an emplace graph"));
-  EXPECT_THAT(error_of(R"({"format":"emplace-graph v1"})"), HasSubstr("no list of ops"));
-  EXPECT_THAT(error_of(R"({"format":"emplace-graph v1","ops":3})"), HasSubstr("no list of ops"));
-  EXPECT_THAT(error_of(R"({"format":"emplace-graph v1","ops":[],"ops":[]})"), HasSubstr("two lists of ops"));
-  EXPECT_THAT(error_of(R"({"format":"emplace-graph v1","name":5,"ops":[]})"),
+  EXPECT_THAT(graph_file_error("{}"), HasSubstr("is not an emplace graph"));
+  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v9","ops":[]})"),
+              HasSubstr("its `format` must be"));
+  EXPECT_THAT(graph_file_error(R"({"ops":[{"layer":1}]})"), HasSubstr("is not an emplace graph"));
+  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1"})"), HasSubstr("no list of ops"));
+  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","ops":3})"), HasSubstr("no list of ops"));
+  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","ops":[],"ops":[]})"),
+              HasSubstr("two lists of ops"));
+  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","name":5,"ops":[]})"),
               HasSubstr("name is not a string"));
-  EXPECT_THAT(error_of(R"({"format":"emplace-graph v1","ops":[]})"), HasSubstr("has no ops"));
+  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","ops":[]})"), HasSubstr("has no ops"));
 }
 
 TEST_F(GraphFile, AKeyOrderWithTheFormatLastIsFine) {
@@ -202,7 +204,7 @@ TEST_F(GraphFile, AKeyOrderWithTheFormatLastIsFine) {
 }
 
 TEST_F(GraphFile, NamesFileLineAndOpOfWhatIsWrong) {
-  EXPECT_EQ(error_of(document(op("\"Work\"", "7"))), "g.json:4: op 1 'b': type is not a string");
+  EXPECT_EQ(graph_file_error(document(op("\"Work\"", "7"))), "g.json:4: op 1 'b': type is not a string");
 }
 
 TEST_F(GraphFile, RefusesEveryWrongField) {
@@ -251,12 +253,12 @@ TEST_F(GraphFile, RefusesEveryWrongField) {
       {op("", "", ",\"measured_us\":{\"gpu\":1e999}"), "is not JSON"},
   };
   for (const auto& [text, expected] : cases) {
-    EXPECT_THAT(error_of(document(text)), AllOf(StartsWith("g.json:"), HasSubstr(expected))) << text;
+    EXPECT_THAT(graph_file_error(document(text)), AllOf(StartsWith("g.json:"), HasSubstr(expected))) << text;
   }
 }
 
 TEST_F(GraphFile, RefusesNanInMessagePack) {
-  const OpGraph graph = load_graph(kGraphs / "pipedream-alexnet.json").value();
+  const OpGraph graph = load_graph(kGraphFiles / "pipedream-alexnet.json").value();
   ASSERT_TRUE(save_graph(graph, dir_ / "g.epg").ok());
   Bytes bytes = read_file(dir_ / "g.epg").value();
   const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -273,29 +275,30 @@ TEST_F(GraphFile, RefusesNanInMessagePack) {
 
 TEST_F(GraphFile, ShowsEscapeSequencesInNamesHarmlessly) {
   const std::string text =
-      error_of(document(op("\"name\":\"b\"", R"("name":"\u001b]0;owned\u0007")", ",\"flops\":-1")));
+      graph_file_error(document(op("\"name\":\"b\"", R"("name":"\u001b]0;owned\u0007")", ",\"flops\":-1")));
   EXPECT_THAT(text, AllOf(HasSubstr("\\x1b]0;owned\\x07"), Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(GraphFile, RefusesDepthThatWouldExhaustTheStack) {
   const std::string deep(1'000'000, '[');
-  EXPECT_THAT(error_of(document(op("", "", ",\"attrs\":{\"x\":" + deep))),
+  EXPECT_THAT(graph_file_error(document(op("", "", ",\"attrs\":{\"x\":" + deep))),
               HasSubstr("nested deeper than 64"));
-  EXPECT_THAT(error_of("{\"format\":\"emplace-graph v1\",\"x\":" + deep), HasSubstr("nested deeper than 64"));
+  EXPECT_THAT(graph_file_error("{\"format\":\"emplace-graph v1\",\"x\":" + deep),
+              HasSubstr("nested deeper than 64"));
   std::string packed = "\x81\xa1x";
   packed.append(1'000'000, '\x91');
-  EXPECT_THAT(error_of(packed), HasSubstr("nested deeper than 64"));
+  EXPECT_THAT(graph_file_error(packed), HasSubstr("nested deeper than 64"));
 }
 
 TEST_F(GraphFile, EveryTruncationOfMessagePackIsAnError) {
-  const Bytes whole = read_file(kGraphs / "cifar10_cnn-bs128.msgpack").value();
+  const Bytes whole = read_file(kGraphFiles / "cifar10_cnn-bs128.msgpack").value();
   for (std::size_t size = 1; size < whole.size(); size += 97) {
     EXPECT_FALSE(parse_graph(std::span{whole}.first(size), "cut").ok()) << size;
   }
 }
 
 TEST_F(GraphFile, BentBytesNeverDoMoreThanFail) {
-  const Bytes whole = read_file(kGraphs / "cifar10_cnn-bs128.msgpack").value();
+  const Bytes whole = read_file(kGraphFiles / "cifar10_cnn-bs128.msgpack").value();
   Rng rng{11, Purpose::kTest};
   std::size_t refused = 0;
   for (int round = 0; round < 300; ++round) {
@@ -338,7 +341,7 @@ TEST_F(GraphFile, RefusesBombsBeforeTheyFillMemory) {
 TEST_F(GraphFile, RefusesWhatCannotBeReadOrWritten) {
   EXPECT_EQ(load_graph(dir_ / "absent.json").error().code, Errc::kIo);
   EXPECT_EQ(load_graph(dir_).error().code, Errc::kIo);
-  const OpGraph graph = load_graph(kGraphs / "cifar10_cnn-bs128.json").value();
+  const OpGraph graph = load_graph(kGraphFiles / "cifar10_cnn-bs128.json").value();
   EXPECT_THAT(save_graph(graph, dir_ / "g.txt").error().context, HasSubstr("use .json"));
   EXPECT_EQ(save_graph(graph, dir_ / "absent" / "g.json").error().code, Errc::kIo);
   EXPECT_TRUE(std::filesystem::is_empty(dir_));

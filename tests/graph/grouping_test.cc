@@ -16,7 +16,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-OpSpec op(std::string name, std::string group, std::vector<EdgeSpec> inputs = {}, std::int64_t bytes = 4) {
+OpSpec grouped_op(std::string name, std::string group, std::vector<EdgeSpec> inputs = {},
+                  std::int64_t bytes = 4) {
   OpSpec spec;
   spec.name = std::move(name);
   spec.type = "Work";
@@ -26,7 +27,7 @@ OpSpec op(std::string name, std::string group, std::vector<EdgeSpec> inputs = {}
   return spec;
 }
 OpSpec state(std::string name, std::string group = "") {
-  OpSpec spec = op(std::move(name), std::move(group));
+  OpSpec spec = grouped_op(std::move(name), std::move(group));
   spec.type = "Parameter";
   return spec;
 }
@@ -48,7 +49,7 @@ void expect_classes_whole(const OpGraph& graph, const Grouping& grouping) {
 }
 
 TEST(Grouping, ColocationFollowsChainsOfMarks) {
-  std::vector<OpSpec> ops{op("a", ""), op("b", ""), op("c", ""), op("d", "")};
+  std::vector<OpSpec> ops{grouped_op("a", ""), grouped_op("b", ""), grouped_op("c", ""), grouped_op("d", "")};
   ops[1].colocate = OpId{3};
   ops[3].colocate = OpId{2};
   EXPECT_THAT(colocation_groups(build(ops)).group_of_op, ElementsAre(0, 1, 1, 1));
@@ -56,21 +57,22 @@ TEST(Grouping, ColocationFollowsChainsOfMarks) {
 
 TEST(Grouping, AnOpReadByOneOpAloneJoinsItRecursively) {
   // a → b → c, and c is read by both d and e, so it stays by itself with what leads to it.
-  const OpGraph graph = build({op("a", ""), op("b", "", {{0, 0}}), op("c", "", {{1, 0}}),
-                               op("d", "", {{2, 0}}), op("e", "", {{2, 0}})});
+  const OpGraph graph =
+      build({grouped_op("a", ""), grouped_op("b", "", {{0, 0}}), grouped_op("c", "", {{1, 0}}),
+             grouped_op("d", "", {{2, 0}}), grouped_op("e", "", {{2, 0}})});
   EXPECT_THAT(recursive_colocation_groups(graph).group_of_op, ElementsAre(0, 0, 0, 1, 2));
 }
 
 TEST(Grouping, GroupsCountAsOpsInTheNextRoundOfTheRecursion) {
   // d joins e, its only reader; then c, read by d and e, is read by one group alone.
-  const OpGraph graph =
-      build({op("c", ""), op("d", "", {{0, 0}}), op("e", "", {{0, 0}, {1, 0}}), op("f", "")});
+  const OpGraph graph = build({grouped_op("c", ""), grouped_op("d", "", {{0, 0}}),
+                               grouped_op("e", "", {{0, 0}, {1, 0}}), grouped_op("f", "")});
   EXPECT_THAT(recursive_colocation_groups(graph).group_of_op, ElementsAre(0, 0, 0, 1));
 }
 
 TEST(Grouping, ScopesAreCutAtADepthAndMayShareTimeSteps) {
-  const OpGraph graph =
-      build({op("a", "dec/t00/l0"), op("b", "dec/t01/l0"), op("c", "dec/t01/l1"), op("d", "enc")});
+  const OpGraph graph = build({grouped_op("a", "dec/t00/l0"), grouped_op("b", "dec/t01/l0"),
+                               grouped_op("c", "dec/t01/l1"), grouped_op("d", "enc")});
   EXPECT_THAT(scope_groups(graph).group_of_op, ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(scope_groups(graph, {.depth = 2}).group_of_op, ElementsAre(0, 1, 1, 2));
   const Grouping shared = scope_groups(graph, {.share_time_steps = true});
@@ -80,15 +82,15 @@ TEST(Grouping, ScopesAreCutAtADepthAndMayShareTimeSteps) {
 }
 
 TEST(Grouping, StateGoesWithItsFirstReaderAndAClassWithItsLowestOp) {
-  std::vector<OpSpec> ops{state("w"), state("v", "elsewhere"), op("x", "l1", {{0, 0}}),
-                          op("y", "l2", {{1, 0}, {0, 0}})};
+  std::vector<OpSpec> ops{state("w"), state("v", "elsewhere"), grouped_op("x", "l1", {{0, 0}}),
+                          grouped_op("y", "l2", {{1, 0}, {0, 0}})};
   EXPECT_THAT(scope_groups(build(ops)).group_of_op, ElementsAre(0, 1, 0, 1));
   ops[3].colocate = OpId{0};
   EXPECT_THAT(scope_groups(build(ops)).group_of_op, ElementsAre(0, 1, 0, 0));
 }
 
 TEST(Grouping, PhasesMayBeKeptApart) {
-  std::vector<OpSpec> ops{op("f", "l"), op("b", "l", {{0, 0}})};
+  std::vector<OpSpec> ops{grouped_op("f", "l"), grouped_op("b", "l", {{0, 0}})};
   ops[1].phase = Phase::kBackward;
   EXPECT_EQ(scope_groups(build(ops)).num_groups, 1u);
   EXPECT_EQ(scope_groups(build(ops), {.split_phases = true}).num_groups, 2u);
@@ -96,15 +98,15 @@ TEST(Grouping, PhasesMayBeKeptApart) {
 
 TEST(Grouping, TheLightestGroupJoinsTheNeighbourOfMostTraffic) {
   // p sends 100 bytes to q and 5 to r: p, the lightest, joins q.
-  const OpGraph graph =
-      build({op("p1", "p", {}, 100), op("p2", "p", {}, 5), op("q", "q", {{0, 0}}), op("r", "r", {{1, 0}})});
+  const OpGraph graph = build({grouped_op("p1", "p", {}, 100), grouped_op("p2", "p", {}, 5),
+                               grouped_op("q", "q", {{0, 0}}), grouped_op("r", "r", {{1, 0}})});
   const Grouping merged = merge_small_groups(graph, scope_groups(graph), {1, 10, 20}, 2);
   EXPECT_THAT(merged.group_of_op, ElementsAre(0, 0, 0, 1));
   EXPECT_THAT(merged.labels, ElementsAre("q", "r"));
 }
 
 TEST(Grouping, MergingReachesTheWantedCountEvenWithoutTraffic) {
-  const OpGraph graph = build({op("a", "a"), op("b", "b"), op("c", "c")});
+  const OpGraph graph = build({grouped_op("a", "a"), grouped_op("b", "b"), grouped_op("c", "c")});
   EXPECT_EQ(merge_small_groups(graph, scope_groups(graph), {1, 2, 3}, 1).num_groups, 1u);
   EXPECT_EQ(merge_small_groups(graph, scope_groups(graph), {1, 2, 3}, 9).num_groups, 3u);
 }

@@ -19,13 +19,13 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
+const std::filesystem::path kHloFiles = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
 
-Result<OpGraph> read(std::string_view text, const ReadOptions& options = {}) {
+Result<OpGraph> read_hlo(std::string_view text, const ReadOptions& options = {}) {
   return read_text("module.hlo", text, options);
 }
 
-std::string error_of(std::string_view text) { return refusal_of("module.hlo", text); }
+std::string hlo_error(std::string_view text) { return refusal_of("module.hlo", text); }
 
 std::string entry(std::string_view lines) {
   return "HloModule m\n\nENTRY %main (x: f32[2,3]) -> f32[2,3] {\n  %x = f32[2,3]{1,0} parameter(0)\n" +
@@ -39,12 +39,12 @@ std::int64_t flops(const OpGraph& graph) {
 }
 
 TEST(HloText, ModulesOfJaxHaveTheWorkThatXlaCounts) {
-  std::ifstream in{kFixtures / "jax.json"};
+  std::ifstream in{kHloFiles / "jax.json"};
   const auto said = nlohmann::json::parse(in);
   for (const char* file : {"mlp_compiled.hlo", "mlp_lowered.hlo", "block_compiled.hlo", "block_lowered.hlo",
                            "conv_compiled.hlo", "conv_lowered.hlo"}) {
     SCOPED_TRACE(file);
-    const auto graph = load_graph(kFixtures / file);
+    const auto graph = load_graph(kHloFiles / file);
     ASSERT_TRUE(graph.ok()) << graph.error().context;
     // The rest is arithmetic that XLA counts otherwise: transcendental functions apart, whole numbers too.
     EXPECT_NEAR(static_cast<double>(flops(*graph)) / said[file]["flops"].get<double>(), 1, 0.01);
@@ -58,21 +58,21 @@ TEST(HloText, ModulesOfJaxHaveTheWorkThatXlaCounts) {
 }
 
 TEST(HloText, ALoopIsItsBodyTimesItsLength) {
-  const OpGraph known = load_graph(kFixtures / "loop_compiled.hlo").value(),
-                once = load_graph(kFixtures / "loop_lowered.hlo").value();
+  const OpGraph known = load_graph(kHloFiles / "loop_compiled.hlo").value(),
+                once = load_graph(kHloFiles / "loop_lowered.hlo").value();
   EXPECT_NEAR(static_cast<double>(flops(known)), 5.0 * static_cast<double>(flops(once)), 16);
   EXPECT_THAT(graph_notes(known), ::testing::IsEmpty());
   EXPECT_THAT(graph_notes(once), ::testing::ElementsAre(HasSubstr("1 loops of unknown length")));
 }
 
 TEST(HloText, ConvolutionsWithoutPaddingAndWithGroupsAreExact) {
-  const OpGraph graph = load_graph(kFixtures / "conv_lowered.hlo").value();
-  std::ifstream in{kFixtures / "jax.json"};
+  const OpGraph graph = load_graph(kHloFiles / "conv_lowered.hlo").value();
+  std::ifstream in{kHloFiles / "jax.json"};
   EXPECT_EQ(flops(graph), nlohmann::json::parse(in)["conv_lowered.hlo"]["flops"].get<std::int64_t>());
 }
 
 TEST(HloText, FusionsAreOneOpScopesAreGroupsAndTuplesVanish) {
-  const OpGraph graph = read(R"(HloModule m, input_output_alias={ {0}: (2, {}, may-alias) }
+  const OpGraph graph = read_hlo(R"(HloModule m, input_output_alias={ {0}: (2, {}, may-alias) }
 
 fused (a: f32[2,3], b: f32[3,4]) -> f32[2,4] {
   a = f32[2,3]{1,0} parameter(0)
@@ -108,43 +108,43 @@ ENTRY main {
 
 TEST(HloText, WhatIsNotKnownIsListed) {
   const OpGraph graph =
-      read(entry("  ROOT %c = f32[2,3] custom-call(%x), custom_call_target=\"Mine\"\n")).value();
+      read_hlo(entry("  ROOT %c = f32[2,3] custom-call(%x), custom_call_target=\"Mine\"\n")).value();
   ASSERT_EQ(uncounted_ops(graph).size(), 1u);
   EXPECT_EQ(uncounted_ops(graph)[0].type, "hlo::custom-call:Mine");
 }
 
 TEST(HloText, WhatIsWrongIsSaidWithItsLine) {
-  EXPECT_THAT(error_of("HloModule m\n"), HasSubstr("has no ENTRY"));
-  EXPECT_THAT(error_of(entry("  %y = f32[2,3] add(%x, %ghost)\n")),
+  EXPECT_THAT(hlo_error("HloModule m\n"), HasSubstr("has no ENTRY"));
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] add(%x, %ghost)\n")),
               AllOf(HasSubstr("line 5"), HasSubstr("'ghost'")));
-  EXPECT_THAT(error_of(entry("  %y = f32[2,3] add(%x, %z)\n  %z = f32[2,3] copy(%x)\n")),
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] add(%x, %z)\n  %z = f32[2,3] copy(%x)\n")),
               HasSubstr("'z', which was not made before"));
-  EXPECT_THAT(error_of(entry("  %x = f32[2,3] copy(%x)\n")), HasSubstr("line 5: makes 'x' a second time"));
-  EXPECT_THAT(error_of(entry("  %y = q9[2,3] copy(%x)\n")), HasSubstr("unknown type 'q9'"));
-  EXPECT_THAT(error_of(entry("  %y = f32[2,?] copy(%x)\n")), HasSubstr("unknown size '?'"));
-  EXPECT_THAT(error_of(entry("  %y = f32[2,3] copy(%x\n")), HasSubstr("not end"));
-  EXPECT_THAT(error_of(entry("  hello\n")), HasSubstr("line 5: is no instruction"));
-  EXPECT_THAT(error_of(entry("  %y = f32[2,3] call(%x), to_apply=%ghost\n")),
+  EXPECT_THAT(hlo_error(entry("  %x = f32[2,3] copy(%x)\n")), HasSubstr("line 5: makes 'x' a second time"));
+  EXPECT_THAT(hlo_error(entry("  %y = q9[2,3] copy(%x)\n")), HasSubstr("unknown type 'q9'"));
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,?] copy(%x)\n")), HasSubstr("unknown size '?'"));
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] copy(%x\n")), HasSubstr("not end"));
+  EXPECT_THAT(hlo_error(entry("  hello\n")), HasSubstr("line 5: is no instruction"));
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] call(%x), to_apply=%ghost\n")),
               HasSubstr("runs 'ghost', which does not exist"));
   EXPECT_THAT(
-      error_of(
+      hlo_error(
           entry("  %y = f32[2,3] call(%x), to_apply=%main\n")
               .replace(
                   0, 11,
                   "HloModule m\nENTRY e {\n a = f32[] parameter(0)\n b = f32[] call(a), to_apply=main\n}")),
       HasSubstr("runs itself"));
-  EXPECT_THAT(error_of(entry("  %y = f32[2,3] get-tuple-element(%x), index=0\n")),
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] get-tuple-element(%x), index=0\n")),
               HasSubstr("has none such"));
-  EXPECT_THAT(error_of(entry("  %y = " + std::string(3000, '(') + " copy(%x)\n")), HasSubstr("line 5"));
-  EXPECT_THAT(error_of(entry("") + entry("")), HasSubstr("second module"));
+  EXPECT_THAT(hlo_error(entry("  %y = " + std::string(3000, '(') + " copy(%x)\n")), HasSubstr("line 5"));
+  EXPECT_THAT(hlo_error(entry("") + entry("")), HasSubstr("second module"));
 }
 
 TEST(HloText, EveryCutOfAModuleIsReadOrRefusedInOneLine) {
-  std::ifstream in{kFixtures / "block_lowered.hlo"};
+  std::ifstream in{kHloFiles / "block_lowered.hlo"};
   const std::string whole{std::istreambuf_iterator<char>{in}, {}};
   ASSERT_GT(whole.size(), 1000u);
   for (std::size_t size = 1; size < whole.size(); size += 3) {
-    const auto graph = read(whole.substr(0, size), {.format = GraphFormat::kHlo});
+    const auto graph = read_hlo(whole.substr(0, size), {.format = GraphFormat::kHlo});
     if (graph) continue;
     EXPECT_EQ(graph.error().context.find('\n'), std::string::npos) << size;
   }

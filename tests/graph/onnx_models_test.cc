@@ -16,10 +16,10 @@
 namespace emplace {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path{EMPLACE_FIXTURES} / "onnx";
+const std::filesystem::path kOnnxModels = std::filesystem::path{EMPLACE_FIXTURES} / "onnx";
 
-const nlohmann::json& truth() {
-  static const nlohmann::json json = nlohmann::json::parse(std::ifstream{kFolder / "models.json"});
+const nlohmann::json& onnx_truth() {
+  static const nlohmann::json json = nlohmann::json::parse(std::ifstream{kOnnxModels / "models.json"});
   return json;
 }
 
@@ -29,7 +29,7 @@ OpGraph read(const nlohmann::json& model) {
   std::istringstream words{model.value("shape_options", "")};
   for (std::string word; words >> word;) sizes.push_back(word);
   options.dims = parse_open_dims(sizes).value();
-  auto graph = load_graph(kFolder / model.at("file").get<std::string>(), options);
+  auto graph = load_graph(kOnnxModels / model.at("file").get<std::string>(), options);
   EXPECT_TRUE(graph.ok()) << graph.error().context;
   return *std::move(graph);
 }
@@ -78,7 +78,7 @@ std::int64_t parameter_bytes(const OpGraph& graph) {
 class ExportedModel : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(ExportedModel, HasTheWorkAndTheWeightsThatTorchCounts) {
-  const nlohmann::json& model = truth().at("models").at(GetParam());
+  const nlohmann::json& model = onnx_truth().at("models").at(GetParam());
   SCOPED_TRACE(model.at("name").get<std::string>());
   const OpGraph graph = read(model);
   const double flops = model.at("flops").get<double>();
@@ -91,7 +91,7 @@ TEST_P(ExportedModel, HasTheWorkAndTheWeightsThatTorchCounts) {
 }
 
 TEST_P(ExportedModel, KnowsTheModuleOfEveryOp) {
-  const OpGraph graph = read(truth().at("models").at(GetParam()));
+  const OpGraph graph = read(onnx_truth().at("models").at(GetParam()));
   std::size_t scoped = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     if (graph.is_state(OpId{i})) continue;
@@ -102,15 +102,15 @@ TEST_P(ExportedModel, KnowsTheModuleOfEveryOp) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<std::size_t>& info) {
-  return truth().at("models").at(info.param).at("name").get<std::string>();
+  return onnx_truth().at("models").at(info.param).at("name").get<std::string>();
 }
-INSTANTIATE_TEST_SUITE_P(Zoo, ExportedModel, ::testing::Range(std::size_t{0}, truth().at("models").size()),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Zoo, ExportedModel,
+                         ::testing::Range(std::size_t{0}, onnx_truth().at("models").size()), name_of);
 
-TEST(ExportedModels, AreSixty) { EXPECT_EQ(truth().at("models").size(), 60u); }
+TEST(ExportedModels, AreSixty) { EXPECT_EQ(onnx_truth().at("models").size(), 60u); }
 
 TEST(ExportedModels, ThatOtherToolsChangedKeepTheirWork) {
-  for (const nlohmann::json& model : truth().at("extra")) {
+  for (const nlohmann::json& model : onnx_truth().at("extra")) {
     SCOPED_TRACE(model.at("name").get<std::string>());
     const OpGraph graph = read(model);
     const double flops = model.at("flops").get<double>() / model.value("iterations", 1);

@@ -19,11 +19,11 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kGraphs = std::filesystem::path{EMPLACE_FIXTURES} / "graphs";
+const std::filesystem::path kOnnxGraphs = std::filesystem::path{EMPLACE_FIXTURES} / "graphs";
 
 TEST(Onnx, ExportedModelsHaveTheCountsOfTheirTable) {
   const auto check = [](const char* file, std::size_t nodes, std::size_t edges, std::size_t weights) {
-    const OpGraph graph = load_graph(kGraphs / file).value();
+    const OpGraph graph = load_graph(kOnnxGraphs / file).value();
     std::size_t parameters = 0;
     for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
       parameters += graph.type_name(OpId{i}) == "Parameter" ? 1 : 0;
@@ -38,7 +38,7 @@ TEST(Onnx, ExportedModelsHaveTheCountsOfTheirTable) {
 }
 
 TEST(Onnx, AnImageNetworkHasItsKnownWork) {
-  const OpGraph graph = load_graph(kGraphs / "resnet50.onnx").value();
+  const OpGraph graph = load_graph(kOnnxGraphs / "resnet50.onnx").value();
   std::int64_t flops = 0, parameters = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     flops += graph.flops(OpId{i});

@@ -19,11 +19,11 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kFixtures{EMPLACE_FIXTURES};
+const std::filesystem::path kPipeDreamFiles{EMPLACE_FIXTURES};
 
-Result<OpGraph> read(std::string_view text) { return read_text("graph.txt", text); }
+Result<OpGraph> read_pipedream(std::string_view text) { return read_text("graph.txt", text); }
 
-std::string error_of(std::string_view text) { return refusal_of("graph.txt", text); }
+std::string pipedream_error(std::string_view text) { return refusal_of("graph.txt", text); }
 
 std::string layer(std::string_view name, std::string_view metrics = "",
                   std::string_view what = "ReLU(inplace)") {
@@ -34,8 +34,8 @@ std::string layer(std::string_view name, std::string_view metrics = "",
 }
 
 TEST(Pipedream, APublishedProfileIsTheGraphThatAnotherProgramMadeOfIt) {
-  const OpGraph ours = load_graph(kFixtures / "third_party/pipedream/alexnet.txt").value();
-  const OpGraph theirs = load_graph(kFixtures / "graphs/pipedream-alexnet.json").value();
+  const OpGraph ours = load_graph(kPipeDreamFiles / "third_party/pipedream/alexnet.txt").value();
+  const OpGraph theirs = load_graph(kPipeDreamFiles / "graphs/pipedream-alexnet.json").value();
   EXPECT_EQ(ours.name(), "alexnet");
   ASSERT_EQ(ours.num_ops(), theirs.num_ops());
   ASSERT_EQ(ours.num_edges(), theirs.num_edges());
@@ -56,12 +56,12 @@ TEST(Pipedream, APublishedProfileIsTheGraphThatAnotherProgramMadeOfIt) {
 }
 
 TEST(Pipedream, GradientsReadTheirLayerAndTheGradientsOfItsReaders) {
-  const auto graph = read(layer("b") +
-                          layer("a",
-                                "forward_compute_time=2, backward_compute_time=3, "
-                                "activation_size=[10.0; 20.0], parameter_size=0.0",
-                                "Conv2d(3, 64, kernel_size=(11, 11))") +
-                          "\ta -- b\n");
+  const auto graph = read_pipedream(layer("b") +
+                                    layer("a",
+                                          "forward_compute_time=2, backward_compute_time=3, "
+                                          "activation_size=[10.0; 20.0], parameter_size=0.0",
+                                          "Conv2d(3, 64, kernel_size=(11, 11))") +
+                                    "\ta -- b\n");
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < graph->num_ops(); ++i) names.emplace_back(graph->name(OpId{i}));
@@ -78,26 +78,28 @@ TEST(Pipedream, GradientsReadTheirLayerAndTheGradientsOfItsReaders) {
 TEST(Pipedream, StagesAndWindowsLineEndsAreRead) {
   std::string text = layer("a");
   text.insert(text.size() - 1, " -- stage_id=3\r");
-  const auto graph = read(text);
+  const auto graph = read_pipedream(text);
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   EXPECT_EQ(graph->attrs_json(OpId{0}), R"x({"stage":"3","text":"ReLU(inplace)"})x");
 }
 
 TEST(Pipedream, WhatIsWrongIsSaidWithItsLine) {
-  EXPECT_THAT(error_of(layer("a") + layer("a")), AllOf(HasSubstr("line 2"), HasSubstr("'a' appears twice")));
-  EXPECT_THAT(error_of(layer("a") + "\n\ta -- ghost\n"),
+  EXPECT_THAT(pipedream_error(layer("a") + layer("a")),
+              AllOf(HasSubstr("line 2"), HasSubstr("'a' appears twice")));
+  EXPECT_THAT(pipedream_error(layer("a") + "\n\ta -- ghost\n"),
               AllOf(HasSubstr("line 3"), HasSubstr("'ghost' is no layer")));
-  EXPECT_THAT(error_of(layer("a") + "\ta\n"), HasSubstr("line 2: is no edge"));
-  EXPECT_THAT(error_of(layer("a") + "hello\n"), HasSubstr("line 2: is neither a layer nor an edge"));
-  EXPECT_THAT(error_of(layer("a") + "\ta -- a\n"), HasSubstr("cycle"));
-  EXPECT_THAT(error_of(layer("a") + layer("b") + "\ta -- b\n\tb -- a\n"),
+  EXPECT_THAT(pipedream_error(layer("a") + "\ta\n"), HasSubstr("line 2: is no edge"));
+  EXPECT_THAT(pipedream_error(layer("a") + "hello\n"), HasSubstr("line 2: is neither a layer nor an edge"));
+  EXPECT_THAT(pipedream_error(layer("a") + "\ta -- a\n"), HasSubstr("cycle"));
+  EXPECT_THAT(pipedream_error(layer("a") + layer("b") + "\ta -- b\n\tb -- a\n"),
               AllOf(HasSubstr("cycle"), HasSubstr("'a'")));
   for (const char* bad : {"-1", "nan", "inf", "1e300", "", "x", "1 2", "[", "[1;", "[1; x]"}) {
     const std::string metrics = "forward_compute_time=" + std::string{bad} +
                                 ", backward_compute_time=0, activation_size=1, parameter_size=1";
-    EXPECT_THAT(error_of(layer("a", metrics)), HasSubstr("line 1: forward_compute_time")) << bad;
+    EXPECT_THAT(pipedream_error(layer("a", metrics)), HasSubstr("line 1: forward_compute_time")) << bad;
   }
-  EXPECT_THAT(error_of(layer("a", "forward_compute_time=1")), HasSubstr("backward_compute_time is missing"));
+  EXPECT_THAT(pipedream_error(layer("a", "forward_compute_time=1")),
+              HasSubstr("backward_compute_time is missing"));
 }
 
 TEST(Pipedream, EveryCutOfAProfileIsReadOrRefusedInOneLine) {

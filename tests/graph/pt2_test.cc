@@ -17,13 +17,13 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
+const std::filesystem::path kPt2Files = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
 
 ReadOptions sizes(std::string text) {
   return {.dims = parse_open_dims(std::vector<std::string>{std::move(text)}).value()};
 }
 
-std::string error_of(std::string_view bytes, const ReadOptions& options = {.format = GraphFormat::kPt2}) {
+std::string pt2_error(std::string_view bytes, const ReadOptions& options = {.format = GraphFormat::kPt2}) {
   return refusal_of("a.pt2", bytes, options);
 }
 
@@ -68,7 +68,7 @@ std::string node(std::string_view reads, std::string_view makes) {
 TEST(Pt2, ExportedProgramsHaveTorchsOpsBytesAndWork) {
   for (const auto& [file, open] : {std::pair{"cnn.pt2", "s77=4"}, std::pair{"llama.pt2", "s46=2,s4=8"}}) {
     SCOPED_TRACE(file);
-    const auto graph = load_graph(kFixtures / file, sizes(open));
+    const auto graph = load_graph(kPt2Files / file, sizes(open));
     ASSERT_TRUE(graph.ok()) << graph.error().context;
     const auto said = torch_said(file);
     EXPECT_EQ(num_calls(*graph), said["ops"].get<std::int64_t>());
@@ -80,7 +80,7 @@ TEST(Pt2, ExportedProgramsHaveTorchsOpsBytesAndWork) {
 }
 
 TEST(Pt2, NamesAndScopesAreTheModules) {
-  const OpGraph graph = load_graph(kFixtures / "cnn.pt2", sizes("s77=4")).value();
+  const OpGraph graph = load_graph(kPt2Files / "cnn.pt2", sizes("s77=4")).value();
   EXPECT_EQ(graph.name(OpId{0}), "stem.weight");
   EXPECT_EQ(graph.group_name(OpId{0}), "stem");
   bool found = false;
@@ -92,7 +92,7 @@ TEST(Pt2, NamesAndScopesAreTheModules) {
 
 TEST(Pt2, OpenSizesAreAskedForByName) {
   const std::string file = archive("m/models/model.json", program(node("x", "y")));
-  EXPECT_THAT(error_of(file), AllOf(HasSubstr("symbolic sizes"), HasSubstr("--shape s0=…")));
+  EXPECT_THAT(pt2_error(file), AllOf(HasSubstr("symbolic sizes"), HasSubstr("--shape s0=…")));
   const auto graph = parse_graph(std::as_bytes(std::span{file.data(), file.size()}), "a.pt2", sizes("s0=3"));
   ASSERT_TRUE(graph.ok()) << graph.error().context;
   EXPECT_EQ(graph->flops(OpId{1}), 12);
@@ -101,37 +101,39 @@ TEST(Pt2, OpenSizesAreAskedForByName) {
 
 TEST(Pt2, AnotherSchemaIsRefused) {
   for (const char* major : {"7", "9", "-1", "8000000000"})
-    EXPECT_THAT(error_of(archive("models/model.json", program("", major))), HasSubstr("and only 8 is known"))
+    EXPECT_THAT(pt2_error(archive("models/model.json", program("", major))), HasSubstr("and only 8 is known"))
         << major;
-  EXPECT_THAT(error_of(archive("models/model.json", program("", "\"8\""))),
+  EXPECT_THAT(pt2_error(archive("models/model.json", program("", "\"8\""))),
               HasSubstr("tells no schema version"));
-  EXPECT_THAT(error_of(archive("models/model.json", "{}")), HasSubstr("tells no schema version"));
+  EXPECT_THAT(pt2_error(archive("models/model.json", "{}")), HasSubstr("tells no schema version"));
 }
 
 TEST(Pt2, WhatIsWrongIsSaidWithItsNode) {
-  const auto of = [](const std::string& nodes) { return error_of(archive("models/m.json", program(nodes))); };
+  const auto of = [](const std::string& nodes) {
+    return pt2_error(archive("models/m.json", program(nodes)));
+  };
   EXPECT_THAT(of(node("ghost", "y")), AllOf(HasSubstr("node 0 'sum_1'"), HasSubstr("reads 'ghost'")));
   EXPECT_THAT(of(node("x", "ghost")), HasSubstr("tensor 'ghost' has no type"));
   EXPECT_THAT(of(node("x", "z")), HasSubstr("element type 99, which is not known"));
   EXPECT_THAT(of("7"), HasSubstr("node 0: has no target"));
-  EXPECT_THAT(error_of(archive("models/m.json", "[")), HasSubstr("no JSON"));
-  EXPECT_THAT(error_of(archive("models/weights", "")), HasSubstr("no exported program"));
+  EXPECT_THAT(pt2_error(archive("models/m.json", "[")), HasSubstr("no JSON"));
+  EXPECT_THAT(pt2_error(archive("models/weights", "")), HasSubstr("no exported program"));
 }
 
 TEST(Pt2, ADamagedArchiveIsRefused) {
   const std::string good = archive("models/m.json", program(node("x", "y")));
-  EXPECT_THAT(error_of("PK\3\4"), HasSubstr("is no ZIP archive"));
-  EXPECT_THAT(error_of(archive("models/m.json", "{}", 9)), HasSubstr("is packed in a way"));
-  EXPECT_THAT(error_of(archive("models/m.json", "{}", 8)), HasSubstr("is damaged"));
-  EXPECT_THAT(error_of(archive("models/m.json", "{}", 0, 3)), HasSubstr("has two sizes"));
-  EXPECT_THAT(error_of(archive("models/m.json", "{}", 8, 0xfffffff0)),
+  EXPECT_THAT(pt2_error("PK\3\4"), HasSubstr("is no ZIP archive"));
+  EXPECT_THAT(pt2_error(archive("models/m.json", "{}", 9)), HasSubstr("is packed in a way"));
+  EXPECT_THAT(pt2_error(archive("models/m.json", "{}", 8)), HasSubstr("is damaged"));
+  EXPECT_THAT(pt2_error(archive("models/m.json", "{}", 0, 3)), HasSubstr("has two sizes"));
+  EXPECT_THAT(pt2_error(archive("models/m.json", "{}", 8, 0xfffffff0)),
               HasSubstr("unpacks to more than 64 MiB"));
-  for (std::size_t size = 1; size < good.size(); ++size) error_of(good.substr(0, size));
+  for (std::size_t size = 1; size < good.size(); ++size) pt2_error(good.substr(0, size));
   for (std::size_t at = 0; at < good.size(); ++at)
     for (const char with : {'\0', '\xff'}) {
       std::string changed = good;
       changed[at] = with;
-      error_of(changed);
+      pt2_error(changed);
     }
 }
 

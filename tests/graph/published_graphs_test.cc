@@ -18,14 +18,14 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
+const std::filesystem::path kPublishedFiles = std::filesystem::path{EMPLACE_FIXTURES} / "formats";
 
-std::string error_of(std::string_view text, GraphFormat format) {
+std::string published_error(std::string_view text, GraphFormat format) {
   return refusal_of("file", text, {.format = format});
 }
 
 TEST(Doppler, NodesHaveTheTimesAndBytesOfItsSimulator) {
-  const OpGraph graph = load_graph(kFixtures / "doppler.txt").value();
+  const OpGraph graph = load_graph(kPublishedFiles / "doppler.txt").value();
   ASSERT_EQ(graph.num_ops(), 4u);
   EXPECT_EQ(graph.num_edges(), 4u);  // One stands there twice.
   EXPECT_THAT(graph.measured_classes(), ElementsAre("gpu"));
@@ -37,7 +37,7 @@ TEST(Doppler, NodesHaveTheTimesAndBytesOfItsSimulator) {
 }
 
 TEST(Doppler, WhatIsWrongIsSaidWithItsLine) {
-  const auto error = [](std::string_view text) { return error_of(text, GraphFormat::kDoppler); };
+  const auto error = [](std::string_view text) { return published_error(text, GraphFormat::kDoppler); };
   const std::string head = "3\n0,\n0,\n1,\n";
   EXPECT_EQ(error(head + "1,2\n3,4,formation"), "accepted");
   EXPECT_THAT(error(head + "1,2\n"), HasSubstr("line 1: tells 3 nodes, and 2 are there"));
@@ -54,7 +54,7 @@ TEST(Doppler, WhatIsWrongIsSaidWithItsLine) {
 }
 
 TEST(Piper, NodesAreTheirPlainVariants) {
-  const OpGraph graph = load_graph(kFixtures / "piper.json").value();
+  const OpGraph graph = load_graph(kPublishedFiles / "piper.json").value();
   ASSERT_EQ(graph.num_ops(), 3u);
   EXPECT_EQ(graph.name(OpId{0}), "embedding#7");
   EXPECT_DOUBLE_EQ(graph.measured_us(OpId{0}, 0), 500);
@@ -67,7 +67,7 @@ TEST(Piper, NodesAreTheirPlainVariants) {
 }
 
 TEST(Piper, WhatIsWrongIsSaidWithItsNode) {
-  const auto error = [](std::string_view text) { return error_of(text, GraphFormat::kPiper); };
+  const auto error = [](std::string_view text) { return published_error(text, GraphFormat::kPiper); };
   const std::string variant =
       R"({"id":"vanilla","timePerSample":1,"parameterSize":1,"memoryUsageA":1,"memoryUsageB":1})";
   const auto node = [&](std::string_view id, std::string_view all) {

@@ -24,23 +24,23 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::filesystem::path kFixtures = std::filesystem::path{EMPLACE_FIXTURES} / "tensorflow";
+const std::filesystem::path kTfFiles = std::filesystem::path{EMPLACE_FIXTURES} / "tensorflow";
 
 OpGraph load(const std::string& name, const ReadOptions& options = {}) {
-  auto graph = load_graph(kFixtures / name, options);
+  auto graph = load_graph(kTfFiles / name, options);
   EXPECT_TRUE(graph.ok()) << graph.error().context;
   return std::move(graph).value();
 }
-json truth(const std::string& name) {
-  std::ifstream file{kFixtures / "truth.json"};
+json tf_truth(const std::string& name) {
+  std::ifstream file{kTfFiles / "truth.json"};
   return json::parse(file).at(name);
 }
 json meta_of(const OpGraph& graph) { return json::parse(graph.meta_json()); }
 
-Result<OpGraph> read(std::string_view text, std::string_view where = "g.pbtxt") {
+Result<OpGraph> read_tf(std::string_view text, std::string_view where = "g.pbtxt") {
   return read_text(where, text);
 }
-std::string error_of(std::string_view text) { return refusal_of("g.pbtxt", text); }
+std::string tf_error(std::string_view text) { return refusal_of("g.pbtxt", text); }
 
 OpId leader(const OpGraph& graph, OpId op) {
   while (graph.colocated_with(op) != kNoOp) op = graph.colocated_with(op);
@@ -74,7 +74,7 @@ Sums sums(const OpGraph& graph) {
 TEST(TfFiles, AFunctionsCapturedVariablesAreItsState) {
   const OpGraph graph = load("transformer_step.pb.gz");
   const Sums found = sums(graph);
-  const json expected = truth("transformer_step");
+  const json expected = tf_truth("transformer_step");
   EXPECT_EQ(found.variables, expected["state_bytes"].get<std::int64_t>());
   EXPECT_EQ(found.state.at("Parameter"), expected["trained_bytes"].get<std::int64_t>());
   EXPECT_EQ(found.state.at("OptimizerState"), 2 * found.state.at("Parameter"));
@@ -90,7 +90,7 @@ TEST(TfFiles, AFunctionsCapturedVariablesAreItsState) {
 }
 
 TEST(TfFiles, VariablesOfUnknownSizeAreSaidAloud) {
-  const auto graph = read(R"(
+  const auto graph = read_tf(R"(
     node { name: "v" op: "Placeholder" attr { key: "dtype" value { type: DT_RESOURCE } } }
     node { name: "x" op: "Placeholder" attr { key: "shape" value { shape { dim { size: 4 } } } } }
     node { name: "seen" op: "VarIsInitializedOp" input: "v" attr { key: "_output_shapes" value { list { shape { } } } } }
@@ -136,7 +136,7 @@ TEST(TfFiles, LoopsAsFunctionsWorkAsMuchAsTheSameLoopsLowered) {
   }
   // The weights, and the four states of zeros, 16 by 16, which freezing made constants of.
   EXPECT_EQ(lowered.state.at("Parameter"),
-            truth("lstm_lowered")["trained_bytes"].get<std::int64_t>() + 4 * 16 * 16 * 4);
+            tf_truth("lstm_lowered")["trained_bytes"].get<std::int64_t>() + 4 * 16 * 16 * 4);
 }
 
 TEST(TfFiles, BranchesAllCountAndAreNamed) {
@@ -155,7 +155,7 @@ TEST(TfFiles, BranchesAllCountAndAreNamed) {
 TEST(TfFiles, ASavedModelRunsItsServingSignature) {
   const OpGraph graph = load("saved_model.pb.gz");
   const Sums found = sums(graph);
-  EXPECT_EQ(found.variables, truth("saved_model")["trained_bytes"].get<std::int64_t>());
+  EXPECT_EQ(found.variables, tf_truth("saved_model")["trained_bytes"].get<std::int64_t>());
   EXPECT_EQ(found.ops.at("Conv2D"), 1u);
   EXPECT_THAT(graph_notes(graph), Contains(AllOf(HasSubstr("'serving_default'"), HasSubstr("not 'serve'"))));
   const OpGraph thirty_two = load("saved_model.pb.gz", {.dims = {.named = {}, .batch = 32}});
@@ -166,7 +166,7 @@ TEST(TfFiles, ASavedModelRunsItsServingSignature) {
 TEST(TfFiles, ASavedModelIsCalledByItsFolder) {
   const auto folder = std::filesystem::path{::testing::TempDir()} / "tf_files_saved";
   std::filesystem::create_directories(folder);
-  const auto bytes = read_graph_file(kFixtures / "saved_model.pb.gz").value();
+  const auto bytes = read_graph_file(kTfFiles / "saved_model.pb.gz").value();
   ASSERT_TRUE(write_file(folder / "saved_model.pb", bytes).ok());
   const auto graph = load_graph(folder / "saved_model.pb");
   ASSERT_TRUE(graph.ok()) << graph.error().context;
@@ -178,24 +178,25 @@ TEST(TfFiles, AMetaFileIsItsGraph) {
   const OpGraph meta = load("mlp.meta.gz"), graph = load("mlp.pb.gz");
   EXPECT_EQ(graph_sha256(meta), graph_sha256(graph));
   EXPECT_EQ(meta.name(), "mlp");
-  EXPECT_EQ(sums(meta).variables, truth("mlp")["state_bytes"].get<std::int64_t>());
-  const auto bytes = read_graph_file(kFixtures / "mlp.meta.gz").value();
+  EXPECT_EQ(sums(meta).variables, tf_truth("mlp")["state_bytes"].get<std::int64_t>());
+  const auto bytes = read_graph_file(kTfFiles / "mlp.meta.gz").value();
   EXPECT_EQ(recognise_format(bytes, "unnamed"), GraphFormat::kTfGraphdef);
 }
 
 TEST(TfFiles, TheirTextFormsAreReadToo) {
   const std::string graph =
       R"(graph_def { node { name: "x" op: "Placeholder" attr { key: "shape" value { shape { } } } } })";
-  EXPECT_TRUE(read("meta_info_def { tags: \"serve\" } " + graph, "unnamed").ok());
-  const auto saved = read("saved_model_schema_version: 1 meta_graphs { " + graph +
-                              " signature_def { key: \"serving_default\" value { outputs { key: \"y\" value "
-                              "{ name: \"x:0\" } } } } }",
-                          "unnamed");
+  EXPECT_TRUE(read_tf("meta_info_def { tags: \"serve\" } " + graph, "unnamed").ok());
+  const auto saved =
+      read_tf("saved_model_schema_version: 1 meta_graphs { " + graph +
+                  " signature_def { key: \"serving_default\" value { outputs { key: \"y\" value "
+                  "{ name: \"x:0\" } } } } }",
+              "unnamed");
   ASSERT_TRUE(saved.ok()) << saved.error().context;
-  EXPECT_THAT(error_of("saved_model_schema_version: 1"), HasSubstr("without a graph"));
-  EXPECT_THAT(error_of("meta_graphs { " + graph + " }"), HasSubstr("neither a signature nor a function"));
+  EXPECT_THAT(tf_error("saved_model_schema_version: 1"), HasSubstr("without a graph"));
+  EXPECT_THAT(tf_error("meta_graphs { " + graph + " }"), HasSubstr("neither a signature nor a function"));
   EXPECT_THAT(
-      error_of(
+      tf_error(
           "meta_graphs { " + graph +
           " signature_def { key: \"s\" value { outputs { key: \"y\" value { name: \"ghost:0\" } } } } }"),
       AllOf(HasSubstr("'s'"), HasSubstr("'ghost:0'")));
@@ -212,13 +213,13 @@ TEST(TfFiles, EveryFormIsReadWithAndWithoutItsShapes) {
   }
   for (const char* name : {"mlp", "control_edges", "rnnlm_small", "dynamic_rnn"})
     EXPECT_EQ(sums(load(std::string{name} + ".pb.gz")).variables,
-              truth(name)["state_bytes"].get<std::int64_t>())
+              tf_truth(name)["state_bytes"].get<std::int64_t>())
         << name;
 }
 
 TEST(TfFiles, SparseUpdatesTrain) {
   const Sums found = sums(load("rnnlm_small.pb.gz"));
-  const auto trained = truth("rnnlm_small")["trained_bytes"].get<std::int64_t>();
+  const auto trained = tf_truth("rnnlm_small")["trained_bytes"].get<std::int64_t>();
   EXPECT_EQ(found.state.at("Parameter"), trained) << "the embedding is among them";
   EXPECT_EQ(found.state.at("OptimizerState"), 2 * trained);
 }
@@ -234,7 +235,7 @@ TEST(TfFiles, OpenDimensionsTakeSizesByNameAndByBatch) {
   EXPECT_EQ(graph_sha256(by_batch), graph_sha256(by_name));
   EXPECT_EQ(sums(by_batch).flops.at("MatMul"), 32 * sums(one).flops.at("MatMul"));
   EXPECT_THAT(graph_notes(by_batch), Not(Contains(HasSubstr("unknown dimensions"))));
-  const auto wrong = load_graph(kFixtures / "mlp.pb.gz", {.dims = {.named = {{"z.0", 32}}, .batch = {}}});
+  const auto wrong = load_graph(kTfFiles / "mlp.pb.gz", {.dims = {.named = {{"z.0", 32}}, .batch = {}}});
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().context, AllOf(HasSubstr("'z.0'"), HasSubstr("x.0")));
 }
@@ -307,7 +308,7 @@ std::string function(const char* name, const std::string& body, const char* resu
 std::string library(const std::string& functions) { return "library { " + functions + " }\n"; }
 
 TEST(TfFunctions, PassTheirAttributesAndResultsOn) {
-  const auto graph = read(
+  const auto graph = read_tf(
       std::string{kInput} +
       library(function("f", R"(node_def { name: "n" op: "Concat" input: "k:output:0" input: "a" input: "a"
                                                       attr { key: "T" value { placeholder: "U" } } }
@@ -325,31 +326,31 @@ TEST(TfFunctions, PassTheirAttributesAndResultsOn) {
 
 TEST(TfFunctions, ThatCannotBeInlinedAreRefusedInOneLine) {
   const std::string relu = R"(node_def { name: "n" op: "Relu" input: "a" })";
-  EXPECT_THAT(error_of(std::string{kInput} + call("ghost")), AllOf(HasSubstr("'c'"), HasSubstr("'ghost'")));
+  EXPECT_THAT(tf_error(std::string{kInput} + call("ghost")), AllOf(HasSubstr("'c'"), HasSubstr("'ghost'")));
   EXPECT_THAT(
-      error_of(std::string{kInput} +
+      tf_error(std::string{kInput} +
                library(function("f", R"(node_def { name: "again" op: "f" input: "a" })", "again:r:0")) +
                call("f")),
       AllOf(HasSubstr("'f'"), HasSubstr("calls itself")));
-  EXPECT_THAT(error_of(std::string{kInput} +
+  EXPECT_THAT(tf_error(std::string{kInput} +
                        library(function("f", R"(node_def { name: "g" op: "g" input: "a" })", "g:r:0") +
                                function("g", R"(node_def { name: "f" op: "f" input: "a" })", "f:r:0")) +
                        call("f")),
               HasSubstr("calls itself"));
-  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu, "n:activations:0")) + call("f", "")),
+  EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu, "n:activations:0")) + call("f", "")),
               HasSubstr("takes another number"));
-  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu, "m:out:0")) + call("f")),
+  EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu, "m:out:0")) + call("f")),
               HasSubstr("neither an argument nor a node"));
-  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu + relu, "n")) + call("f")),
+  EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu + relu, "n")) + call("f")),
               HasSubstr("twice"));
-  EXPECT_THAT(error_of(std::string{kInput} + "node { name: \"c\" op: \"PartitionedCall\" input: \"x\" }"),
+  EXPECT_THAT(tf_error(std::string{kInput} + "node { name: \"c\" op: \"PartitionedCall\" input: \"x\" }"),
               HasSubstr("names no function"));
-  EXPECT_THAT(error_of(std::string{kInput} + "node { name: \"c\" op: \"If\" input: \"x\" }"),
+  EXPECT_THAT(tf_error(std::string{kInput} + "node { name: \"c\" op: \"If\" input: \"x\" }"),
               HasSubstr("branches"));
-  EXPECT_THAT(error_of(std::string{kInput} + "node { name: \"c\" op: \"SymbolicGradient\" input: \"x\" }"),
+  EXPECT_THAT(tf_error(std::string{kInput} + "node { name: \"c\" op: \"SymbolicGradient\" input: \"x\" }"),
               HasSubstr("cannot be inlined"));
   // Its own result as its argument, by way of a function that hands it on.
-  EXPECT_THAT(error_of(std::string{kInput} + library(function("f", relu, "a")) + call("f", "input: \"c\"") +
+  EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu, "a")) + call("f", "input: \"c\"") +
                        "node { name: \"y\" op: \"Relu\" input: \"c\" }"),
               HasSubstr("returns its own result"));
 }
@@ -363,12 +364,12 @@ TEST(TfFunctions, ThatMultiplyAreRefusedBeforeTheyFillTheMemory) {
                               "\" input: \"a\" } node_def { name: \"q\" op: \"" + next + "\" input: \"a\" }",
                           "p");
   }
-  EXPECT_THAT(error_of(std::string{kInput} + library(functions) + call("f0")), HasSubstr("10^6 nodes"));
+  EXPECT_THAT(tf_error(std::string{kInput} + library(functions) + call("f0")), HasSubstr("10^6 nodes"));
 }
 
 TEST(TfFiles, EveryCutOfASavedModelIsReadOrRefusedInOneLine) {
   for (const char* name : {"saved_model.pb.gz", "mlp.meta.gz", "nested.pb.gz"}) {
-    const auto whole = read_graph_file(kFixtures / name).value();
+    const auto whole = read_graph_file(kTfFiles / name).value();
     for (std::size_t size = 1; size < whole.size(); size += 1 + size / 16) {
       const auto graph = parse_graph(std::span{whole}.first(size), "cut.pb");
       if (!graph) {

@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::filesystem::path kGraphs = std::filesystem::path{EMPLACE_FIXTURES} / "graphs";
+const std::filesystem::path kTrainingGraphs = std::filesystem::path{EMPLACE_FIXTURES} / "graphs";
 
 std::int64_t total(const OpGraph& graph, std::int64_t (OpGraph::*of)(OpId) const) {
   std::int64_t sum = 0;
@@ -100,10 +100,10 @@ TEST(TrainingGraph, IsTheStepThatWasTracedOfTheSameNetwork) {
       {"densenet-tiny", Optimizer::kMomentum}, {"nasnet-tiny", Optimizer::kMomentum}};
   for (const auto& [name, optimizer] : networks) {
     SCOPED_TRACE(name);
-    const OpGraph forward = load_graph(kGraphs / (name + ".onnx.gz")).value();
+    const OpGraph forward = load_graph(kTrainingGraphs / (name + ".onnx.gz")).value();
     const auto step = training_graph(forward, optimizer);
     ASSERT_TRUE(step) << step.error().context;
-    const OpGraph traced = load_graph(kGraphs / (name + ".json.gz")).value();
+    const OpGraph traced = load_graph(kTrainingGraphs / (name + ".json.gz")).value();
     EXPECT_EQ(total(*step, &OpGraph::param_bytes), total(traced, &OpGraph::param_bytes));
     // Attention of torch 2 scales keys and queries, that of the traced torch 1.13 only these: 4 % of a vision
     // transformer of 8 × 8 pixels, 0.01 % of the real one.
@@ -138,7 +138,7 @@ TEST(TrainingGraph, StepsOfTodaysExportsUpdateEveryWeightOnce) {
 }
 
 TEST(TrainingGraph, KeepsNamesAndScopes) {
-  const OpGraph forward = load_graph(kGraphs / "mobilenet-tiny.onnx.gz").value();
+  const OpGraph forward = load_graph(kTrainingGraphs / "mobilenet-tiny.onnx.gz").value();
   const OpGraph step = training_graph(forward, Optimizer::kRmsProp).value();
   const OpId conv = find(step, "/features/features.0/features.0.0/Conv");
   ASSERT_NE(conv, kNoOp);
@@ -178,7 +178,7 @@ TEST(TrainingGraph, LetsOpsWithoutGradientStandWhereNoneFlows) {
 }
 
 TEST(TrainingGraph, RefusesWhatTrainsAlreadyOrCannot) {
-  const OpGraph traced = load_graph(kGraphs / "cifar10_cnn-bs4.json.gz").value();
+  const OpGraph traced = load_graph(kTrainingGraphs / "cifar10_cnn-bs4.json.gz").value();
   EXPECT_THAT(training_graph(traced, Optimizer::kSgd).error().context, HasSubstr("trains already"));
   Model model;
   model.node("Relu", "r", {"x"}, {"y"});

@@ -27,8 +27,8 @@ Grouping pairs(std::size_t ops) {
 }
 
 /// A graph on two GPUs, its ops in pairs, and small policies of every kind, away from where they start.
-struct World : testing::SampleTask {
-  explicit World(OpGraph ops, Grouping given = {})
+struct ForeignWorld : testing::SampleTask {
+  explicit ForeignWorld(OpGraph ops, Grouping given = {})
       : SampleTask{std::move(ops), testing::sample_devices(2, false, 1 << 30)},
         grouping{given.num_groups == 0 ? pairs(graph.num_ops()) : std::move(given)} {}
 
@@ -102,7 +102,7 @@ Grouping singles(std::size_t ops) {
   return made;
 }
 
-void for_all_placements(const World& world, const std::function<void(const Placement&)>& visit) {
+void for_all_placements(const ForeignWorld& world, const std::function<void(const Placement&)>& visit) {
   const std::size_t ops = world.graph.num_ops();
   for (std::uint32_t bits = 0; bits < 1u << ops; ++bits) {
     Placement placement;
@@ -112,7 +112,7 @@ void for_all_placements(const World& world, const std::function<void(const Place
 }
 
 TEST(Foreign, TheProbabilitiesOfAllPlacementsSumToOne) {
-  for (const World& world : {World{chain(6)}, World{testing::restricted_graph()}}) {
+  for (const ForeignWorld& world : {ForeignWorld{chain(6)}, ForeignWorld{testing::restricted_graph()}}) {
     int number = 0;
     for (const auto& placer : world.all()) {
       double mass = 0;
@@ -132,7 +132,7 @@ TEST(Foreign, TheProbabilitiesOfAllPlacementsSumToOne) {
 
 // Every fourth op may only be on gpu:1, so that several draws lead to one placement.
 TEST(Foreign, DrawingEvenlyKnowsHowManyDrawsLeadToAPlacement) {
-  const World world{testing::restricted_graph(), pairs(12)};
+  const ForeignWorld world{testing::restricted_graph(), pairs(12)};
   const RandomPlacer random{world.grouping, world.devices, world.constraints, 1, 1};
   std::map<Placement, double> probability;
   double draws = 0;
@@ -152,7 +152,7 @@ TEST(Foreign, DrawingEvenlyKnowsHowManyDrawsLeadToAPlacement) {
 }
 
 TEST(Foreign, APlacementTakenIsThePlacementGivenBack) {
-  for (const World& world : {World{chain(6)}, World{testing::restricted_graph()}}) {
+  for (const ForeignWorld& world : {ForeignWorld{chain(6)}, ForeignWorld{testing::restricted_graph()}}) {
     for (const auto& placer : world.all()) {
       for (std::uint64_t episode = 0; episode < 20; ++episode) {
         const auto placements = *placer->expand(placer->sample(episode, 1000));
@@ -188,7 +188,7 @@ TEST(Foreign, APlacementTakenIsThePlacementGivenBack) {
 }
 
 TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
-  const World world{testing::restricted_graph()};
+  const ForeignWorld world{testing::restricted_graph()};
   const double log_q = -1;
   const auto reason = [&](const Placer& placer, const Placement& placement) {
     const auto refused = actions_of(placer, 0, {&placement, 1}, {&log_q, 1});
@@ -218,7 +218,7 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
 }
 
 TEST(Foreign, LikelihoodsAreThoseThatWereStoredWhenTheyWereDrawn) {
-  const World world{testing::restricted_graph()};
+  const ForeignWorld world{testing::restricted_graph()};
   const ObjectiveOptions weighing{.max_weight = 1};
   const auto sequence = world.sequence(weighing);
   const Actions drawn = sequence->sample(3, 1000);
@@ -241,7 +241,7 @@ TEST(Foreign, LikelihoodsAreThoseThatWereStoredWhenTheyWereDrawn) {
 
 // What a policy drew itself weighs 1, so that weighing changes nothing.
 TEST(Foreign, TheSimplePlannerWeighsItsOwnByOne) {
-  const World world{chain(6)};
+  const ForeignWorld world{chain(6)};
   const auto plain = world.simple(), weighing = world.simple(1);
   const Actions own = weighing->sample(2, 1000);
   const std::vector<float> advantages{1, -0.5f, 2, 0.25f};
@@ -267,7 +267,7 @@ float cost_of(const Placement& placement) {
 }
 
 /// The gradient of what evenly drawn placements weigh, against that of the expected cost over all of them.
-void expect_exact_in_the_mean(const World& world, Placer& weighing, Placer& plain) {
+void expect_exact_in_the_mean(const ForeignWorld& world, Placer& weighing, Placer& plain) {
   ASSERT_TRUE(plain.parameters().load(weighing.parameters().bytes()).ok());
   ParameterStore& store = plain.parameters();
   std::vector<double> exact(store.size(), 0);
@@ -308,7 +308,7 @@ void expect_exact_in_the_mean(const World& world, Placer& weighing, Placer& plai
 }
 
 TEST(Foreign, WeighedPlacementsOfOthersGiveTheExactGradientInTheMean) {
-  const World world{chain(6), singles(6)};
+  const ForeignWorld world{chain(6), singles(6)};
   const ObjectiveOptions weighing{.max_weight = 1e6f};
   expect_exact_in_the_mean(world, *world.sequence(weighing), *world.sequence());
   expect_exact_in_the_mean(world, *world.placeto(weighing), *world.placeto());

@@ -10,16 +10,10 @@
 #include "policy/nn/lstm.h"
 #include "policy/nn/tape.h"
 #include "tests/policy/differences.h"
+#include "tests/policy/matrices.h"
 
 namespace emplace::policy {
 namespace {
-
-Matrix random_matrix(Eigen::Index rows, Eigen::Index cols, std::uint64_t seed) {
-  Rng rng{seed, Purpose::kTest};
-  Matrix m(rows, cols);
-  for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = 2 * rng.uniform() - 1;
-  return m;
-}
 
 /// Checks d(sum of weights ∘ output)/d(parameter) for every parameter of the store.
 void expect_gradients(ParameterStore& store, const std::function<Var(Tape&)>& forward,

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "policy/nn/tape.h"
+#include "tests/policy/matrices.h"
 
 namespace emplace::policy {
 namespace {
@@ -69,8 +70,9 @@ void run(GraphTrace& trace, const PackedGraphNetwork& weights, const GroupGraph&
 }
 
 /// A network whose parameters are all random, the head's as well.
-struct Net {
-  Net(const GraphNetworkOptions& options, Eigen::Index features, Eigen::Index devices, float reach = 0.05f)
+struct GraphNet {
+  GraphNet(const GraphNetworkOptions& options, Eigen::Index features, Eigen::Index devices,
+           float reach = 0.05f)
       : network{store, "net", features, devices, options, 3} {
     Rng rng{5, Purpose::kTest};
     for (float& value : store.values()) value += reach * rng.normal();
@@ -86,7 +88,7 @@ TEST(GraphNetwork, AStepEqualsAWholeForwardPassBitForBit) {
   Rng rng{1, Purpose::kTest};
   const GroupGraph graph{40, layered_edges(40, rng)};
   for (const Aggregator aggregator : kAll) {
-    const Net net{{.aggregator = aggregator}, 9, 5};
+    const GraphNet net{{.aggregator = aggregator}, 9, 5};
     const Sequence sequence{40, 9, 60, 2};
     const PackedGraphNetwork weights{net.network, net.store};
     GraphTrace trace, whole;
@@ -122,10 +124,6 @@ std::vector<Rows> read_models() {
     for (double value = 0; in >> value;) row.push_back(value);
   }
   return models;
-}
-
-Matrix matrix(const std::vector<double>& values, Eigen::Index rows, Eigen::Index cols) {
-  return Eigen::Map<const Eigen::MatrixXd>(values.data(), rows, cols).cast<float>();
 }
 
 TEST(GraphNetwork, ValuesAndGradientsEqualPyTorch) {
@@ -199,7 +197,7 @@ TEST(GraphNetwork, ValuesAndGradientsEqualPyTorch) {
 /// Σ weights · log p of the sequence, on a tape: every state a batch of columns of its own.
 class PlainReplay {
  public:
-  PlainReplay(Net& net, const GroupGraph& graph) : net_{net}, graph_{graph}, tape_{net.store} {}
+  PlainReplay(GraphNet& net, const GroupGraph& graph) : net_{net}, graph_{graph}, tape_{net.store} {}
 
   /// Accumulates the gradient of Σ seed · log p and returns log p [devices, steps].
   Matrix run(const Sequence& sequence, const Matrix& seed) {
@@ -275,7 +273,7 @@ class PlainReplay {
     });
   }
 
-  Net& net_;
+  GraphNet& net_;
   const GroupGraph& graph_;
   Tape tape_;
 };
@@ -283,7 +281,7 @@ class PlainReplay {
 TEST(GraphNetwork, AtThePapersSizesEqualsAPlainBatchedReplay) {
   Rng rng{4, Purpose::kTest};
   const GroupGraph graph{23, layered_edges(23, rng)};
-  Net net{{}, 9, 5};
+  GraphNet net{{}, 9, 5};
   const Sequence sequence{23, 9, 31, 6};
   const Matrix seed = Sequence::random_columns(rng, 5, 31) - Matrix::Constant(5, 31, 0.5f);
   const PackedGraphNetwork weights{net.network, net.store};
@@ -322,7 +320,7 @@ bool agrees(float analytic, float& at, float step, Value value) {
   return std::abs(static_cast<double>(analytic) - numeric) <= kink + 1e-2 * std::max(1.0, std::abs(numeric));
 }
 
-double weighted(const Net& net, const GroupGraph& graph, const AllowedDevices* allowed,
+double weighted(const GraphNet& net, const GroupGraph& graph, const AllowedDevices* allowed,
                 const Sequence& sequence, const Matrix& seed) {
   const PackedGraphNetwork weights{net.network, net.store};
   GraphTrace trace;
@@ -339,7 +337,7 @@ TEST(GraphNetwork, GradientsEqualFiniteDifferences) {
   AllowedDevices allowed(10, {true, true, true});
   allowed[4] = {true, false, true};
   for (const Aggregator aggregator : kAll) {
-    Net net{{.aggregator = aggregator, .embedding = 6, .hidden = 7, .rounds = 3}, 5, 3, 0.2f};
+    GraphNet net{{.aggregator = aggregator, .embedding = 6, .hidden = 7, .rounds = 3}, 5, 3, 0.2f};
     const Sequence sequence{10, 5, 12, 9};
     Matrix seed = Sequence::random_columns(rng, 3, 12);
     for (Eigen::Index t = 0; t < 12; ++t) {

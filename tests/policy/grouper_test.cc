@@ -11,8 +11,8 @@ namespace {
 
 constexpr Eigen::Index kUnits = 130, kFeatures = 5, kVocabulary = 3;  // More than one block, and a remainder.
 
-struct Net {
-  explicit Net(GrouperOptions options, bool started = false)
+struct GrouperNet {
+  explicit GrouperNet(GrouperOptions options, bool started = false)
       : grouper{store, "g", options, units(started, options.groups), 1} {}
   static GrouperUnits units(bool started, Eigen::Index groups) {
     Rng rng{5, Purpose::kTest};
@@ -31,8 +31,8 @@ struct Net {
 };
 
 /// log p of one group for one unit, from the parameters in the store's order: types, w1, b1, w2, b2.
-double log_probability(const Net& net, const GrouperOptions& o, const GrouperUnits& units, Eigen::Index unit,
-                       std::uint16_t group) {
+double log_probability(const GrouperNet& net, const GrouperOptions& o, const GrouperUnits& units,
+                       Eigen::Index unit, std::uint16_t group) {
   const float* at = net.store.values().data();
   const auto take = [&](Eigen::Index rows, Eigen::Index cols) {
     const ConstMatrixMap m{at, rows, cols};
@@ -50,8 +50,8 @@ double log_probability(const Net& net, const GrouperOptions& o, const GrouperUni
 
 TEST(Grouper, DrawsFollowItsNetwork) {
   const GrouperOptions options{.groups = 6, .type_embedding = 2, .hidden = 7};
-  const Net net{options};
-  const GrouperUnits units = Net::units(false, 6);
+  const GrouperNet net{options};
+  const GrouperUnits units = GrouperNet::units(false, 6);
   constexpr int kDraws = 4000;
   constexpr std::size_t kUnit = 129;
   std::vector<int> count(6, 0);
@@ -69,8 +69,8 @@ TEST(Grouper, DrawsFollowItsNetwork) {
 TEST(Grouper, LossAndGradientAreThoseOfTheWeightedLogProbability) {
   for (const bool started : {false, true}) {
     const GrouperOptions options{.groups = 6, .type_embedding = 2, .hidden = 7, .confidence = 3};
-    Net net{options, started};
-    const GrouperUnits units = Net::units(started, 6);
+    GrouperNet net{options, started};
+    const GrouperUnits units = GrouperNet::units(started, 6);
     std::vector<std::vector<std::uint16_t>> groups(2);
     for (Eigen::Index u = 0; u < kUnits; ++u) {
       groups[0].push_back(static_cast<std::uint16_t>(u * 7 % 6));
@@ -105,10 +105,10 @@ TEST(Grouper, LossAndGradientAreThoseOfTheWeightedLogProbability) {
 }
 
 TEST(Grouper, AConfidentStartIsKept) {
-  const Net net{{.groups = 6, .type_embedding = 2, .hidden = 7, .confidence = 30}, true};
+  const GrouperNet net{{.groups = 6, .type_embedding = 2, .hidden = 7, .confidence = 30}, true};
   Rng draws{4, Purpose::kGrouping}, noises{4, Purpose::kNoise};
   const auto drawn = net.grouper.draw(net.store, draws, 0.1f, noises);
-  EXPECT_EQ(drawn, Net::units(true, 6).start_group);
+  EXPECT_EQ(drawn, GrouperNet::units(true, 6).start_group);
   EXPECT_EQ(net.grouper.likeliest(net.store), drawn);
 }
 

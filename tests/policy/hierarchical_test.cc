@@ -16,8 +16,8 @@
 namespace emplace::policy {
 namespace {
 
-struct World : testing::SampleTask {
-  explicit World(OpGraph ops = testing::random_graph(3, 24))
+struct HierarchicalWorld : testing::SampleTask {
+  explicit HierarchicalWorld(OpGraph ops = testing::random_graph(3, 24))
       : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)} {}  // cpu:0, gpu:0, gpu:1
   std::unique_ptr<HierarchicalPlanner> planner(HierarchicalOptions options, std::uint64_t seed = 1,
                                                HierarchicalStart start = {}) const {
@@ -37,7 +37,7 @@ HierarchicalOptions small() {
 }
 
 TEST(Hierarchical, SamplingDependsOnParametersSeedAndEpisodeAlone) {
-  const World world;
+  const HierarchicalWorld world;
   const auto a = world.planner(small()), b = world.planner(small());
   EXPECT_EQ(a->sample(7, 0).bytes, b->sample(7, 0).bytes);
   EXPECT_NE(a->sample(7, 0).bytes, a->sample(8, 0).bytes);
@@ -45,7 +45,7 @@ TEST(Hierarchical, SamplingDependsOnParametersSeedAndEpisodeAlone) {
 }
 
 TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
-  const World world;
+  const HierarchicalWorld world;
   const auto planner = world.planner(small());
   const auto actions = planner->sample(0, 0);
   const auto choice = *planner->decode_actions(actions);
@@ -61,7 +61,7 @@ TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
 }
 
 void check_gradient(const ObjectiveOptions& objective) {
-  const World world;
+  const HierarchicalWorld world;
   HierarchicalOptions options = small();
   options.objective = objective;
   options.objective.entropy = 0.3f;
@@ -101,7 +101,7 @@ TEST(Hierarchical, ThePlacerMayHaveAnotherObjective) {
 }
 
 TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
-  const World world;
+  const HierarchicalWorld world;
   const auto a = world.planner(small(), 1), b = world.planner(small(), 2);
   EXPECT_NE(a->parameters().sha256(), b->parameters().sha256());
   ASSERT_TRUE(b->parameters().load(a->parameters().bytes()).ok());
@@ -110,7 +110,7 @@ TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
 }
 
 TEST(Hierarchical, RefusesForeignActionsAndImpossibleNumbers) {
-  const World world, other{testing::random_graph(9, 30)};
+  const HierarchicalWorld world, other{testing::random_graph(9, 30)};
   const auto planner = world.planner(small());
   EXPECT_FALSE(planner->expand(other.planner(small())->sample(0, 0)).ok());
   EXPECT_FALSE(planner->expand({Bytes(3)}).ok());
@@ -125,7 +125,7 @@ TEST(Hierarchical, RefusesForeignActionsAndImpossibleNumbers) {
 }
 
 TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
-  const World world;
+  const HierarchicalWorld world;
   HierarchicalOptions options = small();
   options.start_at_scopes = true;
   options.grouper_confidence = 30;
@@ -147,7 +147,7 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
 }
 
 TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
-  const World world{testing::restricted_graph()};
+  const HierarchicalWorld world{testing::restricted_graph()};
   HierarchicalOptions options = small();
   options.start_at_scopes = true;
   options.grouper_confidence = 30;

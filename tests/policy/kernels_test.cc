@@ -10,16 +10,10 @@
 
 #include "base/rng.h"
 #include "policy/nn/product.h"
+#include "tests/policy/matrices.h"
 
 namespace emplace::policy {
 namespace {
-
-Matrix random_matrix(Eigen::Index rows, Eigen::Index cols, std::uint64_t seed, float reach = 1) {
-  Rng rng{seed, Purpose::kTest};
-  Matrix m(rows, cols);
-  for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = reach * (2 * rng.uniform() - 1);
-  return m;
-}
 
 struct Shape {
   Eigen::Index m, n, k;

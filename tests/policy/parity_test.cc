@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "policy/placers/group_placer.h"
+#include "tests/policy/matrices.h"
 
 namespace emplace::policy {
 namespace {
@@ -26,13 +27,6 @@ Rows read_fixture(const std::string& name) {
     for (double value = 0; in >> value;) row.push_back(value);
   }
   return rows;
-}
-
-Matrix matrix(const std::vector<double>& values, Eigen::Index rows, Eigen::Index cols) {
-  Matrix m(rows, cols);
-  for (Eigen::Index i = 0; i < m.size(); ++i)
-    m.data()[i] = static_cast<float>(values[static_cast<std::size_t>(i)]);
-  return m;
 }
 
 TEST(Parity, EncoderAndDecoderEqualTheIndependentImplementation) {

@@ -16,12 +16,12 @@
 namespace emplace::policy {
 namespace {
 
-struct World : testing::SampleTask {
-  explicit World(std::uint64_t seed = 3, std::uint32_t ops = 24, std::size_t groups = 5)
-      : World{testing::random_graph(seed, ops)} {
+struct SequenceWorld : testing::SampleTask {
+  explicit SequenceWorld(std::uint64_t seed = 3, std::uint32_t ops = 24, std::size_t groups = 5)
+      : SequenceWorld{testing::random_graph(seed, ops)} {
     grouping = random_groups(graph, groups, seed);
   }
-  explicit World(OpGraph ops, Grouping groups = {})
+  explicit SequenceWorld(OpGraph ops, Grouping groups = {})
       : SampleTask{std::move(ops), testing::sample_devices(2, true, 1 << 30)},  // cpu:0, gpu:0, gpu:1
         grouping{std::move(groups)} {}
   std::unique_ptr<SequencePlacer> placer(SequenceOptions options, std::uint64_t seed = 1,
@@ -71,7 +71,7 @@ std::vector<ScoredEpisode> stale_batch(SequencePlacer& placer, float reach) {
 }
 
 TEST(Sequence, SamplingDependsOnParametersSeedAndEpisodeAlone) {
-  const World world;
+  const SequenceWorld world;
   const auto a = world.placer(small(colocrl_options())), b = world.placer(small(colocrl_options()));
   EXPECT_EQ(a->sample(7, 0).bytes, b->sample(7, 0).bytes);
   EXPECT_NE(a->sample(7, 0).bytes, a->sample(8, 0).bytes);
@@ -79,7 +79,7 @@ TEST(Sequence, SamplingDependsOnParametersSeedAndEpisodeAlone) {
 }
 
 TEST(Sequence, BitsDoNotDependOnTheNumberOfThreads) {
-  const World world;
+  const SequenceWorld world;
   for (SequenceOptions options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
     options = small(options);
     options.placements = 6;
@@ -102,7 +102,7 @@ TEST(Sequence, BitsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
-  const World world;
+  const SequenceWorld world;
   for (const SequenceOptions& options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
     const auto placer = world.placer(small(options));
     const auto actions = placer->sample(0, 0);
@@ -121,14 +121,14 @@ TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
 }
 
 TEST(Sequence, SpotlightStartsFromUniformDistributions) {
-  const World world;
+  const SequenceWorld world;
   const auto placer = world.placer(small(spotlight_options()));
   const Decisions drawn = *placer->decode_actions(placer->sample(0, 0));
   for (const float log_q : drawn.log_q) EXPECT_NEAR(log_q, std::log(1.0f / 3), 1e-5f);
 }
 
 TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
-  const World world;
+  const SequenceWorld world;
   ObjectiveOptions weighted, kl, clipped;
   weighted.max_weight = 5;
   weighted.entropy = 0.3f;
@@ -153,7 +153,7 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
 // A truncated weight is a constant of the loss, so its gradient is held against that of plain REINFORCE over
 // advantages that are weighted by hand.
 TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
-  const World world;
+  const SequenceWorld world;
   SequenceOptions options = small(colocrl_options());
   options.network.objective.max_weight = 1.2f;
   const auto weighing = world.placer(options);
@@ -193,7 +193,7 @@ TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
 }
 
 TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
-  const World world;
+  const SequenceWorld world;
   SequenceOptions options = small(spotlight_options());
   options.network.uniform_start = false;
   const auto spotlight = world.placer(options);
@@ -216,7 +216,7 @@ TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
 }
 
 TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
-  const World world;
+  const SequenceWorld world;
   SequenceOptions options = small(spotlight_options());
   options.network.uniform_start = false;
   options.network.objective.beta = 100;
@@ -229,7 +229,7 @@ TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
 }
 
 TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
-  const World world;
+  const SequenceWorld world;
   SequenceOptions options = small(colocrl_options());
   options.network.objective.kind = ObjectiveKind::kClippedRatio;
   options.network.objective.clip = 0.1f;
@@ -331,7 +331,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
 }
 
 TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
-  const World world;
+  const SequenceWorld world;
   SequenceOptions options = small(spotlight_options());
   options.network.objective.kl_target = 0.01f;
   const auto placer = world.placer(options);
@@ -355,7 +355,7 @@ TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
 }
 
 TEST(Sequence, EntropyFollowsItsSchedule) {
-  const World world;
+  const SequenceWorld world;
   SequenceOptions options = small(colocrl_options());
   options.network.objective.entropy = 1;
   options.network.entropy_end = 0;
@@ -373,7 +373,7 @@ TEST(Sequence, EntropyFollowsItsSchedule) {
 }
 
 TEST(Sequence, LearnsToRepeatAPlacement) {
-  const World world;
+  const SequenceWorld world;
   const auto placer = world.placer(small(colocrl_options()));
   Placement wanted;
   for (const std::uint32_t group : world.grouping.group_of_op)
@@ -391,7 +391,7 @@ TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   Grouping grouping;
   for (std::uint32_t i = 0; i < 12; ++i) grouping.group_of_op.push_back(i % 4);
   grouping.num_groups = 4;
-  const World world{testing::restricted_graph(), std::move(grouping)};
+  const SequenceWorld world{testing::restricted_graph(), std::move(grouping)};
   for (const SequenceOptions& options : {colocrl_options(), spotlight_options()}) {
     const auto placer = world.placer(small(options));
     int elsewhere = 0;
@@ -418,7 +418,7 @@ TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
 }
 
 TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
-  const World world;
+  const SequenceWorld world;
   SequenceOptions options = small(colocrl_options());
   options.network.table_scale = 1;
   options.network.start_probability = 0.95f;
@@ -439,7 +439,7 @@ TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
 }
 
 TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
-  const World world, other{9, 30, 7};
+  const SequenceWorld world, other{9, 30, 7};
   const auto placer = world.placer(small(colocrl_options()));
   EXPECT_FALSE(placer->expand(other.placer(small(colocrl_options()))->sample(0, 0)).ok());
   EXPECT_FALSE(placer->expand({Bytes(3)}).ok());

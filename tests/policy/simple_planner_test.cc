@@ -13,8 +13,8 @@
 namespace emplace::policy {
 namespace {
 
-struct World : testing::SampleTask {
-  World() : SampleTask{testing::random_graph(3, 24), testing::sample_devices(2, true, 1 << 30)} {}
+struct PlannerWorld : testing::SampleTask {
+  PlannerWorld() : SampleTask{testing::random_graph(3, 24), testing::sample_devices(2, true, 1 << 30)} {}
   std::unique_ptr<SimplePlanner> planner(SimplePlannerOptions options, std::uint64_t seed = 1,
                                          const Placement& start = {}) const {
     return *SimplePlanner::make(graph, devices, constraints, options, start, seed);
@@ -30,7 +30,7 @@ SimplePlannerOptions small() {
 }
 
 TEST(SimplePlanner, SamplesAreItsOwnAndObeyTheConstraints) {
-  const World world;
+  const PlannerWorld world;
   const auto planner = world.planner(small());
   EXPECT_EQ(planner->sample(7, 0).bytes, world.planner(small())->sample(7, 0).bytes);
   EXPECT_NE(planner->sample(7, 0).bytes, planner->sample(8, 0).bytes);
@@ -44,7 +44,7 @@ TEST(SimplePlanner, SamplesAreItsOwnAndObeyTheConstraints) {
 }
 
 TEST(SimplePlanner, GradientIsThatOfAdvantageTimesLogProbabilityLessEntropy) {
-  const World world;
+  const PlannerWorld world;
   SimplePlannerOptions options = small();
   options.entropy = 0.2f;
   const auto planner = world.planner(options);
@@ -69,7 +69,7 @@ TEST(SimplePlanner, GradientIsThatOfAdvantageTimesLogProbabilityLessEntropy) {
 }
 
 TEST(SimplePlanner, StartsAtAPlacementAndLearnsToRepeatAnother) {
-  const World world;
+  const PlannerWorld world;
   const Placement start(world.graph.num_ops(), DeviceId{1});
   SimplePlannerOptions options = small();
   options.start_logit = 8;
@@ -89,7 +89,7 @@ TEST(SimplePlanner, StartsAtAPlacementAndLearnsToRepeatAnother) {
 }
 
 TEST(SimplePlanner, RefusesForeignActionsAndImpossibleNumbers) {
-  const World world;
+  const PlannerWorld world;
   const auto planner = world.planner(small());
   EXPECT_FALSE(planner->expand({Bytes(3)}).ok());
   Actions damaged = planner->sample(0, 0);

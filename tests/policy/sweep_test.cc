@@ -68,7 +68,7 @@ SweepOptions small() {
 }
 
 /// Away from the start, where the last matrix is zero.
-void shake(Placer& placer) {
+void shake_sweep(Placer& placer) {
   Rng rng{9, Purpose::kTest};
   for (float& value : placer.parameters().values()) value += 0.3f * rng.normal();
 }
@@ -96,7 +96,7 @@ TEST(Sweep, GradientIsThatOfWhatItSays) {
   options.logit_bound = 3;
   options.stay = 0.5f;
   const auto placer = chain.placer(options);
-  shake(*placer);
+  shake_sweep(*placer);
   const std::vector<ScoredEpisode> batch{{placer->sample(0, 0), {0.5f, -1.0f, 0.25f}},
                                          {placer->sample(1, 0), {1.0f, 2.0f, -0.5f}}};
   ParameterStore& store = placer->parameters();
@@ -116,7 +116,7 @@ TEST(Sweep, GradientIsThatOfWhatItSays) {
 TEST(Sweep, AnEpisodeWhosePlacementsCostTheSameTeachesNothing) {
   const Chain chain{6};
   const auto placer = chain.placer(small());
-  shake(*placer);
+  shake_sweep(*placer);
   const ScoredEpisode alike{placer->sample(0, 0), {2, 2, 2}}, shifted{placer->sample(0, 0), {5, 6, 7}},
       plain{placer->sample(0, 0), {-1, 0, 1}};
   const auto gradient_of = [&](const ScoredEpisode& episode) {
@@ -132,7 +132,7 @@ TEST(Sweep, AnEpisodeWhosePlacementsCostTheSameTeachesNothing) {
 TEST(Sweep, ParametersOfOneGraphAndMachinePlaceAnother) {
   const Chain chain{12, 3, 4}, other{20, 7, 4};
   const auto learned = chain.placer(small());
-  shake(*learned);
+  shake_sweep(*learned);
   const auto placer = other.placer(small(), 2);
   ASSERT_TRUE(placer->parameters().load(learned->parameters().bytes()).ok());
   EXPECT_EQ(placer->parameters().sha256(), learned->parameters().sha256());

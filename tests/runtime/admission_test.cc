@@ -12,10 +12,10 @@ namespace {
 using Frame = Admission::Frame;
 
 // The tests' own table: an executor may be executor/… and send type 40 to echo; an actor anything.
-bool may_announce(Roles roles, std::string_view /*node*/, std::string_view actor) {
+bool may_announce_any(Roles roles, std::string_view /*node*/, std::string_view actor) {
   return actor.starts_with("executor/") ? roles.has(Role::kExecutor) : roles.has(Role::kActor);
 }
-bool may_send(Roles roles, std::uint16_t type, std::string_view to) {
+bool may_send_forty(Roles roles, std::uint16_t type, std::string_view to) {
   return roles.has(Role::kActor) || (roles.has(Role::kExecutor) && type == 40 && to == "echo");
 }
 
@@ -46,7 +46,7 @@ class AdmissionTest : public ::testing::Test {
   }
 
   NodeOptions options_{.name = "head",
-                       .rules = {&may_announce, &may_send},
+                       .rules = {&may_announce_any, &may_send_forty},
                        .planned_nodes = {{"learner", Role::kActor}, {"rack", Role::kExecutor}}};
   LiveCounters counters_;
   Routes routes_;

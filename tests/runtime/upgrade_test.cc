@@ -225,8 +225,8 @@ std::vector<std::string> play(Head& head, const std::vector<Said>& session) {
   return lines;
 }
 
-const std::vector<std::string> kAll{"alive with 2", "credit 256", "joined executor/0 sim 3 11", "left: done",
-                                    "measured 5"};
+const std::vector<std::string> kAllLines{"alive with 2", "credit 256", "joined executor/0 sim 3 11",
+                                         "left: done", "measured 5"};
 
 TEST(Upgrade, EveryReleasedVersionStillWorksWithThisOne) {
   const auto newest = kSessions / ("v" + std::to_string(messages::kWireVersion) + ".bin");
@@ -241,7 +241,7 @@ TEST(Upgrade, EveryReleasedVersionStillWorksWithThisOne) {
   }
   for (unsigned version = messages::kOldestWireVersion; version <= messages::kWireVersion; ++version) {
     Head head;
-    EXPECT_EQ(play(head, stored(kSessions / ("v" + std::to_string(version) + ".bin"))), kAll) << version;
+    EXPECT_EQ(play(head, stored(kSessions / ("v" + std::to_string(version) + ".bin"))), kAllLines) << version;
     const NodeCounters counters = head.node->counters();
     EXPECT_EQ(counters.malformed + counters.unknown + counters.gaps + counters.duplicates, 0u);
   }
@@ -324,7 +324,7 @@ TEST(Upgrade, TheNextVersionWorksWithThisOneAndWhatIsNewIsRefusedAndCounted) {
     session.push_back(of_the_next_version(said, said.plane == 1 ? 1 : 0));
   }
   Head head;
-  EXPECT_EQ(play(head, session), kAll);
+  EXPECT_EQ(play(head, session), kAllLines);
   const NodeCounters counters = head.node->counters();
   EXPECT_EQ(counters.unknown, 2u);
   EXPECT_EQ(counters.malformed, 0u) << "new is not broken";

@@ -19,13 +19,12 @@ namespace {
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kDevices;
+using testing::kGraph;
 using testing::run;
 using testing::shipped;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
-
-const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
-const std::string kDevices = shipped("configs/devices/quickstart.toml");
 
 void expect_one_line(const Finished& done, const std::string& text) {
   EXPECT_EQ(done.status, 2) << text;

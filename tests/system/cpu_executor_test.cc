@@ -21,8 +21,8 @@ using testing::run;
 using testing::shipped;
 using testing::TemporaryFolder;
 
-const std::string kGraph = shipped("configs/graphs/cifar10_cnn-bs32.json.gz");
-const std::string kDevices = shipped("configs/devices/cpu-2core.toml");
+const std::string kCpuGraph = shipped("configs/graphs/cifar10_cnn-bs32.json.gz");
+const std::string kCpuDevices = shipped("configs/devices/cpu-2core.toml");
 
 class CpuExecutor : public ::testing::Test {
  protected:
@@ -30,7 +30,7 @@ class CpuExecutor : public ::testing::Test {
     const auto helper = std::filesystem::path{EMPLACE_PROGRAM}.parent_path() / "emplace-exec-cpu";
     if (!std::filesystem::exists(helper)) GTEST_SKIP() << "emplace-exec-cpu was not built: no oneDNN here";
     const Finished placed =
-        run({"place", kGraph, "-d", kDevices, "--method", "round-robin", "-o", placement_});
+        run({"place", kCpuGraph, "-d", kCpuDevices, "--method", "round-robin", "-o", placement_});
     ASSERT_EQ(placed.status, 0) << placed.err;
   }
   ordered_json json_of(std::vector<std::string> arguments, int status = 0) const {
@@ -41,8 +41,9 @@ class CpuExecutor : public ::testing::Test {
   }
   std::string at(const char* name) const { return (folder_.path() / name).string(); }
   std::vector<std::string> evaluate(const std::string& devices, std::vector<std::string> more = {}) const {
-    std::vector<std::string> arguments{"evaluate",  kGraph, placement_,  "-d", devices, "--executor", "cpu",
-                                       "--warmups", "1",    "--samples", "3"};
+    std::vector<std::string> arguments{"evaluate", kCpuGraph,    placement_, "-d",
+                                       devices,    "--executor", "cpu",      "--warmups",
+                                       "1",        "--samples",  "3"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -52,7 +53,7 @@ class CpuExecutor : public ::testing::Test {
 };
 
 TEST_F(CpuExecutor, EvaluateMeasuresVerifiesAndTraces) {
-  const ordered_json json = json_of(evaluate(kDevices, {"--verify", "--trace", at("t.json")}));
+  const ordered_json json = json_of(evaluate(kCpuDevices, {"--verify", "--trace", at("t.json")}));
   EXPECT_EQ(json["executor"], "cpu");
   EXPECT_EQ(json["label"], "measured");
   EXPECT_EQ(json["valid"], true);
@@ -69,7 +70,7 @@ TEST_F(CpuExecutor, EvaluateMeasuresVerifiesAndTraces) {
 }
 
 TEST_F(CpuExecutor, AFullDeviceIsOneLineAndStatusThree) {
-  std::ifstream in{kDevices};
+  std::ifstream in{kCpuDevices};
   std::string text{std::istreambuf_iterator<char>{in}, {}};
   for (std::size_t at = 0; (at = text.find("4GiB", at)) != std::string::npos;) text.replace(at, 4, "8MiB");
   std::ofstream{at("tight.toml")} << text;
@@ -81,7 +82,7 @@ TEST_F(CpuExecutor, AFullDeviceIsOneLineAndStatusThree) {
 }
 
 TEST_F(CpuExecutor, CalibrateWritesAMachineThatPredictsIt) {
-  const ordered_json json = json_of({"calibrate", kGraph, "--count", "2", "-o", at("here.toml"),
+  const ordered_json json = json_of({"calibrate", kCpuGraph, "--count", "2", "-o", at("here.toml"),
                                      "--placements", "8", "--rounds", "2", "--samples", "2"});
   ASSERT_EQ(json["graphs"].size(), 1u) << json;
   const ordered_json& graph = json["graphs"][0];
@@ -97,7 +98,7 @@ TEST_F(CpuExecutor, CalibrateWritesAMachineThatPredictsIt) {
   EXPECT_EQ(file["costs"].size(), 2 * json["signatures"].get<std::size_t>());
   // The simulator on that machine, and the machine itself: the same order of magnitude, whatever else runs
   // here.
-  const ordered_json model = json_of({"evaluate", kGraph, placement_, "-d", at("here.toml")});
+  const ordered_json model = json_of({"evaluate", kCpuGraph, placement_, "-d", at("here.toml")});
   EXPECT_EQ(model["measured_cost_share"], 1.0);
   const double simulated = model["step_time_s"].get<double>();
   const double measured = json_of(evaluate(at("here.toml")))["step_time_s"].get<double>();
@@ -113,10 +114,10 @@ TEST_F(CpuExecutor, CalibrateRefusesWhatItCannotMeasure) {
     EXPECT_THAT(done.err, HasSubstr(why));
     EXPECT_FALSE(std::filesystem::exists(at("no.toml")));
   };
-  refused({kGraph, "--executor", "sim", "-o", at("no.toml")}, "use cpu or cuda");
-  refused({kGraph, "-o", at("no.toml"), "--samples", "0"}, "--samples");
+  refused({kCpuGraph, "--executor", "sim", "-o", at("no.toml")}, "use cpu or cuda");
+  refused({kCpuGraph, "-o", at("no.toml"), "--samples", "0"}, "--samples");
   refused({"missing.json", "-o", at("no.toml")}, "missing.json");
-  refused({kGraph, "-o", at("no.toml"), "--count", "300"}, "--count");
+  refused({kCpuGraph, "-o", at("no.toml"), "--count", "300"}, "--count");
 }
 
 }  // namespace

@@ -22,13 +22,12 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::Finished;
 using ::testing::HasSubstr;
+using testing::kDevices;
+using testing::kGraph;
 using ::testing::Not;
 using testing::run;
 using testing::shipped;
 using testing::TemporaryFolder;
-
-const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
-const std::string kDevices = shipped("configs/devices/quickstart.toml");
 
 class Explain : public ::testing::Test {
  protected:

@@ -20,6 +20,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::Finished;
 using ::testing::HasSubstr;
+using testing::kDevices;
+using testing::keys;
 using testing::run;
 using testing::shipped;
 using testing::TemporaryFolder;
@@ -28,16 +30,10 @@ const std::string kImpala = shipped("tests/fixtures/third_party/tf-graphdef/impa
 const std::string kAlexnet = shipped("tests/fixtures/third_party/pipedream/alexnet.txt");
 const std::string kSqueezenet = shipped("tests/fixtures/graphs/light_squeezenet.onnx");
 const std::string kResnet = shipped("tests/fixtures/graphs/resnet50-bs32.json.gz");
-const std::string kDevices = shipped("configs/devices/quickstart.toml");
 
 ordered_json read_json(const std::string& path) {
   std::ifstream file{path};
   return ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
-}
-std::vector<std::string> keys(const ordered_json& object) {
-  std::vector<std::string> names;
-  for (const auto& item : object.items()) names.push_back(item.key());
-  return names;
 }
 /// The one line of a command that must fail as bad input.
 std::string refused(const std::vector<std::string>& arguments) {

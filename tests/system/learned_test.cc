@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kSmall = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
-const std::string kMachine = shipped("configs/devices/quickstart.toml");
 const std::string kLargeMachine = shipped("configs/devices/placeto-4gpu.toml");
 
 const std::string kSmallNetworks =
@@ -26,7 +24,7 @@ const std::string kSmallNetworks =
 /// Small networks, few episodes: what is tested is the way, not the answer.
 std::string config_of(const TemporaryFolder& folder, const std::string& method, const std::string& graphs) {
   // Many graphs: of sizes for larger devices.
-  const std::string& machine = graphs.starts_with("graphs") ? kLargeMachine : kMachine;
+  const std::string& machine = graphs.starts_with("graphs") ? kLargeMachine : kDevices;
   return folder.file(method + ".toml", "[input]\n" + graphs + "\ndevices = \"" + machine +
                                            "\"\n[policy]\nmethod = \"" + method +
                                            "\"\npreset = \"tuned\"\ngroups = 8\n" + kSmallNetworks);
@@ -48,7 +46,7 @@ TEST(Learned, EveryMethodRunsAndLearns) {
        {"hierarchical", "colocrl", "spotlight", "placeto", "simple-planner", "random-grouping",
         "placeto-simple-aggregator", "placeto-simple-partitioner", "sweep"}) {
     const TemporaryFolder folder;
-    const Finished done = train(folder, method, one_graph(kSmall));
+    const Finished done = train(folder, method, one_graph(kGraph));
     ASSERT_EQ(done.status, 0) << method << ": " << done.err;
     const json summary = json::parse(done.out);
     EXPECT_GE(summary["episodes"].get<int>(), 12) << method;
@@ -60,7 +58,7 @@ TEST(Learned, EveryMethodRunsAndLearns) {
 TEST(Learned, PlacetoMeasuresEveryStepWhoeverMeasures) {
   for (const std::string source : {"executors", "local"}) {
     const TemporaryFolder folder;
-    const Finished done = train(folder, "placeto", one_graph(kSmall), {"--set", "reward.source=" + source});
+    const Finished done = train(folder, "placeto", one_graph(kGraph), {"--set", "reward.source=" + source});
     ASSERT_EQ(done.status, 0) << done.err;
     const json summary = json::parse(done.out);
     EXPECT_EQ(summary["measurements"].get<int>(), 8 * summary["episodes"].get<int>()) << source;
@@ -195,19 +193,19 @@ TEST(Learned, APolicyThatStartedAtTheBestBaselinesOfItsGraphsStartsAtThatOfAnUns
 
 TEST(Learned, PlaceLearnsWithinItsBudgetAndLeavesNothingBehind) {
   const TemporaryFolder folder;
-  const Finished done = run({"place", kSmall, "-d", kMachine, "-m", "colocrl", "--budget", "1s", "-o",
+  const Finished done = run({"place", kGraph, "-d", kDevices, "-m", "colocrl", "--budget", "1s", "-o",
                              folder.at("p.json"), "--json", "--quiet"},
                             {.environment = {"TMPDIR=" + folder.path().string()}});
   ASSERT_EQ(done.status, 0) << done.err;
   const json answer = json::parse(done.out);
   EXPECT_EQ(answer["method"], "colocrl");
   const Finished compared =
-      run({"compare", kSmall, "-d", kMachine, "-m", "single-gpu,expert", "--json", "--quiet"});
+      run({"compare", kGraph, "-d", kDevices, "-m", "single-gpu,expert", "--json", "--quiet"});
   for (const json& simple : json::parse(compared.out)["methods"])
     EXPECT_LE(answer["measured"]["step_time_s"].get<double>(), simple["step_time_s"].get<double>())
         << "it began with the best of these";
   EXPECT_GT(answer["evaluations"].get<int>(), 1);
-  const Finished checked = run({"evaluate", kSmall, folder.at("p.json"), "-d", kMachine, "--json"});
+  const Finished checked = run({"evaluate", kGraph, folder.at("p.json"), "-d", kDevices, "--json"});
   ASSERT_EQ(checked.status, 0) << checked.err;
   EXPECT_DOUBLE_EQ(json::parse(checked.out)["step_time_s"].get<double>(),
                    answer["measured"]["step_time_s"].get<double>());
@@ -223,34 +221,34 @@ void expect_refused(const Finished& done, const std::string& what) {
 
 TEST(Learned, PoliciesThatDoNotFitAreRefused) {
   const TemporaryFolder folder;
-  ASSERT_EQ(train(folder, "placeto", one_graph(kSmall)).status, 0);
+  ASSERT_EQ(train(folder, "placeto", one_graph(kGraph)).status, 0);
   const auto place = [&](const std::string& machine, const std::string& policy,
                          std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments{"place", kSmall, "-d", machine, "--policy", policy, "--quiet"};
+    std::vector<std::string> arguments{"place", kGraph, "-d", machine, "--policy", policy, "--quiet"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(arguments);
   };
   const std::string policy = folder.at("placeto");
   expect_refused(place(kLargeMachine, policy), "is a policy for 3 devices");
-  expect_refused(place(kMachine, policy, {"-m", "spotlight"}), "is a policy of placeto, not of spotlight");
-  expect_refused(place(kMachine, folder.at("nowhere")), "holds no run");
+  expect_refused(place(kDevices, policy, {"-m", "spotlight"}), "is a policy of placeto, not of spotlight");
+  expect_refused(place(kDevices, folder.at("nowhere")), "holds no run");
   {
     SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
     db.exec("UPDATE checkpoints SET sha256 = 'x'");
   }
-  expect_refused(place(kMachine, policy), "not as it was sealed");
+  expect_refused(place(kDevices, policy), "not as it was sealed");
   {
     SQLite::Database db{policy + "/run.db", SQLite::OPEN_READWRITE};
     db.exec("UPDATE checkpoints SET parameters = substr(parameters, 1, 20)");
   }
-  expect_refused(place(kMachine, policy), "is damaged");
+  expect_refused(place(kDevices, policy), "is damaged");
 }
 
 TEST(Learned, PartsThatDoNotGoTogetherAreRefused) {
   const TemporaryFolder folder;
-  expect_refused(train(folder, "colocrl", one_graph(kSmall), {"--set", "reward.returns=final"}),
+  expect_refused(train(folder, "colocrl", one_graph(kGraph), {"--set", "reward.returns=final"}),
                  "reward.returns");
-  expect_refused(train(folder, "hierarchical", "graphs = [\"" + kSmall + "\"]"), "input.graphs");
+  expect_refused(train(folder, "hierarchical", "graphs = [\"" + kGraph + "\"]"), "input.graphs");
   expect_refused(train(folder, "placeto", "graphs = [\"" + folder.at("none-*") + "\"]"), "holds no graph");
 }
 

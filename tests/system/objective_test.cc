@@ -29,8 +29,6 @@ using ::testing::StartsWith;
 const std::string kFolder = shipped("tests/fixtures/third_party/dnn-partitioning/");
 const std::string kLatency = kFolder + "latency/bert24_inference.json";
 const std::string kLoad = kFolder + "throughput/bert24_training.json";
-const std::string kOwn = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
-const std::string kDevices = shipped("configs/devices/quickstart.toml");
 
 json json_of(std::vector<std::string> arguments, int status = 0) {
   arguments.push_back("--json");
@@ -85,7 +83,7 @@ TEST(Objective, AutoIsNoWorseThanItsFindingsAndBeatsContiguousSplits) {
 
 TEST(Objective, ThroughputIsForAnyGraphAndSaysHowExactItIs) {
   const json placed =
-      json_of({"place", kOwn, "-d", kDevices, "--objective", "throughput", "-m", "contiguous"});
+      json_of({"place", kGraph, "-d", kDevices, "--objective", "throughput", "-m", "contiguous"});
   EXPECT_THAT(placed["note"].get<std::string>(), AnyOf(HasSubstr("exact, over co-location classes"),
                                                        HasSubstr("groups of ops; finer ones have")));
   EXPECT_EQ(placed["objective_value"], placed["measured"]["step_time_s"]);  // Seconds: it brought no machine.
@@ -98,7 +96,7 @@ TEST(Objective, ThroughputIsForAnyGraphAndSaysHowExactItIs) {
 TEST(Objective, WhatIsWrongIsSaidInOneLine) {
   const TemporaryFolder folder;
   for (const char* command : {"place", "compare", "bound"})
-    EXPECT_THAT(refusal({command, kOwn, "--objective", "latency"}), HasSubstr("--devices: is missing"));
+    EXPECT_THAT(refusal({command, kGraph, "--objective", "latency"}), HasSubstr("--devices: is missing"));
   EXPECT_THAT(refusal({"bound", kLatency, "--objective", "latancy"}), HasSubstr("did you mean 'latency'?"));
   const std::string file = folder.at("placement.json"), trace = folder.at("trace.json");
   ASSERT_EQ(run({"place", kLatency, "--objective", "latency", "-m", "contiguous", "-o", file}).status, 0);

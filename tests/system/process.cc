@@ -171,4 +171,10 @@ pid_t head_of(const std::string& directory) {
   return 0;
 }
 
+std::vector<std::string> keys(const nlohmann::ordered_json& object) {
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+
 }  // namespace emplace::testing

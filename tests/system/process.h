@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,5 +74,10 @@ class TemporaryFolder {
 
 /// A file of the repository: "configs/devices/quickstart.toml".
 std::string shipped(std::string_view path);
+inline const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
+inline const std::string kDevices = shipped("configs/devices/quickstart.toml");
+
+/// Keys of an object, in their order.
+std::vector<std::string> keys(const nlohmann::ordered_json& object);
 
 }  // namespace emplace::testing

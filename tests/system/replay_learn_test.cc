@@ -13,12 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kSmall = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
-const std::string kMachine = shipped("configs/devices/quickstart.toml");
-
 Finished draw(const TemporaryFolder& folder, const std::string& method) {
   const std::string config = folder.file(
-      method + ".toml", "[input]\ngraph = \"" + kSmall + "\"\ndevices = \"" + kMachine +
+      method + ".toml", "[input]\ngraph = \"" + kGraph + "\"\ndevices = \"" + kDevices +
                             "\"\n[policy]\nmethod = \"" + method +
                             "\"\npreset = \"tuned\"\ngroups = 8\n[policy.hierarchical]\nhidden = 8\n");
   return run({"run", config, "--run-dir", folder.at(method), "--episodes", "40", "--json", "--quiet"});
@@ -41,7 +38,7 @@ TEST(ReplayLearn, AnotherPolicyLearnsFromTheLogAndPlaces) {
   EXPECT_EQ(report["updates"], 80);
   EXPECT_GT(report["effective_share"].get<double>(), 0.1);
   EXPECT_LE(report["log_best_step_time_s"].get<double>(), report["log_mean_step_time_s"].get<double>());
-  const Finished placed = run({"place", kSmall, "-d", kMachine, "--policy",
+  const Finished placed = run({"place", kGraph, "-d", kDevices, "--policy",
                                report["run_dir"].get<std::string>(), "--json", "--quiet"});
   ASSERT_EQ(placed.status, 0) << placed.err;
   const json answer = json::parse(placed.out);

@@ -24,26 +24,21 @@ using ::testing::ElementsAre;
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kDevices;
+using testing::keys;
+using testing::kGraph;
 using ::testing::Not;
 using testing::run;
 using testing::shipped;
 using testing::TemporaryFolder;
 
-const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
 const std::string kNmt = shipped("configs/graphs/nmt-2layer-bs64.json.gz");
-const std::string kDevices = shipped("configs/devices/quickstart.toml");
 
 ordered_json json_of(std::vector<std::string> arguments, int status = 0) {
   arguments.push_back("--json");
   const Finished done = run(arguments);
   EXPECT_EQ(done.status, status) << done.err;
   return ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
-}
-
-std::vector<std::string> keys(const ordered_json& object) {
-  std::vector<std::string> names;
-  for (const auto& item : object.items()) names.push_back(item.key());
-  return names;
 }
 
 TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {

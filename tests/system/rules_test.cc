@@ -20,12 +20,11 @@ using nlohmann::ordered_json;
 using ::testing::AllOf;
 using testing::Finished;
 using ::testing::HasSubstr;
+using testing::kDevices;
+using testing::kGraph;
 using testing::run;
 using testing::shipped;
 using testing::TemporaryFolder;
-
-const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
-const std::string kDevices = shipped("configs/devices/quickstart.toml");
 
 TEST(Rules, HoldInWhatIsFound) {
   const TemporaryFolder folder;

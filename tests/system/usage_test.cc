@@ -17,14 +17,13 @@ namespace {
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kDevices;
+using testing::kGraph;
 using ::testing::Not;
 using testing::Process;
 using testing::run;
 using testing::shipped;
 using ::testing::StartsWith;
-
-const std::string kGraph = shipped("tests/fixtures/graphs/cifar10_cnn-bs128.json");
-const std::string kDevices = shipped("configs/devices/quickstart.toml");
 
 void expect_one_line_error(const Finished& done, int status, const std::string& text) {
   EXPECT_EQ(done.status, status) << done.err;

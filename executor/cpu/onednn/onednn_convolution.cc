@@ -36,14 +36,14 @@ bool works_on_plain(const Convolution& shape, ConvolutionPass pass) {
   return batch * positions < 100;  // Else the weights' reorder costs more than the faster sums save.
 }
 
-struct Problem {
+struct ConvolutionProblem {
   Desc source, weights, target, bias;
   Dims strides, dilations, pads_begin, pads_end;
 };
 
 Argument argument(int id, const Desc& given, const Desc& taken) { return {id, given, taken}; }
 
-dnnl::convolution_forward::primitive_desc forward_desc(const Problem& p, bool bias) {
+dnnl::convolution_forward::primitive_desc forward_desc(const ConvolutionProblem& p, bool bias) {
   using Forward = dnnl::convolution_forward;
   // "Training" also where nothing is trained: its layouts have whole channels in blocks, and reordering to
   // them takes a fifth of what the channels-last layout of "inference" takes.
@@ -56,7 +56,7 @@ dnnl::convolution_forward::primitive_desc forward_desc(const Problem& p, bool bi
   return {desc, user_scratchpad(), engine()};
 }
 
-Program forward(const Problem& given, const Problem& asked, bool bias) {
+Program forward(const ConvolutionProblem& given, const ConvolutionProblem& asked, bool bias) {
   const auto chosen = forward_desc(asked, bias);
   std::vector<Argument> inputs{argument(DNNL_ARG_SRC, given.source, chosen.src_desc()),
                                argument(DNNL_ARG_WEIGHTS, given.weights, chosen.weights_desc())};
@@ -65,7 +65,7 @@ Program forward(const Problem& given, const Problem& asked, bool bias) {
                       std::move(inputs), {argument(DNNL_ARG_DST, given.target, chosen.dst_desc())});
 }
 
-Program backward_data(const Problem& given, const Problem& p) {
+Program backward_data(const ConvolutionProblem& given, const ConvolutionProblem& p) {
   using Backward = dnnl::convolution_backward_data;
   const Backward::desc desc{dnnl::algorithm::convolution_direct,
                             p.source,
@@ -82,7 +82,7 @@ Program backward_data(const Problem& given, const Problem& p) {
                       {argument(DNNL_ARG_DIFF_SRC, given.source, chosen.diff_src_desc())});
 }
 
-Program backward_weights(const Problem& given, const Problem& p, bool bias) {
+Program backward_weights(const ConvolutionProblem& given, const ConvolutionProblem& p, bool bias) {
   using Backward = dnnl::convolution_backward_weights;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
   const auto desc = bias ? Backward::desc{direct,    p.source,    p.weights,    p.bias,    p.target,
@@ -103,7 +103,7 @@ Program backward_weights(const Problem& given, const Problem& p, bool bias) {
 Result<Program> convolution(const Convolution& shape, ConvolutionPass pass) {
   return guarded([&] {
     const bool groups = shape.groups > 1;
-    Problem given{
+    ConvolutionProblem given{
         described(shape.source), described(groups ? grouped(shape.weights, shape.groups) : shape.weights),
         described(shape.target), packed_desc({shape.target.shape[1]}, shape.target.dtype),
         shape.strides,           shape.dilations,
@@ -111,7 +111,7 @@ Result<Program> convolution(const Convolution& shape, ConvolutionPass pass) {
     for (auto& dilation : given.dilations) --dilation;  // oneDNN counts the elements left out.
     const bool plain = works_on_plain(shape, pass);
     const auto wanted = [plain](const Desc& desc) { return plain ? row_major(desc) : any_layout(desc); };
-    Problem asked = given;
+    ConvolutionProblem asked = given;
     asked.source = wanted(given.source);
     asked.weights = wanted(given.weights);
     asked.target = wanted(given.target);

@@ -15,7 +15,7 @@
 namespace emplace {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestShape = 64;
 constexpr std::string_view kQuotes = "\"";
 
 std::string_view trimmed(std::string_view text) {
@@ -94,9 +94,9 @@ std::optional<TensorSpec> element(std::string_view type) {
   return std::nullopt;
 }
 
-class Reader {
+class HloTextReader {
  public:
-  Reader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
+  HloTextReader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
 
   Result<HloText> read() {
     while (next_line()) {
@@ -187,7 +187,7 @@ class Reader {
     text = trimmed(text);
     if (text.starts_with("/*")) text = trimmed(text.substr(std::min(text.find("*/"), text.size() - 2) + 2));
     if (text.starts_with('(')) {
-      if (depth > kDeepest) return fail("has a shape that is nested too deeply");
+      if (depth > kDeepestShape) return fail("has a shape that is nested too deeply");
       out.tuple = true;
       text.remove_prefix(1);
       while (!(text = trimmed(text)).starts_with(')')) {
@@ -302,7 +302,7 @@ std::vector<std::string_view> hlo_names(std::string_view list) {
 }
 
 Result<HloText> parse_hlo_text(std::string_view text, std::string_view where) {
-  return Reader{text, where}.read();
+  return HloTextReader{text, where}.read();
 }
 
 }  // namespace emplace

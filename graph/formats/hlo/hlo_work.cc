@@ -13,7 +13,7 @@
 namespace emplace {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestCall = 64;
 constexpr std::int64_t kMostPairs = 1 << 22;  // Of positions that are looked at one by one.
 
 using capped::plus;
@@ -128,7 +128,7 @@ Result<HloWork::Count> HloWork::body(std::string_view name, std::size_t line) {
   if (states_[it->second] == State::kDone) return counts_[it->second];
   if (states_[it->second] == State::kOpen)
     return fail(line, "runs '" + printable(name, 80) + "', which runs itself");
-  if (depth_ >= kDeepest) return fail(line, "runs computations that are nested too deeply");
+  if (depth_ >= kDeepestCall) return fail(line, "runs computations that are nested too deeply");
   ++depth_;
   states_[it->second] = State::kOpen;
   Count sum;

@@ -96,7 +96,7 @@ class Reader {
     EMPLACE_TRY(symbols_.met().all_used(where_));
     for (const auto& tensor : graph_.initializer())
       holds_weights_ =
-          holds_weights_ || (is_floating(tensor.data_type()) && elements(dims_of(tensor)) > kSmall);
+          holds_weights_ || (is_floating(tensor.data_type()) && elements_or_max(dims_of(tensor)) > kSmall);
     return Unit{};
   }
 
@@ -111,7 +111,7 @@ class Reader {
     op.name = name;
     if (op.type == "Parameter" && op.param_bytes == 0) {
       const TensorSpec& tensor = op.outputs.front();
-      if (__builtin_mul_overflow(elements(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
+      if (__builtin_mul_overflow(elements_or_max(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
         return fail("the tensor " + in_quotes(name) + " is too large");
     }
     builder_.add(std::move(op));
@@ -174,10 +174,10 @@ class Reader {
     }
     for (const auto& tensor : graph.sparse_initializer()) {
       if (read != nullptr && !read->contains(tensor.values().name())) continue;
-      const std::int64_t stored = elements(dims_of(tensor.values()));
+      const std::int64_t stored = elements_or_max(dims_of(tensor.values()));
       EMPLACE_TRY(add_tensor(prefix + tensor.values().name(), tensor.values(),
                              {tensor.dims().begin(), tensor.dims().end()}, stored,
-                             elements(dims_of(tensor.indices()))));
+                             elements_or_max(dims_of(tensor.indices()))));
     }
     return Unit{};
   }
@@ -210,7 +210,7 @@ class Reader {
   std::optional<OpSpec> state_of(std::string_view name, const Value& value) {
     auto tensor = spec_of(value);
     if (!tensor) return std::nullopt;
-    const std::int64_t n = elements(*value.shape);
+    const std::int64_t n = elements_or_max(*value.shape);
     const bool real = is_floating(value.element);
     const bool constant =
         n < 1 || (n == 1 && !(real && name.find('.') != std::string_view::npos)) || (n <= kSmall && !real);
@@ -305,7 +305,7 @@ class Reader {
     if (op.type == "Parameter" && !is_made_weight(node)) op.attrs_json = R"({"constant":true})";
     const TensorSpec& tensor = op.outputs.front();
     if (op.type == "Parameter" &&
-        __builtin_mul_overflow(elements(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
+        __builtin_mul_overflow(elements_or_max(tensor.shape), element_bytes(tensor.dtype), &op.param_bytes))
       return fail_at(node, "is too large");
     return op;
   }

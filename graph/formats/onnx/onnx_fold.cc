@@ -13,7 +13,6 @@ namespace {
 constexpr std::int64_t kMostValues = 4096;
 
 bool is_real(int element) {
-  using Proto = onnx::TensorProto;
   return element == Proto::FLOAT || element == Proto::DOUBLE || element == Proto::FLOAT16 ||
          element == Proto::BFLOAT16;
 }
@@ -29,7 +28,8 @@ std::optional<std::vector<double>> contents(const Value* value) {
 /// Gives an output contents, as its element type has them.
 void put(Inference& op, const std::vector<double>& numbers) {
   Value* out = op.output(0);
-  if (out == nullptr || !out->shape || elements(*out->shape) != static_cast<std::int64_t>(numbers.size()))
+  if (out == nullptr || !out->shape ||
+      elements_or_max(*out->shape) != static_cast<std::int64_t>(numbers.size()))
     return;
   if (is_real(out->element)) {
     out->real = numbers;
@@ -48,7 +48,7 @@ void pass_on(Inference& op) {
   const Value *in = op.input(0), *out = op.output(0);
   if (in == nullptr || out == nullptr) return;
   if (in->whole && !is_real(out->element) && out->shape &&
-      elements(*out->shape) == static_cast<std::int64_t>(in->whole->size())) {
+      elements_or_max(*out->shape) == static_cast<std::int64_t>(in->whole->size())) {
     op.output(0)->whole = in->whole;  // Large numbers would lose digits below.
   } else if (const auto numbers = contents(in)) {
     put(op, *numbers);
@@ -106,7 +106,7 @@ void divide(Inference& op) {
                    : Pair{[](double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }});
 }
 
-void concat(Inference& op) {
+void fold_concat(Inference& op) {
   std::vector<double> out;
   for (std::size_t k = 0; k < op.num_inputs(); ++k) {
     const auto part = contents(op.input(k));
@@ -117,7 +117,7 @@ void concat(Inference& op) {
 }
 
 /// Elements of a vector.
-void gather(Inference& op) {
+void fold_gather(Inference& op) {
   const auto data = contents(op.input(0));
   const auto* indices = op.whole(1);
   if (!data || indices == nullptr || op.shape(0) == nullptr || op.shape(0)->size() != 1) return;
@@ -131,7 +131,7 @@ void gather(Inference& op) {
 }
 
 /// Rows of a tensor, in steps of any sign.
-void slice(Inference& op) {
+void fold_slice(Inference& op) {
   const auto data = contents(op.input(0));
   const auto starts = op.list_or_input("starts", 1), steps = op.list_or_input("steps", 4);
   const auto axes = op.list_or_input("axes", 3);
@@ -153,7 +153,7 @@ void slice(Inference& op) {
 }
 
 /// Of a matrix.
-void transpose(Inference& op) {
+void fold_transpose(Inference& op) {
   const auto data = contents(op.input(0));
   const Shape* shape = op.shape(0);
   const auto perm = op.list("perm");
@@ -166,7 +166,7 @@ void transpose(Inference& op) {
   put(op, numbers);
 }
 
-void split(Inference& op) {
+void fold_split(Inference& op) {
   const auto* data = op.whole(0);
   if (data == nullptr || op.shape(0) == nullptr || op.shape(0)->size() != 1) return;
   std::size_t at = 0;
@@ -181,7 +181,7 @@ void split(Inference& op) {
   }
 }
 
-void where(Inference& op) {
+void fold_where(Inference& op) {
   const auto* condition = op.whole(0);
   const auto a = contents(op.input(1)), b = contents(op.input(2));
   if (condition == nullptr || !a || !b) return;
@@ -196,7 +196,7 @@ void where(Inference& op) {
   put(op, out);
 }
 
-void range(Inference& op) {
+void fold_range(Inference& op) {
   const Value* out = op.output(0);
   if (op.whole(0) == nullptr || op.whole(2) == nullptr || !out->shape) return;
   std::vector<double> numbers;
@@ -208,10 +208,11 @@ void range(Inference& op) {
 /// One number, as often as the output has elements.
 void fill(Inference& op, double number) {
   const Value* out = op.output(0);
-  if (out->shape) put(op, std::vector<double>(static_cast<std::size_t>(elements(*out->shape)), number));
+  if (out->shape)
+    put(op, std::vector<double>(static_cast<std::size_t>(elements_or_max(*out->shape)), number));
 }
 
-void constant_of_shape(Inference& op) {
+void fold_constant_of_shape(Inference& op) {
   const auto* value = op.attribute("value");
   double number = 0;
   if (value != nullptr) {
@@ -227,7 +228,7 @@ void constant_of_shape(Inference& op) {
   fill(op, number);
 }
 
-void constant(Inference& op) {
+void fold_constant(Inference& op) {
   Value& out = *op.output(0);
   if (const auto* value = op.attribute("value")) {
     out.whole = whole_numbers(value->t());
@@ -244,10 +245,10 @@ void constant(Inference& op) {
 }
 
 /// Of all elements to one.
-void reduce(Inference& op, std::string_view kind) {
+void fold_reduce(Inference& op, std::string_view kind) {
   const auto numbers = contents(op.input(0));
   const Value* out = op.output(0);
-  if (!numbers || numbers->empty() || !out->shape || elements(*out->shape) != 1) return;
+  if (!numbers || numbers->empty() || !out->shape || elements_or_max(*out->shape) != 1) return;
   double result = numbers->front();
   for (std::size_t k = 1; k < numbers->size(); ++k) {
     const double next = (*numbers)[k];
@@ -263,7 +264,7 @@ void reduce(Inference& op, std::string_view kind) {
 
 void fold(Inference& op, std::string_view kind) {
   const Value* out = op.output(0);
-  if (out == nullptr || !out->shape || elements(*out->shape) > kMostValues) return;
+  if (out == nullptr || !out->shape || elements_or_max(*out->shape) > kMostValues) return;
   if (const auto it = pairs().find(kind); it != pairs().end() && op.num_inputs() == 2)
     return combine(op, it->second);
   if (const auto it = singles().find(kind); it != singles().end()) {
@@ -275,8 +276,8 @@ void fold(Inference& op, std::string_view kind) {
   for (const char* same : {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
     if (kind == same) return pass_on(op);
   for (const char* reduced : {"ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin"})
-    if (kind == reduced) return reduce(op, kind);
-  if (kind == "Constant") return constant(op);
+    if (kind == reduced) return fold_reduce(op, kind);
+  if (kind == "Constant") return fold_constant(op);
   if (kind == "Shape" && op.shape(0) != nullptr) {
     const auto rank = static_cast<std::int64_t>(op.shape(0)->size());
     const std::int64_t start = op.number("start", 0);
@@ -286,18 +287,18 @@ void fold(Inference& op, std::string_view kind) {
     return;
   }
   if (kind == "Size" && op.shape(0) != nullptr) {
-    op.output(0)->whole = {elements(*op.shape(0))};
+    op.output(0)->whole = {elements_or_max(*op.shape(0))};
     return;
   }
   if (kind == "Div") return divide(op);
-  if (kind == "Concat") return concat(op);
-  if (kind == "Gather") return gather(op);
-  if (kind == "Slice") return slice(op);
-  if (kind == "Transpose") return transpose(op);
-  if (kind == "Split") return split(op);
-  if (kind == "Where") return where(op);
-  if (kind == "Range") return range(op);
-  if (kind == "ConstantOfShape") return constant_of_shape(op);
+  if (kind == "Concat") return fold_concat(op);
+  if (kind == "Gather") return fold_gather(op);
+  if (kind == "Slice") return fold_slice(op);
+  if (kind == "Transpose") return fold_transpose(op);
+  if (kind == "Split") return fold_split(op);
+  if (kind == "Where") return fold_where(op);
+  if (kind == "Range") return fold_range(op);
+  if (kind == "ConstantOfShape") return fold_constant_of_shape(op);
   if (kind == "Expand")
     if (const auto one = contents(op.input(0)); one && one->size() == 1) fill(op, one->front());
 }

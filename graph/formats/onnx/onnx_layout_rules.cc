@@ -9,7 +9,6 @@
 namespace emplace::onnx_io {
 namespace {
 
-using Proto = onnx::TensorProto;
 using Axes = std::vector<std::int64_t>;
 
 /// One flag per dimension; nothing if an axis is out of range.
@@ -29,7 +28,7 @@ void reshape(Inference& op) {
   const auto wanted = op.list_or_input("shape", 1);
   if (x == nullptr || !wanted) return;
   Shape out = *wanted;
-  std::int64_t all = elements(*x), known = 1, *open = nullptr;
+  std::int64_t all = elements_or_max(*x), known = 1, *open = nullptr;
   for (std::size_t k = 0; k < out.size(); ++k) {
     if (out[k] == 0 && op.number("allowzero", 0) == 0 && k < x->size()) out[k] = (*x)[k];
     if (out[k] == -1 && open == nullptr) {
@@ -51,8 +50,8 @@ void flatten(Inference& op) {
   const std::int64_t rank = static_cast<std::int64_t>(x->size()), given = op.number("axis", 1);
   const std::int64_t axis = given < 0 ? given + rank : given;
   if (axis < 0 || axis > rank) return op.misfit("its axis lies outside of " + shape_text(*x));
-  op.set(0, {elements(std::span{*x}.first(static_cast<std::size_t>(axis))),
-             elements(std::span{*x}.subspan(static_cast<std::size_t>(axis)))});
+  op.set(0, {elements_or_max(std::span{*x}.first(static_cast<std::size_t>(axis))),
+             elements_or_max(std::span{*x}.subspan(static_cast<std::size_t>(axis)))});
 }
 
 void squeeze(Inference& op) {
@@ -349,45 +348,45 @@ void constant(Inference& op) {
     return numbers(Proto::STRING, Shape{value->strings_size()});
 }
 
-constexpr RuleRow kRows[]{{"Reshape", 1, reshape},
-                          {"Flatten", 1, flatten},
-                          {"Squeeze", 1, squeeze},
-                          {"Unsqueeze", 1, unsqueeze},
-                          {"Transpose", 1, transpose},
-                          {"Concat", 1, concat},
-                          {"Split", 1, split},
-                          {"Slice", 1, slice},
-                          {"Pad", 1, pad},
-                          {"Expand", 2, expand},
-                          {"Tile", 2, tile},
-                          {"Gather", 2, gather},
-                          {"GatherElements", 2, gather_elements},
-                          {"GatherND", 2, gather_nd},
-                          {"ReduceL1", 1, reduce},
-                          {"ReduceL2", 1, reduce},
-                          {"ReduceLogSum", 1, reduce},
-                          {"ReduceLogSumExp", 1, reduce},
-                          {"ReduceMax", 1, reduce},
-                          {"ReduceMean", 1, reduce},
-                          {"ReduceMin", 1, reduce},
-                          {"ReduceProd", 1, reduce},
-                          {"ReduceSum", 1, reduce},
-                          {"ReduceSumSquare", 1, reduce},
-                          {"ArgMax", 1, arg_extreme},
-                          {"ArgMin", 1, arg_extreme},
-                          {"TopK", 1, top_k},
-                          {"Shape", 1, shape_of},
-                          {"Size", 1, size_of},
-                          {"ConstantOfShape", 1, constant_of_shape},
-                          {"Range", 3, range},
-                          {"OneHot", 3, one_hot},
-                          {"EyeLike", 1, eye_like},
-                          {"RandomNormal", 0, random},
-                          {"RandomUniform", 0, random},
-                          {"Constant", 0, constant}};
+constexpr RuleRow kLayoutRules[]{{"Reshape", 1, reshape},
+                                 {"Flatten", 1, flatten},
+                                 {"Squeeze", 1, squeeze},
+                                 {"Unsqueeze", 1, unsqueeze},
+                                 {"Transpose", 1, transpose},
+                                 {"Concat", 1, concat},
+                                 {"Split", 1, split},
+                                 {"Slice", 1, slice},
+                                 {"Pad", 1, pad},
+                                 {"Expand", 2, expand},
+                                 {"Tile", 2, tile},
+                                 {"Gather", 2, gather},
+                                 {"GatherElements", 2, gather_elements},
+                                 {"GatherND", 2, gather_nd},
+                                 {"ReduceL1", 1, reduce},
+                                 {"ReduceL2", 1, reduce},
+                                 {"ReduceLogSum", 1, reduce},
+                                 {"ReduceLogSumExp", 1, reduce},
+                                 {"ReduceMax", 1, reduce},
+                                 {"ReduceMean", 1, reduce},
+                                 {"ReduceMin", 1, reduce},
+                                 {"ReduceProd", 1, reduce},
+                                 {"ReduceSum", 1, reduce},
+                                 {"ReduceSumSquare", 1, reduce},
+                                 {"ArgMax", 1, arg_extreme},
+                                 {"ArgMin", 1, arg_extreme},
+                                 {"TopK", 1, top_k},
+                                 {"Shape", 1, shape_of},
+                                 {"Size", 1, size_of},
+                                 {"ConstantOfShape", 1, constant_of_shape},
+                                 {"Range", 3, range},
+                                 {"OneHot", 3, one_hot},
+                                 {"EyeLike", 1, eye_like},
+                                 {"RandomNormal", 0, random},
+                                 {"RandomUniform", 0, random},
+                                 {"Constant", 0, constant}};
 
 }  // namespace
 
-std::span<const RuleRow> layout_rules() { return kRows; }
+std::span<const RuleRow> layout_rules() { return kLayoutRules; }
 
 }  // namespace emplace::onnx_io

@@ -134,7 +134,6 @@ bool take(const onnx::TensorProto& tensor, const Field& field, std::vector<Out>&
 }
 
 bool take_whole(const onnx::TensorProto& tensor, std::vector<std::int64_t>& values) {
-  using Proto = onnx::TensorProto;
   switch (tensor.data_type()) {
     case Proto::INT64:
       return take<std::int64_t>(tensor, tensor.int64_data(), values);
@@ -180,7 +179,7 @@ std::string kind_of(const onnx::NodeProto& node) {
   return domain.empty() || domain == "ai.onnx" ? node.op_type() : domain + "::" + node.op_type();
 }
 
-std::int64_t elements(std::span<const std::int64_t> shape) {
+std::int64_t elements_or_max(std::span<const std::int64_t> shape) {
   std::int64_t n = 1;
   for (const std::int64_t dim : shape) {
     if (dim < 0 || __builtin_mul_overflow(n, dim, &n)) return std::numeric_limits<std::int64_t>::max();
@@ -190,7 +189,8 @@ std::int64_t elements(std::span<const std::int64_t> shape) {
 
 std::optional<std::vector<std::int64_t>> whole_numbers(const onnx::TensorProto& tensor) {
   std::vector<std::int64_t> values;
-  const std::int64_t n = elements({tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())});
+  const std::int64_t n =
+      elements_or_max({tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())});
   if (n < 0 || n > static_cast<std::int64_t>(kKeptBytes) || !take_whole(tensor, values) ||
       static_cast<std::int64_t>(values.size()) != n)
     return std::nullopt;
@@ -204,7 +204,8 @@ std::optional<std::vector<double>> real_numbers(const onnx::TensorProto& tensor)
     taken = take<float>(tensor, tensor.float_data(), values);
   else if (tensor.data_type() == onnx::TensorProto::DOUBLE)
     taken = take<double>(tensor, tensor.double_data(), values);
-  const std::int64_t n = elements({tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())});
+  const std::int64_t n =
+      elements_or_max({tensor.dims().data(), static_cast<std::size_t>(tensor.dims_size())});
   if (!taken || static_cast<std::int64_t>(values.size()) != n) return std::nullopt;
   return values;
 }

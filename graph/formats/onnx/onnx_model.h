@@ -21,6 +21,8 @@ class TensorProto;
 
 namespace emplace::onnx_io {
 
+using Proto = onnx::TensorProto;  ///< Names element types: Proto::FLOAT.
+
 /// Contents above this size cannot decide a shape: they are dropped before the file is parsed.
 inline constexpr std::size_t kKeptBytes = std::size_t{32} << 10;
 
@@ -37,7 +39,7 @@ const onnx::AttributeProto* find(const onnx::NodeProto& node, std::string_view n
 std::string kind_of(const onnx::NodeProto& node);
 
 /// Product of dimensions; the largest number if one is negative or the product overflows.
-std::int64_t elements(std::span<const std::int64_t> shape);
+std::int64_t elements_or_max(std::span<const std::int64_t> shape);
 
 /// Contents of a small tensor of whole numbers (truth values count), or of real ones; nothing if the file
 /// does not hold them or the element type is another.

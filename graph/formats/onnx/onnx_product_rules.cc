@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "graph/formats/onnx/onnx_model.h"
 #include "graph/formats/onnx/onnx_shape_rules.h"
 
 namespace emplace::onnx_io {
@@ -23,8 +24,6 @@ std::optional<Shape> matrix_product(Shape a, Shape b) {
 }
 
 namespace {
-
-using Proto = onnx::TensorProto;
 
 /// Output 0: input `a` times input `b`.
 void product_of(Inference& op, std::size_t a, std::size_t b) {
@@ -103,7 +102,7 @@ void matmul_nbits(Inference& op) {
 }
 
 /// X [steps, batch, in], W [directions, gates · hidden, in], R [directions, gates · hidden, hidden].
-void recurrent(Inference& op) {
+void recurrent_rule(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   const Shape *x = op.shape(0), *r = op.shape(2);
   if (x == nullptr || r == nullptr || x->size() != 3 || r->size() != 3) return;
@@ -117,7 +116,7 @@ void recurrent(Inference& op) {
 
 /// Letters of the equation stand for sizes; without "->" those that occur once remain, in the alphabet's
 /// order.
-void einsum(Inference& op) {
+void einsum_rule(Inference& op) {
   op.set_element(0, op.element(0));
   std::map<char, std::pair<std::int64_t, int>> labels;  // Size, and how often it occurs.
   const std::string_view equation = op.text("equation");
@@ -151,7 +150,7 @@ void einsum(Inference& op) {
 }
 
 /// ONNX's own: Q, K, V as [batch, heads, length, size] or [batch, length, heads · size], the past of K and V.
-void attention(Inference& op) {
+void attention_rule(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   const Shape *q = op.shape(0), *k = op.shape(1), *v = op.shape(2);
   if (q == nullptr || k == nullptr || v == nullptr || q->size() != k->size() || q->size() != v->size())
@@ -226,34 +225,34 @@ void loss(Inference& op) {
   if (op.shape(0) != nullptr) op.set(1, *op.shape(0));
 }
 
-constexpr RuleRow kRows[]{{"MatMul", 2, matmul},
-                          {"MatMulInteger", 2, matmul_integer},
-                          {"QLinearMatMul", 8, qlinear_matmul},
-                          {"Gemm", 2, gemm},
-                          {"LSTM", 3, recurrent},
-                          {"GRU", 3, recurrent},
-                          {"RNN", 3, recurrent},
-                          {"Einsum", 1, einsum},
-                          {"Attention", 3, attention},
-                          {"SoftmaxCrossEntropyLoss", 2, loss},
-                          {"NegativeLogLikelihoodLoss", 2, loss},
-                          {"com.microsoft::FusedMatMul", 2, fused_matmul},
-                          {"com.microsoft::TransposeMatMul", 2, fused_matmul},
-                          {"com.microsoft::FusedGemm", 2, gemm},
-                          {"com.microsoft::QGemm", 6, qgemm},
-                          {"com.microsoft::GemmFastGelu", 2, matmul},
-                          {"com.microsoft::MatMulNBits", 3, matmul_nbits},
-                          {"com.microsoft::MatMulBnb4", 3, matmul_nbits},
-                          {"com.microsoft::MatMulIntegerToFloat", 4, matmul_to_float},
-                          {"com.microsoft::DynamicQuantizeMatMul", 3, dynamic_matmul},
-                          {"com.microsoft::Attention", 2, packed_attention},
-                          {"com.microsoft::QAttention", 5, packed_attention},
-                          {"com.microsoft::MultiHeadAttention", 1, multi_head_attention},
-                          {"com.microsoft::GroupQueryAttention", 1, group_query_attention},
-                          {"com.microsoft::EmbedLayerNormalization", 5, embed_layer_norm}};
+constexpr RuleRow kProductRules[]{{"MatMul", 2, matmul},
+                                  {"MatMulInteger", 2, matmul_integer},
+                                  {"QLinearMatMul", 8, qlinear_matmul},
+                                  {"Gemm", 2, gemm},
+                                  {"LSTM", 3, recurrent_rule},
+                                  {"GRU", 3, recurrent_rule},
+                                  {"RNN", 3, recurrent_rule},
+                                  {"Einsum", 1, einsum_rule},
+                                  {"Attention", 3, attention_rule},
+                                  {"SoftmaxCrossEntropyLoss", 2, loss},
+                                  {"NegativeLogLikelihoodLoss", 2, loss},
+                                  {"com.microsoft::FusedMatMul", 2, fused_matmul},
+                                  {"com.microsoft::TransposeMatMul", 2, fused_matmul},
+                                  {"com.microsoft::FusedGemm", 2, gemm},
+                                  {"com.microsoft::QGemm", 6, qgemm},
+                                  {"com.microsoft::GemmFastGelu", 2, matmul},
+                                  {"com.microsoft::MatMulNBits", 3, matmul_nbits},
+                                  {"com.microsoft::MatMulBnb4", 3, matmul_nbits},
+                                  {"com.microsoft::MatMulIntegerToFloat", 4, matmul_to_float},
+                                  {"com.microsoft::DynamicQuantizeMatMul", 3, dynamic_matmul},
+                                  {"com.microsoft::Attention", 2, packed_attention},
+                                  {"com.microsoft::QAttention", 5, packed_attention},
+                                  {"com.microsoft::MultiHeadAttention", 1, multi_head_attention},
+                                  {"com.microsoft::GroupQueryAttention", 1, group_query_attention},
+                                  {"com.microsoft::EmbedLayerNormalization", 5, embed_layer_norm}};
 
 }  // namespace
 
-std::span<const RuleRow> product_rules() { return kRows; }
+std::span<const RuleRow> product_rules() { return kProductRules; }
 
 }  // namespace emplace::onnx_io

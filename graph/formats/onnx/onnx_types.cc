@@ -31,7 +31,6 @@ struct Element {
 };
 
 Element element_of(int type) {
-  using Proto = onnx::TensorProto;
   switch (type) {
     case Proto::FLOAT:
       return {DType::kF32, 32};
@@ -84,7 +83,7 @@ std::int64_t bytes_of(const Value* value) {
   if (value == nullptr) return 0;
   const auto spec = spec_of(*value);
   if (!spec) return 0;
-  return capped::times(elements(spec->shape), element_bytes(spec->dtype));
+  return capped::times(elements_or_max(spec->shape), element_bytes(spec->dtype));
 }
 
 /// A sequence, a map or an optional, as large as what goes into it.
@@ -123,7 +122,6 @@ void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads) {
 }  // namespace
 
 bool is_floating(int element) {
-  using Proto = onnx::TensorProto;
   const DType dtype = element_of(element).dtype;
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16 ||
          (element >= Proto::FLOAT8E4M3FN && element <= Proto::FLOAT8E5M2FNUZ);

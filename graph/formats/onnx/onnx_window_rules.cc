@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/formats/onnx/onnx_model.h"
 #include "graph/formats/onnx/onnx_shape_rules.h"
 
 namespace emplace::onnx_io {
 namespace {
-
-using Proto = onnx::TensorProto;
 
 /// The spatial attributes of a window, one entry per axis: defaults filled in.
 struct Window {
@@ -186,27 +185,27 @@ void space_to_depth(Inference& op) {
   op.set(0, {(*x)[0], (*x)[1] * block * block, (*x)[2] / block, (*x)[3] / block});
 }
 
-constexpr RuleRow kRows[]{{"Conv", 2, conv},
-                          {"com.microsoft::FusedConv", 2, conv},
-                          {"ConvInteger", 2, conv_integer},
-                          {"QLinearConv", 8, qlinear_conv},
-                          {"ConvTranspose", 2, conv_transpose},
-                          {"MaxPool", 1, pool},
-                          {"AveragePool", 1, pool},
-                          {"LpPool", 1, pool},
-                          {"com.microsoft::QLinearAveragePool", 1, pool},
-                          {"GlobalAveragePool", 1, global_pool},
-                          {"GlobalMaxPool", 1, global_pool},
-                          {"GlobalLpPool", 1, global_pool},
-                          {"com.microsoft::QLinearGlobalAveragePool", 1, global_pool},
-                          {"Resize", 1, resize},
-                          {"Upsample", 1, resize},
-                          {"GridSample", 2, grid_sample},
-                          {"DepthToSpace", 1, depth_to_space},
-                          {"SpaceToDepth", 1, space_to_depth}};
+constexpr RuleRow kWindowRules[]{{"Conv", 2, conv},
+                                 {"com.microsoft::FusedConv", 2, conv},
+                                 {"ConvInteger", 2, conv_integer},
+                                 {"QLinearConv", 8, qlinear_conv},
+                                 {"ConvTranspose", 2, conv_transpose},
+                                 {"MaxPool", 1, pool},
+                                 {"AveragePool", 1, pool},
+                                 {"LpPool", 1, pool},
+                                 {"com.microsoft::QLinearAveragePool", 1, pool},
+                                 {"GlobalAveragePool", 1, global_pool},
+                                 {"GlobalMaxPool", 1, global_pool},
+                                 {"GlobalLpPool", 1, global_pool},
+                                 {"com.microsoft::QLinearGlobalAveragePool", 1, global_pool},
+                                 {"Resize", 1, resize},
+                                 {"Upsample", 1, resize},
+                                 {"GridSample", 2, grid_sample},
+                                 {"DepthToSpace", 1, depth_to_space},
+                                 {"SpaceToDepth", 1, space_to_depth}};
 
 }  // namespace
 
-std::span<const RuleRow> window_rules() { return kRows; }
+std::span<const RuleRow> window_rules() { return kWindowRules; }
 
 }  // namespace emplace::onnx_io

@@ -37,9 +37,9 @@ struct Node {
   std::vector<std::uint32_t> readers, inputs;  // Node numbers, each once.
 };
 
-class Reader {
+class DnnReader {
  public:
-  explicit Reader(std::string_view where) : where_{where} {}
+  explicit DnnReader(std::string_view where) : where_{where} {}
 
   Result<OpGraph> read(const json& file);
 
@@ -81,7 +81,7 @@ class Reader {
   double bytes_ = 0;
 };
 
-Result<Unit> Reader::read_node(const json& from) {
+Result<Unit> DnnReader::read_node(const json& from) {
   const std::string place = fmt::format("node {}", nodes_.size());
   if (!from.is_object()) return fail(place, "is not an object");
   Node node;
@@ -108,7 +108,7 @@ Result<Unit> Reader::read_node(const json& from) {
   return Unit{};
 }
 
-Result<Unit> Reader::read_edge(const json& from, std::size_t edge) {
+Result<Unit> DnnReader::read_edge(const json& from, std::size_t edge) {
   const std::string place = fmt::format("edge {}", edge);
   if (!from.is_object()) return fail(place, "is not an object");
   EMPLACE_TRY_ASSIGN(const auto source, whole(from, "sourceId", place));
@@ -133,7 +133,7 @@ Result<Unit> Reader::read_edge(const json& from, std::size_t edge) {
 }
 
 /// Of the nodes whose inputs are there, the first in the file comes next.
-Result<std::vector<std::uint32_t>> Reader::order() const {
+Result<std::vector<std::uint32_t>> DnnReader::order() const {
   std::vector<std::size_t> missing;
   for (const Node& node : nodes_) missing.push_back(node.inputs.size());
   std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> ready;
@@ -156,7 +156,7 @@ Result<std::vector<std::uint32_t>> Reader::order() const {
   return fail(fmt::format("node {}", nodes_[at].id), "waits for itself in a circle of edges");
 }
 
-Result<OpGraph> Reader::read(const json& file) {
+Result<OpGraph> DnnReader::read(const json& file) {
   EMPLACE_TRY_ASSIGN(const auto accelerators, number(file, "maxFPGAs", "", kMostDevices));
   EMPLACE_TRY_ASSIGN(const auto cpus, number(file, "maxCPUs", "", kMostDevices));
   if (accelerators + cpus < 1 || accelerators + cpus > kMostDevices ||
@@ -230,7 +230,7 @@ bool looks_like_dnn_partitioning(std::span<const std::byte> bytes) {
 
 Result<OpGraph> parse_dnn_partitioning(std::span<const std::byte> bytes, std::string_view where) {
   EMPLACE_TRY_ASSIGN(const auto file, parse_json_object(bytes, where));
-  return Reader{where}.read(file);
+  return DnnReader{where}.read(file);
 }
 
 }  // namespace emplace

@@ -18,12 +18,8 @@
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kLargest = 1'000'000'000'000'000;
+constexpr std::int64_t kLargestNumber = 1'000'000'000'000'000;
 constexpr double kCostPerUs = 1e4;  // DOPPLER divides its costs by 10^10 to have seconds.
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 std::string_view cut_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
@@ -34,7 +30,7 @@ std::string_view cut_line(std::string_view& text) {
   return line;
 }
 
-/// "1, 2,3," → its numbers; nothing if there is anything else in it, or a number beyond kLargest.
+/// "1, 2,3," → its numbers; nothing if there is anything else in it, or a number beyond kLargestNumber.
 std::optional<std::vector<std::int64_t>> numbers(std::string_view line) {
   std::vector<std::int64_t> all;
   while (!line.empty()) {
@@ -44,16 +40,16 @@ std::optional<std::vector<std::int64_t>> numbers(std::string_view line) {
     }
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
-    if (error != std::errc{} || value < 0 || value > kLargest) return std::nullopt;
+    if (error != std::errc{} || value < 0 || value > kLargestNumber) return std::nullopt;
     line.remove_prefix(static_cast<std::size_t>(end - line.data()));
     all.push_back(value);
   }
   return all;
 }
 
-class Reader {
+class DopplerReader {
  public:
-  Reader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
+  DopplerReader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
 
   Result<OpGraph> read() {
     for (auto& list : lists_) {
@@ -159,7 +155,7 @@ bool looks_like_doppler(std::span<const std::byte> bytes) {
 }
 
 Result<OpGraph> parse_doppler(std::span<const std::byte> bytes, std::string_view where) {
-  return Reader{text_of(bytes), where}.read();
+  return DopplerReader{text_of(bytes), where}.read();
 }
 
 }  // namespace emplace

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text/words.h"
+
 namespace emplace {
-namespace {
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-}  // namespace
 
 bool looks_like_json_with(std::span<const std::byte> bytes, std::string_view key, std::size_t within) {
   const std::string_view text = text_of(bytes).substr(0, within);

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kBetween = " -- ", kForward = "forward_compute_time";
 constexpr std::size_t kLongestText = 120;  // Of a layer's description.
-constexpr double kMostBytes = 1e15, kMostMs = 1e9;
+constexpr double kMostLayerBytes = 1e15, kMostLayerMs = 1e9;
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
@@ -34,10 +34,6 @@ std::vector<std::string_view> split(std::string_view text, std::string_view by) 
     parts.push_back(trimmed(text.substr(0, at)));
   parts.push_back(trimmed(text));
   return parts;
-}
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 /// What follows "KEY=", up to the next comma outside brackets; nothing if there is no such key.
@@ -59,9 +55,9 @@ struct Layer {
   std::string_view stage;  ///< Where the profile has one.
 };
 
-class Reader {
+class PipeDreamReader {
  public:
-  Reader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
+  PipeDreamReader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
 
   Result<OpGraph> read() {
     while (!text_.empty()) {
@@ -119,10 +115,10 @@ class Reader {
       return fail("is neither a layer nor an edge",
                   "write NAME -- WHAT -- forward_compute_time=…, …, or a tab and NAME -- NAME");
     layer.text = fields[1];
-    EMPLACE_TRY_ASSIGN(layer.forward_ms, number(*metrics, kForward, kMostMs));
-    EMPLACE_TRY_ASSIGN(layer.backward_ms, number(*metrics, "backward_compute_time", kMostMs));
-    EMPLACE_TRY_ASSIGN(const auto activation, number(*metrics, "activation_size", kMostBytes));
-    EMPLACE_TRY_ASSIGN(const auto parameters, number(*metrics, "parameter_size", kMostBytes));
+    EMPLACE_TRY_ASSIGN(layer.forward_ms, number(*metrics, kForward, kMostLayerMs));
+    EMPLACE_TRY_ASSIGN(layer.backward_ms, number(*metrics, "backward_compute_time", kMostLayerMs));
+    EMPLACE_TRY_ASSIGN(const auto activation, number(*metrics, "activation_size", kMostLayerBytes));
+    EMPLACE_TRY_ASSIGN(const auto parameters, number(*metrics, "parameter_size", kMostLayerBytes));
     layer.activation_bytes = static_cast<std::int64_t>(activation);
     layer.parameter_bytes = static_cast<std::int64_t>(parameters);
     if (metrics + 1 != fields.end() && metrics[1].starts_with("stage_id="))
@@ -235,7 +231,7 @@ bool looks_like_pipedream(std::span<const std::byte> bytes) {
 }
 
 Result<OpGraph> parse_pipedream(std::span<const std::byte> bytes, std::string_view where) {
-  return Reader{text_of(bytes), where}.read();
+  return PipeDreamReader{text_of(bytes), where}.read();
 }
 
 }  // namespace emplace

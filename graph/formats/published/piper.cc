@@ -22,9 +22,9 @@ using nlohmann::json;
 
 constexpr double kLargest = 1e15;
 
-class Reader {
+class PiperReader {
  public:
-  explicit Reader(std::string_view where) : where_{where} {}
+  explicit PiperReader(std::string_view where) : where_{where} {}
 
   Result<OpGraph> read(const json& file) {
     const auto nodes = file.find("nodes"), edges = file.find("edges");
@@ -159,7 +159,7 @@ bool looks_like_piper(std::span<const std::byte> bytes) {
 
 Result<OpGraph> parse_piper(std::span<const std::byte> bytes, std::string_view where) {
   EMPLACE_TRY_ASSIGN(const auto file, parse_json_object(bytes, where));
-  return Reader{where}.read(file);
+  return PiperReader{where}.read(file);
 }
 
 }  // namespace emplace

@@ -11,13 +11,6 @@ template <std::size_t k>
 MaybeShape as_input(const Op& op) {
   return op.inputs[k];
 }
-/// The input's contents are the shape.
-template <std::size_t k>
-MaybeShape as_told(const Op& op) {
-  return op.values[k];
-}
-
-MaybeShape scalar(const Op&) { return Shape{}; }
 
 MaybeShape bias_gradient(const Op& op) {
   const Shape& x = op.inputs[0];
@@ -64,7 +57,7 @@ MaybeShape stitch(const Op& op) {
   return out;
 }
 
-constexpr NamedRule kRules[]{
+constexpr NamedRule kGradientRules[]{
     {"ReluGrad", 2, as_input<0>},
     {"Relu6Grad", 2, as_input<0>},
     {"LeakyReluGrad", 2, as_input<0>},
@@ -83,20 +76,20 @@ constexpr NamedRule kRules[]{
     {"MaxPoolGradV2", 3, as_input<0>},
     {"MaxPoolGradGrad", 3, as_input<1>},
     {"MaxPool3DGrad", 3, as_input<0>},
-    {"AvgPoolGrad", 2, as_told<0>},
-    {"AvgPool3DGrad", 2, as_told<0>},
+    {"AvgPoolGrad", 2, contents_of<0>},
+    {"AvgPool3DGrad", 2, contents_of<0>},
     {"LRNGrad", 3, as_input<0>},
-    {"Conv2DBackpropInput", 3, as_told<0>},
-    {"Conv3DBackpropInputV2", 3, as_told<0>},
-    {"Conv2DBackpropFilter", 3, as_told<1>},
-    {"Conv3DBackpropFilterV2", 3, as_told<1>},
-    {"DepthwiseConv2dNativeBackpropInput", 3, as_told<0>},
-    {"DepthwiseConv2dNativeBackpropFilter", 3, as_told<1>},
+    {"Conv2DBackpropInput", 3, contents_of<0>},
+    {"Conv3DBackpropInputV2", 3, contents_of<0>},
+    {"Conv2DBackpropFilter", 3, contents_of<1>},
+    {"Conv3DBackpropFilterV2", 3, contents_of<1>},
+    {"DepthwiseConv2dNativeBackpropInput", 3, contents_of<0>},
+    {"DepthwiseConv2dNativeBackpropFilter", 3, contents_of<1>},
     {"ResizeBilinearGrad", 2, as_input<1>},
     {"ResizeBicubicGrad", 2, as_input<1>},
     {"ResizeNearestNeighborGrad", 2, resize_gradient},
     {"MirrorPadGrad", 2, unpad},
-    {"StridedSliceGrad", 5, as_told<0>},
+    {"StridedSliceGrad", 5, contents_of<0>},
     {"UnsortedSegmentSum", 3, unsorted_segments},
     {"UnsortedSegmentMax", 3, unsorted_segments},
     {"DynamicStitch", 2, stitch},
@@ -122,13 +115,13 @@ constexpr NamedRule kRules[]{
     {"ScatterAdd", 3, as_input<0>},
     {"ScatterSub", 3, as_input<0>},
     {"ScatterUpdate", 3, as_input<0>},
-    {"ScatterNd", 3, as_told<2>},
+    {"ScatterNd", 3, contents_of<2>},
     {"TensorScatterUpdate", 3, as_input<0>},
     {"TensorScatterAdd", 3, as_input<0>},
 };
 
 }  // namespace
 
-std::span<const NamedRule> gradient_rules() { return kRules; }
+std::span<const NamedRule> gradient_rules() { return kGradientRules; }
 
 }  // namespace emplace::tf

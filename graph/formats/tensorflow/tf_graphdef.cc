@@ -28,10 +28,6 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   std::string text;
 };
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 /// What a file of TensorFlow's holds.
 enum class Kind : std::uint8_t { kNone, kGraphDef, kMetaGraphDef, kSavedModel };
 

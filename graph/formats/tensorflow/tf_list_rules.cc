@@ -23,16 +23,15 @@ Shape stack_of(std::int64_t count, const Shape& element) {
 }
 
 /// A number that input `k` holds, or `otherwise`.
-std::int64_t number(const Op& op, std::size_t k, std::int64_t otherwise) {
+std::int64_t number_or(const Op& op, std::size_t k, std::int64_t otherwise) {
   return op.values[k] && op.values[k]->size() == 1 && op.values[k]->front() >= 0 ? op.values[k]->front()
                                                                                  : otherwise;
 }
 
 MaybeShape same(const Op& op) { return op.inputs[0]; }
-MaybeShape scalar(const Op&) { return Shape{}; }
 MaybeShape reserve(const Op& op) {
   const auto element = told(op, 0);
-  return element ? stack_of(number(op, 1, 1), *element) : Shape{};
+  return element ? stack_of(number_or(op, 1, 1), *element) : Shape{};
 }
 MaybeShape empty_list(const Op& op) {
   const auto element = told(op, 0);
@@ -68,7 +67,7 @@ MaybeShape element_shape(const Op& op) {
   return Shape{static_cast<std::int64_t>(op.inputs[0].size()) - 1};
 }
 
-constexpr NamedRule kRules[]{
+constexpr NamedRule kListRules[]{
     {"TensorListFromTensor", 1, same},
     {"TensorListReserve", 2, reserve},
     {"EmptyTensorList", 1, empty_list},
@@ -102,6 +101,6 @@ constexpr NamedRule kRules[]{
 
 }  // namespace
 
-std::span<const NamedRule> list_rules() { return kRules; }
+std::span<const NamedRule> list_rules() { return kListRules; }
 
 }  // namespace emplace::tf

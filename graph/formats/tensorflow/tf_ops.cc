@@ -8,13 +8,9 @@
 #include "graph/op_kind.h"
 
 namespace emplace::tf {
-namespace {
-
 bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
-
-}  // namespace
 
 const AttrValue* find(const NodeDef& node, std::string_view name) {
   for (const NodeDef::Attr& attr : node.attr())

@@ -2,6 +2,7 @@
 /// What is known of TensorFlow's ops by their type: state, views, the types and the work of their outputs.
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -16,6 +17,8 @@ class NodeDef;
 
 /// A node's attribute, or null. The first of that name.
 const AttrValue* find(const NodeDef& node, std::string_view name);
+
+bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types);
 
 /// What a node is in a step.
 enum class Role : std::uint8_t {

@@ -20,9 +20,9 @@ struct Known {
   std::vector<Value> values;
 };
 
-class Reader {
+class OutputsReader {
  public:
-  Reader(const GraphDef& graph, const Step& step, const Inlined& inlined, DimsMet& dims)
+  OutputsReader(const GraphDef& graph, const Step& step, const Inlined& inlined, DimsMet& dims)
       : graph_{graph},
         step_{step},
         inlined_{inlined},
@@ -308,7 +308,7 @@ class Reader {
 }  // namespace
 
 Outputs outputs_of(const GraphDef& graph, const Step& step, const Inlined& inlined, DimsMet& dims) {
-  return Reader{graph, step, inlined, dims}.read();
+  return OutputsReader{graph, step, inlined, dims}.read();
 }
 
 }  // namespace emplace::tf

@@ -55,9 +55,9 @@ struct Parts {
   std::vector<std::string> notes;
 };
 
-class Reader {
+class GraphReader {
  public:
-  Reader(const Parts& parts, const DimsMet& dims, std::string_view where)
+  GraphReader(const Parts& parts, const DimsMet& dims, std::string_view where)
       : graph_{parts.graph},
         step_{parts.step},
         parts_{parts},
@@ -393,7 +393,7 @@ Result<OpGraph> read_graph(Served served, const OpenDims& given, std::string_vie
   const Parts parts{std::move(inlined.graph), std::move(step), std::move(variables),
                     std::move(outputs),       inlined.calls,   inlined.conditionals,
                     std::move(served.notes)};
-  return Reader{parts, dims, where}.read();
+  return GraphReader{parts, dims, where}.read();
 }
 
 }  // namespace emplace::tf

@@ -34,6 +34,13 @@ struct NamedRule {
   std::size_t inputs;
   MaybeShape (*rule)(const Op& op);
 };
+/// Rules that several tables use: the shape is what input k contains, or that of a scalar.
+template <std::size_t k>
+MaybeShape contents_of(const Op& op) {
+  return op.values[k];
+}
+inline MaybeShape scalar(const Op&) { return Shape{}; }
+
 std::span<const NamedRule> gradient_rules();  ///< Gradients, losses, optimisers.
 std::span<const NamedRule> slice_rules();     ///< Pieces, repetitions, products by a formula, random numbers.
 std::span<const NamedRule> list_rules();      ///< Tensor lists, tensor arrays, stacks.

@@ -10,11 +10,6 @@
 namespace emplace::tf {
 namespace {
 
-template <std::size_t k>
-MaybeShape as_told(const Op& op) {
-  return op.values[k];
-}
-
 std::optional<std::int64_t> number(const Op& op, std::size_t k) {
   if (k >= op.values.size() || !op.values[k] || op.values[k]->size() != 1) return std::nullopt;
   return op.values[k]->front();
@@ -158,7 +153,7 @@ MaybeShape drawn(const Op& op) {
   return Shape{op.inputs[0][0], *count};
 }
 
-constexpr NamedRule kRules[]{
+constexpr NamedRule kSliceRules[]{
     {"StridedSlice", 4, strided},
     {"Slice", 3, slice},
     {"Range", 3, range},
@@ -174,7 +169,7 @@ constexpr NamedRule kRules[]{
     {"ResourceGatherNd", 2, gather_nd},
     {"Einsum", 1, by_formula},
     {"Where", 1, where},
-    {"BroadcastTo", 2, as_told<1>},
+    {"BroadcastTo", 2, contents_of<1>},
     {"BroadcastArgs", 2, length},
     {"VariableShape", 1,
      [](const Op& op) -> MaybeShape { return Shape{static_cast<std::int64_t>(op.inputs[0].size())}; }},
@@ -182,24 +177,24 @@ constexpr NamedRule kRules[]{
     {"SpaceToDepth", 1, space_to_depth},
     {"SpaceToBatchND", 3, space_batch},
     {"BatchToSpaceND", 3, space_batch},
-    {"RandomUniform", 1, as_told<0>},
-    {"RandomUniformInt", 1, as_told<0>},
-    {"RandomStandardNormal", 1, as_told<0>},
-    {"TruncatedNormal", 1, as_told<0>},
-    {"StatelessRandomUniform", 1, as_told<0>},
-    {"StatelessRandomUniformV2", 1, as_told<0>},
-    {"StatelessRandomUniformInt", 1, as_told<0>},
-    {"StatelessRandomNormal", 1, as_told<0>},
-    {"StatelessRandomNormalV2", 1, as_told<0>},
-    {"StatelessTruncatedNormal", 1, as_told<0>},
-    {"StatelessTruncatedNormalV2", 1, as_told<0>},
+    {"RandomUniform", 1, contents_of<0>},
+    {"RandomUniformInt", 1, contents_of<0>},
+    {"RandomStandardNormal", 1, contents_of<0>},
+    {"TruncatedNormal", 1, contents_of<0>},
+    {"StatelessRandomUniform", 1, contents_of<0>},
+    {"StatelessRandomUniformV2", 1, contents_of<0>},
+    {"StatelessRandomUniformInt", 1, contents_of<0>},
+    {"StatelessRandomNormal", 1, contents_of<0>},
+    {"StatelessRandomNormalV2", 1, contents_of<0>},
+    {"StatelessTruncatedNormal", 1, contents_of<0>},
+    {"StatelessTruncatedNormalV2", 1, contents_of<0>},
     {"Multinomial", 2, drawn},
     {"StatelessMultinomial", 2, drawn},
 };
 
 }  // namespace
 
-std::span<const NamedRule> slice_rules() { return kRules; }
+std::span<const NamedRule> slice_rules() { return kSliceRules; }
 
 std::optional<std::vector<Slice>> strided_slice(const Op& op) {
   const Shape& x = op.inputs[0];

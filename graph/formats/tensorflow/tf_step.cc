@@ -16,18 +16,14 @@ namespace {
 
 constexpr int kMostAttributes = 256;  // They are looked through one by one, for every reader.
 
-bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
-  return std::find(types.begin(), types.end(), type) != types.end();
-}
-
 bool is_saver(std::string_view type) {
   return is_one_of(type, {"Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice",
                           "MergeV2Checkpoints", "ShardedFilename"});
 }
 
-class Reader {
+class StepReader {
  public:
-  Reader(const GraphDef& graph, const std::vector<bool>& idle, std::string_view where)
+  StepReader(const GraphDef& graph, const std::vector<bool>& idle, std::string_view where)
       : graph_{graph}, idle_{idle}, where_{where}, n_{static_cast<std::uint32_t>(graph.node_size())} {}
 
   Result<Step> read() {
@@ -302,7 +298,7 @@ class Reader {
 }  // namespace
 
 Result<Step> step_of(const GraphDef& graph, const std::vector<bool>& idle, std::string_view where) {
-  return Reader{graph, idle, where}.read();
+  return StepReader{graph, idle, where}.read();
 }
 
 bool is_gradient(std::string_view name) {

@@ -121,10 +121,6 @@ const std::unordered_map<std::string_view, std::string_view>& parameters() {
   return kTable;
 }
 
-std::string_view base_of(std::string_view type) {
-  return type.substr(std::min(type.size(), type.rfind(':') + 1));
-}
-
 /// Kinds go by the name alone; other namespaces may have views of the same name that copy.
 bool is_view(std::string_view type, const OpKind* kind) {
   return kind != nullptr && kind->view &&
@@ -133,7 +129,7 @@ bool is_view(std::string_view type, const OpKind* kind) {
 
 /// The value as an attribute of the traced graphs, which keep what decides a cost; null if it is none.
 json attribute(std::string_view type, std::string_view name, const AtenArg& value) {
-  using Kind = AtenArg::Kind;
+  using ArgKind = AtenArg::Kind;
   static const std::unordered_set<std::string_view> kNever{
       "dtype",     "layout",      "device", "pin_memory", "memory_format", "size",
       "self_size", "input_sizes", "sizes",  "bias_sizes", "self_sym_sizes"};
@@ -145,8 +141,8 @@ json attribute(std::string_view type, std::string_view name, const AtenArg& valu
   const bool window =
       type.find("conv") != std::string_view::npos || type.find("pool") != std::string_view::npos;
   if (name.empty() || kNever.contains(name) || (name == "stride" && !window)) return nullptr;
-  if (value.kind == Kind::kBool) return value.number != 0 ? json(true) : json(nullptr);
-  if (value.kind == Kind::kInt) {
+  if (value.kind == ArgKind::kBool) return value.number != 0 ? json(true) : json(nullptr);
+  if (value.kind == ArgKind::kInt) {
     if (name == "alpha") return value.number != 1 ? json(value.number) : json(nullptr);
     if (window && kPerAxis.contains(name)) return json::array({value.number});
     if (!kInts.contains(name) || (name == "groups" && value.number == 1) ||
@@ -154,12 +150,12 @@ json attribute(std::string_view type, std::string_view name, const AtenArg& valu
       return nullptr;
     return value.number;
   }
-  if (value.kind != Kind::kList || value.items.empty()) return nullptr;
+  if (value.kind != ArgKind::kList || value.items.empty()) return nullptr;
   json list = json::array();
   for (const AtenArg& item : value.items) {
-    if (item.kind == Kind::kBool) {
+    if (item.kind == ArgKind::kBool) {
       list.push_back(item.number != 0);
-    } else if (item.kind == Kind::kInt) {
+    } else if (item.kind == ArgKind::kInt) {
       list.push_back(item.number);
     } else {
       return nullptr;
@@ -184,6 +180,10 @@ void name_arguments(AtenCall& call) {
 }
 
 }  // namespace
+
+std::string_view base_name(std::string_view type) {
+  return type.substr(std::min(type.size(), type.rfind(':') + 1));
+}
 
 std::string aten_type(std::string_view target) {
   if (target.find("::") != std::string_view::npos) return std::string{target};
@@ -218,7 +218,7 @@ bool is_in_place(std::string_view target) {
 }
 
 std::string_view parameter_name(std::string_view type, std::size_t position) {
-  const auto it = parameters().find(base_of(type));
+  const auto it = parameters().find(base_name(type));
   if (it == parameters().end()) return {};
   std::string_view names = it->second;
   for (; position > 0; --position) {
@@ -252,7 +252,7 @@ bool describe_aten(AtenCall call, OpSpec& op) {
   // A conversion to what a tensor is already gives the tensor itself.
   const bool same = op.type == "aten::to" && call.tensors.size() == 1 && op.outputs.size() == 1 &&
                     call.tensors[0].spec.dtype == op.outputs[0].dtype;
-  const OpKind* kind = find_kind(Vocabulary::kAten, base_of(op.type));
+  const OpKind* kind = find_kind(Vocabulary::kAten, base_name(op.type));
   op.view = is_view(op.type, kind) || same;
   if (op.view) attrs["view"] = true;
   if (const AtenArg* groups = find_arg(call, op.type, "groups"); groups && groups->number > 0)

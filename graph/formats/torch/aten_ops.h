@@ -35,6 +35,8 @@ struct AtenCall {
 /// "aten::mm" of any of AtenCall's spellings: overloads, a trailing underscore of an in-place form and the
 /// dimension of a convolution's name are left out; other namespaces stay ("prims::iota").
 std::string aten_type(std::string_view target);
+/// "mm" of "aten::mm".
+std::string_view base_name(std::string_view type);
 /// True for the forms that write into their first argument ("add_", "copy_").
 bool is_in_place(std::string_view target);
 

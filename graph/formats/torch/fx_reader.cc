@@ -58,9 +58,9 @@ struct Value {
   std::optional<std::int64_t> number;           ///< kNumber, if it is known.
 };
 
-class Reader {
+class FxReader {
  public:
-  Reader(const FxText& text, std::string_view where, const OpenDims& dims)
+  FxReader(const FxText& text, std::string_view where, const OpenDims& dims)
       : text_{text}, where_{where}, given_{dims}, dims_{dims} {}
 
   Result<OpGraph> read() {
@@ -492,7 +492,7 @@ bool looks_like_fx(std::span<const std::byte> bytes) {
 Result<OpGraph> parse_fx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
   EMPLACE_TRY_ASSIGN(const auto text,
                      parse_fx_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, where));
-  return Reader{text, where, dims}.read();
+  return FxReader{text, where, dims}.read();
 }
 
 }  // namespace emplace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "graph/formats/torch/aten_ops.h"
+
 namespace emplace {
 namespace {
 
@@ -13,10 +15,6 @@ std::int64_t elements(const TensorSpec& spec) {
   for (const std::int64_t size : spec.shape)
     if (size < 0 || __builtin_mul_overflow(n, size, &n)) return std::int64_t{1} << 62;
   return n;
-}
-
-std::string_view base_of(std::string_view type) {
-  return type.substr(std::min(type.size(), type.rfind(':') + 1));
 }
 
 /// Ops that read weights, so that what they make is no weight.
@@ -89,7 +87,7 @@ void FxRoles::decide(const Origin& origin, Role role) {
 /// Finds roles by the names of the parameters that take the tensors. Returns true if the op's kind decides
 /// them.
 bool FxRoles::by_parameter(std::string_view type, const AtenCall& call, std::span<const std::uint32_t> read) {
-  const std::string_view base = base_of(type);
+  const std::string_view base = base_name(type);
   if (!reads_weights(base)) return false;
   for (std::size_t k = 0; k < call.args.size(); ++k) {
     const AtenArg& arg = call.args[k];
@@ -129,7 +127,7 @@ void FxRoles::by_size(const AtenCall& call, std::span<const std::uint32_t> read)
 void FxRoles::add_call(std::string_view type, bool in_place, const AtenCall& call,
                        std::span<const std::uint32_t> read, std::span<const std::uint32_t> made,
                        std::int64_t made_elements) {
-  const std::string_view base = base_of(type);
+  const std::string_view base = base_name(type);
   if (base == "copy" && in_place && !read.empty()) decide(origin(read[0]), Role::kBuffer);
   const bool told = by_parameter(type, call, read);
   if (!told && read.size() > 1 && !base.starts_with("index") && base != "gather" && base != "_unsafe_index")

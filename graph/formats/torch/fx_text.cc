@@ -15,7 +15,7 @@
 namespace emplace {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestExpr = 64;
 constexpr std::string_view kQuotes = "\"'";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -90,10 +90,10 @@ class Parser {
   }
 
   FxExpr operand(int depth) {
-    if (depth > kDeepest) return fail();
+    if (depth > kDeepestExpr) return fail();
     FxExpr value = atom(depth);
     for (int links = 0; !failed_ && rest().starts_with('['); ++links) {
-      if (links > kDeepest) return fail();
+      if (links > kDeepestExpr) return fail();
       take("[");
       FxExpr item = made(FxExpr::Kind::kItem);
       item.items.push_back(std::move(value));
@@ -114,7 +114,7 @@ class Parser {
     if (text[0] == '\'' || text[0] == '"') return quoted(text[0]);
     if (text[0] == '-' || text[0] == '~') {
       take(text.substr(0, 1));
-      FxExpr value = depth < kDeepest ? operand(depth + 1) : fail();
+      FxExpr value = depth < kDeepestExpr ? operand(depth + 1) : fail();
       if (value.kind == FxExpr::Kind::kInt) return made(FxExpr::Kind::kInt, {}, -value.number);
       if (value.kind == FxExpr::Kind::kFloat) return value;
       FxExpr one = made(FxExpr::Kind::kInfix, text.substr(0, 1));
@@ -140,7 +140,7 @@ class Parser {
     trailing_comma_ = false;
     bool comma = false;
     while (!failed_ && !take(closing)) {
-      if (depth >= kDeepest) return fail();
+      if (depth >= kDeepestExpr) return fail();
       const std::string_view text = rest();
       std::size_t end = 0;
       while (end < text.size() && is_word(text[end])) ++end;
@@ -226,9 +226,9 @@ class Parser {
 };
 
 /// Cuts the text into lines, joined where a bracket is open, and those into statements.
-class Reader {
+class FxTextReader {
  public:
-  Reader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
+  FxTextReader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
 
   Result<FxText> read() {
     while (next_line()) {
@@ -417,7 +417,7 @@ class Reader {
 }  // namespace
 
 Result<FxText> parse_fx_text(std::string_view text, std::string_view where) {
-  return Reader{text, where}.read();
+  return FxTextReader{text, where}.read();
 }
 
 }  // namespace emplace

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kMajor = 8;
 constexpr std::size_t kLeastLimit = std::size_t{64} << 20, kMostLimit = std::size_t{1} << 30, kRatio = 200;
-constexpr int kDeepest = 16;  // Of lists in arguments.
+constexpr int kDeepestList = 16;  // Of lists in arguments.
 
 /// A member of an object; null where either is missing.
 const json& member(const json& from, const char* key) {
@@ -57,9 +57,9 @@ std::string scope_of(const std::string& stack) {
   return path;
 }
 
-class Reader {
+class Pt2Reader {
  public:
-  Reader(std::string_view where, const OpenDims& dims) : where_{where}, dims_{dims} {}
+  Pt2Reader(std::string_view where, const OpenDims& dims) : where_{where}, dims_{dims} {}
 
   Result<OpGraph> read(const json& program) {
     const json& major = member(member(program, "schema_version"), "major");
@@ -125,15 +125,15 @@ class Reader {
 
   Result<Unit> add_inputs(const json& specs) {
     if (!specs.is_array()) return fail("", "has no signature");
-    struct Kind {
+    struct InputKind {
       const char *key, *name, *type;
     };
-    static constexpr Kind kKinds[] = {{"parameter", "parameter_name", "Parameter"},
-                                      {"buffer", "buffer_name", "Buffer"},
-                                      {"tensor_constant", "tensor_constant_name", "Constant"},
-                                      {"user_input", "", "Input"}};
+    static constexpr InputKind kKinds[] = {{"parameter", "parameter_name", "Parameter"},
+                                           {"buffer", "buffer_name", "Buffer"},
+                                           {"tensor_constant", "tensor_constant_name", "Constant"},
+                                           {"user_input", "", "Input"}};
     for (const json& spec : specs) {
-      for (const Kind& kind : kKinds) {
+      for (const InputKind& kind : kKinds) {
         const json& found = member(spec, kind.key);
         if (!found.is_object()) continue;
         const json& arg = member(found, "arg");
@@ -209,7 +209,7 @@ class Reader {
 
   /// Names of the tensors in a node's outputs.
   static void collect_tensors(const json& from, std::vector<std::string>& out, int depth) {
-    if (depth > kDeepest) return;
+    if (depth > kDeepestList) return;
     if (from.is_array())
       for (const json& one : from) collect_tensors(one, out, depth + 1);
     if (!from.is_object()) return;
@@ -236,28 +236,28 @@ class Reader {
   }
 
   Result<AtenArg> argument(const json& from, AtenCall& call, const std::string& place, int depth) {
-    using Kind = AtenArg::Kind;
+    using ArgKind = AtenArg::Kind;
     AtenArg arg;
-    if (!from.is_object() || from.empty() || depth > kDeepest) return arg;
+    if (!from.is_object() || from.empty() || depth > kDeepestList) return arg;
     const std::string& key = from.begin().key();
     const json& value = from.begin().value();
     if (key == "as_none") return arg;
-    arg.kind = Kind::kOther;
+    arg.kind = ArgKind::kOther;
     if (key == "as_tensor") return tensor_argument(text(member(value, "name")), call, place);
     if (key == "as_int" && value.is_number_integer())
-      arg.kind = Kind::kInt, arg.number = value.get<std::int64_t>();
+      arg.kind = ArgKind::kInt, arg.number = value.get<std::int64_t>();
     if (key == "as_bool" && value.is_boolean())
-      arg.kind = Kind::kBool, arg.number = value.get<bool>() ? 1 : 0;
-    if (key == "as_float") arg.kind = Kind::kFloat;
+      arg.kind = ArgKind::kBool, arg.number = value.get<bool>() ? 1 : 0;
+    if (key == "as_float") arg.kind = ArgKind::kFloat;
     if (key == "as_sym_int") return symbolic(value);
     if (!value.is_array() || key == "as_floats" || key == "as_strings") return arg;
-    arg.kind = Kind::kList;
+    arg.kind = ArgKind::kList;
     for (const json& one : value) {
       Result<AtenArg> item = AtenArg{};
       if (one.is_boolean()) {
-        item->kind = Kind::kBool, item->number = one.get<bool>() ? 1 : 0;
+        item->kind = ArgKind::kBool, item->number = one.get<bool>() ? 1 : 0;
       } else if (one.is_number_integer()) {
-        item->kind = Kind::kInt, item->number = one.get<std::int64_t>();
+        item->kind = ArgKind::kInt, item->number = one.get<std::int64_t>();
       } else if (key == "as_sym_ints") {
         item = symbolic(one);
       } else if (key == "as_tensors") {
@@ -340,7 +340,7 @@ Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view whe
       json::parse(reinterpret_cast<const char*>(text->data()),
                   reinterpret_cast<const char*>(text->data()) + text->size(), nullptr, false);
   if (program.is_discarded()) return invalid(where, "holds a program that is no JSON");
-  return Reader{where, dims}.read(program);
+  return Pt2Reader{where, dims}.read(program);
 }
 
 }  // namespace emplace

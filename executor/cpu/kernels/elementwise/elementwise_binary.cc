@@ -139,7 +139,7 @@ constexpr auto kSame = ElementwiseForm::Kind::kSame;
 constexpr auto kCompare = ElementwiseForm::Kind::kCompare;
 constexpr Scalar kOther{"other", 0.5}, kAlpha{"alpha", 1}, kOne{"", 1};
 
-constexpr ElementwiseForm kForms[] = {
+constexpr ElementwiseForm kBinaryForms[] = {
     {"aten::add", 2, kSame, binary_rows<Add>, {kOther}, {kAlpha}},
     {"Add", 2, kSame, binary_rows<Add>, {}, {kOne}},
     {"AddV2", 2, kSame, binary_rows<Add>, {}, {kOne}},
@@ -206,6 +206,6 @@ constexpr ElementwiseForm kForms[] = {
 
 }  // namespace
 
-std::span<const ElementwiseForm> binary_forms() { return kForms; }
+std::span<const ElementwiseForm> binary_forms() { return kBinaryForms; }
 
 }  // namespace emplace::cpu

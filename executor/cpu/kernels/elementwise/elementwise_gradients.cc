@@ -31,7 +31,7 @@ EMPLACE_GRADIENT(LeakyRelu, x > T{0} ? g : p * g)
 
 constexpr auto kSame = ElementwiseForm::Kind::kSame;
 
-constexpr ElementwiseForm kForms[] = {
+constexpr ElementwiseForm kGradientForms[] = {
     {"aten::threshold_backward", 2, kSame, binary_rows<Threshold>, {}, {{"threshold", 0}}},
     {"ReluGrad", 2, kSame, binary_rows<Threshold>},
     {"aten::sigmoid_backward", 2, kSame, binary_rows<Sigmoid>},
@@ -51,6 +51,6 @@ constexpr ElementwiseForm kForms[] = {
 
 }  // namespace
 
-std::span<const ElementwiseForm> gradient_forms() { return kForms; }
+std::span<const ElementwiseForm> gradient_forms() { return kGradientForms; }
 
 }  // namespace emplace::cpu

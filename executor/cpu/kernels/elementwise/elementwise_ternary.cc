@@ -32,7 +32,7 @@ EMPLACE_TERNARY(Clamp, ForAll, clamped(a, b, c))
 
 constexpr auto kSame = ElementwiseForm::Kind::kSame;
 
-constexpr ElementwiseForm kForms[] = {
+constexpr ElementwiseForm kTernaryForms[] = {
     {"aten::addcmul", 3, kSame, ternary_rows<AddProduct>, {}, {{"value", 1}}},
     {"aten::addcdiv", 3, kSame, ternary_rows<AddQuotient>, {}, {{"value", 1}}},
     {"ApplyGradientDescent", 3, kSame, ternary_rows<SubtractProduct>},
@@ -48,6 +48,6 @@ constexpr ElementwiseForm kForms[] = {
 
 }  // namespace
 
-std::span<const ElementwiseForm> ternary_forms() { return kForms; }
+std::span<const ElementwiseForm> ternary_forms() { return kTernaryForms; }
 
 }  // namespace emplace::cpu

@@ -64,7 +64,7 @@ EMPLACE_UNARY(HardSwish, ForFloats, x* within(x + T{3}, T{0}, T{6}) * T(1.0 / 6)
 constexpr auto kSame = ElementwiseForm::Kind::kSame;
 constexpr auto kCompare = ElementwiseForm::Kind::kCompare;
 
-constexpr ElementwiseForm kForms[] = {
+constexpr ElementwiseForm kUnaryForms[] = {
     {"aten::sqrt", 1, kSame, unary_rows<Sqrt>},
     {"Sqrt", 1, kSame, unary_rows<Sqrt>},
     {"aten::rsqrt", 1, kSame, unary_rows<Rsqrt>},
@@ -161,6 +161,6 @@ constexpr ElementwiseForm kForms[] = {
 
 }  // namespace
 
-std::span<const ElementwiseForm> unary_forms() { return kForms; }
+std::span<const ElementwiseForm> unary_forms() { return kUnaryForms; }
 
 }  // namespace emplace::cpu

@@ -44,13 +44,13 @@ Box box_of(const SliceOf& slice, Shape strides) {
   return {std::move(strides), offset};
 }
 
-Result<Unit> expect(const Signature& signature) {
+Result<Unit> expect_attributes(const Signature& signature) {
   if (!signature.inputs.empty() && signature.outputs.size() == 1) return Unit{};
   return unsupported(signature, "not one output, or no input");
 }
 
 Made slice(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto slice, read_slice(signature, in.shape, out.shape));
   MovementBuilder builder{signature};
@@ -59,7 +59,7 @@ Made slice(const Signature& signature) {
 }
 
 Made slice_backward(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   EMPLACE_TRY_ASSIGN(const auto slice, read_slice(signature, out.shape, in.shape));
   MovementBuilder builder{signature};
@@ -76,7 +76,7 @@ Made slice_backward(const Signature& signature) {
 }
 
 Made select_with(const Signature& signature, bool backward) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   const Operand& whole = backward ? out : in;
   Operand part = backward ? in : out;
@@ -129,7 +129,7 @@ Made padded(const Signature& signature, std::size_t input, const Shape& before, 
 }
 
 Made constant_pad(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Attributes attributes{signature};
   const Shape pad = attributes.integers("pad");
@@ -149,7 +149,7 @@ Made constant_pad(const Signature& signature) {
 
 /// How much is put where is an input's value: without `pads`, all of it lies at the end.
 Made pad(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const std::size_t rank = signature.inputs[0].shape.size();
   Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "constant");
@@ -164,13 +164,13 @@ Made pad(const Signature& signature) {
 
 /// The slice is the last input; where it begins is not recorded: at the start.
 Made strided_slice_backward(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const std::size_t input = signature.inputs.size() - 1;
   return padded(signature, input, Shape(signature.inputs[input].shape.size(), 0), 0);
 }
 /// Begin and size are inputs; what is not recorded begins at 0.
 Made box(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   Attributes attributes{signature};
   const std::size_t rank = signature.inputs[0].shape.size();
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
@@ -183,7 +183,7 @@ Made box(const Signature& signature) {
 
 /// Blocks of channels become blocks of pixels: [N, C, H, b, W, b] read from the input as `order` says.
 Made depth_to_space(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Attributes attributes{signature};
   const bool channels_first =
@@ -209,7 +209,7 @@ Made depth_to_space(const Signature& signature) {
 }
 
 Made flip(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_attributes(signature));
   const Operand &in = signature.inputs[0], &out = signature.outputs[0];
   Attributes attributes{signature};
   const Shape dims = attributes.integers("dims");
@@ -226,7 +226,7 @@ Made flip(const Signature& signature) {
   return std::move(builder).finish();
 }
 
-constexpr KernelEntry kEntries[] = {
+constexpr KernelEntry kBoxKernels[] = {
     {"aten::slice", slice},
     {"aten::slice_copy", slice},
     {"aten::narrow", slice},
@@ -246,6 +246,6 @@ constexpr KernelEntry kEntries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> box_kernels() { return kEntries; }
+std::span<const KernelEntry> box_kernels() { return kBoxKernels; }
 
 }  // namespace emplace::cpu

@@ -192,7 +192,7 @@ Made embedding_backward(const Signature& signature) {
 }
 Made segment_sum(const Signature& signature) { return add_rows_of(signature, kNone); }
 
-constexpr KernelEntry kEntries[] = {
+constexpr KernelEntry kLookupKernels[] = {
     {"aten::embedding", embedding}, {"aten::embedding_dense_backward", embedding_backward},
     {"aten::index_select", gather}, {"Gather", gather},
     {"GatherV2", gather},           {"UnsortedSegmentSum", segment_sum},
@@ -202,7 +202,7 @@ constexpr KernelEntry kEntries[] = {
 
 std::span<const KernelEntry> lookup_kernels() {
   static const std::vector<KernelEntry> table = [] {
-    std::vector<KernelEntry> all{std::begin(kEntries), std::end(kEntries)};
+    std::vector<KernelEntry> all{std::begin(kLookupKernels), std::end(kLookupKernels)};
     const auto scatters = scatter_kernels(), slices = scatter_slices_kernels();
     const auto selections = selection_kernels();
     all.insert(all.end(), scatters.begin(), scatters.end());

@@ -85,7 +85,7 @@ Made make_element(const Signature& signature, Put put, std::size_t axis) {
   return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-Made make(const Signature& signature, Put put) {
+Made make_scatter(const Signature& signature, Put put) {
   if (signature.inputs.size() < 2 || signature.inputs.size() > 3 || signature.outputs.size() != 1) {
     return unsupported(signature, "not a tensor, indices and what is put");
   }
@@ -132,17 +132,17 @@ Made make(const Signature& signature, Put put) {
   }
   return unsupported(signature, "no kernel for " + std::string{dtype_name(out.dtype)});
 }
-Made take(const Signature& signature) { return make(signature, Put::kTake); }
-Made write(const Signature& signature) { return make(signature, Put::kWrite); }
-Made add(const Signature& signature) { return make(signature, Put::kAdd); }
+Made gather_elements(const Signature& signature) { return make_scatter(signature, Put::kTake); }
+Made scatter_write(const Signature& signature) { return make_scatter(signature, Put::kWrite); }
+Made scatter_add(const Signature& signature) { return make_scatter(signature, Put::kAdd); }
 
-constexpr KernelEntry kEntries[] = {
-    {"aten::gather", take},     {"GatherElements", take},   {"aten::scatter", write},
-    {"ScatterElements", write}, {"aten::scatter_add", add},
+constexpr KernelEntry kScatterKernels[] = {
+    {"aten::gather", gather_elements},  {"GatherElements", gather_elements}, {"aten::scatter", scatter_write},
+    {"ScatterElements", scatter_write}, {"aten::scatter_add", scatter_add},
 };
 
 }  // namespace
 
-std::span<const KernelEntry> scatter_kernels() { return kEntries; }
+std::span<const KernelEntry> scatter_kernels() { return kScatterKernels; }
 
 }  // namespace emplace::cpu

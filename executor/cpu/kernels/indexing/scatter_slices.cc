@@ -87,7 +87,7 @@ Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple
   return std::unique_ptr<Kernel>{std::move(kernel)};
 }
 
-Made make(const Signature& signature, std::size_t axis, std::size_t tuple, bool adds) {
+Made make_slices(const Signature& signature, std::size_t axis, std::size_t tuple, bool adds) {
   const Operand &table = signature.inputs[0], &out = signature.outputs[0];
   if (tuple == 0 || axis + tuple > table.shape.size())
     return unsupported(signature, "indices of too many dimensions");
@@ -106,35 +106,35 @@ Made make(const Signature& signature, std::size_t axis, std::size_t tuple, bool 
   }
 }
 
-Result<Unit> expect(const Signature& signature) {
+Result<Unit> expect_inputs(const Signature& signature) {
   if (signature.inputs.size() == 3 && signature.outputs.size() == 1) return Unit{};
   return unsupported(signature, "not a table, indices and updates");
 }
 
 /// The last dimension of the indices is a tuple.
 Made scatter_nd(const Signature& signature) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_inputs(signature));
   Attributes attributes{signature};
   const std::string reduction = attributes.word("reduction", "none");
   if (attributes.fault()) return *attributes.fault();
   if (reduction != "none" && reduction != "add") return unsupported(signature, "reduction " + reduction);
   const Shape& index = signature.inputs[1].shape;
   if (index.empty() || index.back() < 1) return unsupported(signature, "no tuple of indices");
-  return make(signature, 0, static_cast<std::size_t>(index.back()), reduction == "add");
+  return make_slices(signature, 0, static_cast<std::size_t>(index.back()), reduction == "add");
 }
 
 Made index_along(const Signature& signature, bool adds) {
-  EMPLACE_TRY(expect(signature));
+  EMPLACE_TRY(expect_inputs(signature));
   Attributes attributes{signature};
   EMPLACE_TRY_ASSIGN(const auto axis,
                      dimension(signature, attributes.integer("dim", 0), signature.inputs[0].shape.size()));
   if (attributes.fault()) return *attributes.fault();
-  return make(signature, axis, 1, adds);
+  return make_slices(signature, axis, 1, adds);
 }
 Made index_add(const Signature& signature) { return index_along(signature, true); }
 Made index_copy(const Signature& signature) { return index_along(signature, false); }
 
-constexpr KernelEntry kEntries[] = {
+constexpr KernelEntry kSliceKernels[] = {
     {"ScatterND", scatter_nd},
     {"aten::index_add", index_add},
     {"aten::index_copy", index_copy},
@@ -143,6 +143,6 @@ constexpr KernelEntry kEntries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> scatter_slices_kernels() { return kEntries; }
+std::span<const KernelEntry> scatter_slices_kernels() { return kSliceKernels; }
 
 }  // namespace emplace::cpu

@@ -230,7 +230,7 @@ Made extreme(const Signature& signature) {
   return make_kernel(reduced);
 }
 
-constexpr KernelEntry kEntries[] = {
+constexpr KernelEntry kSelectionKernels[] = {
     {"aten::argmax", place<true>}, {"ArgMax", place<true>},      {"aten::argmin", place<false>},
     {"ArgMin", place<false>},      {"aten::max", extreme<true>}, {"aten::min", extreme<false>},
     {"aten::cumsum", running_sum}, {"CumSum", running_sum},      {"aten::one_hot", one_hot},
@@ -239,6 +239,6 @@ constexpr KernelEntry kEntries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> selection_kernels() { return kEntries; }
+std::span<const KernelEntry> selection_kernels() { return kSelectionKernels; }
 
 }  // namespace emplace::cpu

@@ -164,7 +164,7 @@ Made dropout(const Signature& signature) {
   return random(signature, RandomKernel::Draw::kDropout, 1 - p);
 }
 
-constexpr KernelEntry kEntries[] = {
+constexpr KernelEntry kCreationKernels[] = {
     {"aten::zeros", zeros},
     {"aten::new_zeros", zeros},
     {"aten::zeros_like", zeros},
@@ -195,6 +195,6 @@ constexpr KernelEntry kEntries[] = {
 
 }  // namespace
 
-std::span<const KernelEntry> creation_kernels() { return kEntries; }
+std::span<const KernelEntry> creation_kernels() { return kCreationKernels; }
 
 }  // namespace emplace::cpu

@@ -203,7 +203,7 @@ Made cut(const Signature& signature, bool drop) {
 Made split(const Signature& signature) { return cut(signature, false); }
 Made unbind(const Signature& signature) { return cut(signature, true); }
 
-constexpr KernelEntry kEntries[] = {
+constexpr KernelEntry kMovementKernels[] = {
     {"aten::clone", copy},
     {"aten::contiguous", copy},
     {"aten::detach", copy},
@@ -262,7 +262,7 @@ constexpr KernelEntry kEntries[] = {
 
 std::span<const KernelEntry> movement_kernels() {
   static const std::vector<KernelEntry> table = [] {
-    std::vector<KernelEntry> all{std::begin(kEntries), std::end(kEntries)};
+    std::vector<KernelEntry> all{std::begin(kMovementKernels), std::end(kMovementKernels)};
     const auto boxes = box_kernels();
     const auto resizes = resize_kernels();
     all.insert(all.end(), boxes.begin(), boxes.end());

@@ -20,9 +20,9 @@ void invert(const BatchNorm& norm, const float* variance, float* inverse) {
     inverse[c] = 1 / std::sqrt(variance[c] + norm.epsilon);
 }
 
-class Forward final : public Kernel {
+class BatchNormForward final : public Kernel {
  public:
-  explicit Forward(const BatchNorm& norm) : norm_{norm} {}
+  explicit BatchNormForward(const BatchNorm& norm) : norm_{norm} {}
   /// Room for statistics that the op does not put out.
   std::size_t scratch_bytes() const override { return 2 * list_bytes(norm_); }
   void run(Inputs inputs, Outputs outputs, std::byte* scratch) const override {
@@ -48,9 +48,9 @@ class Forward final : public Kernel {
   const BatchNorm norm_;
 };
 
-class Backward final : public Kernel {
+class BatchNormBackward final : public Kernel {
  public:
-  Backward(const BatchNorm& norm, std::array<bool, 3> asked) : norm_{norm}, asked_{asked} {}
+  BatchNormBackward(const BatchNorm& norm, std::array<bool, 3> asked) : norm_{norm}, asked_{asked} {}
   std::size_t scratch_bytes() const override { return norm_.fixed_statistics ? list_bytes(norm_) : 0; }
   void run(Inputs inputs, Outputs outputs, std::byte* scratch) const override {
     const auto* gradient = reinterpret_cast<const float*>(inputs[0]);
@@ -89,10 +89,10 @@ class Backward final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_plane_batch_norm(const BatchNorm& norm) {
-  return std::make_unique<Forward>(norm);
+  return std::make_unique<BatchNormForward>(norm);
 }
 std::unique_ptr<Kernel> make_plane_batch_norm_backward(const BatchNorm& norm, std::array<bool, 3> asked) {
-  return std::make_unique<Backward>(norm, asked);
+  return std::make_unique<BatchNormBackward>(norm, asked);
 }
 
 }  // namespace emplace::cpu

@@ -10,7 +10,7 @@ namespace {
 using Made = Result<std::unique_ptr<Kernel>>;
 enum class Reduction : std::uint8_t { kNone = 0, kMean = 1, kSum = 2 };
 
-struct Shape {
+struct NllShape {
   std::int64_t batch = 1, classes = 1, inner = 1;  ///< [batch, classes, inner]
   Reduction reduction = Reduction::kMean;
   std::int64_t ignored = -100;
@@ -31,9 +31,9 @@ struct Shape {
 };
 
 template <class T>
-class Forward final : public Kernel {
+class NllForward final : public Kernel {
  public:
-  explicit Forward(Shape shape) : shape_{shape} {}
+  explicit NllForward(NllShape shape) : shape_{shape} {}
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte*) const override {
     const auto* source = reinterpret_cast<const T*>(inputs[0]);
@@ -54,13 +54,13 @@ class Forward final : public Kernel {
   }
 
  private:
-  const Shape shape_;
+  const NllShape shape_;
 };
 
 template <class T>
-class Backward final : public Kernel {
+class NllBackward final : public Kernel {
  public:
-  explicit Backward(Shape shape) : shape_{shape} {}
+  explicit NllBackward(NllShape shape) : shape_{shape} {}
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            std::byte*) const override {
     const auto* gradient = reinterpret_cast<const T*>(inputs[0]);
@@ -77,14 +77,14 @@ class Backward final : public Kernel {
   }
 
  private:
-  const Shape shape_;
+  const NllShape shape_;
 };
 
 /// `source` [C], [N, C] or [N, C, …] and classes without C.
-Result<Shape> shape_of(const Signature& signature, const Operand& source, const Operand& chosen) {
+Result<NllShape> shape_of(const Signature& signature, const Operand& source, const Operand& chosen) {
   Attributes attributes{signature};
   const std::int64_t reduction = attributes.integer("reduction", 1);
-  Shape shape;
+  NllShape shape;
   shape.ignored = attributes.integer("ignore_index", -100);
   if (attributes.fault()) return *attributes.fault();
   if (reduction < 0 || reduction > 2) return unsupported(signature, "a reduction that is not 0, 1 or 2");
@@ -103,7 +103,7 @@ Result<Shape> shape_of(const Signature& signature, const Operand& source, const 
 }
 
 template <template <class> class Loop>
-Made of_dtype(const Signature& signature, const Shape& shape) {
+Made of_dtype(const Signature& signature, const NllShape& shape) {
   const DType dtype = signature.outputs[0].dtype;
   const auto fits = [dtype](const Operand& o) { return o.dtype == dtype || o.dtype == DType::kI64; };
   if (!std::ranges::all_of(signature.inputs, fits)) {
@@ -115,7 +115,7 @@ Made of_dtype(const Signature& signature, const Shape& shape) {
 }
 
 /// Elements of a loss, or of its gradient.
-bool is_loss(const Operand& operand, const Shape& shape) {
+bool is_loss(const Operand& operand, const NllShape& shape) {
   return operand.elements() == (shape.reduction == Reduction::kNone ? shape.batch * shape.inner : 1);
 }
 
@@ -132,7 +132,7 @@ Made make_nll_loss(const Signature& signature) {
       !is_loss(signature.outputs[0], shape) || signature.outputs[1].elements() != 1) {
     return unsupported(signature, "weights, loss or total weight of another size");
   }
-  return of_dtype<Forward>(signature, shape);
+  return of_dtype<NllForward>(signature, shape);
 }
 
 Made make_nll_loss_backward(const Signature& signature) {
@@ -147,7 +147,7 @@ Made make_nll_loss_backward(const Signature& signature) {
       signature.outputs[0].shape != signature.inputs[1].shape) {
     return unsupported(signature, "weights, loss or total weight of another size");
   }
-  return of_dtype<Backward>(signature, shape);
+  return of_dtype<NllBackward>(signature, shape);
 }
 
 }  // namespace emplace::cpu

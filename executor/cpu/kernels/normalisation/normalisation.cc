@@ -301,11 +301,6 @@ Made make_onnx_batch_norm(const Signature& signature) {
   return finish_forward(signature, shape, {.scale = 1, .shift = 2, .mean = 3, .variance = 4});
 }
 
-template <MakeKernel make>
-Made packed_first(const Signature& signature) {
-  return with_packed_inputs(signature, make);
-}
-
 constexpr KernelEntry kNormalisationKernels[] = {
     {"aten::native_batch_norm", packed_first<make_batch_norm>},
     {"aten::native_batch_norm_backward", packed_first<make_batch_norm_backward>},

@@ -189,11 +189,6 @@ Made make_onnx(const Signature& signature) {
   return make_softmax(signature, "axis", log);
 }
 
-template <MakeKernel make>
-Made packed_first(const Signature& signature) {
-  return with_packed_inputs(signature, make);
-}
-
 constexpr KernelEntry kSoftmaxKernels[] = {
     {"aten::_softmax", packed_first<make_aten<false>>},
     {"aten::_log_softmax", packed_first<make_aten<true>>},

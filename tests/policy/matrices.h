@@ -1,0 +1,25 @@
+#pragma once
+/// Matrices for tests of networks.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/rng.h"
+#include "policy/parameters.h"
+
+namespace emplace::policy {
+
+/// Uniform in [-reach, reach).
+inline Matrix random_matrix(Eigen::Index rows, Eigen::Index cols, std::uint64_t seed, float reach = 1) {
+  Rng rng{seed, Purpose::kTest};
+  Matrix m(rows, cols);
+  for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = reach * (2 * rng.uniform() - 1);
+  return m;
+}
+
+/// [rows, cols] of numbers column by column, as the fixtures of other implementations have them.
+inline Matrix matrix(const std::vector<double>& values, Eigen::Index rows, Eigen::Index cols) {
+  return Eigen::Map<const Eigen::MatrixXd>(values.data(), rows, cols).cast<float>();
+}
+
+}  // namespace emplace::policy
