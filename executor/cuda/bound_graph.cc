@@ -1,35 +1,12 @@
 #include "executor/cuda/bound_graph.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
 #include <utility>
 
-#include "base/text/words.h"
 #include "executor/cuda/kernels/passes.h"
 #include "executor/cuda/session.h"
-#include "graph/tensor_layout.h"
+#include "executor/kernel/binding.h"
 
 namespace emplace::cuda {
-namespace {
-
-std::string key_of(const Signature& signature) {
-  std::string key = signature.type + '\n' + signature.attrs_json;
-  for (const auto* operands : {&signature.inputs, &signature.outputs}) {
-    key += '>';
-    for (const Operand& operand : *operands) {
-      key += '|';
-      key += dtype_name(operand.dtype);
-      for (std::size_t d = 0; d < operand.shape.size(); ++d)
-        key += fmt::format(" {}:{}", operand.shape[d], operand.strides[d]);
-    }
-  }
-  return key;
-}
-
-Operand operand_of(DType dtype, const StridedLayout& layout) { return {dtype, layout.shape, layout.strides}; }
-
-}  // namespace
 
 struct BoundGraph::Binder {
   BoundGraph& bound;
@@ -51,15 +28,12 @@ struct BoundGraph::Binder {
     return static_cast<const Kernel*>(at->second.get());
   }
 
-  /// A copy of what lies as `layout` says; null within if it lies in order.
-  Result<Packing> packing_of(DType dtype, const StridedLayout& layout) {
-    const std::int64_t size = element_bytes(dtype);
-    Packing packing{.offset = layout.offset * size, .bytes = layout.elements() * size};
-    const Operand from = operand_of(dtype, layout);
-    if (packed(from)) return packing;
-    EMPLACE_TRY_ASSIGN(
-        packing.copy,
-        kernel_of({"emplace::pack", "{}", {from}, {operand_of(dtype, packed_layout(layout.shape))}}));
+  /// A packed copy of `cut`; null within if it is packed where it lies.
+  Result<Packing> packing_of(const Cut& cut) {
+    Packing packing{.offset = cut.offset, .bytes = cut.bytes()};
+    if (packed(cut.operand)) return packing;
+    const Operand to = operand_of(cut.operand.dtype, packed_layout(cut.operand.shape));
+    EMPLACE_TRY_ASSIGN(packing.copy, kernel_of({"emplace::pack", "{}", {cut.operand}, {to}}));
     return packing;
   }
 
@@ -69,35 +43,25 @@ struct BoundGraph::Binder {
 };
 
 Result<BoundInput> BoundGraph::Binder::bind_input(TensorId tensor, Operand& operand) {
-  const OpGraph& graph = lowered.graph();
-  const DType dtype = graph.dtype(tensor);
+  EMPLACE_TRY_ASSIGN(auto route, route_to(lowered, tensor));
   BoundInput input;
-  input.buffer = lowered.buffer(tensor);
-  const TensorId named = lowered.tensor(input.buffer), base = lowered.tensor(lowered.base(input.buffer));
-  if (named != base) {
-    EMPLACE_TRY_ASSIGN(const auto part, layout_in(graph, named, base));
-    if (part.steps.size() != 1)
-      return Error{Errc::kUnsupported, "op '" + std::string{graph.name(graph.producer(named))} +
-                                           "': a part of a reshaped view is not read on a GPU"};
-    EMPLACE_TRY_ASSIGN(auto packing, packing_of(dtype, part.steps[0]));
-    input.is_part = true;
-    input.part = packing;
+  input.buffer = route.buffer;
+  input.is_part = route.part.has_value();
+  if (route.part) {
+    EMPLACE_TRY_ASSIGN(input.part, packing_of(*route.part));
   }
-  EMPLACE_TRY_ASSIGN(const auto layout, layout_in(graph, tensor, named));
-  for (std::size_t i = 0; i + 1 < layout.steps.size(); ++i) {
-    EMPLACE_TRY_ASSIGN(auto packing, packing_of(dtype, layout.steps[i]));
+  for (const Cut& reorder : route.reorders) {
+    EMPLACE_TRY_ASSIGN(auto packing, packing_of(reorder));
     input.reorders.push_back(packing);
   }
-  input.offset = layout.steps.back().offset * element_bytes(dtype);
-  operand = operand_of(dtype, layout.steps.back());
+  input.offset = route.input.offset;
+  operand = std::move(route.input.operand);
   return input;
 }
 
 Result<Unit> BoundGraph::Binder::stand_in(OpId op, const Signature& signature, const Error& why) {
   if (why.code != Errc::kUnsupported) return why;
-  if (!allow_synthetic)
-    return Error{Errc::kUnsupported, "op '" + printable(lowered.graph().name(op), 80) + "': " + why.context +
-                                         "; allow synthetic ops, or use the simulator"};
+  if (!allow_synthetic) return no_kernel(lowered.graph(), op, why);
   bound.synthetic_.push_back(make_synthetic(signature, static_cast<double>(costs.ns(device, op)) * 1e-3));
   bound.kernels_[index(op)] = {.kernel = bound.synthetic_.back().get(), .synthetic = true};
   bound.synthetic_types_.emplace(lowered.graph().type_name(op));
@@ -106,12 +70,7 @@ Result<Unit> BoundGraph::Binder::stand_in(OpId op, const Signature& signature, c
 
 Result<Unit> BoundGraph::Binder::bind(OpId op) {
   const OpGraph& graph = lowered.graph();
-  Signature signature{std::string{graph.type_name(op)}, std::string{graph.attrs_json(op)}, {}, {}};
-  for (std::size_t k = 0; k < graph.num_outputs(op); ++k) {
-    const TensorId tensor = graph.output(op, k);
-    const auto shape = graph.shape(tensor);
-    signature.outputs.push_back(operand_of(graph.dtype(tensor), packed_layout({shape.begin(), shape.end()})));
-  }
+  Signature signature = signature_without_inputs(graph, op);
   BoundKernel& to = bound.kernels_[index(op)];
   for (const TensorId tensor : graph.inputs(op)) {
     Operand operand;
