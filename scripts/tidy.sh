@@ -39,7 +39,7 @@ fi
 
 build=build/tidy
 if [ ! -f $build/compile_commands.json ]; then
-  cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ -DEMPLACE_PRECOMPILE=OFF \
+  cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ -DEMPLACE_PRECOMPILE=OFF -DEMPLACE_TOGETHER=OFF \
     -DEMPLACE_TESTS=OFF -DEMPLACE_BENCHES=OFF -DEMPLACE_CUDA=OFF >/dev/null
 fi
 ninja -C $build emplace_onnx emplace_tf_graphdef emplace_event >/dev/null
