@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How good `auto` is, as one resumable job that writes docs/quality.md.
+"""How good `auto` is, as one resumable job that writes docs/results/quality.md.
 
 usage: bench/quality.py --graphs DIR --workloads DIR --out ROWS.jsonl [options]
 

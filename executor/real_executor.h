@@ -1,6 +1,6 @@
 #pragma once
 /// What an executor of real devices can do beyond measuring: show when things happened, check what it
-/// computed, tell what each op costs. docs/measurement.md defines how it takes time.
+/// computed, tell what each op costs. docs/reference/measurement.md defines how it takes time.
 
 #include <atomic>
 #include <cstdint>

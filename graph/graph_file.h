@@ -1,6 +1,6 @@
 #pragma once
 /// Graphs on disk: "emplace-graph v1" as JSON (.json, .json.gz, .json.zst) or MessagePack (.epg, .msgpack),
-/// and the formats of others. docs/file_formats.md describes the keys.
+/// and the formats of others. docs/reference/file_formats.md describes the keys.
 
 #include <cstddef>
 #include <cstdint>

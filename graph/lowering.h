@@ -15,9 +15,10 @@ namespace emplace {
 enum class BufferId : std::uint32_t {};
 constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); }
 
-/// Rules (docs/measurement.md): a view that covers its base is its base; a view of a part is a buffer of
-/// min(view, base) bytes that costs memory only where it was copied to; `update` ops write in place; state is
-/// resident for the whole step; everything else dies after its last reader. Immutable; any thread.
+/// Rules (docs/reference/measurement.md): a view that covers its base is its base; a view of a part is a
+/// buffer of min(view, base) bytes that costs memory only where it was copied to; `update` ops write in
+/// place; state is resident for the whole step; everything else dies after its last reader. Immutable; any
+/// thread.
 class LoweredGraph {
  public:
   explicit LoweredGraph(const OpGraph& graph);

@@ -69,7 +69,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
   }
   const Level groups = group_level(problem, options_.groups), pieces = piece_level(problem);
   // The start is good: colder than what would leave it, so that every level mends what is there. With few
-  // units there is time to leave it, and nothing to lose (docs/performance.md has what was tried).
+  // units there is time to leave it, and nothing to lose (docs/results/performance.md has what was tried).
   const double first = (classes.size() <= kFewUnits ? 0.1 : 0.005) * options_.heat;
   const std::vector<Stage> stages{{&groups, 0.4, {first, 0.0005}},
                                   {&pieces, 0.3, {0.003 * options_.heat, 0.0003}},

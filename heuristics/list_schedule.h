@@ -1,6 +1,6 @@
 #pragma once
 /// What list schedulers have in common: a schedule that grows op by op, with the machine's queues, links and
-/// memory as the simulator has them (docs/heuristics.md, "Memory").
+/// memory as the simulator has them (docs/reference/heuristics.md, "Memory").
 
 #include <algorithm>
 #include <cstdint>

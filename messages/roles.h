@@ -1,5 +1,5 @@
 #pragma once
-/// What a peer may do, by the roles of its key: one table, in roles.cc and in docs/security.md.
+/// What a peer may do, by the roles of its key: one table, in roles.cc and in docs/guide/security.md.
 
 #include <cstdint>
 #include <string_view>

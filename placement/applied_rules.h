@@ -39,9 +39,9 @@ struct AppliedRules {
 };
 
 /// Every rule that matches an op holds for it, but an earlier rule that matches only some of a later one's
-/// ops is an exception to it: there the earlier holds alone. docs/rules.md. O(rules · (ops + rules)). Errors
-/// (kInvalid), each naming the rules: one that matches nothing and is not optional (with the nearest name,
-/// type or scope); two that leave an op no device; an unknown device; a prefix that no device has.
+/// ops is an exception to it: there the earlier holds alone. docs/guide/rules.md. O(rules · (ops + rules)).
+/// Errors (kInvalid), each naming the rules: one that matches nothing and is not optional (with the nearest
+/// name, type or scope); two that leave an op no device; an unknown device; a prefix that no device has.
 Result<AppliedRules> apply_rules(const OpGraph& graph, const DeviceSet& devices, const RuleSet& rules);
 
 }  // namespace emplace

@@ -1,5 +1,6 @@
 #pragma once
-/// What one placement cost when it was run, or simulated. docs/measurement.md defines each quantity.
+/// What one placement cost when it was run, or simulated. docs/reference/measurement.md defines each
+/// quantity.
 
 #include <cstddef>
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace emplace {
 enum class Objective : std::uint8_t {
   kStepTime,    ///< One step of the simulator, from its first op to its last.
   kThroughput,  ///< The load of the busiest device when steps overlap: max-load on any graph.
-  kLatency,     ///< Latency of a split whose pieces run whole (docs/objectives.md).
+  kLatency,     ///< Latency of a split whose pieces run whole (docs/guide/objectives.md).
   kMaxLoad,     ///< The busiest device's load, for workloads of dnn-partitioning.
 };
 

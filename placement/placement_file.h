@@ -1,6 +1,6 @@
 #pragma once
 /// Placements on disk: `format: "emplace-placement"`, version 1, ops and devices by name.
-/// docs/file_formats.md.
+/// docs/reference/file_formats.md.
 
 #include <cstdint>
 #include <filesystem>

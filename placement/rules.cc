@@ -78,7 +78,7 @@ Result<RuleSet> build(TomlDocument document, std::string_view where) {
     set.rules.push_back(std::move(rule));
   }
   EMPLACE_TRY(document.finish());
-  if (set.rules.empty()) return invalid(where, "has no [[rule]]", "docs/rules.md shows some");
+  if (set.rules.empty()) return invalid(where, "has no [[rule]]", "docs/guide/rules.md shows some");
   return set;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Rules of a user's: what may run where and what stays together, by patterns on ops. docs/rules.md.
+/// Rules of a user's: what may run where and what stays together, by patterns on ops. docs/guide/rules.md.
 
 #include <cstdint>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
 /// What the cost models of splits count: each op's time per device, each tensor's transfer, each op's memory.
-/// docs/objectives.md has the models.
+/// docs/guide/objectives.md has the models.
 
 #include <cstdint>
 #include <span>

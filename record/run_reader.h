@@ -1,6 +1,6 @@
 #pragma once
 /// A run's database, open to be read: one SQLite file in the run directory, readable by any SQLite tool while
-/// the run goes on. docs/run_database.md describes the tables.
+/// the run goes on. docs/reference/run_database.md describes the tables.
 
 #include <cstdint>
 #include <filesystem>

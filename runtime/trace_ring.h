@@ -1,6 +1,6 @@
 #pragma once
 /// What the actors of one loop did and when, in a file of fixed size that the loop writes as memory: what was
-/// noted stays when the process is killed. docs/tracing.md.
+/// noted stays when the process is killed. docs/guide/tracing.md.
 
 #include <array>
 #include <cstddef>

@@ -3,9 +3,9 @@
 
     usage: scripts/check_docs.py [TREE]      (default: the repository that this script lies in)
 
-Fails, naming file and line, where the last column of a table of docs/guarantees.md names, in backticks, a test (`Suite.Name`,
+Fails, naming file and line, where the last column of a table of docs/proofs/guarantees.md names, in backticks, a test (`Suite.Name`,
 `Name`, `Name…`, `Suite.*`), a checker, a fault of the simulated world or a file that is not there; and where the columns in
-docs/run_database.md are not those of the schema, in its order.
+docs/reference/run_database.md are not those of the schema, in its order.
 """
 
 import re
@@ -55,10 +55,10 @@ class Named:
 
 def check_guarantees(tree, files):
     named = Named(tree, files)
-    for number, cells in rows((tree / "docs" / "guarantees.md").read_text()):
+    for number, cells in rows((tree / "docs" / "proofs" / "guarantees.md").read_text()):
         for word in re.findall(r"`([^`]+)`", cells[-1]):
             if not named.has(word):
-                yield f"docs/guarantees.md:{number}: `{word}` is no test, checker, fault or file that is there"
+                yield f"docs/proofs/guarantees.md:{number}: `{word}` is no test, checker, fault or file that is there"
 
 
 def check_columns(tree):
@@ -67,14 +67,14 @@ def check_columns(tree):
     for table, columns in TABLE.findall(source) + ADDED.findall(source):
         schema.setdefault(table, []).extend(column.strip().split()[0].strip('"') for column in columns.split(","))
     said = {}
-    for number, cells in rows((tree / "docs" / "run_database.md").read_text()):
+    for number, cells in rows((tree / "docs" / "reference" / "run_database.md").read_text()):
         if re.fullmatch(r"`\w+`", cells[0]):
             # What is in brackets explains a column.
             said[cells[0].strip("`")] = number, [column.strip() for column in re.sub(r"\([^()]*\)", "", cells[-1]).split(",")]
     for table in sorted(schema.keys() | said.keys()):
         number, columns = said.get(table, (1, []))
         if columns != schema.get(table, []):
-            yield (f"docs/run_database.md:{number}: {table} has the columns {', '.join(schema.get(table, [])) or 'of no table'}, "
+            yield (f"docs/reference/run_database.md:{number}: {table} has the columns {', '.join(schema.get(table, [])) or 'of no table'}, "
                    f"not {', '.join(columns) or 'none'}")
 
 

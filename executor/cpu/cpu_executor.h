@@ -12,9 +12,9 @@
 
 namespace emplace::cpu {
 
-/// How it times, and what is different from a GPU: docs/measurement.md. Copies are made by the device that
-/// gets them, which runs no op meanwhile (CopyEngine::kTarget); kernels overlap across devices only. Thread:
-/// one at a time; it owns a thread per device. `graph`, `devices` and `clock` must outlive it.
+/// How it times, and what is different from a GPU: docs/reference/measurement.md. Copies are made by the
+/// device that gets them, which runs no op meanwhile (CopyEngine::kTarget); kernels overlap across devices
+/// only. Thread: one at a time; it owns a thread per device. `graph`, `devices` and `clock` must outlive it.
 class CpuExecutor final : public RealExecutor {
  public:
   /// Errors: kUnsupported for an op without a kernel, if stand-ins are not allowed; kRunFailed if the machine

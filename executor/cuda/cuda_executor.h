@@ -1,6 +1,6 @@
 #pragma once
 /// Runs placements on GPUs: cuBLASLt, cuDNN and our own kernels, one compute stream and two copy streams per
-/// logical device. docs/cuda.md says how, and what of it was never run.
+/// logical device. docs/reference/cuda.md says how, and what of it was never run.
 
 #include <memory>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 /// What the devices do in one step of a placed graph: kernels and copies, who waits for whom, and which
-/// memory each takes and gives back. The rules are the simulator's (docs/measurement.md); executors that run
-/// something walk this.
+/// memory each takes and gives back. The rules are the simulator's (docs/reference/measurement.md); executors
+/// that run something walk this.
 
 #include <cstdint>
 #include <span>

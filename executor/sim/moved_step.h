@@ -19,8 +19,8 @@ namespace emplace::simulated {
 /// constant, its levels of memory higher or lower by a constant per device; so it jumps there. The events
 /// that a moved op changes: the ends of it, of what it reads, of copies of that, of its readers, and of those
 /// who read the same on a device where it was or is. Counts are not copied on a jump: each is worked out from
-/// the history when it is first used (docs/measurement.md says what they are). The result is that of a whole
-/// step, bit for bit. Thread: one.
+/// the history when it is first used (docs/reference/measurement.md says what they are). The result is that
+/// of a whole step, bit for bit. Thread: one.
 class MovedStep final : public StepLoop<MovedStep> {
  public:
   MovedStep(const StepTables& tables, Dispatch dispatch);

@@ -35,11 +35,11 @@ struct SimulatorOptions {
   bool incremental = false;
 };
 
-/// The default model (docs/measurement.md). One op at a time per device; one outgoing copy engine per device,
-/// FIFO, held for latency + bytes / bandwidth; copies overlap ops; one copy per (buffer, target device).
-/// Times are int64 ns. Memory: state resident where it is placed; a tensor lives from the start of its op to
-/// the end of its last reader or outgoing copy; a copy lives at the target from the start of its transfer to
-/// the end of its last reader there.
+/// The default model (docs/reference/measurement.md). One op at a time per device; one outgoing copy engine
+/// per device, FIFO, held for latency + bytes / bandwidth; copies overlap ops; one copy per (buffer, target
+/// device). Times are int64 ns. Memory: state resident where it is placed; a tensor lives from the start of
+/// its op to the end of its last reader or outgoing copy; a copy lives at the target from the start of its
+/// transfer to the end of its last reader there.
 ///
 /// Thread: construct anywhere, then one thread at a time; simulators of one graph share nothing mutable.
 /// `graph`, `devices` and `constraints` must outlive it. No allocation per evaluation after the first

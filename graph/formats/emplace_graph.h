@@ -1,5 +1,5 @@
 #pragma once
-/// "emplace-graph v1", as JSON text and as MessagePack. docs/file_formats.md describes the keys.
+/// "emplace-graph v1", as JSON text and as MessagePack. docs/reference/file_formats.md describes the keys.
 
 #include <cstddef>
 #include <cstdint>

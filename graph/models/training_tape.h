@@ -64,7 +64,8 @@ Shape pooled(const Shape& in, const PoolOptions& options);
 
 /// Reverse-mode differentiation of what was recorded: the latest op first. Shapes are the caller's promise
 /// (EMPLACE_CHECK): networks are code, their options are checked before they get here. Flops as in
-/// docs/file_formats.md: a multiply-add is two. Parameters of a network in code are float32. Thread: one.
+/// docs/reference/file_formats.md: a multiply-add is two. Parameters of a network in code are float32.
+/// Thread: one.
 class TrainingTape {
  public:
   virtual ~TrainingTape() = default;

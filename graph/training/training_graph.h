@@ -1,6 +1,6 @@
 #pragma once
 /// A whole training step from a model's forward pass: the ops of the pass in ATen's words, those of its
-/// gradient and of an optimizer. docs/training.md says what becomes of what.
+/// gradient and of an optimizer. docs/guide/training.md says what becomes of what.
 
 #include "base/result.h"
 #include "graph/models/training_tape.h"

@@ -17,7 +17,8 @@ struct MoveMix {
   std::uint32_t flood = 0;        ///< What hangs together on one device, up to some size.
   std::uint32_t near = 0;         ///< Share [%] of moves whose target is the device of a neighbour.
 };
-/// For step times (found on the recurrent nets, docs/performance.md), and for loads and latencies of splits.
+/// For step times (found on the recurrent nets, docs/results/performance.md), and for loads and latencies of
+/// splits.
 MoveMix moves_for(Objective objective);
 
 /// The proposer without training: random moves of several kinds.

@@ -88,7 +88,8 @@ Finding optional_part(const std::vector<std::string>& loaded, const Part& part) 
   const auto& parts = build_info().parts;
   if (std::find(parts.begin(), parts.end(), part.name) == parts.end())
     return {part.name, "not built in", std::string{"without it this program lacks "} + part.use};
-  if (std::string_view{part.name} == "cuda")  // Until scripts/gpu.sh has run somewhere: docs/cuda.md.
+  if (std::string_view{part.name} ==
+      "cuda")  // Until scripts/gpu.sh has run somewhere: docs/reference/cuda.md.
     return {part.name, "compiled, never run", ""};
   return part.library == nullptr ? Finding{part.name, "built in", ""}
                                  : library(loaded, part.name, part.library);

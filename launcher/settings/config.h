@@ -1,7 +1,7 @@
 #pragma once
 /// What `emplace run` is told: one struct per section of a config file. Each lists its own settings, and
 /// embeds the options of what it configures, which list theirs. From these lists come the reader, --set, the
-/// resolved copy, configs/reference.toml and docs/config.md.
+/// resolved copy, configs/reference.toml and docs/reference/config.md.
 
 #include <array>
 #include <cstdint>
@@ -31,8 +31,8 @@ inline constexpr const char* kScratch = "scratch";
 inline constexpr const char* kBestBaseline = "best-baseline";
 inline constexpr std::array<std::string_view, 2> kRunStarts{kScratch, kBestBaseline};
 
-/// The numbers of a method: as its paper has them, or as we found them to do better (docs/learning.md says by
-/// how much).
+/// The numbers of a method: as its paper has them, or as we found them to do better
+/// (docs/reference/learning.md says by how much).
 inline constexpr std::array<std::string_view, 2> kPresets{"paper", "tuned"};
 
 /// What is placed together.
@@ -99,7 +99,8 @@ struct InputSection {
     reading.list(s);
     s.add("devices", devices,
           "Device file; empty: the machine that a workload of dnn-partitioning brings along.");
-    s.add("rules", rules, "Rules file: pins, allowed devices, co-location (docs/rules.md); empty: none.");
+    s.add("rules", rules,
+          "Rules file: pins, allowed devices, co-location (docs/guide/rules.md); empty: none.");
     s.add("reserve", reserve, at_least(0), "Share of each device's memory that is kept free.");
   }
 };
@@ -149,7 +150,8 @@ struct ExecutorSection {
 
   void list(Settings& s) {
     s.add("kind", kind, one_of(kExecutorKinds),
-          "What measures: the simulator, real devices (cpu, cuda: docs/measurement.md), the simulator that "
+          "What measures: the simulator, real devices (cpu, cuda: docs/reference/measurement.md), the "
+          "simulator that "
           "takes `delay` per placement (fake), or what `log` has (replay).");
     s.add("dispatch", dispatch, "Which ready op a device runs first.");
     s.add("count", count, at_least(1), "Executors.");
@@ -182,7 +184,7 @@ struct PolicySection : policy::PolicyOptions {
   void list(Settings& s) {
     s.add("preset", preset, one_of(kPresets),
           "Which defaults the keys of this method have: the paper's, or those that did better "
-          "(docs/learning.md).");
+          "(docs/reference/learning.md).");
     s.add("grouping", grouping,
           "What is placed together: scopes, declared co-location (class), the papers' rule on top of it, the "
           "first two levels of scopes (prefix), or groups by lot. All but lots are merged to `groups`.");
@@ -210,7 +212,8 @@ struct CompareSection {
                                         "round-robin", "contiguous", "expert"};
 
   void list(Settings& s) {
-    s.add("baselines", baselines, "Methods that the learned placement is held against (docs/heuristics.md).");
+    s.add("baselines", baselines,
+          "Methods that the learned placement is held against (docs/reference/heuristics.md).");
   }
 };
 

@@ -58,7 +58,7 @@ void placeto(RunConfig& c) {
   c.reward.valid_only_after = kNeverAfter;
 }
 
-/// Ours: docs/quality_learned.md.
+/// Ours: docs/results/quality_learned.md.
 void sweep(RunConfig& c) {
   c.policy.grouping = GroupingRule::kClass;
   c.policy.groups = 1024;
@@ -86,7 +86,7 @@ void network_that_did_better(Network& network) {
   network.table_scale = 10;
 }
 
-/// What did better, for every method alike: docs/learning.md.
+/// What did better, for every method alike: docs/reference/learning.md.
 void tuned(RunConfig& c) {
   c.reward.reward.transform = policy::Transform::kLog;
   c.reward.reward.graded_memory = true;

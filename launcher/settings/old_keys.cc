@@ -64,7 +64,7 @@ std::string_view target_of(std::size_t first, std::size_t last, std::string_view
 std::string old_names_warning(const RunConfig& config) {
   std::string text;
   for (const std::string& name : config.old_names) text.append(text.empty() ? "" : ", ").append(name);
-  return text.empty() ? text : text + "; docs/config.md lists every key";
+  return text.empty() ? text : text + "; docs/reference/config.md lists every key";
 }
 
 Result<std::vector<std::string>> move_old_keys(TomlDocument& document, std::string_view method) {

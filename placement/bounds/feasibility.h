@@ -1,5 +1,6 @@
 #pragma once
-/// Whether any placement can fit in memory at all, proven without trying one. docs/bounds.md has the proofs.
+/// Whether any placement can fit in memory at all, proven without trying one. docs/proofs/bounds.md has the
+/// proofs.
 
 #include <cstdint>
 #include <optional>

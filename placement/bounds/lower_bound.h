@@ -1,5 +1,6 @@
 #pragma once
-/// Proven lower bounds of the step time: no placement that fits can be faster. docs/bounds.md has the proofs.
+/// Proven lower bounds of the step time: no placement that fits can be faster. docs/proofs/bounds.md has the
+/// proofs.
 
 #include <string_view>
 
@@ -20,8 +21,8 @@ struct LowerBound {
   std::string_view which() const;  ///< Of several that are equal the simplest.
 };
 
-/// Holds for the simulator's rules (docs/measurement.md) in any dispatch order. At 25k ops and 9 devices well
-/// under half a second (docs/performance.md). Pure; any thread.
+/// Holds for the simulator's rules (docs/reference/measurement.md) in any dispatch order. At 25k ops and 9
+/// devices well under half a second (docs/results/performance.md). Pure; any thread.
 LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                        const CostTable& costs);
 

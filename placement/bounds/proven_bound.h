@@ -1,5 +1,5 @@
 #pragma once
-/// The bound of whatever a placement is judged by. docs/bounds.md has the proofs.
+/// The bound of whatever a placement is judged by. docs/proofs/bounds.md has the proofs.
 
 #include <string_view>
 

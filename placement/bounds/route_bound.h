@@ -1,6 +1,6 @@
 #pragma once
 /// How early each op can start and how much must follow it, transfers and waiting lines included.
-/// docs/bounds.md has the proofs.
+/// docs/proofs/bounds.md has the proofs.
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-/// Proven lower bounds of the cost models of splits. docs/bounds.md has the proofs.
+/// Proven lower bounds of the cost models of splits. docs/proofs/bounds.md has the proofs.
 
 #include <string_view>
 

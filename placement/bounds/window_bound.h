@@ -1,5 +1,6 @@
 #pragma once
-/// What must lie between the earliest start and the latest end of some ops. docs/bounds.md has the proof.
+/// What must lie between the earliest start and the latest end of some ops. docs/proofs/bounds.md has the
+/// proof.
 
 #include <span>
 

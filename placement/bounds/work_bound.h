@@ -1,5 +1,5 @@
 #pragma once
-/// How much there is to do, divided over all devices at will. docs/bounds.md has the proofs.
+/// How much there is to do, divided over all devices at will. docs/proofs/bounds.md has the proofs.
 
 #include <cstdint>
 #include <span>

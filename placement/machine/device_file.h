@@ -1,5 +1,6 @@
 #pragma once
-/// Device files: [[device]], [[profile]] and [[link]] tables in TOML. docs/file_formats.md lists the keys.
+/// Device files: [[device]], [[profile]] and [[link]] tables in TOML. docs/reference/file_formats.md lists
+/// the keys.
 
 #include <filesystem>
 #include <string_view>

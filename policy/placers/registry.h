@@ -55,7 +55,7 @@ struct PolicyOptions {
 
   /// What several methods share.
   void list(Settings& settings) {
-    settings.add("method", method, one_of(methods()), "What places the graph (docs/learning.md).");
+    settings.add("method", method, one_of(methods()), "What places the graph (docs/reference/learning.md).");
     settings.add("groups", groups, at_least(1), "Most groups that a graph is placed by. Paper: 256.");
     settings.add(
         "share_time_steps", share_time_steps,

@@ -22,7 +22,8 @@ std::string text_of(const json& object) {
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-/// A node that the reader of TensorFlow's files put in for edges (docs/file_formats.md): no file has it.
+/// A node that the reader of TensorFlow's files put in for edges (docs/reference/file_formats.md): no file
+/// has it.
 bool is_join(const OpGraph& graph, OpId op) {
   return graph.name(op).starts_with("emplace/join#") &&
          graph.attrs_json(op).find("\"join\":true") != std::string_view::npos;

@@ -1,5 +1,5 @@
 #pragma once
-/// A placement in the forms that other tools read: docs/export.md.
+/// A placement in the forms that other tools read: docs/guide/export.md.
 
 #include <cstddef>
 #include <span>

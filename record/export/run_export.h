@@ -1,5 +1,5 @@
 #pragma once
-/// A run's rows in the forms that other tools read: docs/export.md.
+/// A run's rows in the forms that other tools read: docs/guide/export.md.
 
 #include <cstdint>
 #include <filesystem>

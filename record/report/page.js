@@ -486,7 +486,7 @@
       told = view.at;
       const step = view.step;
       const share = graph.devices.map((device, d) => step.peak[d] / device.memory), fullest = share.indexOf(Math.max(...share));
-      sentence.textContent = 'State, live tensors and received copies, by the lifetimes of docs/measurement.md; the dashed line is what the device has. ' +
+      sentence.textContent = 'State, live tensors and received copies, by the lifetimes of docs/reference/measurement.md; the dashed line is what the device has. ' +
         'The fullest is ' + deviceName(graph, fullest) + ' with ' + percent(share[fullest]) + ' at its peak.';
       canvas.setAttribute('aria-label', 'Memory over time of ' + step.label + ': ' + graph.devices.map((device, d) =>
         device.name + ' peaks at ' + bytes(step.peak[d]) + ' of ' + bytes(device.memory)).join(', ') + '. Keys as in the schedule.');

@@ -1,5 +1,5 @@
 #pragma once
-/// Everything that the page of a run says. docs/report.md says what each part of it means.
+/// Everything that the page of a run says. docs/guide/report.md says what each part of it means.
 
 #include <cstdint>
 #include <string>

@@ -11,9 +11,9 @@
 
 namespace emplace::record {
 
-/// `placements` [count, ops], one byte per op. Layout (docs/run_database.md): "RL1", then per placement a
-/// byte (0: itself, 1: XOR with the one before), the number of runs, and each run's value (a byte) and
-/// length; numbers are LEB128, the first of all are count and ops. @pre count divides the size.
+/// `placements` [count, ops], one byte per op. Layout (docs/reference/run_database.md): "RL1", then per
+/// placement a byte (0: itself, 1: XOR with the one before), the number of runs, and each run's value (a
+/// byte) and length; numbers are LEB128, the first of all are count and ops. @pre count divides the size.
 Bytes pack_placements(std::span<const std::byte> placements, std::size_t count);
 
 /// What was packed, or compressed by zstd. `what` names it in errors. Errors (kInvalid): it is damaged.

@@ -1,6 +1,6 @@
 #pragma once
-/// Rows of a run's database, as its writers give them and its readers get them. docs/run_database.md
-/// describes the tables.
+/// Rows of a run's database, as its writers give them and its readers get them.
+/// docs/reference/run_database.md describes the tables.
 
 #include <cstdint>
 #include <string>
@@ -17,8 +17,8 @@ struct RunFacts {
   std::uint64_t seed = 0;
   std::int64_t started_wall_ns = 0;
   std::uint32_t num_ops = 0, num_devices = 0;
-  std::string run_id;      ///< 16 hex digits, unlike those of any other run.
-  std::string parent;      ///< Where it came from, JSON (docs/run_database.md); empty: from nowhere.
+  std::string run_id;  ///< 16 hex digits, unlike those of any other run.
+  std::string parent;  ///< Where it came from, JSON (docs/reference/run_database.md); empty: from nowhere.
   std::string host_facts;  ///< Of the machine and the build, JSON.
 };
 

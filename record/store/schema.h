@@ -1,5 +1,5 @@
 #pragma once
-/// The tables of a run database, by version. docs/run_database.md says what they mean.
+/// The tables of a run database, by version. docs/reference/run_database.md says what they mean.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// The sessions of a node with other nodes: epochs, sequence numbers, heartbeats, who announced which actor,
 /// and what waits for a peer that is away. Nothing here touches a socket: events go in, and what the router
-/// is to do comes out. docs/wire_format.md has the protocol.
+/// is to do comes out. docs/reference/wire_format.md has the protocol.
 
 #include <cstdint>
 #include <map>

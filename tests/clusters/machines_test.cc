@@ -45,7 +45,8 @@ TEST(Machines, AJoinedOneMeasuresWithinSecondsAndLeavesWithoutLoss) {
   ASSERT_TRUE(up.wait_until_ps([](const json& status) { return !joined(status).empty(); }));
   const double took_s = Seconds{g_machines_clock.now() - began}.count();
   std::printf("from the command to the first counted result that ps shows: %.2f s\n", took_s);
-  EXPECT_LT(took_s, 10.0);  // 3 on a machine that does nothing else; measured by hand in docs/scaling.md.
+  EXPECT_LT(took_s,
+            10.0);  // 3 on a machine that does nothing else; measured by hand in docs/results/scaling.md.
   const json node = joined(up.ps());
   EXPECT_EQ(number(node, "executors"), 3u);
   EXPECT_EQ(node.value("roles", json::array()), json::array({"executor"}));

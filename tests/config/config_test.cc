@@ -48,11 +48,12 @@ TEST(Config, ReferenceIsExactlyTheTableOfOptions) {
   RunConfig plain;
   const std::vector<std::pair<std::filesystem::path, std::string>> files{
       {kConfigs / "reference.toml",
-       "# Every key of a run config, with its default, its meaning and its range (docs/config.md has them as "
+       "# Every key of a run config, with its default, its meaning and its range (docs/reference/config.md "
+       "has them as "
        "tables).\n"
        "# Made from the options' own lists; tests/config holds it to that.\n\n" +
            to_toml(plain, true)},
-      {kConfigs.parent_path() / "docs/config.md", kPage + settings_markdown(plain.settings())}};
+      {kConfigs.parent_path() / "docs/reference/config.md", kPage + settings_markdown(plain.settings())}};
   for (const auto& [path, text] : files) {
     if (std::getenv("EMPLACE_WRITE_REFERENCE") != nullptr) {
       ASSERT_TRUE(write_file(path, text).ok());
@@ -397,7 +398,7 @@ TEST(OldConfig, OneLineNamesTheNewKeys) {
   EXPECT_EQ(old_names_warning(*config),
             "policy.hidden is now policy.placeto.hidden, policy.layers is now policy.sequence.layers, "
             "policy.rounds "
-            "is now policy.placeto.rounds; docs/config.md lists every key");
+            "is now policy.placeto.rounds; docs/reference/config.md lists every key");
   expect_refused("[policy]\nhidden = 3\n[policy.hierarchical]\nhidden = 4\n",
                  "bad.toml:2: policy.hidden and policy.hierarchical.hidden are both given");
   expect_refused("[policy]\nhidden = \"x\"\n", "bad.toml:2: 'hidden' must be a whole number");

@@ -11,8 +11,8 @@ SOUND = {
     "record/store/schema.cc": 'CREATE TABLE runs(seed INTEGER, "update" TEXT);\n',
     "tests/run_test.cc": "class Witness {};\nTEST(Run, EndsWell) {\n}\nTEST_F(Door, StaysShut) {\n}\n",
     "tests/swarm.cc": 'FaultFact{Fault::kHeadCrash, "head-crash", true, ""},\n',
-    "docs/guarantees.md": HEAD + "| G1 | `anything` | `Run.EndsWell`, `EndsW…`, `Door.*` in `tests/run_test.cc`; `head-crash`, `Witness` |\n",
-    "docs/run_database.md": "| table | a row is | columns |\n|---|---|---|\n| `runs` | a run | seed (of it, once), update |\n",
+    "docs/proofs/guarantees.md": HEAD + "| G1 | `anything` | `Run.EndsWell`, `EndsW…`, `Door.*` in `tests/run_test.cc`; `head-crash`, `Witness` |\n",
+    "docs/reference/run_database.md": "| table | a row is | columns |\n|---|---|---|\n| `runs` | a run | seed (of it, once), update |\n",
 }
 
 
@@ -26,14 +26,14 @@ class CheckDocs(CheckerTest):
     def test_whatever_is_not_there_is_named(self):
         for word in ["Run.EndsBadly", "EndsBadly", "Endless…", "Window.*", "Door.EndsWell", "tests/walk_test.cc", "tail-crash", "Observer"]:
             with self.subTest(word):
-                self.refuses({"docs/guarantees.md": f"{HEAD}| G1 | it holds | `EndsWell`, `{word}` |\n"}, "docs/guarantees.md:5:", f"`{word}`")
+                self.refuses({"docs/proofs/guarantees.md": f"{HEAD}| G1 | it holds | `EndsWell`, `{word}` |\n"}, "docs/proofs/guarantees.md:5:", f"`{word}`")
 
     def test_columns_are_those_of_the_schema_in_its_order(self):
         head = "| table | a row is | columns |\n|---|---|---|\n"
         for columns in ["seed", "update, seed", "seed, update, host"]:
             with self.subTest(columns):
-                self.refuses({"docs/run_database.md": f"{head}| `runs` | a run | {columns} |\n"}, "docs/run_database.md:3: runs")
-        self.refuses({"docs/run_database.md": head}, "runs has the columns seed, update")
+                self.refuses({"docs/reference/run_database.md": f"{head}| `runs` | a run | {columns} |\n"}, "docs/reference/run_database.md:3: runs")
+        self.refuses({"docs/reference/run_database.md": head}, "runs has the columns seed, update")
         added = {"record/store/schema.cc": SOUND["record/store/schema.cc"] + '    {"runs", "host TEXT,port INTEGER"},\n'}
         self.refuses(added, "runs has the columns seed, update, host, port")
         self.refuses({"record/store/schema.cc": ""}, "runs has the columns of no table")

@@ -1,5 +1,5 @@
-// Goal: a role may do what docs/security.md says and nothing else. Method: every role, every type of the
-// register, a few names.
+// Goal: a role may do what docs/guide/security.md says and nothing else. Method: every role, every type of
+// the register, a few names.
 #include "messages/roles.h"
 
 #include <gtest/gtest.h>

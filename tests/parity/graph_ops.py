@@ -2,7 +2,7 @@
 
 attrs as the graph has them; inputs are tensors, views included; outputs are (dtype, shape) as the graph has them, which
 decide what attrs leave out (sizes of views, of splits, of new tensors). What a graph does not record has the values of
-docs/kernels.md. Floating point is that of the inputs: float64 in, float64 out.
+docs/reference/kernels.md. Floating point is that of the inputs: float64 in, float64 out.
 """
 import numpy
 import torch

@@ -229,7 +229,7 @@ TEST(Run, AnOldKeyIsReadAndItsNewNameToldInOneLine) {
   ASSERT_EQ(done.status, 0) << done.err;
   EXPECT_EQ(done.err,
             "warning: policy.grouper_hidden is now policy.hierarchical.grouper_hidden, policy.rounds is now "
-            "policy.placeto.rounds; docs/config.md lists every key\n");
+            "policy.placeto.rounds; docs/reference/config.md lists every key\n");
   std::ifstream config{folder.at("run") + "/config.toml"};
   const std::string text{std::istreambuf_iterator<char>{config}, {}};
   EXPECT_NE(text.find("\ngrouper_hidden = 7\n"), std::string::npos) << text;

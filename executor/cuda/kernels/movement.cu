@@ -211,7 +211,7 @@ Result<std::unique_ptr<Kernel>> pad(const Signature& signature) {
   return into_window<float>(signature, shape, in.strides, source, out.strides, target, fill, true);
 }
 
-/// The graph does not say on which side: what the shape grew by lies behind (docs/kernels.md).
+/// The graph does not say on which side: what the shape grew by lies behind (docs/reference/kernels.md).
 Result<std::unique_ptr<Kernel>> onnx_pad(const Signature& signature) {
   Attributes attributes{signature};
   const std::string mode = attributes.word("mode", "constant");

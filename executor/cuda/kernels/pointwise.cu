@@ -32,7 +32,7 @@ struct Pointwise {
   }
 };
 
-/// The other operand where the graph's file keeps none (docs/kernels.md).
+/// The other operand where the graph's file keeps none (docs/reference/kernels.md).
 constexpr double kScalar = 0.5;
 
 struct Constants {

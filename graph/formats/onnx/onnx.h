@@ -1,6 +1,6 @@
 #pragma once
-/// ONNX models as graphs: state first (inputs, weights), then an op per node. docs/file_formats.md has what
-/// becomes of what.
+/// ONNX models as graphs: state first (inputs, weights), then an op per node. docs/reference/file_formats.md
+/// has what becomes of what.
 
 #include <cstddef>
 #include <span>

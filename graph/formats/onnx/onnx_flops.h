@@ -12,10 +12,10 @@ namespace emplace {
 
 using OnnxShape = std::vector<std::int64_t>;
 
-/// The formulas are those of the traced training graphs (docs/file_formats.md): matrix products 2 m n k,
-/// convolutions 2 · outputs · input channels of a group · kernel area, pooling its kernel area per output,
-/// reductions 1 per input, element-wise ops a small constant per output; movement and whole-number work
-/// nothing.
+/// The formulas are those of the traced training graphs (docs/reference/file_formats.md): matrix products 2 m
+/// n k, convolutions 2 · outputs · input channels of a group · kernel area, pooling its kernel area per
+/// output, reductions 1 per input, element-wise ops a small constant per output; movement and whole-number
+/// work nothing.
 ///   inputs   by argument position, an absent optional argument has null
 ///   attrs    the node's attributes as an object
 ///   floating the first output is of a floating-point type

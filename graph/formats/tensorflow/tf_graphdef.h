@@ -1,6 +1,6 @@
 #pragma once
 /// TensorFlow's graphs: GraphDefs (.pb, .pbtxt), MetaGraphDefs (.meta) and SavedModels (saved_model.pb), as
-/// one step with an op per node. docs/file_formats.md says what becomes of what.
+/// one step with an op per node. docs/reference/file_formats.md says what becomes of what.
 
 #include <cstddef>
 #include <span>

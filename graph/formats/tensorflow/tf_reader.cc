@@ -337,7 +337,7 @@ class GraphReader {
     note("dimensions that the file leaves open and no rule gives", outputs.unknown_dims, "each counts as 1");
     note("unknown shapes", outputs.unknown_shapes, "each counts as a scalar");
     note("ops that ask for a device", asked,
-         "a placement need not obey; rules with match = { device = '…' } make it (docs/rules.md)");
+         "a placement need not obey; rules with match = { device = '…' } make it (docs/guide/rules.md)");
     return notes;
   }
 

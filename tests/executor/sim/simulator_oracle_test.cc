@@ -18,7 +18,7 @@
 namespace emplace {
 namespace {
 
-/// Follows docs/measurement.md word by word; nothing is precomputed.
+/// Follows docs/reference/measurement.md word by word; nothing is precomputed.
 Measurement plain_simulation(const OpGraph& graph, const DeviceSet& devices, const Placement& place) {
   const LoweredGraph lowered{graph};
   const CostTable costs{graph, devices};
