@@ -6,8 +6,6 @@
 
 namespace emplace::launcher {
 
-using nlohmann::json;
-
 namespace {
 
 constexpr std::string_view kProgress = "progress ";
@@ -15,7 +13,7 @@ constexpr std::size_t kLongestFailure = 16'000;  // [B] More is for the log; the
 
 /// Paths and messages may hold bytes that are not UTF-8; JSON may not.
 std::string json_line(const char* key, const std::string& text) {
-  return json{{key, text}}.dump(-1, ' ', false, json::error_handler_t::replace);
+  return nlohmann::json{{key, text}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -26,7 +24,7 @@ std::string ending_line(const std::string& failure) {
 }
 
 NodeLine parse_node_line(const std::string& line) {
-  const json parsed = json::parse(line, nullptr, false);
+  const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, false);
   const auto text = [&](const char* key) {
     return parsed.is_object() && parsed.contains(key) && parsed[key].is_string();
   };

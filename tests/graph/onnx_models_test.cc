@@ -19,8 +19,8 @@ namespace {
 const std::filesystem::path kOnnxModels = std::filesystem::path{EMPLACE_FIXTURES} / "onnx";
 
 const nlohmann::json& onnx_truth() {
-  static const nlohmann::json json = nlohmann::json::parse(std::ifstream{kOnnxModels / "models.json"});
-  return json;
+  static const nlohmann::json truth = nlohmann::json::parse(std::ifstream{kOnnxModels / "models.json"});
+  return truth;
 }
 
 OpGraph read(const nlohmann::json& model) {

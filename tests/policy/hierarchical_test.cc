@@ -25,7 +25,7 @@ struct HierarchicalWorld : testing::SampleTask {
   }
 };
 
-HierarchicalOptions small() {
+HierarchicalOptions small_hierarchical() {
   HierarchicalOptions options;
   options.groups = 4;
   options.hidden = 6;
@@ -38,15 +38,15 @@ HierarchicalOptions small() {
 
 TEST(Hierarchical, SamplingDependsOnParametersSeedAndEpisodeAlone) {
   const HierarchicalWorld world;
-  const auto a = world.planner(small()), b = world.planner(small());
+  const auto a = world.planner(small_hierarchical()), b = world.planner(small_hierarchical());
   EXPECT_EQ(a->sample(7, 0).bytes, b->sample(7, 0).bytes);
   EXPECT_NE(a->sample(7, 0).bytes, a->sample(8, 0).bytes);
-  EXPECT_NE(a->sample(7, 0).bytes, world.planner(small(), 2)->sample(7, 0).bytes);
+  EXPECT_NE(a->sample(7, 0).bytes, world.planner(small_hierarchical(), 2)->sample(7, 0).bytes);
 }
 
 TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
   const HierarchicalWorld world;
-  const auto planner = world.planner(small());
+  const auto planner = world.planner(small_hierarchical());
   const auto actions = planner->sample(0, 0);
   const auto choice = *planner->decode_actions(actions);
   const auto placements = *planner->expand(actions);
@@ -62,7 +62,7 @@ TEST(Hierarchical, PlacementsObeyTheConstraintsAndFollowTheGroups) {
 
 void check_gradient(const ObjectiveOptions& objective) {
   const HierarchicalWorld world;
-  HierarchicalOptions options = small();
+  HierarchicalOptions options = small_hierarchical();
   options.objective = objective;
   options.objective.entropy = 0.3f;
   options.table_scale = 1;
@@ -102,7 +102,7 @@ TEST(Hierarchical, ThePlacerMayHaveAnotherObjective) {
 
 TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
   const HierarchicalWorld world;
-  const auto a = world.planner(small(), 1), b = world.planner(small(), 2);
+  const auto a = world.planner(small_hierarchical(), 1), b = world.planner(small_hierarchical(), 2);
   EXPECT_NE(a->parameters().sha256(), b->parameters().sha256());
   ASSERT_TRUE(b->parameters().load(a->parameters().bytes()).ok());
   EXPECT_EQ(a->parameters().sha256(), b->parameters().sha256());
@@ -111,13 +111,13 @@ TEST(Hierarchical, IsAValueThatSavesLoadsAndHashes) {
 
 TEST(Hierarchical, RefusesForeignActionsAndImpossibleNumbers) {
   const HierarchicalWorld world, other{testing::random_graph(9, 30)};
-  const auto planner = world.planner(small());
-  EXPECT_FALSE(planner->expand(other.planner(small())->sample(0, 0)).ok());
+  const auto planner = world.planner(small_hierarchical());
+  EXPECT_FALSE(planner->expand(other.planner(small_hierarchical())->sample(0, 0)).ok());
   EXPECT_FALSE(planner->expand({Bytes(3)}).ok());
   Actions damaged = planner->sample(0, 0);
   damaged.bytes.back() = std::byte{200};
   EXPECT_FALSE(planner->expand(damaged).ok());
-  HierarchicalOptions wrong = small();
+  HierarchicalOptions wrong = small_hierarchical();
   wrong.groups = 0;
   const auto refused = HierarchicalPlanner::make(world.graph, world.devices, world.constraints, wrong, {}, 1);
   ASSERT_FALSE(refused.ok());
@@ -126,7 +126,7 @@ TEST(Hierarchical, RefusesForeignActionsAndImpossibleNumbers) {
 
 TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   const HierarchicalWorld world;
-  HierarchicalOptions options = small();
+  HierarchicalOptions options = small_hierarchical();
   options.start_at_scopes = true;
   options.grouper_confidence = 30;
   options.table_scale = 1;
@@ -148,7 +148,7 @@ TEST(Hierarchical, AStartedPolicyRepeatsItsStartMostOfTheTime) {
 
 TEST(Hierarchical, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   const HierarchicalWorld world{testing::restricted_graph()};
-  HierarchicalOptions options = small();
+  HierarchicalOptions options = small_hierarchical();
   options.start_at_scopes = true;
   options.grouper_confidence = 30;
   options.noise = 0.5f;

@@ -31,7 +31,7 @@ struct SequenceWorld : testing::SampleTask {
   Grouping grouping;
 };
 
-SequenceOptions small(SequenceOptions options) {
+SequenceOptions small_sequence(SequenceOptions options) {
   options.network.hidden = 5;
   options.embedding = 3;
   options.placements = 3;
@@ -72,16 +72,17 @@ std::vector<ScoredEpisode> stale_batch(SequencePlacer& placer, float reach) {
 
 TEST(Sequence, SamplingDependsOnParametersSeedAndEpisodeAlone) {
   const SequenceWorld world;
-  const auto a = world.placer(small(colocrl_options())), b = world.placer(small(colocrl_options()));
+  const auto a = world.placer(small_sequence(colocrl_options())),
+             b = world.placer(small_sequence(colocrl_options()));
   EXPECT_EQ(a->sample(7, 0).bytes, b->sample(7, 0).bytes);
   EXPECT_NE(a->sample(7, 0).bytes, a->sample(8, 0).bytes);
-  EXPECT_NE(a->sample(7, 0).bytes, world.placer(small(colocrl_options()), 2)->sample(7, 0).bytes);
+  EXPECT_NE(a->sample(7, 0).bytes, world.placer(small_sequence(colocrl_options()), 2)->sample(7, 0).bytes);
 }
 
 TEST(Sequence, BitsDoNotDependOnTheNumberOfThreads) {
   const SequenceWorld world;
   for (SequenceOptions options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
-    options = small(options);
+    options = small_sequence(options);
     options.placements = 6;
     options.network.uniform_start = false;
     const auto one = world.placer(options);
@@ -104,7 +105,7 @@ TEST(Sequence, BitsDoNotDependOnTheNumberOfThreads) {
 TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
   const SequenceWorld world;
   for (const SequenceOptions& options : {colocrl_options(), spotlight_options(), random_grouping_options()}) {
-    const auto placer = world.placer(small(options));
+    const auto placer = world.placer(small_sequence(options));
     const auto actions = placer->sample(0, 0);
     const auto decisions = *placer->decode_actions(actions);
     const auto placements = *placer->expand(actions);
@@ -122,7 +123,7 @@ TEST(Sequence, PlacementsObeyTheConstraintsAndFollowTheGroups) {
 
 TEST(Sequence, SpotlightStartsFromUniformDistributions) {
   const SequenceWorld world;
-  const auto placer = world.placer(small(spotlight_options()));
+  const auto placer = world.placer(small_sequence(spotlight_options()));
   const Decisions drawn = *placer->decode_actions(placer->sample(0, 0));
   for (const float log_q : drawn.log_q) EXPECT_NEAR(log_q, std::log(1.0f / 3), 1e-5f);
 }
@@ -144,7 +145,7 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
       options.network.table_scale = 1;
       options.network.uniform_start = false;
       options.network.sees_group = true;
-      const auto placer = world.placer(small(options));
+      const auto placer = world.placer(small_sequence(options));
       expect_gradient_of_loss(*placer, stale_batch(*placer, 0.02f), 150);
     }
   }
@@ -154,7 +155,7 @@ TEST(Sequence, GradientsOfEveryObjectiveReachEveryNetwork) {
 // advantages that are weighted by hand.
 TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
   const SequenceWorld world;
-  SequenceOptions options = small(colocrl_options());
+  SequenceOptions options = small_sequence(colocrl_options());
   options.network.objective.max_weight = 1.2f;
   const auto weighing = world.placer(options);
   auto batch = stale_batch(*weighing, 0.05f);
@@ -194,7 +195,7 @@ TEST(Sequence, TruncatedWeightsScaleEachPlacementsGradient) {
 
 TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
   const SequenceWorld world;
-  SequenceOptions options = small(spotlight_options());
+  SequenceOptions options = small_sequence(spotlight_options());
   options.network.uniform_start = false;
   const auto spotlight = world.placer(options);
   options.network.objective = {};
@@ -217,7 +218,7 @@ TEST(Sequence, Eq15AtRatioOneIsReinforceOverTheStages) {
 
 TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
   const SequenceWorld world;
-  SequenceOptions options = small(spotlight_options());
+  SequenceOptions options = small_sequence(spotlight_options());
   options.network.uniform_start = false;
   options.network.objective.beta = 100;
   const auto placer = world.placer(options);
@@ -230,7 +231,7 @@ TEST(Sequence, EqualPoliciesDivergeByNothingAndPullNowhere) {
 
 TEST(Sequence, TheClippedObjectiveStopsOnceTheRatioIsFarEnough) {
   const SequenceWorld world;
-  SequenceOptions options = small(colocrl_options());
+  SequenceOptions options = small_sequence(colocrl_options());
   options.network.objective.kind = ObjectiveKind::kClippedRatio;
   options.network.objective.clip = 0.1f;
   const auto placer = world.placer(options);
@@ -275,7 +276,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
   Grouping alone;
   for (std::uint32_t i = 0; i < 6; ++i) alone.group_of_op.push_back(i);
   alone.num_groups = 6;
-  SequenceOptions options = small(colocrl_options());
+  SequenceOptions options = small_sequence(colocrl_options());
   options.placements = 1;
   options.network.hidden = 4;
   const auto placer = *SequencePlacer::make(graph, devices, constraints, alone, options, {}, 1);
@@ -332,7 +333,7 @@ TEST(Sequence, TheGradientOfSamplesIsExactInTheMean) {
 
 TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
   const SequenceWorld world;
-  SequenceOptions options = small(spotlight_options());
+  SequenceOptions options = small_sequence(spotlight_options());
   options.network.objective.kl_target = 0.01f;
   const auto placer = world.placer(options);
   const std::string before = placer->parameters().sha256();
@@ -356,7 +357,7 @@ TEST(Sequence, BetaIsSavedHashedAndFollowsItsTarget) {
 
 TEST(Sequence, EntropyFollowsItsSchedule) {
   const SequenceWorld world;
-  SequenceOptions options = small(colocrl_options());
+  SequenceOptions options = small_sequence(colocrl_options());
   options.network.objective.entropy = 1;
   options.network.entropy_end = 0;
   options.network.entropy_over = 10;
@@ -374,7 +375,7 @@ TEST(Sequence, EntropyFollowsItsSchedule) {
 
 TEST(Sequence, LearnsToRepeatAPlacement) {
   const SequenceWorld world;
-  const auto placer = world.placer(small(colocrl_options()));
+  const auto placer = world.placer(small_sequence(colocrl_options()));
   Placement wanted;
   for (const std::uint32_t group : world.grouping.group_of_op)
     wanted.push_back(static_cast<DeviceId>(group % 3));
@@ -393,7 +394,7 @@ TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
   grouping.num_groups = 4;
   const SequenceWorld world{testing::restricted_graph(), std::move(grouping)};
   for (const SequenceOptions& options : {colocrl_options(), spotlight_options()}) {
-    const auto placer = world.placer(small(options));
+    const auto placer = world.placer(small_sequence(options));
     int elsewhere = 0;
     for (std::uint64_t e = 0; e < 20; ++e) {
       const auto decisions = *placer->decode_actions(placer->sample(e, 0));
@@ -419,7 +420,7 @@ TEST(Sequence, AGroupIsOnlyPutWhereAllItsOpsMayRun) {
 
 TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
   const SequenceWorld world;
-  SequenceOptions options = small(colocrl_options());
+  SequenceOptions options = small_sequence(colocrl_options());
   options.network.table_scale = 1;
   options.network.start_probability = 0.95f;
   options.network.uniform_start = true;
@@ -440,8 +441,8 @@ TEST(Sequence, AStartedPolicyRepeatsItsStartMostOfTheTime) {
 
 TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
   const SequenceWorld world, other{9, 30, 7};
-  const auto placer = world.placer(small(colocrl_options()));
-  EXPECT_FALSE(placer->expand(other.placer(small(colocrl_options()))->sample(0, 0)).ok());
+  const auto placer = world.placer(small_sequence(colocrl_options()));
+  EXPECT_FALSE(placer->expand(other.placer(small_sequence(colocrl_options()))->sample(0, 0)).ok());
   EXPECT_FALSE(placer->expand({Bytes(3)}).ok());
   Actions damaged = placer->sample(0, 0);
   damaged.bytes.back() = std::byte{200};
@@ -450,7 +451,7 @@ TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
   EXPECT_FALSE(placer->accumulate_gradient({&short_of_advantages, 1}).ok());
 
   const auto refusal = [&](const std::function<void(SequenceOptions&)>& spoil) {
-    SequenceOptions options = small(colocrl_options());
+    SequenceOptions options = small_sequence(colocrl_options());
     spoil(options);
     const auto made =
         SequencePlacer::make(world.graph, world.devices, world.constraints, world.grouping, options, {}, 1);
@@ -468,8 +469,9 @@ TEST(Sequence, RefusesForeignActionsAndImpossibleNumbers) {
   EXPECT_NE(refusal([](auto& o) { o.network.objective.beta = -1; }).find("beta = -1.0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.placements = 0; }).find("placements = 0"), std::string::npos);
   EXPECT_NE(refusal([](auto& o) { o.embedding = 0; }).find("embedding = 0"), std::string::npos);
-  const auto of_another_graph = SequencePlacer::make(world.graph, world.devices, world.constraints,
-                                                     other.grouping, small(colocrl_options()), {}, 1);
+  const auto of_another_graph =
+      SequencePlacer::make(world.graph, world.devices, world.constraints, other.grouping,
+                           small_sequence(colocrl_options()), {}, 1);
   EXPECT_FALSE(of_another_graph.ok());
 }
 

@@ -21,7 +21,7 @@ struct PlannerWorld : testing::SampleTask {
   }
 };
 
-SimplePlannerOptions small() {
+SimplePlannerOptions small_planner() {
   SimplePlannerOptions options;
   options.type_embedding = 3;
   options.hidden = 6;
@@ -31,10 +31,10 @@ SimplePlannerOptions small() {
 
 TEST(SimplePlanner, SamplesAreItsOwnAndObeyTheConstraints) {
   const PlannerWorld world;
-  const auto planner = world.planner(small());
-  EXPECT_EQ(planner->sample(7, 0).bytes, world.planner(small())->sample(7, 0).bytes);
+  const auto planner = world.planner(small_planner());
+  EXPECT_EQ(planner->sample(7, 0).bytes, world.planner(small_planner())->sample(7, 0).bytes);
   EXPECT_NE(planner->sample(7, 0).bytes, planner->sample(8, 0).bytes);
-  EXPECT_NE(planner->sample(7, 0).bytes, world.planner(small(), 2)->sample(7, 0).bytes);
+  EXPECT_NE(planner->sample(7, 0).bytes, world.planner(small_planner(), 2)->sample(7, 0).bytes);
   const auto placements = *planner->expand(planner->sample(0, 0));
   ASSERT_EQ(placements.size(), 3u);
   EXPECT_NE(placements[0], placements[1]);
@@ -45,7 +45,7 @@ TEST(SimplePlanner, SamplesAreItsOwnAndObeyTheConstraints) {
 
 TEST(SimplePlanner, GradientIsThatOfAdvantageTimesLogProbabilityLessEntropy) {
   const PlannerWorld world;
-  SimplePlannerOptions options = small();
+  SimplePlannerOptions options = small_planner();
   options.entropy = 0.2f;
   const auto planner = world.planner(options);
   const std::vector<ScoredEpisode> batch{{planner->sample(0, 0), {0.5f, -1.0f, 0.25f}},
@@ -71,7 +71,7 @@ TEST(SimplePlanner, GradientIsThatOfAdvantageTimesLogProbabilityLessEntropy) {
 TEST(SimplePlanner, StartsAtAPlacementAndLearnsToRepeatAnother) {
   const PlannerWorld world;
   const Placement start(world.graph.num_ops(), DeviceId{1});
-  SimplePlannerOptions options = small();
+  SimplePlannerOptions options = small_planner();
   options.start_logit = 8;
   EXPECT_EQ(world.planner(options, 1, start)->greedy(), start);
   // What a function of the ops' features can tell apart: the sources from the rest.
@@ -79,7 +79,7 @@ TEST(SimplePlanner, StartsAtAPlacementAndLearnsToRepeatAnother) {
   for (std::uint32_t op = 0; op < world.graph.num_ops(); ++op)
     wanted.push_back(world.graph.inputs(OpId{op}).empty() ? DeviceId{0} : DeviceId{2});
   world.constraints.repair(wanted);
-  options = small();
+  options = small_planner();
   options.hidden = 64;
   const auto planner = world.planner(options);
   const auto reached = imitate(*planner, {.placement = wanted, .probability = 0.9, .learning_rate = 0.02f});
@@ -90,20 +90,21 @@ TEST(SimplePlanner, StartsAtAPlacementAndLearnsToRepeatAnother) {
 
 TEST(SimplePlanner, RefusesForeignActionsAndImpossibleNumbers) {
   const PlannerWorld world;
-  const auto planner = world.planner(small());
+  const auto planner = world.planner(small_planner());
   EXPECT_FALSE(planner->expand({Bytes(3)}).ok());
   Actions damaged = planner->sample(0, 0);
   damaged.bytes.back() = std::byte{200};
   EXPECT_FALSE(planner->expand(damaged).ok());
   const ScoredEpisode short_of_advantages{planner->sample(0, 0), {1}};
   EXPECT_FALSE(planner->accumulate_gradient({&short_of_advantages, 1}).ok());
-  SimplePlannerOptions wrong = small();
+  SimplePlannerOptions wrong = small_planner();
   wrong.hidden = 0;
   const auto refused = SimplePlanner::make(world.graph, world.devices, world.constraints, wrong, {}, 1);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().context.find("hidden = 0: expected 1 to 4096"), std::string::npos);
   EXPECT_FALSE(
-      SimplePlanner::make(world.graph, world.devices, world.constraints, small(), Placement(3), 1).ok());
+      SimplePlanner::make(world.graph, world.devices, world.constraints, small_planner(), Placement(3), 1)
+          .ok());
 }
 
 }  // namespace

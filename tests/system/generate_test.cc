@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/system/json_of.h"
 #include "tests/system/process.h"
 
 namespace emplace {
@@ -25,18 +26,12 @@ using nlohmann::ordered_json;
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::json_of;
 using testing::Process;
 using testing::run;
 using testing::shipped;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
-
-ordered_json json_of(std::vector<std::string> arguments) {
-  arguments.push_back("--json");
-  const Finished done = run(arguments);
-  EXPECT_EQ(done.status, 0) << done.err;
-  return ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
-}
 
 std::set<std::string> names_in(const std::filesystem::path& folder) {
   std::set<std::string> names;

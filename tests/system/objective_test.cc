@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/system/json_of.h"
 #include "tests/system/process.h"
 
 namespace emplace::testing {
 namespace {
 
-using nlohmann::json;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -29,13 +29,6 @@ using ::testing::StartsWith;
 const std::string kFolder = shipped("tests/fixtures/third_party/dnn-partitioning/");
 const std::string kLatency = kFolder + "latency/bert24_inference.json";
 const std::string kLoad = kFolder + "throughput/bert24_training.json";
-
-json json_of(std::vector<std::string> arguments, int status = 0) {
-  arguments.push_back("--json");
-  const Finished done = run(arguments);
-  EXPECT_EQ(done.status, status) << done.err;
-  return json::parse(done.out, nullptr, /*allow_exceptions=*/false);
-}
 
 /// One line, with status 2.
 std::string refusal(const std::vector<std::string>& arguments, int status = 2) {
@@ -51,17 +44,17 @@ TEST(Objective, WhatPlaceFindsEvaluateConfirms) {
        {std::tuple{kLatency, "latency", 100.2185}, std::tuple{kLoad, "max-load", 41.7458125}}) {
     const TemporaryFolder folder;
     const std::string file = folder.at("placement.json");
-    const json placed =
+    const nlohmann::ordered_json placed =
         json_of({"place", graph, "--objective", objective, "-m", "contiguous", "-o", file, "--threads", "2"});
     EXPECT_EQ(placed["objective"], objective);
     EXPECT_NEAR(placed["objective_value"].get<double>(), best_ms, 1e-6);  // Milliseconds, as in the file.
     EXPECT_NEAR(placed["measured"]["step_time_s"].get<double>(), best_ms * 1e-3, 1e-9);
     EXPECT_EQ(json_of({"evaluate", graph, file, "--objective", objective}), placed["measured"]);
-    const json bound = json_of({"bound", graph, "--objective", objective});
+    const nlohmann::ordered_json bound = json_of({"bound", graph, "--objective", objective});
     EXPECT_EQ(bound["lower_bound_s"], placed["lower_bound_s"]);
     EXPECT_NEAR(bound["objective_value"].get<double>(), bound["lower_bound_s"].get<double>() * 1e3, 1e-9);
     EXPECT_LE(bound["objective_value"].get<double>(), best_ms);
-    const json table = json_of({"compare", graph, "--objective", objective});
+    const nlohmann::ordered_json table = json_of({"compare", graph, "--objective", objective});
     EXPECT_EQ(table["lower_bound_s"], placed["lower_bound_s"]);
     for (const auto& row : table["methods"]) {
       if (!row["valid"].get<bool>()) continue;
@@ -73,7 +66,7 @@ TEST(Objective, WhatPlaceFindsEvaluateConfirms) {
 }
 
 TEST(Objective, AutoIsNoWorseThanItsFindingsAndBeatsContiguousSplits) {
-  const json placed =
+  const nlohmann::ordered_json placed =
       json_of({"place", kLoad, "--objective", "max-load", "--budget", "1s", "--threads", "2"});
   EXPECT_LT(placed["objective_value"].get<double>(), 41.7458);
   EXPECT_GT(placed["evaluations"].get<double>(), 10'000);
@@ -82,7 +75,7 @@ TEST(Objective, AutoIsNoWorseThanItsFindingsAndBeatsContiguousSplits) {
 }
 
 TEST(Objective, ThroughputIsForAnyGraphAndSaysHowExactItIs) {
-  const json placed =
+  const nlohmann::ordered_json placed =
       json_of({"place", kGraph, "-d", kDevices, "--objective", "throughput", "-m", "contiguous"});
   EXPECT_THAT(placed["note"].get<std::string>(), AnyOf(HasSubstr("exact, over co-location classes"),
                                                        HasSubstr("groups of ops; finer ones have")));
@@ -127,7 +120,7 @@ TEST(Objective, ASplitThatRunsInACircleIsRefusedWithItsReason) {
   const std::string file = folder.at("placement.json");
   ASSERT_EQ(run({"place", graph, "--objective", "latency", "-m", "single-cpu", "-o", file}).status, 0);
   std::ifstream in{file};
-  json placement = json::parse(in);
+  nlohmann::ordered_json placement = nlohmann::ordered_json::parse(in);
   placement["ops"] = {{"n#0", "accel:0"}, {"n#1", "accel:1"}, {"n#2", "accel:1"}, {"n#3", "accel:0"}};
   const std::string circle = folder.file("circle.placement.json", placement.dump());
   const Finished done = run({"evaluate", graph, circle, "--objective", "latency"});
@@ -151,11 +144,12 @@ TEST_P(Interrupted, PlaceHasTheBestSoFarOnDiskAndSaysIt) {
   process.send(SIGINT);
   const Finished done = process.finish();
   EXPECT_EQ(done.status, 130) << done.err;
-  const json said = json::parse(done.out, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::ordered_json said =
+      nlohmann::ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
   ASSERT_TRUE(said.is_object()) << done.out;
   const Finished left = run({"evaluate", graph, file, "--objective", "latency", "--json"});
   ASSERT_EQ(left.status, 0) << left.err;
-  EXPECT_EQ(json::parse(left.out), said["measured"]);
+  EXPECT_EQ(nlohmann::ordered_json::parse(left.out), said["measured"]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, Interrupted, ::testing::Values("auto", "anneal", "local-search"));
@@ -163,12 +157,12 @@ INSTANTIATE_TEST_SUITE_P(Methods, Interrupted, ::testing::Values("auto", "anneal
 TEST(Objective, ARunLearnsByItAndItsReplayVerifies) {
   const TemporaryFolder folder;
   const std::string directory = folder.at("run");
-  const json summary =
+  const nlohmann::ordered_json summary =
       json_of(small_run(directory, {"--set", "input.graph=" + kLatency, "--set", "input.devices=", "--set",
                                     "objective.kind=latency", "--set", "run.deterministic=true", "--set",
                                     "run.starts=[\"scratch\"]", "--episodes", "30", "--quiet"}));
   const std::string best = directory + "/best.placement.json";
-  const json measured = json_of({"evaluate", kLatency, best, "--objective", "latency"});
+  const nlohmann::ordered_json measured = json_of({"evaluate", kLatency, best, "--objective", "latency"});
   EXPECT_TRUE(measured["valid"].get<bool>());
   EXPECT_DOUBLE_EQ(measured["step_time_s"].get<double>(), summary["best_step_time_s"].get<double>());
   EXPECT_GE(measured["step_time_s"].get<double>(), summary["lower_bound_s"].get<double>());

@@ -16,8 +16,8 @@ using testing::sample_graph;
 using Kind = ChainLink::Kind;
 using Cause = ChainLink::Cause;
 
-constexpr DeviceId kA{0}, kB{1};
-constexpr std::int64_t kRoomy = 1 << 30;
+constexpr DeviceId kFirst{0}, kSecond{1};
+constexpr std::int64_t kRoomyBytes = 1 << 30;
 
 struct Traced {
   Schedule schedule;
@@ -53,7 +53,7 @@ std::string told(const OpGraph& graph, const Traced& traced) {
 TEST(CriticalChain, GoesOverTheCopyThatTheLastOpWaitedFor) {
   const OpGraph graph =
       sample_graph({{"a", {}, {5000}, 1}, {"b", {{0, 0}}, {1}, 20}, {"c", {{0, 0}}, {1}, 10}});
-  const Traced traced = trace(graph, sample_devices(2, false, kRoomy), {kA, kB, kA});
+  const Traced traced = trace(graph, sample_devices(2, false, kRoomyBytes), {kFirst, kSecond, kFirst});
   EXPECT_EQ(told(graph, traced), "a start, copy of a input, b input");
   EXPECT_DOUBLE_EQ(traced.chain.ops_s, 21e-6);
   EXPECT_DOUBLE_EQ(traced.chain.transfers_s, 6e-6);
@@ -63,7 +63,7 @@ TEST(CriticalChain, GoesOverTheCopyThatTheLastOpWaitedFor) {
 TEST(CriticalChain, OpsThatWaitForTheirDeviceStandBehindTheOneBefore) {
   // b and c could both begin at 1 us; the device runs b first.
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}, {"b", {{0, 0}}, {8}, 4}, {"c", {{0, 0}}, {8}, 2}});
-  const Traced traced = trace(graph, sample_devices(1, false, kRoomy), {kA, kA, kA});
+  const Traced traced = trace(graph, sample_devices(1, false, kRoomyBytes), {kFirst, kFirst, kFirst});
   EXPECT_EQ(told(graph, traced), "a start, b input, c engine");
   EXPECT_DOUBLE_EQ(traced.chain.behind_engine_s, 2e-6);
 }
@@ -72,15 +72,15 @@ TEST(CriticalChain, CopiesThatQueueStandBehindTheOneBefore) {
   // Both outputs are made at 1 us; the second copy waits for the engine (2 us each).
   const OpGraph graph =
       sample_graph({{"a", {}, {1000, 1000}, 1}, {"b", {{0, 0}}, {1}, 1}, {"c", {{0, 1}}, {1}, 1}});
-  const Traced traced = trace(graph, sample_devices(2, false, kRoomy), {kA, kB, kB});
+  const Traced traced = trace(graph, sample_devices(2, false, kRoomyBytes), {kFirst, kSecond, kSecond});
   EXPECT_EQ(told(graph, traced), "a start, copy of a input, copy of a engine, c input");
 }
 
 TEST(CriticalChain, TellsGapsOfAnExecutorThatTakesItsTime) {
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}, {"b", {{0, 0}}, {8}, 1}});
   Schedule schedule;
-  schedule.ops = {{OpId{0}, kA, 1e-6, 2e-6}, {OpId{1}, kA, 5e-6, 6e-6}};
-  const CriticalChain chain = critical_chain(LoweredGraph{graph}, {kA, kA}, schedule);
+  schedule.ops = {{OpId{0}, kFirst, 1e-6, 2e-6}, {OpId{1}, kFirst, 5e-6, 6e-6}};
+  const CriticalChain chain = critical_chain(LoweredGraph{graph}, {kFirst, kFirst}, schedule);
   ASSERT_EQ(chain.links.size(), 4u);
   EXPECT_EQ(chain.links[0].kind, Kind::kGap);
   EXPECT_EQ(chain.links[2].kind, Kind::kGap);
@@ -89,7 +89,7 @@ TEST(CriticalChain, TellsGapsOfAnExecutorThatTakesItsTime) {
 
 TEST(CriticalChain, NothingRanHasNone) {
   const OpGraph graph = sample_graph({{"a", {}, {8}, 1}});
-  EXPECT_TRUE(critical_chain(LoweredGraph{graph}, {kA}, {}).links.empty());
+  EXPECT_TRUE(critical_chain(LoweredGraph{graph}, {kFirst}, {}).links.empty());
 }
 
 TEST(CriticalChain, LinksTouchFromStartToEndOnRandomGraphs) {
@@ -97,7 +97,7 @@ TEST(CriticalChain, LinksTouchFromStartToEndOnRandomGraphs) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng{seed, Purpose::kTest, 3};
     const OpGraph graph = testing::random_graph(rng, 8 + rng.below(80));
-    const DeviceSet devices = sample_devices(1 + rng.below(3), rng.below(2) == 0, kRoomy);
+    const DeviceSet devices = sample_devices(1 + rng.below(3), rng.below(2) == 0, kRoomyBytes);
     const Traced traced =
         trace(graph, devices, testing::random_placement(rng, graph.num_ops(), devices.size()));
     double at_s = 0;
