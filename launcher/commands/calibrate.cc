@@ -19,8 +19,8 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/settings/host_facts.h"
-#include "launcher/stop_signal.h"
 #include "launcher/worker/executors.h"
 
 namespace emplace::launcher {

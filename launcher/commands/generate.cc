@@ -20,8 +20,8 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/settings/json_text.h"
-#include "launcher/stop_signal.h"
 
 namespace emplace::launcher {
 namespace {

@@ -19,9 +19,9 @@
 #include "launcher/replay/remeasure.h"
 #include "launcher/replay/replay.h"
 #include "launcher/replay/salvage.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/settings/json_text.h"
 #include "launcher/settings/start.h"
-#include "launcher/stop_signal.h"
 
 namespace emplace::launcher {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/text/words.h"
 #include "base/units.h"
 #include "launcher/commands/results.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/settings/json_text.h"
-#include "launcher/stop_signal.h"
 
 namespace emplace::launcher {
 namespace {

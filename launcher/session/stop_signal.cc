@@ -1,4 +1,4 @@
-#include "launcher/stop_signal.h"
+#include "launcher/session/stop_signal.h"
 
 #include <csignal>
 #include <initializer_list>
