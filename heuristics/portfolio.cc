@@ -49,6 +49,11 @@ class Shared {
     const MutexLock lock{mutex_};
     return best_;
   }
+  /// True once nothing better can be found.
+  bool optimal() const {
+    const MutexLock lock{mutex_};
+    return !findings_.empty() && reaches_bound(findings_.back().seconds, options_.bound_s);
+  }
   Result<Answer> finish(const std::string& why) && {
     const MutexLock lock{mutex_};
     if (error_) return *error_;
@@ -165,7 +170,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   const Nanos end = shared.begun() + budget;
   std::atomic<bool> told_to_stop = false;
   const auto stopped = [&] {
-    if (options.stopped && options.stopped()) told_to_stop = true;
+    if ((options.stopped && options.stopped()) || shared.optimal()) told_to_stop = true;
     return told_to_stop.load();
   };
   // A search that nobody has begun yet finds more in the rest of a short budget than the slow heuristics.
@@ -202,6 +207,18 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
   Searcher{problem, 0, shared, clock, end, stop_here, options.moves}.run(executor, options.begins);
   threads.clear();
   return std::move(shared).finish(why);
+}
+
+Result<Found> Portfolio::find(const Problem& problem, Executor& executor) const {
+  PortfolioOptions options;
+  options.budget_s = budget_s_;
+  options.threads = usable_cores();
+  options.stopped = problem.limits.stopped;
+  const auto all = all_methods();
+  EMPLACE_TRY_ASSIGN(auto answer,
+                     run_portfolio({all.begin(), all.end()}, problem, judge_, executor, clock_, options));
+  answer.found.evaluations = answer.evaluations;
+  return std::move(answer.found);
 }
 
 }  // namespace emplace

@@ -34,6 +34,8 @@ struct PortfolioOptions {
   unsigned threads = 1;                                      ///< Searches side by side.
   std::string start_method = "the placement it began with";  ///< Who found `problem.limits.starts`.
   bool searches = true;                                      ///< False: heuristics only.
+  /// A proven lower bound of the objective [s]: the portfolio ends once a placement reaches it. 0: none.
+  double bound_s = 0;
   /// What searches try next; empty: random moves. Called on any thread.
   MoveProposerFactory moves;
   /// Asked often, by the calling thread only; true ends everything with what there is.
@@ -44,15 +46,37 @@ struct PortfolioOptions {
   std::function<void(const Finding&, const Placement&)> better;
 };
 
+/// True if no placement has a smaller value than `seconds`, given a proven lower bound of the objective [s].
+/// Bounds and values are sums of whole nanoseconds, so a part in 10^9 is rounding.
+inline bool reaches_bound(double seconds, double bound_s) {
+  return bound_s > 0 && seconds <= bound_s * (1 + 1e-9);
+}
+
 /// Cores that this process may use.
 unsigned usable_cores();
 
 /// Runs `methods` in turn, the most worth for their time first, then the searches until the budget is over.
-/// `problem.limits` are not used but for `starts`. Half of the budget is for them: an exact method gives up
-/// then, the others, once begun, are not cut short. Errors: kNoPlacement if no method has anything to say;
-/// kRunFailed of the executor.
+/// Ends early if `bound_s` is reached. `problem.limits` are not used but for `starts`. Half of the budget is
+/// for them: an exact method gives up then, the others, once begun, are not cut short. Errors: kNoPlacement
+/// if no method has anything to say; kRunFailed of the executor.
 Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                              const Judge& judge, Executor& executor, const Clock& clock,
                              const PortfolioOptions& options);
+
+/// `auto` among other methods: every heuristic, then searches, within one budget on every core.
+/// @pre `judge` and `clock` outlive it.
+class Portfolio final : public Method {
+ public:
+  Portfolio(const Judge& judge, const Clock& clock, double budget_s)
+      : judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
+  std::string_view name() const override { return "auto"; }
+  std::string_view summary() const override { return "all heuristics, then searches from the best of them"; }
+  Result<Found> find(const Problem& problem, Executor& executor) const override;
+
+ private:
+  const Judge& judge_;
+  const Clock& clock_;
+  const double budget_s_;
+};
 
 }  // namespace emplace

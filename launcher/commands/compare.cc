@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "heuristics/portfolio.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/learned_method.h"
 #include "launcher/commands/results.h"
 #include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
@@ -30,8 +32,10 @@ class Compare final : public Command {
     declare_inputs(options, inputs_);
     options.option(
         "--methods,-m", methods_,
-        "Methods, separated by commas (default: all heuristics; with --budget the searches and auto, too)");
-    options.option("--budget", budget_, "Time for each search and for auto, e.g. 30s");
+        "Methods, separated by commas: heuristics, searches, auto and methods that learn (default: all "
+        "heuristics; with --budget also the searches and auto)");
+    options.option("--budget", budget_,
+                   "Time for each search, auto and each method that learns (default 30s)");
     options.option("--evaluations", evaluations_,
                    "Placements that each search measures; 0: what it thinks fit");
   }
@@ -47,38 +51,20 @@ class Compare final : public Command {
   std::uint64_t evaluations_ = 0;
 };
 
-/// `auto` beside the others: what `place` answers.
-class Auto final : public Method {
- public:
-  Auto(const Judge& judge, const Clock& clock, double budget_s)
-      : judge_{judge}, clock_{clock}, budget_s_{budget_s} {}
-  std::string_view name() const override { return "auto"; }
-  std::string_view summary() const override {
-    return "heuristics at once, then searches from the best of them";
-  }
-  Result<Found> find(const Problem& problem, Executor& executor) const override {
-    PortfolioOptions options;
-    options.budget_s = budget_s_;
-    options.threads = usable_cores();
-    options.stopped = problem.limits.stopped;
-    const auto all = all_methods();
-    EMPLACE_TRY_ASSIGN(auto answer,
-                       run_portfolio({all.begin(), all.end()}, problem, judge_, executor, clock_, options));
-    answer.found.evaluations = answer.evaluations;
-    return std::move(answer.found);
-  }
-
- private:
-  const Judge& judge_;
-  const Clock& clock_;
-  const double budget_s_;
-};
-
-/// Errors: kInvalid for a name that is none.
+/// The methods of a comparison. `learned` owns those that learn.
+/// Errors: kInvalid for an unknown name, or an objective that a method does not have.
 Result<std::vector<const Method*>> methods_of(const std::vector<std::string>& names, bool budget,
-                                              bool step_time, const Method& portfolio) {
+                                              bool step_time, const Method& portfolio,
+                                              const LearnRequest& request,
+                                              std::vector<std::unique_ptr<LearnedMethod>>& learned) {
   std::vector<const Method*> methods;
   for (const std::string& name : names) {
+    if (is_learned(name)) {
+      LearnRequest own = request;
+      own.method = name;
+      methods.push_back(learned.emplace_back(std::make_unique<LearnedMethod>(std::move(own))).get());
+      continue;
+    }
     EMPLACE_TRY_ASSIGN(const auto method, name == portfolio.name() ? Result<const Method*>{&portfolio}
                                                                    : find_compared_method(name));
     if (method->transforms_graph() && !step_time)
@@ -172,8 +158,14 @@ Result<ExitStatus> Compare::run(Console& console) {
   const bool step_time = inputs_.objective == "step-time";
   const SystemClock clock;
   Judge judge;
-  const Auto portfolio{judge, clock, budget_.empty() ? 30 : seconds};
-  EMPLACE_TRY_ASSIGN(const auto methods, methods_of(methods_, !budget_.empty(), step_time, portfolio));
+  const double budget_s = budget_.empty() ? 30 : seconds;
+  const Portfolio portfolio{judge, clock, budget_s};
+  EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
+  request.budget_s = budget_s;
+  request.quiet = true;  // The view shows which method is running.
+  std::vector<std::unique_ptr<LearnedMethod>> learned;
+  EMPLACE_TRY_ASSIGN(const auto methods,
+                     methods_of(methods_, !budget_.empty(), step_time, portfolio, request, learned));
   EMPLACE_TRY_ASSIGN(const auto inputs, open_inputs(inputs_));
   say_assumed(inputs.graph, inputs_.graph, console);
   judge = inputs.judge;

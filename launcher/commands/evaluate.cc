@@ -15,7 +15,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
 #include "launcher/commands/results.h"
-#include "launcher/stop_signal.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/worker/executors.h"
 #include "placement/machine/cost_share.h"
 #include "placement/placement_file.h"
@@ -135,7 +135,7 @@ void Evaluate::print(Console& console, const Answer& answer, const Inputs& input
     }
     return console.print(json_text(json));
   }
-  std::string text = measured_text(answer.measured, inputs);
+  std::string text = measured_text(answer.measured, inputs, executor_);
   if (answer.measured_cost_share)
     text += fmt::format("costs      {} % of the time in ops was measured, the rest is estimated\n",
                         std::lround(100 * *answer.measured_cost_share));

@@ -19,8 +19,8 @@
 #include "heuristics/portfolio.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/graph_options.h"
+#include "launcher/commands/learned_method.h"
 #include "launcher/commands/results.h"
-#include "launcher/session/learned.h"
 #include "launcher/settings/config.h"
 #include "placement/bounds/proven_bound.h"
 #include "placement/machine/cost_model.h"
@@ -52,9 +52,10 @@ class Place final : public Command {
 
  private:
   Result<ExitStatus> answered(const Inputs& inputs, const Problem& problem, Executor& executor,
-                              const Answer& answer, double wall_s, Console& console) const;
+                              const Answer& answer, const ProvenBound& bound, double wall_s,
+                              Console& console) const;
   Result<Answer> search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
-                        const Clock& clock, Console& console) const;
+                        double bound_s, const Clock& clock, Console& console) const;
   Result<Answer> learn(double default_budget_s, const Console& console) const;
   Result<Unit> save(const Inputs& inputs, const Placement& placement, const Measurement& measured,
                     const std::string& method, std::uint64_t seed, const Clock& clock) const;
@@ -97,12 +98,6 @@ class BestOnDisk {
   std::optional<Nanos> written_ EMPLACE_GUARDED_BY(mutex_);
 };
 
-/// True for a method that takes a run of its own; "random" is both, and is drawn without one.
-bool is_learned(const std::string& method) {
-  const auto all = policy::methods();
-  return method != "random" && std::find(all.begin(), all.end(), method) != all.end();
-}
-
 /// Before a minute of search: errors (kIo) if no file can be made there.
 Result<Unit> can_hold(const std::string& output) {
   if (output.empty()) return Unit{};
@@ -125,21 +120,10 @@ Result<double> budget_s(const std::string& budget, double otherwise) {
 }
 
 Result<Answer> Place::learn(double default_budget_s, const Console& console) const {
-  LearnRequest request;
+  EMPLACE_TRY_ASSIGN(LearnRequest request, learn_request(inputs_, console));
   request.method = method_ == "auto" ? "" : method_;
-  request.graph = inputs_.graph;
-  request.reading = inputs_.reading;
-  request.devices = inputs_.devices;
-  request.rules = inputs_.rules;
-  request.objective = inputs_.objective;
-  request.dispatch = inputs_.dispatch;
   request.policy = policy_;
-  request.seed = console.seed();
-  request.quiet = !console.shows_progress();
   EMPLACE_TRY_ASSIGN(request.samples, parse_whole("--samples", samples_, 0, 100'000));
-  if (!inputs_.reserve.empty()) {
-    EMPLACE_TRY_ASSIGN(request.reserve, parse_share(inputs_.reserve));
-  }
   request.budget_s = default_budget_s;
   EMPLACE_TRY_ASSIGN(auto learned, place_by_learning(request));
   const std::uint64_t evaluations = learned.found.evaluations;
@@ -157,12 +141,13 @@ Result<Unit> Place::save(const Inputs& inputs, const Placement& placement, const
 }
 
 Result<Answer> Place::search(const Problem& problem, const Inputs& inputs, WatchedExecutor& executor,
-                             const Clock& clock, Console& console) const {
+                             double bound_s, const Clock& clock, Console& console) const {
   EMPLACE_TRY_ASSIGN(const auto seconds, budget_s(budget_, 30));
   EMPLACE_TRY_ASSIGN(const auto threads, parse_whole("--threads", threads_, 0, 256));
   PortfolioOptions options;
   options.budget_s = seconds;
   options.threads = threads == 0 ? usable_cores() : threads;
+  options.bound_s = bound_s;
   options.begins = [&](const std::string& method) {
     executor.begin(method, is_search(method));
     console.debug(method + " starts");
@@ -245,11 +230,13 @@ Result<ExitStatus> Place::run(Console& console) {
   const StopSignal stop;
   LiveView view = console.live_view(clock);
   WatchedExecutor executor{*model, view, stop};
+  const ProvenBound bound =
+      proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
   const Nanos start = clock.now();
   // A policy with a method of its own, or without a budget for searches, places by itself.
   const bool by_policy = !policy_.empty() && (method_ != "auto" || budget_.empty());
   auto answer = learned || by_policy ? learn(policy_.empty() && budget_.empty() ? 30 : seconds, console)
-                                     : search(problem, inputs, executor, clock, console);
+                                     : search(problem, inputs, executor, bound.seconds, clock, console);
   const double wall_s = std::chrono::duration<double>(clock.now() - start).count();
   view.clear();
   if (!answer) return stop.received() != 0 ? Result<ExitStatus>{stopped_by(stop.received())} : answer.error();
@@ -264,17 +251,17 @@ Result<ExitStatus> Place::run(Console& console) {
   if (!output_.empty()) {
     EMPLACE_TRY(save(inputs, answer->found.placement, measured, answer->method, console.seed(), clock));
   }
-  const auto shown = answered(inputs, problem, *model, *answer, wall_s, console);
+  const auto shown = answered(inputs, problem, *model, *answer, bound, wall_s, console);
   if (!shown || answer->status == 0) return shown;
   return static_cast<ExitStatus>(answer->status);
 }
 
 /// What is printed.
 Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem, Executor& executor,
-                                   const Answer& answer, double wall_s, Console& console) const {
+                                   const Answer& answer, const ProvenBound& bound, double wall_s,
+                                   Console& console) const {
   const Measurement& measured = answer.found.measurement;
-  const ProvenBound bound =
-      proven_bound(inputs.graph, inputs.devices, inputs.constraints, inputs.judge.objective);
+  const bool optimal = reaches_bound(measured.step_time_s, bound.seconds);
   EMPLACE_TRY_ASSIGN(const auto single, best_single_device(problem, executor));
   const std::string slower = slower_than_single(measured.step_time_s, single, inputs.devices);
   if (console.json()) {
@@ -288,6 +275,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
     json["lower_bound_s"] = bound.seconds;
     json["bound"] = bound.which;
+    json["optimal"] = optimal;
     json["evaluations"] = answer.evaluations;
     json["wall_s"] = wall_s;
     json["slower_than_single_device"] = !slower.empty();
@@ -306,6 +294,7 @@ Result<ExitStatus> Place::answered(const Inputs& inputs, const Problem& problem,
     if (!answer.found.notes.empty()) text += "\n           " + joined(answer.found.notes);
     text += "\n" + measured_text(measured, inputs) + "bound      " + format_seconds(bound.seconds) +
             ", the " + std::string{bound.which};
+    if (optimal) text += "\noptimal    no placement is better: this one reaches the bound";
     console.print(text + (output_.empty() ? "" : "\nwritten    " + printable(output_)));
   }
   if (!slower.empty()) console.warn("this placement is " + slower);

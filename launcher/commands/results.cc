@@ -82,7 +82,10 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
                {"max_s", spread.max_s},       {"long_tail", spread.long_tail}, {"noisy", spread.noisy()}};
     json["spread"] = std::move(about);
   }
-  if (measured.label != MeasurementLabel::kSimulated) json["synthetic_share"] = measured.synthetic_share;
+  if (measured.label != MeasurementLabel::kSimulated) {
+    json["synthetic_share"] = measured.synthetic_share;
+    json["stand_ins"] = stand_ins(executor, inputs.devices);
+  }
   json["objective"] = word_of(inputs.judge.objective);
   if (measured.valid) {
     json["objective_value"] = inputs.in_file_unit(measured.step_time_s);
@@ -92,7 +95,16 @@ Json measured_json(const Measurement& measured, const Inputs& inputs, std::strin
   return json;
 }
 
-std::string measured_text(const Measurement& measured, const Inputs& inputs) {
+std::vector<std::string> stand_ins(std::string_view executor, const DeviceSet& devices) {
+  std::vector<std::string> names;
+  for (std::size_t d = 0; d < devices.size() && executor == "cpu"; ++d) {
+    const auto id = static_cast<DeviceId>(d);
+    if (!devices.is_cpu(id)) names.push_back(printable(devices[id].name, 60) + " on a CPU core");
+  }
+  return names;
+}
+
+std::string measured_text(const Measurement& measured, const Inputs& inputs, std::string_view executor) {
   const DeviceSet& devices = inputs.devices;
   std::string what{inputs.judge.objective == Objective::kStepTime ? "step time"
                                                                   : word_of(inputs.judge.objective)};
@@ -103,6 +115,7 @@ std::string measured_text(const Measurement& measured, const Inputs& inputs) {
                          : (memory ? "does not fit: " : "did not run: ") + misfit(measured, devices) + "\n";
   if (measured.label != MeasurementLabel::kSimulated) {
     text += "label      " + std::string{label_name(measured.label)};
+    for (const std::string& device : stand_ins(executor, devices)) text += ", " + device;
     if (measured.synthetic_share > 0)
       text += ", " + format_percent(measured.synthetic_share) + " of the time are stand-ins";
     text += "\n";

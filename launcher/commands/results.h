@@ -9,9 +9,9 @@
 #include "heuristics/method.h"
 #include "launcher/command.h"
 #include "launcher/console.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/settings/inputs.h"
 #include "launcher/settings/json_text.h"
-#include "launcher/stop_signal.h"
 #include "placement/machine/device.h"
 #include "placement/measurement.h"
 
@@ -41,7 +41,11 @@ std::string joined(const std::vector<std::string>& notes);
 Json measured_json(const Measurement& measured, const Inputs& inputs, std::string_view executor);
 
 /// The same for people: the objective's value, then a line per device.
-std::string measured_text(const Measurement& measured, const Inputs& inputs);
+std::string measured_text(const Measurement& measured, const Inputs& inputs,
+                          std::string_view executor = "sim");
+
+/// "gpu:0 on a CPU core" for each device that an executor of this kind only stands in for.
+std::vector<std::string> stand_ins(std::string_view executor, const DeviceSet& devices);
 
 /// The fastest valid placement of everything on one device, if there is one.
 struct SingleBest {

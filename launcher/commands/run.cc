@@ -90,6 +90,7 @@ class NodeCommand final : public Command {
 
 Result<ExitStatus> run_and_print(const RunRequest& request, Console& console) {
   EMPLACE_TRY_ASSIGN(const FinishedRun run, launcher::run(request));
+  if (run.summary.outcomes.empty()) return static_cast<ExitStatus>(run.summary.status);
   tell_trace(run, console);
   const std::string page = printable_path(run.page);
   if (run.page_failure) console.warn(page + ": not written: " + run.page_failure->context);

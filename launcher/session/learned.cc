@@ -72,6 +72,7 @@ Result<RunConfig> config_of(const LearnRequest& request) {
   EMPLACE_TRY_ASSIGN(config->executor.dispatch, parse_word<Dispatch>(request.dispatch));
   config->run = {};
   if (improves) config->run.starts = {kBestBaseline};
+  std::erase(config->compare.baselines, "auto");  // It takes as long as learning does.
   config->run.seed = request.seed;
   config->run.budget.seconds = request.budget_s;
   if (!request.policy.empty()) config->run.policy = std::filesystem::absolute(request.policy).string();
@@ -81,11 +82,11 @@ Result<RunConfig> config_of(const LearnRequest& request) {
 /// What a policy that improves on baselines begins with; none if none fits, or for any other policy.
 Result<Baselines> start_of(const RunConfig& config, const actors::Task& task) {
   if (config.run.starts.front() != kBestBaseline) return Baselines{};
-  return find_baselines(task.graphs.front(), config, SystemClock{});
+  return find_baselines(task.graphs.front(), config, 0, SystemClock{});
 }
 
 std::string nothing_better(const Baselines& start) {
-  return "nothing better than " + start.best_method + "'s placement was found";
+  return "nothing better than " + start.rows[*start.start].method + "'s placement was found";
 }
 
 Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
@@ -94,7 +95,7 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
   EMPLACE_TRY_ASSIGN(const auto task, load_task(config));
   EMPLACE_TRY_ASSIGN(const auto start, start_of(config, *task));
   std::vector<Placement> starts;
-  if (!start.best.empty()) starts.push_back(start.best);
+  if (start.start) starts.push_back(start.placements[*start.start]);
   EMPLACE_TRY_ASSIGN(auto placer, make_placer(config, *task, starts));
   EMPLACE_TRY_ASSIGN(const auto policy, load_policy(config, *placer));
   EMPLACE_TRY(placer->parameters().load(policy.checkpoint.parameters));
@@ -112,8 +113,8 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
     }
     return Unit{};
   };
-  if (!start.best.empty()) {
-    EMPLACE_TRY(offer(start.best));
+  if (start.start) {
+    EMPLACE_TRY(offer(start.placements[*start.start]));
   }
   EMPLACE_TRY(offer(placer->greedy()));
   for (std::uint64_t episode = 0; episode < samples; ++episode) {
@@ -123,7 +124,7 @@ Result<Learned> place_at_once(RunConfig config, std::uint64_t samples) {
       EMPLACE_TRY(offer(std::move(placement)));
     }
   }
-  if (best.placement == start.best) best.notes = {nothing_better(start)};
+  if (start.start && best.placement == start.placements[*start.start]) best.notes = {nothing_better(start)};
   return learned;
 }
 
@@ -137,7 +138,7 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   EMPLACE_TRY_ASSIGN(const auto begun, start_of(config, *task));
   task.reset();  // The run loads its own.
   const Baselines& start = begun;
-  if (start.best.empty()) config.run.starts = {"scratch"};
+  if (!start.start) config.run.starts = {"scratch"};
   EMPLACE_TRY_ASSIGN(const auto folder, ScratchFolder::make());
   EMPLACE_TRY_ASSIGN(const auto summary,
                      perform({.config = config, .directory = folder.path(), .quiet = request.quiet}));
@@ -150,10 +151,11 @@ Result<Learned> place_by_learning(const LearnRequest& request) {
   found.evaluations = outcome.counters.measurements;
   // What real devices have measured is not held against what is simulated.
   const bool comparable = row.found && row.measurement.label == MeasurementLabel::kSimulated;
-  if (!start.best.empty() &&
-      (!row.found || (comparable && start.best_step_time_s < row.measurement.step_time_s))) {
-    found.placement = start.best;
-    found.measurement = start.best_row().measurement;
+  const record::TableRow* const begun_at = start.start ? &start.rows[*start.start] : nullptr;
+  if (begun_at != nullptr &&
+      (!row.found || (comparable && begun_at->measurement.step_time_s < row.measurement.step_time_s))) {
+    found.placement = start.placements[*start.start];
+    found.measurement = begun_at->measurement;
     found.notes = {nothing_better(start)};
     return learned;
   }

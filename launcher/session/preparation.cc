@@ -11,9 +11,25 @@
 #include "launcher/cluster/operator.h"
 #include "launcher/cluster/remote_host.h"
 #include "launcher/session/leftovers.h"
+#include "launcher/session/stop_signal.h"
 #include "launcher/settings/placers.h"
 
 namespace emplace::launcher {
+namespace {
+
+constexpr double kMostAuto_s = 60;
+
+/// Time of auto on one graph: that of one start, which its result is compared with. 0, auto is left out: it
+/// is not asked for, starts end by episodes, or the run continues and its record has the row.
+double auto_time_s(const RunConfig& config, const BegunRun& begun, std::size_t graphs) {
+  const auto& methods = config.compare.baselines;
+  const bool asked = std::find(methods.begin(), methods.end(), "auto") != methods.end();
+  if (!asked || !begun.fresh || config.run.episodes > 0 || config.run.evaluations > 0) return 0;
+  const auto parts = static_cast<double>(begun.starts.size() * graphs);
+  return std::min(kMostAuto_s, config.run.budget.seconds / parts);
+}
+
+}  // namespace
 
 Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
   for (const auto& [host, executors] : plan.executors_at)
@@ -31,26 +47,38 @@ Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress) {
   return Unit{};
 }
 
-Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const BegunRun& begun,
-                                                 Progress& progress, const Clock& clock) {
+Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const BegunRun& begun, Progress& progress,
+                                            const Clock& clock) {
   const bool begins_there = std::any_of(begun.starts.begin(), begun.starts.end(),
                                         [](const Start& s) { return s.name == kBestBaseline; });
-  std::vector<Baselines> all;
+  const RunConfig& config = plan.order.config;
+  const double auto_s = auto_time_s(config, begun, plan.task->graphs.size());
+  const StopSignal stop;
+  PreparedBaselines prepared;
   for (const actors::TaskGraph& one : plan.task->graphs) {
-    EMPLACE_TRY_ASSIGN(Baselines baselines, find_baselines(one, plan.order.config, clock));
-    progress.note(fmt::format(
-        "{}: {} ops on {} devices; best baseline {}", printable(one.graph.name()), one.graph.num_ops(),
-        one.devices.size(),
-        baselines.best.empty() ? "none fits"
-                               : baselines.best_method + " " + format_seconds(baselines.best_step_time_s)));
-    if (baselines.best.empty() && begins_there) {
+    if (auto_s > 0)
+      progress.note(fmt::format("{}: heuristics, and auto for {}", printable(one.graph.name()),
+                                format_seconds(auto_s)));
+    EMPLACE_TRY_ASSIGN(Baselines baselines,
+                       find_baselines(one, config, auto_s, clock, [&] { return stop.received() != 0; }));
+    if (prepared.signal = stop.received(); prepared.signal != 0) {
+      if (begun.fresh) remove_unbegun(plan.order.directory);
+      progress.note("interrupted before learning started: nothing is kept");
+      return prepared;
+    }
+    progress.note(fmt::format("{}: {} ops on {} devices; best baseline {}", printable(one.graph.name()),
+                              one.graph.num_ops(), one.devices.size(),
+                              baselines.best ? baselines.rows[*baselines.best].method + " " +
+                                                   format_seconds(baselines.best_step_time_s())
+                                             : "none fits"));
+    if (!baselines.start && begins_there) {
       if (begun.fresh) remove_unbegun(plan.order.directory);
       return Error{Errc::kNoPlacement, "run.starts: no baseline of " + printable(one.graph.name()) +
                                            " fits this machine, so none can be started from"};
     }
-    all.push_back(std::move(baselines));
+    prepared.baselines.push_back(std::move(baselines));
   }
-  return all;
+  return prepared;
 }
 
 void announce(const RunPlan& plan, Progress& progress) {

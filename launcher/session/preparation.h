@@ -14,10 +14,14 @@ namespace emplace::launcher {
 /// Warns of executors that disturb each other, and brings the program to the hosts that want it. Errors: kIo.
 Result<Unit> prepare_hosts(RunPlan& plan, Progress& progress);
 
-/// The baselines of every graph, in order. A fresh folder is removed again if a start needs one and there is
-/// none. Errors: kNoPlacement then; as find_baselines.
-Result<std::vector<Baselines>> prepare_baselines(const RunPlan& plan, const BegunRun& begun,
-                                                 Progress& progress, const Clock& clock);
+struct PreparedBaselines {
+  std::vector<Baselines> baselines;  ///< By graph.
+  int signal = 0;                    ///< SIGINT or SIGTERM if one ended the preparation; 0 otherwise.
+};
+/// Runs the heuristics of every graph. A fresh folder is removed again if a signal ends this, or if a start
+/// needs a placement and none fits. Errors: kNoPlacement then; as find_baselines.
+Result<PreparedBaselines> prepare_baselines(const RunPlan& plan, const BegunRun& begun, Progress& progress,
+                                            const Clock& clock);
 
 /// Tells where the run is kept, how large its record may become, and whether `ps` can reach it.
 void announce(const RunPlan& plan, Progress& progress);

@@ -30,7 +30,8 @@ std::string account(const messages::LeaseCounts& leases) {
 std::string progress_line(const ShownStart& start, const messages::RunProgress& progress) {
   const messages::DispatchProgress& dispatch = progress.dispatch;
   const messages::RecordProgress& record = progress.record;
-  const double best = dispatch.best_step_time_s;
+  double best = dispatch.best_step_time_s;
+  if (start.recorded_best_s > 0 && !(best > 0 && best <= start.recorded_best_s)) best = start.recorded_best_s;
   std::string line = start.name + "  " + format_seconds(dispatch.elapsed_s) + "  best " +
                      (best > 0 ? format_seconds(best) : std::string{"none yet"});
   if (best > 0 && start.baseline_s > 0)

@@ -15,6 +15,7 @@ struct ShownStart {
   std::vector<std::string> nodes;  ///< Its processes,
   std::vector<int> restarts;       ///< and how often each came back.
   double baseline_s = 0;           ///< The best baseline's step time; 0: none to compare with.
+  double recorded_best_s = 0;      ///< Best step time before this process resumed the run; 0: none.
 };
 
 /// One line about a run, with what it waits for.

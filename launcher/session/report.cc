@@ -225,21 +225,15 @@ class Reader {
 
   /// What the methods found, measured once more; of runs of schema 3, found once more.
   Result<Baselines> baselines_of(const actors::TaskGraph& one, Executor& model) {
-    if (bounds_.empty()) return find_baselines(one, config_, clock_);
+    if (bounds_.empty()) return find_baselines(one, config_, 0, clock_);
     Baselines baselines;
     for (const record::BaselineRow& row : baselines_) {
       if (row.graph_sha256 != one.sha256) continue;
-      record::TableRow& shown = baselines.rows.emplace_back();
-      shown.method = row.method, shown.found = row.found, shown.note = row.note;
-      shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
-      Placement& placement = baselines.placements.emplace_back(placement_of(row.placement));
-      if (!row.found) continue;
-      EMPLACE_TRY(model.measure(placement, shown.measurement));
-      const Measurement& m = shown.measurement;
-      if (!m.valid || (!baselines.best.empty() && m.step_time_s >= baselines.best_step_time_s)) continue;
-      baselines.best = placement;
-      baselines.best_method = row.method;
-      baselines.best_step_time_s = m.step_time_s;
+      record::TableRow shown{.method = row.method, .found = row.found};
+      shown.note = row.note, shown.evaluations = row.evaluations, shown.wall_s = row.wall_s;
+      Placement placement = placement_of(row.placement);
+      if (row.found) EMPLACE_TRY(model.measure(placement, shown.measurement));
+      baselines.add(std::move(shown), std::move(placement));
     }
     return baselines;
   }
@@ -330,7 +324,7 @@ class Reader {
     const auto model = make_model(one.graph, one.devices, judge_of(config_));
     Simulator simulator{one.graph, one.devices, judge_of(config_).simulator};
     EMPLACE_TRY_ASSIGN(auto baselines, baselines_of(one, *model));
-    graph.baselines = std::move(baselines.rows);
+    graph.baselines = baselines.rows;
     if (bounds_.empty()) {
       graph.lower_bound_s = baselines.bound.seconds, graph.bound = baselines.bound.which;
     } else {
@@ -363,16 +357,17 @@ class Reader {
       graph.learned.push_back(std::move(row));
     }
     const bool use_baseline =
-        !baselines.best.empty() && (learned.empty() || (!really && baselines.best_step_time_s <= learned_s));
+        baselines.best && (learned.empty() || (!really && baselines.best_step_time_s() <= learned_s));
     if (use_baseline) {
-      graph.evaluate_command = fmt::format("emplace place {}{} --method {} --seed {}", quoted(file),
-                                           inputs_of(config_), baselines.best_method, config_.run.seed);
+      graph.evaluate_command =
+          fmt::format("emplace place {}{} --method {} --seed {}", quoted(file), inputs_of(config_),
+                      baselines.rows[*baselines.best].method, config_.run.seed);
     } else if (!learned.empty()) {
       graph.evaluate_command =
           evaluate_command(config_, file, best_placement_path(starts_[from].start.directory, task, one));
     }
     traced_ops_ += graph.ops;
-    if (learned.empty() && baselines.best.empty()) return graph;
+    if (learned.empty() && !baselines.best) return graph;
     if (traced_ops_ > kMostTracedOps && traced_ops_ > graph.ops) {
       graph.note = "The pictures of this graph are left out: the graphs before it fill the page.";
       return graph;
@@ -387,8 +382,9 @@ class Reader {
     if (!learned.empty()) {
       EMPLACE_TRY_ASSIGN(drawn.step, trace(graph.learned[from].method, std::move(learned)));
     }
-    if (!baselines.best.empty()) {
-      EMPLACE_TRY_ASSIGN(auto step, trace(baselines.best_method, std::move(baselines.best)));
+    if (baselines.best) {
+      EMPLACE_TRY_ASSIGN(auto step, trace(baselines.rows[*baselines.best].method,
+                                          std::move(baselines.placements[*baselines.best])));
       (drawn.step.placement.empty() ? drawn.step : drawn.baseline) = std::move(step);
     }
     if (simulating_.empty())

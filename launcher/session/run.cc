@@ -81,6 +81,14 @@ std::filesystem::path choose_directory(const RunRequest& request, const RunConfi
   return std::filesystem::path{"runs"} / (stem + "-" + time);
 }
 
+/// Best step time that a start has recorded so far, to show before it has a new one; 0: none is known.
+double recorded_best(const Start& start) {
+  const auto db = record::RunReader::open(start.directory, record::Reading::kQuietOrLive);
+  if (!db) return 0;
+  const auto best = (*db)->results().best();
+  return best && *best ? (*best)->step_time_s : 0;
+}
+
 /// Runs the processes of a start until it ends by itself; what is killed comes back and goes on.
 Result<int> run_start(Outcome& outcome, const Topology& topology, const record::LaunchLock& lock,
                       double baseline_s, Progress& progress, const Clock& clock) {
@@ -90,6 +98,7 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
   for (const std::string& socket : {topology.endpoint, topology.beside})
     if (const auto file = socket_of(socket); !file.empty())
       EMPLACE_TRY(record::make_private_folder(file.parent_path()));
+  const double recorded_best_s = start.resume ? recorded_best(start) : 0;
   std::string endpoint = topology.endpoint;
   outcome.restarts.assign(topology.members.size(), 0);
   Supervised supervised;
@@ -116,7 +125,8 @@ Result<int> run_start(Outcome& outcome, const Topology& topology, const record::
     outcome.progress = *std::move(reported);
     // For whoever watches; a disk that is full takes it later.
     if (lock.held()) (void)write_file(start.directory / "metrics.prom", metrics_text(outcome.progress));
-    progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s}, outcome.progress);
+    progress.show({start.name, outcome.nodes, outcome.restarts, baseline_s, recorded_best_s},
+                  outcome.progress);
   };
   supervised.on_death = [&](std::size_t i, const std::string& note) {
     ++outcome.restarts[i];
@@ -205,7 +215,7 @@ Result<Unit> run_starts(RunSummary& summary, const RunPlan& plan, const BegunRun
   // Baselines are simulated: measured times are not held against them.
   const bool comparable = config.executor.kind != "cpu" && config.executor.kind != "cuda";
   const double baseline_s =
-      comparable && summary.baselines.size() == 1 ? summary.baselines.front().best_step_time_s : 0;
+      comparable && summary.baselines.size() == 1 ? summary.baselines.front().best_step_time_s() : 0;
   for (const Start& start : begun.starts) {
     Outcome outcome;
     outcome.start = start;
@@ -276,7 +286,12 @@ Result<RunSummary> perform(RunOrder order) {
   RunSummary summary;
   summary.task = plan.task;
   summary.directory = plan.order.directory;
-  EMPLACE_TRY_ASSIGN(summary.baselines, prepare_baselines(plan, begun, progress, clock));
+  EMPLACE_TRY_ASSIGN(PreparedBaselines prepared, prepare_baselines(plan, begun, progress, clock));
+  summary.baselines = std::move(prepared.baselines);
+  if (prepared.signal != 0) {
+    summary.status = 128 + prepared.signal;
+    return summary;
+  }
   announce(plan, progress);
   EMPLACE_TRY(run_starts(summary, plan, begun, progress, clock));
   return summary;
@@ -313,6 +328,7 @@ Result<FinishedRun> run(RunRequest request) {
     finished.trace = collect_trace(order, finished.trace_file);
   }
   EMPLACE_TRY_ASSIGN(finished.summary, std::move(summary));
+  if (finished.summary.outcomes.empty()) return finished;
   finished.page = order.directory / "report.html";
   if (auto written = write_report(order.directory, finished.page, clock); !written)
     finished.page_failure = written.error();

@@ -1,5 +1,7 @@
 #include "launcher/session/run_summary.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -89,11 +91,18 @@ std::string summary_text(const RunSummary& summary) {
     text += "\n" + record::render_table(rows, baselines.bound.seconds, device_names(one.devices));
     for (const Outcome& outcome : summary.outcomes) {
       const record::TableRow& row = outcome.rows[g];
-      if (row.found && row.measurement.label == MeasurementLabel::kSimulated &&
-          baselines.best_step_time_s > 0 && row.measurement.step_time_s >= baselines.best_step_time_s) {
-        text += row.method + " did not beat " + baselines.best_method + ": use that placement instead\n";
+      if (row.found && row.measurement.label == MeasurementLabel::kSimulated && baselines.best &&
+          row.measurement.step_time_s >= baselines.best_step_time_s()) {
+        text += row.method + " did not beat " + baselines.rows[*baselines.best].method + "\n";
       }
     }
+  }
+  if (summary.status != 0) {
+    std::uint64_t episodes = 0;
+    for (const Outcome& outcome : summary.outcomes) episodes += outcome.counters.episodes;
+    text += fmt::format(
+        "interrupted: {} episodes are recorded; continue with: emplace run --run-dir {} --resume\n", episodes,
+        printable_path(summary.directory));
   }
   return text + "results: " + printable_path(summary.directory) + "\n";
 }

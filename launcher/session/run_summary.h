@@ -32,7 +32,7 @@ struct Outcome {
 struct RunSummary {
   actors::TaskPtr task;
   std::vector<Baselines> baselines;  ///< By graph.
-  std::vector<Outcome> outcomes;     ///< By start.
+  std::vector<Outcome> outcomes;     ///< By start; empty if a signal came before the first one.
   std::filesystem::path directory;
   int status = 0;  ///< Of the process: 0, or 129 / 130 / 143 after a clean end by a signal.
 };

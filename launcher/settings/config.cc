@@ -17,7 +17,7 @@ Settings RunConfig::settings() {
   s.add_section("pipeline", "How episodes flow between samplers, executors and the learner.", pipeline);
   s.add_section("executor", "What measures placements.", executor);
   s.add_section("policy",
-                "The method, and what methods share. Defaults are those of hierarchical, preset paper; "
+                "The method, and what methods share. Defaults are those of hierarchical, preset tuned; "
                 "each method and preset has its own.",
                 policy);
   s.add_section("policy.features",
@@ -111,7 +111,10 @@ Result<RunConfig> parse_config(std::string_view toml, std::string_view where,
                                std::span<const std::string> assignments, ConfigFrom from) {
   EMPLACE_TRY_ASSIGN(const Chosen chosen, choose(toml, where, assignments));
   EMPLACE_TRY_ASSIGN(RunConfig config, method_defaults(chosen.method, chosen.preset));
-  if (from == ConfigFrom::kRecord) config = RunConfig{};
+  if (from == ConfigFrom::kRecord) {
+    config = RunConfig{};
+    config.policy.preset = "paper";  // Records without the key are from before there was another preset.
+  }
   EMPLACE_TRY_ASSIGN(TomlDocument document, TomlDocument::parse(toml, where));
   EMPLACE_TRY(read_into(config, std::move(document), chosen.method, from));
   for (const std::string& assignment : assignments) EMPLACE_TRY(assign(config, assignment, chosen.method));

@@ -15,6 +15,7 @@
 #include "executor/sim/simulator.h"
 #include "graph/graph_file.h"
 #include "heuristics/methods.h"
+#include "heuristics/portfolio.h"
 #include "launcher/settings/build_info.h"
 #include "launcher/settings/host_facts.h"
 #include "launcher/settings/inputs.h"
@@ -261,42 +262,46 @@ Result<TaskPtr> load_task(const RunConfig& config) {
   return TaskPtr{std::move(task)};
 }
 
-const record::TableRow& Baselines::best_row() const {
-  return *std::find_if(rows.begin(), rows.end(),
-                       [&](const record::TableRow& row) { return row.method == best_method; });
+void Baselines::add(record::TableRow row, Placement placement) {
+  const auto faster_than = [&](const std::optional<std::size_t>& other) {
+    return row.found && row.measurement.valid &&
+           (!other || row.measurement.step_time_s < rows[*other].measurement.step_time_s);
+  };
+  if (faster_than(best)) best = rows.size();
+  if (row.method != "auto" && faster_than(start)) start = rows.size();
+  rows.push_back(std::move(row));
+  placements.push_back(std::move(placement));
 }
 
-Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock) {
+Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
+                                 const Clock& clock, const std::function<bool()>& stopped) {
   const Judge judge = judge_of(config);
   const auto model = make_model(task.graph, task.devices, judge);
   const CostTable costs{task.graph, task.devices};
-  const Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
+  Problem problem{task.graph, task.devices, task.constraints, costs, config.run.seed, judge.objective};
+  problem.limits.stopped = stopped;
+  const Portfolio portfolio{judge, clock, auto_s};
   Baselines baselines;
   baselines.bound = proven_bound(task.graph, task.devices, task.constraints, judge.objective);
   for (const std::string& name : config.compare.baselines) {
-    const auto method = find_method(name);
-    if (!method) return method.error();
+    if (name == portfolio.name() && auto_s <= 0) continue;
+    EMPLACE_TRY_ASSIGN(const auto method,
+                       name == portfolio.name() ? Result<const Method*>{&portfolio} : find_method(name));
     const Nanos began = clock.now();
-    auto found = (*method)->find(problem, *model);
+    auto found = method->find(problem, *model);
     record::TableRow row{name,
                          found.ok(),
                          {},
                          0,
                          std::chrono::duration<double>(clock.now() - began).count(),
                          found ? "" : found.error().context};
-    Placement& placement = baselines.placements.emplace_back();
+    Placement placement;
     if (found) {
-      placement = found->placement;
-      row.measurement = found->measurement;
+      placement = std::move(found->placement);
+      row.measurement = std::move(found->measurement);
       row.evaluations = found->evaluations;
-      if (found->measurement.valid &&
-          (baselines.best.empty() || found->measurement.step_time_s < baselines.best_step_time_s)) {
-        baselines.best = placement;
-        baselines.best_method = name;
-        baselines.best_step_time_s = found->measurement.step_time_s;
-      }
     }
-    baselines.rows.push_back(std::move(row));
+    baselines.add(std::move(row), std::move(placement));
   }
   return baselines;
 }
@@ -394,13 +399,14 @@ Result<Unit> check_start(const RunConfig& config, const actors::Task& task, cons
 
 namespace {
 
-/// What a start from the best baseline begins with on graph `g`.
+/// Saves what a start from the best baseline starts from on graph `g`. @pre there is one.
 Result<Unit> keep_baseline(const RunConfig& config, const actors::Task& task, std::size_t g,
                            const Baselines& found, const Start& start, const Clock& clock) {
   const actors::TaskGraph& one = task.graphs[g];
-  return save_placement(baseline_path(start.directory, task, one), one.graph, one.devices, found.best,
-                        found.best_row().measurement,
-                        {one.sha256, found.best_method, "sim", config.run.seed, format_wall(clock.wall())});
+  return save_placement(
+      baseline_path(start.directory, task, one), one.graph, one.devices, found.placements[*found.start],
+      found.rows[*found.start].measurement,
+      {one.sha256, found.rows[*found.start].method, "sim", config.run.seed, format_wall(clock.wall())});
 }
 
 }  // namespace

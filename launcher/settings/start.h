@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,16 +33,22 @@ ProcessRequest process_request_of(const RunConfig& config);
 
 /// What the learned placement is held against.
 struct Baselines {
-  std::vector<record::TableRow> rows;  ///< One per method of the config, in order,
-  std::vector<Placement> placements;   ///< and what it found; empty where it found nothing.
-  Placement best;                      ///< The fastest valid one; empty if none fits.
-  std::string best_method;
-  double best_step_time_s = 0;  ///< 0: none fits.
+  std::vector<record::TableRow> rows;  ///< One per method of the config, in order.
+  std::vector<Placement> placements;   ///< [rows] What the method found; empty if it found nothing.
+  std::optional<std::size_t> best;     ///< Index of the row with the fastest valid placement.
+  /// The same without auto, which gets as much time as a run itself: where a run may start from.
+  std::optional<std::size_t> start;
   ProvenBound bound;
-  /// What is known of `best`. @pre there is one.
-  const record::TableRow& best_row() const;
+
+  void add(record::TableRow row, Placement placement);
+  double best_step_time_s() const {
+    return best ? rows[*best].measurement.step_time_s : 0;
+  }  ///< 0: none fits.
 };
-Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, const Clock& clock);
+/// Runs the methods of `config.compare` on one graph. auto is left out if `auto_s`, its time, is 0.
+/// `stopped` is polled by auto, which then ends. Errors: kInvalid for an unknown method.
+Result<Baselines> find_baselines(const actors::TaskGraph& task, const RunConfig& config, double auto_s,
+                                 const Clock& clock, const std::function<bool()>& stopped = {});
 
 /// One learning run of a config: where it starts and where it is kept.
 struct Start {

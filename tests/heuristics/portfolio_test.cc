@@ -97,6 +97,19 @@ TEST(Portfolio, EndsWhenItIsToldToWithWhatItHasAndAsksItsCallersThreadOnly) {
   }
 }
 
+TEST(Portfolio, EndsOnceAPlacementReachesTheBound) {
+  SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
+  const ManualClock clock;  // No budget is ever spent.
+  constexpr double kOptimum = 0.1002185;
+  const auto answer =
+      run_portfolio(heuristics(), world.problem(), Judge{Objective::kLatency, {}}, *world.model, clock,
+                    {.budget_s = 600, .threads = 2, .bound_s = kOptimum});
+  ASSERT_TRUE(answer.ok()) << answer.error().context;
+  EXPECT_TRUE(reaches_bound(answer->found.measurement.step_time_s, kOptimum));
+  EXPECT_FALSE(reaches_bound(kOptimum * 1.00001, kOptimum));
+  EXPECT_FALSE(reaches_bound(0, 0)) << "no bound is known";
+}
+
 TEST(Portfolio, BeginsWithWhatItIsGiven) {
   SplitWorld world{published("latency/bert24_inference.json"), Objective::kLatency};
   const SystemClock clock;

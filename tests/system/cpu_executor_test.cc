@@ -69,6 +69,17 @@ TEST_F(CpuExecutor, EvaluateMeasuresVerifiesAndTraces) {
   EXPECT_GT(events["traceEvents"].size(), 50u);
 }
 
+TEST_F(CpuExecutor, ACoreThatStandsInForAGpuIsNamedInTheLabel) {
+  const std::string mixed = at("mixed.toml");
+  std::ofstream{mixed} << "[[device]]\nname = \"cpu:0\"\nprofile = \"haswell18\"\n"
+                          "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n"
+                          "[[link]]\nbetween = [\"*\", \"*\"]\nbandwidth = \"10GB/s\"\nlatency = \"1us\"\n";
+  ASSERT_EQ(run({"place", kCpuGraph, "-d", mixed, "-m", "single-gpu", "-o", placement_}).status, 0);
+  EXPECT_EQ(json_of(evaluate(mixed))["stand_ins"], ordered_json::parse(R"(["gpu:0 on a CPU core"])"));
+  const Finished shown = run(evaluate(mixed));
+  EXPECT_NE(shown.out.find("label      measured, gpu:0 on a CPU core"), std::string::npos) << shown.out;
+}
+
 TEST_F(CpuExecutor, AFullDeviceIsOneLineAndStatusThree) {
   std::ifstream in{kCpuDevices};
   std::string text{std::istreambuf_iterator<char>{in}, {}};

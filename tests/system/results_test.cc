@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/system/json_of.h"
 #include "tests/system/process.h"
 
 namespace emplace {
@@ -24,6 +25,7 @@ using ::testing::ElementsAre;
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::json_of;
 using testing::kDevices;
 using testing::keys;
 using testing::kGraph;
@@ -33,13 +35,6 @@ using testing::shipped;
 using testing::TemporaryFolder;
 
 const std::string kNmt = shipped("configs/graphs/nmt-2layer-bs64.json.gz");
-
-ordered_json json_of(std::vector<std::string> arguments, int status = 0) {
-  arguments.push_back("--json");
-  const Finished done = run(arguments);
-  EXPECT_EQ(done.status, status) << done.err;
-  return ordered_json::parse(done.out, nullptr, /*allow_exceptions=*/false);
-}
 
 TEST(Results, CompareListsEveryMethodWithTheAgreedKeys) {
   const ordered_json table = json_of({"compare", kNmt, "--devices", kDevices});
@@ -82,8 +77,9 @@ TEST(Results, APlacementFileIsMeasuredToTheSameStepTime) {
   const std::string file = folder.at("placement.json");
   const ordered_json placed = json_of({"place", kNmt, "-d", kDevices, "--method", "expert", "-o", file});
   EXPECT_THAT(keys(placed), ElementsAre("measured", "method", "placement", "objective", "objective_value",
-                                        "lower_bound_s", "bound", "evaluations", "wall_s",
+                                        "lower_bound_s", "bound", "optimal", "evaluations", "wall_s",
                                         "slower_than_single_device", "findings", "assumed"));
+  EXPECT_FALSE(placed["optimal"]);
   EXPECT_EQ(placed["method"], "expert");
   EXPECT_EQ(placed["placement"], file);
   ordered_json measured = json_of({"evaluate", kNmt, file, "-d", kDevices});
@@ -159,6 +155,18 @@ TEST(Results, ATraceHoldsTheStepWithoutOverlaps) {
   EXPECT_NEAR(end_us, step_us, 1e-2);
 }
 
+TEST(Results, CompareTakesMethodsThatLearnAndAuto) {
+  const ordered_json table =
+      json_of({"compare", kGraph, "-d", kDevices, "-m", "expert,placeto,auto", "--budget", "2s"});
+  ASSERT_EQ(table["methods"].size(), 3u);
+  const ordered_json &expert = table["methods"][0], &learned = table["methods"][1];
+  EXPECT_EQ(learned["method"], "placeto");
+  EXPECT_TRUE(learned["valid"].get<bool>());
+  EXPECT_GT(learned["evaluations"].get<int>(), 10);
+  EXPECT_LE(learned["step_time_s"].get<double>(), expert["step_time_s"].get<double>());
+  EXPECT_EQ(table["methods"][2]["method"], "auto");
+}
+
 TEST(Results, AutoIsTheBestOfAllMethods) {
   const ordered_json placed = json_of({"place", kNmt, "-d", kDevices, "--budget", "4s"});
   const ordered_json table = json_of({"compare", kNmt, "-d", kDevices});
@@ -166,6 +174,16 @@ TEST(Results, AutoIsTheBestOfAllMethods) {
     if (!row["valid"].get<bool>()) continue;
     EXPECT_LE(placed["measured"]["step_time_s"].get<double>(), row["step_time_s"].get<double>());
   }
+}
+
+TEST(Results, PlaceEndsOnceItHasProvenThatNothingIsBetter) {
+  const TemporaryFolder folder;
+  const std::string one = folder.file("one.toml", "[[device]]\nname = \"gpu:0\"\nprofile = \"k40\"\n");
+  const ordered_json placed =
+      json_of({"place", kGraph, "-d", one, "--budget", "1h"});  // Until this test's timeout.
+  EXPECT_TRUE(placed["optimal"]);
+  EXPECT_NEAR(placed["measured"]["step_time_s"].get<double>(), placed["lower_bound_s"].get<double>(), 1e-12);
+  EXPECT_THAT(run({"place", kGraph, "-d", one, "--budget", "1h"}).out, HasSubstr("no placement is better"));
 }
 
 TEST(Results, APlacementThatDoesNotFitIsShownWithItsReasonAndStatusThree) {

@@ -197,6 +197,40 @@ TEST(Run, SignalsEndItCleanlyWithResultsKept) {
   }
 }
 
+TEST(Run, AutoGetsTheTimeOfAStartAndASignalMeanwhileKeepsNothing) {
+  const TemporaryFolder folder;
+  const std::string with_auto = "compare.baselines=[\"expert\", \"auto\"]";
+  const Finished done = run(scratch_run(folder.at("run"), {"--set", with_auto, "--budget", "1s", "--json"}));
+  ASSERT_EQ(done.status, 0) << done.err;
+  const json found = json::parse(done.out)["baseline_step_time_s"];
+  EXPECT_LE(found["auto"].get<double>(), found["expert"].get<double>());
+  EXPECT_TRUE(std::filesystem::exists(folder.at("run") + "/report.html"));
+  const Finished counted =
+      run(scratch_run(folder.at("counted"), {"--set", with_auto, "--episodes", "2", "--json"}));
+  EXPECT_FALSE(json::parse(counted.out)["baseline_step_time_s"].contains("auto")) << "no time to be equal to";
+
+  Process process{scratch_run(folder.at("stopped"), {"--set", with_auto, "--budget", "600s"})};
+  ASSERT_TRUE(process.wait_for_error_text("and auto for 60.00 s"));
+  process.send(SIGINT);
+  const Finished stopped = process.finish();
+  EXPECT_EQ(stopped.status, 130) << stopped.err;
+  EXPECT_FALSE(stopped.killed);
+  EXPECT_NE(stopped.err.find("nothing is kept"), std::string::npos) << stopped.err;
+  EXPECT_FALSE(std::filesystem::exists(folder.at("stopped")));
+}
+
+TEST(Run, AnInterruptedRunShowsHowToContinueIt) {
+  const TemporaryFolder folder;
+  Process process{scratch_run(folder.at("run"), {"--budget", "600s"})};
+  ASSERT_TRUE(process.wait_for_error_text("updates"));
+  process.send(SIGINT);
+  const Finished done = process.finish();
+  EXPECT_EQ(done.status, 130);
+  EXPECT_NE(done.out.find("continue with: emplace run --run-dir " + folder.at("run") + " --resume"),
+            std::string::npos)
+      << done.out;
+}
+
 TEST(Run, RefusesInOneLine) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::vector<std::string>& arguments, std::string_view with, int status = 2) {

@@ -55,6 +55,17 @@ TEST(ProgressLine, SaysThatNothingWasFoundYet) {
   EXPECT_THAT(line, Not(HasSubstr("nan"))) << "what is no number is not shown";
 }
 
+TEST(ProgressLine, AResumedRunShowsItsRecordedBestUntilItHasABetterOne) {
+  ShownStart resumed = kStart;
+  resumed.recorded_best_s = 0.3;
+  messages::RunProgress now = progress(1, 2);
+  EXPECT_THAT(progress_line(resumed, now), HasSubstr("best 300.0 ms"));
+  now.dispatch.best_step_time_s = 0.4;
+  EXPECT_THAT(progress_line(resumed, now), HasSubstr("best 300.0 ms"));
+  now.dispatch.best_step_time_s = 0.2;
+  EXPECT_THAT(progress_line(resumed, now), HasSubstr("best 200.0 ms"));
+}
+
 TEST(ProgressLine, SaysWhatBecameOfTheLeasesAndWhetherTheyAddUp) {
   messages::RunProgress now = progress(1);
   EXPECT_THAT(progress_line(kStart, now), Not(HasSubstr("leases")));
