@@ -10,8 +10,8 @@ struct Header {
   std::uint32_t choices = 0, rows = 0;
 };
 
-/// Uniform numbers of 24 bits draw nothing below e^-17, and noise reaches little further. What claims less
-/// would turn a ratio of probabilities into infinity.
+/// 24-bit uniform numbers draw nothing below e^-17, and noise reaches little further. Smaller claimed
+/// probabilities would make the importance ratio infinite.
 constexpr float kLeastDrawn = -60;
 
 }  // namespace
@@ -32,32 +32,32 @@ void append_decisions(const Decisions& decisions, Bytes& bytes) {
 Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape) {
   const auto foreign = [](const char* why) { return invalid("actions", why); };
   Header header;
-  if (bytes.size() < sizeof header) return foreign("are cut short");
+  if (bytes.size() < sizeof header) return foreign("truncated");
   std::memcpy(&header, bytes.data(), sizeof header);
   const std::size_t choices = header.choices, floats = choices * std::size_t{header.rows};
   if (choices == 0 || shape.stages == 0 || choices % shape.stages != 0)
-    return foreign("are of another number of groups");
-  if (choices / shape.stages > kMaxPlacements) return foreign("hold more placements than an episode may");
-  if (header.rows != 0 && header.rows != shape.devices) return foreign("are of another number of devices");
-  if (bytes.size() != sizeof header + choices + floats * sizeof(float)) return foreign("have another length");
+    return foreign("wrong number of choices for the groups of this policy");
+  if (choices / shape.stages > kMaxPlacements) return foreign("more placements than an episode may hold");
+  if (header.rows != 0 && header.rows != shape.devices) return foreign("wrong number of devices");
+  if (bytes.size() != sizeof header + choices + floats * sizeof(float)) return foreign("wrong length");
   if (shape.behaviour && floats == 0)
-    return foreign("lack the probabilities that the objective needs: they were drawn for another one");
+    return foreign("behaviour probabilities are missing: they were drawn for another objective");
   Decisions decisions;
   decisions.devices.resize(choices);
   std::memcpy(decisions.devices.data(), bytes.data() + sizeof header, choices);
   for (const std::uint8_t device : decisions.devices) {
-    if (device >= shape.devices) return foreign("name a device that is not there");
+    if (device >= shape.devices) return foreign("device out of range");
   }
   if (!shape.behaviour) return decisions;
   decisions.log_q.resize(floats);
   std::memcpy(decisions.log_q.data(), bytes.data() + sizeof header + choices, floats * sizeof(float));
-  // Written so that what is not a number fails too.
+  // The comparison also rejects NaN.
   const bool probabilities = std::all_of(decisions.log_q.begin(), decisions.log_q.end(),
                                          [](float log_q) { return log_q >= -1e30f && log_q <= 1e-3f; });
-  if (!probabilities) return foreign("hold what is no log-probability");
+  if (!probabilities) return foreign("invalid log-probability");
   for (std::size_t n = 0; n < choices; ++n) {
     if (decisions.log_q[n * shape.devices + decisions.devices[n]] < kLeastDrawn)
-      return foreign("choose a device that their policy would not have drawn");
+      return foreign("chosen device has a probability of almost 0");
   }
   return decisions;
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// What placers write into `Actions`: the devices chosen, and what the drawing policy thought of every device
-/// where the objective asks for it.
+/// Contents of `Actions`: the chosen devices and, if the objective needs it, the distribution of the
+/// behaviour policy.
 
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace emplace::policy {
 
-/// Placements that one episode may hold, so that foreign bytes cannot ask for any amount of memory.
+/// Maximum number of placements per episode; bounds the memory that untrusted bytes can request.
 inline constexpr std::size_t kMaxPlacements = 1024;
 
 /// The choices of one episode: k placements of T choices each, choice n = placement · T + stage.
@@ -23,27 +23,28 @@ struct Decisions {
   std::vector<float> log_q;
 };
 
-/// What a reader knows of them.
+/// Shape that read_decisions() expects.
 struct DecisionShape {
   std::size_t stages = 0;   ///< T
   std::size_t devices = 0;  ///< D
-  bool behaviour = false;   ///< log q must be there.
+  bool behaviour = false;   ///< Whether log q is required.
 };
 
-/// [u32 choices][u32 D, or 0 without log q][u8 devices …][f32 log q …], little-endian, at the end of `bytes`.
+/// Appends to `bytes`: [u32 choices][u32 D, or 0 without log q][u8 devices …][f32 log q …], little-endian.
 void append_decisions(const Decisions& decisions, Bytes& bytes);
 
-/// Reads all of `bytes`, which may come from anyone. Errors (kInvalid): no whole number of placements or
-/// too many, a device out of range, log q missing, not a log-probability, or of a device that nobody would
-/// have drawn.
+/// Parses all of `bytes`, which are untrusted. Errors (kInvalid): not a whole number of placements, too many
+/// placements, a device out of range, log q missing or not a log-probability, or a chosen device whose
+/// probability is practically 0.
 Result<Decisions> read_decisions(std::span<const std::byte> bytes, const DecisionShape& shape);
 
-/// log q as Decisions keeps it, from a decoder's log_p [D, k · T].
+/// Converts a decoder's log_p [D, k · T] to the layout of Decisions::log_q.
 std::vector<float> behaviour_of(const Matrix& log_p);
 
-/// log q as Decisions keeps it where no more is known than that of whole placements, `log_q` [k]: spread
-/// evenly over what was chosen, `devices` [k · T] of `num_devices`. Nothing is said of the other devices
-/// (-1e30): it serves where only a placement's total counts.   [IS-1]
+/// Builds Decisions::log_q when only the log-probability of whole placements is known.
+///   devices [k · T], each below `num_devices`;   log_q [k] per placement
+/// A placement's log q is split evenly among its choices; the devices not chosen get -1e30. The result is
+/// only valid where the total per placement matters.   [IS-1]
 std::vector<float> even_behaviour(std::span<const std::uint8_t> devices, std::size_t num_devices,
                                   std::span<const double> log_q);
 

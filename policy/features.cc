@@ -9,7 +9,7 @@
 namespace emplace::policy {
 namespace {
 
-constexpr Eigen::Index kShapeRows = 16;  // Four outputs of four dimensions.
+constexpr Eigen::Index kShapeRows = 16;  // Four outputs with four dimensions each.
 
 float scaled_dim(std::int64_t dim) {
   return static_cast<float>(std::log2(1.0 + static_cast<double>(dim)) / 16.0);

@@ -1,5 +1,5 @@
 #pragma once
-/// What networks see of a graph. Constant for a graph: computed once.
+/// Input features of a graph for the networks. They are constant per graph and computed once.
 
 #include <cstdint>
 #include <vector>
@@ -11,22 +11,23 @@
 namespace emplace::policy {
 
 struct OpFeatureOptions {
-  std::size_t vocabulary = 200;  ///< Commonest op types that have an embedding; the rest share one.
-  std::size_t outputs = 6;       ///< Output shapes per op,
-  std::size_t dims = 4;          ///< each of so many dimensions, padded with -1,
-  std::size_t neighbours = 6;    ///< and so many inputs and outputs by BFS index, padded with -1.
-  /// Dimensions as log2(1 + dim) / 16 and BFS indices over the number of ops, so that all lie near [0, 1].
-  /// The paper gives no scale; raw numbers up to 10^5 saturate the hidden layer.
+  /// Number of most common op types with their own embedding; the rest share one.
+  std::size_t vocabulary = 200;
+  std::size_t outputs = 6;     ///< Number of output shapes per op.
+  std::size_t dims = 4;        ///< Number of dimensions per output shape, padded with -1.
+  std::size_t neighbours = 6;  ///< Number of inputs, and of outputs, given by BFS index, padded with -1.
+  /// Scales dimensions to log2(1 + dim) / 16 and BFS indices to index / number of ops, so that all are near
+  /// [0, 1]. The paper gives no scale; raw numbers up to 10^5 saturate the hidden layer.
   bool scaled = true;
 
   void list(Settings& settings) {
     settings.add("vocabulary", vocabulary,
-                 "Commonest op types with an embedding of their own; the others share one. Paper: 200.");
-    settings.add("outputs", outputs, "Output shapes of an op that are seen. Paper: 6.");
-    settings.add("dims", dims, "Dimensions of an output shape that are seen. Paper: 4.");
+                 "Number of most common op types with their own embedding; the rest share one. Paper: 200.");
+    settings.add("outputs", outputs, "Number of output shapes per op. Paper: 6.");
+    settings.add("dims", dims, "Number of dimensions per output shape. Paper: 4.");
     settings.add("neighbours", neighbours,
-                 "Inputs, and outputs, of an op that are seen by BFS index. Paper: 6.");
-    settings.add("scaled", scaled, "Brings the numbers near [0, 1]; the paper gives no scale.");
+                 "Number of inputs, and of outputs, of an op that are given by BFS index. Paper: 6.");
+    settings.add("scaled", scaled, "Scales the features to near [0, 1]; the paper gives no scale.");
   }
 };
 
@@ -34,10 +35,11 @@ struct OpFeatureOptions {
 /// [HIE-GROUPER-IN]
 struct OpFeatures {
   std::vector<std::uint32_t>
-      type;  ///< [ops] column of the type embedding; vocabulary_size - 1 is "any other type".
+      type;  ///< [ops] Column of the type embedding; vocabulary_size - 1 is "any other type".
   std::size_t vocabulary_size = 0;
-  Matrix numbers;     ///< [outputs · dims + 2 · neighbours, ops]
-  Matrix shape_sums;  ///< [shape_rows, ops] what a group's embedding adds up: log-scaled first output dims.
+  Matrix numbers;  ///< [outputs · dims + 2 · neighbours, ops]
+  /// [shape_rows, ops] Log-scaled dimensions of the first outputs; group embeddings average them.
+  Matrix shape_sums;
 };
 OpFeatures op_features(const OpGraph& graph, const OpFeatureOptions& options);
 

@@ -44,13 +44,13 @@ Result<std::vector<std::uint8_t>> devices_of(const ForeignPlacement& foreign,
     if (first[group] == kNoOp) first[group] = OpId{op};
     const DeviceMask& may = constraints.allowed(constraints.class_of(OpId{op}));
     const std::size_t here = index(placement[op]);
-    // What an op may not use is repaired to the lowest that it may.
+    // Repair moves an op from a forbidden device to the lowest allowed one.
     DeviceMask leads_here = may._Find_first() == here ? ~may : DeviceMask{};
     leads_here.set(here);
     if ((possible[group] & leads_here).none()) {
       const OpId other = first[group];
       return invalid("group " + std::to_string(group),
-                     "is torn: '" + std::string{graph.name(other)} + "' is on " +
+                     "is split: '" + std::string{graph.name(other)} + "' is on " +
                          std::string{devices[placement[index(other)]].name} + ", '" +
                          std::string{graph.name(OpId{op})} + "' on " +
                          std::string{devices[placement[op]].name});
@@ -60,7 +60,7 @@ Result<std::vector<std::uint8_t>> devices_of(const ForeignPlacement& foreign,
   std::vector<std::uint8_t> chosen;
   for (std::size_t g = 0; g < groups; ++g) {
     if (first[g] == kNoOp)
-      return invalid("group " + std::to_string(g), "holds no op, so a placement does not say where it went");
+      return invalid("group " + std::to_string(g), "has no ops, so its device is unknown");
     chosen.push_back(static_cast<std::uint8_t>(possible[g]._Find_first()));
   }
   return chosen;

@@ -1,5 +1,5 @@
 #pragma once
-/// Which devices a policy may put a group of ops on.
+/// Devices that a policy may choose for a group of ops.
 
 #include <cstdint>
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace emplace::policy {
 
-/// [groups, devices] true where every op of the group may use the device; all true for a group whose ops have
-/// no device in common: repair sees to those. Empty if nothing is forbidden anywhere.
+/// [groups, devices] True if every op of the group may use the device. All true for a group whose ops have no
+/// device in common: repair moves those ops. Empty if nothing is forbidden.
 ///   group_of_op  [ops] of the constraints' graph, each below `groups`
 /// Pure; any thread.
 std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constraints, std::size_t num_devices,
@@ -20,7 +20,7 @@ std::vector<std::vector<bool>> allowed_group_devices(const Constraints& constrai
                                                      std::span<const std::uint32_t> group_of_op,
                                                      std::size_t groups);
 
-/// A placement that somebody else drew, and what it is of.
+/// A placement from outside the policy, with its problem.
 struct ForeignPlacement {
   const OpGraph& graph;
   const DeviceSet& devices;
@@ -28,9 +28,10 @@ struct ForeignPlacement {
   std::span<const DeviceId> placement;
 };
 
-/// [groups] the device that a policy must have put each group on for `placement` to come of it, constraints
-/// obeyed; the lowest where several would do. `allowed` as above. Errors (kInvalid): another graph, a
-/// constraint not obeyed, a group without ops or torn over devices (it is named, and two of its ops).
+/// [groups] The device that a policy must choose per group to produce `placement` under the constraints; the
+/// lowest if several are possible. `allowed` is the result of allowed_group_devices(). Errors (kInvalid):
+/// wrong graph, violated constraint, group without ops, or group split over devices (the message names the
+/// group and two of its ops).
 Result<std::vector<std::uint8_t>> devices_by_group(const ForeignPlacement& foreign,
                                                    std::span<const std::uint16_t> group_of_op,
                                                    const std::vector<std::vector<bool>>& allowed,

@@ -23,7 +23,7 @@ Edges edges_between(const OpGraph& graph, const Grouping& grouping) {
   return edges;
 }
 
-/// Rows of `to` by `from`, from edges sorted by (from, to).
+/// Builds the CSR rows (targets by source) of edges sorted by (from, to).
 void fill_rows(std::size_t size, const Edges& edges, std::vector<std::uint32_t>& begin,
                std::vector<std::uint32_t>& rows) {
   begin.assign(size + 1, 0);
@@ -43,7 +43,7 @@ GroupGraph::GroupGraph(std::size_t size, Edges edges) {
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   fill_rows(size, edges, child_begin_, children_);
 
-  // Kahn's algorithm; where nothing is ready, a circle is cut before its lowest node.
+  // Kahn's algorithm; if no node is ready, cut the cycle at its lowest node.
   std::vector<std::uint32_t> waiting(size, 0);
   for (const auto& [source, target] : edges) ++waiting[target];
   std::set<std::uint32_t> left;
@@ -74,7 +74,7 @@ GroupGraph::GroupGraph(std::size_t size, Edges edges) {
 
   relations_.assign(size * size, Relation::kParallel);
   for (const std::uint32_t node : order_) {
-    // An ancestor of a parent is an ancestor; parents come first in the order.
+    // The ancestors of a node are its parents and their ancestors; parents precede it in the order.
     for (const std::uint32_t parent : parents(node)) {
       for (std::uint32_t other = 0; other < size; ++other) {
         const bool reaches = other == parent || relations_[parent * size + other] == Relation::kAncestor;

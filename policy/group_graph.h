@@ -1,5 +1,5 @@
 #pragma once
-/// A graph whose nodes are groups of ops, as a policy walks over it.
+/// A graph whose nodes are groups of ops.
 
 #include <cstdint>
 #include <span>
@@ -10,32 +10,32 @@
 
 namespace emplace::policy {
 
-/// Where a node lies as seen from another.
+/// Relation of one node to another.
 enum class Relation : std::uint8_t { kAncestor, kDescendant, kParallel, kSelf };
 
-/// There is an edge between two groups if an op of one reads an op of the other. Groups merged at will may
-/// form circles; then the order takes the group of the lowest op among those left, and edges that point
-/// backward in the order are dropped, so that what remains has no circle.
+/// An edge connects two groups if an op of one reads an op of the other. Arbitrary groups may form cycles:
+/// the order then takes the group of the lowest op among the remaining ones, and edges that point backward in
+/// the order are dropped. The result is acyclic.
 ///                                                    Paper: Placeto 2019, section 2  [PLA-GRAPH]
 /// Thread: immutable after construction.
 class GroupGraph {
  public:
   GroupGraph(const OpGraph& graph, const Grouping& grouping);
-  /// From edges (source, target) between `size` nodes; repeats and loops count for nothing.
+  /// `edges`: (source, target) pairs between `size` nodes; duplicates and self-loops are ignored.
   GroupGraph(std::size_t size, std::vector<std::pair<std::uint32_t, std::uint32_t>> edges);
 
   std::size_t size() const { return order_.size(); }
   std::size_t num_edges() const { return parents_.size(); }
-  /// Every node after its parents; among those that are ready the lowest first. [size]
+  /// Topological order; the lowest node first among those that are ready. [size]
   std::span<const std::uint32_t> order() const { return order_; }
-  /// Neighbours by increasing number.
+  /// Neighbours in increasing order.
   std::span<const std::uint32_t> parents(std::uint32_t node) const {
     return {parents_.data() + parent_begin_[node], parent_begin_[node + 1] - parent_begin_[node]};
   }
   std::span<const std::uint32_t> children(std::uint32_t node) const {
     return {children_.data() + child_begin_[node], child_begin_[node + 1] - child_begin_[node]};
   }
-  /// What each node is to `node`. [size]
+  /// Relation of each node to `node`. [size]
   std::span<const Relation> relations(std::uint32_t node) const {
     return {relations_.data() + node * size(), size()};
   }

@@ -61,7 +61,7 @@ std::vector<std::pair<std::size_t, float>> ParameterStore::learning_scales() con
 Result<Unit> ParameterStore::load(std::span<const std::byte> bytes) {
   if (bytes.size() != values_.size() * sizeof(float)) {
     return invalid("parameters",
-                   std::to_string(bytes.size()) + " bytes, this policy has " +
+                   std::to_string(bytes.size()) + " bytes; this policy needs " +
                        std::to_string(values_.size() * sizeof(float)),
                    "use the configuration that they were saved with");
   }

@@ -1,6 +1,5 @@
 #pragma once
-/// The numbers that a policy learns: named float32 matrices in one flat store, with their gradients beside
-/// them.
+/// Learned parameters: named float32 matrices in one flat store, with their gradients.
 
 #include <Eigen/Core>
 #include <cstddef>
@@ -22,22 +21,22 @@ using ConstMatrixMap = Eigen::Map<const Matrix>;
 
 enum class ParameterId : std::uint32_t {};
 
-/// How a matrix starts.
+/// Initialisation of a matrix.
 enum class Init : std::uint8_t {
   kZero,
   kGlorot,  ///< Uniform in ±sqrt(6 / (rows + cols)).
 };
 
-/// Thread: const members from any thread while nobody writes. A value: it copies, saves, loads, hashes and
-/// compares.
+/// A value type: copied, saved, loaded, hashed and compared. Thread: const members from any thread while no
+/// thread writes.
 class ParameterStore {
  public:
-  /// Adds a [rows, cols] matrix. Random starts depend on (seed, name) alone, never on the order of adding.
-  /// `learning_scale` multiplies the learning rate of this matrix. @pre the name is new.
+  /// Adds a [rows, cols] matrix. Random initial values depend only on (seed, name), not on the order of
+  /// calls. `learning_scale` multiplies the learning rate of this matrix. @pre the name is new.
   ParameterId add(std::string name, Eigen::Index rows, Eigen::Index cols, Init init, std::uint64_t seed,
                   float learning_scale = 1);
 
-  std::size_t size() const { return values_.size(); }  ///< Floats in all.
+  std::size_t size() const { return values_.size(); }  ///< Total number of floats.
   MatrixMap value(ParameterId id);
   ConstMatrixMap value(ParameterId id) const;
   MatrixMap gradient(ParameterId id);
@@ -45,10 +44,10 @@ class ParameterStore {
   std::span<const float> values() const { return values_; }
   std::span<float> gradients() { return gradients_; }
   void clear_gradients();
-  /// The learning scale of each float's matrix, as runs: (end position, scale).
+  /// Learning scale of each float's matrix, run-length encoded: (end position, scale).
   std::vector<std::pair<std::size_t, float>> learning_scales() const;
 
-  /// Little-endian float32 in the order of adding; load checks the length. Errors: kInvalid.
+  /// Little-endian float32 in insertion order; load() checks the length. Errors: kInvalid.
   std::span<const std::byte> bytes() const { return std::as_bytes(std::span{values_}); }
   Result<Unit> load(std::span<const std::byte> bytes);
   /// SHA-256 over (name, rows, cols, float32s), sorted by name. 64 hex digits.
@@ -62,8 +61,8 @@ class ParameterStore {
     float learning_scale;
   };
   std::vector<Entry> entries_;
-  // Aligned always or never would do: sums over a matrix group their terms by its alignment, and a plain
-  // vector's varies from run to run.
+  // The alignment must be fixed: Eigen groups the terms of a sum by alignment, and that of a plain vector
+  // varies between runs.
   using AlignedFloats = std::vector<float, Eigen::aligned_allocator<float>>;
   AlignedFloats values_, gradients_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// The weight of the KL penalty, which may follow a target.
+/// Weight of the KL penalty, optionally adapted to a target.
 
 #include <cstdint>
 
@@ -8,27 +8,27 @@
 
 namespace emplace::policy {
 
-/// β after an update whose mean KL per choice was `kl`.
+/// Returns β after an update whose mean KL per choice was `kl`.
 float adapted_beta(const ObjectiveOptions& options, float beta, float kl);
 
-/// β as the parameter "objective.beta" [1, 1], which no gradient moves: what is saved, hashed, resumed and
-/// replayed with the parameters goes on to the same bits.   [SPO-BETA]
-/// Thread: const members from any thread while nobody writes the store.
+/// Holds β as the parameter "objective.beta" [1, 1], which no gradient changes. As a parameter it is saved,
+/// hashed, resumed and replayed bit-identically.   [SPO-BETA]
+/// Thread: const members from any thread while no thread writes the store.
 class AdaptiveBeta {
  public:
-  /// β as `options` has it, for ever: nothing is added to a store.
+  /// Constant β from `options`; adds no parameter.
   explicit AdaptiveBeta(const ObjectiveOptions& options) : options_{options} {}
   AdaptiveBeta(ParameterStore& store, const ObjectiveOptions& options);
 
-  /// β of now. @pre `store` is the one that it was added to, if any, or a copy; so in follow().
+  /// Current β. @pre `store` is the one passed to the constructor, if any, or a copy; also for follow().
   float value(const ParameterStore& store) const { return kept_ ? store.value(id_)(0, 0) : options_.beta; }
-  /// After an update whose mean KL per choice was `divergence`.
+  /// Adapts β after an update with a mean KL of `divergence` per choice.
   void follow(ParameterStore& store, double divergence) const;
 
  private:
   ObjectiveOptions options_;
   bool kept_ = false;
-  ParameterId id_{};  // If kept.
+  ParameterId id_{};  // Valid if kept_.
 };
 
 }  // namespace emplace::policy

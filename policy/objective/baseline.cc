@@ -26,7 +26,8 @@ std::vector<double> Baseline::expected(std::span<const double> answers) {
     if (last_.empty() || sum_.size() != answers.size()) {
       last_.clear();
       sum_.assign(answers.size(), 0.0);
-      return {answers.begin(), answers.end()};  // Nothing is known: nothing surprises.
+      // Without history, use the costs themselves: all advantages are 0.
+      return {answers.begin(), answers.end()};
     }
     std::vector<double> mean;
     for (const double total : sum_) mean.push_back(total / static_cast<double>(last_.size()));
@@ -49,7 +50,7 @@ void Baseline::learn(std::span<const double> answers, std::span<const std::uint8
       square_ = std::lerp(surprise * surprise, square_, 0.98);
       value_ = std::lerp(answers[i], value_, options_.decay);
     } else if (options_.kind == BaselineKind::kMean) {
-      // The first trial replaces where the baseline started.
+      // The first trial replaces the initial value.
       value_ += (answers[i] - value_) / static_cast<double>(trials_);
     }
   }
@@ -68,7 +69,7 @@ std::vector<double> Baseline::advantages(std::span<const double> cost,
     cost = cost.first(cost.size() - 1);
   }
   const std::vector<double> answers = answers_of(cost, options_.returns, options_.discount);
-  if (answers.empty()) return {};  // A self-critical episode that drew nothing.
+  if (answers.empty()) return {};  // A self-critical episode without samples.
   std::vector<double> surprise = options_.kind == BaselineKind::kSelfCritic
                                      ? std::vector<double>(answers.size(), value_)
                                      : expected(answers);
@@ -78,8 +79,8 @@ std::vector<double> Baseline::advantages(std::span<const double> cost,
     surprise[i] = answers[i] - surprise[i];
     mean_square += surprise[i] * surprise[i] / static_cast<double>(answers.size());
   }
-  // The first surprises set the scale, later ones move it: per placement with a moving average, else per
-  // episode. A floor keeps a policy that has settled from being driven by the last digits of its costs.
+  // The first surprises set the scale; later ones update it, per placement with a moving average, otherwise
+  // per episode. The 1e-4 keeps a converged policy from amplifying tiny cost differences.
   if (!started_ || square_ == 0) {
     square_ = mean_square;
   } else if (options_.kind != BaselineKind::kMovingAverage) {

@@ -1,6 +1,6 @@
 #pragma once
-/// What placements usually cost, so that a learner weighs surprise, not luck.
-///   advantage = cost - baseline: below 0 is better than usual.
+/// Expected cost of a placement, subtracted to reduce the variance of the gradient.
+///   advantage = cost - baseline: below 0 is better than expected.
 
 #include <cstdint>
 #include <deque>
@@ -13,10 +13,9 @@ namespace emplace::policy {
 
 enum class BaselineKind : std::uint8_t {
   kMovingAverage,  ///< B ← decay B + (1 - decay) R               Paper: ColocRL 2017, section 3.1  [COL-B]
-  kMean,           ///< The mean of all earlier trials.           Paper: Spotlight 2018, section 3.3  [SPO-B]
-  kStepMean,       ///< The mean at the same step over the last episodes.   Paper: Placeto 2019, section 3.2
-                   ///< [PLA-B]
-  kSelfCritic,  ///< What the policy's likeliest placement cost: the episode's last one.   Rennie 2017, Eq. 7
+  kMean,           ///< Mean of all earlier trials.             Paper: Spotlight 2018, section 3.3  [SPO-B]
+  kStepMean,    ///< Mean at the same step over the last episodes.   Paper: Placeto 2019, section 3.2  [PLA-B]
+  kSelfCritic,  ///< Cost of the policy's most likely placement, the last of the episode.   Rennie 2017, Eq. 7
 };
 constexpr auto enum_words(BaselineKind) {
   return EnumWords{"baseline", std::array{EnumWord{BaselineKind::kMovingAverage, "moving-average"},
@@ -25,11 +24,14 @@ constexpr auto enum_words(BaselineKind) {
                                           EnumWord{BaselineKind::kSelfCritic, "self-critic"}}};
 }
 
-/// What a choice answers for.
+/// Cost that a choice is credited with.
 enum class Returns : std::uint8_t {
-  kPlacement,     ///< An episode is a set of placements, each answers for itself.
-  kIntermediate,  ///< An episode is a sequence: step t answers for Σ_{u≥t} γ^(u-t) (ρ(s_{u+1}) - ρ(s_u)),
-  kFinal,         ///< or for γ^(T-t) ρ(s_T).                     Paper: Placeto 2019, section 3.1  [PLA-R]
+  kPlacement,  ///< An episode is a set of placements; each choice is credited with its placement's cost.
+  /// An episode is a sequence; step t is credited with Σ_{u≥t} γ^(u-t) (ρ(s_{u+1}) - ρ(s_u)).
+  kIntermediate,
+  /// An episode is a sequence; step t is credited with γ^(T-t) ρ(s_T).   Paper: Placeto 2019, section
+  /// 3.1  [PLA-R]
+  kFinal,
 };
 constexpr auto enum_words(Returns) {
   return EnumWords{"returns", std::array{EnumWord{Returns::kPlacement, "placement"},
@@ -41,38 +43,45 @@ struct BaselineOptions {
   BaselineKind kind = BaselineKind::kMovingAverage;
   Returns returns = Returns::kPlacement;
   double discount = 1;  ///< γ
-  double decay = 0.9;   ///< Of the moving average, per placement.
+  double decay = 0.9;   ///< Decay of the moving average per placement.
   double failing_signal = 10;
-  bool start_at_failing_signal = false;  ///< As ColocRL does; else at the mean cost of the first episode.
-  std::size_t window = 20;               ///< Episodes that kStepMean looks back.
-  bool normalise = false;  ///< Divide by a running deviation, so that one learning rate fits all costs.
+  /// True: start at the failing signal, as ColocRL does. False: start at the mean cost of the first episode.
+  bool start_at_failing_signal = false;
+  std::size_t window = 20;  ///< Number of past episodes that kStepMean averages.
+  /// Divide by a running standard deviation, so that one learning rate fits all costs.
+  bool normalise = false;
 
   void list(Settings& settings) {
     settings.add("baseline", kind,
-                 "What costs are held against: a moving average, the mean of all trials, the mean at the "
-                 "same step (Placeto), or the policy's likeliest placement.");
+                 "Expected cost that advantages are measured from: a moving average, the mean of all trials, "
+                 "the mean at the "
+                 "same step (Placeto), or the cost of the policy's most likely placement.");
     settings.add("returns", returns,
-                 "What a choice answers for: its placement, or of Placeto's steps the intermediate rewards "
+                 "Cost that a choice is credited with: its placement's, or for Placeto's steps the "
+                 "intermediate rewards "
                  "or the final one.");
     settings.add("discount", discount, "Factor on each later reward of an episode of steps.");
-    settings.add("baseline_decay", decay, "Decay of the moving average per placement. Authors' code: 0.9.");
-    settings.add("baseline_from_failing_signal", start_at_failing_signal,
-                 "Starts the moving average at failing_signal instead of the first episode's mean.");
-    settings.add("baseline_window", window, at_least(1), "Episodes that step-mean looks back.");
+    settings.add("baseline_decay", decay,
+                 "Decay of the moving-average baseline per placement. Authors' code: 0.9.");
+    settings.add(
+        "baseline_from_failing_signal", start_at_failing_signal,
+        "Starts the moving-average baseline at failing_signal instead of the mean of the first episode.");
+    settings.add("baseline_window", window, at_least(1),
+                 "Number of past episodes that the step-mean baseline averages.");
     settings.add("normalise", normalise,
-                 "Divides advantages by a running deviation of the costs. Paper: false.");
+                 "Divides advantages by a running standard deviation of the costs. Paper: false.");
   }
 };
 
-/// One baseline, of one graph and whatever it is kept per. A value. Thread: one.
+/// A baseline; the caller keeps one per graph, and optionally per controller or host. A value. Thread: one.
 class Baseline {
  public:
   explicit Baseline(const BaselineOptions& options) : options_{options} {}
-  /// The advantages of an episode, by the baseline as it was before; then learns from it. `cost` [placements]
-  /// in order; where `counted` is 0 the advantage is 0 and nothing is learned. Returns [placements], without
-  /// the last one for kSelfCritic.
+  /// Returns the advantages of an episode with respect to the current baseline, then updates the baseline.
+  /// `cost` [placements] in order. Where `counted` is 0 the advantage is 0 and nothing is learned. Returns
+  /// [placements], without the last one for kSelfCritic.
   std::vector<double> advantages(std::span<const double> cost, std::span<const std::uint8_t> counted);
-  /// What the last episode was held against; for kStepMean at its first step.
+  /// Baseline of the last episode; for kStepMean the one of the first step.
   double used() const { return used_; }
 
  private:
@@ -83,12 +92,12 @@ class Baseline {
   double value_ = 0, used_ = 0, square_ = 0;
   std::uint64_t trials_ = 0;
   bool started_ = false;
-  std::deque<std::vector<double>> last_;  ///< kStepMean: answers of the last episodes.
-  std::vector<double> sum_;               ///< Of those, by step.
+  std::deque<std::vector<double>> last_;  ///< Credited costs of the last episodes, for kStepMean.
+  std::vector<double> sum_;               ///< Sum of last_ per step.
 };
 
-/// What each step of a sequence answers for; see Returns. The cost before the first step, the same for all
-/// episodes of a graph and a start, counts as 0.
+/// Returns the cost that each step of a sequence is credited with; see Returns. The cost before the first
+/// step, the same for all episodes of a graph and a start, counts as 0.
 std::vector<double> answers_of(std::span<const double> cost, Returns returns, double discount);
 
 }  // namespace emplace::policy

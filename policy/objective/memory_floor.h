@@ -1,5 +1,5 @@
 #pragma once
-/// What a placement above the memory caps costs at least, from those that were measured before.
+/// Lower bound on the cost of a placement above the memory caps, from earlier measurements.
 
 #include <algorithm>
 
@@ -7,15 +7,15 @@
 
 namespace emplace::policy {
 
-/// The least cost of all placements that fitted; until one does, the largest of those that did not. So
-/// nothing above the caps is worth more than the best that fits: that it would have been faster counts for
-/// nothing, only how far it is from fitting. In the spirit of Deb 2000 ("An efficient constraint handling
-/// method for genetic algorithms", Eq. 4), who takes the worst that fits.   [EMP-FLOOR]
+/// The floor is the lowest cost of all placements that fitted; until one fits, the highest cost of those that
+/// did not. No placement above the caps is therefore rated better than the best one that fits: only its
+/// distance from fitting counts, not its speed. Inspired by Deb 2000 ("An efficient constraint handling
+/// method for genetic algorithms", Eq. 4), which uses the worst feasible one.   [EMP-FLOOR]
 ///
-/// A value; the order of what it was told does not matter. Thread: one.
+/// A value; independent of the order of learn() calls. Thread: one.
 class MemoryFloor {
  public:
-  /// Of the next placement that ran, or would have: whether it fits and transform(step time).
+  /// Updates the floor with a placement that has a step time. `cost` is transform(step time).
   void learn(bool fits, double cost) {
     double& mark = fits ? least_that_fits_ : most_above_;
     mark = fits ? std::min(mark, cost) : std::max(mark, cost);

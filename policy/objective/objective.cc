@@ -11,8 +11,8 @@ namespace emplace::policy {
 namespace {
 
 struct Term {
-  float value = 0;     // Of the loss.
-  float gradient = 0;  // With respect to log π of the chosen device.
+  float value = 0;     // Contribution to the loss.
+  float gradient = 0;  // Derivative of the loss with respect to log π of the chosen device.
 };
 
 Term ratio_term(float log_ratio, float advantage) {
@@ -38,11 +38,11 @@ LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, co
   const Eigen::Index devices = log_p.rows();
   EMPLACE_CHECK(
       !options.needs_behaviour() || seen.behaviour.size() == choices * static_cast<std::size_t>(devices),
-      "the drawing policy's view of every choice");
+      "the behaviour policy's distribution for every choice");
   const Eigen::Map<const Matrix> behaviour{seen.behaviour.data(), devices,
                                            seen.behaviour.empty() ? 0 : log_p.cols()};
   const bool summed = options.kind == ObjectiveKind::kReinforce;
-  // REINFORCE adds its choices up; the surrogates take their mean.
+  // REINFORCE sums over the choices of a trajectory; the surrogate objectives take the mean.
   const float each = 1.0f / static_cast<float>(summed ? seen.count : choices);
   LossParts parts;
   for (std::size_t trajectory = 0; trajectory < seen.count; ++trajectory) {

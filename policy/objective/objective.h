@@ -1,6 +1,6 @@
 #pragma once
-/// What a gradient is taken of, the same for every placer that learns: trajectories of choices of a device.
-/// Signs: an advantage is cost minus baseline, and the loss is descended; the papers ascend the negative.
+/// Learning objectives, shared by all learned placers: losses over trajectories of device choices. Sign: an
+/// advantage is cost minus baseline and the loss is minimised; the papers maximise its negative.
 
 #include <cstdint>
 #include <span>
@@ -26,47 +26,54 @@ constexpr auto enum_words(ObjectiveKind) {
 
 struct ObjectiveOptions {
   ObjectiveKind kind = ObjectiveKind::kReinforce;
-  float entropy = 0;    ///< Weight of the entropy bonus, per choice as the objective counts choices.
-  float beta = 1;       ///< β of the KL penalty, where it starts.
-  float kl_target = 0;  ///< > 0: β doubles above 1.5 times this mean KL per choice, halves below a 1.5th.
-  float clip = 0.2f;    ///< c
-  /// > 0: REINFORCE weighs a trajectory by min(this, Π_n π(a_n)/q(a_n)): one that was drawn by an older
-  /// policy counts as much as the newer one would have drawn it.   Espeholt 2018, Eq. 1  [IS-1]
+  /// Weight of the entropy bonus per choice, with the objective's own normalisation over choices.
+  float entropy = 0;
+  float beta = 1;  ///< Initial β of the KL penalty.
+  /// If > 0, β doubles when the mean KL per choice exceeds 1.5 times this value, and halves below 1/1.5 of
+  /// it.
+  float kl_target = 0;
+  float clip = 0.2f;  ///< Half width c of the clipping interval.
+  /// If > 0, REINFORCE weighs a trajectory by min(max_weight, Π_n π(a_n)/q(a_n)), the truncated importance
+  /// weight of a trajectory from an older policy.   Espeholt 2018, Eq. 1  [IS-1]
   float max_weight = 0;
-  /// True if the gradient needs what the drawing policy thought of every device.
+  /// True if the gradient needs the full distribution of the behaviour policy.
   bool needs_behaviour() const { return kind != ObjectiveKind::kReinforce || max_weight > 0; }
 
   void list(Settings& settings) {
     settings.add("objective", kind,
-                 "What the gradient is taken of: REINFORCE, Spotlight's KL-penalised objective (Eq. 15), or "
+                 "Learning objective: REINFORCE, Spotlight's KL-penalised objective (Eq. 15), or "
                  "PPO's clipped one.");
     settings.add("entropy", entropy, between(0, 1e6),
-                 "Weight of the entropy bonus at the first update. Papers: none but Placeto's.");
-    settings.add("beta", beta, between(0, 1e6), "Weight of the KL penalty at the first update. Paper: 1.");
+                 "Initial weight of the entropy bonus. Papers: only Placeto has one.");
+    settings.add("beta", beta, between(0, 1e6), "Initial weight of the KL penalty. Paper: 1.");
     settings.add("kl_target", kl_target, between(0, 1e3),
-                 "Mean KL per choice that the weight of the KL penalty adapts to; 0: the weight stays.");
-    settings.add("clip", clip, between(1e-3, 0.999), "Half width of the clipped objective's interval.");
-    settings.add("max_weight", max_weight, between(0, 1e6),
-                 "Largest importance weight of an episode that an older policy drew; 0: none is weighed.");
+                 "Target of the mean KL per choice, reached by adapting the weight of the KL penalty; 0: "
+                 "constant weight.");
+    settings.add("clip", clip, between(1e-3, 0.999),
+                 "Half width of the clipping interval of the clipped objective.");
+    settings.add(
+        "max_weight", max_weight, between(0, 1e6),
+        "Maximum importance weight of an episode that an older policy drew; 0 disables importance weights.");
   }
 };
 
-/// `count` trajectories of `stages` choices each; choice n = trajectory · stages + stage is column n.
+/// `count` trajectories of `stages` choices each; column n is choice n = trajectory · stages + stage.
 struct Trajectories {
   std::size_t count = 0, stages = 0;
-  const Matrix* log_p = nullptr;         ///< [D, count · stages] of every device now; -1e30 where forbidden.
-  std::span<const std::uint8_t> chosen;  ///< [count · stages] the device taken
+  /// [D, count · stages] Current log-probability of every device; -1e30 where forbidden.
+  const Matrix* log_p = nullptr;
+  std::span<const std::uint8_t> chosen;  ///< [count · stages] Chosen device.
   std::span<const float> advantage;      ///< [count · stages]
-  std::span<const float> behaviour;      ///< [D, count · stages] column-major log q; empty if not needed.
+  std::span<const float> behaviour;      ///< [D, count · stages] Column-major log q; empty if not needed.
 };
 
-/// Adds `scale` times the gradient of the loss with respect to log_p to `seed` [D, count · stages], means
-/// taken over trajectories. `beta` is the β of now. @pre behaviour is there if needed; nothing forbidden was
-/// chosen.
+/// Adds `scale` times the gradient of the loss (a mean over trajectories) with respect to log_p to `seed` [D,
+/// count · stages]. `beta` is the current β. @pre `behaviour` is set if needed; no chosen device is
+/// forbidden.
 LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, const Trajectories& seen,
                                  float scale, Matrix& seed);
 
-/// From the gradient with respect to log-probabilities to that of the logits, in place: g - p Σ g.
+/// Converts in place the gradient with respect to log-probabilities into that of the logits: g - p Σ g.
 /// `log_p`, `gradient` [D, n].
 void through_log_softmax(const Matrix& log_p, Matrix& gradient);
 

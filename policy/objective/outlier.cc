@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kRemembered = 100;
 constexpr std::size_t kEnough = 20;
 
-/// The middle one, or the mean of the two in the middle.
+/// Median; the mean of the two middle values if their number is even.
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());

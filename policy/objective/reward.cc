@@ -14,7 +14,7 @@ double transformed(Transform transform, double step_time_s) {
 
 double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over) {
   if (valid) return transformed(options.transform, step_time_s);
-  // Without a step time there is nothing to grade: it did not run.
+  // Without a step time the placement did not run; nothing can be graded.
   if (!options.graded_memory || !(step_time_s > 0)) return options.failing_signal;
   const double penalty =
       options.penalty_base + options.penalty_per_gb * static_cast<double>(bytes_over) * 1e-9;

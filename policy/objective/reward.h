@@ -1,5 +1,5 @@
 #pragma once
-/// What a measured placement costs the learner: lower is better. The papers' rewards are the negatives.
+/// Cost of a measured placement for the learner; lower is better. The papers' rewards are the negatives.
 
 #include <cstdint>
 #include <limits>
@@ -15,43 +15,45 @@ constexpr auto enum_words(Transform) {
                               EnumWord{Transform::kLog, "log"}}};
 }
 
-/// Below every cost.
+/// Disables the floor: it is lower than every cost.
 inline constexpr double kNoFloor = -std::numeric_limits<double>::infinity();
 
 struct RewardOptions {
   Transform transform =
-      Transform::kSqrt;  ///< Of the step time in seconds.   Paper: Hierarchical 2018, section 3.1
-  /// Cost of a placement that does not fit. Alone it teaches nothing where hardly any random placement fits.
+      Transform::kSqrt;  ///< Transform of the step time [s].   Paper: Hierarchical 2018, section 3.1
+  /// Cost of a placement that does not fit. It gives no signal by itself when hardly any random placement
+  /// fits.
   double failing_signal = 10;
-  /// Instead of the failing signal: max(transform(step time), floor) + base + per_gb · (10^9 bytes above the
-  /// caps), never more than the failing signal. It grades how far a placement is from fitting, where the
-  /// simulator says how long it would have taken.
+  /// True: a placement that does not fit costs max(transform(step time), floor) + base + per_gb · (10^9 bytes
+  /// above the caps), at most the failing signal. This grades how far a placement is from fitting; it needs a
+  /// simulator that reports the step time of placements that do not fit.
   bool graded_memory = false;
   double penalty_base = 0.2;
   double penalty_per_gb = 0.5;
-  /// Graded: what does not fit costs at least this, before the penalty (policy::MemoryFloor).
+  /// Minimum cost of a placement that does not fit, before the penalty (policy::MemoryFloor); needs
+  /// graded_memory.
   double floor = kNoFloor;
 
   void list(Settings& settings) {
-    settings.add("transform", transform, "What makes a cost of a step time in seconds. Paper: sqrt.");
+    settings.add("transform", transform, "Transform of the step time [s] into a cost. Paper: sqrt.");
     settings.add(
         "failing_signal", failing_signal,
-        "Cost of a placement that does not fit or does not run; also the most that a graded one costs. "
+        "Cost of a placement that does not fit or does not run; also the maximum cost with graded_memory. "
         "Paper: 10.");
     settings.add("graded_memory", graded_memory,
-                 "Grades a placement that does not fit by its bytes above the caps. Paper: false.");
+                 "Grades placements that do not fit by their bytes above the memory caps. Paper: false.");
     settings.add("penalty_base", penalty_base,
                  "Cost that graded_memory adds to every placement that does not fit.");
     settings.add("penalty_per_gb", penalty_per_gb,
-                 "Cost that graded_memory adds per 10^9 bytes above the caps.");
+                 "Cost that graded_memory adds per 10^9 bytes above the memory caps.");
   }
 };
 
-/// What a placement would cost if memory were no matter. @pre step_time_s > 0.
+/// Cost of a placement with unlimited memory. @pre step_time_s > 0.
 double transformed(Transform transform, double step_time_s);
 
-/// R of one placement. step_time_s > 0; 0 if it is not valid and did not run at all, whatever the reason:
-/// that costs the failing signal. Pure; any thread.
+/// R of one placement. step_time_s > 0, or 0 if the placement did not run, whatever the reason: then the cost
+/// is the failing signal. Pure; any thread.
 double placement_cost(const RewardOptions& options, bool valid, double step_time_s, std::int64_t bytes_over);
 
 }  // namespace emplace::policy

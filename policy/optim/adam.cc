@@ -55,7 +55,7 @@ Bytes Adam::save() const {
 
 Result<Unit> Adam::load(std::span<const std::byte> bytes, std::size_t parameters) {
   if (bytes.size() != sizeof updates_ && bytes.size() != sizeof updates_ + 2 * parameters * sizeof(float)) {
-    return invalid("optimizer state", "is of another size than this policy's");
+    return invalid("optimizer state", "wrong size for this policy");
   }
   std::memcpy(&updates_, bytes.data(), sizeof updates_);
   const std::size_t count = bytes.size() == sizeof updates_ ? 0 : parameters;

@@ -14,21 +14,21 @@ namespace emplace::policy {
 
 struct AdamOptions {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  float clip_norm = 1.0f;  ///< The gradient is scaled down to this norm; 0: never.
+  float clip_norm = 1.0f;  ///< Maximum global norm of a gradient; 0 disables clipping.
 
   void list(Settings& settings) {
-    settings.add("clip_norm", clip_norm,
-                 "Global norm that a gradient is scaled down to; 0: never. Paper: 1.");
+    settings.add("clip_norm", clip_norm, "Maximum global norm of a gradient; 0 disables clipping. Paper: 1.");
   }
 };
 
-/// How the learning rate goes with the number of updates done.
+/// Learning rate as a function of the number of updates done.
 struct LearningRate {
   float start = 0.1f;
-  float decay = 1.0f;  ///< Factor every `decay_every` updates from `decay_from` on.
+  float decay = 1.0f;  ///< Factor applied every `decay_every` updates, starting at `decay_from`.
   std::uint64_t decay_every = 50;
   std::uint64_t decay_from = 400;
-  std::uint64_t linear_over = 0;  ///< > 0: linearly from `start` to `end` over so many updates instead.
+  /// If > 0, decay linearly from `start` to `end` over this many updates instead.
+  std::uint64_t linear_over = 0;
   float end = 0;
   float at(std::uint64_t update) const;
 
@@ -36,26 +36,25 @@ struct LearningRate {
     settings.add("learning_rate", start, at_least(0),
                  "Learning rate of Adam at the first update. Paper: 0.1.");
     settings.add("learning_rate_decay", decay,
-                 "Factor on the learning rate at each step of its decay. Authors' code: 0.95.");
-    settings.add("decay_every", decay_every, at_least(1), "Updates between two steps of the decay.");
-    settings.add("decay_from", decay_from, "First update whose learning rate has decayed.");
+                 "Factor on the learning rate at each decay step. Authors' code: 0.95.");
+    settings.add("decay_every", decay_every, at_least(1), "Number of updates between two decay steps.");
+    settings.add("decay_from", decay_from, "First update with a decayed learning rate.");
     settings.add("learning_rate_end", end, "Final learning rate of the linear decay.");
-    settings.add(
-        "linear_over", linear_over,
-        "Updates over which the learning rate goes linearly to learning_rate_end; 0: it decays in steps.");
+    settings.add("linear_over", linear_over,
+                 "Updates over which the learning rate decays linearly to learning_rate_end; 0: step decay.");
   }
 };
 
-/// Thread: one. Its state saves and loads, so that a run resumes to the same bits.
+/// The state can be saved and loaded, so that a resumed run is bit-identical. Thread: one.
 class Adam {
  public:
   explicit Adam(AdamOptions options = {}) : options_{options} {}
-  /// One descent step along the store's gradients. Returns their global norm before clipping. A gradient that
-  /// is not finite changes nothing and is returned as it is.
+  /// One descent step along the store's gradients. Returns their global norm before clipping. If the norm is
+  /// not finite, nothing changes.
   float step(ParameterStore& store, float learning_rate);
   std::uint64_t updates() const { return updates_; }
   Bytes save() const;
-  /// Errors: kInvalid if the state is of another size.
+  /// Errors: kInvalid if the size of the state is wrong.
   Result<Unit> load(std::span<const std::byte> bytes, std::size_t parameters);
 
  private:

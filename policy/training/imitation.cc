@@ -8,7 +8,7 @@ namespace emplace::policy {
 
 Result<double> imitate(Placer& placer, const ImitationOptions& options) {
   Imitating* const imitating = placer.imitating();
-  if (imitating == nullptr) return invalid("policy", "cannot imitate a placement", "start it from scratch");
+  if (imitating == nullptr) return invalid("policy", "cannot imitate a placement", "start from scratch");
   Adam adam;
   for (std::uint64_t step = 0;; ++step) {
     placer.parameters().clear_gradients();

@@ -1,6 +1,6 @@
 #pragma once
-/// A warm start: a policy first learns to repeat a given placement, the best that a heuristic found, and
-/// explores from there.
+/// Warm start: a policy first learns to repeat a given placement, the best of a heuristic, and explores from
+/// there.
 
 #include <cstdint>
 
@@ -10,14 +10,14 @@
 namespace emplace::policy {
 
 struct ImitationOptions {
-  Placement placement;        ///< [ops] of the policy's first graph; empty: nothing is imitated.
-  double probability = 0.85;  ///< Enough, as geometric mean over choices.
+  Placement placement;        ///< [ops] Placement of the policy's first graph; empty: no imitation.
+  double probability = 0.85;  ///< Target probability, as a geometric mean over choices.
   float learning_rate = 0.01f;
   std::uint64_t max_steps = 300;
 };
 
-/// Ascends log p(placement) by Adam until it is likely enough or the steps are spent. Returns the probability
-/// per choice that was reached. Errors: kInvalid if the policy cannot imitate, or not this placement.
+/// Ascends log p(placement) by Adam until the target probability or the maximum number of steps is reached.
+/// Returns the probability per choice. Errors: kInvalid if the policy cannot imitate this placement.
 Result<double> imitate(Placer& placer, const ImitationOptions& options);
 
 }  // namespace emplace::policy

@@ -20,7 +20,7 @@ Result<Unit> Trainer::load(std::span<const std::byte> parameters, std::span<cons
                            const std::string& sha256, std::uint64_t update) {
   auto loaded = start_from(parameters, optimizer);
   if (loaded && placer_->parameters().sha256() != sha256)
-    loaded = invalid("the checkpoint after update " + std::to_string(update), "is altered");
+    loaded = invalid("the checkpoint after update " + std::to_string(update), "checksum mismatch");
   if (loaded) updates_ = update;
   return loaded;
 }

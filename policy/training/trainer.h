@@ -1,5 +1,5 @@
 #pragma once
-/// How an update is made: the same for the learner that makes it first and for whoever makes it again.
+/// Performs updates; shared by the learner and by replay, so that both compute the same.
 
 #include <cstdint>
 #include <memory>
@@ -21,39 +21,39 @@ struct TrainerOptions {
 
   void list(Settings& settings) {
     settings.add("steps_per_update", steps_per_update, at_least(1),
-                 "Gradient steps on each batch. Spotlight: 10.");
+                 "Number of gradient steps per batch. Spotlight: 10.");
     learning_rate.list(settings);
     adam.list(settings);
   }
 };
 
-/// What one update was.
+/// Result of one update.
 struct UpdateMade {
-  LossParts parts;  ///< Of its last step.
+  LossParts parts;  ///< Loss components of the last gradient step.
   double gradient_norm = 0, learning_rate = 0;
-  std::string error;  ///< Why it had no effect; empty: it had.
-  std::string
-      diverged;  ///< "update 3: the loss is not finite; lower …": to be published or recorded by nobody.
+  std::string error;     ///< Reason why the update had no effect; empty if it had one.
+  std::string diverged;  ///< Why the update diverged, such as "update 3: the loss is not finite; lower …";
+                         ///< empty if it did not. A diverged update must not be published or recorded.
 };
 
-/// A policy with its optimiser. Its parameters are a function of those it began with and of the batches, in
-/// order. Thread: one.
+/// A policy with its optimizer. Its parameters are a function of the initial ones and of the sequence of
+/// batches. Thread: one.
 class Trainer {
  public:
   Trainer(TrainerOptions options, std::unique_ptr<Placer> placer);
 
-  /// Goes on after `update` updates. `optimizer` empty: as at the start. Errors (kInvalid): they do not fit
-  /// the policy, or are not those that `sha256` names.
+  /// Resumes after `update` updates. An empty `optimizer` leaves the initial state. Errors (kInvalid): the
+  /// data do not fit the policy, or `sha256` does not match.
   Result<Unit> load(std::span<const std::byte> parameters, std::span<const std::byte> optimizer,
                     const std::string& sha256, std::uint64_t update);
-  /// Begins there, before its first update. Errors (kInvalid): they do not fit the policy.
+  /// Sets the initial parameters before the first update. Errors (kInvalid): the data do not fit the policy.
   Result<Unit> start_from(std::span<const std::byte> parameters, std::span<const std::byte> optimizer);
-  /// One more update. A batch that is not this policy's has no effect, but counts, so that nobody waits for
-  /// it.
-  /// After one that diverged the policy is lost: `diverged` says why.
+  /// Performs one update. A batch with actions of another policy has no effect, but is counted, so that no
+  /// actor waits for that update. After divergence the policy is unusable; `diverged` holds the reason.
   UpdateMade update(std::span<const ScoredEpisode> batch);
 
-  std::uint64_t updates() const { return updates_; }  ///< Also the version of the parameters.
+  /// Number of updates done; also the version of the parameters.
+  std::uint64_t updates() const { return updates_; }
   Placer& placer() { return *placer_; }
   const ParameterStore& parameters() const { return placer_->parameters(); }
   Bytes optimizer() const { return adam_.save(); }

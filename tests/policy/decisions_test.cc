@@ -49,7 +49,7 @@ TEST(Decisions, WhatNobodyNeedsIsNotKept) {
 TEST(Decisions, WhatTheObjectiveNeedsMustBeThere) {
   const auto refused = read_decisions(encoded({sample().devices, {}}), kShape);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().context.find("lack the probabilities"), std::string::npos);
+  EXPECT_NE(refused.error().context.find("behaviour probabilities are missing"), std::string::npos);
 }
 
 TEST(Decisions, AreRefusedIfCutOrOfAnotherShape) {

@@ -197,7 +197,7 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
   Placement torn(12, DeviceId{1}), forbidden(12, DeviceId{0});
   torn[3] = DeviceId{0};
   for (const auto& placer : {world.sequence(), world.hierarchical(), world.placeto()}) {
-    EXPECT_NE(reason(*placer, torn).find("group 1: is torn"), std::string::npos) << reason(*placer, torn);
+    EXPECT_NE(reason(*placer, torn).find("group 1: is split"), std::string::npos) << reason(*placer, torn);
     EXPECT_NE(reason(*placer, torn).find(std::string{world.graph.name(OpId{3})}), std::string::npos);
     EXPECT_NE(reason(*placer, torn).find("gpu:0"), std::string::npos);
   }
@@ -209,7 +209,7 @@ TEST(Foreign, RefusesWithTheReasonWhatItCannotHaveDrawn) {
   const Placement fine(12, DeviceId{1});
   EXPECT_NE(reason(*world.hierarchical(false), fine).find("policy.hierarchical.start_at_scopes"),
             std::string::npos);
-  EXPECT_NE(reason(*world.hierarchical(true, 9), fine).find("group 6: holds no op"), std::string::npos);
+  EXPECT_NE(reason(*world.hierarchical(true, 9), fine).find("group 6: has no ops"), std::string::npos);
   EXPECT_NE(reason(*world.placeto({}, 2), fine).find("policy.placeto.passes"), std::string::npos);
   EXPECT_FALSE(actions_of(*world.placeto(), 1, {&fine, 1}, {&log_q, 1}).ok()) << "a graph that is not there";
   EXPECT_FALSE(actions_of(*world.placeto(), 0, {}, {}).ok());

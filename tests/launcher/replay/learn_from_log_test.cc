@@ -330,7 +330,7 @@ TEST(LearnFromLog, RefusesWithTheReasonAndLeavesNothing) {
   says({"colocrl", {"policy.max_weight=0"}}, "policy.max_weight");
   says({"colocrl", {"reward.baseline=self-critic"}}, "self-critic");
   says({"colocrl", {"policy.method=placeto"}}, "--learn");
-  says({"colocrl", {"policy.groups=3"}}, "is torn");
+  says({"colocrl", {"policy.groups=3"}}, "is split");
   says({"placeto", {"policy.placeto.passes=2"}}, "policy.placeto.passes");
   says({"colocrl", {}, 1000}, "no episode in this range");
   says({"colocrl", {}, 0, 0, 0}, "--passes");
