@@ -16,11 +16,12 @@
 namespace emplace::policy {
 namespace {
 
-constexpr float kNoWeight = -1e30f;  // A logit that softmax gives no weight.
-/// Samples are cut into so many blocks at most, always alike: what blocks add up to depends on nothing else.
+constexpr float kNoWeight = -1e30f;  // Logit with a softmax weight of 0.
+/// Maximum number of sample blocks. The partition depends only on the number of samples, so that sums over
+/// blocks are bit-identical for any number of threads.
 constexpr Eigen::Index kMaxBlocks = 4;
 
-/// The parameters on a tape.
+/// The parameters as tape variables.
 struct Vars {
   Vars(Tape& tape, const DecoderParameters& p)
       : embedding{tape.parameter(p.embedding)},
@@ -40,49 +41,49 @@ struct Vars {
   Var embedding, group, memory, query, score, out, bias;
 };
 
-/// What the attention kernels read: rows padded with zeros.
+/// Pads the rows with zeros, as the attention kernels require.
 Matrix with_padding(const Matrix& m) {
   Matrix wide = Matrix::Zero(padded(m.rows()), m.cols());
   wide.topRows(m.rows()) = m;
   return wide;
 }
 
-/// What every block of samples reads while it decodes, backwards too.
+/// Values shared by all blocks of samples, in both passes.
 struct Network {
   DecoderOptions options;
   Eigen::Index steps = 0;
-  Matrix keys;                           // [padded H, T] M E
-  Matrix score;                          // [padded H, 1] v
-  Matrix out_state;                      // [D, H] the part of W that reads h_t
-  Matrix out_seen;                       // [D, T] W z_t = (W E) a_t, and W E is small
-  Matrix out_bias;                       // [D, 1] b
-  Matrix shift;                          // [D, T] s; -infinity where forbidden
-  Matrix symbol_sums, group_sums;        // [4H, D + 1], [4H, T]: the parts of the first layer's sums that
-                                         // do not depend on its state
+  Matrix keys;         // [padded H, T] M E
+  Matrix score;        // [padded H, 1] v
+  Matrix out_state;    // [D, H] Part of W that multiplies h_t.
+  Matrix out_context;  // [D, T] Context part of W times E: W z_t = (W E) a_t, and W E is small.
+  Matrix out_bias;     // [D, 1] b
+  Matrix shift;        // [D, T] s; -infinity where forbidden.
+  // [4H, D + 1], [4H, T] State-independent parts of the first layer's gate sums.
+  Matrix symbol_sums, group_sums;
   std::vector<Matrix> bias;              // [layers] of [4H, 1]
   std::vector<Matrix> start_h, start_c;  // [layers] of [H, 1]
 };
 
-/// What one block of samples leaves for the backward pass; its columns are step · count + sample.
+/// Activations of one block of samples for the backward pass. Column step · count + sample.
 struct Block {
-  Eigen::Index first = 0, count = 0;         // Samples.
+  Eigen::Index first = 0, count = 0;         // Range of samples.
   std::vector<std::vector<LstmCell>> cells;  // [layers][T]
   std::vector<Matrix> hidden;                // [layers] of [H, count · T]
   Matrix queries;                            // [padded H, count · T]
-  std::vector<Matrix> attention;             // [T] of [padded T, count], rows padded with weight 0
-  Matrix squashed;                           // [D, count · T] tanh(l / T), if squashed at all
+  std::vector<Matrix> attention;             // [T] of [padded T, count]; padding rows have weight 0.
+  Matrix squashed;                           // [D, count · T] tanh(l / T); empty without squashing.
 };
 
-/// What a block sends back.
-struct Flow {
+/// Gradients that one block computes.
+struct BlockGradients {
   std::vector<Matrix> dsums;               // [layers] of [4H, count · T]
   std::vector<Matrix> dstart_h, dstart_c;  // [layers] of [H, 1]
-  Matrix dlogits;                          // [D, count · T] of l
+  Matrix dlogits;                          // [D, count · T] Gradient of l.
   Matrix dqueries;                         // [padded H, count · T]
-  Matrix dkeys, dscore, dseen;             // [padded H, T], [padded H, 1], [D, T]
+  Matrix dkeys, dscore, dout_context;      // [padded H, T], [padded H, 1], [D, T]
 };
 
-/// The numbers that drawing takes, drawn before the blocks run so that these need no order.
+/// Random numbers for sampling, drawn before the blocks run, so that the order of the blocks does not matter.
 struct Draws {
   Draws(const DecodeInput& input, Eigen::Index steps, Eigen::Index devices) {
     if (input.chosen != nullptr || input.greedy) return;
@@ -94,7 +95,7 @@ struct Draws {
       uniform(n) = input.rng->uniform();
     }
   }
-  Matrix uniform, noise;  // [1, T · k], [D, T · k] or empty; column step · k + sample
+  Matrix uniform, noise;  // [1, T · k]; [D, T · k] or empty; column step · k + sample.
 };
 
 /// Softmax over groups of v·tanh(M E_g + q), a column per sample.
@@ -128,7 +129,7 @@ std::uint8_t likeliest(const Eigen::Ref<const Eigen::VectorXf>& logits) {
   return static_cast<std::uint8_t>(device);
 }
 
-/// Runs `work` on every block, block i on thread i modulo `threads`.
+/// Runs `work` on every block; block i runs on thread i modulo `threads`.
 void for_each_block(std::size_t blocks, std::size_t threads, const std::function<void(std::size_t)>& work) {
   const std::size_t used = std::clamp<std::size_t>(threads, 1, blocks);
   const auto share = [&](std::size_t thread) {
@@ -140,7 +141,7 @@ void for_each_block(std::size_t blocks, std::size_t threads, const std::function
   for (std::thread& other : others) other.join();
 }
 
-std::vector<Block> cut(Eigen::Index samples) {
+std::vector<Block> split_samples(Eigen::Index samples) {
   const Eigen::Index count = std::clamp<Eigen::Index>((samples + 1) / 2, 1, kMaxBlocks);
   std::vector<Block> blocks(static_cast<std::size_t>(count));
   for (Eigen::Index b = 0; b < count; ++b) {
@@ -151,10 +152,11 @@ std::vector<Block> cut(Eigen::Index samples) {
   return blocks;
 }
 
-/// The weights that every step multiplies by, packed once for all blocks.
+/// Weights of the matrix products of each step, packed once for all blocks.
 struct Weights {
-  std::vector<Packed> input, recurrent;  // [layers]; the first layer's input is in the sums
-  std::vector<Packed> query;             // One.
+  // [layers] The input of the first layer is part of symbol_sums and group_sums.
+  std::vector<Packed> input, recurrent;
+  std::vector<Packed> query;  // One element.
   static Weights forwards(const Tape& tape, const Vars& vars) {
     Weights w;
     for (const Vars::Layer& layer : vars.layers) {
@@ -194,7 +196,9 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
   const auto place = [&](Eigen::Index s, Eigen::Index t) {
     return static_cast<std::size_t>((block.first + s) * steps + t);
   };
+  // One step t: all k samples of the block as columns.
   for (Eigen::Index t = 0; t < steps; ++t) {
+    // LSTM layers: gate sums [4H, k], state h, c [H, k].
     for (std::size_t l = 0; l < layers; ++l) {
       LstmCell& cell = block.cells[l][static_cast<std::size_t>(t)];
       if (l == 0) {
@@ -212,13 +216,15 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
       c_before[l] = cell.c;
       block.hidden[l].middleCols(t * k, k) = cell.h;
     }
+    // Attention: query [H, k], weights a_t [T, k].
     const Matrix& top = h_before.back();
     auto query = block.queries.middleCols(t * k, k);
     add_product(query.topRows(h), weights.query[0], top);
     Matrix& attention = block.attention[static_cast<std::size_t>(t)];
     attend(net, query, attention);
+    // Logits [D, k]: W_h h_t + (W_z E) a_t + b, squashed, plus the shift.
     logits.noalias() = net.out_state * top;
-    logits.noalias() += net.out_seen * attention.topRows(steps);
+    logits.noalias() += net.out_context * attention.topRows(steps);
     logits.colwise() += net.out_bias.col(0);
     if (constant != 0) {
       auto squashed = block.squashed.middleCols(t * k, k);
@@ -226,6 +232,7 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
       logits = constant * squashed;
     }
     logits.colwise() += net.shift.col(t);
+    // Log-probabilities without noise, then the choice of each sample.
     for (Eigen::Index s = 0; s < k; ++s) {
       const std::size_t at = place(s, t);
       const float peak = logits.col(s).maxCoeff();
@@ -244,84 +251,110 @@ void decode_block(const Network& net, const Weights& weights, const DecodeInput&
   }
 }
 
-/// From `dlog_p`, already through the softmax, to what the block sends back.
-void flow_back(const Network& net, const Weights& weights, const Block& block, const Matrix& dlog_p,
-               Flow& flow) {
+/// Backward pass of one block. `dlog_p` [D, k · T] of all samples is already the gradient of the logits.
+/// Notation: dx is the gradient of the loss with respect to x; k columns, one per sample of the block.
+void backward_block(const Network& net, const Weights& weights, const Block& block, const Matrix& dlog_p,
+                    BlockGradients& gradients) {
   const Eigen::Index h = net.options.hidden, d = net.options.devices, k = block.count, steps = net.steps;
   const std::size_t layers = net.options.layers;
-  flow.dsums.assign(layers, Matrix(4 * h, k * steps));
-  flow.dlogits.resize(d, k * steps);
-  flow.dqueries = Matrix::Zero(padded(h), k * steps);
-  flow.dkeys = Matrix::Zero(net.keys.rows(), steps);
-  flow.dscore = Matrix::Zero(net.score.rows(), 1);
-  flow.dseen = Matrix::Zero(d, steps);
+  gradients.dsums.assign(layers, Matrix(4 * h, k * steps));
+  gradients.dlogits.resize(d, k * steps);
+  gradients.dqueries = Matrix::Zero(padded(h), k * steps);
+  gradients.dkeys = Matrix::Zero(net.keys.rows(), steps);
+  gradients.dscore = Matrix::Zero(net.score.rows(), 1);
+  gradients.dout_context = Matrix::Zero(d, steps);
+  // Logits: gather this block's columns, then differentiate C tanh(l / T): dl = dlogits · (C / T) (1 -
+  // tanh²).
   for (Eigen::Index t = 0; t < steps; ++t) {
     for (Eigen::Index s = 0; s < k; ++s)
-      flow.dlogits.col(t * k + s) = dlog_p.col((block.first + s) * steps + t);
+      gradients.dlogits.col(t * k + s) = dlog_p.col((block.first + s) * steps + t);
   }
   if (net.options.tanh_constant != 0) {
-    flow.dlogits.array() *=
+    gradients.dlogits.array() *=
         (net.options.tanh_constant / net.options.temperature) * (1.0f - block.squashed.array().square());
   }
+  // State gradients that step t passes to step t - 1.
   std::vector<Matrix> dh(layers, Matrix::Zero(h, k)), dc(layers, Matrix::Zero(h, k)), c_start;
   for (std::size_t l = 0; l < layers; ++l) c_start.push_back(net.start_c[l].replicate(1, k));
   Matrix dattention(steps, k);
+  // Steps in reverse order, because h_t and c_t also receive gradients from step t + 1.
   for (Eigen::Index t = steps - 1; t >= 0; --t) {
-    const auto dlogits = flow.dlogits.middleCols(t * k, k);
-    const auto attention = block.attention[static_cast<std::size_t>(t)].topRows(steps);
-    flow.dseen.noalias() += dlogits * attention.transpose();
-    dattention.noalias() = net.out_seen.transpose() * dlogits;
+    const auto dlogits = gradients.dlogits.middleCols(t * k, k);                         // [D, k]
+    const auto attention = block.attention[static_cast<std::size_t>(t)].topRows(steps);  // [T, k]
+    // Context part of the logits, (W_z E) a_t:
+    //   d(W_z E) [D, T] += dl a_tᵀ
+    //   da_t     [T, k]  = (W_z E)ᵀ dl
+    gradients.dout_context.noalias() += dlogits * attention.transpose();
+    dattention.noalias() = net.out_context.transpose() * dlogits;
+    // Attention, per sample:
+    //   softmax: dscores [T] = a ∘ (da - a·da)
+    //   scores = v·tanh(keys + query): adds to dkeys [padded H, T], dquery [padded H], dv [padded H]
     for (Eigen::Index s = 0; s < k; ++s) {
       const float mean = attention.col(s).dot(dattention.col(s));
       dattention.col(s).array() = attention.col(s).array() * (dattention.col(s).array() - mean);
       kernels().attend_backward(net.keys.rows(), steps, net.keys.data(), block.queries.col(t * k + s).data(),
-                                net.score.data(), dattention.col(s).data(), flow.dkeys.data(),
-                                flow.dqueries.col(t * k + s).data(), flow.dscore.data());
+                                net.score.data(), dattention.col(s).data(), gradients.dkeys.data(),
+                                gradients.dqueries.col(t * k + s).data(), gradients.dscore.data());
     }
+    // State part of the logits, W_h h_t, and the query, Q h_t:
+    //   dh_t [H, k] += W_hᵀ dl + Qᵀ dquery
     dh.back().noalias() += net.out_state.transpose() * dlogits;
-    add_product(dh.back(), weights.query[0], flow.dqueries.block(0, t * k, h, k));
+    add_product(dh.back(), weights.query[0], gradients.dqueries.block(0, t * k, h, k));
+    // LSTM layers from the top:
+    //   dsums    [4H, k]  of the gates; dc[l] becomes the gradient of c_{t-1}
+    //   dh[l]    [H, k]   = Whᵀ dsums: the gradient of h_{t-1}
+    //   dh[l-1]  [H, k]  += Wxᵀ dsums: h_t of the layer below is this layer's input
     for (std::size_t l = layers; l-- > 0;) {
       const std::vector<LstmCell>& cells = block.cells[l];
       const Matrix& c_before = t == 0 ? c_start[l] : cells[static_cast<std::size_t>(t - 1)].c;
       const Matrix dsums = lstm_backward(cells[static_cast<std::size_t>(t)], c_before, dh[l], dc[l]);
-      flow.dsums[l].middleCols(t * k, k) = dsums;
+      gradients.dsums[l].middleCols(t * k, k) = dsums;
       dh[l].setZero();
       add_product(dh[l], weights.recurrent[l], dsums);
       if (l > 0) add_product(dh[l - 1], weights.input[l], dsums);
     }
   }
+  // The initial state is shared by all samples.
   for (std::size_t l = 0; l < layers; ++l) {
-    flow.dstart_h.push_back(dh[l].rowwise().sum());
-    flow.dstart_c.push_back(dc[l].rowwise().sum());
+    gradients.dstart_h.push_back(dh[l].rowwise().sum());
+    gradients.dstart_c.push_back(dc[l].rowwise().sum());
   }
 }
 
-/// Adds what one block sent back to the gradients of the tape. `chosen` [k, T] of all samples; adds up what
-/// flows into the first layer's sums by symbol and by group.
-void collect(Tape& tape, const Vars& vars, const Network& net, const Block& block, const Flow& flow,
-             const std::vector<std::uint8_t>& chosen, Matrix& dsymbols, Matrix& dgroups) {
+/// Adds the gradients of one block to those of the tape. `chosen` [k, T] contains the devices of all samples.
+/// Also sums the gradient of the first layer's gate sums by input symbol (`dsymbols` [4H, D + 1]) and by
+/// group (`dgroups` [4H, T]).
+void add_block_gradients(Tape& tape, const Vars& vars, const Network& net, const Block& block,
+                         const BlockGradients& gradients, const std::vector<std::uint8_t>& chosen,
+                         Matrix& dsymbols, Matrix& dgroups) {
   const Eigen::Index h = net.options.hidden, d = net.options.devices, k = block.count, steps = net.steps;
+  // First layer: its input is a table lookup, so its gradient is summed by table column.
   for (Eigen::Index t = 0; t < steps; ++t) {
     for (Eigen::Index s = 0; s < k; ++s) {
-      const auto dsum = flow.dsums[0].col(t * k + s);
+      const auto dsum = gradients.dsums[0].col(t * k + s);
       dsymbols.col(t == 0 ? d : chosen[static_cast<std::size_t>((block.first + s) * steps + t - 1)]) += dsum;
       dgroups.col(t) += dsum;
     }
   }
   for (std::size_t l = 0; l < vars.layers.size(); ++l) {
-    const Packed dsums{flow.dsums[l]};
-    Matrix before(h, k * steps);  // h_{t-1} beside what flows into the sums of t.
+    // Recurrent layers:
+    //   dWh [4H, H] += dsums h_{t-1}ᵀ   over all steps
+    //   dWx [4H, H] += dsums xᵀ,  x = h_t of the layer below;   db [4H, 1] += Σ dsums
+    const Packed dsums{gradients.dsums[l]};
+    Matrix before(h, k * steps);  // Column of step t: h_{t-1}.
     before.leftCols(k) = net.start_h[l].replicate(1, k);
     before.rightCols(k * (steps - 1)) = block.hidden[l].leftCols(k * (steps - 1));
     add_product_bt(tape.gradient(vars.layers[l].wh), dsums, before);
     if (l == 0) continue;
     add_product_bt(tape.gradient(vars.layers[l].wx), dsums, block.hidden[l - 1]);
-    tape.gradient(vars.layers[l].b) += flow.dsums[l].rowwise().sum();
+    tape.gradient(vars.layers[l].b) += gradients.dsums[l].rowwise().sum();
   }
-  add_product_bt(tape.gradient(vars.query), Packed{flow.dqueries.topRows(h)}, block.hidden.back());
-  tape.gradient(vars.score) += flow.dscore.topRows(h);
-  tape.gradient(vars.out).leftCols(h).noalias() += flow.dlogits * block.hidden.back().transpose();
-  tape.gradient(vars.bias) += flow.dlogits.rowwise().sum();
+  // Attention and output:
+  //   dQ [H, H] += dqueries h_tᵀ;   dv [H, 1];   dW_h [D, H] += dl h_tᵀ;   db [D, 1] += Σ dl
+  add_product_bt(tape.gradient(vars.query), Packed{gradients.dqueries.topRows(h)}, block.hidden.back());
+  tape.gradient(vars.score) += gradients.dscore.topRows(h);
+  tape.gradient(vars.out).leftCols(h).noalias() += gradients.dlogits * block.hidden.back().transpose();
+  tape.gradient(vars.bias) += gradients.dlogits.rowwise().sum();
 }
 
 std::shared_ptr<Network> prepare(const Tape& tape, const Vars& vars, const DecoderOptions& options,
@@ -336,7 +369,7 @@ std::shared_ptr<Network> prepare(const Tape& tape, const Vars& vars, const Decod
   net->keys = with_padding(keys);
   net->score = with_padding(tape.value(vars.score));
   net->out_state = tape.value(vars.out).leftCols(h);
-  net->out_seen = tape.value(vars.out).rightCols(encoded.rows()) * encoded;
+  net->out_context = tape.value(vars.out).rightCols(encoded.rows()) * encoded;
   net->out_bias = tape.value(vars.bias);
   net->shift = tape.value(shift);
   for (Eigen::Index t = 0; t < steps && input.allowed != nullptr; ++t) {
@@ -349,9 +382,9 @@ std::shared_ptr<Network> prepare(const Tape& tape, const Vars& vars, const Decod
   net->symbol_sums = tape.value(first.wx) * tape.value(vars.embedding);
   net->group_sums = Matrix::Zero(4 * h, steps);
   if (options.sees_group) {
-    Matrix seen = Matrix::Zero(h, steps);
-    add_product(seen, Packed{tape.value(vars.group)}, encoded);
-    add_product(net->group_sums, Packed{tape.value(first.wx)}, seen);
+    Matrix group_inputs = Matrix::Zero(h, steps);
+    add_product(group_inputs, Packed{tape.value(vars.group)}, encoded);
+    add_product(net->group_sums, Packed{tape.value(first.wx)}, group_inputs);
   }
   for (std::size_t l = 0; l < options.layers; ++l) {
     net->bias.push_back(tape.value(vars.layers[l].b));
@@ -384,14 +417,14 @@ DecoderParameters DecoderParameters::add(ParameterStore& store, const std::strin
 Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOptions& options, Var memory,
                Var shift, const DecodeInput& input) {
   EMPLACE_CHECK(input.chosen != nullptr || input.greedy || input.rng != nullptr,
-                "devices must be given, taken or drawn");
+                "decode() needs chosen devices, greedy or a random generator");
   EMPLACE_CHECK(parameters.lstm.size() == options.layers && input.start_h.size() == input.start_c.size() &&
                     (input.start_h.empty() || input.start_h.size() == options.layers),
                 "one state per layer");
   const Vars vars{tape, parameters};
   const std::shared_ptr<const Network> net = prepare(tape, vars, options, memory, shift, input);
   const Eigen::Index k = input.samples;
-  auto blocks = std::make_shared<std::vector<Block>>(cut(k));
+  auto blocks = std::make_shared<std::vector<Block>>(split_samples(k));
   Decoded decoded;
   decoded.devices.resize(static_cast<std::size_t>(k * net->steps));
   Matrix log_p(options.devices, k * net->steps);
@@ -408,47 +441,58 @@ Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOpt
       tape.record(std::move(log_p), [&tape, vars, net, blocks, kept, memory, shift, devices = decoded.devices,
                                      start_h = input.start_h, start_c = input.start_c,
                                      threads = input.threads](const Matrix& dy) {
+        // Log-softmax: dlog_p [D, k · T] becomes the gradient of the logits. Forbidden devices get none.
         Matrix dlog_p = (kept->array() > kNoWeight).select(dy, 0.0f);
         through_log_softmax(*kept, dlog_p);
+        // Shift: ds [D, T], summed over samples (column n = sample · T + step).
         const Eigen::Index steps = net->steps;
         Matrix& dshift = tape.gradient(shift);
         for (Eigen::Index n = 0; n < dlog_p.cols(); ++n) dshift.col(n % steps) += dlog_p.col(n);
 
-        std::vector<Flow> flows(blocks->size());
+        // Blocks in parallel.
+        std::vector<BlockGradients> block_gradients(blocks->size());
         {
           const Weights weights = Weights::backwards(tape, vars);
-          for_each_block(blocks->size(), threads,
-                         [&](std::size_t b) { flow_back(*net, weights, (*blocks)[b], dlog_p, flows[b]); });
+          for_each_block(blocks->size(), threads, [&](std::size_t b) {
+            backward_block(*net, weights, (*blocks)[b], dlog_p, block_gradients[b]);
+          });
         }
+        // Sum over blocks, always in the same order, so that the bits do not depend on `threads`.
         const Eigen::Index h = net->options.hidden;
         Matrix dsymbols = Matrix::Zero(4 * h, net->options.devices + 1), dgroups = Matrix::Zero(4 * h, steps),
-               dkeys = Matrix::Zero(h, steps), dseen_out = Matrix::Zero(net->options.devices, steps);
-        for (std::size_t b = 0; b < flows.size(); ++b) {
-          collect(tape, vars, *net, (*blocks)[b], flows[b], devices, dsymbols, dgroups);
-          dkeys += flows[b].dkeys.topRows(h);
-          dseen_out += flows[b].dseen;
+               dkeys = Matrix::Zero(h, steps), dout_context = Matrix::Zero(net->options.devices, steps);
+        for (std::size_t b = 0; b < block_gradients.size(); ++b) {
+          add_block_gradients(tape, vars, *net, (*blocks)[b], block_gradients[b], devices, dsymbols, dgroups);
+          dkeys += block_gradients[b].dkeys.topRows(h);
+          dout_context += block_gradients[b].dout_context;
           for (std::size_t l = 0; l < start_h.size(); ++l) {
-            tape.gradient(start_h[l]) += flows[b].dstart_h[l];
-            tape.gradient(start_c[l]) += flows[b].dstart_c[l];
+            tape.gradient(start_h[l]) += block_gradients[b].dstart_h[l];
+            tape.gradient(start_c[l]) += block_gradients[b].dstart_c[l];
           }
         }
+        // Input of the first layer, Wx e(symbol) with bias:
+        //   db [4H, 1] = Σ dsymbols;   dWx [4H, H] += dsymbols eᵀ;   de [H, D + 1] += Wxᵀ dsymbols
         const Vars::Layer& first = vars.layers.front();
         tape.gradient(first.b) += dsymbols.rowwise().sum();
         tape.gradient(first.wx).noalias() += dsymbols * tape.value(vars.embedding).transpose();
         tape.gradient(vars.embedding).noalias() += tape.value(first.wx).transpose() * dsymbols;
+        // Context part of the output, W_z E:   dW_z [D, M] += d(W_z E) Eᵀ;   dE [M, T] += W_zᵀ d(W_z E)
         const Matrix& encoded = tape.value(memory);
         Matrix& dencoded = tape.gradient(memory);
-        tape.gradient(vars.out).rightCols(encoded.rows()).noalias() += dseen_out * encoded.transpose();
-        dencoded.noalias() += tape.value(vars.out).rightCols(encoded.rows()).transpose() * dseen_out;
+        tape.gradient(vars.out).rightCols(encoded.rows()).noalias() += dout_context * encoded.transpose();
+        dencoded.noalias() += tape.value(vars.out).rightCols(encoded.rows()).transpose() * dout_context;
+        // Keys, M E:   dM [H, M] += dkeys Eᵀ;   dE [M, T] += Mᵀ dkeys
         add_product_bt(tape.gradient(vars.memory), Packed{dkeys}, encoded);
         add_product(dencoded, Packed::transposed(tape.value(vars.memory)), dkeys);
         if (!net->options.sees_group) return;
-        Matrix seen = Matrix::Zero(h, steps), dseen = Matrix::Zero(h, steps);
-        add_product(seen, Packed{tape.value(vars.group)}, encoded);
-        add_product(dseen, Packed::transposed(tape.value(first.wx)), dgroups);
-        add_product_bt(tape.gradient(first.wx), Packed{dgroups}, seen);
-        add_product_bt(tape.gradient(vars.group), Packed{dseen}, encoded);
-        add_product(dencoded, Packed::transposed(tape.value(vars.group)), dseen);
+        // Group input, w = G E, and its gate sums, Wx w:
+        //   dw [H, T] = Wxᵀ dgroups;   dWx += dgroups wᵀ;   dG [H, M] += dw Eᵀ;   dE += Gᵀ dw
+        Matrix group_inputs = Matrix::Zero(h, steps), dgroup_inputs = Matrix::Zero(h, steps);
+        add_product(group_inputs, Packed{tape.value(vars.group)}, encoded);
+        add_product(dgroup_inputs, Packed::transposed(tape.value(first.wx)), dgroups);
+        add_product_bt(tape.gradient(first.wx), Packed{dgroups}, group_inputs);
+        add_product_bt(tape.gradient(vars.group), Packed{dgroup_inputs}, encoded);
+        add_product(dencoded, Packed::transposed(tape.value(vars.group)), dgroup_inputs);
       });
   return decoded;
 }

@@ -1,7 +1,8 @@
 #pragma once
-/// The Placer's decoder: LSTM layers that choose one device per group while they attend to all groups, fused
-/// forwards and backwards over the whole sequence, k samples as columns.
-///   u_t = e(d_{t-1}) + w_t           the device just chosen, and (optionally) the group at hand
+/// Decoder of the Placer: LSTM layers that choose one device per group while attending to all groups. Forward
+/// and backward passes are fused over the whole sequence; the k samples are columns.
+///
+///   u_t = e(d_{t-1}) + w_t           the previous device, and (optionally) the current group
 ///   h_t, c_t = LSTM(u_t, h_{t-1}, c_{t-1})          further layers read the h_t of the layer below
 ///   a_tg = softmax_g v·tanh(M E_g + Q h_t),   z_t = Σ_g a_tg E_g
 ///   l_t = W [h_t; z_t] + b,   logits = C·tanh(l_t / T) + s_t + noise,   d_t ~ softmax over the allowed
@@ -21,20 +22,21 @@
 namespace emplace::policy {
 
 struct DecoderOptions {
-  Eigen::Index hidden = 256;       ///< H, of the LSTMs and the attention.
+  Eigen::Index hidden = 256;       ///< Hidden size H of the LSTMs and of the attention.
   Eigen::Index devices = 2;        ///< D
   Eigen::Index memory_rows = 512;  ///< Rows of the encoder's output E.
-  float tanh_constant = 5;         ///< C; 0: logits are not squashed, and T has no meaning.
+  float tanh_constant = 5;         ///< C; 0: logits are not squashed, and T is unused.
   float temperature = 10;          ///< T
-  bool sees_group = false;         ///< Feed E_t into step t beside the device; the paper does not.
-  std::size_t layers = 1;          ///< Of the LSTM, >= 1.
-  Init out = Init::kGlorot;        ///< Of W. kZero: every distribution starts uniform.
+  /// Add the embedding of the current group (from E_t) to the input of step t; the paper does not.
+  bool sees_group = false;
+  std::size_t layers = 1;    ///< Number of LSTM layers, >= 1.
+  Init out = Init::kGlorot;  ///< Initialisation of W. kZero: every distribution starts uniform.
 };
 
 struct DecoderParameters {
   std::vector<LstmParameters> lstm;  ///< [layers]
-  ParameterId embedding;             ///< [H, D + 1] devices, then the start symbol.
-  ParameterId group;                 ///< [H, memory_rows] maps E_t to w_t; only if sees_group.
+  ParameterId embedding;             ///< [H, D + 1] One column per device, then the start symbol.
+  ParameterId group;                 ///< [H, memory_rows] Maps E_t to w_t; empty unless sees_group.
   ParameterId memory;                ///< M [H, memory_rows]
   ParameterId query;                 ///< Q [H, H]
   ParameterId score;                 ///< v [H, 1]
@@ -44,28 +46,29 @@ struct DecoderParameters {
                                std::uint64_t seed);
 };
 
-/// What a decoding is given besides the groups.
+/// Inputs of decode() besides the groups.
 struct DecodeInput {
   Eigen::Index samples = 1;                           ///< k
-  const std::vector<std::uint8_t>* chosen = nullptr;  ///< [k, T] row-major devices; null: they are drawn.
-  bool greedy = false;  ///< Take the likeliest device of each step instead of drawing.
-  Rng* rng = nullptr;   ///< To draw with; needed if nothing is chosen and not greedy.
-  float noise = 0;      ///< Deviation of normal noise on the logits while drawing.
+  const std::vector<std::uint8_t>* chosen = nullptr;  ///< [k, T] Row-major devices; null: devices are drawn.
+  bool greedy = false;  ///< Take the most likely device at each step instead of drawing.
+  Rng* rng = nullptr;   ///< Random generator; required unless `chosen` or `greedy` is set.
+  float noise = 0;      ///< Standard deviation of the normal noise on the logits while drawing.
   const std::vector<std::vector<bool>>* allowed = nullptr;  ///< [T][D]; null: all.
-  std::vector<Var> start_h, start_c;  ///< [layers] of [H, 1]: the state before step 0; empty: zero.
-  /// Samples run in blocks, on so many threads: forwards and backwards. The bits do not depend on it.
+  std::vector<Var> start_h, start_c;  ///< [layers] of [H, 1] State before step 0; empty: zero.
+  /// Number of threads for both passes; each runs blocks of samples. The result is bit-identical for any
+  /// number.
   std::size_t threads = 1;
 };
 
 struct Decoded {
   std::vector<std::uint8_t> devices;  ///< [k, T] row-major.
   /// log π of every device at every step, without noise: [D, k · T], column sample · T + step, -1e30 where
-  /// forbidden. Seed its gradient with d/d log π; what is seeded where forbidden goes nowhere.
+  /// forbidden. Set its gradient to d/d log π; the gradient of forbidden devices is ignored.
   Var log_p;
 };
 
-/// Decodes over `memory` E [memory_rows, T] and `shift` s [D, T] (added to the logits). Records one step on
-/// the tape, that of log_p. Errors: none. @pre T >= 1. Thread: one; starts threads of its own if asked to.
+/// Decodes over `memory` E [memory_rows, T] and `shift` s [D, T], which is added to the logits. Records one
+/// tape step, log_p. Errors: none. @pre T >= 1. Thread: one; starts `threads` - 1 further threads.
 Decoded decode(Tape& tape, const DecoderParameters& parameters, const DecoderOptions& options, Var memory,
                Var shift, const DecodeInput& input);
 

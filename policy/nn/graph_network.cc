@@ -16,8 +16,8 @@ void scale_column(float* column, float by, Eigen::Index rows) {
   for (Eigen::Index i = 0; i < rows; ++i) column[i] *= by;
 }
 
-/// What a sum over so many is multiplied by.
-float share_of(const GraphNetworkOptions& options, std::size_t count) {
+/// Factor of a sum over `count` terms: 1 / count with `means`, else 1.
+float sum_scale(const GraphNetworkOptions& options, std::size_t count) {
   return options.means && count > 0 ? 1.0f / static_cast<float>(count) : 1.0f;
 }
 
@@ -25,7 +25,7 @@ void add_column(float* to, const float* from, Eigen::Index rows) {
   for (Eigen::Index i = 0; i < rows; ++i) to[i] += from[i];
 }
 
-/// The pieces of one kind from those of another.
+/// Maps every piece through `make`.
 template <class To, class From, class Make>
 GraphNetworkPieces<To> each_piece(const GraphNetworkPieces<From>& from, Make make) {
   GraphNetworkPieces<To> to;
@@ -46,7 +46,7 @@ GraphNetwork::GraphNetwork(ParameterStore& store, const std::string& name, Eigen
                               Init last = Init::kGlorot) {
     return Perceptron{store, name + "." + piece, std::move(widths), final_relu, seed, last};
   };
-  Eigen::Index node = features;  // Rows of what stands for a node in the pools.
+  Eigen::Index node = features;  // Rows of a node's representation in the pools.
   if (options.aggregator == Aggregator::kMessages) {
     node = 2 * e;
     pieces_.input.push_back(perceptron("input", {features, h, e}, false));
@@ -164,6 +164,9 @@ std::size_t GraphTrace::pool_of(Relation relation) const {
   return relation == Relation::kSelf ? pools_.size() : static_cast<std::size_t>(relation);
 }
 
+/// Recomputes the embeddings of the nodes whose features changed, then both message-passing directions.
+/// Appends one version (column) per changed node:
+///   inputs_ [features, +changed], embedded_ [E, +changed]
 void GraphTrace::embed() {
   const auto changed = static_cast<Eigen::Index>(dirty_.size());
   const auto first = static_cast<std::uint32_t>(inputs_.count());
@@ -183,6 +186,11 @@ void GraphTrace::embed() {
   dirty_.clear();
 }
 
+/// Message passing in one direction. Round r appends a version for every node within r hops of a change,
+/// since exactly those differ from the last evaluation; all other nodes keep their version.
+///   sum     [E, +reached]  Σ of the neighbours' current messages of round r - 1
+///   value   [E, +reached]  update(sum) + e
+///   message [E, +reached]  relu(f(value)); none in the last round
 void GraphTrace::propagate(std::size_t direction) {
   const auto& pieces = weights_->pieces().directions[direction];
   std::vector<Round>& rounds = rounds_[direction];
@@ -192,13 +200,14 @@ void GraphTrace::propagate(std::size_t direction) {
   const auto neighbours = [&](std::uint32_t node) {
     return direction == 0 ? graph_->parents(node) : graph_->children(node);
   };
-  // A message of round 0 is made of e; its versions are those of e.
+  // Messages of round 0 are computed from e and share its version numbers.
   const auto changed = static_cast<Eigen::Index>(dirty_.size());
   float* const messages = rounds[0].message.append(changed);
   pieces.message.forward(changed, embedded_.at(static_cast<std::size_t>(embedded_.count() - changed)),
                          messages, scratch_);
 
-  // What a round changes is what the one before changed, and its readers: one walk outwards.
+  // Nodes that change in round r: those of round r - 1 and their readers. Breadth-first, so `reached_` only
+  // grows.
   reached_ = dirty_;
   is_reached_ = is_dirty_;
   std::size_t frontier = 0;
@@ -213,7 +222,7 @@ void GraphTrace::propagate(std::size_t direction) {
     }
     Round& round = rounds[r];
     const Versions& sent = r == 1 ? current_ : rounds[r - 1].current;
-    const Columns& heard = rounds[r - 1].message;
+    const Columns& received = rounds[r - 1].message;
     const auto count = static_cast<Eigen::Index>(reached_.size());
     const auto first = static_cast<std::uint32_t>(round.value.count());
     float* const sums = round.sum.append(count);
@@ -221,10 +230,10 @@ void GraphTrace::propagate(std::size_t direction) {
       const std::uint32_t node = reached_[i];
       for (const std::uint32_t neighbour : neighbours(node)) {
         round.sources.push_back(sent[neighbour]);
-        add_column(sums + static_cast<Eigen::Index>(i) * e, heard.at(sent[neighbour]), e);
+        add_column(sums + static_cast<Eigen::Index>(i) * e, received.at(sent[neighbour]), e);
       }
       scale_column(sums + static_cast<Eigen::Index>(i) * e,
-                   share_of(weights_->network().options(), neighbours(node).size()), e);
+                   sum_scale(weights_->network().options(), neighbours(node).size()), e);
       round.node.push_back(node);
       round.own.push_back(current_[node]);
       round.current[node] = first + static_cast<std::uint32_t>(i);
@@ -237,6 +246,7 @@ void GraphTrace::propagate(std::size_t direction) {
   }
 }
 
+/// Copies the node's representation to `to`: [td; bu] [2E], or its features without message passing.
 void GraphTrace::gather_embedding(std::uint32_t node, float* to) {
   if (weights_->pieces().directions.empty()) {
     std::copy_n(inputs_.at(current_[node]), inputs_.rows, to);
@@ -249,10 +259,12 @@ void GraphTrace::gather_embedding(std::uint32_t node, float* to) {
   }
 }
 
+/// Appends one column [E] per pool to Pool::sum: Σ_{u ∈ S(node)} relu(l_S([td_u; bu_u])). A summand is
+/// recomputed only if the top-down or bottom-up version of u changed since this pool used it last.
 void GraphTrace::pool(std::uint32_t node) {
   const std::span<const Relation> relations = graph_->relations(node);
   const Versions &upper = last(0), &lower = last(1);
-  // What a pool needs and has not, or not of this version.
+  // Summands that this pool lacks or that are out of date.
   for (std::size_t p = 0; p < pools_.size(); ++p) {
     Pool& pool = pools_[p];
     const Eigen::Index old = pool.each.count();
@@ -269,6 +281,7 @@ void GraphTrace::pool(std::uint32_t node) {
     weights_->pieces().pools[p].each.forward(fresh, pool.input.at(static_cast<std::size_t>(old)), each,
                                              scratch_);
   }
+  // Sum, and record which version of each node was summed: pooled_ [steps, nodes].
   float* sums[3] = {};
   for (std::size_t p = 0; p < pools_.size(); ++p) sums[p] = pools_[p].sum.append(1);
   for (std::uint32_t other = 0; other < relations.size(); ++other) {
@@ -277,7 +290,7 @@ void GraphTrace::pool(std::uint32_t node) {
     if (p < pools_.size()) add_column(sums[p], pools_[p].each.at(pooled_.back()), embedded_.rows);
   }
   for (std::size_t p = 0; p < pools_.size(); ++p)
-    scale_column(sums[p], share_of(weights_->network().options(), relations.size()), embedded_.rows);
+    scale_column(sums[p], sum_scale(weights_->network().options(), relations.size()), embedded_.rows);
 }
 
 std::span<const float> GraphTrace::step(std::uint32_t node) {
@@ -285,6 +298,7 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
   pool(node);
   const auto& pieces = weights_->pieces();
   const Eigen::Index e = embedded_.rows;
+  // Head input: [h of each pool; representation of the node].
   float* const head_input = head_inputs_.append(1);
   for (std::size_t p = 0; p < pools_.size(); ++p) {
     float* const all = head_input + static_cast<Eigen::Index>(p) * e;
@@ -294,6 +308,7 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
   own_upper_.push_back(last(0)[node]), own_lower_.push_back(last(1)[node]);
   nodes_.push_back(node);
 
+  // Logits, their bound and the bonus of the current device.
   float *const logits = logits_.append(1), *const log_p = log_p_.append(1);
   pieces.head.front().forward(1, head_input, logits, scratch_);
   const float bound = weights_->network().options().logit_bound;
@@ -303,6 +318,7 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
     if (const float stay = weights_->network().options().stay; stay != 0)
       log_p[d] += stay * features_(GraphNetworkOptions::kDeviceRows + d, node);
   }
+  // Log-softmax over the allowed devices.
   const auto devices = static_cast<std::size_t>(log_p_.rows);
   const auto may_use = [&](std::size_t d) { return allowed_ == nullptr || (*allowed_)[node][d]; };
   float peak = kForbidden, total = 0;
@@ -313,6 +329,8 @@ std::span<const float> GraphTrace::step(std::uint32_t node) {
   return {log_p, devices};
 }
 
+/// Backward of propagate(). On entry into_last_[direction] [E, versions] is the gradient of the last round's
+/// values. All gradients are per version, so a version that several steps share is processed once.
 void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient& gradient) {
   const auto& pieces = weights_->pieces().directions[direction];
   auto& sums = gradient.pieces_.directions[direction];
@@ -321,34 +339,42 @@ void GraphTrace::propagate_backward(std::size_t direction, GraphNetworkGradient&
   Columns& flow = into_last_[direction];
   for (std::size_t r = rounds.size() - 1; r > 0; --r) {
     const Round& round = rounds[r];
+    // value = update(sum) + e:   dsum [E, versions] = updateᵀ dvalue;   de += dvalue (below)
     into_sums_.zeros(e, round.value.count());
     pieces.update.backward(round.value.count(), round.sum.data.data(), nullptr, flow.data.data(),
                            into_sums_.data.data(), sums.update, scratch_);
     const Columns& messages = rounds[r - 1].message;
     into_messages_.zeros(e, messages.count());
     std::size_t source = 0;
+    // sum = Σ messages:   dmessage[source] += dsum / degree or dsum.   `sources` lists the summed messages of
+    // all versions one after the other, `degree` per version.
     for (std::size_t version = 0; version < round.node.size(); ++version) {
       const std::uint32_t node = round.node[version];
       const std::size_t degree = (direction == 0 ? graph_->parents(node) : graph_->children(node)).size();
-      scale_column(into_sums_.at(version), share_of(weights_->network().options(), degree), e);
+      scale_column(into_sums_.at(version), sum_scale(weights_->network().options(), degree), e);
       for (const std::size_t end = source + degree; source < end; ++source)
         add_column(into_messages_.at(round.sources[source]), into_sums_.at(version), e);
       add_column(into_embedded_.at(round.own[version]), flow.at(version), e);
     }
+    // message = relu(f(value)):   `flow` [E, versions of round r - 1] becomes the gradient of those values.
     const Columns& values = r == 1 ? embedded_ : rounds[r - 1].value;
     flow.zeros(e, values.count());
     pieces.message.backward(values.count(), values.data.data(), messages.data.data(),
                             into_messages_.data.data(), flow.data.data(), sums.message, scratch_);
   }
+  // The values of round 0 are e.
   for (std::size_t i = 0; i < flow.data.size(); ++i) into_embedded_.data[i] += flow.data[i];
 }
 
+/// The stages of step() and embed() in reverse. into_x_ is the gradient with respect to x, a column per
+/// version.
 void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGradient& gradient) {
   const auto steps = static_cast<Eigen::Index>(nodes_.size());
   EMPLACE_CHECK(seed.rows() == log_p_.rows && seed.cols() == steps, "a gradient per device and step");
   const auto& pieces = weights_->pieces();
   const bool passes_messages = !pieces.directions.empty();
   const Eigen::Index e = embedded_.rows;
+  // Log-softmax and logit bound: [devices, steps]. The bonus of the current device is constant.
   Matrix flow = seed;
   through_log_softmax(log_p(), flow);
   if (const float bound = weights_->network().options().logit_bound; bound > 0) {
@@ -357,10 +383,12 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
       flow.data()[i] *= 1 - part * part;
     }
   }
+  // Head: into_head [head inputs, steps].
   Matrix into_head(head_inputs_.rows, steps);
   pieces.head.front().backward(steps, head_inputs_.data.data(), nullptr, flow.data(), into_head.data(),
                                gradient.pieces_.head.front(), scratch_);
 
+  // Pools: from the head's input to the node representations.
   for (std::size_t d = 0; d < pieces.directions.size(); ++d)
     into_last_[d].zeros(e, rounds_[d].back().value.count());
   const auto into_node = [&](std::uint32_t upper, std::uint32_t lower, const float* from) {
@@ -371,11 +399,13 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
   for (std::size_t p = 0; p < pools_.size(); ++p) {
     Pool& pool = pools_[p];
     auto& sums = gradient.pieces_.pools[p];
+    // z = h(sum):   into_sum [E, steps]
     const Matrix into_all = into_head.middleRows(static_cast<Eigen::Index>(p) * e, e);
     Matrix into_sum(e, steps);
     pieces.pools[p].all.backward(steps, pool.sum.data.data(), nullptr, into_all.data(), into_sum.data(),
                                  sums.all, scratch_);
-    into_sum *= share_of(weights_->network().options(), nodes);
+    into_sum *= sum_scale(weights_->network().options(), nodes);
+    // sum = Σ each:   into_each_ [E, versions of each]; a version may occur in the sums of several steps.
     into_each_.zeros(e, pool.each.count());
     for (std::size_t t = 0; t < nodes_.size(); ++t) {
       const std::span<const Relation> relations = graph_->relations(nodes_[t]);
@@ -385,6 +415,7 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
                      into_sum.col(static_cast<Eigen::Index>(t)).data(), e);
       }
     }
+    // each = relu(l([td; bu])):   into_input_ [2E, versions of each]
     if (passes_messages) into_input_.zeros(pool.input.rows, pool.input.count());
     pieces.pools[p].each.backward(pool.each.count(), pool.input.data.data(), pool.each.data.data(),
                                   into_each_.data.data(), passes_messages ? into_input_.data.data() : nullptr,
@@ -392,12 +423,14 @@ void GraphTrace::backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGrad
     for (std::size_t version = 0; version < pool.made_of_upper.size() && passes_messages; ++version)
       into_node(pool.made_of_upper[version], pool.made_of_lower[version], into_input_.at(version));
   }
+  // The node's own representation is the last part of the head's input.
   if (!passes_messages) return;
   for (std::size_t t = 0; t < nodes_.size(); ++t) {
     into_node(
         own_upper_[t], own_lower_[t],
         into_head.col(static_cast<Eigen::Index>(t)).data() + static_cast<Eigen::Index>(pools_.size()) * e);
   }
+  // Message passing, then the perceptron of the features.
   into_embedded_.zeros(e, embedded_.count());
   for (std::size_t d = 0; d < 2; ++d) propagate_backward(d, gradient);
   pieces.input.front().backward(embedded_.count(), inputs_.data.data(), nullptr, into_embedded_.data.data(),

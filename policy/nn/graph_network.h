@@ -1,14 +1,16 @@
 #pragma once
-/// Placeto's policy network: node features → embeddings by message passing → summaries of what lies above,
-/// below and beside the node at hand → log-probabilities of its devices.
+/// Placeto's policy network: node features → embeddings by message passing → summaries of the ancestors,
+/// descendants and parallel nodes of the current node → log-probabilities of its devices.
+///
 ///   e_v     = input(features_v)
 ///   td_v    ← g(Σ_{u ∈ parents(v)} relu(f(td_u))) + e_v, `rounds` times from td = e, all nodes at once;
-///   bu_v    the same over children, with an f and a g of its own
+///
+///   bu_v    the same over children, with its own f and g
 ///   z_S     = h_S(Σ_{u ∈ S(v)} relu(l_S([td_u; bu_u])))    S = ancestors, descendants, parallel nodes of v
 ///   log p   = log softmax(head([z_ancestors; z_descendants; z_parallel; td_v; bu_v]))
 ///                                                          Paper: Placeto 2019, section 2.2  [PLA-GNN]
-/// f, g, l, h and input are perceptrons with one hidden layer, the head has two. A node without neighbours
-/// receives the sum 0.
+/// f, g, l, h and input are perceptrons with one hidden layer; the head has two. The sum of a node without
+/// neighbours is 0.
 
 #include <memory>
 #include <span>
@@ -21,12 +23,14 @@
 
 namespace emplace::policy {
 
-/// What stands between features and policy. The simple ones are the paper's ablations.
+/// Network between features and policy. The simple ones are the paper's ablations.
 ///                                                          Paper: Placeto 2019, section 4.3  [PLA-ABLATE]
 enum class Aggregator : std::uint8_t {
-  kMessages,           ///< All of the above.
-  kSimplePartitioner,  ///< No message passing: features stand for [td; bu].
-  kSimpleAggregator,   ///< And one sum over all nodes instead of three; the current flag alone tells v.
+  kMessages,           ///< The full network above.
+  kSimplePartitioner,  ///< Without message passing: features replace [td; bu].
+  /// Without message passing, and with one sum over all nodes instead of three; only the "current" flag
+  /// identifies v.
+  kSimpleAggregator,
 };
 constexpr auto enum_words(Aggregator) {
   return EnumWords{"aggregator", std::array{EnumWord{Aggregator::kMessages, "messages"},
@@ -37,33 +41,32 @@ constexpr auto enum_words(Aggregator) {
 struct GraphNetworkOptions {
   Aggregator aggregator = Aggregator::kMessages;
   Eigen::Index embedding = 32;  ///< E
-  Eigen::Index hidden = 64;     ///< H, of every perceptron.
-  std::size_t rounds = 8;       ///< k, of message passing.
-  /// Departure: > 0 makes the logits C tanh(l / C), so that no choice becomes impossible for good.
+  Eigen::Index hidden = 64;     ///< Hidden size H of every perceptron.
+  std::size_t rounds = 8;       ///< Number k of message-passing rounds.
+  /// Departure: if > 0, the logits are C tanh(l / C), so that no device becomes permanently impossible.
   float logit_bound = 0;
-  /// Departure: Σ_u over neighbours is divided by their number, Σ_{u ∈ S} by that of all nodes, so that what
-  /// a node sees is of one size in graphs of all sizes and degrees, and logits do not run away.
+  /// Departure: Σ_u over neighbours is divided by their number and Σ_{u ∈ S} by the number of all nodes, so
+  /// that the scale of the inputs does not depend on graph size and degree and logits do not diverge.
   bool means = false;
-  /// Departure: added to the logit of the device where the node is, so that an untrained policy moves few
-  /// nodes. Needs features whose rows from kDeviceRows on say where the node is, 0 or 1.
+  /// Departure: bonus on the logit of the node's current device, so that an untrained policy moves few nodes.
+  /// Requires features with a one-hot device from row kDeviceRows on.
   float stay = 0;
   static constexpr Eigen::Index kDeviceRows = 2;
 
   void list(Settings& settings) {
     settings.add("embedding", embedding, between(1, 1024), "Size of a node's embedding.");
     settings.add("hidden", hidden, between(1, 4096), "Hidden size of every perceptron.");
-    settings.add("rounds", rounds, between(1, 256), "Rounds of message passing. Paper: 8.");
-    settings.add(
-        "logit_bound", logit_bound, between(0, 1e3),
-        "Keeps logits within this bound, so that no device becomes impossible; 0: no bound. Paper: 0.");
+    settings.add("rounds", rounds, between(1, 256), "Number of message-passing rounds. Paper: 8.");
+    settings.add("logit_bound", logit_bound, between(0, 1e3),
+                 "Bound on the absolute value of logits, so that no device becomes impossible; 0: no bound. "
+                 "Paper: 0.");
     settings.add("means", means,
-                 "Takes means over neighbours and over the graph instead of sums. Paper: false.");
-    settings.add("stay", stay, between(0, 1e3),
-                 "Added to the logit of the device where a group is. Paper: 0.");
+                 "Uses means over neighbours and over the graph instead of sums. Paper: false.");
+    settings.add("stay", stay, between(0, 1e3), "Bonus on the logit of a group's current device. Paper: 0.");
   }
 };
 
-/// The network's pieces, once per meaning of Piece: its shapes, its packed weights or its gradients.
+/// The pieces of the network. Piece is a shape, packed weights or gradients.
 template <class Piece>
 struct GraphNetworkPieces {
   struct Direction {
@@ -72,17 +75,17 @@ struct GraphNetworkPieces {
   struct Pool {
     Piece each, all;  // l, h
   };
-  std::vector<Piece> input;           // One, or none where features are their own embedding.
-  std::vector<Direction> directions;  // Top-down, bottom-up; or none.
-  std::vector<Pool> pools;            // Ancestors, descendants, parallel; or all.
-  std::vector<Piece> head;            // One.
+  std::vector<Piece> input;           // One, or none if features are used directly.
+  std::vector<Direction> directions;  // Top-down and bottom-up, or none.
+  std::vector<Pool> pools;            // Ancestors, descendants, parallel; or one for all nodes.
+  std::vector<Piece> head;            // One element.
 };
 
-/// Shapes and names; nothing depends on a graph. Thread: immutable after construction.
+/// Shapes and names, independent of a graph. Thread: immutable after construction.
 class GraphNetwork {
  public:
-  /// Adds its matrices to `store` under NAME. The head's last matrix starts at 0, so that a new policy is
-  /// uniform.
+  /// Adds its matrices to `store`, named NAME.… . The last matrix of the head starts at 0, so that a new
+  /// policy is uniform.
   GraphNetwork(ParameterStore& store, const std::string& name, Eigen::Index features, Eigen::Index devices,
                const GraphNetworkOptions& options, std::uint64_t seed);
   const GraphNetworkOptions& options() const { return options_; }
@@ -96,7 +99,7 @@ class GraphNetwork {
   GraphNetworkPieces<Perceptron> pieces_;
 };
 
-/// The weights of now, packed. Thread: immutable after construction. `network` must outlive it.
+/// The current weights, packed. Thread: immutable after construction. `network` must outlive it.
 class PackedGraphNetwork {
  public:
   PackedGraphNetwork(const GraphNetwork& network, const ParameterStore& store);
@@ -108,7 +111,7 @@ class PackedGraphNetwork {
   GraphNetworkPieces<PackedPerceptron> pieces_;
 };
 
-/// Sums of gradients over traces. Thread: one at a time.
+/// Gradient sums over traces. Thread: one at a time.
 class GraphNetworkGradient {
  public:
   explicit GraphNetworkGradient(const PackedGraphNetwork& of);
@@ -119,38 +122,42 @@ class GraphNetworkGradient {
   GraphNetworkPieces<PackedPerceptron::Gradient> pieces_;
 };
 
-/// Devices that each node may use, as allowed_group_devices() gives them; empty: all.
+/// Allowed devices of each node, as from allowed_group_devices(); empty: all.
 using AllowedDevices = std::vector<std::vector<bool>>;
 
-/// The network along a sequence of states of one graph, of which each differs from the last in few nodes.
-/// An embedding after r rounds changes only within r hops of a changed node, so a step computes only those:
-/// every value is a version, shared by all steps from the one that made it to the next one that makes
-/// another. Backward sums the gradients of a version over all its readers before it goes on, and so does the
-/// work of a batched replay in the time of what changed. Bits are those of a whole forward pass of each state
-/// (tested).
-/// Thread: one at a time. Memory: grows with the steps until begin(), and is kept for the next sequence.
+/// Evaluates the network on a sequence of states of one graph, each of which differs from the previous one in
+/// few nodes. After r rounds an embedding changes only within r hops of a changed node, so a step recomputes
+/// only those.
+///
+/// Every computed column is a version. It is shared by all steps from the one that computed it until a later
+/// step computes a newer one. backward() sums the gradients of a version over all its readers before it
+/// continues, so it costs as much as the forward pass. The results are bit-identical to a full forward pass
+/// of every state (tested).
+///
+/// Thread: one at a time. Memory: grows with the steps until begin(), then is reused.
 class GraphTrace {
  public:
-  /// A new sequence, from `features` [features, nodes]; all that was is forgotten. `weights`, `graph` and
-  /// `allowed` (null: all) must outlive it.
+  /// Starts a new sequence from `features` [features, nodes]; discards the previous one. `weights`, `graph`
+  /// and `allowed` (null: all) must outlive it.
   void begin(const PackedGraphNetwork& weights, const GroupGraph& graph, const AllowedDevices* allowed,
              const Matrix& features);
-  /// Before the next step `node` has other features. [features]
+  /// Sets the features [features] of `node` from the next step on.
   void change(std::uint32_t node, std::span<const float> features);
-  const Matrix& features() const { return features_; }  ///< [features, nodes] of now
-  /// log p [devices] for `node` as things are; -1e30 where forbidden. Valid until the next call.
+  const Matrix& features() const { return features_; }  ///< [features, nodes] Current features.
+  /// Returns log p [devices] of `node` in the current state; -1e30 where forbidden. Valid until the next
+  /// call.
   std::span<const float> step(std::uint32_t node);
   std::size_t steps() const { return nodes_.size(); }
   ConstMatrixMap log_p() const;  ///< [devices, steps]
 
-  /// From the gradient with respect to log p [devices, steps] to that of the weights.
+  /// Backward pass from the gradient with respect to log p [devices, steps]; adds to `gradient`.
   void backward(const Eigen::Ref<const Matrix>& seed, GraphNetworkGradient& gradient);
 
-  /// Work of the forward passes since begin(), two per multiply-add of the matrix products.
+  /// Work [flop] of the forward passes since begin(); a multiply-add counts as 2.
   double forward_flops() const;
 
  private:
-  /// Columns one after another: versions of one kind of value.
+  /// A growing matrix; each column is a version of one kind of value.
   struct Columns {
     Eigen::Index rows = 0;
     std::vector<float> data;
@@ -173,26 +180,31 @@ class GraphTrace {
       return data.data() + version * static_cast<std::size_t>(rows);
     }
   };
+  /// Version numbers.
   using Versions = std::vector<std::uint32_t>;
-  /// One round of one direction. Round 0 is the input; its values and current versions are the trace's own.
+  /// One round in one direction. Values and current versions of round 0 are the trace's embedded_ and
+  /// current_.
   struct Round {
-    Columns sum, value, message;  // Σ relu(f), the embedding, relu(f(embedding)); versions march together.
-    Versions current;             // [nodes]
-    Versions node, own, sources;  // Per version: whose, of which input, and the messages it summed.
+    Columns sum, value, message;  // Σ relu(f), the embedding, relu(f(embedding)); they share version numbers.
+    Versions current;             // [nodes] Current version.
+    // Per version: its node, the version of e it used, the message versions summed (concatenated).
+    Versions node, own, sources;
   };
   struct Pool {
-    Columns input, each, sum, all;          // [td; bu], relu(l), Σ, h; the last two by step.
-    Versions current, upper, lower;         // [nodes] versions of `each`, and of what it was made of.
-    Versions made_of_upper, made_of_lower;  // Per version of `each`.
+    Columns input, each, sum, all;  // [td; bu] and relu(l) per version; Σ and h per step.
+    // [nodes] Current version of `each`, and the td and bu versions it was computed from.
+    Versions current, upper, lower;
+    Versions made_of_upper, made_of_lower;  // td and bu version per version of `each`.
   };
 
   void embed();
   void propagate(std::size_t direction);
   void pool(std::uint32_t node);
   std::size_t pool_of(Relation relation) const;
-  Versions& last(std::size_t direction);  ///< Current versions after the last round; or of features.
+  /// Current versions after the last round; those of the features without message passing.
+  Versions& last(std::size_t direction);
   void gather_embedding(std::uint32_t node, float* to);
-  /// From into_last_ of the direction; adds to into_embedded_.
+  /// Reads into_last_[direction]; adds to into_embedded_.
   void propagate_backward(std::size_t direction, GraphNetworkGradient& gradient);
 
   const PackedGraphNetwork* weights_ = nullptr;
@@ -202,17 +214,17 @@ class GraphTrace {
   std::vector<std::uint32_t> dirty_;
   std::vector<bool> is_dirty_;
 
-  Columns inputs_, embedded_;  // Features and e, by version.
-  Versions current_;           // [nodes] version of both.
+  Columns inputs_, embedded_;  // Features and e by version.
+  Versions current_;           // [nodes] Current version of both.
   std::vector<Round> rounds_[2];
   std::vector<Pool> pools_;
-  std::vector<std::uint32_t> nodes_;      // By step.
-  Versions own_upper_, own_lower_;        // By step: the node's own versions.
-  Versions pooled_;                       // [steps, nodes] versions of `each` that were summed.
-  Columns head_inputs_, logits_, log_p_;  // By step.
+  std::vector<std::uint32_t> nodes_;      // Node of each step.
+  Versions own_upper_, own_lower_;        // td and bu version of the node at each step.
+  Versions pooled_;                       // [steps, nodes] Versions of `each` that were summed.
+  Columns head_inputs_, logits_, log_p_;  // One column per step.
   std::vector<std::uint32_t> reached_;    // Nodes within reach of a change, nearest first.
   std::vector<bool> is_reached_;
-  // Gradients on their way back.
+  // Gradients of the backward pass.
   Columns into_last_[2], into_embedded_, into_sums_, into_messages_, into_each_, into_input_;
   Scratch scratch_;
 };

@@ -10,12 +10,12 @@ namespace emplace::policy {
 namespace {
 
 constexpr Eigen::Index kUnitsPerBlock =
-    96;  // Units per block: 96 KiB of logits at 256 groups stay in the second-level cache.
+    96;                             // Units per block: 96 KiB of logits at 256 groups fit into the L2 cache.
 constexpr float kPadding = -1e30f;  // Logit of the padding.
 
 }  // namespace
 
-/// The parameters, laid out for the blocks.
+/// The parameters, packed for the blocks.
 struct Grouper::Forward {
   Forward(const ParameterStore& store, const Grouper& net)
       : w1_numbers{store.value(net.w1_).rightCols(net.units_.numbers.rows())},
@@ -26,8 +26,9 @@ struct Grouper::Forward {
     bias.topRows(net.options_.groups) = store.value(net.b2_);
   }
   Packed w1_numbers, w2;
-  Matrix from_type;  // [hidden, vocabulary] the embedding's part of the hidden layer, and its bias
-  Matrix bias;       // [padded groups, 1]
+  // [hidden, vocabulary] Contribution of the type embedding and the bias to the hidden layer.
+  Matrix from_type;
+  Matrix bias;  // [padded groups, 1]
 };
 
 struct Grouper::Block {
@@ -121,14 +122,14 @@ Matrix Grouper::log_p(const ParameterStore& store) const {
 }
 
 double Grouper::accumulate_gradient(ParameterStore& store, std::span<const std::vector<std::uint16_t>> groups,
-                                    std::span<const float> weights, GrouperSeen* seen) const {
+                                    std::span<const float> weights, GrouperStats* seen) const {
   const Eigen::Index embedded = options_.type_embedding, numbers = units_.numbers.rows();
   const Packed w2_back = Packed::transposed(store.value(w2_));
   Matrix dfrom_type = Matrix::Zero(options_.hidden, units_.vocabulary), dhidden;
   float total_weight = 0;
   for (const float weight : weights) total_weight += weight;
   double loss = 0;
-  Eigen::VectorXf logits, with_entropy;  // Of one unit, if `seen`.
+  Eigen::VectorXf logits, with_entropy;  // Logits and entropy gradient of one unit; used if `seen`.
   const Kernels& k = kernels();
   for_each_block(store, [&](Block& block) {
     const Eigen::Index count = block.logits.cols();

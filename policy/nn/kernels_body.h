@@ -1,6 +1,6 @@
 #pragma once
-/// The kernels, written once over Lanes and compiled once per instruction set. Nothing here may call a
-/// function that another file might emit too: the linker would keep either.
+/// The kernels, written once on Lanes and compiled once per instruction set. They must not call a function
+/// that another file may emit too: the linker would keep only one of them, possibly for the wrong machine.
 
 #include "policy/nn/kernels.h"
 #include "policy/nn/lanes.h"
@@ -31,7 +31,7 @@ template <int Panels, int Columns>
   }
 }
 
-/// `Panels` panels by `Columns` columns of C stay in registers for all k.
+/// Keeps `Panels` panels by `Columns` columns of C in registers for all k.
 template <int Panels, int Columns>
 void product_tile(Size k, const float* a, Size panel_stride, const float* b, Size b_row, Size b_col,
                   float* const* c, Size ldc) {
@@ -51,8 +51,7 @@ void product_tile(Size k, const float* a, Size panel_stride, const float* b, Siz
   }
 }
 
-/// All panels of one strip of columns; the last rows go through a tile of their own where C ends inside a
-/// panel.
+/// All panels of one strip of columns. If C ends inside a panel, its last rows use a padded tile.
 template <int Panels, int Columns>
 void product_strip(Size m, Size k, const float* a, const float* b, Size b_row, Size b_col, float* c,
                    Size ldc) {
@@ -138,7 +137,7 @@ void affine_strip(Size m, Size k, const float* a, const float* bias, const float
   }
 }
 
-/// The last columns, fewer than a whole tile, together.
+/// The last columns, fewer than a full tile, in one tile.
 template <int Columns>
 void affine_rest(Size m, Size n, Size k, const float* a, const float* bias, const float* b, Size ldb,
                  Activation act, const float* gate, float* c) {

@@ -1,7 +1,7 @@
 #pragma once
-/// Sixteen floats, as one AVX-512 register or two AVX2 ones. Included by the kernels alone, in an unnamed
-/// namespace, so that no function compiled for a wider machine can be linked into the rest. Every operation
-/// rounds alike on both, and sums are taken in one fixed order: the kernels give the same bits on every
+/// Sixteen floats, as one AVX-512 register or two AVX2 registers. Only the kernels include this file, in an
+/// unnamed namespace, so that no function compiled for a wider machine is linked into the rest. Every
+/// operation rounds alike on both, and sums have one fixed order, so the kernels are bit-identical on every
 /// machine.
 
 #include <immintrin.h>
@@ -51,7 +51,7 @@ template <int Bits>
 Words shifted_right(Words a) {
   return {_mm512_srli_epi32(a.v, Bits)};
 }
-/// The halves of the 64-bit products.
+/// High and low halves of the 64-bit products.
 inline void multiply(Words a, Words b, Words& high_half, Words& low_half) {
   const __m512i even = _mm512_mul_epu32(a.v, b.v);
   const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(b.v, 32));
@@ -124,7 +124,7 @@ inline Lanes to_lanes(Words x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi3
 
 inline constexpr long kLanes = 16;
 
-/// Halves folded onto each other, sixteen to one.
+/// Sums in a fixed order: fold halves onto each other, from sixteen values to one.
 inline float sum(Lanes a) {
   const __m256 eight = _mm256_add_ps(low(a), high(a));
   __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
@@ -138,7 +138,8 @@ inline float largest(Lanes a) {
   return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
 }
 
-/// Philox4x32-10 of base/rng.h for sixteen counters (c0, c1, c2, c3) at once; replaces them by their words.
+/// Philox4x32-10 of base/rng.h for sixteen counters (c0, c1, c2, c3) at once; replaces them by the output
+/// words.
 inline void philox(Words (&c)[4], unsigned key0, unsigned key1) {
   for (int round = 0; round < 10; ++round) {
     Words high0, low0, high2, low2;
@@ -153,14 +154,15 @@ inline void philox(Words (&c)[4], unsigned key0, unsigned key1) {
   }
 }
 
-/// The sum of a word's four bytes, with mean 0 and deviation 1: nearly normal, never beyond 3.46.
+/// Sum of the four bytes of a word, scaled to mean 0 and standard deviation 1: approximately normal, at most
+/// 3.46.
 inline Lanes nearly_normal(Words w) {
   const Words bytes = Words::all(0x00FF00FFu), halves = (w & bytes) + (shifted_right<8>(w) & bytes);
   const Words total = (halves & Words::all(0xFFFFu)) + shifted_right<16>(halves);
   return (to_lanes(total) - Lanes::all(510)) * Lanes::all(0.00676587f);  // 1 / sqrt(4 (256² - 1) / 12)
 }
 
-/// Rational approximation, within 4e-7 of tanh everywhere.
+/// Rational approximation; absolute error at most 4e-7.
 inline Lanes tanh(Lanes x) {
   x = smaller(larger(x, Lanes::all(-7.90531110763549805f)), Lanes::all(7.90531110763549805f));
   const Lanes x2 = x * x;
@@ -176,7 +178,7 @@ inline Lanes tanh(Lanes x) {
   return x * p / q;
 }
 
-/// e^x within 2e-7 relative, for x <= 0; below -87 about 1e-38.
+/// e^x for x <= 0 with a relative error of at most 2e-7; about 1e-38 below -87.
 inline Lanes exp_negative(Lanes x) {
   x = larger(x, Lanes::all(-87.0f));
   const Lanes n = rounded(x * Lanes::all(1.44269504088896341f));

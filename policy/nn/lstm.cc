@@ -11,7 +11,7 @@ namespace {
 
 template <class Derived>
 auto sigmoid(const Eigen::ArrayBase<Derived>& x) {
-  return 0.5f * (0.5f * x).tanh() + 0.5f;  // One vectorised tanh; exact enough for float32.
+  return 0.5f * (0.5f * x).tanh() + 0.5f;  // One vectorised tanh; accurate enough for float32.
 }
 
 }  // namespace
@@ -69,7 +69,8 @@ Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reve
     c = cell.c;
     out.col(column(s)) = h.col(0);
   }
-  // What flows into c after the last step arrives by a step of its own, recorded later and so run earlier.
+  // The gradient of the final c arrives through a separate tape step, recorded later and therefore run
+  // earlier.
   auto dlast_c = std::make_shared<Matrix>(Matrix::Zero(hidden, 1));
   const Var y = tape.record(
       std::move(out), [&tape, wx, wh, b, x, cells, column, steps, hidden, dlast_c](const Matrix& dy) {
@@ -77,7 +78,7 @@ Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reve
         const Packed recurrent_back = Packed::transposed(tape.value(wh));
         Matrix dh = zero, dc = *dlast_c;
         Matrix dsums(4 * hidden, steps);
-        Matrix before(hidden, steps);  // h before each step, by its column.
+        Matrix before(hidden, steps);  // h before each step, in that step's column.
         for (Eigen::Index s = steps - 1; s >= 0; --s) {
           const LstmCell* previous = s == 0 ? nullptr : &(*cells)[static_cast<std::size_t>(s - 1)];
           dh += dy.col(column(s));
@@ -97,7 +98,7 @@ Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reve
   if (last_c != nullptr) {
     *last_c = tape.record(std::move(c), [&tape, y, dlast_c](const Matrix& dc) {
       *dlast_c = dc;
-      tape.gradient(y);  // So that y's backward runs even if nothing else flows into y.
+      tape.gradient(y);  // Makes y's backward run even if y itself receives no gradient.
     });
   }
   return y;

@@ -1,5 +1,5 @@
 #pragma once
-/// Long short-term memory, over a sequence as one fused step or cell by cell.
+/// Long short-term memory, over a sequence as one fused step or one cell at a time.
 ///   [i f g o] = Wx x + Wh h' + b;   c = σ(f)∘c' + σ(i)∘tanh(g);   h = σ(o)∘tanh(c)
 
 #include <string>
@@ -16,19 +16,19 @@ struct LstmParameters {
                             Eigen::Index hidden, std::uint64_t seed);
 };
 
-/// What one cell leaves for its backward. All [H, B].
+/// Activations of one cell for its backward pass. All [H, B].
 struct LstmCell {
   Matrix i, f, g, o, c, tanh_c, h;
 };
 
-/// One step from the gates' sums [4H, B] and the state before it.
+/// One step from the gate sums [4H, B] and the previous c.
 void lstm_forward(const Matrix& sums, const Matrix& c_before, LstmCell& cell);
-/// `dh`, `dc` [H, B] flow in (dc is replaced by what flows to c_before); returns the gradient of the sums
-/// [4H, B].
+/// Backward pass of one step. `dh`, `dc` [H, B] are the gradients of h and c; `dc` is replaced by that of
+/// `c_before`. Returns the gradient of the gate sums [4H, B].
 Matrix lstm_backward(const LstmCell& cell, const Matrix& c_before, const Matrix& dh, Matrix& dc);
 
-/// The whole sequence, one column of `x` [in, T] per step, from a zero state, forwards or backwards. Returns
-/// h [H, T]; `last_c`, if asked for, becomes c [H, 1] after the last step.
+/// Runs a whole sequence from a zero state, forward or reversed; one column of `x` [in, T] per step. Returns
+/// h [H, T]. If `last_c` is not null, it is set to c [H, 1] after the last step.
 Var lstm_sequence(Tape& tape, const LstmParameters& parameters, Var x, bool reversed, Var* last_c = nullptr);
 
 }  // namespace emplace::policy

@@ -8,11 +8,11 @@
 namespace emplace::policy {
 namespace {
 
-/// Columns that pass through all layers together: eight tiles of twelve, 24 KiB at 64 rows.
+/// Columns per pass through all layers: eight tiles of twelve, 24 KiB at 64 rows.
 constexpr Eigen::Index kColumnsPerBlock = 96;
 
-/// Rows `rows` of n columns in panels, as the first factor of Kernels::product wants them: in place where
-/// they are one panel high.
+/// Packs n columns into panels, the layout of the first factor of Kernels::product. Returns `m` itself if it
+/// is one panel high.
 const float* panels(const float* m, Eigen::Index rows, Eigen::Index n, float* space) {
   if (rows == kPanel) return m;
   const Eigen::Index padded_rows = (rows + kPanel - 1) / kPanel * kPanel;
@@ -102,7 +102,7 @@ void PackedPerceptron::Gradient::add_to(ParameterStore& store) const {
 
 void PackedPerceptron::backward(Eigen::Index n, const float* x, const float* y, const float* dy, float* dx,
                                 Gradient& gradient, Scratch& scratch) const {
-  // Hidden activations of a block, layer after layer; two blocks of gradients; one to pack in.
+  // Scratch: the hidden activations of a block by layer, two gradient buffers, one packing buffer.
   const std::size_t space = static_cast<std::size_t>(widest_ * kColumnsPerBlock);
   if (scratch.size() < (layers_.size() + 3) * space) scratch.resize((layers_.size() + 3) * space);
   const auto part = [&](std::size_t i) { return scratch.data() + i * space; };

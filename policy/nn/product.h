@@ -1,5 +1,5 @@
 #pragma once
-/// Matrix products on the kernels.
+/// Matrix products with the kernels.
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace emplace::policy {
 
-/// A matrix laid out for Kernels::product: worth it where it is multiplied more than once, or by many
+/// A matrix in the layout of Kernels::product. Packing pays off if it is multiplied more than once or by many
 /// columns.
 class Packed {
  public:

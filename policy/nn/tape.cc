@@ -17,7 +17,7 @@ Matrix& Tape::gradient(Var v) {
 
 void Tape::backward() {
   for (std::size_t i = steps_.size(); i-- > 0;) {
-    // Nothing flowed into a step whose gradient was never asked for.
+    // A step without a gradient received none.
     if (steps_[i].gradient.size() == 0 || !steps_[i].backward) continue;
     const Matrix dy = std::move(steps_[i].gradient);
     steps_[i].gradient = Matrix();

@@ -1,7 +1,6 @@
 #pragma once
-/// Reverse-mode differentiation over matrices: values are computed as they are recorded, gradients flow back
-/// in reverse. Columns are the batch. Fused layers record themselves as one step with a backward of their
-/// own.
+/// Reverse-mode automatic differentiation over matrices: values are computed when recorded, and gradients are
+/// propagated in reverse order. Columns are the batch. Fused layers record one step with a custom backward.
 
 #include <functional>
 #include <span>
@@ -14,7 +13,7 @@ namespace emplace::policy {
 /// A value on a tape.
 enum class Var : std::uint32_t {};
 
-/// Thread: one. Gradients of parameters are added to the store's; the caller clears those once per update.
+/// Gradients of parameters are added to the store's; the caller clears those once per update. Thread: one.
 class Tape {
  public:
   explicit Tape(ParameterStore& store) : store_{store} {}
@@ -25,19 +24,19 @@ class Tape {
   Var affine(Var w, Var x, Var b);  ///< w x + b: w [out, in], x [in, B], b [out, 1] → [out, B]
   Var relu(Var x);
   Var tanh(Var x);
-  Var stack(Var above, Var below);  ///< Rows of one over rows of the other.
+  Var stack(Var above, Var below);  ///< Concatenates rows.
   Var lookup(Var table,
-             std::span<const std::uint32_t> columns);  ///< Columns of [rows, n] → [rows, |columns|]
-  /// A step of its own: `backward(dy)` adds to the inputs' gradients.
+             std::span<const std::uint32_t> columns);  ///< Gathers columns: [rows, n] → [rows, |columns|]
+  /// Records a custom step; `backward(dy)` adds to the gradients of its inputs.
   Var record(Matrix value, std::function<void(const Matrix& dy)> backward);
 
   const Matrix& value(Var v) const { return steps_[static_cast<std::size_t>(v)].value; }
-  /// False for constants: their gradients are nobody's.
+  /// False for constants, which need no gradient.
   bool flows_into(Var v) const { return static_cast<bool>(steps_[static_cast<std::size_t>(v)].backward); }
-  Matrix& gradient(Var v);  ///< Shaped as the value; zero until something flows into it.
+  Matrix& gradient(Var v);  ///< Same shape as the value; zero until a step adds to it.
   ParameterStore& store() { return store_; }
 
-  /// Runs every backward in reverse order of recording. The caller has seeded gradient(…) of the outputs.
+  /// Runs every backward function in reverse order of recording. @pre gradient(…) of the outputs is set.
   void backward();
 
  private:

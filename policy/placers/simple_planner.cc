@@ -118,7 +118,7 @@ Result<LossParts> SimplePlanner::accumulate_gradient(std::span<const ScoredEpiso
     }
   }
   if (drawn.empty()) return LossParts{};
-  GrouperSeen seen;
+  GrouperStats seen;
   seen.entropy_weight = entropy_;
   LossParts parts;
   parts.loss = chooser_.accumulate_gradient(store_, drawn, weights, &seen);
@@ -137,7 +137,7 @@ Result<LossParts> SimplePlanner::accumulate_imitation(const Placement& placement
     wanted.push_back(static_cast<std::uint16_t>(index(placement[index(unit)])));
   }
   const float weight = -1.0f / static_cast<float>(units_.size());
-  GrouperSeen seen;
+  GrouperStats seen;
   LossParts parts;
   parts.loss = chooser_.accumulate_gradient(store_, {&wanted, 1}, {&weight, 1}, &seen);
   parts.log_probability = seen.log_probability;
