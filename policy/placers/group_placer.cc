@@ -8,7 +8,7 @@
 namespace emplace::policy {
 namespace {
 
-constexpr float kForbidden = -1e29f;  ///< log p of a forbidden device is below.
+constexpr float kForbidden = -1e29f;  ///< Log p of a forbidden device is below this value.
 
 }  // namespace
 
@@ -103,13 +103,14 @@ Result<std::vector<double>> GroupPlacer::log_probabilities(const Tape& tape, con
   std::vector<double> totals(decoded.devices.size() / groups_, 0);
   for (std::size_t n = 0; n < decoded.devices.size(); ++n) {
     const float of_this = log_p(decoded.devices[n], static_cast<Eigen::Index>(n));
-    if (of_this <= kForbidden) return invalid("episode", "puts a group on a device that it may not use");
+    if (of_this <= kForbidden) return invalid("episode", "assigns a group to a forbidden device");
     totals[n / groups_] += static_cast<double>(of_this);
   }
   return totals;
 }
 
-Decisions GroupPlacer::as_if_drawn(std::vector<std::uint8_t> devices, std::span<const double> log_q) const {
+Decisions GroupPlacer::with_behaviour(std::vector<std::uint8_t> devices,
+                                      std::span<const double> log_q) const {
   Decisions decisions{std::move(devices), {}};
   if (options_.objective.needs_behaviour())
     decisions.log_q = even_behaviour(decisions.devices, devices_, log_q);
@@ -121,7 +122,7 @@ Result<LossParts> GroupPlacer::seed_objective(Tape& tape, const Decoded& decoded
   const Matrix& log_p = tape.value(decoded.log_p);
   for (Eigen::Index n = 0; n < log_p.cols(); ++n) {
     if (log_p(chosen.devices[static_cast<std::size_t>(n)], n) <= kForbidden)
-      return invalid("episode", "puts a group on a device that it may not use");
+      return invalid("episode", "assigns a group to a forbidden device");
   }
   std::vector<float> advantage;
   advantage.reserve(chosen.devices.size());
@@ -156,11 +157,12 @@ LossParts GroupPlacer::seed_imitation(Tape& tape, const Decoded& decoded) const 
 Result<std::vector<std::uint8_t>> GroupPlacer::devices_of(
     const Placement& placement, std::span<const std::uint16_t> group_of_op,
     const std::vector<std::vector<bool>>& allowed) const {
-  if (placement.size() != group_of_op.size()) return invalid("placement to imitate", "is of another graph");
+  if (placement.size() != group_of_op.size())
+    return invalid("placement to imitate", "has the wrong number of ops for this graph");
   std::vector<std::size_t> votes(groups_ * devices_, 0);
   for (std::size_t op = 0; op < placement.size(); ++op) {
     const std::size_t device = index(placement[op]);
-    if (device >= devices_) return invalid("placement to imitate", "names a device that is not there");
+    if (device >= devices_) return invalid("placement to imitate", "contains an unknown device");
     ++votes[group_of_op[op] * devices_ + device];
   }
   std::vector<std::uint8_t> devices;

@@ -1,6 +1,6 @@
 #pragma once
-/// What every placer of groups shares: the network that chooses a device per group, with its table of device
-/// logits, its objective, and the way from groups to ops and back.
+/// Shared by all placers of groups: the network that chooses a device per group with its table of device
+/// logits, the objective, and the conversion between groups and ops.
 
 #include <cstdint>
 #include <span>
@@ -18,40 +18,43 @@
 namespace emplace::policy {
 
 struct GroupPlacerOptions {
-  Eigen::Index hidden = 256;        ///< H of all LSTMs and of the attention.
-  std::size_t layers = 1;           ///< Of encoder and decoder.
-  bool bidirectional = true;        ///< The encoder reads the groups both ways.
-  bool start_from_encoder = false;  ///< h_0 = tanh(W h_T + b), c_0 = tanh(W' c_T + b') per layer; else zero.
-  float tanh_constant = 5;          ///< C; 0: plain logits.
-  float temperature = 10;           ///< T
-  bool sees_group = false;          ///< The decoder is fed the group at hand, not only by attention.
-  bool uniform_start = false;       ///< The output layer starts at zero: (nearly) uniform distributions.
-  float table_scale =
-      0;  ///< > 0: a trainable table of device logits per label, at this relative learning rate.
-  float start_probability =
-      0;  ///< > 0: the table starts where each group takes the start placement's device so surely.
+  Eigen::Index hidden = 256;  ///< Hidden size H of all LSTMs and of the attention.
+  std::size_t layers = 1;     ///< Number of layers of encoder and decoder.
+  bool bidirectional = true;  ///< The encoder reads the groups in both directions.
+  /// h_0 = tanh(W h_T + b), c_0 = tanh(W' c_T + b') per layer; false: zero.
+  bool start_from_encoder = false;
+  float tanh_constant = 5;  ///< Bound C of the logits; 0: plain logits.
+  float temperature = 10;   ///< Temperature T of the logits.
+  /// The embedding of the current group is an input of the decoder, besides the attention.
+  bool sees_group = false;
+  bool uniform_start = false;  ///< The output layer starts at zero: (nearly) uniform distributions.
+  /// Relative learning rate of a trainable table of device logits per label; 0: no table.
+  float table_scale = 0;
+  /// If > 0, the table is initialised so that each group takes the device of the start placement with this
+  /// probability.
+  float start_probability = 0;
   ObjectiveOptions objective;
-  float entropy_end = 0;           ///< The entropy's weight goes linearly from the objective's to this
-  std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
-  std::size_t threads = 1;         ///< For the samples of one decoding; the bits do not depend on it.
+  float entropy_end = 0;  ///< Final weight of the entropy bonus; the initial one is objective.entropy.
+  std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
+  std::size_t threads = 1;  ///< Number of threads for the samples of one decoding; results are bit-identical.
 
   void list(Settings& settings) {
     settings.add("hidden", hidden, between(1, 4096),
                  "Hidden size of the LSTMs and of the attention. Paper: 256.");
-    settings.add("layers", layers, between(1, 8), "Layers of the LSTMs. ColocRL: 1, Spotlight: 2.");
+    settings.add("layers", layers, between(1, 8), "Number of LSTM layers. ColocRL: 1, Spotlight: 2.");
     settings.add("tanh_constant", tanh_constant, between(0, 1e3),
                  "Bound C of the logits, C tanh(l / T); 0: plain logits. Hierarchical Planner: 5.");
     settings.add("temperature", temperature, between(1e-3, 1e3),
-                 "Temperature T of the logits, where they are bounded. Hierarchical Planner: 10.");
-    settings.add("sees_group", sees_group,
-                 "Feeds the decoder the group at hand beside the last device. Paper: false.");
+                 "Temperature T of the logits; used if they are bounded. Hierarchical Planner: 10.");
     settings.add(
-        "table_scale", table_scale, between(0, 1e6),
-        "Relative learning rate of a table of device logits per group; 0: there is no table. Paper: 0.");
+        "sees_group", sees_group,
+        "Makes the current group an input of the decoder, besides the previous device. Paper: false.");
+    settings.add("table_scale", table_scale, between(0, 1e6),
+                 "Relative learning rate of a table of device logits per group; 0: no table. Paper: 0.");
   }
 };
 
-/// For numbers that the list of an options struct does not have. Errors (kInvalid): as check_ranges.
+/// Checks a number that is not in the list of an options struct. Errors (kInvalid): as check_ranges().
 template <class Number>
 Result<Unit> in_range(std::string_view key, Number value, double low, double high) {
   Settings settings;
@@ -62,48 +65,49 @@ Result<Unit> check(const GroupPlacerOptions& options);
 
 inline constexpr std::size_t kMaxGroups = 4096;
 
-/// Thread: const members from any thread while nobody writes the store.
+/// Thread: const members from any thread while no thread writes the store.
 class GroupPlacer {
  public:
-  /// Adds "placer.*" to the store. `input_rows` of what a group is seen as; `label_of_group` [groups]: groups
-  /// of one label share a row of the table; empty: each its own.
+  /// Adds "placer.*" to the store. `input_rows`: rows of a group's features. `label_of_group` [groups]:
+  /// groups with the same label share a row of the table; empty: no sharing.
   GroupPlacer(ParameterStore& store, const GroupPlacerOptions& options, Eigen::Index input_rows,
               std::size_t groups, std::size_t devices, std::span<const std::uint16_t> label_of_group,
               std::uint64_t seed);
 
-  /// The table starts at `placement` [ops], seen through `group_of_op` [ops]: each label's device by majority
-  /// of its ops takes start_probability. Nothing happens if that is 0.
+  /// Initialises the table from `placement` [ops] with groups `group_of_op` [ops]: each label's majority
+  /// device gets start_probability. No effect if that is 0.
   void start_at(ParameterStore& store, const Placement& placement,
                 std::span<const std::uint16_t> group_of_op) const;
 
   /// Encodes `input` [input_rows, groups] once and decodes all samples over it.
   Decoded place(Tape& tape, Var input, DecodeInput decode_input) const;
 
-  /// What `decoded` chose, with log q where the objective needs it.
+  /// Returns the choices of `decoded`, with log q if the objective needs it.
   Decisions decisions(const Tape& tape, const Decoded& decoded) const;
   DecisionShape decision_shape() const;
 
-  /// [placements] log of the probability of what `decoded` was given to choose. Errors (kInvalid): a
-  /// forbidden device was chosen.
+  /// [placements] Log-probability of the devices given to `decoded`. Errors (kInvalid): a chosen device is
+  /// forbidden.
   Result<std::vector<double>> log_probabilities(const Tape& tape, const Decoded& decoded) const;
-  /// `devices` [k · groups] as Decisions that a policy drew which draws placement i with exp(log_q[i]).
-  Decisions as_if_drawn(std::vector<std::uint8_t> devices, std::span<const double> log_q) const;
+  /// Wraps `devices` [k · groups] as Decisions of a behaviour policy that drew placement i with probability
+  /// exp(log_q[i]).
+  Decisions with_behaviour(std::vector<std::uint8_t> devices, std::span<const double> log_q) const;
 
-  /// Seeds the gradient of decoded.log_p with `scale` times that of the objective; what was chosen and its
-  /// `advantages` [placements] say of what. Errors (kInvalid): a forbidden device was chosen.
+  /// Sets the gradient of decoded.log_p to `scale` times that of the objective, for the choices `chosen` and
+  /// their `advantages` [placements]. Errors (kInvalid): a chosen device is forbidden.
   Result<LossParts> seed_objective(Tape& tape, const Decoded& decoded, const Decisions& chosen,
                                    std::span<const float> advantages, float scale) const;
-  /// Seeds the gradient of -log p per choice of what `decoded` was given to choose. One placement.
+  /// Sets the gradient of decoded.log_p to that of -log p per choice of the given devices. One placement.
   LossParts seed_imitation(Tape& tape, const Decoded& decoded) const;
-  /// [groups] the device of `placement` [ops] that most ops of each group have, of those `allowed`. Errors
+  /// [groups] Majority device of each group in `placement` [ops], among the `allowed` ones. Errors
   /// (kInvalid): a placement of another graph.
   Result<std::vector<std::uint8_t>> devices_of(const Placement& placement,
                                                std::span<const std::uint16_t> group_of_op,
                                                const std::vector<std::vector<bool>>& allowed) const;
 
-  /// The entropy's weight as it is after so many updates.
+  /// Sets the entropy weight for an update; `update` is the number of updates so far.
   void begin_update(std::uint64_t update);
-  /// β follows the divergence of the update's last gradient.   [SPO-BETA]
+  /// Adapts β to the divergence of the update's last gradient.   [SPO-BETA]
   void end_update(ParameterStore& store, const LossParts& parts) const;
 
  private:
@@ -111,18 +115,18 @@ class GroupPlacer {
     ParameterId w_h, b_h, w_c, b_c;
   };
   GroupPlacerOptions options_;
-  ObjectiveOptions objective_;  // Of now: its entropy follows the schedule.
+  ObjectiveOptions objective_;  // Current objective; its entropy weight follows the schedule.
   std::size_t groups_, devices_;
   std::vector<std::uint32_t> label_of_group_;
   DecoderOptions decoder_options_;
   EncoderParameters encoder_;
   DecoderParameters decoder_;
   ParameterId table_{};
-  std::vector<StartLayer> start_;  // [layers]; empty: the decoder starts at zero.
-  AdaptiveBeta beta_;              // Among the parameters only with the KL penalty.
+  std::vector<StartLayer> start_;  // [layers] Empty: the decoder starts at zero.
+  AdaptiveBeta beta_;              // A parameter only if the objective has a KL penalty.
 };
 
-/// The placements that devices by group [k, groups] stand for, constraints obeyed.
+/// Converts devices by group [k, groups] to placements, with constraints applied.
 std::vector<Placement> expand_groups(const Constraints& constraints,
                                      std::span<const std::uint16_t> group_of_op, std::size_t groups,
                                      std::span<const std::uint8_t> devices);

@@ -40,16 +40,16 @@ Result<std::unique_ptr<HierarchicalPlanner>> HierarchicalPlanner::make(
   }
   if (!start.group_of_op.empty()) {
     if (start.group_of_op.size() != graph.num_ops())
-      return invalid("policy start", "its grouping is of another graph");
+      return invalid("policy start", "wrong number of ops in the grouping");
     for (const std::uint16_t group : start.group_of_op) {
       if (group >= options.groups)
-        return invalid("policy start", "its grouping has more groups than policy.groups");
+        return invalid("policy start", "the grouping has more groups than policy.groups");
     }
   }
   if (!start.placement.empty() && start.placement.size() != graph.num_ops())
-    return invalid("policy start", "its placement is of another graph");
+    return invalid("policy start", "wrong number of ops in the placement");
   if (!start.label_of_group.empty() && start.label_of_group.size() != options.groups)
-    return invalid("policy start", "needs one label per group");
+    return invalid("policy start", "wrong number of group labels");
   return std::unique_ptr<HierarchicalPlanner>{
       new HierarchicalPlanner{graph, devices, constraints, std::move(options), std::move(start), seed}};
 }
@@ -92,7 +92,7 @@ GrouperUnits HierarchicalPlanner::grouper_units() const {
   return seen;
 }
 
-/// Every op follows the leader of its class.
+/// Expands groups of class leaders to all ops of their classes.
 std::vector<std::uint16_t> HierarchicalPlanner::spread(
     const std::vector<std::uint16_t>& group_of_unit) const {
   std::vector<std::uint16_t> group_of_op;
@@ -149,7 +149,7 @@ Result<LossParts> HierarchicalPlanner::accumulate_gradient(std::span<const Score
     if (!choice) return choice.error();
     const std::size_t samples = choice->placed.devices.size() / options_.groups;
     if (samples != episode.advantages.size())
-      return invalid("episode", "has another number of placements than advantages");
+      return invalid("episode", "numbers of placements and advantages differ");
     Tape tape{store_};
     DecodeInput input;
     input.samples = static_cast<Eigen::Index>(samples);
@@ -188,8 +188,9 @@ Result<std::vector<double>> HierarchicalPlanner::log_probabilities(const Actions
 Result<Actions> HierarchicalPlanner::actions_of(std::size_t /*graph*/, std::span<const Placement> placements,
                                                 std::span<const double> log_q) const {
   if (start_.group_of_op.empty())
-    return invalid("policy", "draws its grouping anew in every episode, from nowhere in particular",
-                   "start it at one (policy.hierarchical.start_at_scopes)");
+    return invalid("policy",
+                   "draws a new grouping in every episode, so the groups of a logged placement are unknown",
+                   "set policy.hierarchical.start_at_scopes");
   const auto allowed =
       allowed_group_devices(constraints_, devices_.size(), std::span{start_.group_of_op}, options_.groups);
   std::vector<std::uint8_t> devices;
@@ -199,7 +200,7 @@ Result<Actions> HierarchicalPlanner::actions_of(std::size_t /*graph*/, std::span
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
-  return encode_actions({start_.group_of_op, placer_.as_if_drawn(std::move(devices), log_q)});
+  return encode_actions({start_.group_of_op, placer_.with_behaviour(std::move(devices), log_q)});
 }
 
 Actions HierarchicalPlanner::encode_actions(const Choice& choice) {
@@ -214,7 +215,7 @@ Actions HierarchicalPlanner::encode_actions(const Choice& choice) {
 }
 
 Result<HierarchicalPlanner::Choice> HierarchicalPlanner::decode_actions(const Actions& actions) const {
-  const Error foreign = invalid("actions", "are not of this policy");
+  const Error foreign = invalid("actions", "not of this policy");
   std::uint32_t ops = 0;
   if (actions.bytes.size() < sizeof ops) return foreign;
   std::memcpy(&ops, actions.bytes.data(), sizeof ops);

@@ -1,8 +1,9 @@
 #pragma once
-/// The Hierarchical Planner: a Grouper puts each op into one of G groups, a Placer puts each group on a
+/// The Hierarchical Planner: a Grouper assigns each op to one of G groups, a Placer assigns each group to a
 /// device.
+///
 ///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings and k placements
-///   of each.
+///   each
 ///                                                   Paper: Hierarchical 2018, section 2, Eqs. 3–6 [HIE-3..6]
 
 #include <cstdint>
@@ -20,34 +21,38 @@
 
 namespace emplace::policy {
 
-/// Every number of the paper, at the paper's value. Departures are made in configurations, which name them.
+/// Defaults are the paper's values. Configurations name their departures.
 struct HierarchicalOptions {
   std::size_t groups = 256;          ///< G
   Eigen::Index type_embedding = 20;  ///< Size of the op-type embedding.
   Eigen::Index grouper_hidden = 64;
-  Eigen::Index hidden = 256;          ///< Of the Placer's LSTMs and attention.
-  std::size_t placements = 4;         ///< k of Eqs. 4 and 6 (m = 1: one grouping per episode).
-  float tanh_constant = 5;            ///< C
-  float temperature = 10;             ///< T
-  float noise = 0.1f;                 ///< Deviation of normal noise on both networks' logits,
-  std::uint64_t noise_updates = 500;  ///< for so many updates.
-  float entropy_end = 0;              ///< The entropy's weight goes linearly from the objective's to this
-  std::uint64_t entropy_over = 0;     ///< over so many updates; 0: it stays.
-  ObjectiveOptions objective;         ///< Of the Placer; the Grouper learns by REINFORCE whatever it is.
+  Eigen::Index hidden = 256;  ///< Hidden size of the Placer's LSTMs and attention.
+  /// Placements k per episode in Eqs. 4 and 6 (m = 1: one grouping per episode).
+  std::size_t placements = 4;
+  float tanh_constant = 5;  ///< Bound C of the Placer's logits.
+  float temperature = 10;   ///< Temperature T of the Placer's logits.
+  float noise = 0.1f;       ///< Standard deviation of the normal noise on the logits of both networks.
+  std::uint64_t noise_updates = 500;  ///< Number of updates with noise.
+  float entropy_end = 0;  ///< Final weight of the entropy bonus; the initial one is objective.entropy.
+  std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
+  ObjectiveOptions objective;      ///< Objective of the Placer; the Grouper always uses REINFORCE.
   OpFeatureOptions features;
 
-  // Departures that a configuration may ask for.
-  bool sees_group = false;        ///< The decoder is fed the group at hand, not only by attention.
-  float grouper_scale = 1;        ///< Learning rate of the Grouper, relative.
-  bool start_at_scopes = false;   ///< The Grouper starts at the grouping that it is given, if any;
-  float grouper_confidence = 12;  ///< logit of the group that an op starts in.
-  float table_scale =
-      0;  ///< > 0: a trainable table of device logits per label, at this relative learning rate.
-  float start_probability =
-      0;  ///< > 0: the table starts where each group takes the start placement's device so surely.
-  std::size_t threads = 1;  ///< For the placements of one episode; the bits do not depend on it.
+  // Departures from the paper, off by default.
+  /// The embedding of the current group is an input of the decoder, besides the attention.
+  bool sees_group = false;
+  float grouper_scale = 1;        ///< Relative learning rate of the Grouper.
+  bool start_at_scopes = false;   ///< The Grouper starts at the given grouping, if any.
+  float grouper_confidence = 12;  ///< Logit of the group that an op starts in.
+  /// Relative learning rate of a trainable table of device logits per label; 0: no table.
+  float table_scale = 0;
+  /// If > 0, the table is initialised so that each group takes the device of the start placement with this
+  /// probability.
+  float start_probability = 0;
+  /// Number of threads for the placements of one episode; results are bit-identical.
+  std::size_t threads = 1;
 
-  /// Those that are its alone; registry.h has the others.
+  /// The settings specific to this method; registry.h lists the shared ones.
   void list(Settings& settings) {
     settings.add("hidden", hidden, between(1, 4096),
                  "Hidden size of the Placer's LSTMs and of its attention. Paper: 256.");
@@ -58,34 +63,34 @@ struct HierarchicalOptions {
     settings.add("tanh_constant", tanh_constant, between(0, 1e3),
                  "Bound C of the Placer's logits, C tanh(l / T); 0: plain logits. Paper: 5.");
     settings.add("temperature", temperature, between(1e-3, 1e3),
-                 "Temperature T of the Placer's logits, where they are bounded. Paper: 10.");
-    settings.add("sees_group", sees_group,
-                 "Feeds the decoder the group at hand beside the last device. Paper: false.");
+                 "Temperature T of the Placer's logits; used if they are bounded. Paper: 10.");
+    settings.add(
+        "sees_group", sees_group,
+        "Makes the current group an input of the decoder, besides the previous device. Paper: false.");
     settings.add(
         "start_at_scopes", start_at_scopes,
-        "Starts the Grouper at the groups of policy.grouping instead of random weights. Paper: false.");
+        "Initialises the Grouper to the groups of policy.grouping instead of random groups. Paper: false.");
     settings.add("grouper_confidence", grouper_confidence,
-                 "Logit of the group that an op starts in, with start_at_scopes.");
+                 "Initial logit of an op's start group; used with start_at_scopes.");
     settings.add("grouper_scale", grouper_scale,
-                 "Learning rate of the Grouper, relative to the Placer's. Paper: 1.");
-    settings.add(
-        "table_scale", table_scale, between(0, 1e6),
-        "Relative learning rate of a table of device logits per group; 0: there is no table. Paper: 0.");
+                 "Learning rate of the Grouper relative to the Placer's. Paper: 1.");
+    settings.add("table_scale", table_scale, between(0, 1e6),
+                 "Relative learning rate of a table of device logits per group; 0: no table. Paper: 0.");
   }
 };
 
-/// What the planner may be told about a graph besides the graph.
+/// Optional starting point of the planner for a graph.
 struct HierarchicalStart {
-  std::vector<std::uint16_t> group_of_op;  ///< [ops] where the Grouper starts; empty: nowhere.
-  std::vector<std::uint16_t>
-      label_of_group;   ///< [groups] groups of one label share a row of the table; empty: each its own.
-  Placement placement;  ///< [ops] where the Placer starts; empty: nowhere.
+  std::vector<std::uint16_t> group_of_op;  ///< [ops] Initial grouping of the Grouper; empty: none.
+  /// [groups] Groups with the same label share a row of the table; empty: no sharing.
+  std::vector<std::uint16_t> label_of_group;
+  Placement placement;  ///< [ops] Initial placement of the Placer; empty: none.
 };
 
-/// Thread: as Placer says. `graph`, `devices` and `constraints` must outlive it.
+/// Thread: as Placer. `graph`, `devices` and `constraints` must outlive it.
 class HierarchicalPlanner final : public Placer, public OffPolicy {
  public:
-  /// Errors (kInvalid): numbers out of range, a start of another graph.
+  /// Errors (kInvalid): numbers out of range, or a start of another graph.
   static Result<std::unique_ptr<HierarchicalPlanner>> make(const OpGraph& graph, const DeviceSet& devices,
                                                            const Constraints& constraints,
                                                            HierarchicalOptions options,
@@ -99,18 +104,19 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
   void begin_update(std::uint64_t update) override { placer_.begin_update(update); }
   void end_update(const LossParts& parts) override { placer_.end_update(store_, parts); }
-  /// Of the devices, given the episode's grouping: that a placement comes of any grouping is not known.
+  /// Log-probability of the devices given the episode's grouping; the probability over all groupings is
+  /// unknown.
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
-  /// With the grouping that the Grouper started at. Errors: kInvalid also if it started at none.
+  /// Uses the grouping that the Grouper started at. Errors: kInvalid also if there was none.
   Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,
                              std::span<const double> log_q) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 
-  /// One episode's choices, as Actions carries them.
+  /// Decoded form of the Actions of one episode.
   struct Choice {
     std::vector<std::uint16_t> group_of_op;  ///< [ops]
-    Decisions placed;                        ///< Of the groups, [placements, groups].
+    Decisions placed;                        ///< Devices of the groups, [placements, groups].
   };
   Result<Choice> decode_actions(const Actions& actions) const;
   static Actions encode_actions(const Choice& choice);
@@ -129,8 +135,8 @@ class HierarchicalPlanner final : public Placer, public OffPolicy {
   const HierarchicalStart start_;
   const std::uint64_t seed_;
   const OpFeatures features_;
-  mutable ParameterStore store_;   // A tape adds gradients to it; sampling records none.
-  const std::vector<OpId> units_;  // What the Grouper decides on: the leader of each co-location class.
+  mutable ParameterStore store_;   // A tape adds gradients to it; sampling runs no backward pass.
+  const std::vector<OpId> units_;  // The Grouper's units: the leader of each co-location class.
   const Grouper grouper_;
   GroupPlacer placer_;
 };

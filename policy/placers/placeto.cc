@@ -12,10 +12,10 @@
 namespace emplace::policy {
 namespace {
 
-// Steps that one trace remembers: to draw, as few as make beginning anew cheap; to learn, as many as fit.
+// Steps per trace. Drawing: few, so that restarting a trace is cheap. Learning: as many as fit into memory.
 constexpr std::size_t kDrawnTogether = 64, kLearnedTogether = 256;
 
-/// Among the parameters only where it moves: those without a target stay what they were.
+/// Returns β as a parameter only if it adapts, so that stores without a target keep their layout.
 AdaptiveBeta beta_of(ParameterStore& store, const ObjectiveOptions& objective) {
   const bool moves = objective.kind == ObjectiveKind::kKlPenalised && objective.kl_target > 0;
   return moves ? AdaptiveBeta{store, objective} : AdaptiveBeta{objective};
@@ -40,11 +40,11 @@ std::size_t draw(std::span<const float> log_p, float at) {
 
 }  // namespace
 
-/// The states of one episode, one after another, and what the policy thinks of each. Rows of a node's
-/// features: run time, output bytes, one per device, the current flag, the visited flag.
+/// The states of one episode in sequence, with the policy's distribution at each. Rows of a node's features:
+/// run time, output bytes, one per device, the current flag, the visited flag.
 class PlacetoPlacer::Walk {
  public:
-  /// The trace begins anew after every `together` steps.
+  /// Restarts the trace after every `together` steps.
   Walk(const PackedGraphNetwork& weights, const Task& task, std::span<const std::uint8_t> start,
        std::size_t together, GraphTrace& trace)
       : weights_{weights}, task_{task}, together_{together}, trace_{trace} {
@@ -54,9 +54,9 @@ class PlacetoPlacer::Walk {
     trace_.begin(weights, task.nodes, &task.allowed, features);
   }
 
-  /// log q [devices] at the next step, which visits `node`; valid until take().
-  std::span<const float> look(std::uint32_t node) {
-    // A new round has visited nobody.
+  /// Starts the next step at `node` and returns its log q [devices]; valid until take().
+  std::span<const float> visit(std::uint32_t node) {
+    // A new round clears the visited flags.
     if (step_ > 0 && step_ % task_.nodes.size() == 0) {
       for (std::uint32_t other = 0; other < task_.nodes.size(); ++other)
         edit(other, [&](auto& column) { column[visited_row()] = 0; });
@@ -68,7 +68,7 @@ class PlacetoPlacer::Walk {
     return trace_.step(node);
   }
 
-  /// Puts the node on `device`.
+  /// Moves the node to `device`.
   void take(std::size_t device) {
     edit(node_, [&](auto& column) {
       column.segment(kDevices, current_row() - kDevices).setZero();
@@ -102,15 +102,15 @@ PlacetoPlacer::TracePool::Loan PlacetoPlacer::TracePool::borrow() {
   std::unique_ptr<GraphTrace> trace;
   {
     const MutexLock lock{mutex_};
-    if (!at_rest_.empty()) {
-      trace = std::move(at_rest_.back());
-      at_rest_.pop_back();
+    if (!idle_.empty()) {
+      trace = std::move(idle_.back());
+      idle_.pop_back();
     }
   }
   if (!trace) trace = std::make_unique<GraphTrace>();
   return {trace.release(), [this](GraphTrace* back) {
             const MutexLock lock{mutex_};
-            at_rest_.emplace_back(back);
+            idle_.emplace_back(back);
           }};
 }
 
@@ -120,14 +120,14 @@ Result<std::unique_ptr<PlacetoPlacer>> PlacetoPlacer::make(std::vector<PlacetoGr
                               in_range("entropy_end", options.entropy_end, 0, 1e6)}) {
     if (!checked) return checked.error();
   }
-  if (graphs.empty()) return invalid("policy", "has no graph to place");
+  if (graphs.empty()) return invalid("policy", "needs at least one graph");
   std::vector<Task> tasks;
   for (std::size_t number = 0; number < graphs.size(); ++number) {
     const auto checked = check_view(graphs[number], number);
     if (!checked) return checked.error();
     if (graphs[number].devices->size() != graphs.front().devices->size())
-      return invalid("graph " + std::to_string(number), "has another number of devices than graph 0",
-                     "one policy decides between one number of devices");
+      return invalid("graph " + std::to_string(number), "number of devices differs from that of graph 0",
+                     "all graphs of a policy need the same number of devices");
     auto task = make_task(std::move(graphs[number]), options);
     if (!task) return invalid("graph " + std::to_string(number), task.error().context);
     tasks.push_back(*std::move(task));
@@ -179,7 +179,7 @@ Actions PlacetoPlacer::sample_from(std::span<const Placement> best, std::uint64_
   const TracePool::Loan trace = traces_.borrow();
   Walk walk{weights, task, choice.start, kDrawnTogether, *trace};
   for (const std::uint16_t node : choice.node) {
-    const std::span<const float> log_p = walk.look(node);
+    const std::span<const float> log_p = walk.visit(node);
     if (options_.objective.needs_behaviour())
       choice.decisions.log_q.insert(choice.decisions.log_q.end(), log_p.begin(), log_p.end());
     const std::size_t device = draw(log_p, rng.uniform());
@@ -199,7 +199,7 @@ Placement PlacetoPlacer::greedy_of(std::size_t graph) const {
   std::vector<std::uint8_t> device_of_group = task.start;
   for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
     for (const std::uint32_t node : order) {
-      const std::size_t device = likeliest(walk.look(node));
+      const std::size_t device = likeliest(walk.visit(node));
       device_of_group[node] = static_cast<std::uint8_t>(device);
       walk.take(device);
     }
@@ -236,11 +236,11 @@ void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantage
   const std::size_t steps = choice.node.size();
   const auto devices = static_cast<Eigen::Index>(num_devices());
   GraphTrace& trace = learning.trace;
-  // Calls `at_end(first step)` whenever the trace holds all that it will of the steps since then.
+  // Replays the episode; calls `at_end(first step)` for each full trace, and for the last one.
   const auto replay = [&](auto at_step, auto at_end) {
     Walk walk{learning.weights, task, choice.start, kLearnedTogether, trace};
     for (std::size_t t = 0; t < steps; ++t) {
-      at_step(t, walk.look(choice.node[t]));
+      at_step(t, walk.visit(choice.node[t]));
       walk.take(choice.decisions.devices[t]);
       if (trace.steps() == kLearnedTogether || t + 1 == steps)
         at_end(static_cast<Eigen::Index>(t + 1 - trace.steps()));
@@ -266,7 +266,7 @@ void PlacetoPlacer::learn(const Choice& choice, std::span<const float> advantage
     trace.backward(seed.middleCols(first, static_cast<Eigen::Index>(trace.steps())), learning.gradient);
   };
   if (steps <= kLearnedTogether) {
-    backward(0);  // The trace still holds all of it.
+    backward(0);  // The trace still holds all steps.
   } else {
     replay([](std::size_t, std::span<const float>) {}, backward);
   }
@@ -278,7 +278,7 @@ Result<LossParts> PlacetoPlacer::accumulate_gradient(std::span<const ScoredEpiso
     auto choice = decode_actions(episode.actions);
     if (!choice) return choice.error();
     if (episode.advantages.size() != choice->decisions.devices.size())
-      return invalid("episode", "has another number of placements than advantages");
+      return invalid("episode", "numbers of placements and advantages differ");
     choices.push_back(*std::move(choice));
   }
   ObjectiveOptions objective = options_.objective;
@@ -302,7 +302,8 @@ Result<LossParts> PlacetoPlacer::accumulate_imitation(const Placement& placement
   for (std::size_t n = 0; n < options_.rounds_per_episode; ++n) {
     for (const std::uint32_t node : task.nodes.order()) {
       if (!task.may_use(node, wanted[node]))
-        return invalid("placement", "puts most of a group where some of it may not be");
+        return invalid("placement",
+                       "puts most ops of a group on a device that is forbidden for another op of it");
       choice.node.push_back(static_cast<std::uint16_t>(node));
       choice.decisions.devices.push_back(wanted[node]);
     }
@@ -336,7 +337,7 @@ Matrix PlacetoPlacer::log_probabilities(const Choice& choice) const {
   Walk walk{weights, tasks_[choice.graph], choice.start, kDrawnTogether, *trace};
   Matrix log_p(static_cast<Eigen::Index>(num_devices()), static_cast<Eigen::Index>(choice.node.size()));
   for (std::size_t t = 0; t < choice.node.size(); ++t) {
-    const std::span<const float> now = walk.look(choice.node[t]);
+    const std::span<const float> now = walk.visit(choice.node[t]);
     std::copy(now.begin(), now.end(), log_p.col(static_cast<Eigen::Index>(t)).data());
     walk.take(choice.decisions.devices[t]);
   }
@@ -355,12 +356,13 @@ Result<std::vector<double>> PlacetoPlacer::log_probabilities(const Actions& acti
 
 Result<Actions> PlacetoPlacer::actions_of(std::size_t graph, std::span<const Placement> placements,
                                           std::span<const double> log_q) const {
-  if (graph >= tasks_.size()) return invalid("placement", "is of a graph that is not there");
+  if (graph >= tasks_.size()) return invalid("placement", "graph number out of range");
   if (placements.size() != 1)
-    return invalid("placements", "cannot share an episode", "one sequence of steps leads to one placement");
+    return invalid("placements", "one placement per episode expected",
+                   "one sequence of steps leads to one placement");
   if (options_.rounds_per_episode != 1)
     return invalid("policy.placeto.passes", "must be 1 to learn from placements alone",
-                   "several rounds lead to one placement in many ways");
+                   "with several passes a placement does not determine the steps");
   const Task& task = tasks_[graph];
   const auto by_group =
       devices_by_group({*task.view.graph, *task.view.devices, *task.view.constraints, placements.front()},
@@ -393,14 +395,14 @@ Actions PlacetoPlacer::encode_actions(const Choice& choice) {
 Result<PlacetoPlacer::Choice> PlacetoPlacer::decode_actions(const Actions& actions) const {
   const auto foreign = [](const char* why) { return invalid("actions", why); };
   std::uint32_t sizes[2] = {};
-  if (actions.bytes.size() < sizeof sizes) return foreign("are cut short");
+  if (actions.bytes.size() < sizeof sizes) return foreign("truncated");
   std::memcpy(sizes, actions.bytes.data(), sizeof sizes);
   const auto [graph, groups] = sizes;
-  if (graph >= tasks_.size()) return foreign("are of a graph that is not there");
+  if (graph >= tasks_.size()) return foreign("graph number out of range");
   const Task& task = tasks_[graph];
-  if (groups != task.nodes.size()) return foreign("are of another number of groups");
+  if (groups != task.nodes.size()) return foreign("wrong number of groups");
   const std::size_t steps = options_.rounds_per_episode * groups, head = sizeof sizes + groups + 2 * steps;
-  if (actions.bytes.size() < head) return foreign("are cut short");
+  if (actions.bytes.size() < head) return foreign("truncated");
   Choice choice;
   choice.graph = graph;
   choice.start.resize(groups);
@@ -412,17 +414,18 @@ Result<PlacetoPlacer::Choice> PlacetoPlacer::decode_actions(const Actions& actio
       {.stages = steps, .devices = num_devices(), .behaviour = options_.objective.needs_behaviour()});
   if (!decisions) return decisions.error();
   choice.decisions = *std::move(decisions);
-  if (choice.decisions.devices.size() != steps) return foreign("are more than one episode");
+  if (choice.decisions.devices.size() != steps) return foreign("more than one episode");
   for (std::size_t node = 0; node < groups; ++node) {
     if (choice.start[node] >= num_devices() || !task.may_use(node, choice.start[node]))
-      return foreign("start where a group may not be");
+      return foreign("start on a forbidden device");
   }
   std::vector<bool> visited;
   for (std::size_t t = 0; t < steps; ++t) {
     if (t % groups == 0) visited.assign(groups, false);
     const std::uint16_t node = choice.node[t];
-    if (node >= groups || visited[node]) return foreign("do not visit every group in every round");
-    if (!task.may_use(node, choice.decisions.devices[t])) return foreign("put a group where it may not be");
+    if (node >= groups || visited[node]) return foreign("a round does not visit every group");
+    if (!task.may_use(node, choice.decisions.devices[t]))
+      return foreign("assign a group to a forbidden device");
     visited[node] = true;
   }
   return choice;

@@ -1,11 +1,12 @@
 #pragma once
-/// Placeto: an episode starts from some placement of a graph of groups and visits every group n times; at
-/// each visit the policy sees the whole placement and may move the group. One policy for many graphs.
+/// Placeto: an episode starts from a placement of a graph of groups and visits every group n times. At each
+/// visit the policy sees the whole placement and may move the group. One policy serves many graphs.
 ///   state s_t      run time, output bytes, device, visited flag and current flag of every group
-///   action a_t     the device of the group at hand; s_{t+1} is s_t with it there
+///
+///   action a_t     the device of the current group; s_{t+1} is s_t with that change
 ///                                                   Paper: Placeto 2019, section 2.1  [PLA-MDP]
-/// Nothing that is measured is in the state, so an episode is drawn in one go, and measured afterwards:
-/// placement t is that of s_{t+1}, and the advantage of step t says what a_t is answerable for.
+/// The state contains no measurement, so an episode is drawn first and measured afterwards: placement t is
+/// that of s_{t+1}, and the advantage of step t is the credit of a_t.
 
 #include <cstdint>
 #include <functional>
@@ -27,11 +28,11 @@
 
 namespace emplace::policy {
 
-/// In which order an episode visits the groups; see GroupGraph::order().
+/// Order in which an episode visits the groups; see GroupGraph::order().
 enum class Traversal : std::uint8_t {
   kTopological,
   kReversed,
-  kRandom,  ///< Another one in every round of every episode.
+  kRandom,  ///< A new order in every round of every episode.
 };
 constexpr auto enum_words(Traversal) {
   return EnumWords{"traversal", std::array{EnumWord{Traversal::kTopological, "topological"},
@@ -39,14 +40,14 @@ constexpr auto enum_words(Traversal) {
                                            EnumWord{Traversal::kRandom, "random"}}};
 }
 
-/// What an episode starts from.
+/// Starting point of an episode.
 enum class EpisodeStart : std::uint8_t {
-  kSingle,  ///< Every group on the fastest device that it may use: least total time of all ops, lowest first.
-  kRandom,  ///< Every group anywhere it may be, drawn per episode.
+  kSingle,  ///< Every group on its fastest allowed device: least total time of all ops, lowest index first.
+  kRandom,  ///< Every group on a random allowed device, drawn per episode.
   kGiven,   ///< PlacetoGraph::start.
-  kBest,    ///< The best placement that sample_from() is told of; else PlacetoGraph::start, else kSingle.
+  kBest,    ///< The best placement passed to sample_from(); else PlacetoGraph::start, else kSingle.
 };
-/// kGiven has no word: whoever gives a placement says so, no config does.
+/// kGiven has no word: it follows from a given placement, not from a configuration.
 constexpr auto enum_words(EpisodeStart) {
   return EnumWords{"episode start", std::array{EnumWord{EpisodeStart::kSingle, "single"},
                                                EnumWord{EpisodeStart::kRandom, "random"},
@@ -55,47 +56,48 @@ constexpr auto enum_words(EpisodeStart) {
 
 struct PlacetoOptions {
   GraphNetworkOptions network;
-  std::size_t rounds_per_episode = 1;  ///< n
+  std::size_t rounds_per_episode = 1;  ///< Number n of visits per group.
   Traversal traversal = Traversal::kTopological;
   EpisodeStart start = EpisodeStart::kSingle;
   ObjectiveOptions objective;
-  float entropy_end = 0;  ///< Where the weight of the entropy bonus goes from objective.entropy, linearly,
-  std::uint64_t entropy_over = 0;  ///< over so many updates; 0: it stays.
+  float entropy_end = 0;  ///< Final weight of the entropy bonus; the initial one is objective.entropy.
+  std::uint64_t entropy_over = 0;  ///< Updates over which the weight changes linearly; 0: constant.
 
-  /// Those that are Placeto's alone; registry.h has the others.
+  /// The settings specific to Placeto; registry.h lists the shared ones.
   void list(Settings& settings) {
     network.list(settings);
-    settings.add("passes", rounds_per_episode, between(1, 256), "How often an episode visits each node.");
-    settings.add("traversal", traversal,
-                 "Order of an episode's visits; a random one is drawn anew for each pass of each episode.");
+    settings.add("passes", rounds_per_episode, between(1, 256), "Number of visits per node and episode.");
+    settings.add(
+        "traversal", traversal,
+        "Order in which an episode visits the nodes; a random order is drawn for each pass of each episode.");
   }
 };
 
-/// One graph that the policy places, as a view of it.
+/// One graph that the policy places. Refers to its data.
 struct PlacetoGraph {
   const OpGraph* graph = nullptr;
   const DeviceSet* devices = nullptr;
   const Constraints* constraints = nullptr;
-  Grouping grouping;                 ///< What is placed together; merge_small_groups() makes it small.
-  std::vector<double> run_time_s;    ///< [groups] or empty: the sums of the cheapest estimate of each op.
-  std::vector<double> output_bytes;  ///< [groups] or empty: the sums over all outputs of all ops.
-  Placement start;  ///< [ops] for kGiven and kBest; a group starts where most of its ops are.
+  Grouping grouping;                 ///< Grouping to place; reduce it with merge_small_groups().
+  std::vector<double> run_time_s;    ///< [groups] Sums of each op's cheapest time estimate; empty: computed.
+  std::vector<double> output_bytes;  ///< [groups] Sums over all outputs of all ops; empty: computed.
+  Placement start;  ///< [ops] Start for kGiven and kBest; a group starts on its majority device.
 };
 
-/// Thread: as Placer says. What the graphs point to must outlive it.
+/// Thread: as Placer. The objects that the graphs refer to must outlive it.
 class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
  public:
-  /// The parameters depend on the options, the number of devices and the seed alone: those learned on some
-  /// graphs place any other. Errors (kInvalid): no graph, an empty one, numbers out of range (names the key),
-  /// graphs with different numbers of devices, features or a start of another graph.
+  /// The parameters depend only on the options, the number of devices and the seed, so those learned on some
+  /// graphs can place any other graph. Errors (kInvalid): no graph, an empty graph, a number out of range
+  /// (names the key), graphs with different numbers of devices, or features or a start of another graph.
   static Result<std::unique_ptr<PlacetoPlacer>> make(std::vector<PlacetoGraph> graphs, PlacetoOptions options,
                                                      std::uint64_t seed);
 
-  /// n · groups of the largest graph; an episode of a smaller one has fewer.
   const OffPolicy* off_policy() const override { return this; }
   Imitating* imitating() override { return this; }
+  /// n · groups of the largest graph; episodes of smaller graphs have fewer.
   std::size_t placements_per_episode() const override;
-  /// Episode e is about graph e modulo their number.
+  /// Episode e places graph e modulo their number.
   Actions sample(std::uint64_t episode, std::uint64_t update) const override {
     return sample_from({}, episode, update);
   }
@@ -104,70 +106,70 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
                       std::uint64_t update) const override;
   /// One placement per step, in order.
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
-  /// The last placement of an episode of the first graph in which every step takes the likeliest device. It
-  /// starts as episodes do (from kSingle where those start at random) and visits in topological order unless
+  /// The last placement of an episode of the first graph that takes the most likely device at every step. It
+  /// starts as episodes do (from kSingle if those start at random) and visits in topological order unless
   /// reversed.
   Placement greedy() const override { return greedy_of(0); }
   Placement greedy_of(std::size_t graph) const;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
-  /// An episode of the first graph that moves every group to where most of its ops are in `placement`.
+  /// Learns an episode of the first graph that moves every group to its majority device in `placement`.
   Result<LossParts> accumulate_imitation(const Placement& placement) override;
   void begin_update(std::uint64_t update) override;
   void end_update(const LossParts& parts) override;
   std::size_t graph_of(const Actions& actions) const override;
-  /// One number: of all steps, given the start.
+  /// One number: the log-probability of all steps given the start.
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
-  /// One placement: the steps that lead to it from where constant starts start, in topological order unless
-  /// reversed. Errors: kInvalid also for several rounds, which lead to one placement in many ways.
+  /// Exactly one placement: the steps that lead to it from the constant start, in topological order unless
+  /// reversed. Errors: kInvalid also for several rounds, where a placement does not determine the steps.
   Result<Actions> actions_of(std::size_t graph, std::span<const Placement> placements,
                              std::span<const double> log_q) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
 
-  /// One episode's choices, as Actions carries them.
+  /// Decoded form of the Actions of one episode.
   struct Choice {
     std::uint32_t graph = 0;
     std::vector<std::uint8_t> start;  ///< [groups]
-    std::vector<std::uint16_t> node;  ///< [steps] the group visited
-    Decisions decisions;              ///< Where it went: one placement of so many stages.
+    std::vector<std::uint16_t> node;  ///< [steps] Group visited.
+    Decisions decisions;              ///< Devices chosen: one placement with a stage per step.
   };
-  /// Errors (kInvalid): not this policy's: sizes, numbers out of range, a round that misses a group, a device
-  /// that a group may not use, log q missing where the objective needs it.
+  /// Errors (kInvalid): actions of another policy: wrong sizes, numbers out of range, a round that misses a
+  /// group, a forbidden device, or log q missing although the objective needs it.
   Result<Choice> decode_actions(const Actions& actions) const;
   static Actions encode_actions(const Choice& choice);
-  /// [devices, steps] log-probabilities of now along an episode. @pre decode_actions() gave it.
+  /// [devices, steps] Current log-probabilities along an episode. @pre `choice` is from decode_actions().
   Matrix log_probabilities(const Choice& choice) const;
   const GroupGraph& group_graph(std::size_t graph) const { return tasks_[graph].nodes; }
 
  private:
-  /// A graph as episodes walk over it.
+  /// Precomputed data of one graph.
   struct Task {
     PlacetoGraph view;
     GroupGraph nodes;
     AllowedDevices allowed;           // [groups, devices]; empty: all.
-    std::vector<std::uint8_t> start;  // [groups] where constant starts start.
-    Matrix features;                  // [features, groups] before any device or flag.
+    std::vector<std::uint8_t> start;  // [groups] Constant start.
+    Matrix features;                  // [features, groups] Features without devices and flags.
     bool may_use(std::size_t node, std::size_t device) const {
       return allowed.empty() || allowed[node][device];
     }
-    /// [groups] where most ops of each group are, lowest device first.
+    /// [groups] Majority device of each group; the lowest of equals.
     std::vector<std::uint8_t> majority(const Placement& placement) const;
-    /// Every group where most of its ops are, if it may be there, else where it is in `start`.
+    /// Majority device of every group if allowed, else its device in `start`.
     std::vector<std::uint8_t> start_at(const Placement& placement) const;
   };
   class Walk;
 
-  /// Traces at rest: a trace's memory is worth keeping, and many threads may draw. Thread: any.
+  /// Pool of idle traces: reuses their memory, since many threads may draw. Thread: any.
   class TracePool {
    public:
     using Loan = std::unique_ptr<GraphTrace, std::function<void(GraphTrace*)>>;
-    Loan borrow();  ///< Back when it goes out of scope; the pool must outlive it.
+    Loan borrow();  ///< Returned to the pool at the end of its scope; the pool must outlive it.
 
    private:
     Mutex mutex_;
-    std::vector<std::unique_ptr<GraphTrace>> at_rest_ EMPLACE_GUARDED_BY(mutex_);
+    std::vector<std::unique_ptr<GraphTrace>> idle_ EMPLACE_GUARDED_BY(mutex_);
   };
-  /// What an update works with.
+  /// Working data of an update.
   struct Learning {
     explicit Learning(PlacetoPlacer& placer)
         : weights{placer.network_, placer.store_}, gradient{weights}, trace{placer.learning_trace_} {}
@@ -180,7 +182,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   static Result<Unit> check_view(const PlacetoGraph& view, std::size_t number);
   static Result<Task> make_task(PlacetoGraph view, const PlacetoOptions& options);
   std::size_t num_devices() const { return tasks_.front().view.devices->size(); }
-  /// Adds `scale` times the gradient of an episode's loss; its parts count as much.
+  /// Adds `scale` times the gradient of an episode's loss; `parts` are scaled likewise.
   void learn(const Choice& choice, std::span<const float> advantages, const ObjectiveOptions& objective,
              float scale, Learning& learning, LossParts& parts) const;
 
@@ -191,7 +193,7 @@ class PlacetoPlacer final : public Placer, public OffPolicy, public Imitating {
   const GraphNetwork network_;
   const AdaptiveBeta beta_;
   mutable TracePool traces_;
-  // Learning only.
+  // Used by the learning thread only.
   GraphTrace learning_trace_;
   float entropy_;
 };

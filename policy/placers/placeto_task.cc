@@ -1,4 +1,4 @@
-// A graph as Placeto's episodes walk over it: what it must be, what its groups look like, where they start.
+// Input checks, group features and start of a graph for Placeto.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace emplace::policy {
 namespace {
 
-/// Devices from the one on which all ops together take least time, lowest first.
+/// Devices ordered by the total time of all ops; the lowest index first among equals.
 std::vector<std::uint8_t> fastest_first(const CostTable& costs, std::size_t devices) {
   std::vector<double> total(devices);
   for (std::size_t d = 0; d < devices; ++d) {
@@ -53,22 +53,22 @@ void fill_feature(Matrix& features, Eigen::Index row, const std::vector<double>&
 Result<Unit> PlacetoPlacer::check_view(const PlacetoGraph& view, std::size_t number) {
   const std::string where = "graph " + std::to_string(number);
   if (view.graph == nullptr || view.devices == nullptr || view.constraints == nullptr)
-    return invalid(where, "needs ops, devices and constraints");
+    return invalid(where, "graph, devices and constraints are required");
   const Grouping& grouping = view.grouping;
   if (grouping.group_of_op.size() != view.graph->num_ops())
-    return invalid(where, "its grouping is of another graph");
+    return invalid(where, "wrong number of ops in the grouping");
   if (grouping.num_groups == 0 || grouping.num_groups > kMaxGroups)
     return invalid(where, "has " + std::to_string(grouping.num_groups) + " groups",
                    "merge them to between 1 and " + std::to_string(kMaxGroups) + " (policy.groups)");
   for (const std::uint32_t group : grouping.group_of_op) {
-    if (group >= grouping.num_groups) return invalid(where, "its grouping names a group that is not there");
+    if (group >= grouping.num_groups) return invalid(where, "group out of range in the grouping");
   }
   for (const auto* features : {&view.run_time_s, &view.output_bytes}) {
     if (!features->empty() && features->size() != grouping.num_groups)
-      return invalid(where, "its node features are of another grouping");
+      return invalid(where, "wrong number of node features for the grouping");
     for (const double value : *features) {
       if (!(value >= 0 && std::isfinite(value)))
-        return invalid(where, "its node features are not finite and >= 0");
+        return invalid(where, "node features must be finite and >= 0");
     }
   }
   return Unit{};

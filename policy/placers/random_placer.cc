@@ -28,7 +28,7 @@ Result<std::vector<Placement>> RandomPlacer::expand(const Actions& actions) cons
   const bool in_range = std::all_of(actions.bytes.begin(), actions.bytes.end(), [&](std::byte b) {
     return static_cast<std::size_t>(b) < devices_.size();
   });
-  if (actions.bytes.size() % groups != 0 || !in_range) return invalid("actions", "are not of this policy");
+  if (actions.bytes.size() % groups != 0 || !in_range) return invalid("actions", "not of this policy");
   std::vector<Placement> placements(actions.bytes.size() / groups);
   for (std::size_t p = 0; p < placements.size(); ++p) {
     placements[p].reserve(grouping_.group_of_op.size());
@@ -42,7 +42,7 @@ Result<std::vector<Placement>> RandomPlacer::expand(const Actions& actions) cons
 Result<std::vector<double>> RandomPlacer::log_probabilities(const Actions& actions) const {
   const auto placements = expand(actions);
   if (!placements) return placements.error();
-  std::vector<Placement> all_on;  // [devices] What comes of everything being put there.
+  std::vector<Placement> all_on;  // [devices] Placement after repair with every group on that device.
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     all_on.emplace_back(grouping_.group_of_op.size(), static_cast<DeviceId>(d));
     constraints_.repair(all_on.back());

@@ -1,16 +1,15 @@
 #pragma once
-/// Draws placements and learns nothing: the pipeline's own yardstick, and a source of measurements for
-/// others.
+/// Draws random placements without learning: a reference for the pipeline and a source of measurements.
 
 #include "graph/grouping.h"
 #include "policy/placer.h"
 
 namespace emplace::policy {
 
-/// One device per group, drawn evenly; `placements` per episode. Thread: as Placer says.
+/// One uniformly drawn device per group; `placements` per episode. Thread: as Placer.
 class RandomPlacer final : public Placer {
  public:
-  /// The references must outlive it. @pre placements >= 1.
+  /// The referenced objects must outlive it. @pre placements >= 1.
   RandomPlacer(Grouping grouping, const DeviceSet& devices, const Constraints& constraints,
                std::size_t placements, std::uint64_t seed);
   std::size_t placements_per_episode() const override { return placements_; }
@@ -18,7 +17,7 @@ class RandomPlacer final : public Placer {
   Result<std::vector<Placement>> expand(const Actions& actions) const override;
   Placement greedy() const override;
   Result<LossParts> accumulate_gradient(std::span<const ScoredEpisode> episodes) override;
-  /// A device that a group may not use is repaired, so more than one draw may lead to a placement.
+  /// Sums over all draws that repair turns into the same placement.
   Result<std::vector<double>> log_probabilities(const Actions& actions) const override;
   ParameterStore& parameters() override { return store_; }
   const ParameterStore& parameters() const override { return store_; }
@@ -29,7 +28,7 @@ class RandomPlacer final : public Placer {
   const Constraints& constraints_;
   const std::size_t placements_;
   const std::uint64_t seed_;
-  ParameterStore store_;  // Empty.
+  ParameterStore store_;  // Always empty.
 };
 
 }  // namespace emplace::policy

@@ -19,7 +19,7 @@ Made as_placer(Result<std::unique_ptr<Placer>> made) {
   return Made{*std::move(made)};
 }
 
-/// A method's own options with what it shares with others, under the same names.
+/// Copies the shared options into a method's own options of the same name.
 template <class Options>
 Options with_shared(Options own, const PolicyOptions& all) {
   if constexpr (requires { own.groups; }) own.groups = all.groups;
@@ -36,18 +36,19 @@ Options with_shared(Options own, const PolicyOptions& all) {
   return own;
 }
 
-/// Nothing of a table starts at a baseline where there is none.
+/// Returns 0 without a baseline, so that the table starts at 0.
 float start_probability(const PolicyOptions& options, const PlacedGraph& graph) {
   return graph.start.empty() ? 0.0f : static_cast<float>(options.start_probability);
 }
 
-/// [wanted] groups of one scope in different time steps have one label; empty if they do not share any.
+/// [wanted] Label per group; groups of one scope in different time steps get the same label. Empty without
+/// sharing.
 std::vector<std::uint16_t> labels_of(const PolicyOptions& options, const Grouping& grouping,
                                      std::size_t wanted) {
   std::vector<std::uint16_t> label_of_group;
   std::map<std::string, std::uint16_t> number;
   for (std::size_t g = 0; g < wanted && options.share_time_steps; ++g) {
-    // A group without a scope of its own shares nothing.
+    // A group without a scope shares no row.
     const std::string scope = g < grouping.labels.size() ? grouping.labels[g] : std::string{};
     const std::string label = scope.empty() ? "(" + std::to_string(g) + ")" : without_time_steps(scope);
     label_of_group.push_back(
@@ -71,7 +72,7 @@ Made make_hierarchical(const PolicyOptions& options, Graphs graphs, std::uint64_
       HierarchicalPlanner::make(*one.graph, *one.devices, *one.constraints, o, std::move(start), seed));
 }
 
-/// `method`: what is the method's, and no setting.
+/// `method` contains the options that are fixed by the method.
 Made make_sequence(SequenceOptions method, const PolicyOptions& options, Graphs graphs, std::uint64_t seed) {
   PlacedGraph& one = graphs.front();
   SequenceOptions own = options.sequence;
@@ -108,7 +109,7 @@ Made make_placeto_by(Aggregator aggregator, const PolicyOptions& options, Graphs
   PlacetoOptions o = with_shared(options.placeto, options);
   o.network.aggregator = aggregator;
   o.start = options.initial;
-  // A policy that is to improve on a baseline starts every episode there, or at what is better.
+  // With a baseline, every episode starts there, or at the best placement so far.
   if (!graphs.front().start.empty() && o.start != EpisodeStart::kBest) o.start = EpisodeStart::kGiven;
   std::vector<PlacetoGraph> views;
   for (PlacedGraph& one : graphs)
@@ -167,7 +168,7 @@ constexpr std::array<std::string_view, kMethods.size()> kNames = [] {
 const Method& method_of(std::string_view name) {
   const auto found = std::find_if(kMethods.begin(), kMethods.end(),
                                   [&](const Method& method) { return method.name == name; });
-  EMPLACE_CHECK(found != kMethods.end(), "a method that is none");
+  EMPLACE_CHECK(found != kMethods.end(), "unknown method");
   return *found;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The methods by name: a placer from its options, a graph and a seed.
+/// Creates placers by the name of their method.
 
 #include <cstdint>
 #include <functional>
@@ -23,16 +23,16 @@
 
 namespace emplace::policy {
 
-/// Every method, in the order in which documents list them.
+/// All methods, in the order of the documentation.
 std::span<const std::string_view> methods();
-/// What the section of a method's own options is called: "sequence" for "colocrl"; empty where it has none.
-/// @pre one of methods().
+/// Returns the configuration section of a method, such as "sequence" for "colocrl"; empty if it has none.
+/// @pre `method` is one of methods().
 std::string_view section_of(std::string_view method);
-/// False for a method that only draws.
+/// False for a method that does not learn.
 bool learns(std::string_view method);
 
-/// The options of all methods. What several of them share is here, and is filled into theirs when a placer is
-/// made; each method's own options are a struct of its own.
+/// Options of all methods. Options shared by several methods are here and are copied into the method's struct
+/// when a placer is made.
 struct PolicyOptions {
   std::string method = "hierarchical";
   std::size_t groups = 256;
@@ -53,53 +53,56 @@ struct PolicyOptions {
   PlacetoOptions placeto;
   SweepOptions sweep;
 
-  /// What several methods share.
+  /// The settings shared by several methods.
   void list(Settings& settings) {
-    settings.add("method", method, one_of(methods()), "What places the graph (docs/reference/learning.md).");
-    settings.add("groups", groups, at_least(1), "Most groups that a graph is placed by. Paper: 256.");
+    settings.add("method", method, one_of(methods()), "Learning method (docs/reference/learning.md).");
+    settings.add("groups", groups, at_least(1), "Maximum number of groups of a graph. Paper: 256.");
     settings.add(
         "share_time_steps", share_time_steps,
-        "Lets the groups of one scope in different time steps share a row of the table of device logits.");
+        "Shares a row of the table of device logits among the groups of one scope in different time steps.");
     settings.add("placements", placements, at_least(1),
-                 "Placements that an episode draws; Placeto's are its steps. Paper: 4.");
-    settings.add("noise", noise, "Deviation of the noise on the logits while drawing. Paper: at most 0.1.");
-    settings.add("noise_updates", noise_updates,
-                 "Updates after which there is no noise any more. Paper: 500.");
+                 "Number of placements per episode; not used by Placeto, which has one per step. Paper: 4.");
+    settings.add("noise", noise,
+                 "Standard deviation of the noise on the logits while drawing. Paper: at most 0.1.");
+    settings.add("noise_updates", noise_updates, "Number of updates with noise. Paper: 500.");
     settings.add(
         "initial", initial,
-        "Where an episode of Placeto starts: all on the fastest device, anywhere, or at the best placement "
-        "so far, where sweep starts too. In a start from the best baseline the first two are that baseline.");
-    settings.add("start_probability", start_probability,
-                 "Probability per group with which a policy that starts at a baseline repeats it.");
+        "Placement at which an episode starts: all on the fastest device, random, or the best placement "
+        "so far (for placeto; sweep uses best only). In a run from the best baseline, single and random mean "
+        "that baseline.");
+    settings.add(
+        "start_probability", start_probability,
+        "Initial probability per group of the baseline's device, for a policy that starts at a baseline.");
     objective.list(settings);
     settings.add("entropy_end", entropy_end, "Final weight of the entropy bonus.");
-    settings.add(
-        "entropy_over", entropy_over,
-        "Updates over which the weight of the entropy bonus goes linearly to entropy_end; 0: it stays.");
+    settings.add("entropy_over", entropy_over,
+                 "Updates over which the weight of the entropy bonus changes linearly to entropy_end; 0: "
+                 "constant weight.");
     settings.add("threads", threads, at_least(1),
-                 "Threads of one gradient. The bits of the result do not depend on it.");
+                 "Number of threads of one gradient; results are bit-identical for any number.");
   }
 };
 
-/// One graph that a policy is to place, as a view of it. What takes time to find out is a function, and is
-/// called for those methods alone that need it.
+/// One graph to place. Refers to its data. Expensive data are functions, called only by methods that need
+/// them.
 struct PlacedGraph {
   const OpGraph* graph = nullptr;
   const DeviceSet* devices = nullptr;
   const Constraints* constraints = nullptr;
-  std::function<Grouping()> grouping;                ///< What is placed together: at most `groups` groups.
-  std::function<SweepWorld(const Grouping&)> world;  ///< The graph and its machine by group.
-  Placement start = {};                              ///< [ops] a baseline to improve on; empty: from scratch.
+  std::function<Grouping()> grouping;                ///< Grouping to place, with at most `groups` groups.
+  std::function<SweepWorld(const Grouping&)> world;  ///< The graph and its devices at the level of groups.
+  Placement start = {};                              ///< [ops] Baseline to improve on; empty: from scratch.
 };
 
-/// The placer of options.method: a function of these alone. Methods that place one graph take the first. What
-/// the graphs point to must outlive it. Errors (kInvalid): numbers out of range, by their key; graphs that
-/// the method cannot place. @pre `options.method` is one of methods(); there is a graph.
+/// Creates the placer of options.method; a pure function of its arguments. Methods that place one graph use
+/// the first. The objects that the graphs refer to must outlive the placer. Errors (kInvalid): a number out
+/// of range (names the key), or a graph that the method cannot place. @pre `options.method` is one of
+/// methods(); `graphs` is not empty.
 Result<std::unique_ptr<Placer>> make_placer(const PolicyOptions& options, std::vector<PlacedGraph> graphs,
                                             std::uint64_t seed);
 
-/// True if the placer of a baseline cannot be made to repeat it from its first draw, so that it has to learn
-/// that first (policy/training/imitation.h).
+/// True if the placer cannot be initialised to repeat a baseline and therefore has to imitate it first
+/// (policy/training/imitation.h).
 bool imitates(const PolicyOptions& options);
 
 }  // namespace emplace::policy

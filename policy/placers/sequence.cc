@@ -24,7 +24,7 @@ std::vector<std::uint32_t> labels(const SequenceStart& start, std::size_t groups
   return label_of_group;
 }
 
-/// Splits group_embeddings() into what is tunable by type and what is fixed.
+/// Splits group_embeddings() into the part with a trainable embedding (types) and the fixed part.
 struct Seen {
   Seen(const OpGraph& graph, std::span<const std::uint16_t> group_of_op, std::size_t groups,
        const SequenceOptions& options) {
@@ -85,15 +85,16 @@ Result<std::unique_ptr<SequencePlacer>> SequencePlacer::make(const OpGraph& grap
                               in_range("noise", options.noise, 0, 1e3), check(options.network)}) {
     if (!checked) return checked.error();
   }
-  if (grouping.group_of_op.size() != graph.num_ops()) return invalid("policy groups", "are of another graph");
+  if (grouping.group_of_op.size() != graph.num_ops())
+    return invalid("policy groups", "wrong number of ops for this graph");
   for (const std::uint32_t group : grouping.group_of_op) {
-    if (group >= grouping.num_groups) return invalid("policy groups", "an op's group is out of range");
+    if (group >= grouping.num_groups) return invalid("policy groups", "group out of range");
   }
   if (!start.placement.empty()) {
     if (auto fits = constraints.check(graph, devices, start.placement); !fits) return fits.error();
   }
   if (!start.label_of_group.empty() && start.label_of_group.size() != grouping.num_groups)
-    return invalid("policy start", "needs one label per group");
+    return invalid("policy start", "wrong number of group labels");
   return std::unique_ptr<SequencePlacer>{
       new SequencePlacer{graph, devices, constraints, grouping, options, start, seed}};
 }
@@ -171,7 +172,7 @@ Result<LossParts> SequencePlacer::accumulate_gradient(std::span<const ScoredEpis
     const auto decisions = decode_actions(episode.actions);
     if (!decisions) return decisions.error();
     if (decisions->devices.size() != episode.advantages.size() * groups_)
-      return invalid("episode", "has another number of placements than advantages");
+      return invalid("episode", "numbers of placements and advantages differ");
     all.devices.insert(all.devices.end(), decisions->devices.begin(), decisions->devices.end());
     all.log_q.insert(all.log_q.end(), decisions->log_q.begin(), decisions->log_q.end());
     advantages.insert(advantages.end(), episode.advantages.begin(), episode.advantages.end());
@@ -218,7 +219,7 @@ Result<Actions> SequencePlacer::actions_of(std::size_t /*graph*/, std::span<cons
     if (!by_group) return by_group.error();
     devices.insert(devices.end(), by_group->begin(), by_group->end());
   }
-  return encode_actions(placer_.as_if_drawn(std::move(devices), log_q));
+  return encode_actions(placer_.with_behaviour(std::move(devices), log_q));
 }
 
 Result<Decisions> SequencePlacer::decode_actions(const Actions& actions) const {

@@ -105,7 +105,7 @@ Result<LossParts> SimplePlanner::accumulate_gradient(std::span<const ScoredEpiso
     if (!own) return own.error();
     const std::size_t placements = own->devices.size() / units_.size();
     if (placements != episode.advantages.size())
-      return invalid("episode", "has another number of placements than advantages");
+      return invalid("episode", "numbers of placements and advantages differ");
     const std::vector<double> log_p =
         options_.max_weight > 0 ? log_of_choices(own->devices) : std::vector<double>{};
     for (std::size_t p = 0; p < placements; ++p) {
@@ -129,11 +129,11 @@ Result<LossParts> SimplePlanner::accumulate_gradient(std::span<const ScoredEpiso
 
 Result<LossParts> SimplePlanner::accumulate_imitation(const Placement& placement) {
   if (placement.size() != constraints_.classes().size())
-    return invalid("placement to imitate", "is of another graph");
+    return invalid("placement to imitate", "has the wrong number of ops for this graph");
   std::vector<std::uint16_t> wanted;
   for (const OpId unit : units_) {
     if (index(placement[index(unit)]) >= devices_.size())
-      return invalid("placement to imitate", "names a device that is not there");
+      return invalid("placement to imitate", "contains an unknown device");
     wanted.push_back(static_cast<std::uint16_t>(index(placement[index(unit)])));
   }
   const float weight = -1.0f / static_cast<float>(units_.size());
@@ -195,7 +195,7 @@ Result<Actions> SimplePlanner::actions_of(std::size_t /*graph*/, std::span<const
 }
 
 Actions SimplePlanner::encode_actions(const Drawn& drawn) const {
-  // With max_weight [u32 placements][f64 log q …], little-endian, before the decisions.
+  // Decisions, preceded with max_weight by [u32 placements][f64 log q …], little-endian.
   Actions actions;
   if (options_.max_weight > 0) {
     const auto placements = static_cast<std::uint32_t>(drawn.log_q.size());
@@ -212,11 +212,11 @@ Result<SimplePlanner::Drawn> SimplePlanner::decode_actions(const Actions& action
   std::span<const std::byte> bytes = actions.bytes;
   if (options_.max_weight > 0) {
     std::uint32_t placements = 0;
-    if (bytes.size() < sizeof placements) return invalid("actions", "are cut short");
+    if (bytes.size() < sizeof placements) return invalid("actions", "truncated");
     std::memcpy(&placements, bytes.data(), sizeof placements);
     bytes = bytes.subspan(sizeof placements);
     if (placements > kMaxPlacements || bytes.size() < placements * sizeof(double))
-      return invalid("actions", "lack the probabilities that the objective needs");
+      return invalid("actions", "behaviour probabilities are missing");
     drawn.log_q.resize(placements);
     std::memcpy(drawn.log_q.data(), bytes.data(), placements * sizeof(double));
     bytes = bytes.subspan(placements * sizeof(double));
@@ -226,11 +226,11 @@ Result<SimplePlanner::Drawn> SimplePlanner::decode_actions(const Actions& action
   drawn.devices = std::move(decisions->devices);
   if (options_.max_weight <= 0) return drawn;
   if (drawn.log_q.size() * units_.size() != drawn.devices.size())
-    return invalid("actions", "have probabilities of another number of placements");
+    return invalid("actions", "wrong number of behaviour probabilities");
   for (const double log_q : drawn.log_q) {
-    // Written so that what is not a number fails too.
+    // The comparison also rejects NaN.
     if (!(log_q <= 1e-3 && log_q >= -60.0 * static_cast<double>(units_.size())))
-      return invalid("actions", "hold what is no log-probability");
+      return invalid("actions", "invalid log-probability");
   }
   return drawn;
 }

@@ -13,8 +13,9 @@ namespace {
 
 constexpr float kClosed = -1e30f;
 
-/// [placements] less their mean, over their deviation; as they are if there is one, 0 where all are alike.
-std::vector<float> against_each_other(std::span<const float> advantages) {
+/// Standardises [placements] values: subtracts the mean and divides by the standard deviation. A single value
+/// is unchanged; equal values become 0.
+std::vector<float> standardised(std::span<const float> advantages) {
   std::vector<float> held(advantages.begin(), advantages.end());
   if (held.size() < 2) return held;
   double sum = 0, squares = 0;
@@ -36,7 +37,7 @@ Result<std::unique_ptr<SweepPlacer>> SweepPlacer::make(std::vector<SweepGraph> g
         in_range("entropy", options.entropy, 0, 1e3), in_range("entropy_end", options.entropy_end, 0, 1e3)}) {
     if (!checked) return checked.error();
   }
-  if (graphs.empty()) return invalid("graphs", "are none");
+  if (graphs.empty()) return invalid("policy", "needs at least one graph");
   std::vector<Task> tasks;
   for (std::size_t number = 0; number < graphs.size(); ++number) {
     SweepGraph& graph = graphs[number];
@@ -45,13 +46,13 @@ Result<std::unique_ptr<SweepPlacer>> SweepPlacer::make(std::vector<SweepGraph> g
       return invalid(where, "has " + std::to_string(graph.world.groups) + " groups",
                      "merge them to between 1 and " + std::to_string(kMaxGroups) + " (policy.groups)");
     if (graph.world.devices == 0 || graph.world.devices >= SweepPlan::kNowhere)
-      return invalid(where, "has no devices, or too many to choose from");
+      return invalid(where, "has no devices or too many");
     SweepPlan plan{graph.world};
     Task task{std::move(graph), std::move(plan), {}};
     task.start.assign(task.view.world.groups, SweepPlan::kNowhere);
     if (!task.view.start.empty()) {
       if (task.view.start.size() != task.view.group_of_op.size())
-        return invalid(where, "its start is a placement of another graph");
+        return invalid(where, "wrong number of ops in the start placement");
       task.start = task.start_at(task.view.start);
     }
     tasks.push_back(std::move(task));
@@ -80,12 +81,12 @@ std::vector<std::uint8_t> SweepPlacer::Task::start_at(const Placement& placement
   return plan.renamed(chosen);
 }
 
-/// log p [devices] of the group at hand. What was scored is added to `seen`, nothing where there is no
-/// choice.
-void SweepPlacer::judge(const PackedPerceptron& network, SweepWalk& walk, std::span<float> log_p,
-                        Scored& seen, Scratch& scratch) const {
+/// Computes log p [devices] of the current group. Appends the scored devices to `seen`; nothing if there is
+/// only one open device.
+void SweepPlacer::score_devices(const PackedPerceptron& network, SweepWalk& walk, std::span<float> log_p,
+                                Scored& seen, Scratch& scratch) const {
   constexpr auto kRows = static_cast<std::size_t>(SweepPlan::kFeatures);
-  walk.look();
+  walk.evaluate();
   const std::size_t first = seen.device.size();
   for (std::size_t d = 0; d < log_p.size(); ++d)
     if (walk.open()[d]) seen.device.push_back(static_cast<std::uint8_t>(d));
@@ -123,7 +124,7 @@ std::vector<std::uint8_t> SweepPlacer::walk_once(const PackedPerceptron& network
   std::vector<std::uint8_t> chosen;
   while (!walk.done()) {
     seen.device.clear();
-    judge(network, walk, log_p, seen, scratch);
+    score_devices(network, walk, log_p, seen, scratch);
     auto device = static_cast<std::size_t>(std::max_element(log_p.begin(), log_p.end()) - log_p.begin());
     if (rng != nullptr) {
       const float at = rng->uniform();
@@ -194,10 +195,10 @@ Result<SweepPlacer::Seen> SweepPlacer::replay(const PackedPerceptron& network, c
   for (std::size_t first = 0; first < choices; first += steps) {
     SweepWalk walk{task.plan, choice.start};
     for (std::size_t n = first; n < first + steps; ++n) {
-      judge(network, walk, {seen.log_p.data() + n * devices, devices}, seen.scored, scratch);
+      score_devices(network, walk, {seen.log_p.data() + n * devices, devices}, seen.scored, scratch);
       seen.choice.resize(seen.scored.device.size(), static_cast<std::uint32_t>(n));
       const std::uint8_t device = choice.decisions.devices[n];
-      if (!walk.open()[device]) return invalid("actions", "put a group where it may not be");
+      if (!walk.open()[device]) return invalid("actions", "assign a group to a forbidden device");
       walk.take(device);
     }
   }
@@ -241,11 +242,11 @@ Result<LossParts> SweepPlacer::accumulate_gradient(std::span<const ScoredEpisode
     if (!choice) return choice.error();
     if (episode.advantages.size() * tasks_[choice->graph].view.world.groups !=
         choice->decisions.devices.size())
-      return invalid("episode", "has another number of placements than advantages");
+      return invalid("episode", "numbers of placements and advantages differ");
     const auto seen = replay(network, *choice);
     if (!seen) return seen.error();
     std::vector<float> advantages;
-    for (const float one : against_each_other(episode.advantages))
+    for (const float one : standardised(episode.advantages))
       advantages.insert(advantages.end(), tasks_[choice->graph].view.world.groups, one);
     const LossParts own = learn(network, *choice, *seen, advantages, entropy_, scale, gradient);
     const auto share = static_cast<double>(scale);
@@ -260,14 +261,14 @@ Result<LossParts> SweepPlacer::accumulate_gradient(std::span<const ScoredEpisode
 Result<LossParts> SweepPlacer::accumulate_imitation(const Placement& placement) {
   const Task& task = tasks_.front();
   if (placement.size() != task.view.group_of_op.size())
-    return invalid("placement to imitate", "is of another graph");
+    return invalid("placement to imitate", "has the wrong number of ops for this graph");
   Choice choice;
   choice.start = task.start;
   const auto wanted = task.start_at(placement);
   const float each = -1.0f / static_cast<float>(wanted.size());
-  std::vector<float> advantages;  // [groups] by position
+  std::vector<float> advantages;  // [groups] By position.
   for (SweepWalk walk{task.plan, choice.start}; !walk.done();) {
-    walk.look();
+    walk.evaluate();
     const std::uint8_t device = wanted[walk.group()];
     const auto first = std::find(walk.open().begin(), walk.open().end(), true) - walk.open().begin();
     advantages.push_back(walk.open()[device] ? each : 0);
@@ -322,17 +323,17 @@ Actions SweepPlacer::encode_actions(const Choice& choice) {
 
 Result<SweepPlacer::Choice> SweepPlacer::decode_actions(const Actions& actions) const {
   Choice choice;
-  if (actions.bytes.size() < sizeof choice.graph) return invalid("actions", "are cut short");
+  if (actions.bytes.size() < sizeof choice.graph) return invalid("actions", "truncated");
   std::memcpy(&choice.graph, actions.bytes.data(), sizeof choice.graph);
-  if (choice.graph >= tasks_.size()) return invalid("actions", "are of a graph that is not there");
+  if (choice.graph >= tasks_.size()) return invalid("actions", "graph number out of range");
   const SweepWorld& world = tasks_[choice.graph].view.world;
   const std::size_t head = sizeof choice.graph + world.groups;
-  if (actions.bytes.size() < head) return invalid("actions", "are cut short");
+  if (actions.bytes.size() < head) return invalid("actions", "truncated");
   choice.start.resize(world.groups);
   std::memcpy(choice.start.data(), actions.bytes.data() + sizeof choice.graph, world.groups);
   for (const std::uint8_t device : choice.start)
     if (device != SweepPlan::kNowhere && device >= world.devices)
-      return invalid("actions", "start on a device that is not there");
+      return invalid("actions", "start on an unknown device");
   auto decisions = read_decisions(std::span{actions.bytes}.subspan(head),
                                   {.stages = world.groups, .devices = world.devices, .behaviour = false});
   if (!decisions) return decisions.error();

@@ -68,7 +68,7 @@ SweepPlan::SweepPlan(SweepWorld world)
     if (world_.accelerator[d]) smallest = std::min(smallest, world_.memory[d]);
   smallest_memory_ = std::isfinite(smallest) && smallest > 0 ? smallest : 1;
 
-  // What a cut after each position would have to carry.
+  // Transfer time of the tensors that a cut after each position would carry.
   std::vector<std::size_t> position(groups);
   for (std::size_t t = 0; t < groups; ++t) position[order_[t]] = t;
   std::vector<double> change(groups + 1);
@@ -115,7 +115,7 @@ SweepPlan::SweepPlan(SweepWorld world)
 
 double SweepPlan::least_until_full(std::size_t position, double room) const {
   const auto from = bytes_before_.begin() + static_cast<std::ptrdiff_t>(position);
-  // As many positions as bytes_before_ of their ends allow.
+  // Longest range of positions whose total size is at most `room`.
   const auto end = std::upper_bound(from, bytes_before_.end(), *from + room);
   if (end == from || end - 1 == from) return std::numeric_limits<double>::infinity();
   const auto count = static_cast<std::size_t>(end - 1 - from);
@@ -200,11 +200,11 @@ SweepWalk::Option SweepWalk::consider(std::size_t device) const {
   return option;
 }
 
-void SweepWalk::look() {
+void SweepWalk::evaluate() {
   const SweepWorld& world = plan_.world_;
   const std::size_t g = group();
   for (std::size_t d = 0; d < world.devices; ++d) considered_[d] = false;
-  // Each rule holds only while it leaves something.
+  // Apply both rules; drop one after the other if no device remains.
   bool any = false;
   for (int rules = 2; rules >= 0 && !any; --rules) {
     for (std::size_t d = 0; d < world.devices; ++d) {
@@ -257,7 +257,7 @@ void SweepWalk::describe(std::size_t device, std::span<float> features) const {
     if (device_of_[world.nets[net].maker] == device) here_s += world.nets[net].transfer_s;
   }
   put(read_s > 0 ? here_s / read_s : 0);
-  // Is a cut here cheaper than any until the device is full?
+  // Compares a cut here with the cheapest one before the device is full.
   const double least = accelerator ? plan_.least_until_full(at_, free_bytes_[device])
                                    : std::numeric_limits<double>::infinity();
   put(std::isfinite(least) && at_ > 0 ? plan_.scaled(plan_.frontier_s_[at_ - 1]) - plan_.scaled(least) : 0);

@@ -221,7 +221,7 @@ TEST(Sweep, RefusesForeignActionsAndImpossibleNumbers) {
   const ScoredEpisode too_much{crammed, {1, 2, 3}};
   const auto refused = placer->accumulate_gradient({&too_much, 1});
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().context.find("may not be"), std::string::npos);
+  EXPECT_NE(refused.error().context.find("forbidden device"), std::string::npos);
   SweepOptions wrong = small();
   wrong.hidden = 0;
   EXPECT_NE(SweepPlacer::make({chain.view}, wrong, 1).error().context.find("hidden = 0: expected 1 to 4096"),

@@ -31,7 +31,7 @@ Placement random_walk(const policy::SweepPlan& plan, const Grouping& grouping, R
   policy::SweepWalk walk{plan, nowhere};
   Placement of_group(plan.world().groups), placement;
   while (!walk.done()) {
-    walk.look();
+    walk.evaluate();
     std::size_t device = 0;
     do device = rng.below(static_cast<std::uint32_t>(plan.world().devices));
     while (!walk.open()[device]);
