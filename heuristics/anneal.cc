@@ -13,11 +13,11 @@ namespace emplace {
 namespace {
 
 constexpr std::uint64_t kFewest = 2'000, kUsual = 20'000;
-constexpr double kSizeOfUsual = 40'000;  // Ops and edges: about 0.8 ms an evaluation.
+constexpr double kSizeOfUsual = 40'000;  // Ops plus edges; about 0.8 ms per evaluation.
 constexpr std::size_t kFewUnits = 64;
 constexpr std::uint64_t kUsualOfSplits = 2'000'000;
 
-/// One level's part of the budget.
+/// Share of one level in the budget.
 struct Stage {
   const Level* level;
   double share;
@@ -38,7 +38,7 @@ std::uint64_t Anneal::budget(const Problem& problem) const {
 Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
   if (options_.groups < 2) return invalid("anneal", "needs at least 2 groups");
   Search search{problem, budget(problem)};
-  EMPLACE_TRY(begin_search(problem, executor, search));
+  EMPLACE_TRY(start_search(problem, executor, search));
   const auto cost = make_moving_cost(problem, executor);
   std::uint64_t stream = options_.stream;
   const double begin = search.spent();
@@ -57,7 +57,7 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
 
   const Level classes = class_level(problem);
   if (problem.objective != Objective::kStepTime) {
-    // Few units and millions of evaluations: from hot to cold, several times, every other time not as hot.
+    // Few units and millions of evaluations: several cooling cycles, every other one starting less hot.
     constexpr int kHeats = 6;
     for (int heat = 0; heat < kHeats && search.spent() < 1; ++heat) {
       const bool reheat = heat % 2 == 1;
@@ -68,8 +68,8 @@ Result<Found> Anneal::find(const Problem& problem, Executor& executor) const {
     return std::move(search).finish(executor);
   }
   const Level groups = group_level(problem, options_.groups), pieces = piece_level(problem);
-  // The start is good: colder than what would leave it, so that every level mends what is there. With few
-  // units there is time to leave it, and nothing to lose (docs/results/performance.md has what was tried).
+  // The start is good, so the temperature is too low to leave it, and every level refines it. With few units
+  // there is time to leave it (docs/results/performance.md describes the alternatives tried).
   const double first = (classes.size() <= kFewUnits ? 0.1 : 0.005) * options_.heat;
   const std::vector<Stage> stages{{&groups, 0.4, {first, 0.0005}},
                                   {&pieces, 0.3, {0.003 * options_.heat, 0.0003}},

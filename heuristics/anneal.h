@@ -1,5 +1,5 @@
 #pragma once
-/// Simulated annealing: what patience alone finds, and the yardstick of the placers that learn.
+/// Simulated annealing: a search without learning, and the reference for learned placers.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,22 +11,23 @@
 namespace emplace {
 
 struct AnnealOptions {
-  /// Placements measured in all, those of the simple methods that it starts from included (they come first,
-  /// however few are asked for). 0: 20,000, and fewer on graphs so large that this would take above 20 s.
+  /// Total number of measured placements, including those of the simple methods it starts from (these are
+  /// always measured). 0: 20,000, and fewer on graphs where that would take more than 20 s.
   std::uint64_t evaluations = 0;
-  std::size_t groups = 256;   ///< Of the coarsest level, at least 2.
-  double heat = 1;            ///< All first temperatures times this, above 0: less where a walk went before.
-  std::uint64_t stream = 0;   ///< Of random numbers: searches side by side take streams far apart.
+  std::size_t groups = 256;  ///< Number of groups at the coarsest level, at least 2.
+  /// Factor > 0 on all initial temperatures; lower it if an earlier walk has searched this problem.
+  double heat = 1;
+  std::uint64_t stream = 0;   ///< Random stream; parallel searches use streams far apart.
   MoveProposerFactory moves;  ///< Empty: random moves of several kinds.
 };
 
-/// `anneal`: Metropolis walks over ever smaller units: scope groups, then scopes by phase, then co-location
-/// classes. A move puts one unit, two exchanged, a unit with its neighbours, a range of time steps of one
-/// scope, or a range in issue order on another device. The cost is log(step time), plus 0.2 and 0.5 per 10^9
-/// bytes over the caps where it does not fit, so that tight memory is a slope and not a wall.
-/// The first walk starts from the best of the simple methods (or of those it is given), each later one from
-/// the best so far. Loads and latencies of splits are walked over class by class, heated several times.
-/// Without a deadline the same problem, seed and options give the same placement, however long it takes.
+/// `anneal`: Metropolis walks over units of decreasing size: scope groups, then scopes by phase, then
+/// co-location classes. A move puts one unit, two swapped units, a unit with its neighbours, a range of time
+/// steps of one scope, or a range in issue order on another device. The cost is log(step time), plus 0.2 and
+/// 0.5 per 10^9 bytes over the caps if the placement does not fit, so that the memory limit is a slope and
+/// not a wall. The first walk starts from the best of the simple methods (or of SearchLimits::starts), each
+/// later one from the best so far. For the load and latency objectives the walks are over classes, with
+/// several heating cycles. Without a deadline the result is a function of problem, seed and options.
 class Anneal final : public Method {
  public:
   explicit Anneal(AnnealOptions options = {}) : options_{options} {}
@@ -37,7 +38,7 @@ class Anneal final : public Method {
   /// Errors: those of Method::find; kInvalid for fewer than 2 groups.
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 
-  /// What `options.evaluations` comes to on this problem.
+  /// Number of evaluations on this problem, from options and limits.
   std::uint64_t budget(const Problem& problem) const;
 
  private:

@@ -16,7 +16,7 @@ bool find(void* library, const char* name, Function& function) {
 }
 
 std::optional<Clp> open_clp() {
-  // Its LAPACK would start a thread per core for matrices that are too small for any.
+  // OpenBLAS would start a thread per core, although the matrices are too small to benefit.
   ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/0);
   void* const library = ::dlopen("libClp.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
-/// Clp, loaded when a linear programme is first to be solved: with it come LAPACK and its threads, which no
-/// other part of this program needs, least of all the processes of a run.
+/// Clp, loaded on the first linear program: it brings LAPACK and its threads, which no other part of this
+/// program needs.
 
 #include <Clp_C_Interface.h>
 
@@ -8,7 +8,7 @@
 
 namespace emplace {
 
-/// The functions that are used, as Clp_C_Interface.h declares them.
+/// The functions used, as declared by Clp_C_Interface.h.
 struct Clp {
   decltype(&::Clp_newModel) new_model;
   decltype(&::Clp_deleteModel) delete_model;
@@ -22,7 +22,8 @@ struct Clp {
   decltype(&::Clp_status) status;
   decltype(&::Clp_getColSolution) column_solution;
 
-  /// The same at every call. Errors: kNoPlacement if the library is not on this machine. Any thread.
+  /// Loads the library on the first call; later calls return the same object. Errors: kNoPlacement if the
+  /// library is not installed. Any thread.
   static Result<const Clp*> load();
 };
 

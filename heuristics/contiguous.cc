@@ -19,11 +19,12 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint64_t kChainStream = std::uint64_t{1}
-                                       << 40;  // Of random numbers: apart from other methods.
-constexpr std::size_t kMostChainBlocks = 1500, kMostIdealBlocks = 4000;
+/// Random stream, distinct from those of other methods.
+constexpr std::uint64_t kChainStream = std::uint64_t{1} << 40;
+constexpr std::size_t kMaxChainBlocks = 1500, kMaxIdealBlocks = 4000;
 constexpr std::uint32_t kLinearOrders = 24;
-constexpr int kOffsets = 19;  // Prime: no offset falls on a cut of 2, 4 or 8 equal pieces but the first.
+// Prime, so that no offset except the first coincides with a cut of 2, 4 or 8 equal pieces.
+constexpr int kOffsets = 19;
 
 std::vector<std::uint32_t> issue_order(const OpGraph& graph) {
   std::vector<std::uint32_t> order;
@@ -31,7 +32,7 @@ std::vector<std::uint32_t> issue_order(const OpGraph& graph) {
   return order;
 }
 
-/// Scope by scope. Backward ops carry their forward op's scope, so a layer's two passes stay together.
+/// Orders by scope. Backward ops have the scope of their forward op, so both passes of a layer stay together.
 std::vector<std::uint32_t> scope_order(const OpGraph& graph, std::vector<std::uint32_t> order) {
   const Grouping scopes = scope_groups(graph);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -40,8 +41,8 @@ std::vector<std::uint32_t> scope_order(const OpGraph& graph, std::vector<std::ui
   return order;
 }
 
-/// Cuts `order` into one piece per device, of the device's share of the cost, after turning it by `offset`
-/// (of the whole).
+/// Cuts `order`, rotated by `offset` (a fraction of the whole), into one piece per device with the device's
+/// share of the cost.
 Placement cut(const std::vector<std::uint32_t>& order, const std::vector<double>& cost,
               const std::vector<DeviceId>& devices, const std::vector<double>& share, double offset) {
   const double total = std::max(1.0, std::accumulate(cost.begin(), cost.end(), 0.0));
@@ -57,7 +58,7 @@ Placement cut(const std::vector<std::uint32_t>& order, const std::vector<double>
   return placement;
 }
 
-/// How much of the whole each device takes: by its speed on this graph, and by its memory.
+/// Shares of the devices: by their speed on this graph, and by their memory.
 std::vector<std::vector<double>> shares(const Problem& problem, const std::vector<DeviceId>& devices) {
   std::vector<double> speed, memory;
   for (const DeviceId device : devices) {
@@ -73,7 +74,7 @@ std::vector<std::vector<double>> shares(const Problem& problem, const std::vecto
   return all;
 }
 
-/// Time and bytes (state and results) in equal parts, so that a piece is bounded in both.
+/// Weighs time and bytes (state and results) equally, so that a piece is bounded in both.
 std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& time) {
   std::vector<double> bytes(graph.num_ops(), 0.0);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
@@ -89,15 +90,15 @@ std::vector<double> with_bytes(const OpGraph& graph, const std::vector<double>& 
   return bytes;
 }
 
-/// Chains of pieces, from many orders of the blocks.
+/// Chains of pieces from many orders of the blocks.
 Result<Found> low_latency(const Problem& problem, Executor& executor) {
-  constexpr double kBudget = 4e8;  // Cells of all tables: about a second.
+  constexpr double kBudget = 4e8;  // Table cells in total: about a second.
   const SplitCosts costs{problem.graph, problem.devices};
   EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
   const auto classes = problem.constraints.classes();
   BlockGraph graph = make_blocks(problem, costs, machine, {classes.begin(), classes.end()}, BlockEdges::kAll);
-  if (graph.size() > kMostChainBlocks) {
-    const Grouping groups = placement_groups(problem, kMostChainBlocks);
+  if (graph.size() > kMaxChainBlocks) {
+    const Grouping groups = placement_groups(problem, kMaxChainBlocks);
     graph = make_blocks(problem, costs, machine, groups.group_of_op, BlockEdges::kAll);
   }
   const double blocks = static_cast<double>(graph.size());
@@ -110,7 +111,7 @@ Result<Found> low_latency(const Problem& problem, Executor& executor) {
   return std::move(best).take();
 }
 
-/// The exact optimum over co-location classes; where these have too many ideals, over ever larger groups.
+/// The exact optimum over co-location classes; if these have too many ideals, over increasingly large groups.
 Result<Found> least_load(const Problem& problem, Executor& executor) {
   const SplitCosts costs{problem.graph, problem.devices};
   EMPLACE_TRY_ASSIGN(const auto machine, split_machine(problem, costs));
@@ -128,7 +129,7 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
       note = fmt::format("exact over {} groups of ops; finer ones have {}", groups.num_groups, why);
     }
     const BlockGraph graph = make_blocks(problem, costs, machine, group_of_op, BlockEdges::kForward);
-    if (graph.size() > kMostIdealBlocks) {
+    if (graph.size() > kMaxIdealBlocks) {
       why = fmt::format("too many order ideals ({} blocks)", graph.size());
       continue;
     }
@@ -159,8 +160,7 @@ Result<Found> least_load(const Problem& problem, Executor& executor) {
     if (found) found->notes.push_back(note);
     return found;
   }
-  return Error{Errc::kNoPlacement,
-               "an exact contiguous split is out of reach: " + why + "; ask for local-search or anneal"};
+  return Error{Errc::kNoPlacement, "no exact contiguous split: " + why + "; use local-search or anneal"};
 }
 
 }  // namespace

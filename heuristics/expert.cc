@@ -16,7 +16,7 @@ bool is_number(std::string_view word) {
          std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// The words of a scope, its time steps left out: "cells.3/ops.0" → cells 3 ops 0.
+/// Splits a scope into words without time steps: "cells.3/ops.0" → cells 3 ops 0.
 std::vector<std::string> words_of(std::string_view scope) {
   std::vector<std::string> words{""};
   for (const char c : without_time_steps(scope)) {
@@ -30,8 +30,8 @@ std::vector<std::string> words_of(std::string_view scope) {
   return words;
 }
 
-/// The recurrent layer that a scope names: a level "l1", "l0fw" or "l0bw"; in a time step also a last word
-/// that is a number, as "t07/cells.1".
+/// The recurrent layer in a scope name: a level "l1", "l0fw" or "l0bw"; within a time step also a number as
+/// last word, as in "t07/cells.1".
 std::optional<std::size_t> recurrent_layer(std::string_view scope) {
   const std::vector<std::string> words = words_of(scope);
   for (const std::string& word : words) {
@@ -48,7 +48,8 @@ std::optional<std::size_t> recurrent_layer(std::string_view scope) {
   return std::nullopt;
 }
 
-/// Recurrent layer of each scope group, glue with its first reader; empty if the graph has none.
+/// [scopes] Recurrent layer of each scope group; other ops get the layer of their first reader. Empty if the
+/// graph has no recurrent layer.
 std::vector<std::size_t> recurrent_layers(const OpGraph& graph, const Grouping& scopes) {
   constexpr std::size_t kOpen = SIZE_MAX;
   std::vector<std::size_t> layer(scopes.num_groups, kOpen);
@@ -68,7 +69,8 @@ std::vector<std::size_t> recurrent_layers(const OpGraph& graph, const Grouping& 
                      label.find("softmax") != std::string::npos || label.find("loss") != std::string::npos;
     if (layer[g] == kOpen && top) layer[g] = last;
   }
-  // What is left (embeddings, glue) goes with its first reader; walking backwards, that one is settled.
+  // The remaining scopes (embeddings, glue) take the layer of their first reader, which is known when walking
+  // backward.
   const auto order = graph.topological_order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     std::size_t& own = layer[scopes.group_of_op[index(*it)]];
@@ -84,7 +86,7 @@ std::vector<std::size_t> recurrent_layers(const OpGraph& graph, const Grouping& 
   return layer;
 }
 
-/// A network as a row of blocks, some of which have parallel branches.
+/// A network as a sequence of blocks, some with parallel branches.
 struct Blocks {
   std::vector<std::size_t> block_of_scope;
   std::vector<std::string> branch_of_scope;  ///< Empty: the block's trunk.
@@ -120,7 +122,7 @@ Blocks blocks_of(const Grouping& scopes, const std::vector<double>& scope_cost) 
   return blocks;
 }
 
-/// State and results of each op [B]: what a GPU fills up with.
+/// [ops] State and results of each op [B].
 std::vector<double> op_bytes(const OpGraph& graph) {
   std::vector<double> bytes(graph.num_ops(), 0);
   for (std::uint32_t i = 0; i < bytes.size(); ++i) {
@@ -132,7 +134,7 @@ std::vector<double> op_bytes(const OpGraph& graph) {
   return bytes;
 }
 
-/// Contiguous blocks, the same share of `cost` on each of so many GPUs: [blocks].
+/// [blocks] Contiguous blocks with equal shares of `cost` on each GPU.
 std::vector<std::size_t> cut_evenly(const std::vector<double>& cost, std::size_t gpus) {
   const double total = std::max(1e-300, std::accumulate(cost.begin(), cost.end(), 0.0));
   double before = 0;
@@ -145,8 +147,8 @@ std::vector<std::size_t> cut_evenly(const std::vector<double>& cost, std::size_t
   return gpu;
 }
 
-/// Each block's branches, the costliest first, to the GPU that has least of the block; trunks stay at home:
-/// [scopes].
+/// [scopes] Assigns the branches of each block, the most expensive first, to the GPU with the least load from
+/// that block; trunks stay on their home GPU.
 std::vector<std::size_t> spread_branches(const Blocks& blocks, const std::vector<double>& scope_cost,
                                          const std::vector<std::size_t>& home, std::size_t gpus) {
   std::vector<std::map<std::string, double>> branches(blocks.cost.size());
@@ -177,7 +179,7 @@ std::vector<std::size_t> spread_branches(const Blocks& blocks, const std::vector
   return gpu;
 }
 
-/// GPU of each scope, one entry per way in which an expert would do it.
+/// GPU of each scope, one entry per expert variant.
 std::vector<std::vector<std::size_t>> plans(const Problem& problem, const Grouping& scopes,
                                             std::size_t gpus) {
   std::vector<std::vector<std::size_t>> all;

@@ -13,11 +13,11 @@ namespace emplace {
 namespace {
 
 struct Edge {
-  std::uint32_t from, to;  // Within the window.
-  double us;               // Of the transfer.
+  std::uint32_t from, to;  // Indices within the window.
+  double us;               // Transfer time.
 };
 
-/// Mean over the pairs of fast devices.
+/// Mean link over the pairs of fast devices.
 struct MeanLink {
   double latency_us = 0, us_per_byte = 0;
 };
@@ -40,7 +40,7 @@ MeanLink mean_link_of(const ListTask& task) {
   return mean;
 }
 
-/// Edges among the ops of a window, each pair once with its largest tensor.
+/// Edges among the ops of a window; one per pair, for its largest tensor.
 std::vector<Edge> edges_within(const ListTask& task, std::span<const OpId> window, const MeanLink& link,
                                std::vector<std::uint32_t>& number) {
   for (std::uint32_t k = 0; k < window.size(); ++k) number[index(window[k])] = k + 1;
@@ -64,13 +64,13 @@ std::vector<Edge> edges_within(const ListTask& task, std::span<const OpId> windo
   return edges;
 }
 
-// Of ClpSolve: its own handler of SIGINT would end the programme instead of ours.
+// ClpSolve options: do not install Clp's SIGINT handler, which would end the process instead of ours.
 constexpr int kDualSimplex = 0, kInterrupts = 2, kLeftAlone = 1;
 
-/// A linear programme as Clp takes it: columns are ops (their starts), then edges, then the end.
-class Programme {
+/// A linear program in Clp's format: columns are ops (their start times), then edges, then the end.
+class LinearProgram {
  public:
-  Programme(std::span<const double> us, std::span<const Edge> edges)
+  LinearProgram(std::span<const double> us, std::span<const Edge> edges)
       : ops_{us.size()}, columns_(us.size() + edges.size() + 1) {
     const std::size_t end = columns_.size() - 1;
     for (std::size_t i = 0; i < us.size(); ++i) row({{end, 1.0}, {i, -1.0}}, us[i]);
@@ -86,7 +86,7 @@ class Programme {
     }
   }
 
-  /// The x of each edge; empty if Clp found no optimum.
+  /// Returns the x of each edge; empty if Clp found no optimum.
   std::vector<double> solve(const Clp& clp, std::size_t edges) {
     std::vector<CoinBigIndex> begin{0};
     std::vector<int> rows;
@@ -149,8 +149,8 @@ Result<std::vector<OpId>> favourite_children(const ListTask& task, FavouriteOpti
     if (edges.empty()) continue;
     std::vector<double> us;
     for (const OpId op : window) us.push_back(static_cast<double>(task.best_ns[index(op)]) * 1e-3);
-    const std::vector<double> x = Programme{us, edges}.solve(*clp, edges.size());
-    if (x.empty()) return Error{Errc::kNoPlacement, "Clp found no optimum of a feasible linear programme"};
+    const std::vector<double> x = LinearProgram{us, edges}.solve(*clp, edges.size());
+    if (x.empty()) return Error{Errc::kNoPlacement, "Clp found no optimum of a feasible linear program"};
     for (std::size_t e = 0; e < edges.size(); ++e)
       if (x[e] < 0.5) favourite[index(window[edges[e].from])] = window[edges[e].to];
   }

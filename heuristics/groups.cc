@@ -8,7 +8,7 @@ std::vector<double> op_weights(const Problem& problem) {
 }
 
 Grouping placement_groups(const Problem& problem, std::size_t wanted) {
-  // Without scopes there is nothing to go by but the declared classes; the merging then follows the traffic.
+  // Without scopes only the declared classes are known; merging then follows the traffic.
   const bool scoped = problem.graph.num_groups() > 1;
   const Grouping scopes = scoped ? scope_groups(problem.graph) : colocation_groups(problem.graph);
   return merge_small_groups(problem.graph, scopes, sum_by_group(scopes, op_weights(problem)), wanted);

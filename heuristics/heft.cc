@@ -9,7 +9,7 @@
 namespace emplace {
 namespace {
 
-/// Mean time to the end of the step, own time included [ns]: [ops], 0 for what is no kernel.
+/// [ops] Mean time to the end of the step, including the op's own time [ns]; 0 for ops without a kernel.
 std::vector<double> upward_ranks(const ListTask& task) {
   const Problem& problem = task.problem;
   const LoweredGraph& lowered = task.lowered;
@@ -23,7 +23,7 @@ std::vector<double> upward_ranks(const ListTask& task) {
       per_byte += task.ns_per_byte[index(s) * all + index(t)];
     }
   }
-  // Two ends of an edge meet on one device once in so many times; then nothing is sent.
+  // With n devices both ends of an edge share a device with probability 1/n; then nothing is sent.
   const double n = static_cast<double>(devices.size());
   latency /= n * n;
   per_byte /= n * n;
@@ -45,7 +45,7 @@ std::vector<double> upward_ranks(const ListTask& task) {
   return rank;
 }
 
-/// Kernels by decreasing rank; of equal ones the one that comes first in the graph.
+/// Kernels by decreasing rank; ties in graph order.
 std::vector<OpId> by_rank(const ListTask& task) {
   const std::vector<double> rank = upward_ranks(task);
   std::vector<OpId> order;
@@ -73,10 +73,10 @@ void list_by_rank(PartialSchedule& schedule, const std::vector<OpId>& order) {
     schedule.candidates(op, open);
     std::size_t best = gaps.size();
     std::int64_t best_end = 0;
-    const auto weigh = [&](std::size_t d, bool whatever_fits) {
+    const auto weigh = [&](std::size_t d, bool ignore_memory) {
       const std::int64_t cost = costs.ns(static_cast<DeviceId>(d), op);
       const std::int64_t start = gaps[d].start(schedule.data_ready_ns(op, d), cost);
-      if (!whatever_fits && schedule.bytes_over(op, d, start) > 0) {
+      if (!ignore_memory && schedule.bytes_over(op, d, start) > 0) {
         schedule.note_refusal();
         return;
       }
@@ -86,7 +86,7 @@ void list_by_rank(PartialSchedule& schedule, const std::vector<OpId>& order) {
     };
     for (const std::uint32_t d : open) weigh(d, false);
     if (best == gaps.size()) weigh(schedule.refuge_for(op, open), true);
-    // Copies may come later together than each alone.
+    // Several copies together may arrive later than each one alone.
     const std::int64_t cost = costs.ns(static_cast<DeviceId>(best), op);
     const std::int64_t start = gaps[best].start(schedule.order_copies(op, best), cost);
     gaps[best].fill(start, start + cost);

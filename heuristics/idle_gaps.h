@@ -1,5 +1,5 @@
 #pragma once
-/// When a device, or a copy engine, is idle before the last thing that it has to do.
+/// Idle times of a device or copy engine before the end of its last task.
 
 #include <algorithm>
 #include <cstddef>
@@ -8,13 +8,14 @@
 
 namespace emplace {
 
-/// Idle times by time. Those shorter than `shortest_ns` are forgotten, and a search looks at so many.
+/// Idle times in order. Gaps shorter than `shortest_ns` are dropped, and a search examines at most
+/// `looked_at` gaps.
 class IdleGaps {
  public:
   explicit IdleGaps(std::int64_t shortest_ns, std::size_t looked_at = SIZE_MAX)
       : shortest_ns_{std::max<std::int64_t>(1, shortest_ns)}, looked_at_{looked_at} {}
 
-  /// The first moment from `ready_ns` on at which `cost_ns` fits.
+  /// Returns the earliest time >= `ready_ns` at which a task of `cost_ns` fits.
   std::int64_t start(std::int64_t ready_ns, std::int64_t cost_ns) const {
     if (ready_ns >= end_) return ready_ns;
     std::size_t left = looked_at_;
@@ -24,7 +25,7 @@ class IdleGaps {
     }
     return std::max(ready_ns, end_);
   }
-  /// @pre begin was answered by start for this length.
+  /// Occupies [begin, end). @pre `begin` is the result of start() for this length.
   void fill(std::int64_t begin, std::int64_t end) {
     if (begin >= end_) {
       if (begin - end_ >= shortest_ns_) gaps_.push_back({end_, begin});
@@ -32,7 +33,7 @@ class IdleGaps {
       return;
     }
     const auto at = gaps_.begin() + (first_after(begin) - gaps_.cbegin());
-    if (at == gaps_.end()) return;  // Something of no length between two others.
+    if (at == gaps_.end()) return;  // An empty task between two others.
     const Gap before{at->begin, begin}, after{end, at->end};
     const bool keep_before = before.end - before.begin >= shortest_ns_;
     const bool keep_after = after.end - after.begin >= shortest_ns_;

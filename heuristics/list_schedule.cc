@@ -8,7 +8,7 @@ namespace emplace {
 namespace {
 
 constexpr std::int64_t kNever = -1;
-constexpr std::int64_t kShortestCopyGap = 5'000;  // [ns] Half of PCIe's latency.
+constexpr std::int64_t kShortestCopyGap = 5'000;  // Half of PCIe's latency [ns].
 constexpr std::size_t kGapsLookedAt = 8;
 
 std::vector<std::uint32_t> as_numbers(const std::vector<DeviceId>& devices, const DeviceMask& allowed) {
@@ -269,7 +269,7 @@ Placement PartialSchedule::placement() && {
 
 Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const Lister& lister) {
   constexpr std::size_t kLarge = 120'000;  // Ops times devices.
-  constexpr int kFitsWanted = 3;           // Without the CPU; more reserve than that has only cost time.
+  constexpr int kFitsWanted = 3;  // Feasible attempts without the CPU; further reserves never paid off.
   struct Attempt {
     double reserve, state_slack;
   };
@@ -279,7 +279,7 @@ Result<Found> best_over_reserves(const ListTask& task, Executor& executor, const
   std::vector<DeviceId> slow;
   for (const DeviceId device : all)
     if (std::find(fast.begin(), fast.end(), device) == fast.end()) slow.push_back(device);
-  // So that all of them stay under a second: an attempt takes about 0.2 us per op and device.
+  // Skip attempts on large problems to stay below a second: an attempt takes about 0.2 us per op and device.
   const std::size_t stride = task.lowered.kernels().size() * all.size() > kLarge ? 2 : 1;
   Best best{problem, executor};
   for (const PlacingUnits& units : placing_granularities(problem, task.lowered)) {

@@ -14,11 +14,11 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint64_t kPerUnit = 30;  // Evaluations that build a window up again.
+constexpr std::uint64_t kPerUnit = 30;  // Evaluations per unit to rebuild a window.
 constexpr Cooling kBuilding{0.003, 1e-5}, kDescent{0.001, 1e-5};
-constexpr double kAccept = 0.001;  // Temperature at which a worse window stays, at first.
+constexpr double kAccept = 0.001;  // Initial temperature for accepting a worse window.
 
-/// A range of places in the level's order.
+/// A range of positions in the level's order.
 struct Window {
   std::uint32_t begin, end;
 };
@@ -61,21 +61,21 @@ class Rebuilding {
 
   Result<Unit> round(double temperature) {
     const Window window = pick();
-    const Standing before = walker_.standing();
+    const Evaluation before = walker_.evaluation();
     before_.assign(walker_.devices().begin(), walker_.devices().end());
     walker_.set_window(window.begin, window.end);
     if (below(5) != 0) tear_down(window);
-    EMPLACE_TRY(walker_.look());
+    EMPLACE_TRY(walker_.evaluate());
     const std::uint64_t evaluations = kPerUnit * (window.end - window.begin);
     EMPLACE_TRY(walker_.walk(Slot{search_, evaluations}, kBuilding));
-    const double worse = walker_.standing().energy - before.energy;
+    const double worse = walker_.evaluation().energy - before.energy;
     if (worse > 0 && walker_.rng().uniform_double() >= std::exp(-worse / temperature))
       walker_.restore(before_, before);
     return Unit{};
   }
 
-  /// Nearly all of it to one device: half the time the slowest to reach (the CPU), else any, or the
-  /// neighbour's.
+  /// Moves about 95 % of the window to one device: half the time to a CPU, else to a random device or the
+  /// preceding unit's.
   void tear_down(Window window) {
     const auto& devices = search_.problem().devices;
     const std::uint32_t kind = below(4);
@@ -98,7 +98,7 @@ class Rebuilding {
   std::vector<DeviceId> before_;
 };
 
-/// Everything on the first CPU, where ops may go.
+/// Everything on the first CPU, with constraints applied; `otherwise` if there is no CPU.
 Placement on_cpu(const Problem& problem, const Placement& otherwise) {
   const auto cpus = devices_of_kind(problem.devices, "cpu");
   if (cpus.empty()) return otherwise;
@@ -111,16 +111,16 @@ Placement on_cpu(const Problem& problem, const Placement& otherwise) {
 
 Result<Found> LocalSearch::find(const Problem& problem, Executor& executor) const {
   Search search{problem, Anneal{{.evaluations = options_.evaluations}}.budget(problem)};
-  EMPLACE_TRY(begin_search(problem, executor, search));
+  EMPLACE_TRY(start_search(problem, executor, search));
   const auto cost = make_moving_cost(problem, executor);
   const bool split = problem.objective != Objective::kStepTime;
   const Level level = split ? class_level(problem) : group_level(problem, 256);
   const Placement first = search.best();
   const double begin = search.spent();
-  constexpr int kBegins = 6;
-  const int begins = split ? kBegins : 1;
-  for (int k = 0; k < begins && search.spent() < 1; ++k) {
-    const double from = begin + (1 - begin) * k / begins, to = begin + (1 - begin) * (k + 1) / begins;
+  constexpr int kStarts = 6;
+  const int starts = split ? kStarts : 1;
+  for (int k = 0; k < starts && search.spent() < 1; ++k) {
+    const double from = begin + (1 - begin) * k / starts, to = begin + (1 - begin) * (k + 1) / starts;
     const Placement start = k == 0 ? first : k % 2 == 1 ? on_cpu(problem, first) : search.best();
     Rebuilding rebuilding{level, search, *cost, options_.stream + static_cast<std::uint64_t>(k),
                           options_.moves};

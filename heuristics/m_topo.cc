@@ -7,8 +7,8 @@
 namespace emplace {
 namespace {
 
-/// The order on one device after another: the next is begun where this one's limit would be passed; the last
-/// takes what is left.
+/// Fills one device after another in topological order: starts the next device when the limit of the current
+/// one would be exceeded; the last one takes the rest.
 void fill_in_turn(PartialSchedule& schedule) {
   const ListTask& task = schedule.task();
   const std::vector<DeviceId>& devices = schedule.limits().devices;
@@ -32,7 +32,7 @@ void fill_in_turn(PartialSchedule& schedule) {
   }
 }
 
-/// Most bytes that live at once when everything is on one device.
+/// Peak of live bytes with everything on one device.
 std::int64_t live_bytes(const ListTask& task) {
   const LoweredGraph& lowered = task.lowered;
   std::vector<std::uint32_t> references(lowered.num_buffers(), 0);
@@ -59,7 +59,7 @@ Result<Found> MTopo::find(const Problem& problem, Executor& executor) const {
   const auto live = static_cast<double>(live_bytes(task));
   std::vector<std::vector<DeviceId>> machines{fast_devices(problem.devices)};
   if (machines.front().size() < problem.devices.size()) {
-    // The CPU last: it takes what the others have no room for.
+    // The CPU is last and takes the remaining ops.
     machines.push_back(machines.front());
     for (const DeviceId device : all_devices(problem.devices))
       if (std::find(machines[0].begin(), machines[0].end(), device) == machines[0].end())

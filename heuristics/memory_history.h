@@ -1,5 +1,5 @@
 #pragma once
-/// How full each device was, and when: what a copy that is decided late does to the past.
+/// Memory in use over time per device, including changes in the past caused by copies that are issued late.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace emplace {
 
-/// Levels of several devices along one clock, kept as the highest of each of 256 spans of equally many ops.
-/// Copies begin when their tensor is made, long before a schedule places who reads them: so memory can be
-/// taken, and given back, from a moment in the past on. Thread: one.
+/// Levels of several devices over a common clock, stored as the maximum of each of 256 spans with equal
+/// numbers of ops. A copy starts when its tensor exists, long before its reader is scheduled, so memory can
+/// be taken and released from a time in the past on. Thread: one.
 class MemoryHistory {
  public:
   MemoryHistory(std::size_t devices, std::size_t ops);
 
-  /// One more op was placed, which begins at `now_ns`.
+  /// Advances the clock: one more op was placed, starting at `now_ns`.
   void tick(std::int64_t now_ns);
   void take(std::size_t device, std::int64_t bytes, std::int64_t from_ns);
   void give_back(std::size_t device, std::int64_t bytes, std::int64_t at_ns);
-  /// Bytes in use at `now_ns`, which never goes back for long: what is given back until then is forgotten.
+  /// Bytes in use at `now_ns`. `now_ns` should not decrease by much: releases up to it are applied for good.
   std::int64_t level(std::size_t device, std::int64_t now_ns);
-  /// The highest level from then on, up to now.
+  /// Highest level from `from_ns` to now.
   std::int64_t peak_since(std::size_t device, std::int64_t from_ns) const;
 
  private:
@@ -33,8 +33,8 @@ class MemoryHistory {
   };
   struct Device {
     std::int64_t level = 0;
-    std::vector<std::int64_t> highest;                                         // [spans] so far
-    std::priority_queue<Return, std::vector<Return>, std::greater<>> returns;  // Still to come.
+    std::vector<std::int64_t> highest;                                         // [spans] So far.
+    std::priority_queue<Return, std::vector<Return>, std::greater<>> returns;  // Future releases.
   };
   std::size_t span_of(std::int64_t ns) const {
     return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), ns) - begins_.begin()) -
@@ -43,7 +43,7 @@ class MemoryHistory {
 
   const std::size_t ops_per_span_;
   std::size_t ticks_ = 0;
-  std::vector<std::int64_t> begins_{0};  // [spans] when each began; the last is now.
+  std::vector<std::int64_t> begins_{0};  // [spans] Start time of each span; the last one is current.
   std::vector<Device> devices_;
 };
 

@@ -16,7 +16,7 @@ namespace emplace {
 
 bool better(const Measurement& a, const Measurement& b) {
   if (a.valid != b.valid) return a.valid;
-  if (!a.valid) {  // What did not run at all is not known to be near to fitting.
+  if (!a.valid) {  // A placement that did not run at all may be far from fitting, so it is worse.
     const bool a_measured = out_of_memory(a.valid, a.failure), b_measured = out_of_memory(b.valid, b.failure);
     if (a_measured != b_measured) return a_measured;
     if (a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
@@ -75,8 +75,8 @@ Result<const Method*> find_compared_method(std::string_view name) {
 Result<const Method*> find_method(std::string_view name) {
   auto method = find_compared_method(name);
   if (method && (*method)->transforms_graph()) {
-    return invalid("method '" + std::string{name} + "'", "measures another graph and places nothing",
-                   "see it in the table of compare");
+    return invalid("method '" + std::string{name} + "'",
+                   "measures a transformed graph and returns no placement", "use it in `compare`");
   }
   return method;
 }
@@ -94,7 +94,7 @@ Result<Unit> Best::offer(Placement placement) {
 }
 
 Result<Found> Best::take() && {
-  if (found_.placement.empty()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  if (found_.placement.empty()) return Error{Errc::kNoPlacement, "this method has no suitable device"};
   return std::move(found_);
 }
 

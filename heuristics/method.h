@@ -1,5 +1,5 @@
 #pragma once
-/// Placers that nobody trained: one interface, one file each, named as on the command line.
+/// Placement heuristics without learning: one interface, one file each, named as on the command line.
 
 #include <cstdint>
 #include <functional>
@@ -21,29 +21,30 @@
 
 namespace emplace {
 
-/// A method's answer: its best valid placement, or the nearest to valid (fewest bytes over) if none fits.
+/// Result of a method: its best valid placement, or the one closest to valid (fewest bytes over) if none
+/// fits.
 struct Found {
-  Placement placement;      ///< [ops], obeys the constraints; empty if the method transforms the graph.
-  Measurement measurement;  ///< Of that placement.
+  Placement placement;      ///< [ops] Obeys the constraints; empty if the method transforms the graph.
+  Measurement measurement;  ///< Measurement of that placement.
   std::uint64_t evaluations = 0;
-  std::vector<std::string> notes;  ///< What must be said with it, as whether it is exact; usually nothing.
+  /// Remarks to print with the result, such as whether it is optimal; usually empty.
+  std::vector<std::string> notes;
 };
 
-/// How long a search may go on, and where it begins. Nothing said: as long as it thinks fit, from its own
-/// starts.
+/// Limits and start of a search. By default the method chooses both.
 struct SearchLimits {
-  std::uint64_t evaluations = 0;  ///< At most; 0: no such limit.
-  const Clock* clock =
-      nullptr;  ///< With it, until `deadline`. Null: the same evaluations give the same placement.
+  std::uint64_t evaluations = 0;  ///< Maximum number of evaluations; 0: no limit.
+  /// With a clock the search runs until `deadline`. Null: a function of the number of evaluations.
+  const Clock* clock = nullptr;
   Nanos deadline{};
-  /// What was found before: used instead of asking the other methods again. What it took counts as spent.
+  /// Earlier results, used instead of running the other methods. Their evaluations count as spent.
   std::span<const Found> starts;
-  std::function<bool()> stopped;  ///< Asked often; true ends the search with what it has.
-  /// Told of each better placement that fits, and its seconds.
+  std::function<bool()> stopped;  ///< Polled often; true ends the search with its current result.
+  /// Called with each better placement that fits, and its seconds.
   std::function<void(const Placement&, double)> better;
 };
 
-/// What is to be placed. References outlive every call.
+/// The placement problem. The referenced objects must outlive every call.
 struct Problem {
   const OpGraph& graph;
   const DeviceSet& devices;
@@ -54,43 +55,45 @@ struct Problem {
   SearchLimits limits = {};
 };
 
-/// Deterministic, but for a deadline: the same problem gives the same placement. Thread: one call at a time.
+/// Deterministic, except with a deadline: the same problem gives the same placement. Thread: one call at a
+/// time.
 class Method {
  public:
   virtual ~Method() = default;
   virtual std::string_view name() const = 0;
-  virtual std::string_view summary() const = 0;  ///< One line for --help and the reports.
-  /// True: what it measures is another graph that does the same work, so there is no placement of this one to
-  /// apply; a row of a table, never an answer.
+  virtual std::string_view summary() const = 0;  ///< One line for --help and reports.
+  /// True if the method measures another graph that does the same work. It then has no placement of this
+  /// graph; it is a row of a comparison, never an answer.
   virtual bool transforms_graph() const { return false; }
-  /// Errors: kNoPlacement if the method cannot say anything here (no GPU for `single-gpu`); kRunFailed of the
+  /// Errors: kNoPlacement if the method does not apply (no GPU for `single-gpu`); kRunFailed from the
   /// executor.
   virtual Result<Found> find(const Problem& problem, Executor& executor) const = 0;
 };
 
-/// Those that answer within a second or two, in the order of the comparison table.
+/// Methods that return within a second or two, in the order of the comparison table.
 std::span<const Method* const> all_methods();
-/// Those that take as long as they are given: asked for by name only.
+/// Search methods, which use their whole budget; they run only if requested by name.
 std::span<const Method* const> search_methods();
-/// Those that transform the graph: rows to compare with.
+/// Methods that transform the graph, for comparison.
 std::span<const Method* const> transforming_methods();
-/// Any that places. Errors (kInvalid): unknown, with the nearest name; one that transforms the graph.
+/// Finds a method that returns placements. Errors (kInvalid): unknown name, with the nearest one; or a method
+/// that transforms the graph.
 Result<const Method*> find_method(std::string_view name);
-/// Any of all, for a table. Errors (kInvalid): unknown, with the nearest name.
+/// Finds any method, for a comparison. Errors (kInvalid): unknown name, with the nearest one.
 Result<const Method*> find_compared_method(std::string_view name);
 
-/// Valid before not; then the faster one; among those that do not fit the one with fewer bytes over.
+/// Orders valid before invalid, then by step time; invalid ones by bytes over.
 bool better(const Measurement& a, const Measurement& b);
 
-/// Keeps the best of the placements that it is shown. Thread: one.
+/// Keeps the best of the offered placements. Thread: one.
 class Best {
  public:
   Best(const Problem& problem, Executor& executor) : problem_{problem}, executor_{executor} {}
-  /// Repairs, measures and remembers it if it is better.
+  /// Repairs and measures the placement, and keeps it if it is the best.
   Result<Unit> offer(Placement placement);
-  /// Whether what was offered last fits, best or not.
+  /// Whether the last offered placement fits.
   bool last_fits() const { return last_fits_; }
-  /// Errors: kNoPlacement if nothing was offered.
+  /// Errors: kNoPlacement if no placement was offered.
   Result<Found> take() &&;
 
  private:
@@ -102,7 +105,7 @@ class Best {
 
 /// Devices of a kind ("gpu", "cpu"), in order.
 std::vector<DeviceId> devices_of_kind(const DeviceSet& devices, std::string_view kind);
-/// The GPUs, or every device where there is no GPU.
+/// All GPUs, or all devices if there is no GPU.
 std::vector<DeviceId> fast_devices(const DeviceSet& devices);
 std::vector<DeviceId> all_devices(const DeviceSet& devices);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The trivial and the human placers: what a learned placement must beat.
+/// Trivial and human placement methods: the baselines for learned placements.
 
 #include <cstddef>
 #include <string>
@@ -15,36 +15,34 @@ class SingleDevice final : public Method {
  public:
   explicit SingleDevice(std::string_view kind) : kind_{kind}, name_{"single-" + kind_} {}
   std::string_view name() const override { return name_; }
-  std::string_view summary() const override {
-    return "everything on one device of the kind, the best of them";
-  }
+  std::string_view summary() const override { return "everything on the best single device of this kind"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 
  private:
   const std::string kind_, name_;
 };
 
-/// `random`: best of 100 draws, half of them without the CPU; per group a device with room for the group's
-/// state.
+/// `random`: best of 100 random placements, half of them without the CPU; each group gets a device with room
+/// for its state.
 class RandomGroups final : public Method {
  public:
   std::string_view name() const override { return "random"; }
   std::string_view summary() const override {
-    return "best of 100 draws, one device per group with room for its state";
+    return "best of 100 random placements, each group on a device with room for its state";
   }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `round-robin`: groups dealt out in turn, over the GPUs and over all devices; the better one.
+/// `round-robin`: groups assigned to devices in turn, over the GPUs and over all devices; the better one.
 class RoundRobin final : public Method {
  public:
   std::string_view name() const override { return "round-robin"; }
-  std::string_view summary() const override { return "groups dealt out in turn"; }
+  std::string_view summary() const override { return "groups assigned to devices in turn"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
 /// `contiguous`: issue order or scope order cut into one piece per GPU (or per device), by time or by time
-/// and bytes, in proportion to speed or memory, at several offsets; the best.
+/// and bytes, in proportion to speed or memory, at several offsets; the best one.
 class Contiguous final : public Method {
  public:
   std::string_view name() const override { return "contiguous"; }
@@ -52,23 +50,23 @@ class Contiguous final : public Method {
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `expert`: the hand-made placements of the papers, by layer scope; of several ways the best measured.
+/// `expert`: the hand-made placements of the papers, by layer scope; the best measured of several variants.
 /// Recurrent nets: LSTM layer i on GPU i mod k, or neighbouring layers together; attention and softmax with
 /// the last layer, embeddings with their readers. Others (cells, blocks of a residual net or a transformer):
-/// all on one GPU, as is usual; equal blocks by number, by cost, by bytes; and the branches of an Inception
+/// all on one GPU, as is usual; equal blocks by number, by cost or by bytes; and the branches of an Inception
 /// module or a NASNet cell spread over the GPUs.
 ///                        Papers: ColocRL 2017, section 4.2  [COL-EXPERT]; Hierarchical 2018, section 3
 class Expert final : public Method {
  public:
   std::string_view name() const override { return "expert"; }
-  std::string_view summary() const override { return "by layer, as the papers' experts did"; }
+  std::string_view summary() const override { return "by layer, as the experts of the papers did"; }
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// The groups that `random` and `round-robin` deal with: scopes (declared classes if the graph has none),
-/// merged to at most `wanted` by traffic.
+/// Groups used by `random` and `round-robin`: scopes (declared classes if the graph has none), merged by
+/// traffic to at most `wanted`.
 Grouping placement_groups(const Problem& problem, std::size_t wanted = 256);
-/// Each op's cost on the first fast device [ns], for cutting and merging by cost.
+/// [ops] Cost on the first fast device [ns], for cutting and merging by cost.
 std::vector<double> op_weights(const Problem& problem);
 
 }  // namespace emplace

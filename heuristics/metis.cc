@@ -17,34 +17,34 @@ namespace {
 
 constexpr double kMetisEdgeTotal = 1e9, kMetisWeightTotal = 5e8;
 
-/// Guards METIS, which is not reentrant, and what it changes of the process.
+/// Guards METIS, which is not reentrant, and the process state that it changes.
 Mutex g_metis;
 
-/// METIS draws from the C library's random numbers, takes SIGABRT and SIGTERM for its own while it works, and
-/// prints to standard output when a part stays empty: one call at a time, SIGTERM waits until it has ended,
-/// the handlers are put back as they were, and what it prints goes nowhere.
-class Alone {
+/// METIS uses the C library's random numbers, installs handlers for SIGABRT and SIGTERM while it runs, and
+/// prints to standard output if a part is empty. This class makes a call safe: SIGTERM is blocked until the
+/// call ends, the handlers are restored, and the output is discarded.
+class MetisGuard {
  public:
-  Alone() EMPLACE_REQUIRES(g_metis) {
+  MetisGuard() EMPLACE_REQUIRES(g_metis) {
     ::sigemptyset(&mask_);
     ::sigaddset(&mask_, SIGTERM);
     ::pthread_sigmask(SIG_BLOCK, &mask_, &before_);
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &handlers_[i]);
-    if (nowhere_ != nullptr) stdout = nowhere_;
+    if (null_output_ != nullptr) stdout = null_output_;
   }
-  ~Alone() {
+  ~MetisGuard() {
     stdout = output_;
-    if (nowhere_ != nullptr) std::fclose(nowhere_);
+    if (null_output_ != nullptr) std::fclose(null_output_);
     for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &handlers_[i], nullptr);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  Alone(const Alone&) = delete;
-  Alone& operator=(const Alone&) = delete;
+  MetisGuard(const MetisGuard&) = delete;
+  MetisGuard& operator=(const MetisGuard&) = delete;
 
  private:
   static constexpr std::array kSignals{SIGABRT, SIGTERM};
   std::FILE* const output_ = stdout;
-  std::FILE* const nowhere_ = std::fopen("/dev/null", "w");
+  std::FILE* const null_output_ = std::fopen("/dev/null", "w");
   sigset_t mask_{}, before_{};
   std::array<struct sigaction, kSignals.size()> handlers_{};
 };
@@ -71,7 +71,7 @@ Result<std::vector<std::int32_t>> metis_parts(PartitionTask& task, MetisOptions 
   settings[METIS_OPTION_NUMBERING] = 0;
   std::vector<std::int32_t> out(vertices, 0);
   const MutexLock lock{g_metis};
-  const Alone alone;
+  const MetisGuard guard;
   const PartitionerTime timed;
   const int status = (options.recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway)(
       &n, &constraints, task.first.data(), task.neighbours.data(), weight.data(), nullptr,
@@ -100,7 +100,7 @@ Result<Found> Metis::find(const Problem& problem, Executor& executor) const {
     task.neighbours.assign(graph.neighbours().begin(), graph.neighbours().end());
     task.edge_weight = scaled(graph.edge_ns(), kMetisEdgeTotal);
     for (const auto& machine : machines) {
-      // A vertex above a part's share leaves METIS with empty halves: it counts as one share.
+      // METIS produces empty parts if a vertex exceeds a part's share, so its weight is clipped to one share.
       const double most = 1.0 / static_cast<double>(machine.size());
       const auto work = scaled(graph.work_ns(), kMetisWeightTotal, most);
       const auto bytes = scaled(graph.bytes(), kMetisWeightTotal, most);

@@ -15,7 +15,7 @@ struct HalfEdge {
   double bytes, ns;
 };
 
-/// Latency [ns] and time per byte of the mean link.
+/// Latency [ns] and time per byte [ns/B] of the mean link.
 std::pair<double, double> mean_link(const DeviceSet& devices) {
   double latency_ns = 0, ns_per_byte = 0, pairs = 0;
   for (std::size_t s = 0; s < devices.size(); ++s) {
@@ -50,7 +50,7 @@ PartitionGraph::PartitionGraph(const Problem& problem, const LoweredGraph& lower
     bytes_[vertex] += static_cast<double>(lowered.output_bytes(op) + lowered.resident_bytes(op));
   }
 
-  // A buffer crosses once however many ops of a unit read it.
+  // A buffer is sent to a unit once, regardless of the number of readers there.
   const auto [latency_ns, ns_per_byte] = mean_link(problem.devices);
   std::vector<HalfEdge> edges;
   std::vector<std::uint32_t> seen(size(), 0xffffffffu);
@@ -129,7 +129,7 @@ Placement PartitionGraph::placement(std::vector<DeviceId> device_of,
 }
 
 std::vector<std::int32_t> scaled(std::span<const double> values, double total, double most) {
-  // A cut-off value makes the sum smaller, and with it the cut: down to where both agree.
+  // Clipping reduces the sum and therefore the clipping bound; iterate until both agree.
   double sum = std::accumulate(values.begin(), values.end(), 0.0), cut = sum;
   for (int round = 0; round < 100 && most < 1 && cut > most * sum; ++round) {
     cut = most * sum;

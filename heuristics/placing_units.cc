@@ -21,7 +21,7 @@ PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, co
   std::vector<DeviceMask> common(groups.num_groups, DeviceMask{}.set());
   for (std::uint32_t i = 0; i < groups.group_of_op.size(); ++i)
     common[groups.group_of_op[i]] &= constraints.allowed(constraints.class_of(OpId{i}));
-  // A class goes where its lowest op goes, whatever the groups say.
+  // A class belongs to the group of its lowest op, whatever the groups of its other ops.
   std::vector<std::uint32_t> unit_of_class(constraints.num_classes());
   std::vector<std::int64_t> unit_of_group(groups.num_groups, -1);
   PlacingUnits units;

@@ -1,5 +1,5 @@
 #pragma once
-/// What is placed as a whole: co-location classes, or larger sets that keep them whole.
+/// Units of placement: co-location classes, or larger sets of whole classes.
 
 #include <cstdint>
 #include <vector>
@@ -15,25 +15,24 @@ struct PlacingUnits {
   std::size_t size() const { return allowed.size(); }
 
   std::vector<std::uint32_t> unit_of_op;  ///< [ops]
-  std::vector<DeviceMask> allowed;        ///< [units] devices that all members may use; never empty
-  std::vector<std::int64_t> state_bytes;  ///< [units] resident for the whole step
-  /// [units, kMoments] state and results of the unit that live at so many moments of a step in issue order;
-  /// empty: not known.
+  std::vector<DeviceMask> allowed;        ///< [units] Devices that all members may use; never empty.
+  std::vector<std::int64_t> state_bytes;  ///< [units] Resident for the whole step.
+  /// [units, kMoments] State and results of the unit alive at kMoments moments of a step in issue order;
+  /// empty: unknown.
   std::vector<std::int64_t> live_bytes;
 
   static constexpr std::size_t kMoments = 64;
 };
 
-/// Fills `live_bytes`: what a device is in for that takes the unit.
+/// Fills `live_bytes`: the memory that a device commits to by taking a unit.
 void find_live_bytes(PlacingUnits& units, const LoweredGraph& lowered);
 
-/// Each class a unit.
+/// Each class is a unit.
 PlacingUnits class_units(const Problem& problem, const LoweredGraph& lowered);
-/// Each group a unit, as far as the constraints of its classes agree; the others stay classes.
+/// Each group is a unit if the constraints of its classes are compatible; otherwise its classes are units.
 PlacingUnits group_units(const Problem& problem, const LoweredGraph& lowered, const Grouping& groups);
 
-/// Classes, scopes, and scopes of all time steps together, as far as they differ; the last two know their
-/// live bytes.
+/// Classes, scopes, and scopes of all time steps together, without duplicates; the last two have live bytes.
 std::vector<PlacingUnits> placing_granularities(const Problem& problem, const LoweredGraph& lowered);
 
 }  // namespace emplace

@@ -16,25 +16,25 @@
 namespace emplace {
 namespace {
 
-/// What all threads know.
+/// State shared by all threads.
 class Shared {
  public:
   Shared(const Clock& clock, const PortfolioOptions& options)
-      : clock_{clock}, options_{options}, begun_{clock.now()} {}
+      : clock_{clock}, options_{options}, start_{clock.now()} {}
 
-  double seconds() const { return std::chrono::duration<double>(clock_.now() - begun_).count(); }
-  Nanos begun() const { return begun_; }
+  double seconds() const { return std::chrono::duration<double>(clock_.now() - start_).count(); }
+  Nanos start_time() const { return start_; }
 
-  /// On the way: a search goes on.
-  void saw(const std::string& method, const Placement& placement, double seconds) {
+  /// Reports a better placement of a search that continues.
+  void report(const std::string& method, const Placement& placement, double seconds) {
     const MutexLock lock{mutex_};
     if (!findings_.empty() && seconds >= findings_.back().seconds) return;
     findings_.push_back({method, seconds, this->seconds()});
     if (options_.better) options_.better(findings_.back(), placement);
   }
-  /// At its end.
+  /// Adds the final result of a method.
   void take(const std::string& method, Found found) {
-    if (found.measurement.valid) saw(method, found.placement, found.measurement.step_time_s);
+    if (found.measurement.valid) report(method, found.placement, found.measurement.step_time_s);
     const MutexLock lock{mutex_};
     evaluations_ += found.evaluations;
     if (best_ && !better(found.measurement, best_->measurement)) return;
@@ -64,7 +64,7 @@ class Shared {
  private:
   const Clock& clock_;
   const PortfolioOptions& options_;
-  const Nanos begun_;
+  const Nanos start_;
   mutable Mutex mutex_;
   std::optional<Found> best_ EMPLACE_GUARDED_BY(mutex_);
   std::string method_ EMPLACE_GUARDED_BY(mutex_);
@@ -73,8 +73,8 @@ class Shared {
   std::optional<Error> error_ EMPLACE_GUARDED_BY(mutex_);
 };
 
-/// What has been worth most for its time comes first, so that a second is enough for a good answer. Splits
-/// are few ops and quick to judge: there the exact and the chained ones lead.
+/// Sorts methods by value for their time, so that a second suffices for a good answer. Split objectives have
+/// few ops and cheap evaluations: there the exact and chain methods come first.
 std::vector<const Method*> in_order(std::vector<const Method*> methods, Objective objective) {
   static constexpr std::array<std::string_view, 13> kSteps{
       "single-gpu", "single-cpu", "expert",     "scotch", "m-etf",       "metis", "heft",
@@ -88,16 +88,16 @@ std::vector<const Method*> in_order(std::vector<const Method*> methods, Objectiv
   return methods;
 }
 
-/// One search of a thread's turn, and its share of what is left of the budget.
+/// One search of a thread, and its share of the remaining budget.
 struct Turn {
   bool local;
-  double until;  // Share of the searches' time.
+  double until;  // Share of the search time at which it ends.
   double heat = 1;
 };
 
-/// Splits have few units and cheap evaluations: latencies are found by rebuilding windows, loads by
-/// annealing. Step times are annealed from coarse to fine; other threads walk elsewhere, and the last part
-/// begins from the best.
+/// Sequence of searches of a thread. Split objectives have few units and cheap evaluations: latencies are
+/// searched by rebuilding windows, loads by annealing. Step times are annealed from coarse to fine; the last
+/// search starts from the best result.
 std::vector<Turn> turns_for(Objective objective) {
   if (objective == Objective::kLatency) return {{true, 0.75}, {false, 0.85}, {true, 1}};
   if (objective == Objective::kStepTime) return {{false, 0.6}, {false, 1, 0.5}};
@@ -135,11 +135,12 @@ class Searcher {
       problem.limits = {.clock = &clock_, .deadline = until, .stopped = stopped_};
       if (start) problem.limits.starts = {&*start, 1};
       problem.limits.better = [&](const Placement& placement, double seconds) {
-        shared_.saw(name, placement, seconds);
+        shared_.report(name, placement, seconds);
       };
       auto found = method.find(problem, executor);
       if (!found) return shared_.fail(found.error());
-      if (start) found->evaluations -= start->evaluations;  // Counted where they were made.
+      // Evaluations of the start were counted where they were made.
+      if (start) found->evaluations -= start->evaluations;
       shared_.take(name, *std::move(found));
     }
   }
@@ -167,15 +168,15 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
                              const PortfolioOptions& options) {
   Shared shared{clock, options};
   const auto budget = std::chrono::duration_cast<Nanos>(std::chrono::duration<double>(options.budget_s));
-  const Nanos end = shared.begun() + budget;
-  std::atomic<bool> told_to_stop = false;
+  const Nanos end = shared.start_time() + budget;
+  std::atomic<bool> stop_requested = false;
   const auto stopped = [&] {
-    if ((options.stopped && options.stopped()) || shared.optimal()) told_to_stop = true;
-    return told_to_stop.load();
+    if ((options.stopped && options.stopped()) || shared.optimal()) stop_requested = true;
+    return stop_requested.load();
   };
-  // A search that nobody has begun yet finds more in the rest of a short budget than the slow heuristics.
+  // With a short budget, starting the searches finds more than the remaining slow heuristics.
   const auto late = [&] { return options.searches && shared.seconds() > options.budget_s / 2; };
-  std::string why = "there is no method";
+  std::string why = "no methods given";
   for (const Found& start : problem.limits.starts) shared.take(options.start_method, start);
   for (const Method* method : in_order(methods, problem.objective)) {
     if (stopped() || (late() && shared.best())) break;
@@ -197,7 +198,7 @@ Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Pr
 
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<std::jthread> threads;
-  const std::function<bool()> stop_here = stopped, stop_elsewhere = [&] { return told_to_stop.load(); };
+  const std::function<bool()> stop_here = stopped, stop_elsewhere = [&] { return stop_requested.load(); };
   for (unsigned t = 1; t < options.threads; ++t) {
     executors.push_back(make_model(problem.graph, problem.devices, judge));
     threads.emplace_back([&, t, own = executors.back().get()] {

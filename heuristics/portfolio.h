@@ -1,5 +1,5 @@
 #pragma once
-/// The best placement within a budget: heuristics at once, then searches from the best of them, on every
+/// The best placement within a time budget: heuristics first, then searches from their best result on every
 /// core.
 
 #include <cstdint>
@@ -14,35 +14,35 @@
 
 namespace emplace {
 
-/// A better placement, who found it, and when.
+/// A better placement: the method that found it, and when.
 struct Finding {
   std::string method;
-  double seconds = 0;  ///< Of the placement, by the judge.
-  double at_s = 0;     ///< Since the portfolio began.
+  double seconds = 0;  ///< Step time of the placement, as measured by the judge [s].
+  double at_s = 0;     ///< Time since the start of the portfolio [s].
 };
 
 struct Answer {
   Found found;
-  std::string method;             ///< Who found it.
-  std::uint64_t evaluations = 0;  ///< Of all that were asked.
-  std::vector<Finding> findings;  ///< Each better than the one before.
-  int status = 0;                 ///< 130 or 143 if a signal ended a run of its own.
+  std::string method;             ///< Method that found it.
+  std::uint64_t evaluations = 0;  ///< Total over all methods.
+  std::vector<Finding> findings;  ///< Each one better than the previous.
+  int status = 0;                 ///< 130 or 143 if a signal ended a search process.
 };
 
 struct PortfolioOptions {
   double budget_s = 30;
-  unsigned threads = 1;                                      ///< Searches side by side.
-  std::string start_method = "the placement it began with";  ///< Who found `problem.limits.starts`.
-  bool searches = true;                                      ///< False: heuristics only.
-  /// A proven lower bound of the objective [s]: the portfolio ends once a placement reaches it. 0: none.
+  unsigned threads = 1;                          ///< Number of parallel searches.
+  std::string start_method = "start placement";  ///< Method that found `problem.limits.starts`.
+  bool searches = true;                          ///< False: heuristics only.
+  /// Proven lower bound of the objective [s]; the portfolio ends once a placement reaches it. 0: none.
   double bound_s = 0;
-  /// What searches try next; empty: random moves. Called on any thread.
+  /// Move proposer of the searches; empty: random moves. Called from any thread.
   MoveProposerFactory moves;
-  /// Asked often, by the calling thread only; true ends everything with what there is.
+  /// Polled often, only by the calling thread; true ends the portfolio with its current result.
   std::function<bool()> stopped;
-  /// Told what the calling thread begins.
+  /// Called when the calling thread starts a method.
   std::function<void(const std::string& method)> begins;
-  /// Told of each better placement that fits, one at a time, from any thread.
+  /// Called with each better placement that fits, one call at a time, from any thread.
   std::function<void(const Finding&, const Placement&)> better;
 };
 
@@ -52,13 +52,13 @@ inline bool reaches_bound(double seconds, double bound_s) {
   return bound_s > 0 && seconds <= bound_s * (1 + 1e-9);
 }
 
-/// Cores that this process may use.
+/// Number of cores that this process may use.
 unsigned usable_cores();
 
-/// Runs `methods` in turn, the most worth for their time first, then the searches until the budget is over.
-/// Ends early if `bound_s` is reached. `problem.limits` are not used but for `starts`. Half of the budget is
-/// for them: an exact method gives up then, the others, once begun, are not cut short. Errors: kNoPlacement
-/// if no method has anything to say; kRunFailed of the executor.
+/// Runs `methods` in turn, the most valuable for their time first, then the searches until the budget is used
+/// up, or a placement reaches `bound_s`. Of `problem.limits` only `starts` is used. Methods get half of the
+/// budget: an exact method stops then; the others, once started, are not interrupted. Errors: kNoPlacement if
+/// no method finds a placement; kRunFailed from the executor.
 Result<Answer> run_portfolio(const std::vector<const Method*>& methods, const Problem& problem,
                              const Judge& judge, Executor& executor, const Clock& clock,
                              const PortfolioOptions& options);

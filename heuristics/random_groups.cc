@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kDraws = 100;
 
-/// State that each group keeps for the whole step [B].
+/// [groups] State of each group, resident for the whole step [B].
 std::vector<std::int64_t> state_bytes(const OpGraph& graph, const Grouping& groups) {
   std::vector<std::int64_t> bytes(groups.num_groups, 0);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i)
@@ -16,8 +16,8 @@ std::vector<std::int64_t> state_bytes(const OpGraph& graph, const Grouping& grou
   return bytes;
 }
 
-/// Groups in random order, each on a device drawn evenly from those with room for its state; on any if none
-/// has room.
+/// Assigns groups in random order, each to a uniformly drawn device with room for its state; to any device if
+/// none has room.
 Placement draw(const Problem& problem, const Grouping& groups, const std::vector<std::int64_t>& state,
                const std::vector<DeviceId>& candidates, Rng& rng) {
   std::vector<std::uint32_t> order(groups.num_groups);

@@ -1,5 +1,5 @@
 #include <cstdio>
-// scotch.h wants FILE.
+// scotch.h requires FILE.
 #include <scotch.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kScotchEdgeTotal = 1e9, kScotchWorkTotal = 5e8;
 
-/// Frees what Scotch has initialised.
+/// Calls the exit function of a Scotch object.
 template <class T>
 class Owned {
  public:
@@ -46,7 +46,7 @@ PartitionTask task_of(const PartitionGraph& graph, std::span<const double> edges
   return task;
 }
 
-/// Time, or time and bytes in equal parts.
+/// Time, or time and bytes with equal weight.
 std::vector<double> weight_of(const PartitionGraph& graph, bool with_bytes) {
   std::vector<double> weight(graph.work_ns().begin(), graph.work_ns().end());
   if (!with_bytes) return weight;
@@ -56,7 +56,7 @@ std::vector<double> weight_of(const PartitionGraph& graph, bool with_bytes) {
   return weight;
 }
 
-/// One problem, cut in several ways.
+/// Partitions one problem in several ways.
 class Cutter {
  public:
   Cutter(const Problem& problem, Executor& executor)
@@ -67,7 +67,7 @@ class Cutter {
     for (const PlacingUnits& units : units_) graphs_.emplace_back(problem, lowered_, units);
   }
 
-  /// Classes first, coarser ones after them.
+  /// Graph of the classes first, then coarser ones.
   std::span<const PartitionGraph> graphs() const { return graphs_; }
 
   struct Cut {
@@ -101,7 +101,7 @@ Result<std::vector<std::int32_t>> scotch_parts(PartitionTask& task, ScotchOption
   if (parts == 1) return std::vector<std::int32_t>(vertices, 0);
   if (vertices < 2 * parts) return deal_out(task);
   const PartitionerTime timed;
-  // A context has random numbers of its own: nobody else's draws, and no lock.
+  // A context has its own random numbers, so calls need no lock.
   Owned<SCOTCH_Context> context{&SCOTCH_contextExit};
   Owned<SCOTCH_Graph> graph{&SCOTCH_graphExit}, bound{&SCOTCH_graphExit};
   Owned<SCOTCH_Arch> machine{&SCOTCH_archExit};

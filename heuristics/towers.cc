@@ -15,8 +15,8 @@
 namespace emplace {
 namespace {
 
-/// Where what all towers share is kept, class by class, so that a parameter and its update stay together.
-/// `servers`: spread over them by bytes, the largest first.   Returns [classes of the original graph].
+/// Device of each class that all towers share, so that a parameter and its update stay together. Spreads the
+/// classes over `servers` by bytes, the largest first.   Returns [classes of the original graph].
 std::vector<DeviceId> spread_classes(const Problem& problem, const TowersGraph& towers,
                                      const std::vector<DeviceId>& servers) {
   std::vector<double> bytes(problem.constraints.num_classes(), 0);
@@ -58,7 +58,7 @@ Placement place_towers(const Problem& problem, const TowersGraph& towers,
   return placement;
 }
 
-/// Samples per second of towers that do not wait for one another.
+/// Samples per second of towers that do not wait for each other.
 double throughput(const TowersGraph& towers, std::size_t count, const Schedule& schedule) {
   std::vector<double> end_s(count, 0);
   for (const auto& op : schedule.ops) {
@@ -116,7 +116,7 @@ Result<Found> best_towers(const Problem& problem, bool synchronous) {
       if (!synchronous) {
         const double samples_s = throughput(towers, devices.size(), schedule);
         measured.step_time_s = static_cast<double>(towers.batch) / samples_s;
-        note += fmt::format("; {} samples/s, without waiting for one another: that changes convergence",
+        note += fmt::format("; {} samples/s, asynchronous updates, which changes convergence",
                             static_cast<std::int64_t>(samples_s + 0.5));
       }
       const std::uint64_t evaluations = best.evaluations + 1;
@@ -125,7 +125,7 @@ Result<Found> best_towers(const Problem& problem, bool synchronous) {
       best.evaluations = evaluations;
     }
   }
-  best.notes.insert(best.notes.begin(), "another graph, not a placement of this one");
+  best.notes.insert(best.notes.begin(), "measures a transformed graph; not a placement of this one");
   return best;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Data parallelism, as a yardstick: not a placement of the graph, but of replicas of it.
+/// Data parallelism for comparison: a placement of replicas of the graph, not of the graph.
 
 #include <string_view>
 
@@ -8,8 +8,8 @@
 namespace emplace {
 
 /// `towers-sync`: one replica per GPU with its part of the batch; gradients are summed before the one update.
-/// Parameters mirrored or in one place; sums and shared parameters spread over the GPUs by bytes, on one GPU
-/// or on the CPU; the best. The step time is that of the same batch.
+/// Tries parameters mirrored or in one place, and sums and shared parameters spread over the GPUs by bytes,
+/// on one GPU or on the CPU; returns the best. The step time is that of the same batch.
 ///                                                               Paper: ColocRL 2017, section 4.4
 ///                                                               [COL-TOWERS]
 class TowersSync final : public Method {
@@ -19,15 +19,15 @@ class TowersSync final : public Method {
     return "one replica per GPU, gradients summed (another graph)";
   }
   bool transforms_graph() const override { return true; }
-  /// Always simulated with the default dispatch, whatever the executor: it knows only the original graph.
-  /// Errors: kNoPlacement with fewer than two GPUs (or CPUs where there is no GPU), without a batch, or with
-  /// one smaller than the number of devices.
+  /// Always simulated with the default dispatch, whatever the executor, because the executor only has the
+  /// original graph. Errors: kNoPlacement with fewer than two GPUs (or CPUs if there is no GPU), without a
+  /// batch, or with a batch smaller than the number of devices.
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 
-/// `towers-async`: the same replicas with shared parameters, which each of them updates without waiting for
-/// the others. The step time is the batch over the throughput, sum of b_r / T_r with T_r the time from a
-/// replica's start to its last update, all of them contending for links and parameters. Updates are made with
+/// `towers-async`: the same replicas with shared parameters, which each replica updates without waiting for
+/// the others. The step time is the batch over the throughput, the sum of b_r / T_r, where T_r is the time
+/// from a replica's start to its last update while all replicas contend for links and parameters. Updates use
 /// gradients of older parameters, which changes convergence: a shorter time is not the same training.
 ///                                                               Paper: ColocRL 2017, section 4.4
 ///                                                               [COL-TOWERS]

@@ -12,7 +12,7 @@
 namespace emplace {
 namespace {
 
-/// meta.batch, or 0.
+/// Returns meta.batch, or 0.
 std::int64_t batch_of(const OpGraph& graph) {
   const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
   if (!meta.is_object()) return 0;
@@ -22,7 +22,7 @@ std::int64_t batch_of(const OpGraph& graph) {
 
 bool is_input(const OpGraph& graph, OpId op) { return graph.is_state(op) && graph.type_name(op) == "Input"; }
 
-/// Ops made of parameters alone: the same in every tower, whatever the batch.
+/// [ops] True for ops that depend on parameters only: the same in every tower, whatever the batch.
 std::vector<bool> made_of_parameters(const OpGraph& graph) {
   std::vector<bool> alone(graph.num_ops(), false);
   for (const OpId op : graph.topological_order()) {
@@ -35,8 +35,8 @@ std::vector<bool> made_of_parameters(const OpGraph& graph) {
   return alone;
 }
 
-/// What updates read of the rest: gradients, by tensor; and, marked in `full`, the sums and views that lead
-/// to them, which have a parameter's size in every tower.
+/// [tensors] True for the gradients that updates read. Also marks in `full` the sums and views that lead to
+/// them, which have a parameter's size in every tower.
 std::vector<bool> exchanged(const OpGraph& graph, std::vector<bool>& full) {
   std::vector<bool> gradient(graph.num_tensors(), false);
   std::vector<TensorId> open;
@@ -87,13 +87,13 @@ class Builder {
   }
 
  private:
-  /// The parts that all towers share where they are not mirrored.
+  /// True for the parts that all towers share unless mirrored.
   bool is_shared(OpId op) const {
     if (options_.mirrored) return false;
     if (graph_.phase(op) == Phase::kUpdate && !graph_.is_state(op)) return options_.synchronous;
     return graph_.is_state(op) && !is_input(graph_, op) && graph_.type_name(op) != "Buffer";
   }
-  /// The dimension that is divided; -1: none.
+  /// Index of the dimension to divide; -1: none.
   std::ptrdiff_t divided(TensorId tensor) const {
     const OpId maker = graph_.producer(tensor);
     if (full_[index(tensor)] || alone_[index(maker)] || graph_.phase(maker) == Phase::kUpdate) return -1;
@@ -120,7 +120,7 @@ class Builder {
           shared && t > 0 ? copies_[index(op) * options_.towers] : before;
       if (shared && t > 0) continue;
       builder_.add(copy(op, t, shared));
-      // Asynchronous updates are made where the parameters are, each as its tower's last act.
+      // Asynchronous updates run where the parameters are, each as the last op of its tower.
       const bool served = shared || (!options_.mirrored && graph_.phase(op) == Phase::kUpdate);
       note(op, shared ? TowersGraph::kNone : static_cast<std::int32_t>(t), served);
     }
@@ -167,7 +167,7 @@ class Builder {
             static_cast<std::uint32_t>(index(tensor) - index(graph_.first_output(maker)))};
   }
 
-  /// The gradients that this update reads, summed over the towers.
+  /// Adds the sums over towers of the gradients that this update reads.
   void add_sums(OpId update) {
     if (!options_.synchronous) return;
     for (const TensorId input : graph_.inputs(update)) {
@@ -216,7 +216,7 @@ Result<TowersGraph> towers_graph(const OpGraph& graph, TowersOptions options) {
     return invalid("towers", "asynchronous towers share their parameters", "set mirrored to false");
   const std::int64_t batch = batch_of(graph);
   if (batch <= 0)
-    return Error{Errc::kNoPlacement, graph.name() + ": does not say its batch; towers need meta.batch"};
+    return Error{Errc::kNoPlacement, graph.name() + ": batch size is unknown; towers need meta.batch"};
   if (batch < static_cast<std::int64_t>(options.towers)) {
     return Error{Errc::kNoPlacement, fmt::format("{}: a batch of {} cannot be divided among {} towers",
                                                  graph.name(), batch, options.towers)};

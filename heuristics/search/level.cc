@@ -11,8 +11,8 @@
 namespace emplace {
 namespace {
 
-/// Where each op stands in the order that ranges follow: that of issue. Splits have no issue order: there it
-/// goes depth first, so that a branch is a range.
+/// [ops] Position of each op in the order used for ranges: issue order for step times. Split objectives have
+/// no issue order; there it is depth first, so that a branch is a range.
 std::vector<std::uint32_t> places(const Problem& problem) {
   const OpGraph& graph = problem.graph;
   std::vector<std::uint32_t> place(graph.num_ops());
@@ -75,7 +75,8 @@ Level make_level(const Problem& problem, const std::vector<std::uint32_t>& unit_
     }
     if (level.allowed.back().size() > 1) level.movable.push_back(unit);
   }
-  // State has the lowest ids, whenever it is read: what is issued first is the first op that is none.
+  // State has the lowest ids, whenever it is read, so a unit's position is that of its first op that is not
+  // state.
   const std::vector<std::uint32_t> place = places(problem);
   std::vector<std::uint32_t> first(units);
   for (std::uint32_t unit = 0; unit < units; ++unit) {
@@ -134,7 +135,7 @@ Level class_level(const Problem& problem) {
 
 std::vector<std::uint32_t> cut_places(const Level& level) {
   std::vector<std::uint32_t> cuts;
-  std::uint32_t reach = 0;  // The farthest place that a unit before this one exchanges tensors with.
+  std::uint32_t reach = 0;  // The farthest position with which an earlier unit exchanges tensors.
   for (std::uint32_t at = 0; at < level.size(); ++at) {
     if (reach <= at) cuts.push_back(at);
     for (const std::uint32_t near : level.neighbours[level.order[at]])

@@ -9,17 +9,17 @@ struct Level;
 struct Problem;
 class Walker;
 
-/// What a walk tries next. Learned proposers are made above this floor and handed in with the options of a
-/// search. Thread: one; each walk has its own.
+/// Proposes the moves of a walk. Learned proposers are defined in higher layers and passed in the options of
+/// a search. Thread: one; each walk has its own.
 class MoveProposer {
  public:
   virtual ~MoveProposer() = default;
-  /// Changes the walk's placement by calls of Walker::move; random numbers come from Walker::rng, so that a
-  /// search is a function of its seed. A proposal that changes nothing costs no evaluation.
+  /// Changes the walk's placement through Walker::move(). Random numbers must come from Walker::rng(), so
+  /// that a search is a function of its seed. A proposal without changes costs no evaluation.
   virtual void propose(Walker& walker) = 0;
 };
 
-/// Makes the proposer of one walk over `level`. Called on any thread.
+/// Creates the proposer of one walk over `level`. Called from any thread.
 using MoveProposerFactory =
     std::function<std::unique_ptr<MoveProposer>(const Level& level, const Problem& problem)>;
 

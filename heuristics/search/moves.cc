@@ -13,7 +13,7 @@ std::uint32_t below(Walker& walker, std::size_t bound) {
   return walker.rng().below(static_cast<std::uint32_t>(bound));
 }
 
-/// Short ranges are likelier than long ones, up to all of it.
+/// Draws a length in [1, most], log-uniformly: short ranges are more likely.
 std::size_t length_up_to(Walker& walker, std::size_t most) {
   const double exponent = walker.rng().uniform_double();
   const auto length = static_cast<std::size_t>(std::lround(std::pow(static_cast<double>(most), exponent)));
@@ -40,7 +40,7 @@ std::uint32_t RandomMoves::any_unit(Walker& walker) const {
   return level_.movable[below(walker, level_.movable.size())];
 }
 
-/// Where a neighbour is, or mostly among the fast ones: a move to the CPU is seldom better than none.
+/// The device of a neighbour, or mostly a fast device: a move to the CPU seldom improves the placement.
 DeviceId RandomMoves::any_device(Walker& walker, std::uint32_t unit) const {
   const auto& allowed = level_.allowed[unit];
   if (allowed.empty()) return walker.device_of(unit);
@@ -59,7 +59,7 @@ DeviceId RandomMoves::any_device(Walker& walker, std::uint32_t unit) const {
   return allowed[below(walker, allowed.size())];
 }
 
-/// A range of at most `most` of `units` that holds the one at `at`.
+/// Moves a range of at most `most` of `units` that contains the one at `at`.
 void RandomMoves::move_range(Walker& walker, const std::vector<std::uint32_t>& units, std::size_t at,
                              std::size_t most, DeviceId device) const {
   const std::size_t length = length_up_to(walker, most), back = below(walker, length);

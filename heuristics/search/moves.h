@@ -8,20 +8,20 @@
 
 namespace emplace {
 
-/// How often [%] each kind of move is proposed; what is left of 100 are ranges in issue order.
+/// Frequency [%] of each kind of move; the remainder to 100 are ranges in issue order.
 struct MoveMix {
-  std::uint32_t unit = 30;        ///< One unit to another device.
-  std::uint32_t swap = 15;        ///< Two units exchanged.
-  std::uint32_t neighbours = 15;  ///< A unit with all that it exchanges tensors with.
-  std::uint32_t alike = 25;       ///< A range of what is alike (one scope's time steps).
-  std::uint32_t flood = 0;        ///< What hangs together on one device, up to some size.
-  std::uint32_t near = 0;         ///< Share [%] of moves whose target is the device of a neighbour.
+  std::uint32_t unit = 30;        ///< Moves one unit.
+  std::uint32_t swap = 15;        ///< Swaps two units.
+  std::uint32_t neighbours = 15;  ///< Moves a unit with all its neighbours.
+  std::uint32_t alike = 25;       ///< Moves a range of similar units (time steps of one scope).
+  std::uint32_t flood = 0;        ///< Moves a connected region of one device, of random size.
+  std::uint32_t near = 0;         ///< Share [%] of moves whose target is a neighbour's device.
 };
-/// For step times (found on the recurrent nets, docs/results/performance.md), and for loads and latencies of
-/// splits.
+/// Mix for step times (tuned on the recurrent nets, docs/results/performance.md), and for loads and latencies
+/// of splits.
 MoveMix moves_for(Objective objective);
 
-/// The proposer without training: random moves of several kinds.
+/// The proposer without learning: random moves of several kinds.
 class RandomMoves final : public MoveProposer {
  public:
   /// `level` and `problem` must outlive it.
@@ -38,8 +38,8 @@ class RandomMoves final : public MoveProposer {
   const Level& level_;
   const MoveMix mix_;
   const std::vector<DeviceId> fast_;
-  std::vector<std::uint32_t> open_;     // Units that the flood at hand may go on from.
-  std::vector<std::uint32_t> reached_;  // [units] Number of the last flood that reached each unit.
+  std::vector<std::uint32_t> open_;     // Frontier of the current flood.
+  std::vector<std::uint32_t> reached_;  // [units] Number of the last flood that reached the unit.
   std::uint32_t floods_ = 0;
 };
 

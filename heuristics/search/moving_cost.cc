@@ -11,14 +11,14 @@ namespace {
 
 constexpr double kLeast = 1e-12;
 
-/// Of what does not fit, as a share of the memory.
+/// Penalty of a placement that does not fit, from its excess as a share of the memory.
 double slope(std::int64_t bytes_over, std::int64_t memory_bytes) {
   if (bytes_over <= 0) return 0;
   return 0.05 +
          2 * static_cast<double>(bytes_over) / static_cast<double>(std::max<std::int64_t>(1, memory_bytes));
 }
 
-/// Bytes over the caps of accelerators, and the smallest cap of them.
+/// Bytes over the caps of all accelerators, and their smallest cap.
 struct Over {
   std::int64_t bytes = 0, cap = 1;
 };
@@ -39,9 +39,9 @@ class MeasuredCost final : public MovingCost {
   void start(const Placement& placement) override { placement_ = placement; }
   void move(std::uint32_t op, DeviceId to) override { placement_[op] = to; }
   const Placement& placement() const override { return placement_; }
-  Result<Standing> standing() override {
+  Result<Evaluation> evaluation() override {
     EMPLACE_TRY(executor_.measure(placement_, measurement_));
-    return standing_of(measurement_);
+    return evaluation_of(measurement_);
   }
 
  private:
@@ -56,8 +56,9 @@ class LoadCost final : public MovingCost {
   void start(const Placement& placement) override { model_.start(placement); }
   void move(std::uint32_t op, DeviceId to) override { model_.move(op, to); }
   const Placement& placement() const override { return model_.placement(); }
-  /// A little of all loads beside the highest: a walk sees when the others come down.
-  Result<Standing> standing() override {
+  /// Adds a small share of the mean load to the highest one, so that a walk notices when other loads
+  /// decrease.
+  Result<Evaluation> evaluation() override {
     constexpr double kOthers = 0.05;
     double highest = 0, squares = 0;
     for (const std::int64_t ps : model_.loads_ps()) {
@@ -67,8 +68,8 @@ class LoadCost final : public MovingCost {
     }
     const Over over = over_caps(model_.costs(), model_.held_bytes());
     const double mean = std::sqrt(squares / static_cast<double>(model_.loads_ps().size()));
-    return Standing{std::log(std::max(highest + kOthers * mean, kLeast)) + slope(over.bytes, over.cap),
-                    highest, over.bytes, over.bytes == 0};
+    return Evaluation{std::log(std::max(highest + kOthers * mean, kLeast)) + slope(over.bytes, over.cap),
+                      highest, over.bytes, over.bytes == 0};
   }
 
  private:
@@ -90,11 +91,11 @@ class LatencyCost final : public MovingCost {
     placement_[op] = to;
   }
   const Placement& placement() const override { return placement_; }
-  Result<Standing> standing() override {
+  Result<Evaluation> evaluation() override {
     const LatencyModel::Value value = model_.value(placement_);
     const Over over = over_caps(model_.costs(), held_);
     const double seconds = static_cast<double>(value.latency_ps) * 1e-12;
-    return Standing{
+    return Evaluation{
         std::log(std::max(seconds, kLeast)) + slope(over.bytes, over.cap) + (value.circle ? 1 : 0), seconds,
         over.bytes, over.bytes == 0 && !value.circle};
   }
@@ -107,13 +108,13 @@ class LatencyCost final : public MovingCost {
 
 }  // namespace
 
-bool better(const Standing& a, const Standing& b) {
+bool better(const Evaluation& a, const Evaluation& b) {
   if (a.valid != b.valid) return a.valid;
   if (!a.valid && a.bytes_over != b.bytes_over) return a.bytes_over < b.bytes_over;
   return a.seconds < b.seconds;
 }
 
-Standing standing_of(const Measurement& measured) {
+Evaluation evaluation_of(const Measurement& measured) {
   const double over = measured.valid ? 0 : 0.2 + 0.5e-9 * static_cast<double>(measured.bytes_over);
   return {std::log(std::max(measured.step_time_s, kLeast)) + over, measured.step_time_s, measured.bytes_over,
           measured.valid};

@@ -1,5 +1,5 @@
 #pragma once
-/// The cost of a placement that changes little by little: what searches walk over.
+/// Cost of a placement that changes incrementally, for searches.
 
 #include <cstdint>
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace emplace {
 
-/// How good a placement is, and how a walk feels it.
-struct Standing {
-  /// log(seconds), plus a slope where it does not fit, so that tight memory is no wall. Walks compare this.
+/// Quality of a placement, with the energy that walks compare.
+struct Evaluation {
+  /// log(seconds), plus a slope if it does not fit, so that the memory limit is not a wall.
   double energy = 0;
   double seconds = 0;
   std::int64_t bytes_over = 0;
   bool valid = false;
 };
-bool better(const Standing& a, const Standing& b);
-Standing standing_of(const Measurement& measured);
+bool better(const Evaluation& a, const Evaluation& b);
+Evaluation evaluation_of(const Measurement& measured);
 
 /// Thread: one.
 class MovingCost {
@@ -28,11 +28,12 @@ class MovingCost {
   virtual void start(const Placement& placement) = 0;
   virtual void move(std::uint32_t op, DeviceId to) = 0;
   virtual const Placement& placement() const = 0;
-  /// Of the placement as it stands now. Errors: those of the executor.
-  virtual Result<Standing> standing() = 0;
+  /// Evaluates the current placement. Errors: those of the executor.
+  virtual Result<Evaluation> evaluation() = 0;
 };
 
-/// For the problem's objective: loads and latencies follow the moves; step times are measured by `executor`.
+/// Cost for the problem's objective: loads and latencies are updated incrementally; step times are measured
+/// by `executor`.
 std::unique_ptr<MovingCost> make_moving_cost(const Problem& problem, Executor& executor);
 
 }  // namespace emplace

@@ -8,7 +8,7 @@ namespace emplace {
 Search::Search(const Problem& problem, std::uint64_t usual)
     : problem_{problem},
       budget_{problem.limits.evaluations > 0 ? problem.limits.evaluations : usual},
-      begun_{problem.limits.clock != nullptr ? problem.limits.clock->now() : Nanos{}},
+      start_{problem.limits.clock != nullptr ? problem.limits.clock->now() : Nanos{}},
       timed_{problem.limits.clock != nullptr},
       counted_{!timed_ || problem.limits.evaluations > 0} {}
 
@@ -21,44 +21,45 @@ double Search::spent() const {
   const Nanos now = limits.clock->now();
   if (now >= limits.deadline) return 1;
   const double timed =
-      static_cast<double>((now - begun_).count()) / static_cast<double>((limits.deadline - begun_).count());
+      static_cast<double>((now - start_).count()) / static_cast<double>((limits.deadline - start_).count());
   return std::min(1.0, std::max(timed, counted));
 }
 
 void Search::take(const Found& found) {
   const std::uint64_t evaluations = best_.evaluations + found.evaluations;
-  const Standing standing = standing_of(found.measurement);
-  if (!found_any() || better(standing, standing_)) {
+  const Evaluation evaluation = evaluation_of(found.measurement);
+  if (!found_any() || better(evaluation, evaluation_)) {
     best_ = found;
-    standing_ = standing;
+    evaluation_ = evaluation;
   }
   best_.evaluations = evaluations;
 }
 
-Result<Standing> Search::look(MovingCost& cost) {
-  const auto standing = cost.standing();
+Result<Evaluation> Search::evaluate(MovingCost& cost) {
+  const auto evaluation = cost.evaluation();
   ++best_.evaluations;
-  if (!standing) return standing;
-  if (!found_any() || better(*standing, standing_)) {
+  if (!evaluation) return evaluation;
+  if (!found_any() || better(*evaluation, evaluation_)) {
     best_.placement = cost.placement();
-    standing_ = *standing;
-    if (problem_.limits.better && standing->valid) problem_.limits.better(best_.placement, standing->seconds);
+    evaluation_ = *evaluation;
+    if (problem_.limits.better && evaluation->valid)
+      problem_.limits.better(best_.placement, evaluation->seconds);
   }
-  return standing;
+  return evaluation;
 }
 
 Result<Found> Search::finish(Executor& executor) && {
-  if (!found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  if (!found_any()) return Error{Errc::kNoPlacement, "this method has no suitable device"};
   EMPLACE_TRY(executor.measure(best_.placement, best_.measurement));
-  best_.notes.clear();  // What a start said of itself.
+  best_.notes.clear();  // Drop the notes of a start placement.
   return std::move(best_);
 }
 
-Result<Unit> begin_search(const Problem& problem, Executor& executor, Search& search) {
+Result<Unit> start_search(const Problem& problem, Executor& executor, Search& search) {
   for (const Found& start : problem.limits.starts) search.take(start);
   if (!problem.limits.starts.empty()) return Unit{};
   Problem simple = problem;
-  // None of them may take more than half of the time.
+  // All of them together may take at most half of the time.
   const SearchLimits& limits = problem.limits;
   simple.limits = {.stopped = [&] {
     return (limits.stopped && limits.stopped()) || (limits.clock != nullptr && search.spent() > 0.5);
@@ -71,7 +72,7 @@ Result<Unit> begin_search(const Problem& problem, Executor& executor, Search& se
       return found.error();
     }
   }
-  if (!search.found_any()) return Error{Errc::kNoPlacement, "there is no device for this method"};
+  if (!search.found_any()) return Error{Errc::kNoPlacement, "this method has no suitable device"};
   const Measurement& best = search.best_measurement();
   if (limits.better && best.valid) limits.better(search.best(), best.step_time_s);
   return Unit{};

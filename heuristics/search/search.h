@@ -1,5 +1,5 @@
 #pragma once
-/// What every search shares: its budget, the best placement so far, and who is told of a better one.
+/// Shared by all searches: the budget, the best placement so far, and the callback for better ones.
 
 #include <cstdint>
 #include <functional>
@@ -10,10 +10,10 @@
 
 namespace emplace {
 
-/// One search on one thread. A budget of evaluations alone makes it a function of problem and seed.
+/// One search on one thread. With only an evaluation limit it is a function of problem and seed.
 class Search {
  public:
-  /// `usual`: evaluations where neither number nor time is given.
+  /// `usual`: number of evaluations if the problem limits neither evaluations nor time.
   Search(const Problem& problem, std::uint64_t usual);
 
   const Problem& problem() const { return problem_; }
@@ -22,40 +22,40 @@ class Search {
   const Measurement& best_measurement() const { return best_.measurement; }
   std::uint64_t evaluations() const { return best_.evaluations; }
 
-  /// Share of the budget that is spent, from 0 to 1; 1 also when the search was told to stop.
+  /// Share of the budget that is spent, from 0 to 1; 1 also after a stop request.
   double spent() const;
-  /// True once no evaluation is left; never where only time counts. Quicker than spent().
+  /// True if no evaluation is left; never true with only a time limit. Cheaper than spent().
   bool used_up() const { return counted_ && best_.evaluations >= budget_; }
-  /// A placement found elsewhere, and what that took.
+  /// Adds a placement found elsewhere and its evaluations.
   void take(const Found& found);
-  /// Counts an evaluation and keeps what it shows, if that is better.
-  Result<Standing> look(MovingCost& cost);
-  /// Errors: kNoPlacement if nothing was found; those of the executor.
+  /// Evaluates `cost`, counts it, and keeps the placement if it is the best.
+  Result<Evaluation> evaluate(MovingCost& cost);
+  /// Errors: kNoPlacement if no placement was found; those of the executor.
   Result<Found> finish(Executor& executor) &&;
 
  private:
   const Problem& problem_;
   const std::uint64_t budget_;
-  const Nanos begun_;
+  const Nanos start_;
   Found best_;
-  Standing standing_;
+  Evaluation evaluation_;
   const bool timed_, counted_;
 };
 
-/// Shows `search` the problem's starts, or where it has none what the simple methods find.
-/// Errors: kNoPlacement if there is nothing to begin from; those of the executor.
-Result<Unit> begin_search(const Problem& problem, Executor& executor, Search& search);
+/// Adds the problem's starts to `search`, or without any the results of the simple methods. Errors:
+/// kNoPlacement if there is no start; those of the executor.
+Result<Unit> start_search(const Problem& problem, Executor& executor, Search& search);
 
 /// A part of a search's budget.
 class Slot {
  public:
-  /// The part between two shares of what `search` may spend in all.
+  /// The part between two shares of the budget of `search`.
   Slot(const Search& search, double from, double to) : search_{search}, from_{from}, to_{to} {}
-  /// The next `evaluations`, but no more than there is.
+  /// The next `evaluations`, limited by the budget.
   Slot(const Search& search, std::uint64_t evaluations)
       : search_{search}, first_{search.evaluations()}, count_{evaluations} {}
 
-  /// 0 at its beginning; 1 or more when it is over.
+  /// 0 at its start; 1 or more at its end.
   double progress() const {
     const double spent = search_.spent();
     if (spent >= 1) return 1;

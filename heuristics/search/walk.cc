@@ -9,7 +9,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::uint64_t kStep = std::uint64_t{1} << 32;  // Streams apart from those of `random`.
+constexpr std::uint64_t kStep = std::uint64_t{1} << 32;  // Separates the streams from those of `random`.
 
 }  // namespace
 
@@ -39,14 +39,14 @@ Result<Unit> Walker::start(const Placement& start) {
     device_[unit] = most;
     for (const std::uint32_t op : level_.ops[unit]) placement[op] = most;
   }
-  search_.problem().constraints.repair(placement);  // Units without a device in common stay where they may.
+  search_.problem().constraints.repair(placement);  // Units without a common device keep an allowed device.
   cost_.start(placement);
   changed_.clear();
-  return look();
+  return evaluate();
 }
 
-Result<Unit> Walker::look() {
-  EMPLACE_TRY_ASSIGN(standing_, search_.look(cost_));
+Result<Unit> Walker::evaluate() {
+  EMPLACE_TRY_ASSIGN(evaluation_, search_.evaluate(cost_));
   return Unit{};
 }
 
@@ -68,16 +68,17 @@ void Walker::take_back() {
   changed_.clear();
 }
 
-void Walker::restore(const std::vector<DeviceId>& devices, const Standing& standing) {
+void Walker::restore(const std::vector<DeviceId>& devices, const Evaluation& evaluation) {
   for (std::uint32_t at = window_begin_; at < window_end_; ++at)
     move(level_.order[at], devices[level_.order[at]]);
   settle();
-  standing_ = standing;
+  evaluation_ = evaluation;
 }
 
 Result<Unit> Walker::walk(const Slot& slot, Cooling cooling) {
   if (level_.movable.empty()) return Unit{};
-  // Clocks are asked now and then; a proposal that changes nothing is a step too, so that walks end.
+  // Read the clock only every kSteps steps. A proposal without changes is a step too, so that walks
+  // terminate.
   constexpr std::uint32_t kSteps = 16;
   double temperature = cooling.first;
   std::uint64_t idle = 0;
@@ -92,12 +93,12 @@ Result<Unit> Walker::walk(const Slot& slot, Cooling cooling) {
     ++idle;
     if (changed_.empty()) continue;
     idle = 0;
-    const Standing before = standing_;
-    EMPLACE_TRY(look());
-    const double worse = standing_.energy - before.energy;
+    const Evaluation before = evaluation_;
+    EMPLACE_TRY(evaluate());
+    const double worse = evaluation_.energy - before.energy;
     if (worse <= 0 || rng_.uniform_double() < std::exp(-worse / temperature)) continue;
     take_back();
-    standing_ = before;
+    evaluation_ = before;
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Metropolis walks over the units of a level, of all of it or of a window.
+/// Metropolis walks over the units of a level, or of a window of it.
 
 #include <cstdint>
 #include <memory>
@@ -14,41 +14,43 @@
 
 namespace emplace {
 
-/// Temperatures of one walk, in units of log(seconds), from first to last by a constant ratio.
+/// Temperatures of one walk, in units of log(seconds); geometric from first to last.
 struct Cooling {
   double first, last;
 };
 
-/// One placement that walks: a proposer changes it, and the walk keeps the change or takes it back.
-/// Thread: one.
+/// State of a walk: a proposer changes the placement, and the walk accepts or reverts the change. Thread:
+/// one.
 class Walker {
  public:
-  /// `make_proposer`: empty: RandomMoves (heuristics/search/moves.h).
+  /// `make_proposer`: empty for RandomMoves (heuristics/search/moves.h).
   Walker(const Level& level, Search& search, MovingCost& cost, std::uint64_t stream,
          const MoveProposerFactory& make_proposer = {});
 
-  /// Stands where `start` is, each unit where most of its time is spent.
+  /// Starts at `start`; each unit gets the device on which it spends most of its time.
   Result<Unit> start(const Placement& start);
-  /// Until the slot is over. Errors: the executor's.
+  /// Runs until the end of the slot. Errors: the executor's.
   Result<Unit> walk(const Slot& slot, Cooling cooling);
 
-  /// Only units at these places of the level's order may move.
+  /// Restricts moves to the units at these positions of the level's order.
   void set_window(std::uint32_t begin, std::uint32_t end) { window_begin_ = begin, window_end_ = end; }
   bool in_window(std::uint32_t unit) const {
     return level_.place[unit] >= window_begin_ && level_.place[unit] < window_end_;
   }
   std::uint32_t window_begin() const { return window_begin_; }
   std::uint32_t window_end() const { return window_end_; }
-  /// Puts a unit on a device, if that changes anything, and is allowed, and the unit is in the window.
+  /// Moves a unit; ignored if it is already there, forbidden, or outside the window.
   void move(std::uint32_t unit, DeviceId device);
-  /// Takes back all moves since the last `settle`.
+  /// Reverts all moves since the last settle().
   void take_back();
+  /// Accepts all moves made so far.
   void settle() { changed_.clear(); }
-  /// The window's units back to `devices` [units], where the placement stood as `standing` has it.
-  void restore(const std::vector<DeviceId>& devices, const Standing& standing);
-  Result<Unit> look();
+  /// Moves the units of the window back to `devices` [units], a placement with this evaluation.
+  void restore(const std::vector<DeviceId>& devices, const Evaluation& evaluation);
+  /// Evaluates the current placement through the search. Errors: the executor's.
+  Result<Unit> evaluate();
   const Level& level() const { return level_; }
-  const Standing& standing() const { return standing_; }
+  const Evaluation& evaluation() const { return evaluation_; }
   DeviceId device_of(std::uint32_t unit) const { return device_[unit]; }
   const std::vector<DeviceId>& devices() const { return device_; }
   Rng& rng() { return rng_; }
@@ -62,9 +64,9 @@ class Walker {
   Rng rng_;
   std::unique_ptr<MoveProposer> proposer_;
   std::vector<DeviceId> device_;                             // [units]
-  std::vector<std::pair<std::uint32_t, DeviceId>> changed_;  // Unit and where it was.
+  std::vector<std::pair<std::uint32_t, DeviceId>> changed_;  // Unit and its previous device.
   std::uint32_t window_begin_ = 0, window_end_;
-  Standing standing_;
+  Evaluation evaluation_;
 };
 
 }  // namespace emplace

@@ -17,7 +17,7 @@ void sort_unique(Edges& edges) {
   }
 }
 
-/// Tarjan's strongly connected components without recursion; numbered so that edges lead to lower numbers.
+/// Tarjan's strongly connected components, iterative; numbered so that edges lead to lower numbers.
 std::vector<std::uint32_t> components(const Edges& after, std::uint32_t& count) {
   const auto n = static_cast<std::uint32_t>(after.size());
   std::vector<std::uint32_t> found(n, kNoIndex), low(n), component(n, kNoIndex), open;
@@ -57,7 +57,7 @@ std::vector<std::uint32_t> components(const Edges& after, std::uint32_t& count) 
   return component;
 }
 
-/// Which group needs which.
+/// [groups] Dependencies between groups.
 Edges group_edges(const Problem& problem, const SplitCosts& costs,
                   const std::vector<std::uint32_t>& group_of_op, std::uint32_t groups, BlockEdges kind) {
   const OpGraph& graph = problem.graph;
@@ -94,16 +94,16 @@ Result<SplitMachine> split_machine(const Problem& problem, const SplitCosts& cos
     for (std::size_t op = 0; op < costs.num_ops() && first != d; ++op)
       if (costs.time_ps(d, op) != costs.time_ps(first, op))
         return Error{Errc::kNoPlacement,
-                     "exact contiguous splits need accelerators that are alike, and CPUs"};
+                     "exact contiguous splits need identical accelerators and identical CPUs"};
     if (costs.is_accelerator(d) && costs.memory_bytes(d) != costs.memory_bytes(first))
-      return Error{Errc::kNoPlacement, "exact contiguous splits need accelerators of one memory size"};
+      return Error{Errc::kNoPlacement, "exact contiguous splits need accelerators with equal memory"};
   }
   for (std::uint32_t c = 0; c < problem.constraints.num_classes(); ++c) {
     for (const DeviceMask& side : {accelerators, cpus}) {
       const DeviceMask allowed = problem.constraints.allowed(c) & side;
       if (allowed.any() && allowed != side)
         return Error{Errc::kNoPlacement,
-                     "exact contiguous splits cannot follow an op to one of several alike devices"};
+                     "exact contiguous splits do not support ops bound to one of several identical devices"};
     }
   }
   if (!machine.accelerators.empty())
@@ -147,7 +147,7 @@ BlockGraph make_blocks(const Problem& problem, const SplitCosts& costs, const Sp
       graph.accelerator_ps[own] += costs.time_ps(index(machine.accelerators.front()), op);
     if (!machine.cpus.empty()) graph.cpu_ps[own] += costs.time_ps(index(machine.cpus.front()), op);
   }
-  // Nets of one maker and the same blocks are one.
+  // Merge nets with the same producer and the same blocks.
   std::map<std::vector<std::uint32_t>, std::int64_t> nets;
   for (std::uint32_t net = 0; net < costs.num_nets(); ++net) {
     const std::uint32_t maker = block[group_of_op[costs.maker(net)]];

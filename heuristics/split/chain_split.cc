@@ -11,13 +11,13 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// A range of the order: blocks [begin, end).
+/// A range [begin, end) of blocks in the order.
 struct Range {
   std::size_t begin = 0, end = 0;
   bool accelerator = false;
 };
 
-/// What each range of one order takes.
+/// Cost of each range of one order.
 class Ranges {
  public:
   Ranges(const BlockGraph& graph, const std::vector<std::uint32_t>& order, const SplitMachine& machine)
@@ -32,7 +32,8 @@ class Ranges {
         last[net] = std::max(last[net], place[block]);
     std::vector<std::int64_t> path(n_);
     for (std::size_t begin = 0; begin < n_; ++begin) {
-      std::vector<std::int64_t> closes(n_, 0);  // Outgoing tensors whose last reader comes in at this place.
+      // Outgoing tensors whose last reader joins the range at this position.
+      std::vector<std::int64_t> closes(n_, 0);
       std::vector<bool> entered(graph.all_nets.size(), false);
       std::int64_t load = 0, longest = 0, bytes = 0;
       bool on_accelerator = true, on_cpu = true;
@@ -115,7 +116,7 @@ std::vector<Range> best_chain(const Ranges& ranges, std::size_t most) {
   return chain;
 }
 
-/// The fastest chain where a byte on an accelerator costs `price_ps`, however many ranges that makes.
+/// The fastest chain with a price of `price_ps` per byte on an accelerator and any number of ranges.
 std::vector<Range> best_priced_chain(const Ranges& ranges, double price_ps) {
   const std::size_t n = ranges.size();
   std::vector<double> best(n + 1, kNever);
@@ -136,7 +137,7 @@ std::vector<Range> best_priced_chain(const Ranges& ranges, double price_ps) {
   return chain;
 }
 
-/// Ranges packed into accelerators, the largest first. False if they do not fit.
+/// Packs the ranges into accelerators, the largest first. Returns false if they do not fit.
 bool pack(const Ranges& ranges, const std::vector<Range>& chain, const SplitMachine& machine,
           std::vector<DeviceId>& device) {
   std::vector<std::size_t> largest;
@@ -148,7 +149,7 @@ bool pack(const Ranges& ranges, const std::vector<Range>& chain, const SplitMach
   device.assign(chain.size(), machine.cpus.empty() ? DeviceId{} : machine.cpus.front());
   std::vector<std::int64_t> room(machine.accelerators.size(), machine.memory_bytes);
   for (const std::size_t r : largest) {
-    // Where nothing is yet, else where there is most room: what shares a device is seldom better.
+    // Use an empty device, else the one with most free memory: ranges that share a device are seldom faster.
     const auto most = std::max_element(room.begin(), room.end());
     if (most == room.end() || *most < bytes(r)) return false;
     *most -= bytes(r);

@@ -1,5 +1,5 @@
 #pragma once
-/// Splits of low latency that run piece after piece: dynamic programming over cuts of an order of the blocks.
+/// Low-latency splits whose pieces run one after the other: dynamic programming over cuts of a block order.
 
 #include <cstdint>
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace emplace {
 
-/// For each of `orders` random orders of the blocks, the best chains of ranges: each range a piece on an
-/// accelerator of its own, or on the CPU, where it takes its longest path. Once with as many accelerators as
-/// there are, and several times at a price per byte, packed into the accelerators afterwards; what does not
-/// fit is left out. Optimal where the graph is a chain and there is an accelerator for each piece; elsewhere
-/// good places to begin, some of which run in a circle. [ops] each.
+/// For each of `orders` random orders of the blocks, the best chains of ranges. Each range is a piece on its
+/// own accelerator, or on the CPU, where it takes its longest path. Solved once for the given number of
+/// accelerators, and several times with a price per byte, packed into the accelerators afterwards; chains
+/// that do not fit are dropped. Optimal if the graph is a chain and there is an accelerator for each piece;
+/// otherwise a good start, possibly with cyclic pieces. Returns placements, [ops] each.
 std::vector<Placement> chain_splits(const BlockGraph& graph, const SplitMachine& machine,
                                     const Problem& problem, Rng& rng, std::size_t orders);
 

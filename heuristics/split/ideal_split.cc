@@ -14,14 +14,14 @@ namespace emplace {
 namespace {
 
 constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::max() / 4;
-constexpr double kAnyTime = 1e19;  // Times anything above 0: more than all times together.
+constexpr double kAnyTime = 1e19;  // Stands for an infinite ratio; larger than the sum of all times.
 
-/// The transfers of a piece while blocks come and go: a net is paid once if some of its blocks are inside,
-/// not all.
+/// Transfer cost of a piece while blocks are added and removed: a net is paid once if some but not all of its
+/// blocks are inside.
 class Piece {
  public:
   explicit Piece(const BlockGraph& graph) : graph_{graph}, inside_(graph.all_nets.size(), 0) {}
-  /// What the transfers change by.
+  /// Adds a block; returns the change of the transfer cost.
   std::int64_t add(std::uint32_t block) {
     std::int64_t change = 0;
     for (const std::uint32_t net : graph_.nets[block]) {
@@ -40,19 +40,19 @@ class Piece {
   std::vector<std::uint32_t> inside_;  // [nets]
 };
 
-/// Every set of blocks that holds with a block all those before it. Ideal 0 is empty.
+/// All order ideals: sets of blocks that contain with a block all its predecessors. Ideal 0 is empty.
 class Ideals {
  public:
   struct Step {
     std::uint32_t block, to;
   };
 
-  /// Errors: kUnsupported beyond `most`, or if it was stopped.
+  /// Errors: kUnsupported with more than `most` ideals, or after a stop request.
   static Result<Ideals> of(const BlockGraph& graph, std::size_t most, const std::function<bool()>& stopped) {
     Ideals ideals;
     ideals.words_ = (graph.size() + 63) / 64;
     ideals.bits_.assign(ideals.words_, 0);
-    std::vector<std::uint64_t> mark;  // Of a set: the marks of its blocks, exclusive-or.
+    std::vector<std::uint64_t> mark;  // Hash of a set: exclusive-or of the marks of its blocks.
     for (std::uint32_t b = 0; b < graph.size(); ++b)
       mark.push_back(splitmix64(b) ^ splitmix64(~std::uint64_t{b}));
     std::unordered_map<std::uint64_t, std::uint32_t> known{{0, 0}};
@@ -84,7 +84,7 @@ class Ideals {
   bool holds(std::uint32_t ideal, std::uint32_t block) const {
     return (bits_[ideal * words_ + block / 64] >> block % 64 & 1) != 0;
   }
-  /// By increasing block.
+  /// Sorted by block.
   std::span<const Step> steps(std::uint32_t ideal) const {
     return {steps_.data() + begin_[ideal], begin_[ideal + 1] - begin_[ideal]};
   }
@@ -100,11 +100,11 @@ class Ideals {
   std::vector<Step> steps_;
 };
 
-/// best[ideal][cpus used][accelerators used] = the least max-load with which the ideal's blocks are placed.
-class Programme {
+/// best[ideal][cpus used][accelerators used]: least max-load of a placement of the ideal's blocks.
+class DynamicProgram {
  public:
-  Programme(const BlockGraph& graph, const Ideals& ideals, std::size_t accelerators, std::size_t cpus,
-            std::int64_t memory_bytes, std::int64_t upper_ps, const IdealLimits& limits)
+  DynamicProgram(const BlockGraph& graph, const Ideals& ideals, std::size_t accelerators, std::size_t cpus,
+                 std::int64_t memory_bytes, std::int64_t upper_ps, const IdealLimits& limits)
       : graph_{graph},
         ideals_{ideals},
         accelerators_{accelerators},
@@ -118,7 +118,7 @@ class Programme {
     from_.assign(ideals.size() * states_, kNoIndex);
     for (std::uint32_t b = 0; b < graph.size(); ++b) {
       total_ += graph.accelerator_ps[b];
-      // How much accelerator time a unit of CPU time can stand for at most.
+      // Maximum accelerator time that a unit of CPU time can replace.
       if (graph.accelerator_ps[b] > 0)
         cpu_worth_ = std::max(cpu_worth_, graph.cpu_ps[b] > 0 ? static_cast<double>(graph.accelerator_ps[b]) /
                                                                     static_cast<double>(graph.cpu_ps[b])
@@ -128,7 +128,7 @@ class Programme {
 
   Result<IdealSplit> run() {
     best_[0] = 0;
-    const auto full = static_cast<std::uint32_t>(ideals_.size() - 1);  // Found last: it holds everything.
+    const auto full = static_cast<std::uint32_t>(ideals_.size() - 1);  // The full set is found last.
     std::vector<std::int64_t> done(ideals_.size(), 0);
     for (std::uint32_t ideal = 0; ideal < ideals_.size(); ++ideal) {
       for (const Ideals::Step step : ideals_.steps(ideal))
@@ -154,11 +154,10 @@ class Programme {
  private:
   struct Load {
     std::int64_t work_ps = 0, transfers_ps = 0, cpu_ps = 0, bytes = 0;
-    bool on_accelerator = true, on_cpu = true;  // All of it may be there.
+    bool on_accelerator = true, on_cpu = true;  // Whether all its blocks may be there.
   };
 
-  /// All pieces that begin with `load` and go on with blocks from `first` on: each set of blocks once, in
-  /// order.
+  /// Enumerates the pieces that extend `load` by blocks >= `first`: each set of blocks once, in order.
   void extend(std::uint32_t at, std::uint32_t first, const Load& load) {
     for (const Ideals::Step step : ideals_.steps(at)) {
       if (step.block < first) continue;
@@ -172,7 +171,7 @@ class Programme {
       const bool cpu = next.on_cpu && next.cpu_ps < upper_;
       if (!accelerator && !cpu) continue;
       if ((++pieces_ & 0xffff) == 0 && limits_.stopped && limits_.stopped()) stopped_ = true;
-      steps_ += 4 + open_states_.size();  // What a difference takes by itself, and with each state.
+      steps_ += 4 + open_states_.size();  // Cost of a piece by itself, plus one per state.
       if (stopped_ || steps_ > limits_.steps) return;
       next.transfers_ps += piece_.add(step.block);
       relax(step.to, accelerator ? next.work_ps + next.transfers_ps : kNoTime, cpu ? next.cpu_ps : kNoTime);
@@ -190,7 +189,7 @@ class Programme {
       const auto offer = [&](std::size_t state, std::int64_t load, std::size_t more, std::size_t more_cpus) {
         const std::int64_t highest = std::max(before, load);
         std::int64_t& best = best_[to * states_ + state];
-        // What is left must fit into what is left of the machine, below the best that is known.
+        // Prune: the remaining work must fit on the remaining devices within the best known load.
         const double room = (static_cast<double>(more) + cpu_worth_ * static_cast<double>(more_cpus)) * each;
         if (highest >= upper_ || highest >= best || left > room) return;
         best = highest;
@@ -216,7 +215,7 @@ class Programme {
     while (ideal != 0) {
       const std::uint32_t source = from_[ideal * states_ + state];
       const auto load = load_of(source, ideal);
-      // Which of the two led here: its predecessor's value and its own load give this one's.
+      // Determine which transition led here: the one whose predecessor value and own load give this value.
       const auto fits = [&](std::size_t previous, std::int64_t ps) {
         return std::max(best_[source * states_ + previous], ps) == best_[ideal * states_ + state];
       };
@@ -255,10 +254,10 @@ class Programme {
   const IdealLimits& limits_;
   Piece piece_;
   std::size_t states_ = 0;
-  std::vector<std::int64_t> best_;        // [ideals, cpus + 1, accelerators + 1]
-  std::vector<std::uint32_t> from_;       // The same: the ideal before the last piece.
-  std::vector<std::int64_t> done_;        // [ideals] accelerator time of what it holds
-  std::vector<std::size_t> open_states_;  // Of the source.
+  std::vector<std::int64_t> best_;   // [ideals, cpus + 1, accelerators + 1]
+  std::vector<std::uint32_t> from_;  // [ideals, cpus + 1, accelerators + 1] The ideal before the last piece.
+  std::vector<std::int64_t> done_;   // [ideals] Accelerator time of its blocks.
+  std::vector<std::size_t> open_states_;  // States of the source ideal below the bound.
   std::uint32_t source_ = 0, full_ = 0;
   std::int64_t total_ = 0;
   double cpu_worth_ = 0;
@@ -274,9 +273,9 @@ Result<IdealSplit> best_ideal_split(const BlockGraph& graph, std::size_t acceler
   const std::size_t states = (accelerators + 1) * (cpus + 1);
   const std::size_t most = std::min(limits.ideals, std::max<std::size_t>(2, limits.states / states));
   EMPLACE_TRY_ASSIGN(auto ideals, Ideals::of(graph, most, limits.stopped));
-  // Loads must stay below the bound, so it begins one above what is known to be reached.
-  return Programme{graph, ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNoTime - 1) + 1,
-                   limits}
+  // Loads must be below the bound, so it is one more than the known load.
+  return DynamicProgram{graph, ideals, accelerators, cpus, memory_bytes, std::min(upper_ps, kNoTime - 1) + 1,
+                        limits}
       .run();
 }
 

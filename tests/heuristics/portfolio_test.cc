@@ -123,7 +123,7 @@ TEST(Portfolio, BeginsWithWhatItIsGiven) {
                                    {.budget_s = 10, .searches = false});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->found.placement, best->found.placement);
-  EXPECT_EQ(again->method, "the placement it began with");
+  EXPECT_EQ(again->method, "start placement");
   EXPECT_EQ(again->findings.size(), 1u);
 }
 
@@ -133,7 +133,7 @@ TEST(Portfolio, SaysWhyThereIsNothing) {
   const auto none = run_portfolio({}, world.problem(), Judge{Objective::kLatency, {}}, *world.model, clock,
                                   {.budget_s = 1});
   ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.error().context, "there is no method");
+  EXPECT_EQ(none.error().context, "no methods given");
 }
 
 }  // namespace

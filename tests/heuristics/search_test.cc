@@ -81,13 +81,13 @@ TEST(MovingCost, StandsWhereAMeasurementDoesAfterAnyMoves) {
           cost->move(op, to);
         }
         if (step % 5 != 0) continue;
-        const Standing standing = cost->standing().value();
+        const Evaluation evaluation = cost->evaluation().value();
         Measurement measured;
         ASSERT_TRUE(world.model->measure(placement, measured).ok());
         ASSERT_EQ(cost->placement(), placement);
-        ASSERT_EQ(standing.seconds, measured.step_time_s);
-        ASSERT_EQ(standing.bytes_over, measured.bytes_over);
-        ASSERT_EQ(standing.valid, measured.valid);
+        ASSERT_EQ(evaluation.seconds, measured.step_time_s);
+        ASSERT_EQ(evaluation.bytes_over, measured.bytes_over);
+        ASSERT_EQ(evaluation.valid, measured.valid);
       }
     }
   }
@@ -108,8 +108,9 @@ TEST(Better, WhatDidNotRunIsNeverNearToFitting) {
   EXPECT_TRUE(better(fits, crashed));
 }
 
-TEST(Standing, ValidComesFirstThenFewerBytesOverThenSeconds) {
-  const Standing fits{0, 9, 0, true}, quicker{0, 8, 0, true}, over{0, 1, 5, false}, farther{0, 0.5, 6, false};
+TEST(Evaluation, ValidComesFirstThenFewerBytesOverThenSeconds) {
+  const Evaluation fits{0, 9, 0, true}, quicker{0, 8, 0, true}, over{0, 1, 5, false},
+      farther{0, 0.5, 6, false};
   EXPECT_TRUE(better(quicker, fits));
   EXPECT_FALSE(better(fits, fits));
   EXPECT_TRUE(better(fits, over));
@@ -131,15 +132,15 @@ TEST(Walker, TakesBackExactlyAndStaysInItsWindow) {
     ASSERT_TRUE(walker.start(start).ok());
     const std::vector<DeviceId> devices = walker.devices();
     const Placement placement = cost->placement();
-    const Standing standing = walker.standing();
+    const Evaluation evaluation = walker.evaluation();
     for (int k = 0; k < 50; ++k)
       walker.move(level.movable[rng.below(5)], static_cast<DeviceId>(rng.below(4)));
     EXPECT_NE(cost->placement(), placement);
     walker.take_back();
     EXPECT_EQ(walker.devices(), devices);
     EXPECT_EQ(cost->placement(), placement);
-    ASSERT_TRUE(walker.look().ok());
-    EXPECT_EQ(walker.standing().energy, standing.energy);
+    ASSERT_TRUE(walker.evaluate().ok());
+    EXPECT_EQ(walker.evaluation().energy, evaluation.energy);
 
     const std::uint32_t begin = 4, end = 10;
     walker.set_window(begin, end);
@@ -148,9 +149,9 @@ TEST(Walker, TakesBackExactlyAndStaysInItsWindow) {
     for (std::uint32_t at = 0; at < level.size(); ++at)
       EXPECT_TRUE((at >= begin && at < end) || walker.device_of(level.order[at]) == devices[level.order[at]]);
     EXPECT_TRUE(world.constraints.check(world.graph, world.devices, cost->placement()).ok());
-    walker.restore(devices, standing);
+    walker.restore(devices, evaluation);
     EXPECT_EQ(cost->placement(), placement);
-    EXPECT_EQ(walker.standing().energy, standing.energy);
+    EXPECT_EQ(walker.evaluation().energy, evaluation.energy);
   }
 }
 
@@ -178,7 +179,7 @@ TEST(Searches, RepeatThemselvesAndKeepToTheirBudget) {
   for (const Objective objective : kObjectives) {
     AnyWorld world{11, objective};
     Search simple{world.problem(), 1};
-    ASSERT_TRUE(begin_search(world.problem(), *world.model, simple).ok());
+    ASSERT_TRUE(start_search(world.problem(), *world.model, simple).ok());
     for (const std::uint64_t more : {1, 2, 17, 501}) {
       const std::uint64_t evaluations = simple.evaluations() + more;
       for (const auto& method : searches(evaluations)) {

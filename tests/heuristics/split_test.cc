@@ -331,7 +331,7 @@ TEST(SplitMachine, RefusesWhatIsNotAlike) {
   const auto uneven = machine();
   ASSERT_FALSE(uneven.ok());
   EXPECT_EQ(uneven.error().code, Errc::kNoPlacement);
-  EXPECT_THAT(uneven.error().context, HasSubstr("one memory size"));
+  EXPECT_THAT(uneven.error().context, HasSubstr("equal memory"));
 }
 
 }  // namespace

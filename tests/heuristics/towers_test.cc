@@ -107,7 +107,7 @@ TEST(Towers, AreNeverTakenForAPlacement) {
     EXPECT_EQ(*find_compared_method(method->name()), method);
     EXPECT_EQ(find_method(method->name()).error().context,
               "method '" + std::string{method->name()} +
-                  "': measures another graph and places nothing; see it in the table of compare");
+                  "': measures a transformed graph and returns no placement; use it in `compare`");
     for (const Method* other : all_methods()) EXPECT_NE(other->name(), method->name());
   }
   for (const Method* method : all_methods()) EXPECT_FALSE(method->transforms_graph());
@@ -116,7 +116,7 @@ TEST(Towers, AreNeverTakenForAPlacement) {
 TEST(Towers, SayWhyThereAreNone) {
   World silent{regression(0), sample_devices(2, true, kPlenty)};
   EXPECT_EQ(silent.run(TowersSync{}).error().context,
-            "regression: does not say its batch; towers need meta.batch");
+            "regression: batch size is unknown; towers need meta.batch");
   World few{regression(2), sample_devices(4, true, kPlenty)};
   EXPECT_EQ(few.run(TowersAsync{}).error().context,
             "regression: a batch of 2 cannot be divided among 4 towers");
