@@ -1,5 +1,5 @@
 #pragma once
-/// How a placement is run, whatever it runs on.
+/// Interface of everything that runs placements.
 
 #include <span>
 #include <string_view>
@@ -16,8 +16,8 @@ class Executor {
   virtual ~Executor() = default;
   virtual std::string_view kind() const = 0;  ///< "sim", "cpu", "cuda", "fake", "replay".
   /// Runs `placement` [ops] and fills `out` (its vectors are reused). A placement that does not fit is a
-  /// result (valid = false), not an error. Errors: kInvalid if the placement breaks a constraint; kRunFailed
-  /// otherwise.
+  /// result (valid = false), not an error. Errors: kInvalid if the placement violates a constraint;
+  /// kRunFailed otherwise.
   virtual Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Measuring that takes seconds, for those who must not wait: begun, and then looked after.
+/// Asynchronous measurement for callers that must not block.
 
 #include <span>
 
@@ -13,12 +13,12 @@ namespace emplace {
 class PolledExecutor {
  public:
   virtual ~PolledExecutor() = default;
-  /// @pre nothing is under way. `placement` [ops] is copied.
+  /// Starts a measurement of `placement` [ops], which is copied. @pre no measurement is in progress.
   virtual void begin(std::span<const DeviceId> placement) = 0;
-  /// True: it is over, and `out` has what it cost; false: it goes on. Errors, which end it too: those of
-  /// Executor::measure.
+  /// Returns true and fills `out` when the measurement is complete; false while it is running. Errors end the
+  /// measurement; they are those of Executor::measure.
   virtual Result<bool> poll(Measurement& out) = 0;
-  /// Nothing will be measured here any more; the last error said why.
+  /// True if no further measurement is possible; the last error states the reason.
   virtual bool broken() const = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-/// What an executor of real devices can do beyond measuring: show when things happened, check what it
-/// computed, tell what each op costs. docs/reference/measurement.md defines how it takes time.
+/// Additional functions of executors on real devices: traces, verification of results, cost of each op.
+/// docs/reference/measurement.md defines the timing.
 
 #include <atomic>
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace emplace {
 
-/// How a step is timed: as the papers did, warm-up first.
+/// Timing of a step: warm-up steps, then timed ones, as in the papers.
 struct TimingOptions {
   enum class Statistic : std::uint8_t { kMedian, kMean };
-  std::uint32_t warmups = 5;        ///< Steps that do not count.
-  std::uint32_t samples = 5;        ///< Steps that do, at least 1.
-  std::uint32_t most_samples = 15;  ///< Taken where the spread of `samples` is above 5 %.
+  std::uint32_t warmups = 5;        ///< Number of untimed steps.
+  std::uint32_t samples = 5;        ///< Number of timed steps, at least 1.
+  std::uint32_t most_samples = 15;  ///< Maximum number of timed steps if `samples` spread by more than 5 %.
   Statistic statistic = Statistic::kMedian;
   bool operator==(const TimingOptions&) const = default;
 
@@ -33,62 +33,64 @@ constexpr auto enum_words(TimingOptions::Statistic) {
                                            EnumWord{TimingOptions::Statistic::kMean, "mean"}}};
 }
 inline void TimingOptions::list(Settings& settings) {
-  settings.add("warmups", warmups, "Real devices: steps before the timed ones. Papers: 5.");
-  settings.add(
-      "samples", samples, at_least(1),
-      "Real devices: timed steps; up to three times as many where they spread by more than 5 %. Papers: 5.");
-  settings.add("statistic", statistic, "Real devices: what becomes the step time.");
+  settings.add("warmups", warmups, "Number of warm-up steps on real devices. Papers: 5.");
+  settings.add("samples", samples, at_least(1),
+               "Number of timed steps on real devices; up to three times as many if they spread by more than "
+               "5 %. Papers: 5.");
+  settings.add("statistic", statistic,
+               "Statistic of the timed steps that becomes the step time on real devices.");
 }
 
 struct RealOptions {
   TimingOptions timing;
-  std::uint64_t seed = 0;       ///< Of the values that state begins with.
-  bool allow_synthetic = true;  ///< Ops without a kernel are stood in for; else kUnsupported names the first.
-  /// Counted up with every step, and every op of a profile, so that a hang is told from a long measurement.
-  /// Null: nobody looks.
+  std::uint64_t seed = 0;  ///< Seed of the initial values of state.
+  /// True: ops without a kernel are replaced by synthetic work. False: kUnsupported with the first such op.
+  bool allow_synthetic = true;
+  /// Incremented with every step, and every op of a profile, so that a watchdog can tell a hang from a long
+  /// measurement. Null: no watchdog.
   std::atomic<std::uint64_t>* progress = nullptr;
 };
 
-/// What comparing a run over several devices with one on a single device found.
+/// Result of comparing a run on several devices with one on a single device.
 struct Verification {
   bool identical = false;
-  std::size_t compared = 0;      ///< Tensors that no other op reads, and state, compared byte for byte.
-  std::size_t skipped = 0;       ///< Of these, left out: downstream of an op that was stood in for.
-  std::string first_difference;  ///< Name of the op whose output differs; empty if none.
+  std::size_t compared = 0;      ///< Number of tensors without readers and states, compared byte for byte.
+  std::size_t skipped = 0;       ///< Number of these left out because they depend on a synthetic op.
+  std::string first_difference;  ///< Name of the op whose output differs; empty if all are equal.
 };
 
-/// Cost of one kernel of the graph on one device, alone.
+/// Cost of one kernel of the graph on one device, measured in isolation.
 struct OpCost {
   OpId op{};
-  double us = 0;      ///< [us] median
-  double mad_us = 0;  ///< [us] median absolute deviation
+  double us = 0;      ///< Median [us].
+  double mad_us = 0;  ///< Median absolute deviation [us].
   std::uint32_t samples = 0;
   bool synthetic = false;
 };
 struct LinkCost {
   DeviceId source{}, target{};
-  double latency_s = 0;    ///< [s]
-  double bytes_per_s = 0;  ///< [B/s]
+  double latency_s = 0;    ///< Latency [s].
+  double bytes_per_s = 0;  ///< Bandwidth [B/s].
 };
-/// What calibration measures: costs of ops by device, links, overhead of a task.
+/// Result of calibration: cost of ops by device, links, overhead of a task.
 struct ExecutorProfile {
   std::vector<std::vector<OpCost>> ops;  ///< [devices][kernels of the graph]
   std::vector<LinkCost> links;           ///< [pairs]
-  std::vector<double> task_overhead_us;  ///< [devices] Time of a task that is not its kernel's.
-  double step_time_s = 0;                ///< [s] of the whole graph on the first device, for comparison.
+  std::vector<double> task_overhead_us;  ///< [devices] Time of a task outside its kernel.
+  double step_time_s = 0;  ///< Step time of the whole graph on the first device [s], for comparison.
 };
 
 /// Thread: one at a time, as Executor.
 class RealExecutor : public Executor {
  public:
-  /// A measurement and, from one further step that is not timed, when everything happened.
+  /// Measures, then records a schedule in one further, untimed step.
   virtual Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) = 0;
-  /// Runs one step as placed and one on a single device from the same state, and compares. Errors: kRunFailed
-  /// if either does not run.
+  /// Runs one step as placed and one on a single device from the same state, and compares the results.
+  /// Errors: kRunFailed if either step fails.
   virtual Result<Verification> verify(std::span<const DeviceId> placement) = 0;
   /// Errors: kRunFailed if the graph does not fit on one device.
   virtual Result<ExecutorProfile> profile() = 0;
-  /// Kinds of ops of the graph that have no kernel here, sorted; they are stood in for.
+  /// Op types of the graph without a kernel here, sorted; synthetic work replaces them.
   virtual std::vector<std::string> synthetic_types() const = 0;
 };
 

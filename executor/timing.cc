@@ -9,7 +9,7 @@
 namespace emplace {
 namespace {
 
-constexpr double kSteady = 0.05;  // Deviation by median.
+constexpr double kSteady = 0.05;  // Maximum ratio of deviation and median.
 
 }  // namespace
 

@@ -1,6 +1,5 @@
 #pragma once
-/// How long a step takes, as the papers measured it: warm-up first, then several steps, then their median or
-/// mean.
+/// Times a step as the papers did: warm-up steps, then several timed steps, then their median or mean.
 
 #include <functional>
 #include <span>
@@ -16,16 +15,16 @@ double median(std::vector<double> values);  ///< @pre not empty
 /// Median absolute deviation from the median. @pre not empty
 double median_deviation(std::span<const double> values);
 
-/// One step's time and the steps behind it.
+/// Time of a step and its samples.
 struct StepTiming {
-  double step_time_s = 0;         ///< [s] the statistic of the samples
-  double deviation_s = 0;         ///< [s] median absolute deviation
-  std::vector<double> samples_s;  ///< [s] in order
-  bool unsteady = false;  ///< The deviation is above 5 % of the median, though more samples were taken.
+  double step_time_s = 0;         ///< Statistic of the samples [s].
+  double deviation_s = 0;         ///< Median absolute deviation [s].
+  std::vector<double> samples_s;  ///< In order [s].
+  bool unsteady = false;  ///< The deviation is above 5 % of the median although more samples were taken.
 };
 
-/// Runs `step` (which returns its time [s], or why there is none) `warmups` times for nothing, then `samples`
-/// times; where they spread by more than 5 %, up to `most_samples`. Errors: the first that `step` returns.
+/// Calls `step`, which returns its time [s] or an error, `warmups` times without timing, then `samples`
+/// times, and up to `most_samples` times if they spread by more than 5 %. Errors: the first error of `step`.
 Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step);
 
 }  // namespace emplace

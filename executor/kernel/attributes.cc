@@ -14,7 +14,7 @@ Error unsupported(const Signature& signature, std::string_view what) {
 Attributes::Attributes(const Signature& signature) : signature_{signature} {
   json parsed = json::parse(signature.attrs_json, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) {
-    fault_ = unsupported(signature, "its attributes are not a JSON object");
+    fault_ = unsupported(signature, "attributes are not a JSON object");
     parsed = json::object();
   }
   json_ = std::make_shared<const json>(std::move(parsed));
@@ -58,7 +58,7 @@ std::string Attributes::word(std::string_view name, std::string_view fallback) {
   const json* value = find(name);
   if (value == nullptr) return std::string{fallback};
   if (value->is_string()) return value->get<std::string>();
-  return refuse(name, "a word"), std::string{fallback};
+  return refuse(name, "a string"), std::string{fallback};
 }
 
 std::vector<std::int64_t> Attributes::integers(std::string_view name, std::vector<std::int64_t> fallback) {

@@ -1,5 +1,6 @@
 #pragma once
-/// The attributes of a signature, read by name. Makers ask for what they know, then for `fault()`.
+/// Reads the attributes of a signature by name. Kernel factories read the attributes they support, then check
+/// `fault()`.
 
 #include <cstdint>
 #include <memory>
@@ -14,10 +15,11 @@
 
 namespace emplace {
 
-/// `TYPE: what`, as kUnsupported.
+/// Returns `TYPE: what` as kUnsupported.
 Error unsupported(const Signature& signature, std::string_view what);
 
-/// Thread: one. A value of another kind than asked for is remembered as the fault, and the fallback returned.
+/// Reads attributes. A value of the wrong type is recorded as the fault, and the fallback is returned.
+/// Thread: one.
 class Attributes {
  public:
   explicit Attributes(const Signature& signature);
@@ -25,13 +27,13 @@ class Attributes {
   bool has(std::string_view name) const;
   std::int64_t integer(std::string_view name, std::int64_t fallback);
   double number(std::string_view name, double fallback);
-  bool flag(std::string_view name, bool fallback);  ///< true, false, or an integer that is not 0.
+  bool flag(std::string_view name, bool fallback);  ///< True, false, or an integer (true if not 0).
   std::string word(std::string_view name, std::string_view fallback);
-  /// A list, or one integer as a list of one.
+  /// Reads a list; a single integer is a list of one.
   std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> fallback = {});
   std::vector<bool> flags(std::string_view name, std::vector<bool> fallback = {});
 
-  /// The first attribute that was not what was asked for. kUnsupported.
+  /// The first attribute with a wrong type. kUnsupported.
   const std::optional<Error>& fault() const { return fault_; }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-/// What a kernel is asked for by an op of a lowered graph, and how it gets at its inputs: the part of binding
-/// that is the same on every device.
+/// The device-independent part of binding: the kernel signature of an op of a lowered graph, and the routes
+/// to its inputs.
 
 #include <cstdint>
 #include <optional>
@@ -14,40 +14,40 @@
 
 namespace emplace {
 
-/// A stretch of a buffer that is read as `operand`.
+/// A part of a buffer that is read as `operand`.
 struct Cut {
   Operand operand;
-  std::int64_t offset = 0;  ///< [B] of element 0 in what it is cut from.
+  std::int64_t offset = 0;  ///< Offset of element 0 in the source [B].
 
-  std::int64_t bytes() const;  ///< Of a packed copy.
+  std::int64_t bytes() const;  ///< Size of a packed copy.
 };
 
-/// The way from a buffer to an input of a kernel.
+/// Steps from a buffer to an input of a kernel.
 struct InputRoute {
   BufferId buffer{};
-  /// At home, a buffer that is a part of another is cut out of that; none for a whole tensor. A copy on
-  /// another device is packed, so kernels read the part packed at home too: the same numbers in the same
-  /// order.
+  /// If the buffer is on this device and part of another one: its cut from that; none for a whole tensor. A
+  /// copy on another device is packed, so kernels on the home device read a packed part too: the same numbers
+  /// in the same order.
   std::optional<Cut> part;
-  /// Packed copies on the way, for reshapes of what is not in order; each is cut from the one before.
+  /// Packed intermediate copies, for reshapes of non-contiguous tensors; each is cut from the previous one.
   std::vector<Cut> reorders;
-  Cut input;  ///< What the kernel reads, in the last of these.
+  Cut input;  ///< The kernel's input, cut from the last of these.
 };
 
-/// Errors: kUnsupported, with the op, if no layout shows the tensor in its buffer.
+/// Errors: kUnsupported, with the op, if the tensor has no strided layout in its buffer.
 Result<InputRoute> route_to(const LoweredGraph& lowered, TensorId tensor);
 
-/// Type, attributes and outputs of an op; the inputs are empty. Pure.
+/// Returns type, attributes and outputs of an op; the inputs are empty. Pure.
 Signature signature_without_inputs(const OpGraph& graph, OpId op);
 
-/// A tensor of this layout, its element 0 first.
+/// Operand of this layout; its pointer is that of element 0.
 Operand operand_of(DType dtype, const StridedLayout& layout);
 
-/// Equal for equal operands and signatures only: what kernels are kept under.
+/// Cache keys of kernels: equal only for equal operands and signatures.
 std::string key_of(const Operand& operand);
 std::string key_of(const Signature& signature);
 
-/// Error if an op that has no kernel may not be stood in for.
+/// Error for an op without a kernel when synthetic ops are not allowed.
 Error no_kernel(const OpGraph& graph, OpId op, const Error& why);
 
 }  // namespace emplace

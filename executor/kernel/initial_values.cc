@@ -50,7 +50,8 @@ std::uint16_t upper_half(double value) {
   return static_cast<std::uint16_t>(bits >> 16);
 }
 
-/// How many rows or classes a kernel looks up by the tensor that is its input number `input`.
+/// Number of rows or classes that `reader` indexes with its input number `input`; nothing if it does not
+/// index.
 std::optional<std::int64_t> looked_up(const OpGraph& graph, OpId reader, std::size_t input) {
   const std::string_view type = graph.type_name(reader);
   const auto inputs = graph.inputs(reader);
@@ -104,7 +105,7 @@ void InitialValues::fill(BufferId buffer, std::byte* memory) const {
       return fill_as<double>(memory, elements, stream, real);
     case DType::kBF16:
       return fill_as<std::uint16_t>(memory, elements, stream, [&](double u) { return upper_half(real(u)); });
-    case DType::kF16:  // Nothing computes with it here: zeros are as good.
+    case DType::kF16:  // No kernel computes with f16 here, so zeros suffice.
       return fill_as<std::uint16_t>(memory, elements, stream, [](double) { return 0; });
     case DType::kI64:
       return fill_as<std::int64_t>(memory, elements, stream, whole);

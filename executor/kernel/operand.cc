@@ -3,7 +3,7 @@
 namespace emplace {
 namespace {
 
-/// A dimension of size 0 or 1 may have any stride.
+/// Whether the strides are row-major; a dimension of size 1 may have any stride.
 bool has_no_holes(const Operand& operand) {
   std::int64_t stride = 1;
   for (std::size_t d = operand.shape.size(); d-- > 0;) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What an op computes, as every device's kernels are asked for it.
+/// Description of the computation of an op, used to look up kernels on any device.
 
 #include <string>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace emplace {
 
-/// Everything that decides what a kernel does. Two ops of one signature share one kernel.
+/// Everything that determines a kernel. Ops with equal signatures share a kernel.
 struct Signature {
   std::string type;        ///< "aten::mm", "Conv", …
-  std::string attrs_json;  ///< As OpGraph::attrs_json.
+  std::string attrs_json;  ///< Same format as OpGraph::attrs_json.
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;  ///< Packed.
   bool operator==(const Signature&) const = default;

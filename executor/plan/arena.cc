@@ -8,7 +8,7 @@ namespace emplace {
 
 Arena::Arena(std::int64_t cap, std::int64_t alignment)
     : cap_{cap / alignment * alignment}, alignment_{alignment} {
-  EMPLACE_CHECK(cap >= 0 && alignment >= 1, "an arena needs a size");
+  EMPLACE_CHECK(cap >= 0 && alignment >= 1, "an arena needs a capacity >= 0 and an alignment >= 1");
   clear();
 }
 
@@ -42,7 +42,7 @@ void Arena::give(std::int64_t offset, std::int64_t bytes) {
   if (bytes == 0) return;
   std::int64_t size = rounded(bytes);
   used_ -= size;
-  EMPLACE_CHECK(used_ >= 0, "more given back than taken");
+  EMPLACE_CHECK(used_ >= 0, "more bytes released than allocated");
   const auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + size) {
     size += next->second;
@@ -51,7 +51,7 @@ void Arena::give(std::int64_t offset, std::int64_t bytes) {
   const auto after = free_.lower_bound(offset);
   if (after != free_.begin()) {
     const auto before = std::prev(after);
-    EMPLACE_CHECK(before->first + before->second <= offset, "given back twice");
+    EMPLACE_CHECK(before->first + before->second <= offset, "double release");
     if (before->first + before->second == offset) {
       offset = before->first;
       size += before->second;

@@ -1,6 +1,6 @@
 #pragma once
-/// Where tensors lie on a device: an allocator of offsets with a hard cap. It never touches the memory, so a
-/// simulated device runs the same code as a real one, and out of memory means the same on both.
+/// Offset allocator for device memory with a hard cap. It never touches the memory, so simulated and real
+/// devices run the same code, and out of memory means the same on both.
 
 #include <cstdint>
 #include <map>
@@ -10,24 +10,24 @@
 
 namespace emplace {
 
-/// Best fit over an address-ordered free list; neighbours that are free become one. Every call is O(log
-/// blocks). Thread: one at a time.
+/// Best fit over an address-ordered free list; adjacent free blocks are merged. Every call is O(log blocks).
+/// Thread: one at a time.
 class Arena {
  public:
   /// `cap` and `alignment` [B]; sizes are rounded up to the alignment. @pre alignment >= 1
   Arena(std::int64_t cap, std::int64_t alignment);
 
-  /// Offset of `bytes` bytes, or nothing if no free stretch is as large. Nothing is taken for 0 bytes.
+  /// Returns the offset of `bytes` bytes; nothing if no free block is large enough. 0 bytes take no memory.
   std::optional<std::int64_t> take(std::int64_t bytes);
-  /// @pre `offset` came from take(`bytes`) and was not given back since.
+  /// @pre `offset` is from take(`bytes`) and has not been released since.
   void give(std::int64_t offset, std::int64_t bytes);
-  /// Everything is free again; the peak begins anew.
+  /// Releases everything and resets the peak.
   void clear();
 
   std::int64_t cap() const { return cap_; }
-  std::int64_t used() const { return used_; }  ///< [B] taken now, rounding included.
-  std::int64_t peak() const { return peak_; }  ///< [B] the most that was taken at once.
-  std::int64_t largest_free() const;           ///< [B] the largest take() that would succeed.
+  std::int64_t used() const { return used_; }  ///< Bytes in use, rounding included.
+  std::int64_t peak() const { return peak_; }  ///< Maximum of used() so far.
+  std::int64_t largest_free() const;           ///< Size of the largest free block [B].
 
  private:
   std::int64_t rounded(std::int64_t bytes) const;

@@ -17,7 +17,7 @@ constexpr std::int64_t kUncapped = kIdle / 4;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-/// One device: what it runs, what waits for it, what it holds.
+/// State of one device.
 struct Lane {
   Lane(std::size_t tasks, std::int64_t cap, std::int64_t alignment) : ready{tasks}, arena{cap, alignment} {}
   std::int64_t op_end = kIdle, copy_end = kIdle, busy_ns = 0;
@@ -47,7 +47,7 @@ class Step {
     for (const std::uint32_t task : plan_.sources()) make_ready(task);
     while (!oom_) {
       for (std::uint32_t d = 0; d < lanes_.size() && !oom_; ++d) start_on(d);
-      note_memory();
+      record_memory();
       std::int64_t next = kIdle;
       for (const Lane& lane : lanes_) next = std::min({next, lane.op_end, lane.copy_end});
       if (next == kIdle) break;
@@ -57,7 +57,7 @@ class Step {
         if (lane.copy_end == now_ns_) finish(lane.copy, lane.copy_end);
       }
     }
-    tell(out);
+    write_result(out);
   }
 
  private:
@@ -75,7 +75,7 @@ class Step {
       lane.fifo.push_back(task);
     }
   }
-  /// False, and the step is over, if it does not fit.
+  /// Allocates a slot. Returns false, and ends the step, if it does not fit.
   bool take(std::uint32_t slot, OpId op) {
     const TaskPlan::Slot& wanted = plan_.slots()[slot];
     Arena& arena = lanes_[index(wanted.device)].arena;
@@ -142,16 +142,16 @@ class Step {
       if (--uses_[slot] == 0) lanes_[index(used.device)].arena.give(offsets_[slot], used.bytes);
     }
   }
-  void note_memory() {
+  void record_memory() {
     if (schedule_ == nullptr) return;
-    noted_.resize(lanes_.size(), 0);
+    recorded_.resize(lanes_.size(), 0);
     for (std::size_t d = 0; d < lanes_.size(); ++d) {
-      if (noted_[d] == lanes_[d].arena.used()) continue;
-      noted_[d] = lanes_[d].arena.used();
-      schedule_->memory.push_back({static_cast<DeviceId>(d), seconds(now_ns_), noted_[d]});
+      if (recorded_[d] == lanes_[d].arena.used()) continue;
+      recorded_[d] = lanes_[d].arena.used();
+      schedule_->memory.push_back({static_cast<DeviceId>(d), seconds(now_ns_), recorded_[d]});
     }
   }
-  void tell(Measurement& out) const {
+  void write_result(Measurement& out) const {
     out = Measurement{};
     out.step_time_s = seconds(now_ns_);
     out.bytes_moved = bytes_moved_;
@@ -170,9 +170,9 @@ class Step {
   const TaskPlan& plan_;
   const FakeOptions& options_;
   Schedule* const schedule_;
-  std::deque<Lane> lanes_;  // Lanes stay where they are.
+  std::deque<Lane> lanes_;  // A deque, because lanes must not move.
   std::vector<std::uint32_t> waits_, uses_;
-  std::vector<std::int64_t> offsets_, noted_;
+  std::vector<std::int64_t> offsets_, recorded_;
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
   std::optional<OutOfMemory> oom_;
 };
@@ -199,7 +199,7 @@ Result<Unit> FakeExecutor::trace(std::span<const DeviceId> placement, Measuremen
 }
 
 Result<Verification> FakeExecutor::verify(std::span<const DeviceId>) {
-  return Error{Errc::kUnsupported, "executor 'fake': computes nothing that could be compared; use cpu"};
+  return Error{Errc::kUnsupported, "executor 'fake': computes no results to compare; use cpu"};
 }
 
 Result<ExecutorProfile> FakeExecutor::profile() {

@@ -1,6 +1,6 @@
 #pragma once
-/// Runs a task plan by a clock of its own: what real executors do, without devices. The simulator must equal
-/// it to the nanosecond, and what real executors add (hazards, an arena that is full) can be tested by it.
+/// Runs a task plan on a simulated clock, as real executors do on devices. The simulator must match it to the
+/// nanosecond; it also serves to test the additional behaviour of real executors (hazards, a full arena).
 
 #include <cstdint>
 #include <span>
@@ -18,8 +18,8 @@ namespace emplace {
 struct FakeOptions {
   TaskPlan::Rules rules = TaskPlan::Rules::kReal;
   Dispatch dispatch = Dispatch::kProgram;
-  std::int64_t alignment = 256;  ///< [B] of the arenas.
-  /// Memory is the device's and no more: what does not fit ends the step. Else it is counted only.
+  std::int64_t alignment = 256;  ///< Alignment of the arenas [B].
+  /// True: device memory is limited, and a step ends when an allocation fails. False: memory is only counted.
   bool hard_cap = true;
 };
 
@@ -31,9 +31,9 @@ class FakeExecutor final : public RealExecutor {
   std::string_view kind() const override { return "fake"; }
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule) override;
-  /// Errors: kUnsupported: it computes nothing.
+  /// Errors: kUnsupported, because no results are computed.
   Result<Verification> verify(std::span<const DeviceId> placement) override;
-  /// What its clock goes by.
+  /// Returns the costs that its clock uses.
   Result<ExecutorProfile> profile() override;
   std::vector<std::string> synthetic_types() const override { return {}; }
 

@@ -14,8 +14,8 @@ void tell_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const Devi
   out.valid = false;
   out.step_time_s = 0;
   out.bytes_over = std::max<std::int64_t>(1, oom.asked - oom.free);
-  const std::string who = oom.op == kNoOp ? "state" : quoted_op(graph, oom.op);
-  out.failure = fmt::format("oom: {} on {} asked {} bytes, the largest free stretch is {}", who,
+  const std::string owner = oom.op == kNoOp ? "state" : quoted_op(graph, oom.op);
+  out.failure = fmt::format("oom: {} on {} requested {} bytes, the largest free block has {}", owner,
                             devices[oom.device].name, oom.asked, oom.free);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// A step that ended because a device was full.
+/// A step that ended because a device ran out of memory.
 
 #include <cstdint>
 
@@ -11,15 +11,15 @@
 namespace emplace {
 
 struct OutOfMemory {
-  OpId op =
-      kNoOp;  ///< Whose output, or the owner of what was copied; kNoOp: state that is there from the start.
+  /// Op whose output was allocated, or owner of the copied buffer; kNoOp: initial state.
+  OpId op = kNoOp;
   DeviceId device{};
-  std::int64_t asked = 0;  ///< [B]
-  std::int64_t free = 0;   ///< [B] the largest stretch that was free.
+  std::int64_t asked = 0;  ///< Requested size [B].
+  std::int64_t free = 0;   ///< Largest free block [B].
 };
 
-/// Fills `out` for a step without a time: not valid, `failure` says "oom: OP on DEVICE asked N bytes, M
-/// free".
+/// Fills `out` for a step without a time: not valid, and `failure` is "oom: OP on DEVICE requested N bytes,
+/// the largest free block has M".
 void tell_out_of_memory(const OutOfMemory& oom, const OpGraph& graph, const DeviceSet& devices,
                         Measurement& out);
 

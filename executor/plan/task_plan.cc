@@ -14,7 +14,7 @@ std::uint64_t copy_key(std::uint32_t buffer, DeviceId device) {
   return std::uint64_t{buffer} << 32 | index(device);
 }
 
-/// Kinds whose result replaces what they read first, where an optimiser uses them.
+/// Op types whose result replaces their first input when an optimizer uses them.
 bool accumulates(std::string_view type) {
   static const std::unordered_set<std::string_view> kinds{"aten::add",     "aten::sub",     "aten::mul",
                                                           "aten::addcmul", "aten::addcdiv", "aten::lerp"};
@@ -34,12 +34,12 @@ InPlaceWrites::InPlaceWrites(const LoweredGraph& lowered) {
     if (!lowered.is_kernel(op) || graph.phase(op) != Phase::kUpdate || inputs.empty()) continue;
     if (graph.num_outputs(op) != 1 || !accumulates(graph.type_name(op))) continue;
     const TensorId first = inputs[0], out = graph.output(op, 0);
-    const OpId producer = graph.producer(first);  // State itself, or an update of it; no view.
+    const OpId producer = graph.producer(first);  // State itself, or an earlier update of it; never a view.
     const OpId state =
         graph.is_state(producer) && !lowered.is_kernel(producer) ? producer : state_[index(producer)];
     if (state == kNoOp || graph.dtype(first) != graph.dtype(out)) continue;
     if (!std::ranges::equal(graph.shape(first), graph.shape(out))) continue;
-    // Who reads what it overwrites must come before it.
+    // All other readers of the overwritten buffer must come before the op.
     const BufferId old = lowered.buffer(first);
     bool last = true;
     for (std::uint32_t b = lowered.first_owned(producer); b < lowered.end_owned(producer); ++b) {
@@ -77,7 +77,8 @@ TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<c
   }
   waits_.assign(tasks_.size(), 0);
   std::vector<std::pair<std::uint32_t, std::uint32_t>> successors, takes, uses;
-  // The state whose memory a kernel's output is: it stands there, and so does every update before it.
+  // State whose memory the kernel's output reuses: the state is on the same device, and so are all earlier
+  // updates of it.
   std::vector<OpId> overwritten(lowered.num_ops(), kNoOp);
   for (const OpId op : real&& in_place != nullptr ? graph.topological_order() : std::span<const OpId>{}) {
     const OpId state = in_place->state_written(op);
@@ -86,7 +87,7 @@ TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<c
     if (before == state || overwritten[index(before)] == state) overwritten[index(op)] = state;
   }
 
-  // 1. Memory at home.
+  // 1. Slots of buffers on their own device.
   home_.assign(lowered.num_buffers(), kNone);
   for (std::uint32_t i = 0; i < lowered.num_ops(); ++i) {
     const OpId op{i};
@@ -112,7 +113,8 @@ TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<c
     if (resident > 0) slots_.push_back({device(op), resident, 0, true, BufferId{kNone}});
   }
 
-  // 2. Copies: those of state first, in the order of their first readers; others in that of their producers.
+  // 2. Copies: first those of state in the order of their first readers, then others in the order of their
+  // producers.
   std::unordered_map<std::uint64_t, std::uint32_t> copy_task;
   const auto wait = [&](std::uint32_t before, std::uint32_t after) {
     successors.emplace_back(before, after);
@@ -161,7 +163,7 @@ TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<c
     }
   }
 
-  // 3. Who overwrites state waits for who still reads it.
+  // 3. An update that overwrites state waits for all remaining readers of the old value.
   for (const OpId op : lowered.kernels()) {
     if (overwritten[index(op)] == kNoOp) continue;
     const TensorId first = graph.inputs(op)[0];

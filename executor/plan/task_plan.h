@@ -1,7 +1,7 @@
 #pragma once
-/// What the devices do in one step of a placed graph: kernels and copies, who waits for whom, and which
-/// memory each takes and gives back. The rules are the simulator's (docs/reference/measurement.md); executors
-/// that run something walk this.
+/// Tasks of one step of a placed graph: kernels and copies, their dependencies, and the memory that each
+/// allocates and releases. The rules are the simulator's (docs/reference/measurement.md). All executors that
+/// run tasks use this plan.
 
 #include <cstdint>
 #include <span>
@@ -13,41 +13,43 @@
 
 namespace emplace {
 
-/// Which updates write where their first input lies, as an optimiser does. Independent of the placement.
+/// Determines the updates that write into the memory of their first input, as an optimizer does. Independent
+/// of the placement.
 class InPlaceWrites {
  public:
   explicit InPlaceWrites(const LoweredGraph& lowered);
-  /// The state whose memory output 0 of the kernel replaces; kNoOp for none.
+  /// The state whose memory output 0 of the kernel overwrites; kNoOp if none.
   OpId state_written(OpId op) const { return state_[index(op)]; }
-  /// Its kernel cannot: it gets memory of its own.
+  /// Gives the op's output its own memory, because its kernel cannot work in place.
   void keep_apart(OpId op) { state_[index(op)] = kNoOp; }
 
  private:
   std::vector<OpId> state_;
 };
 
-/// One placement's tasks. Immutable; any thread; `lowered` must outlive it.
+/// Tasks of one placement. Immutable; any thread; `lowered` must outlive it.
 class TaskPlan {
  public:
-  /// What memory is counted as, and what runs before what.
+  /// Rules for memory and order.
   enum class Rules : std::uint8_t {
-    kSimulated,  ///< As the simulator: `update` ops take none and overwrite whenever they are ready.
-    kReal,  ///< What a kernel writes must be somewhere: an update that overwrites state waits for those who
-            ///< still read it, any other takes memory.
+    kSimulated,  ///< As in the simulator: `update` ops allocate no memory and run when ready.
+    /// Every output has memory: an update that overwrites state waits for the remaining readers of the state;
+    /// any other update allocates.
+    kReal,
   };
 
   struct Task {
     bool is_copy = false;
     std::uint32_t what = 0;  ///< Kernel: its op. Copy: its buffer.
-    DeviceId source{};       ///< Kernel: its device. Copy: where the buffer is.
-    DeviceId target{};       ///< Kernel: its device. Copy: where it goes.
+    DeviceId source{};       ///< Kernel: its device. Copy: device of the buffer.
+    DeviceId target{};       ///< Kernel: its device. Copy: target device.
   };
-  /// Memory on one device, for one tensor or one copy.
+  /// Memory on one device for one tensor or copy.
   struct Slot {
     DeviceId device{};
     std::int64_t bytes = 0;
-    std::uint32_t uses = 0;  ///< Tasks after whose end it is free; 0 for state.
-    bool resident = false;   ///< There for the whole step.
+    std::uint32_t uses = 0;  ///< Number of tasks after whose end it is released; 0 for state.
+    bool resident = false;   ///< Allocated for the whole step.
     BufferId buffer{};
   };
 
@@ -58,30 +60,29 @@ class TaskPlan {
   std::size_t num_devices() const { return num_devices_; }
   std::span<const Task> tasks() const { return tasks_; }
   std::span<const Slot> slots() const { return slots_; }
-  /// Tasks that must have ended before this one may start.
+  /// Number of tasks that must end before this one may start.
   std::uint32_t waits(std::size_t task) const { return waits_[task]; }
-  /// Tasks that wait for this one, in the order in which they learn of its end.
+  /// Tasks that wait for this one, in notification order.
   std::span<const std::uint32_t> successors(std::size_t task) const { return row(successors_, task); }
-  /// Tasks that wait for nothing, copies first, each in the order in which they are asked for.
+  /// Tasks without dependencies, copies first, each in the order in which they are requested.
   std::span<const std::uint32_t> sources() const { return sources_; }
-  /// Slots that a task takes at its start.
+  /// Slots that a task allocates at its start.
   std::span<const std::uint32_t> takes(std::size_t task) const { return row(takes_, task); }
-  /// Slots that a task is done with at its end.
+  /// Slots that a task releases at its end.
   std::span<const std::uint32_t> uses(std::size_t task) const { return row(uses_, task); }
 
   static constexpr std::uint32_t kNone = 0xffffffffu;
-  /// Where a kernel finds a buffer that it reads, and where its outputs go. kNone for a buffer that is
-  /// nowhere.
+  /// Slots of a kernel's input buffer and of an output buffer. kNone for a buffer without memory.
   std::uint32_t read_slot(OpId op, BufferId buffer) const;
   std::uint32_t home_slot(BufferId buffer) const { return home_[index(lowered_->base(buffer))]; }
   /// True if the kernel reads a copy of the buffer, not the buffer.
   bool reads_copy(OpId op, BufferId buffer) const { return device(op) != device(lowered_->owner(buffer)); }
   DeviceId device(OpId op) const { return place_[index(op)]; }
-  /// The slot that a copy task fills.
+  /// The slot that a copy task writes.
   std::uint32_t copy_slot(std::size_t task) const { return takes(task).front(); }
 
  private:
-  /// Rows of numbers, one per task.
+  /// CSR rows of numbers, one row per task.
   struct Rows {
     std::vector<std::uint32_t> begin, values;
   };
@@ -96,8 +97,8 @@ class TaskPlan {
   std::vector<Task> tasks_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> waits_, sources_;
-  std::vector<std::uint32_t> home_;                                  // [buffers] slot of a whole one
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> copy_slots_;  // (buffer, device) → slot; sorted
+  std::vector<std::uint32_t> home_;                                  // [buffers] Slot of each whole buffer.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> copy_slots_;  // (buffer, device) → slot; sorted.
   Rows successors_, takes_, uses_;
 };
 

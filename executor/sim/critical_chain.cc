@@ -12,7 +12,7 @@ namespace {
 using Kind = ChainLink::Kind;
 using Cause = ChainLink::Cause;
 
-/// An op or transfer that ran, by its place in the schedule.
+/// An executed op or transfer, by its index in the schedule.
 struct Run {
   Kind kind = Kind::kOp;
   std::uint32_t number = kNoIndex;
@@ -30,7 +30,7 @@ class Walk {
         owner_(lowered.graph().num_tensors()) {
     for (std::uint32_t b = 0; b < lowered.num_buffers(); ++b)
       owner_[index(lowered.tensor(BufferId{b}))] = lowered.owner(BufferId{b});
-    // Both lists are by start time: merged, each run finds what ran before it on its engine.
+    // Both lists are sorted by start time; merging them gives each run its predecessor on the same engine.
     const bool by_target = copies == CopyEngine::kTarget;
     std::vector<std::optional<Run>> last_op(kMaxDevices), last_copy(kMaxDevices);
     for (std::uint32_t i = 0, k = 0; i < schedule.ops.size() || k < schedule.transfers.size();) {
@@ -66,7 +66,7 @@ class Walk {
     return last;
   }
 
-  /// What it waited for last, if for anything.
+  /// Returns the run that it waited for last, if any, and the kind of dependency.
   std::optional<Run> cause(Run run, Cause& why) const {
     std::optional<Run> input = run.kind == Kind::kOp ? last_input(schedule_.ops[run.number])
                                                      : producer(schedule_.transfers[run.number]);
@@ -101,7 +101,7 @@ class Walk {
     }
     return last;
   }
-  /// State has none: it is there from the start.
+  /// State has no producer: it exists from the start.
   std::optional<Run> producer(const TransferRun& run) const { return made_by(owner_[index(run.tensor)]); }
 
   const LoweredGraph& lowered_;
@@ -110,7 +110,7 @@ class Walk {
   std::vector<std::uint32_t> run_of_op_;
   std::vector<std::optional<Run>> before_op_, before_transfer_;
   std::unordered_map<std::uint64_t, std::uint32_t> arrival_;
-  std::vector<OpId> owner_;  // [tensors] Of those that can be transferred.
+  std::vector<OpId> owner_;  // [tensors] Owner of each tensor that can be transferred.
 };
 
 }  // namespace
@@ -119,7 +119,8 @@ CriticalChain critical_chain(const LoweredGraph& lowered, const Placement& place
                              const Schedule& schedule, CopyEngine copies) {
   const Walk walk{lowered, placement, schedule, copies};
   CriticalChain chain;
-  // A cause ends no later than what it causes begins, so this ends; the count is for what takes no time.
+  // A cause ends no later than its effect starts, so the loop ends; the counter bounds it for runs without
+  // duration.
   std::size_t left = schedule.ops.size() + schedule.transfers.size();
   for (std::optional<Run> run = walk.last(); run && left > 0; --left) {
     Cause why = Cause::kStart;

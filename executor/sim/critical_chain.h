@@ -1,5 +1,5 @@
 #pragma once
-/// What decided how long a step took.
+/// The chain of ops and transfers that determined the step time.
 
 #include "graph/lowering.h"
 #include "placement/machine/device.h"
@@ -8,11 +8,11 @@
 
 namespace emplace {
 
-/// Walks back from what ended last: an op began when the last thing it reads was there, or when the op before
-/// it on its device had ended; a transfer when its tensor was made, or the copy engine came free. The later
-/// of the two is the cause; of two at one moment, the input. Where the cause ended earlier (an executor that
-/// takes its time), the rest is a gap. O(ops + reads + transfers). Pure; any thread.
-/// @pre `schedule` is of this graph and placement, each of its ops and transfers once.
+/// Walks back from the run that ended last. An op starts when its last input has arrived or when the previous
+/// op on its device has ended; a transfer starts when its tensor exists or when the copy engine is free. The
+/// later of the two is the cause; in a tie, the input. If the cause ended earlier (executors with overhead),
+/// the difference is a gap. O(ops + reads + transfers). Pure; any thread. @pre `schedule` belongs to this
+/// graph and placement and contains each op and transfer once.
 CriticalChain critical_chain(const LoweredGraph& lowered, const Placement& placement,
                              const Schedule& schedule, CopyEngine copies = CopyEngine::kSource);
 

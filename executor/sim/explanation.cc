@@ -9,7 +9,7 @@
 namespace emplace {
 namespace {
 
-/// [ops] Time on the critical chain: an op's own, and that of its tensors' transfers.
+/// [ops] Time on the critical chain: of the op itself and of transfers of its tensors.
 std::vector<double> critical_time_s(const OpGraph& graph, const Schedule& schedule,
                                     const CriticalChain& chain) {
   std::vector<double> time_s(graph.num_ops(), 0);
@@ -22,7 +22,7 @@ std::vector<double> critical_time_s(const OpGraph& graph, const Schedule& schedu
   return time_s;
 }
 
-/// Everything of the part's co-location classes.
+/// All ops of the part's co-location classes.
 std::vector<OpId> with_companions(const Constraints& constraints,
                                   const std::vector<std::vector<OpId>>& members, const ExplainedPart& part) {
   std::vector<std::uint32_t> classes;

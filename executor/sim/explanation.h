@@ -1,5 +1,5 @@
 #pragma once
-/// Why ops are where they are: what they do there, and what the step would take if they were elsewhere.
+/// Explains a placement: the cost of its parts where they are, and the step time if they were elsewhere.
 
 #include <cstdint>
 #include <string>
@@ -12,40 +12,40 @@
 
 namespace emplace {
 
-/// Some ops that are looked at as one: a scope, or a single op.
+/// Ops that are explained together: a scope, or a single op.
 struct ExplainedPart {
   std::string name;
   std::vector<OpId> ops;
 
-  // What explain_placement() fills in.
-  std::vector<std::size_t> ops_on;  ///< [devices] where they are.
-  double time_s = 0;                ///< They take, where they are.
-  double critical_s = 0;         ///< Of that, on the chain that decided the step; with their transfers on it.
-  std::int64_t state_bytes = 0;  ///< They keep for the whole step.
-  std::int64_t output_bytes = 0;  ///< They write, views left out.
-  std::size_t companions = 0;     ///< Ops that are not theirs and must go where they go.
+  // Filled by explain_placement().
+  std::vector<std::size_t> ops_on;  ///< [devices] Number of the part's ops there.
+  double time_s = 0;                ///< Time of its ops on their devices.
+  double critical_s = 0;            ///< Share of time_s on the critical chain, plus transfers on it.
+  std::int64_t state_bytes = 0;     ///< Bytes resident for the whole step.
+  std::int64_t output_bytes = 0;    ///< Bytes written, without views.
+  std::size_t companions = 0;       ///< Ops outside the part that are co-located with it.
 
-  /// If all of it, with its companions, were on one device.
+  /// Cost if the whole part, with its companions, were on one device.
   struct There {
-    bool allowed = false;  ///< By the constraints.
-    bool same = false;     ///< It is there already.
-    double time_s = 0;     ///< The part would take.
-    Measurement measured;  ///< The whole step, re-simulated; nothing if it is not allowed.
+    bool allowed = false;  ///< The constraints allow it.
+    bool same = false;     ///< The part is there already.
+    double time_s = 0;     ///< Time of the part's ops on this device.
+    Measurement measured;  ///< Re-simulated step; empty if not allowed.
   };
-  std::vector<There> there;  ///< [devices] Only for the parts that were looked into.
+  std::vector<There> there;  ///< [devices] Only for the parts that were examined.
 };
 
 struct Explanation {
   Measurement measured;
   CriticalChain chain;
-  std::vector<ExplainedPart> parts;  ///< Those that matter most first: by critical time, then by time.
+  std::vector<ExplainedPart> parts;  ///< Sorted by critical time, then by time.
 };
 
-/// The scopes of a graph with time steps taken together; its op types where it has no scopes.
+/// The scopes of a graph, merged over time steps; its op types if it has no scopes.
 std::vector<ExplainedPart> parts_by_scope(const OpGraph& graph);
 std::vector<ExplainedPart> parts_by_op(const OpGraph& graph, const std::vector<OpId>& ops);
 
-/// Looks at every part, and into the `most` that matter most: one simulation for each other device.
+/// Computes the costs of every part, and simulates the `most` most important ones on each other device.
 /// Errors: those of Simulator::measure. @pre the placement obeys the constraints.
 Result<Explanation> explain_placement(const OpGraph& graph, const DeviceSet& devices,
                                       const Constraints& constraints, const Placement& placement,

@@ -20,7 +20,7 @@ std::uint64_t MovedStep::run(const StepHistory& history, std::span<const DeviceI
   last_started_ = kNoIndex;
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) lanes_[d].used_bytes = history.lanes[d].used_bytes;
   touched_.assign(history.marks.size() / 64 + 1, 0);
-  other_start_ = false;
+  start_differs_ = false;
   for (const std::uint32_t op : moved) {
     const std::uint32_t before = device_before(op), now = device_of(op);
     const std::int64_t bytes = tables_.lowered.resident_bytes(OpId{op});
@@ -46,31 +46,32 @@ std::uint64_t MovedStep::run(const StepHistory& history, std::span<const DeviceI
   return rounds_;
 }
 
-/// False: nothing that moved makes a difference.
+/// Enters the schedule: from scratch, or at the last mark before the first affected event. Returns false if
+/// no event is affected, so that the result is the history's.
 bool MovedStep::start() {
-  if (other_start_) {
-    begin();
+  if (start_differs_) {
+    start_from_scratch();
     return true;
   }
   const std::size_t to = next_touched(0) - 1;
   if (to != 0) return !jump(0, to);
-  stand_at(0);
+  restore_mark(0);
   return true;
 }
 
-/// What an op that moved changes, but for those who read the same.
+/// Marks the intervals that op `op` affects, except those of other readers of its inputs (see touch_sharers).
 void MovedStep::touch_around(std::uint32_t op) {
   const std::uint32_t before = device_before(op), now = device_of(op);
   const auto over_a_link = [&](std::uint32_t other) {
     return before != device_before(other) || now != device_of(other);
   };
-  other_start_ |= tables_.is_kernel(op) && tables_.waits_at_start[op] == 0;
+  start_differs_ |= tables_.is_kernel(op) && tables_.waits_at_start[op] == 0;
   for (const std::uint32_t b : tables_.reads_of(op)) {
     const StepTables::Buffer& buffer = tables_.buffers[b];
     if (!buffer.resident) {
       touch(history_->op_end[buffer.owner]);
     } else if (over_a_link(buffer.owner)) {
-      other_start_ = true;
+      start_differs_ = true;
     }
     if (shared_at_[b] == 0) {
       shared_.push_back({b, {}});
@@ -81,17 +82,20 @@ void MovedStep::touch_around(std::uint32_t op) {
   for (std::uint32_t b = tables_.kernels[op].first_owned; b < tables_.kernels[op + 1].first_owned; ++b) {
     for (const std::uint32_t reader : tables_.readers_of(b)) {
       touch(history_->op_end[reader]);
-      other_start_ |= tables_.buffers[b].resident && over_a_link(reader);
+      start_differs_ |= tables_.buffers[b].resident && over_a_link(reader);
     }
   }
 }
 
 void MovedStep::touch_copies(std::uint32_t buffer) {
   const std::uint32_t* ends = history_->copy_end.data() + buffer * lanes_.size();
-  for (std::size_t d = 0; d < lanes_.size(); ++d) touch(ends[d]);  // Interval 0 is before everything.
+  // Marks 0 and the marks without a copy share interval 0, which next_touched() never returns.
+  for (std::size_t d = 0; d < lanes_.size(); ++d) touch(ends[d]);
 }
 
-/// Who else reads a buffer where a moved op did or does, and at its home who refers to the whole tensor.
+/// Marks the ends of other readers of a buffer on the devices where a moved op was or is. On the buffer's
+/// home device these are the readers of the whole tensor, because its memory is released after the last of
+/// them.
 void MovedStep::touch_sharers(const Shared& shared) {
   const StepTables::Buffer& buffer = tables_.buffers[shared.buffer];
   const std::uint32_t home = device_of(buffer.owner);
@@ -110,7 +114,7 @@ void MovedStep::touch_sharers(const Shared& shared) {
   }
 }
 
-/// The number of marks plus one if there is none.
+/// Returns the first touched interval after `after`; the number of marks plus one if there is none.
 std::size_t MovedStep::next_touched(std::size_t after) const {
   std::size_t word = (after + 1) >> 6;
   if (word >= touched_.size()) return history_->marks.size() + 1;
@@ -120,11 +124,12 @@ std::size_t MovedStep::next_touched(std::size_t after) const {
   return word << 6 | static_cast<std::size_t>(std::countr_zero(bits));
 }
 
-/// As a whole step does; the lanes hold what is resident.
-void MovedStep::begin() {
+/// Starts the step at time 0 without the history, as WholeStep::start_step(). The lanes already contain the
+/// resident bytes.
+void MovedStep::start_from_scratch() {
   mark_ = 0;
   hash_ = 0;
-  forget_counts();
+  invalidate_counts();
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
     lanes_[d].copies.clear();
     lanes_[d].fifo.clear();
@@ -136,6 +141,9 @@ void MovedStep::begin() {
     if (waits(op) == 0) make_ready(op);
 }
 
+/// Called after everything that could start has started. If the last op started in the history's round with a
+/// mark, and the state equals that mark, continues at the last mark before the next touched interval. Returns
+/// true at the end of the step.
 bool MovedStep::round_started() {
   ++rounds_;
   const std::uint32_t last = std::exchange(last_started_, kNoIndex);
@@ -143,10 +151,12 @@ bool MovedStep::round_started() {
   const std::size_t mark = history_->mark_of_op[last];
   if (mark == 0) return false;
   const std::size_t to = next_touched(mark) - 1;
-  return to != mark && stands_as_at(mark) && jump(mark, to);
+  return to != mark && matches_mark(mark) && jump(mark, to);
 }
 
-bool MovedStep::stands_as_at(std::size_t mark) const {
+/// Whether the state equals the history's at the mark, except for a shift of time: same ops ready and started
+/// (by hash), same ops and copies running with the same remaining times, same queues.
+bool MovedStep::matches_mark(std::size_t mark) const {
   if (hash_ != history_->marks[mark].hash) return false;
   const auto same = [&](std::int64_t end, std::int64_t left) {
     return end == kIdle ? left == kIdle : end - now_ns_ == left;
@@ -170,11 +180,11 @@ bool MovedStep::stands_as_at(std::size_t mark) const {
   return true;
 }
 
-/// The lanes' bytes are the caller's affair.
-void MovedStep::stand_at(std::size_t mark) {
+/// Restores the history's state at the mark, shifted to the current time. The caller sets the memory levels.
+void MovedStep::restore_mark(std::size_t mark) {
   mark_ = mark;
   hash_ = history_->marks[mark].hash;
-  forget_counts();
+  invalidate_counts();
   const StepHistory::LaneMark* lanes = history_->lanes.data() + mark * lanes_.size();
   const std::uint32_t* ready = history_->ready.data() + history_->marks[mark].ready;
   for (std::uint32_t d = 0; d < lanes_.size(); ++d) {
@@ -196,6 +206,8 @@ void MovedStep::stand_at(std::size_t mark) {
   }
 }
 
+/// Skips from mark `from` to mark `to` (or to the end): nothing between them is affected, so times and memory
+/// levels advance as in the history, each shifted by the current difference.
 bool MovedStep::jump(std::size_t from, std::size_t to) {
   const bool to_end = to == history_->marks.size();
   const std::size_t count = lanes_.size();
@@ -216,19 +228,20 @@ bool MovedStep::jump(std::size_t from, std::size_t to) {
   }
   now_ns_ += (to_end ? history_->end_ns : history_->marks[to].now_ns) - here.now_ns;
   bytes_moved_ += (to_end ? history_->bytes_moved : history_->marks[to].bytes_moved) - here.bytes_moved;
-  if (!to_end) stand_at(to);
+  if (!to_end) restore_mark(to);
   return to_end;
 }
 
-void MovedStep::forget_counts() {
+void MovedStep::invalidate_counts() {
   if (++epoch_ != 0) return;
   for (auto* counts : {&waits_, &references_, &copy_references_})
     std::fill(counts->begin(), counts->end(), Count{});
   epoch_ = 1;
 }
 
-/// At the mark. A copy that the history never made had ended, as every copy has whose end it does not know.
-bool MovedStep::is_there(std::uint32_t b, std::uint32_t device) const {
+/// Whether the buffer is on the device at mark_. If the history has no such copy, only the moved step made
+/// it; it has ended, because otherwise the state would not have matched the mark.
+bool MovedStep::is_available(std::uint32_t b, std::uint32_t device) const {
   const StepTables::Buffer& buffer = tables_.buffers[b];
   const bool home = device_of(buffer.owner) == device;
   if (home && buffer.resident) return true;
@@ -237,13 +250,16 @@ bool MovedStep::is_there(std::uint32_t b, std::uint32_t device) const {
   return buffer.resident ? mark_ > 0 : history_->op_end[buffer.owner] <= mark_;
 }
 
+/// The counts below are those at mark_: ends of the history up to mark_ are past, all later ones are pending.
+/// Number of inputs of the kernel that are not yet on its device.
 std::uint32_t MovedStep::count_waits(std::uint32_t op) const {
   const std::uint32_t d = device_of(op);
   std::uint32_t count = 0;
-  for (const std::uint32_t b : tables_.reads_of(op)) count += !is_there(b, d);
+  for (const std::uint32_t b : tables_.reads_of(op)) count += !is_available(b, d);
   return count;
 }
 
+/// Number of readers and outgoing copies of the tensor that are still to end at its home device.
 std::uint32_t MovedStep::count_references(std::uint32_t base) const {
   const std::uint32_t owner = tables_.buffers[base].owner, home = device_of(owner);
   if (history_->op_end[owner] > mark_) return 0;
@@ -266,10 +282,11 @@ std::uint32_t MovedStep::count_references(std::uint32_t base) const {
   return count;
 }
 
+/// Number of readers of a requested copy that are still to end at its target.
 std::uint32_t MovedStep::count_copy_references(std::uint32_t b, std::uint32_t target) const {
   const StepTables::Buffer& buffer = tables_.buffers[b];
   const bool requested =
-      buffer.resident ? mark_ > 0 || !other_start_ : history_->op_end[buffer.owner] <= mark_;
+      buffer.resident ? mark_ > 0 || !start_differs_ : history_->op_end[buffer.owner] <= mark_;
   std::uint32_t count = 0;
   if (!requested) return count;
   for (const std::uint32_t reader : tables_.readers_of(b))

@@ -1,6 +1,6 @@
 #pragma once
-/// A step of a placement that differs in a few ops from one that is remembered: only what the difference
-/// changes is simulated.
+/// Simulates a placement that differs in a few ops from a recorded step, and only the part that the
+/// difference affects.
 
 #include <bitset>
 #include <cstdint>
@@ -13,19 +13,27 @@
 
 namespace emplace::simulated {
 
-/// It leaves the history before the first event that a moved op changes. When it stands at a mark as the
-/// history does there (the same ops started, ready and running, the same copies queued, all with the same
-/// time to go), it goes on like it until the next event that a moved op changes, earlier or later by a
-/// constant, its levels of memory higher or lower by a constant per device; so it jumps there. The events
-/// that a moved op changes: the ends of it, of what it reads, of copies of that, of its readers, and of those
-/// who read the same on a device where it was or is. Counts are not copied on a jump: each is worked out from
-/// the history when it is first used (docs/reference/measurement.md says what they are). The result is that
-/// of a whole step, bit for bit. Thread: one.
+/// Reuses a recorded step (StepHistory). The history is divided into intervals by its marks.
+///
+/// Touched intervals contain an event that a moved op affects: the end of the op itself, of the producers of
+/// its inputs, of copies of these inputs, of its readers, and of other readers of the same buffers on a
+/// device where the op was or is.
+///
+/// Invariant: outside the touched intervals the new step has the history's schedule, shifted in time by a
+/// constant and in memory by a constant per device.
+///
+/// Algorithm: start at the last mark before the first touched interval and simulate. Whenever the state
+/// equals the history's at a mark (the same ops started, ready and running, the same copies queued, with the
+/// same remaining times), jump to the last mark before the next touched interval, or to the end.
+///
+/// A jump does not copy the counts of the step; each is computed from the history at its first use
+/// (docs/reference/measurement.md defines them). The result is bit-identical to that of a whole step. Thread:
+/// one.
 class MovedStep final : public StepLoop<MovedStep> {
  public:
   MovedStep(const StepTables& tables, Dispatch dispatch);
-  /// `moved`: the ops at which `placement` differs from the history's. Afterwards the lanes hold peaks and
-  /// busy times. Returns how many rounds were simulated.
+  /// `moved`: the ops at which `placement` differs from the history's. Afterwards the lanes contain peaks and
+  /// busy times. Returns the number of simulated rounds.
   std::uint64_t run(const StepHistory& history, std::span<const DeviceId> placement,
                     std::span<const std::uint32_t> moved);
 
@@ -47,10 +55,11 @@ class MovedStep final : public StepLoop<MovedStep> {
 
  private:
   friend class StepLoop<MovedStep>;
+  /// A lazily computed count; valid if its epoch is the current one.
   struct Count {
     std::uint32_t epoch, value;
   };
-  /// A buffer that moved ops read, and where they stood or stand.
+  /// A buffer that moved ops read, with their previous and current devices.
   struct Shared {
     std::uint32_t buffer;
     DeviceMask devices;
@@ -77,25 +86,26 @@ class MovedStep final : public StepLoop<MovedStep> {
   }
 
   bool start();
-  void begin();
-  bool stands_as_at(std::size_t mark) const;
-  void stand_at(std::size_t mark);
-  /// From one mark at which it stands as the history to another or, if that is the last interval, to the end.
+  void start_from_scratch();
+  bool matches_mark(std::size_t mark) const;
+  void restore_mark(std::size_t mark);
+  /// Skips from a mark that the state equals to another one, or to the end if that is the last interval.
+  /// Returns true at the end.
   bool jump(std::size_t from, std::size_t to);
-  void forget_counts();
-  bool is_there(std::uint32_t buffer, std::uint32_t device) const;
+  void invalidate_counts();
+  bool is_available(std::uint32_t buffer, std::uint32_t device) const;
   std::uint32_t count_waits(std::uint32_t op) const;
   std::uint32_t count_references(std::uint32_t base) const;
   std::uint32_t count_copy_references(std::uint32_t buffer, std::uint32_t target) const;
 
   const StepHistory* history_ = nullptr;
-  std::size_t mark_ = 0;  // What counts are worked out from.
+  std::size_t mark_ = 0;  // The mark from which counts are computed.
   std::uint32_t epoch_ = 0;
   std::vector<Count> waits_, references_, copy_references_;  // [ops], [buffers], [buffers, devices]
-  bool other_start_ = false;                                 // The step does not begin as the history.
-  std::vector<std::uint64_t> touched_;                       // [intervals] bits
+  bool start_differs_ = false;          // The start of the step differs from the history's.
+  std::vector<std::uint64_t> touched_;  // [intervals] Bit set.
   std::vector<Shared> shared_;
-  std::vector<std::uint32_t> shared_at_;  // [buffers] its place in shared_ plus 1, or 0
+  std::vector<std::uint32_t> shared_at_;  // [buffers] Index in shared_ plus 1, or 0.
   std::uint64_t hash_ = 0, rounds_ = 0;
   std::uint32_t last_started_ = 0;
 };

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// A moment: events of one time come in waves, because what a free op sets off at its own start comes after
-/// all that was due at that time already.
+/// A point in time. Simultaneous events are ordered by waves: events triggered by a free op at its own start
+/// come after all events that were already due at that time.
 struct Moment {
   double us = 0;
   std::uint32_t wave = 0;
@@ -21,17 +21,18 @@ struct Moment {
 bool before(const Moment& a, const Moment& b) { return a.us < b.us || (a.us == b.us && a.wave < b.wave); }
 Moment later(const Moment& a, const Moment& b) { return before(a, b) ? b : a; }
 
-/// Something an op's readers wait for: its end on its own device, or the arrival of one output elsewhere.
-struct Due {
+/// An event that readers of an op wait for: its end on its own device, or the arrival of one output
+/// elsewhere.
+struct Event {
   Moment at;
   std::uint32_t op;
   std::uint16_t output;
   bool remote;
 };
 
-/// A sorted stream of dues, kept for the whole evaluation.
+/// A sorted stream of events, kept for the whole evaluation.
 struct Stream {
-  std::vector<Due> dues;
+  std::vector<Event> events;
   std::size_t next = 0;
 };
 
@@ -55,29 +56,29 @@ struct PlacetoSimulator::State {
   std::vector<double> cost_us;  // [rows, ops]
   std::vector<std::size_t> row_of_device;
   std::vector<Node> nodes;          // [ops + 1]
-  std::vector<Edge> edges;          // By parent, then child, then output.
+  std::vector<Edge> edges;          // Sorted by parent, then child, then output.
   std::vector<double> transfer_us;  // [tensors]
   std::vector<std::uint32_t> waits_at_start;
-  std::vector<std::uint32_t> sources;  // Ops that wait for nothing, by id.
+  std::vector<std::uint32_t> sources;  // Ops without inputs, by id.
 
-  // One evaluation.
+  // State of one evaluation.
   std::vector<std::uint32_t> waits;
-  std::vector<std::uint8_t> goes;  // [tensors] 1: somebody elsewhere reads it.
-  std::vector<std::uint16_t>
-      departures;  // [tensors] an op's outputs that go, by their first reader elsewhere.
-  std::vector<std::uint16_t> num_departures;  // [ops]
-  std::vector<std::uint8_t> stays;            // [ops] 1: somebody on its own device reads it.
+  std::vector<std::uint8_t> has_remote_reader;  // [tensors] 1: an op on another device reads it.
+  // [tensors] The transferred outputs of each op, ordered by their first remote reader.
+  std::vector<std::uint16_t> departures;
+  std::vector<std::uint16_t> num_departures;   // [ops]
+  std::vector<std::uint8_t> has_local_reader;  // [ops] 1: an op on the same device reads it.
   std::vector<Moment> device_free, bus_free;
-  std::vector<Stream> streams;  // [2 × devices] ends, then arrivals.
-  std::vector<double> heads;    // [2 × devices] time of each stream's next due.
+  std::vector<Stream> streams;  // [2 × devices] Ends, then arrivals.
+  std::vector<double> heads;    // [2 × devices] Time of each stream's next event.
   const DeviceId* place = nullptr;
 
   void become_ready(std::uint32_t op, Moment now);
-  void deliver(const Due& due);
-  void push(std::size_t stream, const Due& due) {
+  void deliver(const Event& event);
+  void push(std::size_t stream, const Event& event) {
     Stream& s = streams[stream];
-    if (s.next == s.dues.size()) heads[stream] = due.at.us;
-    s.dues.push_back(due);
+    if (s.next == s.events.size()) heads[stream] = event.at.us;
+    s.events.push_back(event);
   }
   std::size_t earliest() const;
 };
@@ -85,7 +86,7 @@ struct PlacetoSimulator::State {
 PlacetoSimulator::PlacetoSimulator(const OpGraph& graph, std::vector<double> cost_us,
                                    std::vector<std::size_t> row_of_device, PlacetoOptions options)
     : state_{std::make_unique<State>()} {
-  EMPLACE_CHECK(graph.ids_are_topological(), "Placeto's simulator wants ids in topological order");
+  EMPLACE_CHECK(graph.ids_are_topological(), "Placeto's simulator needs ids in topological order");
   EMPLACE_CHECK(!row_of_device.empty() && row_of_device.size() <= kMaxDevices, "1 to 256 devices");
   State& s = *state_;
   s.num_ops = graph.num_ops();
@@ -119,10 +120,10 @@ PlacetoSimulator::PlacetoSimulator(const OpGraph& graph, std::vector<double> cos
     if (s.waits_at_start[i] == 0) s.sources.push_back(i);
   }
   s.waits.resize(s.num_ops);
-  s.goes.resize(graph.num_tensors());
+  s.has_remote_reader.resize(graph.num_tensors());
   s.departures.resize(graph.num_tensors());
   s.num_departures.resize(s.num_ops);
-  s.stays.resize(s.num_ops);
+  s.has_local_reader.resize(s.num_ops);
   s.device_free.resize(s.num_devices);
   s.bus_free.resize(s.num_devices);
   s.streams.resize(2 * s.num_devices);
@@ -131,15 +132,14 @@ PlacetoSimulator::PlacetoSimulator(const OpGraph& graph, std::vector<double> cos
 
 PlacetoSimulator::~PlacetoSimulator() = default;
 
-/// Everything about an op follows from the moment it is ready: its start, its end, and when its outputs
-/// arrive.
+/// The time at which an op becomes ready determines its start, its end and the arrivals of its outputs.
 void PlacetoSimulator::State::become_ready(std::uint32_t op, Moment now) {
   const std::size_t d = index(place[op]);
   const double cost = cost_us[row_of_device[d] * num_ops + op];
   const Moment start = later(device_free[d], now);
   const Moment end = cost == 0 ? Moment{start.us, start.wave + 1} : Moment{start.us + cost, 0};
   device_free[d] = cost == 0 ? end : Moment{end.us + options.device_rest_us, 0};
-  if (stays[op] != 0) push(d, {end, op, 0, false});
+  if (has_local_reader[op] != 0) push(d, {end, op, 0, false});
   const Node& node = nodes[op];
   for (std::uint32_t i = 0; i < num_departures[op]; ++i) {
     const std::uint16_t k = departures[node.first_output + i];
@@ -151,17 +151,17 @@ void PlacetoSimulator::State::become_ready(std::uint32_t op, Moment now) {
   }
 }
 
-void PlacetoSimulator::State::deliver(const Due& due) {
-  const DeviceId home = place[due.op];
-  const Edge* const end = edges.data() + nodes[due.op + 1].first_edge;
-  for (const Edge* edge = edges.data() + nodes[due.op].first_edge; edge != end; ++edge) {
-    const bool wanted =
-        due.remote ? edge->output == due.output && place[edge->child] != home : place[edge->child] == home;
-    if (wanted && --waits[edge->child] == 0) become_ready(edge->child, due.at);
+void PlacetoSimulator::State::deliver(const Event& event) {
+  const DeviceId home = place[event.op];
+  const Edge* const end = edges.data() + nodes[event.op + 1].first_edge;
+  for (const Edge* edge = edges.data() + nodes[event.op].first_edge; edge != end; ++edge) {
+    const bool wanted = event.remote ? edge->output == event.output && place[edge->child] != home
+                                     : place[edge->child] == home;
+    if (wanted && --waits[edge->child] == 0) become_ready(edge->child, event.at);
   }
 }
 
-/// The stream whose next due comes first: by time, then wave, then parent.
+/// Returns the stream with the earliest next event: by time, then wave, then parent.
 std::size_t PlacetoSimulator::State::earliest() const {
   std::size_t best = 0;
   for (std::size_t i = 1; i < heads.size(); ++i) {
@@ -171,7 +171,7 @@ std::size_t PlacetoSimulator::State::earliest() const {
       continue;
     }
     if (heads[i] == kNever) continue;
-    const Due &a = streams[i].dues[streams[i].next], &b = streams[best].dues[streams[best].next];
+    const Event &a = streams[i].events[streams[i].next], &b = streams[best].events[streams[best].next];
     if (a.at.wave < b.at.wave || (a.at.wave == b.at.wave && a.op < b.op)) best = i;
   }
   return best;
@@ -181,26 +181,26 @@ double PlacetoSimulator::run_time_us(std::span<const DeviceId> placement) {
   State& s = *state_;
   s.place = placement.data();
   std::copy(s.waits_at_start.begin(), s.waits_at_start.end(), s.waits.begin());
-  std::fill(s.goes.begin(), s.goes.end(), std::uint8_t{0});
+  std::fill(s.has_remote_reader.begin(), s.has_remote_reader.end(), std::uint8_t{0});
   for (std::uint32_t op = 0; op < s.num_ops; ++op) {
     const DeviceId home = placement[op];
-    std::uint8_t stays = 0;
+    std::uint8_t has_local_reader = 0;
     std::uint16_t departures = 0;
     const Node& node = s.nodes[op];
     for (std::uint32_t e = node.first_edge; e < s.nodes[op + 1].first_edge; ++e) {
       const bool local = placement[s.edges[e].child] == home;
-      stays |= static_cast<std::uint8_t>(local);
-      std::uint8_t& goes = s.goes[node.first_output + s.edges[e].output];
-      if (local || goes != 0) continue;
-      goes = 1;
+      has_local_reader |= static_cast<std::uint8_t>(local);
+      std::uint8_t& has_remote_reader = s.has_remote_reader[node.first_output + s.edges[e].output];
+      if (local || has_remote_reader != 0) continue;
+      has_remote_reader = 1;
       s.departures[node.first_output + departures++] = s.edges[e].output;
     }
-    s.stays[op] = stays;
+    s.has_local_reader[op] = has_local_reader;
     s.num_departures[op] = departures;
   }
   std::fill(s.device_free.begin(), s.device_free.end(), Moment{});
   std::fill(s.bus_free.begin(), s.bus_free.end(), Moment{});
-  for (Stream& stream : s.streams) stream.dues.clear(), stream.next = 0;
+  for (Stream& stream : s.streams) stream.events.clear(), stream.next = 0;
   std::fill(s.heads.begin(), s.heads.end(), kNever);
 
   for (const std::uint32_t op : s.sources) s.become_ready(op, Moment{});
@@ -208,9 +208,9 @@ double PlacetoSimulator::run_time_us(std::span<const DeviceId> placement) {
     const std::size_t at = s.earliest();
     if (s.heads[at] == kNever) break;
     Stream& stream = s.streams[at];
-    const Due due = stream.dues[stream.next++];
-    s.heads[at] = stream.next == stream.dues.size() ? kNever : stream.dues[stream.next].at.us;
-    s.deliver(due);
+    const Event event = stream.events[stream.next++];
+    s.heads[at] = stream.next == stream.events.size() ? kNever : stream.events[stream.next].at.us;
+    s.deliver(event);
   }
   double last = 0;
   for (const Moment& moment : s.device_free) last = std::max(last, moment.us);
@@ -221,10 +221,10 @@ double PlacetoSimulator::run_time_us(std::span<const DeviceId> placement) {
 Result<Unit> PlacetoSimulator::measure(std::span<const DeviceId> placement, Measurement& out) {
   State& s = *state_;
   if (placement.size() != s.num_ops) {
-    return invalid("placement", fmt::format("has {} ops, the graph {}", placement.size(), s.num_ops));
+    return invalid("placement", fmt::format("has {} ops, but the graph has {}", placement.size(), s.num_ops));
   }
   for (const DeviceId device : placement) {
-    if (index(device) >= s.num_devices) return invalid("placement", "names a device that does not exist");
+    if (index(device) >= s.num_devices) return invalid("placement", "device out of range");
   }
   out.step_time_s = run_time_us(placement) * 1e-6;
   out.valid = true;
@@ -237,7 +237,7 @@ Result<Unit> PlacetoSimulator::measure(std::span<const DeviceId> placement, Meas
     out.busy_s[d] += s.cost_us[s.row_of_device[d] * s.num_ops + op] * 1e-6;
     for (std::uint32_t k = 0; k < s.nodes[op].num_outputs; ++k) {
       const std::uint32_t tensor = s.nodes[op].first_output + k;
-      if (s.goes[tensor] != 0)
+      if (s.has_remote_reader[tensor] != 0)
         out.bytes_moved +=
             static_cast<std::int64_t>(s.transfer_us[tensor] * s.options.bus_bytes_per_us + 0.5);
     }

@@ -8,7 +8,7 @@
 
 namespace emplace {
 
-/// Insert and pop_min cost one word access per level (three levels reach 262,144 ids). Thread: one.
+/// insert() and pop_min() cost one word access per level (three levels reach 262,144 ids). Thread: one.
 class ReadySet {
  public:
   explicit ReadySet(std::size_t ids) {
@@ -46,7 +46,7 @@ class ReadySet {
     return id;
   }
 
-  /// All of them, lowest first.
+  /// Appends all ids, lowest first.
   void append_to(std::vector<std::uint32_t>& ids) const { append_to(ids, levels_.size() - 1, 0); }
 
   void clear() {
@@ -65,7 +65,8 @@ class ReadySet {
     }
   }
 
-  std::vector<std::vector<std::uint64_t>> levels_;  // Finest first; a set bit above means a set bit below.
+  // Finest first; a bit of a level is set if its word one level below is not 0.
+  std::vector<std::vector<std::uint64_t>> levels_;
 };
 
 }  // namespace emplace

@@ -5,10 +5,11 @@
 namespace emplace::simulated {
 namespace {
 
-/// Of one step: each costs a copy of what changes. Three or fifteen gain the same, thirty-one less.
+/// Snapshots per step; each costs a copy of the state. Three or fifteen give the same gain, thirty-one less.
 constexpr std::size_t kSnapshots = 7;
-/// After so many steps that began anew none are taken, but for two in a row every so many.
-constexpr std::size_t kPatience = 16, kTry = 64;
+/// After kMaxUnused steps without reuse, take snapshots only for two consecutive steps out of every
+/// kRetryInterval.
+constexpr std::size_t kMaxUnused = 16, kRetryInterval = 64;
 
 }  // namespace
 
@@ -27,10 +28,10 @@ void ResumedStep::run(std::span<const DeviceId> placement) {
   } else {
     start_step(place_);
   }
-  for (Snapshot& snapshot : snapshots_)  // What was later in the step before is not of this one.
+  for (Snapshot& snapshot : snapshots_)  // Snapshots after the resume point belong to the previous step.
     if (snapshot.started > started_) snapshot.started = 0;
   unused_ = past != nullptr ? 0 : unused_ + 1;
-  if (unused_ < kPatience || unused_ % kTry < 2) {
+  if (unused_ < kMaxUnused || unused_ % kRetryInterval < 2) {
     expect_snapshot();
   } else {
     next_snapshot_ = SIZE_MAX;
@@ -76,8 +77,8 @@ void ResumedStep::restore(const Snapshot& from) {
   copy_references_ = from.copy_references;
 }
 
-/// When the step would first have noticed that this op stands elsewhere now: when the first of its inputs was
-/// made, or at once if state goes over a link, then or now.
+/// Returns the earliest time in the previous step at which the move of this op could have an effect: the end
+/// of its first input, or 0 if its state crosses a link before or after the move.
 std::int64_t ResumedStep::first_effect_ns(std::span<const DeviceId> placement, std::uint32_t op) const {
   const auto over_a_link = [&](std::uint32_t a, std::uint32_t b) {
     return placement[a] != placement[b] || previous_[a] != previous_[b];
@@ -101,7 +102,7 @@ std::int64_t ResumedStep::first_effect_ns(std::span<const DeviceId> placement, s
   return first;
 }
 
-/// The last snapshot of the step before that this one goes through too; null: none.
+/// Returns the last snapshot of the previous step that is also valid for this one; null if none.
 const ResumedStep::Snapshot* ResumedStep::common_past(std::span<const DeviceId> placement) const {
   if (previous_.empty() || snapshots_.front().started == 0) return nullptr;
   std::int64_t first = kIdle;

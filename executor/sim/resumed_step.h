@@ -1,6 +1,6 @@
 #pragma once
-/// Whole steps that go on from where a placement first differs from the one before: for walks whose every
-/// move stays, and whose moves change most of what comes after them.
+/// Whole steps that resume from the point where the placement first has a different effect than the previous
+/// one. Suited to walks that keep every move and whose moves change most of the remaining step.
 
 #include <cstdint>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace emplace::simulated {
 
-/// Keeps copies of all counts at a few moments of the last step. Thread: one.
+/// Stores snapshots of all counts at a few points of the last step. Thread: one.
 class ResumedStep final : public WholeStep<ResumedStep> {
  public:
   ResumedStep(const StepTables& tables, Dispatch dispatch);
@@ -18,11 +18,11 @@ class ResumedStep final : public WholeStep<ResumedStep> {
 
  private:
   friend class StepLoop<ResumedStep>;
-  /// A step at the moment when everything that could start has started.
+  /// State of a step after everything that could start has started.
   struct Snapshot {
-    std::size_t started = 0;  // Kernels; 0: none was taken.
+    std::size_t started = 0;  // Number of kernels started; 0: no snapshot.
     std::int64_t now_ns = 0, bytes_moved = 0;
-    std::vector<Lane> lanes;  // Their bytes without what is resident.
+    std::vector<Lane> lanes;  // Memory levels without resident bytes.
     std::vector<std::int64_t> ends;
     std::vector<std::uint32_t> waits, references, copy_references;
   };
@@ -47,12 +47,12 @@ class ResumedStep final : public WholeStep<ResumedStep> {
   const Snapshot* common_past(std::span<const DeviceId> placement) const;
   std::int64_t first_effect_ns(std::span<const DeviceId> placement, std::uint32_t op) const;
 
-  std::vector<DeviceId> previous_;            // [ops]; empty: there is none.
-  std::vector<std::int64_t> end_ns_;          // [ops] kernels
+  std::vector<DeviceId> previous_;            // [ops] Empty: no previous step.
+  std::vector<std::int64_t> end_ns_;          // [ops] End of each kernel.
   std::vector<std::int64_t> resident_bytes_;  // [devices]
-  std::vector<Snapshot> snapshots_;           // By time.
+  std::vector<Snapshot> snapshots_;           // Sorted by time.
   std::size_t started_ = 0, next_snapshot_ = 0;
-  std::size_t unused_ = 0;  // Steps since one went on from another.
+  std::size_t unused_ = 0;  // Number of steps since one was resumed.
 };
 
 }  // namespace emplace::simulated

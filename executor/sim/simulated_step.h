@@ -1,6 +1,6 @@
 #pragma once
-/// The event loop of a simulated step: devices' lanes, their queues, and what happens when an op or a copy
-/// starts and ends. What is counted (inputs to come, references) is the affair of who runs it.
+/// Event loop of a simulated step: the lanes of the devices, their queues, and the effects of starts and ends
+/// of ops and copies. Reference counting is supplied by the derived class.
 
 #include <algorithm>
 #include <array>
@@ -27,8 +27,7 @@ struct Copy {
   bool operator==(const Copy&) const = default;
 };
 
-/// First in, first out, without giving memory back: an engine's copies, or a device's ready ops in FIFO
-/// order.
+/// FIFO queue that never releases its memory: copies of an engine, or ready ops of a device in FIFO order.
 template <class T>
 class Queue {
  public:
@@ -48,7 +47,7 @@ class Queue {
   std::size_t head_ = 0;
 };
 
-/// What a device is doing.
+/// State of a device.
 struct Lane {
   std::uint32_t op = 0;
   Copy copy{};
@@ -65,7 +64,7 @@ struct Lane {
   }
 };
 
-/// Devices that may have something to start.
+/// Devices that may be able to start an op or copy.
 class AwakeSet {
  public:
   void wake(std::size_t d) { words_[d >> 6] |= std::uint64_t{1} << (d & 63); }
@@ -82,13 +81,13 @@ class AwakeSet {
   std::array<std::uint64_t, kMaxDevices / 64> words_{};
 };
 
-/// `Self` derives from it and counts, by reference and beginning as the rules say:
+/// Event loop (CRTP). `Self` derives from it and supplies counters by reference, initialised by the rules:
 ///   waits(op)                    inputs that the kernel still waits for
-///   references(base)             readers and copies still to come of a tensor at its owner's device
-///   copy_references(buf, target) readers still to come of a copy
-/// and is told op_ready(op, d), op_started(d), op_ended(op), copy_queued(engine, copy), copy_started(engine),
-/// copy_ended(copy), and round_started(): everything that could start now has; true ends the step.
-/// Thread: one.
+///   references(base)             pending readers and copies of a tensor at its owner's device
+///   copy_references(buf, target) pending readers of a copy
+/// and these callbacks: op_ready(op, d), op_started(d), op_ended(op), copy_queued(engine, copy),
+/// copy_started(engine), copy_ended(copy), and round_started(), called when everything that can start now has
+/// started; it returns true to end the step. Thread: one.
 template <class Self>
 class StepLoop {
  public:
@@ -96,8 +95,8 @@ class StepLoop {
     ends_.assign(2 * tables.num_devices(), kIdle);
     for (std::size_t d = 0; d < tables.num_devices(); ++d) lanes_.emplace_back(tables.num_ops());
   }
-  /// What the step that was run last cost.
-  void tell(Measurement& out) const;
+  /// Writes the cost of the last step to `out`.
+  void write_result(Measurement& out) const;
 
  protected:
   void run_rounds();
@@ -112,7 +111,7 @@ class StepLoop {
     }
     self().op_ready(op, d);
   }
-  /// The lane whose copy engine does it.
+  /// The lane whose copy engine performs the transfer.
   std::uint32_t engine_of(std::uint32_t source, std::uint32_t target) const {
     return by_target_ ? target : source;
   }
@@ -128,7 +127,7 @@ class StepLoop {
   std::uint32_t device_of(std::uint32_t op) const { return static_cast<std::uint32_t>(index(place_[op])); }
   std::int64_t& op_end(std::uint32_t d) { return ends_[2 * d]; }
   std::int64_t& copy_end(std::uint32_t d) { return ends_[2 * d + 1]; }
-  /// Queues the copies of state. `self().copy_references` is zero for them.
+  /// Queues the copies of state. @pre `self().copy_references` is zero for them.
   void request_state();
 
   const StepTables& tables_;
@@ -138,7 +137,7 @@ class StepLoop {
   const DeviceId* place_ = nullptr;  // [ops]
   std::int64_t now_ns_ = 0, bytes_moved_ = 0;
   std::vector<Lane> lanes_;         // [devices]
-  std::vector<std::int64_t> ends_;  // [devices, 2] when the running op and copy end [ns]
+  std::vector<std::int64_t> ends_;  // [devices, 2] End of the running op and of the running copy [ns].
   AwakeSet awake_;
 
  private:
@@ -167,7 +166,7 @@ void StepLoop<Self>::request_state() {
   }
 }
 
-/// Hands the outputs of the finished kernel on, and gives back what it read for the last time.
+/// Delivers the outputs of the finished kernel and releases inputs that it was the last to read.
 template <class Self>
 void StepLoop<Self>::finish_op(std::uint32_t d) {
   Lane& lane = lanes_[d];
@@ -253,11 +252,11 @@ void StepLoop<Self>::run_rounds() {
       if (op_end(d) == kIdle && ready) start_op(d);
     });
     if (self().round_started()) return;
-    // One by one: a vector of ends would have to wait for those just written. Without a branch: which ends
-    // next cannot be predicted.
+    // Read the ends one by one: a vector load would have to wait for the ends just written. Branch-free: the
+    // next end cannot be predicted.
     const volatile std::int64_t* ends = ends_.data();
     std::int64_t next = kIdle;
-    std::uint64_t due = 0;  // Of the first 64.
+    std::uint64_t due = 0;  // Bits of the first 64 ends.
     for (std::size_t i = 0; i < num_ends; ++i) {
       const std::int64_t end = ends[i];
       const std::uint64_t bit = i < 64 ? std::uint64_t{1} << i : 0;
@@ -266,7 +265,7 @@ void StepLoop<Self>::run_rounds() {
     }
     if (next == kIdle) return;
     now_ns_ = next;
-    // Everything that ends now ends before anything starts, so memory given back is there for what comes.
+    // Process all ends of this time before any start, so that released memory is available to the starts.
     for (std::size_t first = 0; first < num_ends; first += 64) {
       for (std::size_t i = first; first > 0 && i < std::min(first + 64, num_ends); ++i)
         due |= std::uint64_t{ends_[i] == next} << (i - first);
@@ -283,7 +282,7 @@ void StepLoop<Self>::run_rounds() {
 }
 
 template <class Self>
-void StepLoop<Self>::tell(Measurement& out) const {
+void StepLoop<Self>::write_result(Measurement& out) const {
   out.step_time_s = static_cast<double>(now_ns_) * 1e-9;
   out.bytes_moved = bytes_moved_;
   out.bytes_over = 0;
@@ -299,7 +298,7 @@ void StepLoop<Self>::tell(Measurement& out) const {
   out.valid = out.bytes_over == 0;
 }
 
-/// A step from its start to its end, counted in plain arrays. After it every count is zero again.
+/// A whole step with its counts in plain arrays. All counts are zero again after a step.
 template <class Self>
 class WholeStep : public StepLoop<Self> {
  public:
@@ -316,7 +315,7 @@ class WholeStep : public StepLoop<Self> {
   }
 
  protected:
-  /// Residents take their memory, remote readers of state queue their copies, kernels that wait for nothing
+  /// Initial state: resident bytes are allocated, copies of state are queued, kernels without pending inputs
   /// are ready.
   void start_step(const DeviceId* place) {
     const StepTables& tables = this->tables_;

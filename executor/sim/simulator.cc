@@ -16,13 +16,13 @@ namespace {
 
 using namespace simulated;
 
-/// A step from its start to its end, told to a schedule if there is one.
+/// A whole step, optionally recorded in a schedule.
 class PlainStep final : public WholeStep<PlainStep> {
  public:
   using WholeStep::WholeStep;
   void run(std::span<const DeviceId> placement, Schedule* schedule) {
     schedule_ = schedule;
-    if (schedule_ != nullptr) noted_bytes_.assign(lanes_.size(), 0);
+    if (schedule_ != nullptr) recorded_bytes_.assign(lanes_.size(), 0);
     start_step(placement.data());
     run_rounds();
   }
@@ -47,27 +47,27 @@ class PlainStep final : public WholeStep<PlainStep> {
   }
   void copy_ended(const Copy&) {}
   bool round_started() {
-    if (schedule_ != nullptr) note_memory();
+    if (schedule_ != nullptr) record_memory();
     return false;
   }
-  /// A round only takes: what is given back was given back before, so the highest level is the peak.
-  [[gnu::cold]] void note_memory() {  // Not inlined: a measurement passes it by.
+  /// A round only allocates, since releases happen before it; so the level after the round is the peak.
+  [[gnu::cold]] void record_memory() {  // Not inlined: measurements do not call it.
     for (std::size_t d = 0; d < lanes_.size(); ++d) {
-      if (lanes_[d].used_bytes == noted_bytes_[d]) continue;
-      noted_bytes_[d] = lanes_[d].used_bytes;
+      if (lanes_[d].used_bytes == recorded_bytes_[d]) continue;
+      recorded_bytes_[d] = lanes_[d].used_bytes;
       schedule_->memory.push_back({static_cast<DeviceId>(d), seconds(now_ns_), lanes_[d].used_bytes});
     }
   }
   static double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
   Schedule* schedule_ = nullptr;
-  std::vector<std::int64_t> noted_bytes_;  // [devices] Only with a schedule: the levels noted last.
+  std::vector<std::int64_t> recorded_bytes_;  // [devices] Levels recorded last; only with a schedule.
 };
 
-/// Measures placements that differ in little: each as a difference to one that is remembered. As walks go on,
-/// what they keep adds up to a difference that every measurement pays for; when those payments reach the
-/// price of a step, what the last two placements agree on is remembered. Where differences do not pay (most
-/// of the step is simulated nevertheless), whole steps are, for a while.
+/// Measures consecutive placements that differ little, each as a difference to a recorded step. As a walk
+/// continues, the moves it keeps accumulate into a difference that every measurement pays for. When these
+/// payments reach the cost of a step, the part on which the last two placements agree is recorded. When
+/// differences do not pay off (most of the step is simulated anyway), whole steps are simulated for a while.
 class MovingSteps {
  public:
   MovingSteps(const StepTables& tables, Dispatch dispatch)
@@ -79,7 +79,7 @@ class MovingSteps {
   void run(std::span<const DeviceId> placement, Measurement& out) {
     if (history_.placement.empty()) {
       recorded_.run(placement, history_);
-      recorded_.tell(out);
+      recorded_.write_result(out);
     } else if (resting_ > 0) {
       if (--resting_ == 0) paid_rounds_ = history_.rounds;
       run_whole(placement, out);
@@ -90,28 +90,29 @@ class MovingSteps {
   }
 
  private:
-  static constexpr std::size_t kMostMoved = 4;  // One in so many ops: beyond, little is left to share.
-  static constexpr double kWorthwhile = 0.4;    // Share of a step, whose rounds cost half as much each.
-  static constexpr int kRest = 64, kLongestRest = 1024, kRecent = 8;  // Measurements.
+  // Use differences up to 1 / kMovedDivisor of the ops; beyond that little can be shared.
+  static constexpr std::size_t kMovedDivisor = 4;
+  static constexpr double kWorthwhile = 0.4;  // Maximum share of a step; its rounds cost half as much each.
+  static constexpr int kRest = 64, kLongestRest = 1024, kRecent = 8;  // Numbers of measurements.
 
   void run_whole(std::span<const DeviceId> placement, Measurement& out) {
     resumed_.run(placement);
-    resumed_.tell(out);
+    resumed_.write_result(out);
   }
   void run_difference(std::span<const DeviceId> placement, Measurement& out) {
     std::uint64_t rounds = 0;
     std::size_t kept = find_moved(placement);
     if (kept > 0 && paid_rounds_ >= history_.rounds) {
-      remember_agreed(placement);
+      record_agreed(placement);
       rounds += history_.rounds;
       kept = 0;
     }
-    if (moved_ops_.size() > placement.size() / kMostMoved) {
+    if (moved_ops_.size() > placement.size() / kMovedDivisor) {
       run_whole(placement, out);
       rounds += history_.rounds;
     } else {
       rounds += moved_.run(history_, placement, moved_ops_);
-      moved_.tell(out);
+      moved_.write_result(out);
     }
     if (kept > 0) paid_rounds_ += rounds * kept / moved_ops_.size();
     share_ += (static_cast<double>(rounds) / static_cast<double>(history_.rounds + 1) - share_) / kRecent;
@@ -120,7 +121,7 @@ class MovingSteps {
     rest_ = std::min(2 * rest_, kLongestRest);
     share_ = kWorthwhile / 2;
   }
-  void remember_agreed(std::span<const DeviceId> placement) {
+  void record_agreed(std::span<const DeviceId> placement) {
     agreed_ = history_.placement;
     for (const std::uint32_t op : moved_ops_)
       if (last_[op] == placement[op]) agreed_[op] = placement[op];
@@ -128,7 +129,7 @@ class MovingSteps {
     paid_rounds_ = 0;
     find_moved(placement);
   }
-  /// Returns how many of them stood there the last time too.
+  /// Returns the number of moved ops that were at the same place in the last placement.
   std::size_t find_moved(std::span<const DeviceId> placement) {
     std::size_t kept = 0;
     moved_ops_.clear();
@@ -146,8 +147,8 @@ class MovingSteps {
   StepHistory history_;
   std::vector<DeviceId> last_, agreed_;  // [ops]
   std::vector<std::uint32_t> moved_ops_;
-  std::uint64_t paid_rounds_ = 0;  // For what was kept, since it was last remembered.
-  double share_ = 0;               // Of a step, that the last differences cost.
+  std::uint64_t paid_rounds_ = 0;  // Rounds paid for kept moves since the last recording.
+  double share_ = 0;               // Average share of a step that recent differences cost.
   int resting_ = 0, rest_ = kRest;
 };
 
@@ -156,7 +157,7 @@ class MovingSteps {
 struct Simulator::State {
   State(const OpGraph& graph, const DeviceSet& devices, SimulatorOptions options)
       : tables{graph, devices}, plain{tables, options.dispatch} {
-    // The history of a step knows copies by the device they come from.
+    // The history identifies copies by their source device.
     if (options.incremental && devices.copies() == CopyEngine::kSource)
       moving.emplace(tables, options.dispatch);
   }
@@ -179,7 +180,7 @@ Result<Unit> Simulator::measure(std::span<const DeviceId> placement, Measurement
     state_->moving->run(placement, out);
   } else {
     state_->plain.run(placement, nullptr);
-    state_->plain.tell(out);
+    state_->plain.write_result(out);
   }
   return Unit{};
 }
@@ -191,7 +192,7 @@ Result<Unit> Simulator::trace(std::span<const DeviceId> placement, Measurement& 
   const StepTables& tables = state_->tables;
   EMPLACE_TRY(check_devices(placement, tables.num_ops(), tables.num_devices()));
   state_->plain.run(placement, &schedule);
-  state_->plain.tell(out);
+  state_->plain.write_result(out);
   return Unit{};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The event-driven simulator: one training step of a placed graph, exact about dispatch order, per-device
+/// The event-driven simulator: one training step of a placed graph, with exact dispatch order, per-device
 /// queues, links and memory by lifetime.
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace emplace {
 
-/// Which of a device's ready ops runs first.
+/// Order in which the ready ops of a device run.
 enum class Dispatch : std::uint8_t {
-  kProgram,  ///< The lowest id: the order in which the framework issued them. Decides memory, so it is the
-             ///< default.
-  kFifo,     ///< The one that became ready first.
+  /// Lowest id first: the issue order of the framework. It determines memory use, so it is the default.
+  kProgram,
+  kFifo,  ///< First ready, first run.
 };
 constexpr auto enum_words(Dispatch) {
   return EnumWords{"dispatch",
@@ -29,16 +29,17 @@ constexpr auto enum_words(Dispatch) {
 
 struct SimulatorOptions {
   Dispatch dispatch = Dispatch::kProgram;
-  /// Remembers a step, and simulates of the next ones only what their difference to it changes: for who
-  /// measures placements that differ in little, whether the differences stay or are taken back. The results
-  /// are the same, bit for bit.
+  /// Records a step and simulates of later ones only the part affected by their difference. For local search,
+  /// where consecutive placements differ in few ops, whether moves are kept or reverted. Results are
+  /// bit-identical.
   bool incremental = false;
 };
 
 /// The default model (docs/reference/measurement.md). One op at a time per device; one outgoing copy engine
-/// per device, FIFO, held for latency + bytes / bandwidth; copies overlap ops; one copy per (buffer, target
-/// device). Times are int64 ns. Memory: state resident where it is placed; a tensor lives from the start of
-/// its op to the end of its last reader or outgoing copy; a copy lives at the target from the start of its
+/// per device, FIFO, busy for latency + bytes / bandwidth; copies overlap ops; one copy per (buffer, target
+/// device). Times are int64 ns. Memory: state is resident where it is placed; a tensor is alive from the
+/// start of its op to the end of its last reader or outgoing copy; a copy is alive at the target from the
+/// start of its transfer to the end of its last reader there.
 /// transfer to the end of its last reader there.
 ///
 /// Thread: construct anywhere, then one thread at a time; simulators of one graph share nothing mutable.
@@ -54,7 +55,7 @@ class Simulator final : public Executor {
   std::string_view kind() const override { return "sim"; }
   /// Errors: kInvalid if the length is not the number of ops or a device is out of range.
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
-  /// The same, and when everything happened.
+  /// Measures and records a schedule.
   Result<Unit> trace(std::span<const DeviceId> placement, Measurement& out, Schedule& schedule);
 
   const CostTable& costs() const;

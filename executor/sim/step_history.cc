@@ -5,8 +5,8 @@
 namespace emplace::simulated {
 namespace {
 
-/// Between two marks: few, so that little is simulated to reach one, and more where many ops are ready, so
-/// that their lists stay small beside the step itself.
+/// Rounds between two marks: few, so that little is simulated to reach one, but more if many ops are ready,
+/// so that their lists stay small compared with the step itself.
 constexpr std::size_t kRoundsPerMark = 8, kReadyPerRound = 8;
 
 }  // namespace
@@ -44,7 +44,8 @@ void RecordedStep::run(std::span<const DeviceId> placement, StepHistory& history
           last ? lanes_[d].peak_bytes : std::max(history.peak_from[next], history.lanes[next].peak_bytes);
     }
   }
-  for (std::size_t d = 0; d < lanes_.size(); ++d)  // Of the whole step, no longer of its last interval.
+  // Replace the peak of the last interval by that of the whole step.
+  for (std::size_t d = 0; d < lanes_.size(); ++d)
     lanes_[d].peak_bytes = std::max(history.peak_from[d], history.lanes[d].peak_bytes);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-/// A simulated step that is remembered: when everything ended, and marks along the way at which another step
-/// may join it or leave it.
+/// A recorded step: the end of every event, and marks at which another step can join or leave it.
 
 #include <cstdint>
 #include <span>
@@ -11,51 +10,50 @@
 
 namespace emplace::simulated {
 
-/// Time is counted in marks: what ended in interval i ended after mark i - 1 and before mark i. Mark 0 is the
-/// start, before anything has started; the others stand behind a round in which an op started. Thread: one
-/// writer, then any.
+/// Time is divided into intervals by marks: an event that ended in interval i ended after mark i - 1 and
+/// before mark i. Mark 0 is the start, before any op has started; every other mark follows a round in which
+/// an op started. Thread: one writer, then any.
 struct StepHistory {
   struct Mark {
     std::int64_t now_ns, bytes_moved;
-    std::uint64_t hash;   ///< Of the ops started so far and the ready ops with their devices.
-    std::uint32_t ready;  ///< Where `ready` begins.
+    std::uint64_t hash;   ///< Hash of the started ops and of the ready ops with their devices.
+    std::uint32_t ready;  ///< Index of its first entry in `ready`.
   };
   struct LaneMark {
-    std::int64_t op_left_ns, copy_left_ns;  ///< Until the running one ends; kIdle: none runs.
-    std::int64_t used_bytes, peak_bytes;    ///< The peak since the last mark.
+    std::int64_t op_left_ns, copy_left_ns;  ///< Remaining time of the running op and copy; kIdle: none.
+    std::int64_t used_bytes, peak_bytes;    ///< The peak is that since the last mark.
     std::uint32_t op;
     Copy copy;
-    std::uint32_t ready;                  ///< How many ops wait to run.
-    std::uint32_t first_copy, last_copy;  ///< Of `queued`: what waits to be copied, the last excluded.
+    std::uint32_t ready;                  ///< Number of ready ops.
+    std::uint32_t first_copy, last_copy;  ///< Range [first, last) of `queued` that waits to be copied.
   };
 
-  std::vector<DeviceId> placement;        ///< [ops]; empty: nothing is remembered.
-  std::vector<Mark> marks;                ///< By time.
+  std::vector<DeviceId> placement;        ///< [ops] Empty: no step is recorded.
+  std::vector<Mark> marks;                ///< Sorted by time.
   std::vector<LaneMark> lanes;            ///< [marks, devices]
-  std::vector<std::uint32_t> ready;       ///< Of each mark and lane.
-  std::vector<std::vector<Copy>> queued;  ///< [devices] All that ever was.
+  std::vector<std::uint32_t> ready;       ///< Ready ops by mark and lane.
+  std::vector<std::vector<Copy>> queued;  ///< [devices] All copies ever queued.
   std::span<const Copy> copies(const LaneMark& lane, std::size_t device) const {
     return {queued[device].data() + lane.first_copy, queued[device].data() + lane.last_copy};
   }
-  std::vector<std::uint32_t> op_end;    ///< [ops] interval in which a kernel ended
-  std::vector<std::uint32_t> copy_end;  ///< [buffers, devices] the same of copies; 0: there was none.
-  std::vector<std::uint32_t>
-      mark_of_op;  ///< [ops] the mark of the round that it was the last to start in, or 0
-  std::vector<std::int64_t> peak_until;      ///< [marks, devices] from the start
-  std::vector<std::int64_t> peak_from;       ///< [marks, devices] to the end
-  std::int64_t end_ns = 0, bytes_moved = 0;  ///< Of the whole step.
+  std::vector<std::uint32_t> op_end;    ///< [ops] Interval in which a kernel ended.
+  std::vector<std::uint32_t> copy_end;  ///< [buffers, devices] Interval in which a copy ended; 0: no copy.
+  /// [ops] Mark of the round in which the op was the last to start; 0: none.
+  std::vector<std::uint32_t> mark_of_op;
+  std::vector<std::int64_t> peak_until;      ///< [marks, devices] Peak from the start to the mark.
+  std::vector<std::int64_t> peak_from;       ///< [marks, devices] Peak from the mark to the end.
+  std::int64_t end_ns = 0, bytes_moved = 0;  ///< Totals of the step.
   std::vector<std::int64_t> busy_ns;         ///< [devices]
   std::uint64_t rounds = 0;
 };
 
-/// 64 bits per fact, combined by exclusive or: two sets of facts that differ are told apart but for one
-/// chance in 2^64.
+/// 64-bit hash per fact, combined by exclusive-or: different sets collide with a probability of 2^-64.
 inline std::uint64_t hash_of_ready(std::uint32_t op, std::uint32_t device) {
   return splitmix64(std::uint64_t{op} << 10 | device);
 }
 inline std::uint64_t hash_of_started(std::uint32_t op) { return splitmix64(std::uint64_t{op} << 10 | 1023); }
 
-/// Simulates a step from its start and remembers it. Costs about a third more than to forget it.
+/// Simulates a whole step and records it. Costs about a third more than without recording.
 class RecordedStep final : public WholeStep<RecordedStep> {
  public:
   RecordedStep(const StepTables& tables, Dispatch dispatch) : WholeStep{tables, dispatch} {}

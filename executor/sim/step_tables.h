@@ -1,5 +1,5 @@
 #pragma once
-/// What a simulated step needs of its graph and machine, packed so that an event touches few cache lines.
+/// Graph and machine data for simulated steps, packed so that an event touches few cache lines.
 
 #include <cmath>
 #include <cstdint>
@@ -17,8 +17,8 @@ struct StepTables {
   StepTables(const OpGraph& graph, const DeviceSet& devices);
 
   struct Buffer {
-    std::int64_t bytes;       ///< Of a transfer.
-    std::int64_t held_bytes;  ///< Of the whole tensor, given back with its last reference.
+    std::int64_t bytes;       ///< Bytes of a transfer.
+    std::int64_t held_bytes;  ///< Bytes of the whole tensor, released with its last reference.
     std::uint32_t owner, base;
     std::uint32_t first_reader;
     bool resident;
@@ -27,7 +27,7 @@ struct StepTables {
     std::int64_t output_bytes, unread_bytes;
     std::uint32_t first_read, first_owned;
   };
-  /// A read of state by a kernel: the only reads that a step starts with.
+  /// A read of state by a kernel: the only reads that can require a copy at the start of a step.
   struct StateRead {
     std::uint32_t op, buffer;
   };
@@ -38,7 +38,7 @@ struct StepTables {
   std::span<const std::uint32_t> reads_of(std::uint32_t op) const {
     return {reads.data() + kernels[op].first_read, reads.data() + kernels[op + 1].first_read};
   }
-  /// [ns] Of an op on a device; `beside`: while another device runs one.
+  /// Time of an op on a device [ns]; `beside`: while another device runs an op.
   std::int64_t cost(std::uint32_t device, std::uint32_t op, bool beside) const {
     const std::int64_t alone = rows[device][op];
     return beside ? std::llround(static_cast<double>(alone) * devices.corun()) : alone;
@@ -52,15 +52,16 @@ struct StepTables {
   const DeviceSet& devices;
   const LoweredGraph lowered;
   const CostTable costs;
-  std::vector<const std::int64_t*> rows;        ///< [devices] op times [ns]
-  std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices]; latencies with the half that rounds.
-  std::vector<std::uint32_t> waits_at_start;    ///< [ops] buffers a kernel waits for, made during the step.
-  std::vector<std::uint32_t> sources;           ///< Kernels that wait for none, in issue order.
-  std::vector<StateRead> state_reads;           ///< In issue order.
-  std::vector<OpId> residents;                  ///< Ops that keep bytes for the whole step.
-  std::vector<Kernel> kernels;                  ///< [ops + 1]
-  std::vector<Buffer> buffers;                  ///< [buffers + 1]
-  std::vector<std::uint32_t> reads, readers;    ///< By kernel; by buffer.
+  std::vector<const std::int64_t*> rows;        ///< [devices] Op times [ns].
+  std::vector<double> latency_ns, ns_per_byte;  ///< [devices, devices] Latencies include 0.5 for rounding.
+  /// [ops] Number of input buffers of a kernel produced during the step.
+  std::vector<std::uint32_t> waits_at_start;
+  std::vector<std::uint32_t> sources;         ///< Kernels without such inputs, in issue order.
+  std::vector<StateRead> state_reads;         ///< In issue order.
+  std::vector<OpId> residents;                ///< Ops with bytes resident for the whole step.
+  std::vector<Kernel> kernels;                ///< [ops + 1]
+  std::vector<Buffer> buffers;                ///< [buffers + 1]
+  std::vector<std::uint32_t> reads, readers;  ///< By kernel, and by buffer.
 };
 
 }  // namespace emplace

@@ -1,5 +1,5 @@
 #pragma once
-/// What a placement is judged by where nothing real runs it, and the model that does so.
+/// The model that evaluates placements without real devices, by objective.
 
 #include <memory>
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace emplace {
 
-/// An objective, and how the simulator measures it. A plain value.
+/// An objective, and the simulator's options for it. A plain value.
 struct Judge {
   Objective objective = Objective::kStepTime;
-  SimulatorOptions simulator;  ///< Of step times.
+  SimulatorOptions simulator;  ///< Options for step times.
 };
 
-/// Errors: kInvalid for an objective or a dispatch that is none.
+/// Errors: kInvalid for an unknown objective or dispatch.
 Result<Judge> parse_judge(const std::string& objective, const std::string& dispatch);
 
-/// The simulator, or the model of loads or latencies of splits. `graph` and `devices` must outlive it.
+/// Creates the simulator, or the load or latency model of splits. `graph` and `devices` must outlive it.
 std::unique_ptr<Executor> make_model(const OpGraph& graph, const DeviceSet& devices, const Judge& judge);
 
 }  // namespace emplace

@@ -6,7 +6,7 @@
 namespace emplace {
 namespace {
 
-constexpr std::size_t kVector = 8;  // Lanes that the compiler handles at once.
+constexpr std::size_t kVector = 8;  // Lanes that the compiler vectorises.
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void LatencyModel::find_pieces(std::span<const DeviceId> placement) {
   }
 }
 
-/// Numbers the entities (pieces first, then CPU ops) and adds up what each takes.
+/// Numbers the entities (pieces first, then CPU ops) and sums their loads.
 void LatencyModel::sum_loads(std::span<const DeviceId> placement) {
   first_entity_.resize(lanes_);
   entities_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
-/// Latency of a split whose pieces run whole: what comes in, the work, what goes out, one after the other.
+/// Latency of a split whose pieces run as a whole: incoming tensors, ops and outgoing tensors one after the
+/// other.
 ///       Source: Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS
 ///       2020
 
@@ -13,15 +14,15 @@
 
 namespace emplace {
 
-/// The ops of an accelerator fall into pieces: p_d(v) = max over makers u of p_d(u), plus 1 where v is on d
-/// and u is not, at least 1 on d; ops of one p are one piece. A piece begins when all its inputs exist and
-/// takes the sum of its incoming tensors, ops and outgoing tensors, each tensor once. A CPU op begins when
-/// its inputs exist and waits for no core; CPUs pay no transfer. A split whose pieces wait for one another in
-/// a circle cannot run.
+/// The ops of an accelerator form pieces: p_d(v) = max over producers u of p_d(u), plus 1 if v is on d and u
+/// is not, at least 1 on d; ops with the same p are one piece. A piece starts when all its inputs exist and
+/// takes the sum of its incoming tensors, ops and outgoing tensors, each tensor once. A CPU op starts when
+/// its inputs exist and does not wait for a core; CPUs pay no transfer. A split whose pieces wait for each
+/// other in a cycle cannot run.
 ///
-/// Measurement: step_time_s is the latency; valid = false with bytes_over = 0 is a circle, whose step_time_s
-/// is the sum of everything; peak_bytes are the bytes of the ops on each device. Thread: construct anywhere,
-/// then one at a time. No allocation per evaluation after the first. O(ops · accelerators + reads).
+/// Measurement: step_time_s is the latency; valid = false with bytes_over = 0 means a cycle, whose
+/// step_time_s is the sum of all loads; peak_bytes are the bytes of the ops on each device. Thread: construct
+/// anywhere, then one at a time. No allocation per evaluation after the first. O(ops · accelerators + reads).
 class LatencyModel final : public Executor {
  public:
   LatencyModel(const OpGraph& graph, const DeviceSet& devices) : costs_{graph, devices} { prepare(); }
@@ -31,11 +32,11 @@ class LatencyModel final : public Executor {
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
 
   struct Value {
-    std::int64_t latency_ps = 0;  ///< Of a circle: total_ps.
-    std::int64_t total_ps = 0;    ///< Of all pieces and CPU ops.
-    bool circle = false;
+    std::int64_t latency_ps = 0;  ///< total_ps in case of a cycle.
+    std::int64_t total_ps = 0;    ///< Sum over all pieces and CPU ops.
+    bool circle = false;          ///< The pieces wait for each other in a cycle.
   };
-  /// The latency alone. @pre as measure() checks.
+  /// Computes only the latency. @pre as checked by measure().
   Value value(std::span<const DeviceId> placement);
   const SplitCosts& costs() const { return costs_; }
 
@@ -45,19 +46,19 @@ class LatencyModel final : public Executor {
   void sum_loads(std::span<const DeviceId> placement);
 
   const SplitCosts costs_;
-  std::vector<std::uint32_t> order_;  // Ops that count, each after its makers.
-  std::vector<std::size_t> lane_;     // [devices] of an accelerator
-  std::size_t lanes_ = 0;             // Accelerators, rounded up to whole vectors.
+  std::vector<std::uint32_t> order_;  // Ops that count, in topological order.
+  std::vector<std::size_t> lane_;     // [devices] Lane of an accelerator.
+  std::size_t lanes_ = 0;             // Number of accelerators, rounded up to whole vectors.
 
-  // One evaluation.
+  // State of one evaluation.
   std::vector<std::uint32_t> piece_;         // [ops, lanes] p_d(v)
   std::vector<std::uint32_t> pieces_of_;     // [lanes]
   std::vector<std::uint32_t> first_entity_;  // [lanes]
   std::vector<std::uint32_t> entity_;        // [ops]
   std::size_t entities_ = 0;
   std::vector<std::int64_t> load_, ready_;      // [entities]
-  std::vector<std::uint32_t> missing_, seen_;   // [entities] edges to come; the op that was counted last
-  std::vector<std::uint32_t> first_of_, next_;  // [entities], [ops] members as lists
+  std::vector<std::uint32_t> missing_, seen_;   // [entities] Pending edges; last counted op or net.
+  std::vector<std::uint32_t> first_of_, next_;  // [entities], [ops] Members as linked lists.
   std::vector<std::uint32_t> open_;
   std::int64_t bytes_moved_ = 0;
 };

@@ -22,7 +22,7 @@ void LoadModel::start(std::span<const DeviceId> placement) {
   }
 }
 
-/// One end of a net changes devices: at most these two pay differently.
+/// Moves one end of a net to another device; only the costs of these two devices can change.
 void LoadModel::shift_end(std::uint32_t net, std::size_t from, std::size_t to) {
   const std::int64_t ps = costs_.net_ps(net);
   const bool left = crosses(net, from), entered = crosses(net, to);

@@ -1,5 +1,5 @@
 #pragma once
-/// The load of the busiest device when steps overlap: what bounds the throughput of a pipeline.
+/// Load of the busiest device when steps overlap: the bound on the throughput of a pipeline.
 ///       Source: Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS
 ///       2020
 
@@ -13,19 +13,19 @@
 
 namespace emplace {
 
-/// An accelerator's load is the time of its ops plus every tensor that crosses its boundary, in or out, once;
-/// a CPU's is the time of its ops. Costs follow moves: a move is O(nets of the op). Thread: construct
-/// anywhere, then one at a time.
+/// The load of an accelerator is the time of its ops plus the time of every tensor that crosses its boundary,
+/// in or out, once; that of a CPU is the time of its ops. Loads are updated incrementally: a move is O(nets
+/// of the op). Thread: construct anywhere, then one at a time.
 class LoadModel final : public Executor {
  public:
   LoadModel(const OpGraph& graph, const DeviceSet& devices) : costs_{graph, devices} {}
 
   std::string_view kind() const override { return "sim"; }
-  /// step_time_s: the highest load; busy_s: each device's. Errors: kInvalid if the length is not the number
-  /// of ops or a device is out of range.
+  /// step_time_s is the highest load; busy_s are the loads by device. Errors: kInvalid if the length is not
+  /// the number of ops or a device is out of range.
   Result<Unit> measure(std::span<const DeviceId> placement, Measurement& out) override;
 
-  /// Starts from a placement. @pre as measure() checks.
+  /// Starts from a placement. @pre as checked by measure().
   void start(std::span<const DeviceId> placement);
   /// Moves one op. @pre start() was called.
   void move(std::uint32_t op, DeviceId to);
@@ -36,7 +36,7 @@ class LoadModel final : public Executor {
   const SplitCosts& costs() const { return costs_; }
 
  private:
-  /// Ends of a net on a device, its maker among them.
+  /// Number of ends of a net on a device, including its producer.
   std::uint32_t& ends(std::size_t net, std::size_t device) {
     return ends_[net * costs_.num_devices() + device];
   }

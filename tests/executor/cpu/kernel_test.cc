@@ -51,7 +51,7 @@ TEST(KernelAttributes, AreReadByNameAndTheFirstWrongOneIsTheFault) {
   ASSERT_TRUE(attributes.fault());
   EXPECT_EQ(attributes.fault()->context, "Pool: attribute d is not an integer");
   const Signature broken{"Pool", "[1]", {}, {}};
-  EXPECT_EQ(Attributes{broken}.fault()->context, "Pool: its attributes are not a JSON object");
+  EXPECT_EQ(Attributes{broken}.fault()->context, "Pool: attributes are not a JSON object");
 }
 
 TEST(StridedCopy, GivesEveryElementOfRandomViews) {

@@ -129,9 +129,9 @@ TEST(LatencyModel, RefusesWhatIsNoPlacementInOneLine) {
   const ReadWorkload task{workload, Objective::kLatency};
   LatencyModel model{task.graph, task.devices};
   Measurement measured;
-  EXPECT_EQ(model.measure(Placement(2), measured).error().context, "placement: has 2 ops, the graph 3");
+  EXPECT_EQ(model.measure(Placement(2), measured).error().context, "placement: has 2 ops, but the graph has 3");
   EXPECT_EQ(model.measure(Placement(3, DeviceId{3}), measured).error().context,
-            "placement: names a device that does not exist");
+            "placement: device out of range");
 }
 
 /// Views live with what they view: where they are put changes nothing.
