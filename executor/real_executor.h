@@ -46,8 +46,8 @@ struct RealOptions {
   std::uint64_t seed = 0;  ///< Seed of the initial values of state.
   /// True: ops without a kernel are replaced by synthetic work. False: kUnsupported with the first such op.
   bool allow_synthetic = true;
-  /// Incremented with every step, and every op of a profile, so that a watchdog can tell a hang from a long
-  /// measurement. Null: no watchdog.
+  /// Incremented with every step, and every op of a profile. A watchdog uses it to distinguish a hang from a
+  /// long measurement. Null: no watchdog.
   std::atomic<std::uint64_t>* progress = nullptr;
 };
 

@@ -14,7 +14,7 @@ constexpr double kSteady = 0.05;  // Maximum ratio of deviation and median.
 }  // namespace
 
 double median(std::vector<double> values) {
-  EMPLACE_CHECK(!values.empty(), "the median of nothing");
+  EMPLACE_CHECK(!values.empty(), "median of no values");
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
@@ -29,7 +29,7 @@ double median_deviation(std::span<const double> values) {
 }
 
 Result<StepTiming> time_steps(const TimingOptions& options, const std::function<Result<double>()>& step) {
-  EMPLACE_CHECK(options.samples > 0, "a time needs a sample");
+  EMPLACE_CHECK(options.samples > 0, "at least one sample expected");
   for (std::uint32_t i = 0; i < options.warmups; ++i) EMPLACE_TRY(step());
   StepTiming timing;
   const auto unsteady = [&] {

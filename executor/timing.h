@@ -19,7 +19,7 @@ double median_deviation(std::span<const double> values);
 struct StepTiming {
   double step_time_s = 0;         ///< Statistic of the samples [s].
   double deviation_s = 0;         ///< Median absolute deviation [s].
-  std::vector<double> samples_s;  ///< In order [s].
+  std::vector<double> samples_s;  ///< Time of each sample, in order [s].
   bool unsteady = false;  ///< The deviation is above 5 % of the median although more samples were taken.
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// For each op, the reader that should follow it on its device immediately: the favourite child from the
+/// Favourite children: for each op the reader that should follow it on its device immediately, from the
 /// linear program of small-communication-times theory.
 
 #include <cstddef>

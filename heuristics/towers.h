@@ -38,7 +38,7 @@ class TowersAsync final : public Method {
     return "replicas that update without waiting (another graph, other convergence)";
   }
   bool transforms_graph() const override { return true; }
-  /// As TowersSync::find.
+  /// Same contract as TowersSync::find().
   Result<Found> find(const Problem& problem, Executor& executor) const override;
 };
 

@@ -42,8 +42,7 @@ class Drawing {
   virtual Actions sample(std::uint64_t episode, std::uint64_t update) const = 0;
   /// True if episodes start from the best known placements; sample_from() then receives them.
   virtual bool starts_at_best() const { return false; }
-  /// As sample(), given the best placement so far of every graph (empty if none); also a pure function of
-  /// those.
+  /// Variant of sample() that also depends on the best placement so far of every graph (empty if none).
   virtual Actions sample_from(std::span<const Placement> /*best*/, std::uint64_t episode,
                               std::uint64_t update) const {
     return sample(episode, update);

@@ -67,7 +67,7 @@ TaskPlan::Rows TaskPlan::gather(std::size_t rows,
 TaskPlan::TaskPlan(const LoweredGraph& lowered, std::size_t devices, std::span<const DeviceId> placement,
                    Rules rules, const InPlaceWrites* in_place)
     : lowered_{&lowered}, num_devices_{devices}, place_(placement.begin(), placement.end()) {
-  EMPLACE_CHECK(placement.size() == lowered.num_ops(), "a placement of another graph");
+  EMPLACE_CHECK(placement.size() == lowered.num_ops(), "one device per op expected");
   const OpGraph& graph = lowered.graph();
   const bool real = rules == Rules::kReal;
   std::vector<std::uint32_t> task_of(lowered.num_ops(), kNone);

@@ -32,7 +32,7 @@ class TaskPlan {
  public:
   /// Rules for memory and order.
   enum class Rules : std::uint8_t {
-    kSimulated,  ///< As in the simulator: `update` ops allocate no memory and run when ready.
+    kSimulated,  ///< The simulator's rules: `update` ops allocate no memory and run when ready.
     /// Every output has memory: an update that overwrites state waits for the remaining readers of the state;
     /// any other update allocates.
     kReal,

@@ -59,7 +59,8 @@ bool MovedStep::start() {
   return true;
 }
 
-/// Marks the intervals that op `op` affects, except those of other readers of its inputs (see touch_sharers).
+/// Touches the intervals that the moved op affects, except those of other readers of its inputs (see
+/// touch_sharers).
 void MovedStep::touch_around(std::uint32_t op) {
   const std::uint32_t before = device_before(op), now = device_of(op);
   const auto over_a_link = [&](std::uint32_t other) {
@@ -89,11 +90,11 @@ void MovedStep::touch_around(std::uint32_t op) {
 
 void MovedStep::touch_copies(std::uint32_t buffer) {
   const std::uint32_t* ends = history_->copy_end.data() + buffer * lanes_.size();
-  // Marks 0 and the marks without a copy share interval 0, which next_touched() never returns.
+  // Interval 0 means "no copy"; next_touched() never returns it.
   for (std::size_t d = 0; d < lanes_.size(); ++d) touch(ends[d]);
 }
 
-/// Marks the ends of other readers of a buffer on the devices where a moved op was or is. On the buffer's
+/// Touches the ends of the readers of a buffer on the devices where a moved op was or is. On the buffer's
 /// home device these are the readers of the whole tensor, because its memory is released after the last of
 /// them.
 void MovedStep::touch_sharers(const Shared& shared) {
@@ -239,8 +240,8 @@ void MovedStep::invalidate_counts() {
   epoch_ = 1;
 }
 
-/// Whether the buffer is on the device at mark_. If the history has no such copy, only the moved step made
-/// it; it has ended, because otherwise the state would not have matched the mark.
+/// Whether the buffer is on the device at mark_. A copy that the history lacks was made by this step only; it
+/// has ended if it was requested, because a running or queued copy would not have matched the mark.
 bool MovedStep::is_available(std::uint32_t b, std::uint32_t device) const {
   const StepTables::Buffer& buffer = tables_.buffers[b];
   const bool home = device_of(buffer.owner) == device;
@@ -250,7 +251,8 @@ bool MovedStep::is_available(std::uint32_t b, std::uint32_t device) const {
   return buffer.resident ? mark_ > 0 : history_->op_end[buffer.owner] <= mark_;
 }
 
-/// The counts below are those at mark_: ends of the history up to mark_ are past, all later ones are pending.
+// Counts at mark_: ends of the history in intervals up to mark_ are past, all later ones are pending.
+
 /// Number of inputs of the kernel that are not yet on its device.
 std::uint32_t MovedStep::count_waits(std::uint32_t op) const {
   const std::uint32_t d = device_of(op);

@@ -57,11 +57,11 @@ struct StepTables {
   /// [ops] Number of input buffers of a kernel produced during the step.
   std::vector<std::uint32_t> waits_at_start;
   std::vector<std::uint32_t> sources;         ///< Kernels without such inputs, in issue order.
-  std::vector<StateRead> state_reads;         ///< In issue order.
+  std::vector<StateRead> state_reads;         ///< Reads of state by kernels, in issue order.
   std::vector<OpId> residents;                ///< Ops with bytes resident for the whole step.
   std::vector<Kernel> kernels;                ///< [ops + 1]
   std::vector<Buffer> buffers;                ///< [buffers + 1]
-  std::vector<std::uint32_t> reads, readers;  ///< By kernel, and by buffer.
+  std::vector<std::uint32_t> reads, readers;  ///< Buffers read by each kernel; kernels that read each buffer.
 };
 
 }  // namespace emplace

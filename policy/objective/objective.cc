@@ -34,7 +34,7 @@ LossParts add_objective_gradient(const ObjectiveOptions& options, float beta, co
   const std::size_t choices = seen.count * seen.stages;
   EMPLACE_CHECK(static_cast<std::size_t>(log_p.cols()) == choices && seen.chosen.size() == choices &&
                     seen.advantage.size() == choices,
-                "one column, device and advantage per choice");
+                "one column, device and advantage per choice expected");
   const Eigen::Index devices = log_p.rows();
   EMPLACE_CHECK(
       !options.needs_behaviour() || seen.behaviour.size() == choices * static_cast<std::size_t>(devices),

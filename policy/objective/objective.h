@@ -29,12 +29,12 @@ struct ObjectiveOptions {
   /// Weight of the entropy bonus per choice, with the objective's own normalisation over choices.
   float entropy = 0;
   float beta = 1;  ///< Initial β of the KL penalty.
-  /// If > 0, β doubles when the mean KL per choice exceeds 1.5 times this value, and halves below 1/1.5 of
-  /// it.
+  /// Target of the mean KL per choice; 0: constant β. β doubles above 1.5 times the target and halves below
+  /// 1/1.5 of it.
   float kl_target = 0;
   float clip = 0.2f;  ///< Half width c of the clipping interval.
-  /// If > 0, REINFORCE weighs a trajectory by min(max_weight, Π_n π(a_n)/q(a_n)), the truncated importance
-  /// weight of a trajectory from an older policy.   Espeholt 2018, Eq. 1  [IS-1]
+  /// Cap of the importance weight min(max_weight, Π_n π(a_n)/q(a_n)) with which REINFORCE weighs a trajectory
+  /// from an older policy; 0: no weights.   Espeholt 2018, Eq. 1  [IS-1]
   float max_weight = 0;
   /// True if the gradient needs the full distribution of the behaviour policy.
   bool needs_behaviour() const { return kind != ObjectiveKind::kReinforce || max_weight > 0; }

@@ -27,7 +27,7 @@ struct LearningRate {
   float decay = 1.0f;  ///< Factor applied every `decay_every` updates, starting at `decay_from`.
   std::uint64_t decay_every = 50;
   std::uint64_t decay_from = 400;
-  /// If > 0, decay linearly from `start` to `end` over this many updates instead.
+  /// Duration of a linear decay from `start` to `end` [updates]; 0: step decay.
   std::uint64_t linear_over = 0;
   float end = 0;
   float at(std::uint64_t update) const;

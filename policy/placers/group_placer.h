@@ -30,8 +30,8 @@ struct GroupPlacerOptions {
   bool uniform_start = false;  ///< The output layer starts at zero: (nearly) uniform distributions.
   /// Relative learning rate of a trainable table of device logits per label; 0: no table.
   float table_scale = 0;
-  /// If > 0, the table is initialised so that each group takes the device of the start placement with this
-  /// probability.
+  /// Initial probability in the table of each group's device in the start placement; 0: the table starts at
+  /// 0.
   float start_probability = 0;
   ObjectiveOptions objective;
   float entropy_end = 0;  ///< Final weight of the entropy bonus; the initial one is objective.entropy.

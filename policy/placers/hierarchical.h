@@ -46,8 +46,8 @@ struct HierarchicalOptions {
   float grouper_confidence = 12;  ///< Logit of the group that an op starts in.
   /// Relative learning rate of a trainable table of device logits per label; 0: no table.
   float table_scale = 0;
-  /// If > 0, the table is initialised so that each group takes the device of the start placement with this
-  /// probability.
+  /// Initial probability in the table of each group's device in the start placement; 0: the table starts at
+  /// 0.
   float start_probability = 0;
   /// Number of threads for the placements of one episode; results are bit-identical.
   std::size_t threads = 1;

@@ -37,7 +37,7 @@ struct SequenceOptions {
   GroupPlacerOptions network;
   GroupInput input = GroupInput::kTypes;
   Eigen::Index embedding = 20;        ///< Size of the embedding of a type or name.
-  bool sum_inputs = false;            ///< With kTypes: sums over a group's ops instead of means.
+  bool sum_inputs = false;            ///< Use sums over a group's ops instead of means (only kTypes).
   std::size_t placements = 4;         ///< Placements k per episode.
   float noise = 0;                    ///< Standard deviation of the normal noise on the logits while drawing.
   std::uint64_t noise_updates = 500;  ///< Number of updates with noise.

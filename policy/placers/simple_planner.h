@@ -26,7 +26,8 @@ struct SimplePlannerOptions {
   float entropy = 0;                  ///< Initial weight of the entropy bonus, summed over ops.
   float entropy_end = 0;              ///< Final weight of the entropy bonus.
   std::uint64_t entropy_over = 0;     ///< Updates over which the weight changes linearly; 0: constant.
-  /// If > 0, REINFORCE weighs a placement by min(max_weight, π/q), as ObjectiveOptions::max_weight.   [IS-1]
+  /// Cap of the importance weight π/q of a placement; 0: no weights (see
+  /// ObjectiveOptions::max_weight).   [IS-1]
   float max_weight = 0;
   OpFeatureOptions features;
   float start_logit = 0;  ///< Constant logit of each op's device in the start placement, if there is one.

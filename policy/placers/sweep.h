@@ -27,7 +27,7 @@ namespace emplace::policy {
 struct SweepOptions {
   Eigen::Index hidden = 32;        ///< Size of the two hidden layers.
   std::size_t placements = 8;      ///< Placements per episode, all of one graph.
-  float logit_bound = 0;           ///< If > 0, scores are C tanh(score / C), before `stay`.
+  float logit_bound = 0;           ///< Bound C of the scores, C tanh(score / C), before `stay`; 0: no bound.
   float stay = 0;                  ///< Bonus on the logit of the group's device in the start.
   bool improves = false;           ///< Episodes start at the best placement passed to sample_from().
   float entropy = 0;               ///< Initial weight of the entropy bonus per choice.

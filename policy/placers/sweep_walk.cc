@@ -45,7 +45,7 @@ SweepPlan::SweepPlan(SweepWorld world)
   const std::size_t groups = world_.groups;
   EMPLACE_CHECK(order_.size() == groups && world_.time_s.size() == groups * world_.devices &&
                     world_.bytes.size() == groups,
-                "numbers of one graph and machine");
+                "sizes of the world must agree");
   read_.resize(groups);
   made_.resize(groups);
   for (std::uint32_t net = 0; net < world_.nets.size(); ++net) {
