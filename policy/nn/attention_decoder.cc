@@ -263,8 +263,8 @@ void backward_block(const Network& net, const Weights& weights, const Block& blo
   gradients.dkeys = Matrix::Zero(net.keys.rows(), steps);
   gradients.dscore = Matrix::Zero(net.score.rows(), 1);
   gradients.dout_context = Matrix::Zero(d, steps);
-  // Logits: gather this block's columns, then differentiate C tanh(l / T): dl = dlogits · (C / T) (1 -
-  // tanh²).
+  // Logits: gather this block's columns, then differentiate C tanh(l / T):
+  //   dl [D, k · T] = dlogits · (C / T) (1 - tanh²)
   for (Eigen::Index t = 0; t < steps; ++t) {
     for (Eigen::Index s = 0; s < k; ++s)
       gradients.dlogits.col(t * k + s) = dlog_p.col((block.first + s) * steps + t);

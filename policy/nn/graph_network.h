@@ -4,7 +4,6 @@
 ///
 ///   e_v     = input(features_v)
 ///   td_v    ← g(Σ_{u ∈ parents(v)} relu(f(td_u))) + e_v, `rounds` times from td = e, all nodes at once;
-///
 ///   bu_v    the same over children, with its own f and g
 ///   z_S     = h_S(Σ_{u ∈ S(v)} relu(l_S([td_u; bu_u])))    S = ancestors, descendants, parallel nodes of v
 ///   log p   = log softmax(head([z_ancestors; z_descendants; z_parallel; td_v; bu_v]))

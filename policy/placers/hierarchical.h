@@ -1,8 +1,7 @@
 #pragma once
 /// The Hierarchical Planner: a Grouper assigns each op to one of G groups, a Placer assigns each group to a
 /// device.
-///
-///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings and k placements
+///   cost J = E_{g ~ Grouper, d ~ Placer(g)} R(d);  gradients by REINFORCE with m groupings, k placements
 ///   each
 ///                                                   Paper: Hierarchical 2018, section 2, Eqs. 3–6 [HIE-3..6]
 

@@ -2,7 +2,6 @@
 /// Placeto: an episode starts from a placement of a graph of groups and visits every group n times. At each
 /// visit the policy sees the whole placement and may move the group. One policy serves many graphs.
 ///   state s_t      run time, output bytes, device, visited flag and current flag of every group
-///
 ///   action a_t     the device of the current group; s_{t+1} is s_t with that change
 ///                                                   Paper: Placeto 2019, section 2.1  [PLA-MDP]
 /// The state contains no measurement, so an episode is drawn first and measured afterwards: placement t is

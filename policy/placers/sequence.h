@@ -1,7 +1,6 @@
 #pragma once
 /// Places the groups of a given grouping by an attentional sequence-to-sequence network: ColocRL, Spotlight,
 /// and the Hierarchical Planner's ablation with random groups.
-///
 ///   J = E_{d ~ π(·; groups)} R(d);   the objective of each paper over the choices d_1 … d_T
 ///   Paper: ColocRL 2017, section 3.2 [COL-SEQ]; Spotlight 2018, section 5.1 [SPO-SEQ]; Hierarchical 2018,
 ///   section 3.3

@@ -1,7 +1,6 @@
 #pragma once
 /// A placer that generalises to any graph and machine: it visits the groups in topological order, and one
 /// small network scores every device for the current group.
-///
 ///   log p(d | group, earlier choices) = log softmax_d (score(features of (group, d)) + stay · [start has it
 ///   on d])
 /// The parameters depend neither on the number of groups nor on the number of devices, so a policy learned on

@@ -129,7 +129,8 @@ TEST(LatencyModel, RefusesWhatIsNoPlacementInOneLine) {
   const ReadWorkload task{workload, Objective::kLatency};
   LatencyModel model{task.graph, task.devices};
   Measurement measured;
-  EXPECT_EQ(model.measure(Placement(2), measured).error().context, "placement: has 2 ops, but the graph has 3");
+  EXPECT_EQ(model.measure(Placement(2), measured).error().context,
+            "placement: has 2 ops, but the graph has 3");
   EXPECT_EQ(model.measure(Placement(3, DeviceId{3}), measured).error().context,
             "placement: device out of range");
 }
