@@ -1,6 +1,6 @@
 #pragma once
-/// What an actor is: private state, one handler at a time, on one loop. It sees nothing of the world but its
-/// Context.
+/// Actor: private state, one handler at a time, on one event loop. Its Context is its only access to the
+/// outside.
 
 #include <cstdint>
 #include <functional>
@@ -33,12 +33,12 @@ struct HandlerArgument<R (F::*)(M)> {
 };
 }  // namespace detail
 
-/// A message as it arrived. Views are good until the handler returns; share `bulk` (or slices of it) to keep
+/// A message as received. Views are valid until the handler returns; share `bulk` (or slices of it) to keep
 /// it.
 struct Incoming {
   messages::Envelope envelope;
   std::span<const std::byte> body;
-  messages::SharedBytes bulk;  ///< Empty when there is none.
+  messages::SharedBytes bulk;  ///< Empty if the message has no bulk frame.
 
   ActorId from() const { return envelope.from; }
   template <class M>
@@ -46,14 +46,14 @@ struct Incoming {
     return envelope.type == M::kType;
   }
 
-  /// The body as an M. Errors (kInvalid): another type, or bytes that are no such message.
+  /// Decodes the body as an M. Errors (kInvalid): the message has another type, or the body is malformed.
   template <class M>
   Result<M> as() const {
     if (!is<M>())
       return invalid("message", "type " + std::to_string(envelope.type) + " is not the one asked for");
     return messages::decode_body<M>(body);
   }
-  /// The bytes of a section of the bulk frame. Errors (kInvalid): outside the frame.
+  /// Bytes of a section of the bulk frame. Errors (kInvalid): the section is outside the frame.
   Result<std::span<const std::byte>> section(messages::Section s) const {
     return messages::section_of(bulk.bytes(), s);
   }
@@ -61,9 +61,9 @@ struct Incoming {
     return messages::section_of(bulk, s);
   }
 
-  /// Calls the first handler whose argument is this message; handlers are callables of one `const M&`:
+  /// Calls the first handler whose argument type matches; handlers are callables that take one `const M&`:
   ///   incoming.match([&](const StopRun& stop) { … }, [&](const Heartbeat& beat) { … });
-  /// False: none of them is for this type. Errors (kInvalid): the body is no such message.
+  /// Returns false if no handler takes this type. Errors (kInvalid): the body is malformed.
   template <class... Handlers>
   Result<bool> match(Handlers&&... handlers) const {
     Result<bool> outcome = false;
@@ -83,29 +83,30 @@ struct Incoming {
   }
 };
 
-/// Thread: constructed anywhere; every handler runs on the owning loop. A handler that throws loses the
-/// actor, which is then made anew by its factory, at most so often per minute.
+/// Thread: constructed anywhere; every handler runs on the owning loop. If a handler throws, the actor is
+/// destroyed and its factory makes a new one, up to NodeOptions::restarts_per_minute.
 class Actor {
  public:
   virtual ~Actor() = default;
-  /// Before the first message, and again after each restart.
+  /// Called before the first message, and again after each restart.
   virtual void on_start(Context&) {}
   virtual void on_message(Context& context, const Incoming& incoming) = 0;
-  /// The node is stopping: the last chance to say something. Messages may still arrive afterwards while it
-  /// drains.
+  /// Called once when the node stops: last chance to send. Messages may still arrive afterwards, while the
+  /// node drains.
   virtual void on_stop(Context&) {}
-  /// Another node came (`reachable`) or was lost, and with it the actor of that name.
+  /// Called when another node connects (`reachable`) or is lost, for each of its actors.
   virtual void on_directory(Context&, std::string_view /*actor*/, bool /*reachable*/) {
     ignores_directory_ = true;
   }
-  /// It was told once and has no handler for it: a loop of thousands need not tell it of thousands more.
+  /// True after one event without an override: the loop then skips further events, of which there may be
+  /// thousands.
   bool ignores_directory() const { return ignores_directory_; }
 
  private:
   bool ignores_directory_ = false;
 };
 
-/// Makes an actor, at spawn and after each failure. Runs on the actor's loop.
+/// Makes an actor, at spawn and after each failure. Thread: the actor's loop.
 using ActorFactory = std::function<std::unique_ptr<Actor>()>;
 
 }  // namespace emplace::runtime

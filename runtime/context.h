@@ -1,5 +1,5 @@
 #pragma once
-/// All that an actor may do. One implementation speaks ZeroMQ (runtime/node.h), one simulates
+/// Everything an actor may do. Implemented over ZeroMQ (runtime/node.h) and by the simulator
 /// (runtime/sim/world.h).
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace emplace::runtime {
 
 enum class TimerId : std::uint64_t {};
 
-/// Thread: the actor's own loop. Valid as long as the actor.
+/// Thread: the actor's own loop. Valid as long as the actor exists.
 class Context {
  public:
   virtual ~Context() = default;
 
-  /// Something that the actor is busy with, for the trace of the run, until it goes out of scope.
+  /// Scope guard: records a phase of the actor in the trace of the run until it goes out of scope.
   class [[nodiscard]] Phase {
    public:
     Phase(Phase&& other) noexcept
@@ -37,19 +37,19 @@ class Context {
     friend class Context;
     Phase(Context* context, std::string_view what, Nanos began)
         : context_{context}, what_{what}, began_{began} {}
-    Context* context_;  // Null: nobody wants to know.
+    Context* context_;  // Null if tracing is off.
     std::string_view what_;
     Nanos began_;
   };
-  /// `what`: at most 16 letters, a constant. An actor is in one phase at a time.
+  /// `what`: a constant of at most 16 letters. An actor is in one phase at a time.
   Phase phase(std::string_view what) {
     const bool wanted = traced();
     return {wanted ? this : nullptr, what, wanted ? now() : Nanos{0}};
   }
 
   /// Sends a message; never blocks. `bulk` is the frame that the message's sections point into.
-  /// False: refused (a full queue, or nobody of that name was known for too long); the sender keeps its work
-  /// and tries again later. True says that it is on its way, not that it arrived.
+  /// Returns false if refused (a full queue, or the receiver was unknown for too long): the sender keeps its
+  /// work and retries later. True means in flight, not delivered.
   template <messages::HasFields M>
   bool send(ActorId to, const M& message, messages::SharedBytes bulk = {}) {
     scratch_.clear();
@@ -60,25 +60,25 @@ class Context {
   bool send(std::string_view to, const M& message, messages::SharedBytes bulk = {}) {
     return send(actor_id(to), message, std::move(bulk));
   }
-  /// The same bytes to someone else, body untouched.
+  /// Sends the message on to another actor, body and bulk unchanged.
   bool forward(ActorId to, const Incoming& incoming) {
     return post(to, incoming.envelope.type, incoming.body, incoming.bulk);
   }
 
-  virtual Nanos now() const = 0;   ///< Monotonic.
-  virtual Nanos wall() const = 0;  ///< For people to read.
-  /// Calls `callback` once, on this loop, `delay` from now; 0: at the end of this turn.
+  virtual Nanos now() const = 0;   ///< Monotonic clock.
+  virtual Nanos wall() const = 0;  ///< Wall clock, for display only.
+  /// Calls `callback` once, on this loop, after `delay`; 0: at the end of this turn.
   virtual TimerId after(Nanos delay, std::function<void()> callback) = 0;
-  /// No effect on one that ran or was cancelled.
+  /// No effect on a timer that fired or was cancelled.
   virtual void cancel(TimerId timer) = 0;
-  /// A stream of this run's seed: the same for the same purpose and step, whoever asks.
+  /// Random stream derived from the seed of the run; equal for equal purpose and step in every actor.
   virtual Rng random(Purpose purpose, std::uint64_t step) const = 0;
-  /// This actor is done; it is removed after the handler. A node without actors stops.
+  /// Ends this actor; it is removed after the handler returns. A node without actors stops.
   virtual void stop_self() = 0;
-  /// The whole node is to drain and stop. An empty reason is a clean end.
+  /// Drains and stops the whole node. An empty reason means a clean end.
   virtual void stop_node(std::string reason) = 0;
 
-  /// Of this life of the actor: higher than those of its earlier lives on this machine, never 0.
+  /// Epoch of this incarnation: greater than the epochs of the actor's earlier ones on this machine, never 0.
   virtual std::uint64_t epoch() const = 0;
   virtual ActorId self() const = 0;
   virtual std::string_view name() const = 0;

@@ -43,7 +43,7 @@ Result<LogLevel> parse_log_level(std::string_view text) {
   if (text == "info") return LogLevel::kInfo;
   if (text == "warning") return LogLevel::kWarning;
   if (text == "error") return LogLevel::kError;
-  return invalid("log level", "'" + std::string{text} + "' is none", "debug, info, warning or error");
+  return invalid("log level", "'" + std::string{text} + "' is unknown", "use debug, info, warning or error");
 }
 
 Result<Unit> open_log(const LogOptions& options) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The run's log file: one line per event, with time, level and the actor that speaks.
+/// Text log of a run: one line per event, with time, level and actor.
 
 #include <string>
 #include <string_view>
@@ -10,22 +10,22 @@ namespace emplace::runtime {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
-/// "debug", "info", "warning", "error". Errors (kInvalid): another word.
+/// Accepts "debug", "info", "warning", "error". Errors (kInvalid): any other text.
 Result<LogLevel> parse_log_level(std::string_view text);
 
 struct LogOptions {
-  std::string file;                  ///< Rotated: file.log, file.1.log, …
-  LogLevel level = LogLevel::kInfo;  ///< What is beneath is not written.
-  std::size_t max_bytes = 8u << 20;  ///< Of one file.
+  std::string file;                  ///< Path of the current file; rotated as file.log, file.1.log, …
+  LogLevel level = LogLevel::kInfo;  ///< Lowest level that is written.
+  std::size_t max_bytes = 8u << 20;  ///< Size at which a file is rotated.
   std::size_t max_files = 4;
 };
 
-/// Opens the process's log; a second call replaces it. Errors (kIo): the file cannot be written.
+/// Opens the log of the process; a second call replaces it. Errors (kIo): the file cannot be written.
 Result<Unit> open_log(const LogOptions& options);
-/// Flushes and closes it.
+/// Flushes and closes the log.
 void close_log();
 
-/// Writes a line, control characters made harmless; nothing before open_log(). Any thread.
+/// Writes one line, with control characters replaced; no effect before open_log(). Thread: any.
 void log(LogLevel level, std::string_view actor, std::string_view text);
 
 }  // namespace emplace::runtime

@@ -1,5 +1,5 @@
 #pragma once
-/// What an actor's loop counts while it works, for whoever watches from another thread.
+/// Counters of an actor's loop, readable from other threads while it works.
 
 #include <atomic>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace emplace::runtime {
 
-/// One actor, as it was a moment ago.
+/// Snapshot of one actor.
 struct ActorFacts {
   std::string name;
-  std::uint64_t handled = 0;   ///< Messages.
-  std::uint64_t waiting = 0;   ///< In its queue.
-  std::uint32_t restarts = 0;  ///< After it threw.
-  std::string last_error;      ///< What it threw last; empty: nothing.
+  std::uint64_t handled = 0;   ///< Messages handled.
+  std::uint64_t waiting = 0;   ///< Messages in its queue.
+  std::uint32_t restarts = 0;  ///< Restarts after an exception.
+  std::string last_error;      ///< Text of the last exception; empty if there was none.
 };
 
 /// Thread: any.
@@ -25,7 +25,7 @@ class ActorTelemetry {
   explicit ActorTelemetry(std::string name) : name_{std::move(name)} {}
 
   void handled() { handled_.fetch_add(1, std::memory_order_relaxed); }
-  /// Into its queue, and out of it. Those of which only the latest is kept are not counted: one replaces
+  /// Counts messages that enter and leave the queue. Latest-only messages are not counted: one replaces
   /// another.
   void queued() { queued_.fetch_add(1, std::memory_order_relaxed); }
   void taken() { taken_.fetch_add(1, std::memory_order_relaxed); }

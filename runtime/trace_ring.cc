@@ -17,7 +17,7 @@
 
 namespace emplace::runtime {
 
-/// Then the names, each with a zero at its end, the node's first; then the records.
+/// File header. Followed by the zero-terminated names (the node's first), then the records.
 struct TraceRing::Header {
   static constexpr std::array<char, 8> kMagic{'e', 'm', 'p', 't', 'r', 'a', 'c', '1'};
   std::array<char, 8> magic = kMagic;
@@ -25,7 +25,7 @@ struct TraceRing::Header {
   std::uint64_t names_bytes = 0;
   std::int64_t wall_ns = 0, monotonic_ns = 0;
   std::array<char, 40> boot{};
-  std::atomic<std::uint64_t> written = 0;  ///< Records so far, those that were overwritten included.
+  std::atomic<std::uint64_t> written = 0;  ///< Records written so far, including overwritten ones.
 };
 
 namespace {
@@ -34,7 +34,7 @@ constexpr std::size_t kAlignment = alignof(TraceRecord) > 64 ? alignof(TraceReco
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Which boot of which machine this is.
+/// Boot id of this machine.
 std::array<char, 40> boot_id() {
   std::array<char, 40> id{};
   const auto bytes = read_file("/proc/sys/kernel/random/boot_id");
@@ -89,14 +89,14 @@ TraceRing::~TraceRing() { ::munmap(memory_, bytes_); }
 
 void TraceRing::add(const TraceRecord& record) {
   records_[written_ % capacity_] = record;
-  // Counted only once it is whole: who is killed in between has not written it.
+  // Publish the count after the record is complete: a kill in between leaves no torn record.
   static_cast<Header*>(memory_)->written.store(++written_, std::memory_order_release);
 }
 
 Result<TracePart> read_trace_part(const std::filesystem::path& path) {
   using Header = TraceRing::Header;
   EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path));
-  const auto damaged = [&] { return invalid(printable_path(path), "is no trace of a loop"); };
+  const auto damaged = [&] { return invalid(printable_path(path), "not a trace file"); };
   if (bytes.size() < sizeof(Header)) return damaged();
   Header header;
   const auto field = [&](auto& into, std::size_t offset) {

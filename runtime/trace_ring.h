@@ -1,6 +1,6 @@
 #pragma once
-/// What the actors of one loop did and when, in a file of fixed size that the loop writes as memory: what was
-/// noted stays when the process is killed. docs/guide/tracing.md.
+/// Trace of the actors of one loop: what they did and when, in a memory-mapped file of fixed size. Records
+/// survive a kill of the process. See docs/guide/tracing.md.
 
 #include <array>
 #include <cstddef>
@@ -18,36 +18,36 @@
 
 namespace emplace::runtime {
 
-/// What an actor was busy with. Numbers are those of the file.
+/// Kind of activity. The numbers are those of the file.
 enum class TraceKind : std::uint8_t {
-  kMessage = 1,    ///< A handler of a message.
-  kTimer = 2,      ///< The callback of a timer.
-  kStart = 3,      ///< on_start, the making of the actor included.
+  kMessage = 1,    ///< Handler of a message.
+  kTimer = 2,      ///< Callback of a timer.
+  kStart = 3,      ///< on_start, including construction of the actor.
   kStop = 4,       ///< on_stop.
   kDirectory = 5,  ///< on_directory.
-  kPhase = 6,      ///< What it said itself (Context::phase).
+  kPhase = 6,      ///< Phase reported by the actor (Context::phase).
 };
 
-/// One thing that was done; as it lies in the file. Times are the machine's monotonic clock.
+/// One activity, in the layout of the file. Times are of the machine's monotonic clock.
 struct TraceRecord {
   std::int64_t begin_ns = 0, end_ns = 0;
   messages::ActorId actor = messages::kNobody;
-  messages::ActorId from = messages::kNobody;  ///< Of a message.
-  std::int64_t sent_ns = 0;                    ///< By its sender's clock; 0: not known.
-  std::array<char, 16> name{};                 ///< Of a phase, cut off; the rest is zero.
-  std::uint16_t type = 0;                      ///< Of a message.
+  messages::ActorId from = messages::kNobody;  ///< Sender; messages only.
+  std::int64_t sent_ns = 0;                    ///< Send time by the sender's clock; 0: unknown.
+  std::array<char, 16> name{};                 ///< Name of a phase, truncated and zero-padded.
+  std::uint16_t type = 0;                      ///< Message type; messages only.
   TraceKind kind = TraceKind::kMessage;
   std::array<std::uint8_t, 5> reserved{};
 };
-static_assert(sizeof(TraceRecord) == 64, "a line of the cache");
+static_assert(sizeof(TraceRecord) == 64, "must fill one cache line");
 
 /// Thread: the loop's.
 class TraceRing {
  public:
   static constexpr std::size_t kMostRecords = std::size_t{1} << 17;
 
-  /// Makes the file `folder`/NODE.NUMBER.PID.ring, all its space taken at once: a disk that gets full later
-  /// does not matter. Once `records` are in it, the oldest are overwritten. Errors: kIo.
+  /// Creates `folder`/NODE.NUMBER.PID.ring and allocates all its space, so that a full disk cannot break it
+  /// later. After `records` records the oldest are overwritten. Errors: kIo.
   static Result<std::unique_ptr<TraceRing>> make(const std::filesystem::path& folder, const std::string& node,
                                                  std::size_t number, const std::vector<std::string>& actors,
                                                  std::size_t records, const Clock& clock);
@@ -70,18 +70,18 @@ class TraceRing {
   friend Result<struct TracePart> read_trace_part(const std::filesystem::path& path);
 };
 
-/// A ring as it was left.
+/// Contents of a ring file.
 struct TracePart {
   std::string node;
   std::vector<std::string> actors;
-  std::string boot;                  ///< Of the machine: of one boot all processes share the monotonic clock.
-  std::int64_t wall_ns = 0;          ///< The wall clock when the monotonic one
-  std::int64_t monotonic_ns = 0;     ///< was this.
-  std::vector<TraceRecord> records;  ///< Oldest first, by their ends.
-  std::uint64_t overwritten = 0;     ///< Older ones that are gone.
+  std::string boot;          ///< Boot id of the machine; processes of one boot share the monotonic clock.
+  std::int64_t wall_ns = 0;  ///< Wall clock at the time of `monotonic_ns`.
+  std::int64_t monotonic_ns = 0;     ///< Monotonic clock at the time of `wall_ns`.
+  std::vector<TraceRecord> records;  ///< Records, oldest end first.
+  std::uint64_t overwritten = 0;     ///< Number of older records that were overwritten.
 };
 
-/// Errors: kIo; kInvalid if it is no ring.
+/// Reads a ring file. Errors: kIo; kInvalid if it is not a ring.
 Result<TracePart> read_trace_part(const std::filesystem::path& path);
 
 }  // namespace emplace::runtime

@@ -1,5 +1,5 @@
 #pragma once
-/// The public keys that may connect to a node, and the roles of each.
+/// Public keys that may connect to a node, and the roles of each.
 
 #include <map>
 #include <optional>
@@ -15,8 +15,7 @@ namespace emplace::runtime {
 /// Pure; one thread.
 class AllowedKeys {
  public:
-  /// Takes the place of the list so far. True: a key of that list is gone or has other roles, so that its
-  /// sessions must end.
+  /// Replaces the list. Returns true if a key was removed or its roles changed: its sessions must end.
   bool replace(std::vector<AllowedKey> list) {
     std::map<std::string, AllowedKey, std::less<>> next;
     for (AllowedKey& key : list) next.emplace(key.public_key, std::move(key));
@@ -29,19 +28,19 @@ class AllowedKeys {
     return revoked;
   }
   bool contains(std::string_view key) const { return keys_.contains(key); }
-  /// Empty: the key may not connect, or no longer.
+  /// Roles of a key; empty if it may not connect (any more).
   std::optional<Roles> roles(std::string_view key) const {
     const auto found = keys_.find(key);
     return found == keys_.end() ? std::nullopt : std::optional{found->second.roles};
   }
-  /// The key's name in the list, for people.
+  /// Name of the key in the list, for display.
   std::string name(std::string_view key) const {
     const auto found = keys_.find(key);
-    return found == keys_.end() ? "a key that was taken out" : found->second.name;
+    return found == keys_.end() ? "a removed key" : found->second.name;
   }
 
  private:
-  std::map<std::string, AllowedKey, std::less<>> keys_;  // By public key.
+  std::map<std::string, AllowedKey, std::less<>> keys_;  // Keyed by public key.
 };
 
 }  // namespace emplace::runtime

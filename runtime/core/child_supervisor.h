@@ -1,7 +1,7 @@
 #pragma once
-/// How one child process that evaluates is looked after: when it is started, how long an evaluation may go on
-/// without a sign, who is told to end, what is tried again and when to give up. Rules only: whoever owns the
-/// process tells what happened and does what is asked (launcher/worker/process_executor.h).
+/// Supervision of one child process that evaluates: start, deadlines, termination, retry and giving up. Pure
+/// rules: the owner of the process reports events and carries out actions
+/// (launcher/worker/process_executor.h).
 
 #include <fmt/core.h>
 
@@ -21,50 +21,54 @@
 namespace emplace::runtime {
 
 struct ChildSupervisorOptions {
-  Nanos least_deadline = std::chrono::seconds{30};  ///< An evaluation may go on for so long without progress,
-  int times_best = 10;                             ///< or for so many times the fastest one, if that is more.
-  Nanos ready_deadline = std::chrono::minutes{2};  ///< Without progress until it is ready.
-  Nanos silence = std::chrono::seconds{10};  ///< Without a heartbeat: it is stopped, or stuck as a whole.
-  Nanos grace = std::chrono::seconds{2};     ///< From SIGTERM to SIGKILL.
-  int restarts_per_minute = 5;               ///< One more gives up.
-  int tries = 2;                             ///< Of an evaluation that its process did not survive.
-  Nanos first_delay = std::chrono::milliseconds{50};  ///< Before a restart; doubled by each life that was
-  Nanos longest_delay = std::chrono::seconds{5};  ///< never ready, up to this. Jitter takes up to half off.
-  std::uint64_t seed = 1;                         ///< Of the jitter.
+  /// Lower bound of the deadline for progress of an evaluation.
+  Nanos least_deadline = std::chrono::seconds{30};
+  int times_best = 10;  ///< The deadline is at least this multiple of the fastest evaluation.
+  Nanos ready_deadline = std::chrono::minutes{2};  ///< Deadline for progress until the process is ready.
+  /// Longest time without a heartbeat: the process is stopped or stuck.
+  Nanos silence = std::chrono::seconds{10};
+  Nanos grace = std::chrono::seconds{2};  ///< Delay from SIGTERM to SIGKILL.
+  int restarts_per_minute = 5;            ///< Restarts allowed per minute; one more gives up.
+  int tries = 2;                          ///< Processes that one evaluation may cost before it fails.
+  /// Backoff before the first restart; doubled by each process that was never ready.
+  Nanos first_delay = std::chrono::milliseconds{50};
+  /// Upper bound of the backoff. Jitter subtracts up to half.
+  Nanos longest_delay = std::chrono::seconds{5};
+  std::uint64_t seed = 1;  ///< Seed of the jitter.
 };
 
 /// Pure; one thread. Times never go back.
 class ChildSupervisor {
  public:
-  // What happened.
-  struct Asked {        ///< An evaluation is wanted. @pre none is under way.
-    Nanos patience{0};  ///< With one step of it, where that is more than the deadline of the options.
+  // Events.
+  struct Asked {        ///< An evaluation is requested. @pre none is under way.
+    Nanos patience{0};  ///< Deadline for one step of it, if longer than that of the options.
   };
   struct Ready {};
-  struct Refused {  ///< It cannot do this work, and no other process could.
+  struct Refused {  ///< The process cannot do this work, and no other one could.
     std::string why;
   };
   struct Answered {   ///< The evaluation is done.
-    bool ran = true;  ///< False: it was refused fast, which says nothing about how long one takes.
+    bool ran = true;  ///< False: refused early; its duration is not a measurement.
   };
   struct Beat {
     std::uint64_t progress = 0;
   };
-  struct Died {  ///< Reaped; everything that it had said was told before.
+  struct Died {  ///< The process was reaped, after its output was handled.
     std::string cause;
   };
   struct Tick {};
   using Event = std::variant<Asked, Ready, Refused, Answered, Beat, Died, Tick>;
 
-  // What to do.
+  // Actions.
   struct Start {};
-  struct Send {};       ///< The evaluation, to the process that is ready.
-  struct Terminate {};  ///< SIGTERM.
-  struct Kill {};       ///< SIGKILL.
-  struct Fail {         ///< The evaluation counts as failed.
+  struct Send {};       ///< Send the evaluation to the ready process.
+  struct Terminate {};  ///< Send SIGTERM.
+  struct Kill {};       ///< Send SIGKILL.
+  struct Fail {         ///< Report the evaluation as failed.
     std::string cause;
   };
-  struct GiveUp {  ///< No process is started any more, and no evaluation done.
+  struct GiveUp {  ///< Stop for good: no more processes or evaluations.
     std::string why;
   };
   using Action = std::variant<Start, Send, Terminate, Kill, Fail, GiveUp>;
@@ -80,7 +84,7 @@ class ChildSupervisor {
     return actions;
   }
 
-  /// When the next Tick is due; none while nothing is waited for.
+  /// Time of the next Tick; empty if nothing is awaited.
   std::optional<Nanos> next() const {
     switch (phase_) {
       case Phase::kStarting:
@@ -94,7 +98,7 @@ class ChildSupervisor {
         return std::nullopt;
     }
   }
-  /// How long an evaluation may go on without progress.
+  /// Time that an evaluation may take without progress.
   Nanos deadline() const {
     const Nanos least = std::max(options_.least_deadline, patience_);
     return fastest_ ? std::max(least, options_.times_best * *fastest_) : least;
@@ -108,9 +112,9 @@ class ChildSupervisor {
     kStarting,
     kIdle,
     kBusy,
-    kEnding,   ///< Told to end, until at_; then it is killed.
-    kKilled,   ///< Until its death is told.
-    kWaiting,  ///< Dead; the next one is started at at_.
+    kEnding,   ///< Terminated; killed at at_.
+    kKilled,   ///< Killed; waits for Died.
+    kWaiting,  ///< Dead; the next process starts at at_.
     kGivenUp
   };
 
@@ -136,7 +140,7 @@ class ChildSupervisor {
   }
 
   void handle(const Answered& answered, Nanos now, std::vector<Action>&) {
-    // It may have answered while it was told to end: what was measured was measured.
+    // A result counts even if the process was already told to end.
     if (!wanted_ || (phase_ != Phase::kBusy && phase_ != Phase::kEnding && phase_ != Phase::kKilled)) return;
     wanted_ = evaluating_ = false;
     if (phase_ != Phase::kBusy) return;
@@ -158,7 +162,7 @@ class ChildSupervisor {
     evaluating_ = false;
     cause_.clear();
     ++barren_lives_;
-    // A process that was not yet ready died of something else than the placement.
+    // The placement is not to blame for a process that died before it was ready.
     if (wanted_ && at_work && ++tries_ >= options_.tries) {
       wanted_ = false;
       actions.push_back(Fail{cause});
@@ -240,15 +244,15 @@ class ChildSupervisor {
   RestartLimiter limiter_;
   Rng jitter_;
   Phase phase_ = Phase::kUnborn;
-  bool wanted_ = false;      ///< An evaluation is under way here, whatever became of its process.
-  bool evaluating_ = false;  ///< The process at hand was given it.
-  int tries_ = 0;            ///< Processes that it has cost.
-  int barren_lives_ = 0;     ///< In a row, that were never ready.
+  bool wanted_ = false;      ///< An evaluation is under way, whatever became of its process.
+  bool evaluating_ = false;  ///< The current process has the evaluation.
+  int tries_ = 0;            ///< Processes that this evaluation has cost.
+  int barren_lives_ = 0;     ///< Processes in a row that were never ready.
   int restarts_ = 0;
   std::uint64_t progress_ = 0;
   Nanos patience_{0}, began_{0}, progressed_{0}, heard_{0}, at_{0};
   std::optional<Nanos> fastest_;
-  std::string cause_;  ///< Why it was told to end.
+  std::string cause_;  ///< Why the process was terminated.
   std::string given_up_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Backpressure: how much more may be sent to one consumer, in items and bytes.
+/// Flow control: items and bytes that may still be sent to one consumer.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,20 +14,20 @@ struct Credit {
   bool operator==(const Credit&) const = default;
 };
 
-/// The sender's account with one consumer. Never negative, never above the window: what a repeated or hostile
-/// grant adds beyond it is ignored. One item may exceed the bytes left only when nothing is in flight, so
-/// that an item larger than the window still travels, alone. Pure; one thread.
+/// Sender's account with one consumer. Stays within [0, window]: repeated or hostile grants beyond the window
+/// are ignored. An item larger than the window is sent only while nothing else is in flight. Pure; one
+/// thread.
 class CreditAccount {
  public:
-  /// `window`: the most that may ever be in flight.
+  /// `window`: upper limit of what is in flight.
   explicit CreditAccount(Credit window) : window_{window} {}
 
-  /// The consumer allows this much more; whatever number it says.
+  /// Adds credit granted by the consumer; clamped to the window.
   void grant(Credit more) {
     left_.items = raised(left_.items, more.items, window_.items, in_flight_.items);
     left_.bytes = raised(left_.bytes, more.bytes, window_.bytes, in_flight_.bytes);
   }
-  /// True, and they are in flight, if credit covers them.
+  /// Moves `wanted` from credit to in flight. Returns false if credit does not cover it.
   bool take(Credit wanted) {
     const bool alone = in_flight_.items == 0;
     if (wanted.items > left_.items || (wanted.bytes > left_.bytes && !alone)) {
@@ -41,13 +41,13 @@ class CreditAccount {
     in_flight_.bytes += wanted.bytes;
     return true;
   }
-  /// The result of some of it arrived: no longer in flight. `returned` gives the credit back at once.
+  /// Ends `done` in flight when its result arrived. `returned`: also restore the credit.
   void finish(Credit done, bool returned = true) {
     in_flight_.items = std::max<std::int64_t>(in_flight_.items - done.items, 0);
     in_flight_.bytes = std::max<std::int64_t>(in_flight_.bytes - done.bytes, 0);
     if (returned) grant(done);
   }
-  /// How many items could be sent now.
+  /// Items that can be sent now.
   std::int64_t items() const { return left_.items; }
   Credit left() const { return left_; }
   Credit in_flight() const { return in_flight_; }

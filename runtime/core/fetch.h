@@ -1,6 +1,6 @@
 #pragma once
-/// Transfers in pieces: parameters, checkpoints, files. Pure state machines of the receiving side; the bytes
-/// themselves stay with the caller.
+/// Chunked transfer of parameters, checkpoints and files. Pure state machines of the receiver; the bytes stay
+/// with the caller.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,28 +11,28 @@
 
 namespace emplace::runtime {
 
-/// A range of bytes of the whole.
+/// Byte range of a content.
 struct Piece {
   std::uint64_t offset = 0, size = 0;  ///< [bytes]
   bool operator==(const Piece&) const = default;
 };
-/// What a sender answers to a request from `offset` on: at most `most` bytes, none beyond `total`.
+/// Piece that answers a request at `offset`: at most `most` bytes, none beyond `total`.
 constexpr Piece piece_at(std::uint64_t offset, std::uint64_t total, std::uint64_t most) {
   offset = std::min(offset, total);
   return {offset, std::min(most, total - offset)};
 }
 
-/// Puts pieces together in their order. A piece names the content that it is of, by any number that differs
-/// between contents; a piece at offset 0 of another content replaces what is there. Pure; one thread.
+/// Assembles pieces in order. `content` is a number that identifies a content; a piece at offset 0 of another
+/// content replaces the current one. Pure; one thread.
 class Assembly {
  public:
   enum class Took : std::uint8_t {
-    kFirst,   ///< Clear what is there, then append the piece.
+    kFirst,   ///< Clear the content, then append the piece.
     kNext,    ///< Append the piece.
-    kRepeat,  ///< It came before: ignore it.
-    kGap,     ///< Something before it is missing, or it is of another content, or empty: ignore it.
+    kRepeat,  ///< Ignore: received before.
+    kGap,     ///< Ignore: earlier bytes are missing, another content, or empty.
   };
-  /// Continues a content of which `have` bytes are there.
+  /// Continues a content of which `have` bytes are present.
   void resume(std::uint64_t content, std::uint64_t have) {
     content_ = content;
     have_ = have;
@@ -56,19 +56,19 @@ class Assembly {
 };
 
 struct FetchOptions {
-  std::uint64_t piece = std::uint64_t{1} << 20;  ///< [bytes] The most that a sender puts into one piece.
-  std::uint64_t window = 1;                      ///< Pieces that may be on their way at once.
+  std::uint64_t piece = std::uint64_t{1} << 20;  ///< Largest size of a piece [bytes].
+  std::uint64_t window = 1;                      ///< Pieces in flight at once.
   Nanos timeout = std::chrono::seconds{1};       ///< Silence after which missing pieces are requested again.
 };
 
-/// Requests a content piece by piece and again after a timeout. Pure; one thread.
+/// Requests a content piece by piece, with retry after a timeout. Pure; one thread.
 ///   fetch.start(…); while (const auto offset = fetch.request(now)) send(*offset);
-///   on a piece: take() it, then request again; from a timer: if (fetch.timed_out(now)) request again.
+///   on a piece: take() it, then request(); from a timer: if (fetch.timed_out(now)) request().
 class Fetch {
  public:
   explicit Fetch(FetchOptions options) : options_{options} {}
 
-  /// Starts, or starts over. `have`: bytes that are there already; `total`: if it is known.
+  /// Starts or restarts. `have`: bytes already present; `total`: size, if known.
   void start(Nanos now, std::uint64_t content = 0, std::uint64_t have = 0,
              std::uint64_t total = std::numeric_limits<std::uint64_t>::max()) {
     assembly_.resume(content, have);
@@ -81,7 +81,7 @@ class Fetch {
   bool active() const { return active_; }
   const Assembly& assembly() const { return assembly_; }
 
-  /// The offset of the next request that the window has room for.
+  /// Offset of the next request; empty while the window is full.
   std::optional<std::uint64_t> request(Nanos now) {
     const std::uint64_t room = options_.window * options_.piece;
     if (!active_ || requested_ >= std::min(total_, assembly_.have() + room)) return std::nullopt;
@@ -90,20 +90,20 @@ class Fetch {
     requested_ += std::min(options_.piece, total_ - requested_);
     return offset;
   }
-  /// A piece came. Stops when the content is whole.
+  /// Takes a piece. Becomes inactive when the content is complete.
   Assembly::Took take(std::uint64_t content, Piece piece, std::uint64_t total, Nanos now) {
     const bool is_new = content != assembly_.content();
     const Assembly::Took took = assembly_.take(content, piece, total);
     if (took == Assembly::Took::kRepeat || took == Assembly::Took::kGap) return took;
     last_ = now;
     total_ = total;
-    // What was requested of another content, or beyond a piece that is smaller than usual, does not arrive.
+    // Requests for another content, or beyond a short piece, will not be answered.
     const bool starts_over = is_new || piece.size < options_.piece;
     requested_ = starts_over ? assembly_.have() : std::max(requested_, assembly_.have());
     if (assembly_.whole()) active_ = false;
     return took;
   }
-  /// True if nothing came for the timeout: what is missing is to be requested again.
+  /// Returns true after a timeout: the caller requests the missing pieces again.
   bool timed_out(Nanos now) {
     if (!active_ || now - last_ < options_.timeout) return false;
     requested_ = assembly_.have();
@@ -114,7 +114,7 @@ class Fetch {
  private:
   FetchOptions options_;
   Assembly assembly_;
-  std::uint64_t requested_ = 0;  // [bytes] Everything before it was requested.
+  std::uint64_t requested_ = 0;  // Everything before this offset was requested [bytes].
   std::uint64_t total_ = std::numeric_limits<std::uint64_t>::max();
   Nanos last_{0};  // Time of the last request or piece.
   bool active_ = false;

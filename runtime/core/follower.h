@@ -1,6 +1,6 @@
 #pragma once
-/// How an actor follows a numbered log that another one keeps: in order, each entry once, never more on the
-/// way than a window, and whatever was lost is asked for again.
+/// How an actor follows a numbered log kept by another actor: in order, each entry once, at most a window in
+/// flight, with a retry of lost entries.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,26 +10,27 @@
 
 namespace emplace::runtime {
 
-/// The reader's side. Pure; one thread.
+/// Reader's side. Pure; one thread.
 class LogFollower {
  public:
-  /// Send the entries [from, until), as they come; without `again`, those that were not sent yet.
+  /// Request for the entries [from, until) as they appear; without `again`, only those not sent yet.
   struct Ask {
     std::uint64_t from = 1, until = 1;
     bool again = true;
     bool operator==(const Ask&) const = default;
   };
 
-  /// `window`: entries on their way at once. `patience`: silence after which everything is asked for again.
+  /// `window`: entries in flight at once. `timeout`: silence after which all missing entries are requested
+  /// again.
   explicit LogFollower(std::uint64_t window = 64, Nanos patience = std::chrono::seconds{1})
       : window_{window}, patience_{patience} {}
 
-  /// Begins, or begins anew, at `from`.
+  /// Starts (or restarts) at `from`.
   Ask start(std::uint64_t from, Nanos now) {
     next_ = from;
     return ask(now, true);
   }
-  /// An entry came. True: it is the next one, to be taken; false: a repeat, or one beyond a gap.
+  /// Handles an entry. Returns true if it is the next one; false for a repeat or an entry beyond a gap.
   bool take(std::uint64_t seq, Nanos now) {
     gap_ |= seq > next_;
     if (seq != next_) return false;
@@ -37,15 +38,15 @@ class LogFollower {
     ++next_;
     return true;
   }
-  /// Ask once per handled entry and from a timer: a gap was seen, half of the window is used up, or nothing
-  /// came for the patience.
+  /// Returns the request to send now, if any: after a gap, with half of the window used up, or after a
+  /// timeout. Call it after each entry and from a timer.
   std::optional<Ask> due(Nanos now) {
-    // After a gap, what is on its way already is given time to come.
+    // After a gap, wait for entries already in flight.
     const bool again = (gap_ && now - asked_ >= patience_ / 4) || now - std::max(heard_, asked_) >= patience_;
     if (!again && until_ - next_ > window_ / 2) return std::nullopt;
     return ask(now, again);
   }
-  /// The number that is taken next.
+  /// Sequence number of the next entry.
   std::uint64_t next() const { return next_; }
 
  private:
@@ -63,7 +64,7 @@ class LogFollower {
   bool gap_ = false;
 };
 
-/// The writer's account of one reader: what may be sent to it now. Pure; one thread.
+/// Writer's account of one reader: the entries that may be sent to it. Pure; one thread.
 struct LogCursor {
   std::uint64_t next = 1, until = 1;
 
@@ -71,7 +72,7 @@ struct LogCursor {
     if (again) next = from;
     until = until_seq;
   }
-  /// True if the reader may have one of the entries up to `last`.
+  /// Whether the reader may get one of the entries up to `last`.
   bool wants(std::uint64_t last) const { return next < until && next <= last; }
 };
 

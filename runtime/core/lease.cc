@@ -50,7 +50,7 @@ void LeaseTable::renew(messages::ActorId holder, std::span<const std::uint64_t> 
   }
 }
 
-/// It is open no more.  @pre it is.
+/// Removes an open lease. @pre it is open.
 Lease LeaseTable::take(std::uint64_t epoch) {
   const auto found = leases_.find(epoch);
   const Lease lease = found->second;
@@ -91,10 +91,10 @@ std::vector<Lease> LeaseTable::end_all(const std::vector<std::uint64_t>& epochs,
 }
 
 std::vector<Lease> LeaseTable::expire(Nanos now) {
-  const Nanos patience = options_.heartbeat * options_.missed;
+  const Nanos timeout = options_.heartbeat * options_.missed;
   std::vector<std::uint64_t> late;
   for (const auto& [epoch, lease] : leases_)
-    if (now - lease.renewed > patience) late.push_back(epoch);
+    if (now - lease.renewed > timeout) late.push_back(epoch);
   if (!late.empty()) EMPLACE_MARK("lease.expired");
   return end_all(late, counters_.expired);
 }
@@ -123,7 +123,7 @@ std::vector<Lease> LeaseTable::overdue(Nanos now) const {
 std::vector<Lease> LeaseTable::older(Nanos age, Nanos now) const {
   std::vector<Lease> old;
   for (const auto& [epoch, lease] : leases_) {
-    if (now - lease.granted <= age) break;  // And so is every later one.
+    if (now - lease.granted <= age) break;  // All later ones are younger.
     if (alone(lease)) old.push_back(lease);
   }
   return old;

@@ -1,5 +1,5 @@
 #pragma once
-/// Who works on what, until when, and whose result counts.
+/// Leases: which executor works on which item, until when, and whose result counts.
 
 #include <cstdint>
 #include <map>
@@ -15,53 +15,53 @@
 namespace emplace::runtime {
 
 struct Lease {
-  std::uint64_t epoch = 0;    ///< Unique, and higher than those of earlier ones; the result names it.
-  std::uint64_t item = 0;     ///< The caller's number for the work.
-  std::uint32_t attempt = 0;  ///< Of this item, from 1.
+  std::uint64_t epoch = 0;    ///< Unique and increasing; results refer to it.
+  std::uint64_t item = 0;     ///< Work item, numbered by the caller.
+  std::uint32_t attempt = 0;  ///< Attempt at this item, from 1.
   messages::ActorId holder = messages::kNobody;
   Nanos granted{0};
   Nanos renewed{0};
-  Nanos evaluate_until{0};  ///< Past it a second attempt is worth while, whatever else waits.
+  Nanos evaluate_until{0};  ///< After this, a second attempt gets priority.
 };
 
 struct LeaseOptions {
   Nanos heartbeat = std::chrono::milliseconds{500};
-  int missed = 3;                 ///< Heartbeats; then the lease expires.
-  std::size_t open_attempts = 2;  ///< Of one item at once, unless all of them are past their limit.
+  int missed = 3;                 ///< Missed heartbeats after which a lease expires.
+  std::size_t open_attempts = 2;  ///< Open attempts per item, unless all are overdue.
 };
 
-/// Conservation: issued == committed + superseded + returned + expired + open. Pure; one thread.
+/// Invariant: issued == committed + superseded + returned + expired + open. Pure; one thread.
 class LeaseTable {
  public:
   struct Counters {
     std::uint64_t issued = 0, committed = 0;
-    std::uint64_t superseded = 0;  ///< Another attempt at the item was first.
-    std::uint64_t returned = 0;    ///< Given back undone: its holder said so, or never had it.
-    std::uint64_t expired = 0;     ///< Not renewed in time, or of a holder that is lost.
+    std::uint64_t superseded = 0;  ///< Another attempt at the item finished first.
+    std::uint64_t returned = 0;    ///< Given back undone, or never received.
+    std::uint64_t expired = 0;     ///< Not renewed in time, or its holder was lost.
   };
 
   explicit LeaseTable(LeaseOptions options = {}, std::uint64_t first_epoch = 1);
 
-  /// True if grant() would: not so many attempts are open already, or all of them are past their evaluation
-  /// limit, and this holder has none. So no number of holders that never answer keeps an item for ever.
+  /// Whether grant() would succeed: the holder has no open attempt at the item, and there are fewer than
+  /// `open_attempts` or all of them are overdue. So holders that never answer cannot block an item for ever.
   bool may_grant(std::uint64_t item, messages::ActorId holder, Nanos now) const;
-  /// Empty: may_grant() is false. An item that was committed is a new one: the caller forgets what it is done
-  /// with.
+  /// Grants a lease; empty if may_grant() is false. A committed item counts as new: the caller must not grant
+  /// it again.
   std::optional<Lease> grant(std::uint64_t item, messages::ActorId holder, Nanos now, Nanos evaluation_limit);
-  /// The holder lives and still works on these epochs; those of others are ignored.
+  /// Extends the holder's leases with these epochs; epochs of other holders are ignored.
   void renew(messages::ActorId holder, std::span<const std::uint64_t> epochs, Nanos now);
-  /// A result came. True: the first of its item, whose other attempts are superseded. False: its lease has
-  /// ended, or never was: it never counts.
+  /// Commits a result. Returns true for the first result of an item, whose other attempts are superseded;
+  /// false if the lease ended or never existed: the result must be dropped.
   bool commit(std::uint64_t epoch);
   /// Ends the leases that were not renewed in time; an item without open attempts may be granted again.
   std::vector<Lease> expire(Nanos now);
-  /// Ends all leases of a holder that is lost.
+  /// Ends all leases of a lost holder.
   std::vector<Lease> drop(messages::ActorId holder);
-  /// Ends one lease, which is given back; empty if it is not open.
+  /// Ends one lease that is given back; empty if it is not open.
   std::vector<Lease> end(std::uint64_t epoch);
-  /// Leases past their evaluation limit of items without an attempt that is within its own, oldest first.
+  /// Overdue leases of items whose attempts are all overdue, oldest first.
   std::vector<Lease> overdue(Nanos now) const;
-  /// Leases granted more than `age` ago whose item has no second attempt, oldest first.
+  /// Leases granted more than `age` ago whose item has a single attempt, oldest first.
   std::vector<Lease> older(Nanos age, Nanos now) const;
 
   const Lease* find(std::uint64_t epoch) const;
@@ -81,8 +81,8 @@ class LeaseTable {
 
   LeaseOptions options_;
   std::uint64_t next_epoch_;
-  std::map<std::uint64_t, Lease> leases_;                                // By epoch, so by age: open ones.
-  std::unordered_map<messages::ActorId, std::set<std::uint64_t>> held_;  // Of these, by holder.
+  std::map<std::uint64_t, Lease> leases_;  // Open leases by epoch, hence by age.
+  std::unordered_map<messages::ActorId, std::set<std::uint64_t>> held_;  // Epochs of open leases, by holder.
   std::unordered_map<std::uint64_t, Item> items_;
   Counters counters_;
 };

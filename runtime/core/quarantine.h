@@ -1,6 +1,6 @@
 #pragma once
-/// Which executors get work, by what their results were. One bad executor must not end a run, and one bad
-/// piece of work must not be tried for ever.
+/// Quarantine of executors by their results. One bad executor must not end a run, and one bad piece of work
+/// must not be retried for ever.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,26 +15,26 @@
 namespace emplace::runtime {
 
 struct QuarantineOptions {
-  double strikes = 3;          ///< Failures, less what was forgiven; at so many an executor is quarantined.
-  double forgiveness = 0.125;  ///< What a good result takes off.
-  Nanos first = std::chrono::seconds{1};    ///< The first quarantine; each one after it is twice as long,
-  Nanos longest = std::chrono::minutes{5};  ///< up to this.
-  std::uint32_t redeemed = 100;  ///< Good results in a row after which the next quarantine is a first one.
-  std::uint32_t attempts = 5;    ///< Failures of one piece, before the run may end for it,
-  Nanos patience = std::chrono::seconds{10};  ///< and the time over which they must have happened.
-  std::size_t remembered = 4'096;             ///< Executors that left with something against them.
+  double strikes = 3;          ///< Failures, less forgiveness, at which an executor is quarantined.
+  double forgiveness = 0.125;  ///< Amount that a good result takes off the strikes.
+  Nanos first = std::chrono::seconds{1};      ///< Duration of the first quarantine; each further one doubles.
+  Nanos longest = std::chrono::minutes{5};    ///< Upper bound of the duration.
+  std::uint32_t redeemed = 100;               ///< Good results in a row that reset the duration.
+  std::uint32_t attempts = 5;                 ///< Failures of one piece after which the run may end.
+  Nanos patience = std::chrono::seconds{10};  ///< Time over which these failures must have occurred.
+  std::size_t remembered = 4'096;             ///< Capacity for absent executors with strikes or quarantines.
 };
 
-/// Executors and pieces of work, by id. The rules:
+/// Keyed by executor and by piece of work. Rules:
 ///
 /// - An executor with `strikes` failures is quarantined: it gets no work. Afterwards it is on probation and
-///   gets one piece at a time. If that is good it is a full member again; if not it is quarantined for twice
-///   as long. To leave and to join again changes nothing.
-/// - A piece that an executor failed goes to others at once, and to the same one after a pause, which doubles
-///   each time.
-/// - The run ends, by hopeless(), when for `patience` nobody who is there was a full member and all have
-///   failed on probation, or when every full member failed the same piece, over at least `patience` and
-///   `attempts` times in all. So one executor that works keeps a run alive, however many others fail.
+///   gets one piece at a time. A good result makes it a full member again; a failure quarantines it for twice
+///   as long. Leaving and joining again does not change this.
+/// - A failed piece goes to other executors at once, and to the same one after a pause that doubles each
+///   time.
+/// - The run ends, by hopeless(), if for `patience` no present executor was a full member and all have failed
+///   on probation, or if every full member failed the same piece, over at least `patience` and `attempts`
+///   times in all. So one executor that works keeps a run alive, however many others fail.
 ///
 /// Pure; one thread. Times never go back.
 class Quarantine {
@@ -62,8 +62,8 @@ class Quarantine {
     count(now);
   }
 
-  /// False: it is quarantined, on probation with something in hand (`idle` is false), or failed this piece a
-  /// moment ago.
+  /// Returns false if the executor is quarantined, on probation with work in hand (`idle` is false), or
+  /// failed this piece recently.
   bool may_take(std::uint64_t piece, Id id, bool idle, Nanos now) const {
     const auto found = standings_.find(id);
     if (found != standings_.end() && found->second.suspect && (now < found->second.until || !idle))
@@ -74,7 +74,7 @@ class Quarantine {
     return by == failed->second.by.end() || now >= by->second.again;
   }
 
-  /// It could not do the piece, or answered what cannot be. True: it is quarantined from now on.
+  /// Records a failure of the piece, or an invalid result. Returns true if this starts a quarantine.
   bool failed(std::uint64_t piece, Id id, std::string why, Nanos now) {
     Piece& one = pieces_.try_emplace(piece, Piece{.first = now}).first->second;
     ++one.failures;
@@ -84,7 +84,7 @@ class Quarantine {
     Standing& standing = standing_of(id);
     standing.good = 0;
     standing.strikes += 1;
-    if (standing.suspect && now < standing.until) return false;  // The last of what it had in hand.
+    if (standing.suspect && now < standing.until) return false;  // Left over from before the quarantine.
     if (!standing.suspect && standing.strikes < options_.strikes) return false;
     standing.relapsed = standing.suspect;
     standing.suspect = true;
@@ -93,7 +93,7 @@ class Quarantine {
     count(now);
     return true;
   }
-  /// Its result of the piece counts.
+  /// Records a result that counts.
   void succeeded(std::uint64_t piece, Id id, Nanos now) {
     pieces_.erase(piece);
     const auto found = standings_.find(id);
@@ -107,19 +107,19 @@ class Quarantine {
     count(now);
   }
 
-  /// Executors that are there and get no work now.
+  /// Number of present executors in quarantine.
   std::size_t quarantined(Nanos now) const {
     return static_cast<std::size_t>(std::count_if(standings_.begin(), standings_.end(), [&](const auto& one) {
       return one.second.present && one.second.suspect && now < one.second.until;
     }));
   }
-  /// When the quarantine of this one ends; none: it is in none.
+  /// End of the quarantine or start of probation of this executor; empty if it is a full member.
   std::optional<Nanos> until(Id id) const {
     const auto found = standings_.find(id);
     if (found == standings_.end() || !found->second.suspect) return std::nullopt;
     return found->second.until;
   }
-  /// Why the run must end: the last failure that made it hopeless; none: it goes on.
+  /// Last failure if the run must end (rules above); empty if it continues.
   std::optional<std::string> hopeless(Nanos now) const {
     if (without_members_ && now - *without_members_ >= options_.patience && !hope_) return last_failure_;
     for (const auto& [number, piece] : pieces_)
@@ -133,12 +133,12 @@ class Quarantine {
   struct Standing {
     double strikes = 0;
     std::uint32_t level = 0;  ///< Quarantines so far.
-    std::uint32_t good = 0;   ///< Results in a row.
+    std::uint32_t good = 0;   ///< Good results in a row.
     bool suspect = false;     ///< Quarantined until `until`, then on probation.
-    bool relapsed = false;    ///< Failed on probation, and no result since was good.
+    bool relapsed = false;    ///< Failed on probation, without a good result since.
     bool present = false;
     Nanos until{0};
-    std::uint64_t left = 0;  ///< Its turn in absent_.
+    std::uint64_t left = 0;  ///< Its key in absent_.
   };
   struct By {
     std::uint32_t failures = 0;
@@ -156,13 +156,13 @@ class Quarantine {
     for (std::uint32_t i = 0; i < before && longest < options_.longest; ++i) longest *= 2;
     return std::min(longest, options_.longest);
   }
-  /// What is held against it; of one that has left, too.
+  /// Standing of an executor, present or absent.
   Standing& standing_of(Id id) {
     const auto [found, added] = standings_.try_emplace(id);
     if (added) remember(id, found->second);
     return standings_[id];
   }
-  /// It is not there. The one that left first is forgotten for it.
+  /// Remembers an absent executor; forgets the one that left first if there are too many.
   void remember(Id id, Standing& standing) {
     standing.left = ++turn_;
     absent_.emplace(standing.left, id);
@@ -179,7 +179,7 @@ class Quarantine {
     }
     return any;
   }
-  /// Since when is nobody who is there a full member? Who was quarantined once may yet be good.
+  /// Updates without_members_ and hope_. An executor quarantined only once may still recover.
   void count(Nanos now) {
     bool any = false, member = false;
     hope_ = false;
@@ -195,10 +195,10 @@ class Quarantine {
 
   QuarantineOptions options_;
   std::map<Id, Standing> standings_;
-  std::map<std::uint64_t, Id> absent_;  ///< Who left with something against it, oldest first.
+  std::map<std::uint64_t, Id> absent_;  ///< Absent executors with strikes or quarantines, oldest first.
   std::map<std::uint64_t, Piece> pieces_;
-  std::optional<Nanos> without_members_;  ///< Since when nobody who is there is one.
-  bool hope_ = false;                     ///< Somebody who is there has not failed on probation.
+  std::optional<Nanos> without_members_;  ///< Time since which no present executor is a full member.
+  bool hope_ = false;                     ///< A present executor has not failed on probation.
   std::string last_failure_;
   std::uint64_t turn_ = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// How long things took lately.
+/// Quantiles of recent durations.
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@ class RecentDurations {
     ++added_;
   }
   std::size_t known() const { return std::min(added_, last_.size()); }
-  /// The shortest that is not exceeded by `share` of them: the ⌈share · known⌉-th.  @pre known() > 0.
+  /// The `share` quantile: the ⌈share · known⌉-th smallest. @pre known() > 0.
   Nanos at(double share) const {
     std::vector<Nanos> sorted(last_.begin(), last_.begin() + static_cast<std::ptrdiff_t>(known()));
     const auto rank = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(sorted.size())));

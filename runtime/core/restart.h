@@ -1,5 +1,5 @@
 #pragma once
-/// How often something that fails may be started again.
+/// Limits on restarts, and epochs of incarnations.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace emplace::runtime {
 
-/// Names a life: above `before`, the last one's, and above all that began earlier on this machine.
+/// Epoch of the next incarnation: greater than `before` and than every epoch taken earlier on this machine.
 inline std::uint64_t next_epoch(std::uint64_t before, Nanos now) {
   return std::max(before + 1, static_cast<std::uint64_t>(std::max(now, Nanos{0}).count()));
 }
 
-/// At most `limit` in any `period`. Pure; one thread.
+/// Allows at most `limit` restarts in any `period`. Pure; one thread.
 class RestartLimiter {
  public:
   explicit RestartLimiter(int limit, Nanos period = std::chrono::minutes{1})
       : limit_{limit}, period_{period} {}
-  /// Asks for one more at `now` (never earlier than the call before). False: give up.
+  /// Counts a restart at `now` (never earlier than the previous call). Returns false if the limit is reached.
   bool allow(Nanos now) {
     while (!recent_.empty() && recent_.front() + period_ <= now) recent_.pop_front();
     if (static_cast<int>(recent_.size()) >= limit_) return false;

@@ -8,9 +8,9 @@
 namespace emplace::runtime {
 namespace {
 
-constexpr std::int64_t kAtHand = 2;    // Leases that anybody may hold: one in work, one to go on with.
-constexpr double kNewest = 0.25;       // Weight of the newest measurement.
-constexpr double kLongestItemS = 1e6;  // What says more is not believed, and no time overflows.
+constexpr std::int64_t kAtHand = 2;    // Leases that any executor may hold: one running, one queued.
+constexpr double kNewest = 0.25;       // Weight of the newest measurement in the average.
+constexpr double kLongestItemS = 1e6;  // Rejects longer times as invalid, and prevents overflow.
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Whom to give work next.
+/// Scheduler queue: which executor gets work next.
 
 #include <cstdint>
 #include <map>
@@ -12,11 +12,11 @@
 
 namespace emplace::runtime {
 
-/// Executors by when they would be done with one item more than they hold, at the rate they were measured at:
-///   free at = now + items held · s,   s a moving average of seconds per item
-/// An idle one comes before every busy one. Beyond two leases (one in work, one at hand) an executor may hold
-/// work for `horizon`, so that a slow one does not hoard what a fast one could do; one that was never
-/// measured holds two. Every call but ask_all() is O(log n). Pure; one thread.
+/// Orders executors by the time at which one more item would be done, at their measured rate:
+///   free_at = now + items held · s,   s: moving average of seconds per item
+/// Idle executors come before busy ones. An executor holds up to two leases (one running, one queued), and
+/// more only while its work takes less than `horizon`, so that a slow one does not hoard. An unmeasured one
+/// holds at most two. Every call but ask_all() is O(log n). Pure; one thread.
 class Roster {
  public:
   using Id = messages::ActorId;
@@ -25,43 +25,43 @@ class Roster {
 
   void join(Id id);
   void leave(Id id);
-  /// A lease of so many items went to it.
+  /// Records a lease of `items` given to the executor.
   void give(Id id, std::int64_t items, Nanos now);
-  /// It is done with one, or will never do it. It may be asked again.
+  /// Records that a lease ended, done or not. Clears pass().
   void finish(Id id, std::int64_t items, Nanos now);
-  /// It took so long for each item of a lease.
+  /// Adds a measurement to the moving average.
   void measured(Id id, double seconds_per_item);
 
-  /// The one to ask for the next lease. None: all that may be asked hold enough.
+  /// Executor to ask for the next lease; empty if all eligible ones hold enough.
   std::optional<Id> next() const {
     return next([](Id) { return true; });
   }
-  /// Of those for whom may(Id) is true.
+  /// Same, limited to executors for which may(Id) is true.
   template <class May>
   std::optional<Id> next(May&& may) const {
     for (const Key& key : order_)
       if (may(std::get<Id>(key))) return std::get<Id>(key);
     return std::nullopt;
   }
-  /// True if it holds nothing.
+  /// Whether the executor holds no lease.
   bool idle(Id id) const;
-  /// It could not take what it was asked for: not named again before something of it changes.
+  /// Skips the executor until its state changes: it cannot take the work on offer.
   void pass(Id id);
-  /// Something of it has changed.
+  /// Clears pass() for one executor.
   void ask(Id id);
-  /// Perhaps something has changed, or smaller work waits. O(n log n).
+  /// Clears pass() for all: the state or the work on offer changed. O(n log n).
   void ask_all();
 
  private:
-  /// Idle before busy, then by the time one more item would be done, then by turn.
+  /// Sort key: idle before busy, then completion time of one more item, then turn.
   using Key = std::tuple<bool, std::int64_t, std::uint64_t, Id>;
   struct Entry {
     std::int64_t leases = 0, items = 0;
     double seconds_per_item = 0;
     bool measured = false, passed = false;
     Nanos free_at{0};
-    std::uint64_t turn = 0;  // Given something last: of equals the one that waited longest goes first.
-    std::optional<Key> key;  // Where it stands; none: it is not to be asked.
+    std::uint64_t turn = 0;  // Turn of its last lease or join; on a tie the lowest goes first.
+    std::optional<Key> key;  // Its entry in order_; empty: not eligible.
   };
   template <class Change>
   void change(Id id, Change&& change);
@@ -70,7 +70,7 @@ class Roster {
 
   const Nanos horizon_;
   std::map<Id, Entry> entries_;
-  std::set<Key> order_;  // Of those to be asked.
+  std::set<Key> order_;  // Keys of the eligible executors.
   std::uint64_t turn_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What one node knows of another: which life of it speaks, in what order, and when it was last heard.
+/// Session with one peer node: its incarnation, message order and last sign of life.
 
 #include <algorithm>
 #include <array>
@@ -18,10 +18,10 @@ class Session {
   enum class Order : std::uint8_t { kNext, kGap, kRepeat };
   static constexpr std::size_t kPlanes = 2;
 
-  /// `patience`: silence after which the peer is lost (three heartbeats).
+  /// `timeout`: silence after which the peer is lost (three heartbeats).
   explicit Session(Nanos patience) : patience_{patience} {}
 
-  /// A life that was replaced never speaks again: kFenced.
+  /// Starts a session with the incarnation `epoch`. A replaced incarnation stays fenced: kFenced.
   Hello on_hello(std::uint64_t epoch, Nanos now) {
     if (std::find(past_.begin(), past_.end(), epoch) != past_.end()) {
       EMPLACE_MARK("session.fenced");
@@ -39,9 +39,9 @@ class Session {
     next_ = {1, 1};
     return Hello::kNew;
   }
-  /// The first number that this life will send on a plane: what waited while it was away keeps its numbers.
+  /// Sets the next sequence number of a plane: messages queued while the peer was away keep their numbers.
   void expect(std::size_t plane, std::uint64_t first_seq) { next_[plane] = first_seq; }
-  /// A message of the current life. kGap: `missing()` says how many never came; kRepeat: drop it.
+  /// Checks the order of a message. kGap: missing() messages were lost; kRepeat: drop it.
   Order on_message(std::size_t plane, std::uint64_t seq, Nanos now) {
     heard_ = now;
     missing_ = 0;
@@ -55,13 +55,13 @@ class Session {
     return missing_ == 0 ? Order::kNext : Order::kGap;
   }
   void on_heard(Nanos now) { heard_ = now; }
-  /// True once the silence is longer than the patience.
+  /// Whether the silence exceeds the timeout.
   bool lost(Nanos now) const {
     if (!open_ || now - heard_ <= patience_) return false;
     EMPLACE_MARK("session.lost");
     return true;
   }
-  /// This life is over; its epoch is fenced from now on.
+  /// Ends the session and fences its epoch.
   void end() {
     if (!open_) return;
     open_ = false;
@@ -74,7 +74,8 @@ class Session {
   std::uint64_t missing() const { return missing_; }
 
  private:
-  static constexpr std::size_t kRemembered = 64;  // Lives; older ones cannot have a connection left.
+  static constexpr std::size_t kRemembered =
+      64;  // Fenced epochs; older incarnations have no connection left.
   Nanos patience_;
   bool open_ = false;
   std::uint64_t epoch_ = 0;

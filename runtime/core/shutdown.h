@@ -1,6 +1,6 @@
 #pragma once
-/// The order in which a node drains and ends: its actors stop, its threads end, the other nodes acknowledge
-/// that they have everything; at the deadline it ends all the same.
+/// Graceful shutdown of a node: actors stop, threads end, peers acknowledge that they have everything. At the
+/// deadline the node ends regardless.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,22 +19,22 @@ class Shutdown {
  public:
   enum class Action : std::uint8_t {
     kEndLoops,  ///< Tell every own loop to end.
-    kSayBye,    ///< Say Bye to every other node that has not said it.
-    kGiveUp,    ///< Not everything was drained in time; the node ends all the same.
+    kSayBye,    ///< Send Bye to every peer that has not sent it.
+    kGiveUp,    ///< The drain deadline passed; end anyway.
   };
-  /// How far the node is.
+  /// Progress of the drain.
   struct Progress {
-    bool actors_stopped = false;   ///< All have had their on_stop, and no local message waits.
-    bool loops_ended = false;      ///< Every own loop has said its last word, and no local message waits.
-    bool peers_parted = false;     ///< Every other node has acknowledged, or is gone.
-    bool head_left_first = false;  ///< The head said Bye before this node did.
+    bool actors_stopped = false;   ///< Every actor had its on_stop, and no local message waits.
+    bool loops_ended = false;      ///< Every own loop has ended, and no local message waits.
+    bool peers_parted = false;     ///< Every peer has acknowledged, or is gone.
+    bool head_left_first = false;  ///< The head sent Bye before this node did.
   };
 
-  /// `drain`: from begin() to the end, at the most.
+  /// `drain`: time limit from begin() to the end.
   explicit Shutdown(Nanos drain) : drain_{drain} {}
 
-  /// True: this call begins it; the caller stops the actors. False: it has begun already. The first failure
-  /// of all calls is kept.
+  /// Starts the shutdown. Returns true on the first call: the caller stops the actors. Keeps the first
+  /// failure of all calls.
   bool begin(std::string reason, std::optional<Error> failure, Nanos now) {
     if (failure) fail(*std::move(failure));
     if (phase_ != Phase::kRunning) return false;
@@ -43,11 +43,11 @@ class Shutdown {
     deadline_ = now + drain_;
     return true;
   }
-  /// A failure of the end itself.
+  /// Records a failure during shutdown.
   void fail(Error failure) {
     if (!failure_) failure_ = std::move(failure);
   }
-  /// What to do now, in this order. Call it once per turn after begin().
+  /// Actions to carry out now, in order. Call once per turn after begin().
   std::vector<Action> advance(const Progress& progress, Nanos now) {
     std::vector<Action> actions;
     if (phase_ == Phase::kStoppingActors && progress.actors_stopped) {
@@ -72,12 +72,12 @@ class Shutdown {
   bool done() const { return phase_ == Phase::kDone; }
   bool failed() const { return failure_.has_value(); }
   const std::string& reason() const { return reason_; }
-  /// When advance() must be called at the latest; empty while the node runs.
+  /// Latest time of the next advance(); empty while the node runs.
   std::optional<Nanos> next() const {
     if (running()) return std::nullopt;
     return linger_until_ ? std::min(*linger_until_, deadline_) : deadline_;
   }
-  /// The reason that began it, or the first failure. @pre done().
+  /// Reason of the shutdown, or the first failure. @pre done().
   Result<std::string> outcome() const {
     if (failure_) return *failure_;
     return reason_;
@@ -85,7 +85,7 @@ class Shutdown {
 
  private:
   enum class Phase : std::uint8_t { kRunning, kStoppingActors, kEndingLoops, kParting, kDone };
-  // For our acknowledgement of the head's Bye to leave the socket, which does not linger.
+  // Time for our acknowledgement of the head's Bye to leave the socket, which does not linger.
   static constexpr std::chrono::milliseconds kAcknowledgementLeaves{50};
 
   Nanos drain_;

@@ -1,7 +1,6 @@
 #pragma once
-/// Which processes of a run live: when each is started, who comes back after a death, when to give up, and in
-/// what order everything ends. Rules only: whoever owns the processes tells what happened and does what is
-/// asked.
+/// Supervision of the processes of a run: start, restart with backoff, giving up, and the order of shutdown.
+/// Pure rules: the owner of the processes reports events and carries out actions.
 
 #include <fmt/core.h>
 
@@ -22,48 +21,51 @@
 namespace emplace::runtime {
 
 struct SupervisorOptions {
-  int restarts_per_minute = 5;                        ///< Of one node; one more death ends the run.
-  Nanos first_delay = std::chrono::milliseconds{50};  ///< Before a restart; doubled by each short life,
-  Nanos longest_delay = std::chrono::seconds{1};      ///< up to this. Jitter takes up to half of it off.
-  Nanos healthy = std::chrono::seconds{2};            ///< A life that lasted so long counts as no short one.
-  Nanos patience = std::chrono::seconds{8};           ///< With one step of the end; then it is killed.
-  Nanos start_patience = std::chrono::minutes{1};     ///< With a machine that cannot start what ran before.
-  std::uint64_t seed = 1;                             ///< Of the jitter.
+  int restarts_per_minute = 5;  ///< Restarts per node; one more death ends the run.
+  Nanos first_delay = std::chrono::milliseconds{
+      50};  ///< Backoff before the first restart; doubled by each short incarnation.
+  Nanos longest_delay =
+      std::chrono::seconds{1};               ///< Upper bound of the backoff. Jitter subtracts up to half.
+  Nanos healthy = std::chrono::seconds{2};   ///< Incarnations of at least this duration are not short.
+  Nanos patience = std::chrono::seconds{8};  ///< Timeout of one shutdown step; then its nodes are killed.
+  Nanos start_patience =
+      std::chrono::minutes{1};  ///< How long to retry a start that the machine cannot do now.
+  std::uint64_t seed = 1;       ///< Seed of the jitter.
 };
 
-/// Node 0 is the head: the others are first started once it is ready. Pure; one thread.
+/// Node 0 is the head; the others start once it is ready. Pure; one thread.
 class Supervisor {
  public:
   struct Node {
     std::string name;
-    int end_step = 0;  ///< Nodes of lower steps are ended first, and have ended before higher ones are.
+    int end_step = 0;  ///< Shutdown step: lower steps end, completely, before higher ones.
   };
 
-  // What happened.
+  // Events.
   struct Begin {};
-  struct Ready {  ///< It takes part.
+  struct Ready {  ///< The node has joined the run.
     std::size_t node;
   };
   struct Died {
     std::size_t node;
-    std::string cause;   ///< "signal 9 (Killed)", with the last lines it wrote.
-    bool final = false;  ///< It would die the same way again: no restart.
+    std::string cause;   ///< Cause such as "signal 9 (Killed)", with the last lines it wrote.
+    bool final = false;  ///< A restart would fail the same way: do not restart.
   };
-  struct StartFailed {  ///< The machine has no process, descriptor or memory left for it.
+  struct StartFailed {  ///< The machine is out of processes, descriptors or memory.
     std::size_t node;
     std::string cause;
   };
   struct EndAsked {
-    std::string failure;  ///< Empty: a clean end.
+    std::string failure;  ///< Failure of the run; empty: a clean end.
   };
   struct Tick {};
   using Event = std::variant<Begin, Ready, Died, StartFailed, EndAsked, Tick>;
 
-  // What to do.
+  // Actions.
   struct Start {
     std::size_t node;
   };
-  struct Terminate {  ///< Ask it to end: SIGTERM.
+  struct Terminate {  ///< Send SIGTERM.
     std::size_t node;
   };
   struct Kill {
@@ -83,7 +85,7 @@ class Supervisor {
     return actions;
   }
 
-  /// When the next Tick is due.
+  /// Time of the next Tick.
   std::optional<Nanos> next() const {
     std::optional<Nanos> next;
     const auto earlier = [&](Nanos at) { next = next ? std::min(*next, at) : at; };
@@ -94,7 +96,7 @@ class Supervisor {
   }
   bool ending() const { return ending_; }
   int restarts(std::size_t node) const { return nodes_[node].restarts; }
-  /// Why the run had to end; empty for a clean end.
+  /// Failure that ended the run; empty for a clean end.
   const std::string& failure() const { return failure_; }
 
  private:
@@ -103,12 +105,12 @@ class Supervisor {
     Node node;
     RestartLimiter limiter;
     Phase phase = Phase::kUnborn;
-    Nanos at{0};  ///< Of its start; waiting: of the next one.
+    Nanos at{0};  ///< Time of its start, or of the next one while it waits.
     int short_lives = 0;
     int restarts = 0;
     bool took_part = false;
     std::optional<Nanos> unstartable_since = {};
-    std::string first_cause = {};  ///< Of the deaths of the last minute.
+    std::string first_cause = {};  ///< Cause of the first death in the last minute.
   };
 
   void handle(const Begin&, Nanos now, std::vector<Action>& actions) { start(0, now, actions); }
@@ -142,8 +144,8 @@ class Supervisor {
     node.at = now + delay(node.short_lives);
   }
 
-  /// No death: it is tried again until the patience is over. What never ran counts as dead: a limit that is
-  /// too low for it is soon told.
+  /// Retries until start_patience is over: a failed start is not a death. A node that never joined counts as
+  /// dead, so that a limit that is too low for it is reported soon.
   void handle(const StartFailed& failed, Nanos now, std::vector<Action>& actions) {
     State& node = nodes_[failed.node];
     if (ending_ || !node.took_part) return handle(Died{failed.node, failed.cause}, now, actions);
@@ -160,7 +162,7 @@ class Supervisor {
 
   void handle(const EndAsked& asked, Nanos now, std::vector<Action>& actions) {
     if (!ending_) return end(asked.failure, now, actions);
-    for (std::size_t i = 0; i < nodes_.size(); ++i)  // Asked twice: at once.
+    for (std::size_t i = 0; i < nodes_.size(); ++i)  // Asked twice: kill at once.
       if (nodes_[i].phase == Phase::kRunning) actions.push_back(Kill{i});
   }
 
@@ -198,7 +200,7 @@ class Supervisor {
     advance(now, actions);
   }
 
-  /// The next step once every node of this one has ended.
+  /// Starts the next shutdown step once every node of this one has ended.
   void advance(Nanos now, std::vector<Action>& actions) {
     std::optional<int> lowest;
     for (const State& node : nodes_)

@@ -24,7 +24,7 @@ extern char** environ;
 namespace emplace::process {
 namespace {
 
-/// Ours with some changed.
+/// Our environment with `changes` ("NAME=value") applied.
 std::vector<std::string> environment_with(const std::vector<std::string>& changes) {
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -45,7 +45,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return all;
 }
 
-/// What the child does with descriptors before the program begins.
+/// Descriptor actions of the child before the program starts.
 class FileActions {
  public:
   FileActions() { failure_ = ::posix_spawn_file_actions_init(&actions_); }
@@ -59,7 +59,7 @@ class FileActions {
   }
   void inherit(int ours, int theirs) { note(::posix_spawn_file_actions_adddup2(&actions_, ours, theirs)); }
   void close_from(int fd) { note(::posix_spawn_file_actions_addclosefrom_np(&actions_, fd)); }
-  /// The first error's number; 0: none.
+  /// First error number; 0: none.
   int failure() const { return failure_; }
   const posix_spawn_file_actions_t& get() const { return actions_; }
 
@@ -71,7 +71,7 @@ class FileActions {
   int failure_ = 0;
 };
 
-/// The child's signals and process group.
+/// Signals and process group of the child.
 class Attributes {
  public:
   explicit Attributes(bool own_group) {
@@ -98,8 +98,8 @@ class Attributes {
   int failure_ = 0;
 };
 
-/// Ends a child that cannot be watched, by its number. The number is still its own: it is our child, nobody
-/// else reaps our children, and the system keeps it until it is reaped.
+/// Kills and reaps a child without a pidfd, by its pid. The pid cannot have been reused: we have not reaped
+/// the child, and nothing else reaps our children.
 void end_unwatched(pid_t pid) {
   EMPLACE_CHECK(pid > 0, "a child without a number");
   ::kill(pid, SIGKILL);
@@ -113,7 +113,7 @@ ChildEnd end_of(const siginfo_t& info) {
   return {.status = 0, .signal = info.si_status};
 }
 
-/// The child's descriptors, copied to numbers where no `theirs` overwrites an `ours` that is still needed.
+/// Descriptors of the child, first copied to numbers where no `theirs` overwrites an `ours` still needed.
 struct Wiring {
   FileActions actions;
   std::vector<Descriptor> copies;
@@ -166,7 +166,7 @@ Result<ChildProcess> ChildProcess::start(const ChildCommand& command, Spawner& s
   keep_ended_children();
   Wiring wiring;
   if (const auto made = wiring.make(command.descriptors); !made) return refused(made.error().context);
-  // Kept free for the pidfd: nothing is started that could not be watched.
+  // Reserve a descriptor for the pidfd: never start a child that cannot be watched.
   Descriptor reserve{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
   if (!reserve.open()) return refused(std::strerror(errno));
   const Attributes attributes{command.own_group};
@@ -180,11 +180,11 @@ Result<ChildProcess> ChildProcess::start(const ChildCommand& command, Spawner& s
   if (failure != 0) return refused(std::strerror(failure));
   EMPLACE_CHECK(pid > 0, "a child without a number");
   reserve.reset();
-  Descriptor pidfd{spawner.open_pidfd(pid)};  // Close-on-exec, always.
+  Descriptor pidfd{spawner.open_pidfd(pid)};  // A pidfd is always close-on-exec.
   if (!pidfd.open()) {
     const int cause = errno;
     end_unwatched(pid);
-    return refused(std::string{"it cannot be watched: "} + std::strerror(cause));
+    return refused(std::string{"pidfd_open: "} + std::strerror(cause));
   }
   return ChildProcess{pid, std::move(pidfd)};
 }
@@ -207,7 +207,7 @@ void ChildProcess::reap(bool waits) {
       if (info.si_pid != 0) end_ = end_of(info);
       return;
     }
-    // Nobody else reaps our children, and SIGCHLD is not ignored: the child is there to be waited for.
+    // Nothing else reaps our children and SIGCHLD is not ignored, so waitid can only fail with EINTR.
     EMPLACE_CHECK(errno == EINTR, std::strerror(errno));
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// The one place where processes are started, signalled and reaped. A child is named by its pidfd, which is
-/// bound to that process alone; a number may belong to another process by the time that it is used.
+/// Starts, signals and reaps every child process of the program. A child is identified by its pidfd, which is
+/// bound to that process alone; a pid may be reused by another process.
 
 #include <spawn.h>
 #include <sys/types.h>
@@ -14,63 +14,63 @@
 
 namespace emplace::process {
 
-/// What is started, and what it inherits: of descriptors only those that are named here; of signals no mask
-/// and the default dispositions, except that SIGHUP stays ignored where it is (nohup).
+/// Program to start and what it inherits: only the descriptors listed here; an empty signal mask; default
+/// signal dispositions, except that an ignored SIGHUP stays ignored (nohup).
 struct ChildCommand {
   struct Inherited {
     int ours = -1;
-    int theirs = -1;  ///< The number at which the child finds it.
+    int theirs = -1;  ///< Descriptor number in the child.
   };
-  std::string program;                   ///< Its file; PATH is not searched.
-  std::vector<std::string> arguments;    ///< After the program's name.
-  std::vector<std::string> environment;  ///< "NAME=value", over ours.
-  std::vector<Inherited> descriptors;    ///< 0, 1 and 2 are /dev/null where they are not named.
-  bool own_group = false;                ///< What is typed at our terminal does not signal it.
+  std::string program;                   ///< Path of the executable; PATH is not searched.
+  std::vector<std::string> arguments;    ///< Arguments after the program's name.
+  std::vector<std::string> environment;  ///< "NAME=value" entries that override ours.
+  std::vector<Inherited> descriptors;    ///< Descriptors 0, 1 and 2 are /dev/null unless listed.
+  bool own_group = false;  ///< New process group: signals typed at our terminal do not reach it.
 };
 
-/// How a process ended.
+/// Exit status or signal of a process that ended.
 struct ChildEnd {
-  int status = 0;  ///< Its exit status, if it was not ended by a signal.
-  int signal = 0;  ///< 0: it exited.
+  int status = 0;  ///< Exit status, if no signal ended it.
+  int signal = 0;  ///< Signal that ended it; 0: it exited.
 
   bool well() const { return signal == 0 && status == 0; }
-  /// "exit status 3", "signal 9 (Killed)".
+  /// Text such as "exit status 3" or "signal 9 (Killed)".
   std::string text() const;
 };
 
-/// The system's calls that fail when something has run out; a test makes them fail.
+/// System calls that fail when a resource runs out; tests inject failures here.
 class Spawner {
  public:
   virtual ~Spawner() = default;
-  /// posix_spawn: 0 or the error's number.
+  /// Calls posix_spawn. Returns 0 or the error number.
   virtual int spawn(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions,
                     const posix_spawnattr_t& attributes, char* const* arguments, char* const* environment);
-  /// pidfd_open: -1 and errno if it fails.
+  /// Calls pidfd_open. Returns -1 and sets errno on failure.
   virtual int open_pidfd(pid_t pid);
 };
 Spawner& system_spawner();
 
-/// A child that was started. There is no object without a child: whatever is signalled here is a process that
-/// we started and have not reaped. Thread: one at a time.
+/// A started child. An object always has a child, so that signals only go to a process that we started and
+/// have not reaped. Thread: one at a time.
 class ChildProcess {
  public:
-  /// Errors (kIo): it cannot be started or cannot be watched; then no process of it is left.
+  /// Errors (kIo): the child cannot be started or watched; then no process is left.
   static Result<ChildProcess> start(const ChildCommand& command, Spawner& spawner = system_spawner());
 
   ChildProcess(ChildProcess&&) noexcept = default;
   ChildProcess& operator=(ChildProcess&&) = delete;
-  /// Kills and reaps it if it has not been reaped.
+  /// Kills and reaps the child if it has not been reaped.
   ~ChildProcess();
 
-  /// For people and logs only.
+  /// Process id, for display and logs only.
   pid_t pid() const { return pid_; }
-  /// Readable once the process has ended.
+  /// The pidfd: readable once the process has ended.
   int descriptor() const { return pidfd_.get(); }
-  /// False: it has ended, and nobody got the signal.
+  /// Sends a signal. Returns false if the process has ended.
   bool signal(int number) const;
-  /// How it ended, once it has; the process is reaped with the first such answer. Never waits.
+  /// Returns how it ended, or empty while it runs; the first result reaps it. Never waits.
   const std::optional<ChildEnd>& try_reap() { return reap(false), end_; }
-  /// Waits for its end.
+  /// Waits until it ends and reaps it.
   ChildEnd wait() { return reap(true), *end_; }
 
  private:
@@ -78,7 +78,7 @@ class ChildProcess {
   void reap(bool waits);
 
   pid_t pid_;
-  Descriptor pidfd_;  // Closed only by a move and the end.
+  Descriptor pidfd_;  // Closed only by a move or the destructor.
   std::optional<ChildEnd> end_;
 };
 

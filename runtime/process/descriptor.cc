@@ -35,7 +35,7 @@ Result<std::pair<Descriptor, Descriptor>> make_socket_pair() {
 
 Result<Descriptor> duplicate(int fd, int least) {
   const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, least);
-  // EINVAL: `least` is beyond the limit of open files.
+  // EINVAL: `least` exceeds the limit of open files.
   if (copy < 0) return system_error("dup", errno == EINVAL ? EMFILE : errno);
   return Descriptor{copy};
 }

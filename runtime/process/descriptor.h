@@ -1,5 +1,5 @@
 #pragma once
-/// File descriptors with an owner. All of them are close-on-exec: a child inherits only what it is given.
+/// Owned file descriptors. All are close-on-exec: a child inherits only what it is given.
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace emplace::process {
 
-/// Closes what it owns. -1: nothing. Thread: one.
+/// Closes the descriptor it owns; -1: owns none. Thread: one.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -33,18 +33,18 @@ class Descriptor {
 struct Pipe {
   Descriptor read_end, write_end;
 };
-/// Errors (kIo): no descriptor is left.
+/// Errors (kIo): out of descriptors.
 Result<Pipe> make_pipe();
 
-/// Two ends of a stream socket. Errors (kIo): no descriptor is left.
+/// Connected ends of a stream socket. Errors (kIo): out of descriptors.
 Result<std::pair<Descriptor, Descriptor>> make_socket_pair();
 
-/// The same file under another number, at least `least`. Errors (kIo): no descriptor is left.
+/// Duplicates `fd` to a number of at least `least`. Errors (kIo): out of descriptors.
 Result<Descriptor> duplicate(int fd, int least = 0);
 
 void make_non_blocking(int fd);
 
-/// "what: Too many open files", of errno.
+/// Error of an errno value: "what: Too many open files".
 Error system_error(const char* what, int number);
 
 }  // namespace emplace::process

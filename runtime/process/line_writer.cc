@@ -14,7 +14,7 @@
 namespace emplace::process {
 namespace {
 
-/// What poll() says a pipe takes whole (PIPE_BUF), and a terminal nearly always.
+/// After POLLOUT a pipe accepts this many bytes in one write (PIPE_BUF), and a terminal nearly always.
 constexpr std::size_t kSmallBytes = 512;
 
 bool takes_more(int fd, int wait_ms) {
@@ -24,7 +24,7 @@ bool takes_more(int fd, int wait_ms) {
 
 }  // namespace
 
-/// A pipe or terminal is opened once more: O_NONBLOCK belongs to the open file, which others share.
+/// Reopens a pipe or terminal: O_NONBLOCK is a property of the open file, which other processes share.
 LineWriter::LineWriter(int fd) : fd_{fd} {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) return;
@@ -72,7 +72,7 @@ bool LineWriter::write_some() {
                                                : ::write(fd_, from, size);
   if (wrote < 0 && errno == EINTR) return true;
   if (wrote < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  if (wrote < 0) {  // No reader, no room: nobody will see it.
+  if (wrote < 0) {  // No reader or no space: drop everything.
     waiting_.clear();
     written_ = 0;
     return false;
@@ -83,14 +83,13 @@ bool LineWriter::write_some() {
   written_ = 0;
   if (left_out_ > 0)
     waiting_.push_front(
-        {fmt::format("({} lines were left out while nobody read this)\n", std::exchange(left_out_, 0)),
-         false});
+        {fmt::format("({} lines dropped: the reader was too slow)\n", std::exchange(left_out_, 0)), false});
   return true;
 }
 
 bool LineWriter::finish(std::chrono::milliseconds most) {
   flush();
-  // Waits while each wait brings something to be written; a reader that takes nothing is given up.
+  // Wait while each wait makes progress; give up on a reader that takes nothing.
   while (pending() && takes_more(fd_, static_cast<int>(most.count()))) {
     const std::size_t texts = waiting_.size(), written = written_;
     flush();

@@ -1,5 +1,5 @@
 #pragma once
-/// Output that never waits for its reader: a pager, a stopped terminal or a stopped launcher stops nobody.
+/// Output that never blocks: a pager, a stopped terminal or a stopped launcher cannot stop the writer.
 
 #include <chrono>
 #include <cstdint>
@@ -10,25 +10,24 @@
 
 namespace emplace::process {
 
-/// Writes texts to a descriptor as far as it takes them. What it does not take is kept: notes in order, of
-/// progress only the newest. A text that was begun is completed, so texts are never mixed. Nothing is kept
-/// for a reader that is gone, or for a file that cannot grow. Thread: one.
+/// Writes texts to a descriptor without blocking and queues the rest: all notes in order, and only the newest
+/// progress. A text is completed once it is partly written, so texts are never mixed. The queue is dropped if
+/// the reader is gone or the file cannot grow. Thread: one.
 class LineWriter {
  public:
   static constexpr std::size_t kMostNotes =
-      256;  ///< That wait; of more the oldest are left out, and their number is written.
+      256;  ///< Capacity of the queue; beyond it the oldest notes are dropped and counted.
 
-  /// Uses `fd`, which stays the caller's. Whoever else has its file open notices nothing.
+  /// Writes to `fd`, which stays the caller's. Other users of its open file are not affected.
   explicit LineWriter(int fd);
 
-  /// Progress: it replaces the progress that waits.
+  /// Queues progress; replaces queued progress.
   void show(std::string text);
-  /// A note: it is written, unless more than kMostNotes wait.
+  /// Queues a note; the oldest is dropped beyond kMostNotes.
   void say(std::string text);
-  /// Writes what fits now.
+  /// Writes as much as possible without blocking.
   void flush();
-  /// Writes the rest, and waits while the reader goes on taking it, for each piece at most so long. False:
-  /// something is left.
+  /// Writes the rest, waiting up to `most` for each piece. Returns false if something is left.
   bool finish(std::chrono::milliseconds most);
   bool pending() const { return !waiting_.empty(); }
 
@@ -38,19 +37,19 @@ class LineWriter {
     bool progress = false;
   };
   bool begun(const Text& text) const { return written_ > 0 && &text == &waiting_.front(); }
-  /// True if some of it was written.
+  /// Returns true if bytes were written.
   bool write_some();
 
   enum class Kind : std::uint8_t {
-    kNeverWaits,  ///< A file of ours that does not block, or a regular file.
-    kSocket,      ///< Each send says that it shall not block.
-    kAsked,       ///< Asked before each write, which is then small.
+    kNeverWaits,  ///< A non-blocking file of our own, or a regular file.
+    kSocket,      ///< A socket: each send uses MSG_DONTWAIT.
+    kAsked,       ///< Anything else: poll before each write, and write little.
   };
   Kind kind_ = Kind::kAsked;
   int fd_;
   Descriptor own_;
   std::deque<Text> waiting_;
-  std::size_t written_ = 0;  // Of the first.
+  std::size_t written_ = 0;  // Bytes of the first text already written.
   std::uint64_t left_out_ = 0;
 };
 

@@ -21,11 +21,12 @@ bool is_ignored(int signal) {
          now.sa_handler == SIG_IGN;
 }
 
-/// Opened the wrong way round, so that whoever uses it still gets an error.
+/// Opens them in the wrong direction, so that any use still fails.
 void occupy_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number, which is this one. With none left nothing can be opened into its place either.
+    // open() returns the lowest free number, which is this one. If none is left, nothing else can take it
+    // either.
     if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
   }
 }

@@ -1,22 +1,21 @@
 #pragma once
-/// Which signals a process of ours ignores, and which its starter wants to be ignored.
+/// Signals that a process ignores by itself or by request of its parent.
 
 namespace emplace::process {
 
-/// For the main function of each program, before any thread. A file-size limit becomes an error of the write,
-/// as a full disk does (SIGXFSZ is ignored). Children that have ended are kept until they are reaped, even if
-/// SIGCHLD was ignored when this program was started. Standard descriptors that are closed stay unusable:
-/// no file that is opened later gets one of their numbers.
+/// Call first in main(), before any thread starts. Ignores SIGXFSZ, so that a file-size limit becomes a write
+/// error like a full disk. Keeps ended children until they are reaped, even if SIGCHLD was ignored at start.
+/// Occupies closed standard descriptors with /dev/null, so that no file opened later gets their numbers.
 void prepare_process();
 
-/// A write into a closed pipe becomes an error of the write. For programs that go on without their reader.
+/// Turns a write to a closed pipe into a write error. For programs that continue without their reader.
 void ignore_broken_pipes();
 
-/// True if SIGHUP was ignored when this program was started, as nohup does: then it must stay so, here and in
-/// every child.
+/// Whether SIGHUP was ignored when this program started (nohup). It must then stay ignored, here and in every
+/// child.
 bool hangups_are_ignored();
 
-/// Children that have ended are kept until they are reaped: their numbers belong to nobody else until then.
+/// Keeps ended children as zombies until they are reaped, so that their pids are not reused.
 void keep_ended_children();
 
 }  // namespace emplace::process

@@ -167,7 +167,7 @@ TEST(AllowedKeys, ReplacingThemReportsWhetherAnybodyLostSomething) {
   EXPECT_TRUE(keys.replace({{"b", "key-b", {Role::kExecutor}}}));
   EXPECT_FALSE(keys.contains("key-a"));
   EXPECT_FALSE(keys.roles("key-a"));
-  EXPECT_EQ(keys.name("key-a"), "a key that was taken out");
+  EXPECT_EQ(keys.name("key-a"), "a removed key");
   EXPECT_TRUE(keys.replace({{"b", "key-b", {Role::kActor}}})) << "other roles";
 }
 

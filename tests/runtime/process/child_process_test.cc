@@ -259,7 +259,7 @@ TEST(ChildProcess, AChildThatCannotBeWatchedIsEndedAndReaped) {
   spawner.error = ENFILE;
   const auto child = process::ChildProcess::start(shell("while :; do :; done"), spawner);
   ASSERT_FALSE(child.ok());
-  EXPECT_THAT(child.error().context, HasSubstr("it cannot be watched: Too many open files in system"));
+  EXPECT_THAT(child.error().context, HasSubstr("pidfd_open: Too many open files in system"));
   ASSERT_GT(spawner.started, 0);
   EXPECT_FALSE(has_children());
   EXPECT_EQ(open_descriptors(), before);
