@@ -9,7 +9,7 @@
 namespace emplace::actors {
 namespace {
 
-constexpr Nanos kLookEvery = std::chrono::milliseconds{250};
+constexpr Nanos kCheckInterval = std::chrono::milliseconds{250};
 
 }  // namespace
 
@@ -17,7 +17,7 @@ BaselineTracker::BaselineTracker(TrackerOptions options) : options_{std::move(op
 
 void BaselineTracker::on_start(runtime::Context& context) {
   begin(context);
-  context.after(kLookEvery, [this, &context] { look(context); });
+  context.after(kCheckInterval, [this, &context] { look(context); });
 }
 
 /// Knows nothing, and reads the log from its first episode.
@@ -32,7 +32,7 @@ void BaselineTracker::begin(runtime::Context& context) {
 
 void BaselineTracker::look(runtime::Context& context) {
   if (const auto asked = log_.due(context.now())) ask(context, *asked);
-  context.after(kLookEvery, [this, &context] { look(context); });
+  context.after(kCheckInterval, [this, &context] { look(context); });
 }
 
 void BaselineTracker::ask(runtime::Context& context, const runtime::LogFollower::Ask& asked) {

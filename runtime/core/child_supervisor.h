@@ -88,9 +88,9 @@ class ChildSupervisor {
   std::optional<Nanos> next() const {
     switch (phase_) {
       case Phase::kStarting:
-        return std::min(progressed_ + options_.ready_deadline, heard_ + options_.silence);
+        return std::min(progressed_ + options_.ready_deadline, last_heard_ + options_.silence);
       case Phase::kBusy:
-        return std::min(progressed_ + deadline(), heard_ + options_.silence);
+        return std::min(progressed_ + deadline(), last_heard_ + options_.silence);
       case Phase::kEnding:
       case Phase::kWaiting:
         return at_;
@@ -108,7 +108,7 @@ class ChildSupervisor {
 
  private:
   enum class Phase : std::uint8_t {
-    kUnborn,
+    kNotStarted,
     kStarting,
     kIdle,
     kBusy,
@@ -122,16 +122,16 @@ class ChildSupervisor {
     wanted_ = true;
     patience_ = asked.patience;
     tries_ = 0;
-    if (phase_ == Phase::kUnborn) start(now, actions);
+    if (phase_ == Phase::kNotStarted) start(now, actions);
     if (phase_ == Phase::kIdle) send(now, actions);
     if (phase_ == Phase::kGivenUp) actions.push_back(GiveUp{given_up_});
   }
 
   void handle(const Ready&, Nanos now, std::vector<Action>& actions) {
     if (phase_ != Phase::kStarting) return;
-    barren_lives_ = 0;
+    failed_starts_ = 0;
     phase_ = Phase::kIdle;
-    heard_ = now;
+    last_heard_ = now;
     if (wanted_) send(now, actions);
   }
 
@@ -149,19 +149,19 @@ class ChildSupervisor {
   }
 
   void handle(const Beat& beat, Nanos now, std::vector<Action>&) {
-    heard_ = now;
+    last_heard_ = now;
     if (beat.progress == progress_) return;
     progress_ = beat.progress;
     progressed_ = now;
   }
 
   void handle(const Died& died, Nanos now, std::vector<Action>& actions) {
-    if (phase_ == Phase::kGivenUp || phase_ == Phase::kUnborn || phase_ == Phase::kWaiting) return;
+    if (phase_ == Phase::kGivenUp || phase_ == Phase::kNotStarted || phase_ == Phase::kWaiting) return;
     const std::string cause = cause_.empty() ? died.cause : cause_;
     const bool at_work = evaluating_;
     evaluating_ = false;
     cause_.clear();
-    ++barren_lives_;
+    ++failed_starts_;
     // The placement is not to blame for a process that died before it was ready.
     if (wanted_ && at_work && ++tries_ >= options_.tries) {
       wanted_ = false;
@@ -181,12 +181,14 @@ class ChildSupervisor {
     if (!due || now < *due) return;
     switch (phase_) {
       case Phase::kStarting:
-        return end(now < heard_ + options_.silence ? "timeout: not ready after " + seconds(now - progressed_)
-                                                   : silent(now),
+        return end(now < last_heard_ + options_.silence
+                       ? "timeout: not ready after " + seconds(now - progressed_)
+                       : silent(now),
                    now, actions);
       case Phase::kBusy:
-        return end(now < heard_ + options_.silence ? "timeout: no progress for " + seconds(now - progressed_)
-                                                   : silent(now),
+        return end(now < last_heard_ + options_.silence
+                       ? "timeout: no progress for " + seconds(now - progressed_)
+                       : silent(now),
                    now, actions);
       case Phase::kEnding:
         phase_ = Phase::kKilled;
@@ -203,14 +205,14 @@ class ChildSupervisor {
   void start(Nanos now, std::vector<Action>& actions) {
     phase_ = Phase::kStarting;
     progress_ = 0;
-    progressed_ = heard_ = now;
+    progressed_ = last_heard_ = now;
     actions.push_back(Start{});
   }
 
   void send(Nanos now, std::vector<Action>& actions) {
     phase_ = Phase::kBusy;
     evaluating_ = true;
-    began_ = progressed_ = heard_ = now;
+    began_ = progressed_ = last_heard_ = now;
     actions.push_back(Send{});
   }
 
@@ -229,12 +231,12 @@ class ChildSupervisor {
 
   Nanos delay() {
     Nanos longest = options_.first_delay;
-    for (int i = 1; i < barren_lives_ && longest < options_.longest_delay; ++i) longest *= 2;
+    for (int i = 1; i < failed_starts_ && longest < options_.longest_delay; ++i) longest *= 2;
     longest = std::min(longest, options_.longest_delay);
     return longest - std::chrono::duration_cast<Nanos>(longest * (0.5 * jitter_.uniform_double()));
   }
 
-  std::string silent(Nanos now) const { return "timeout: no heartbeat for " + seconds(now - heard_); }
+  std::string silent(Nanos now) const { return "timeout: no heartbeat for " + seconds(now - last_heard_); }
   static std::string seconds(Nanos time) {
     const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
     return fmt::format("{}.{} s", tenths / 10, tenths % 10);
@@ -243,14 +245,14 @@ class ChildSupervisor {
   const ChildSupervisorOptions options_;
   RestartLimiter limiter_;
   Rng jitter_;
-  Phase phase_ = Phase::kUnborn;
+  Phase phase_ = Phase::kNotStarted;
   bool wanted_ = false;      ///< An evaluation is under way, whatever became of its process.
   bool evaluating_ = false;  ///< The current process has the evaluation.
   int tries_ = 0;            ///< Processes that this evaluation has cost.
-  int barren_lives_ = 0;     ///< Processes in a row that were never ready.
+  int failed_starts_ = 0;    ///< Processes in a row that were never ready.
   int restarts_ = 0;
   std::uint64_t progress_ = 0;
-  Nanos patience_{0}, began_{0}, progressed_{0}, heard_{0}, at_{0};
+  Nanos patience_{0}, began_{0}, progressed_{0}, last_heard_{0}, at_{0};
   std::optional<Nanos> fastest_;
   std::string cause_;  ///< Why the process was terminated.
   std::string given_up_;

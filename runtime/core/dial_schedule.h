@@ -15,8 +15,8 @@ namespace emplace::runtime {
 class DialSchedule {
  public:
   struct Options {
-    Nanos patience{0};        ///< Silence of the head after which the node gives up.
-    Nanos first_patience{0};  ///< Timeout before the first join; 0: `patience`.
+    Nanos timeout{0};        ///< Silence of the head after which the node gives up.
+    Nanos first_timeout{0};  ///< Timeout before the first join; 0: `timeout`.
   };
 
   /// The silence of the head counts from `now`.
@@ -50,11 +50,11 @@ class DialSchedule {
   /// Time of the next dial; empty while connections are open.
   std::optional<Nanos> next() const { return next_; }
   bool joined_once() const { return joined_once_; }
-  Nanos patience() const {
-    return joined_once_ || options_.first_patience == Nanos{0} ? options_.patience : options_.first_patience;
+  Nanos timeout() const {
+    return joined_once_ || options_.first_timeout == Nanos{0} ? options_.timeout : options_.first_timeout;
   }
-  /// Whether the head was silent for longer than patience().
-  bool gave_up(Nanos now) const { return now - heard_ > patience(); }
+  /// Whether the head was silent for longer than timeout().
+  bool gave_up(Nanos now) const { return now - heard_ > timeout(); }
 
  private:
   static constexpr double kFirst_s = 0.1;

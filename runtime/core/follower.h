@@ -22,8 +22,8 @@ class LogFollower {
 
   /// `window`: entries in flight at once. `timeout`: silence after which all missing entries are requested
   /// again.
-  explicit LogFollower(std::uint64_t window = 64, Nanos patience = std::chrono::seconds{1})
-      : window_{window}, patience_{patience} {}
+  explicit LogFollower(std::uint64_t window = 64, Nanos timeout = std::chrono::seconds{1})
+      : window_{window}, timeout_{timeout} {}
 
   /// Starts (or restarts) at `from`.
   Ask start(std::uint64_t from, Nanos now) {
@@ -42,7 +42,7 @@ class LogFollower {
   /// timeout. Call it after each entry and from a timer.
   std::optional<Ask> due(Nanos now) {
     // After a gap, wait for entries already in flight.
-    const bool again = (gap_ && now - asked_ >= patience_ / 4) || now - std::max(heard_, asked_) >= patience_;
+    const bool again = (gap_ && now - asked_ >= timeout_ / 4) || now - std::max(heard_, asked_) >= timeout_;
     if (!again && until_ - next_ > window_ / 2) return std::nullopt;
     return ask(now, again);
   }
@@ -58,7 +58,7 @@ class LogFollower {
   }
 
   std::uint64_t window_;
-  Nanos patience_;
+  Nanos timeout_;
   std::uint64_t next_ = 1, until_ = 1;
   Nanos heard_{0}, asked_{0};
   bool gap_ = false;

@@ -19,7 +19,7 @@ class Session {
   static constexpr std::size_t kPlanes = 2;
 
   /// `timeout`: silence after which the peer is lost (three heartbeats).
-  explicit Session(Nanos patience) : patience_{patience} {}
+  explicit Session(Nanos timeout) : timeout_{timeout} {}
 
   /// Starts a session with the incarnation `epoch`. A replaced incarnation stays fenced: kFenced.
   Hello on_hello(std::uint64_t epoch, Nanos now) {
@@ -57,7 +57,7 @@ class Session {
   void on_heard(Nanos now) { heard_ = now; }
   /// Whether the silence exceeds the timeout.
   bool lost(Nanos now) const {
-    if (!open_ || now - heard_ <= patience_) return false;
+    if (!open_ || now - heard_ <= timeout_) return false;
     EMPLACE_MARK("session.lost");
     return true;
   }
@@ -76,7 +76,7 @@ class Session {
  private:
   static constexpr std::size_t kRemembered =
       64;  // Fenced epochs; older incarnations have no connection left.
-  Nanos patience_;
+  Nanos timeout_;
   bool open_ = false;
   std::uint64_t epoch_ = 0;
   Nanos heard_{0};

@@ -19,7 +19,7 @@ class Shutdown {
  public:
   enum class Action : std::uint8_t {
     kEndLoops,  ///< Tell every own loop to end.
-    kSayBye,    ///< Send Bye to every peer that has not sent it.
+    kSendBye,   ///< Send Bye to every peer that has not sent it.
     kGiveUp,    ///< The drain deadline passed; end anyway.
   };
   /// Progress of the drain.
@@ -30,12 +30,12 @@ class Shutdown {
     bool head_left_first = false;  ///< The head sent Bye before this node did.
   };
 
-  /// `drain`: time limit from begin() to the end.
+  /// `drain`: time limit from start() to the end.
   explicit Shutdown(Nanos drain) : drain_{drain} {}
 
   /// Starts the shutdown. Returns true on the first call: the caller stops the actors. Keeps the first
   /// failure of all calls.
-  bool begin(std::string reason, std::optional<Error> failure, Nanos now) {
+  bool start(std::string reason, std::optional<Error> failure, Nanos now) {
     if (failure) fail(*std::move(failure));
     if (phase_ != Phase::kRunning) return false;
     phase_ = Phase::kStoppingActors;
@@ -47,7 +47,7 @@ class Shutdown {
   void fail(Error failure) {
     if (!failure_) failure_ = std::move(failure);
   }
-  /// Actions to carry out now, in order. Call once per turn after begin().
+  /// Actions to carry out now, in order. Call once per turn after start().
   std::vector<Action> advance(const Progress& progress, Nanos now) {
     std::vector<Action> actions;
     if (phase_ == Phase::kStoppingActors && progress.actors_stopped) {
@@ -57,7 +57,7 @@ class Shutdown {
     if (phase_ == Phase::kEndingLoops && progress.loops_ended) {
       phase_ = Phase::kParting;
       if (progress.head_left_first) linger_until_ = now + kAcknowledgementLeaves;
-      actions.push_back(Action::kSayBye);
+      actions.push_back(Action::kSendBye);
     }
     if (linger_until_ && now >= *linger_until_) linger_until_.reset();
     if (phase_ == Phase::kParting && progress.peers_parted && !linger_until_) phase_ = Phase::kDone;

@@ -28,7 +28,7 @@ struct SupervisorOptions {
       std::chrono::seconds{1};               ///< Upper bound of the backoff. Jitter subtracts up to half.
   Nanos healthy = std::chrono::seconds{2};   ///< Incarnations of at least this duration are not short.
   Nanos patience = std::chrono::seconds{8};  ///< Timeout of one shutdown step; then its nodes are killed.
-  Nanos start_patience =
+  Nanos start_timeout =
       std::chrono::minutes{1};  ///< How long to retry a start that the machine cannot do now.
   std::uint64_t seed = 1;       ///< Seed of the jitter.
 };
@@ -100,15 +100,15 @@ class Supervisor {
   const std::string& failure() const { return failure_; }
 
  private:
-  enum class Phase : std::uint8_t { kUnborn, kRunning, kWaiting, kEnded };
+  enum class Phase : std::uint8_t { kNotStarted, kRunning, kWaiting, kEnded };
   struct State {
     Node node;
     RestartLimiter limiter;
-    Phase phase = Phase::kUnborn;
+    Phase phase = Phase::kNotStarted;
     Nanos at{0};  ///< Time of its start, or of the next one while it waits.
-    int short_lives = 0;
+    int short_incarnations = 0;
     int restarts = 0;
-    bool took_part = false;
+    bool joined = false;
     std::optional<Nanos> unstartable_since = {};
     std::string first_cause = {};  ///< Cause of the first death in the last minute.
   };
@@ -116,11 +116,11 @@ class Supervisor {
   void handle(const Begin&, Nanos now, std::vector<Action>& actions) { start(0, now, actions); }
 
   void handle(const Ready& ready, Nanos now, std::vector<Action>& actions) {
-    nodes_[ready.node].took_part = true;
+    nodes_[ready.node].joined = true;
     nodes_[ready.node].unstartable_since.reset();
     if (ready.node != 0 || ending_) return;
     for (std::size_t i = 1; i < nodes_.size(); ++i)
-      if (nodes_[i].phase == Phase::kUnborn) start(i, now, actions);
+      if (nodes_[i].phase == Phase::kNotStarted) start(i, now, actions);
   }
 
   void handle(const Died& died, Nanos now, std::vector<Action>& actions) {
@@ -130,34 +130,34 @@ class Supervisor {
       if (died.final && !ending_) return end(died.cause, now, actions);
       return advance(now, actions);
     }
-    node.short_lives = now - node.at >= options_.healthy ? 0 : node.short_lives + 1;
+    node.short_incarnations = now - node.at >= options_.healthy ? 0 : node.short_incarnations + 1;
     const bool again = node.limiter.allow(now);
     if (!again && node.limiter.recent() == 0) node.first_cause = died.cause;
     if (again && node.limiter.recent() == 1) node.first_cause = died.cause;
     if (!again) {
       node.phase = Phase::kEnded;
-      return end(fmt::format("{}: dies again and again, {} times within a minute; first by {}",
-                             node.node.name, node.limiter.recent() + 1, node.first_cause),
+      return end(fmt::format("{}: crashed {} times within a minute; first cause: {}", node.node.name,
+                             node.limiter.recent() + 1, node.first_cause),
                  now, actions);
     }
     node.phase = Phase::kWaiting;
-    node.at = now + delay(node.short_lives);
+    node.at = now + delay(node.short_incarnations);
   }
 
-  /// Retries until start_patience is over: a failed start is not a death. A node that never joined counts as
+  /// Retries until start_timeout is over: a failed start is not a death. A node that never joined counts as
   /// dead, so that a limit that is too low for it is reported soon.
   void handle(const StartFailed& failed, Nanos now, std::vector<Action>& actions) {
     State& node = nodes_[failed.node];
-    if (ending_ || !node.took_part) return handle(Died{failed.node, failed.cause}, now, actions);
+    if (ending_ || !node.joined) return handle(Died{failed.node, failed.cause}, now, actions);
     if (!node.unstartable_since) node.unstartable_since = now;
-    if (now - *node.unstartable_since > options_.start_patience) {
+    if (now - *node.unstartable_since > options_.start_timeout) {
       EMPLACE_MARK("supervisor.gave_up_starting");
       node.phase = Phase::kEnded;
       return end(node.node.name + ": cannot be started: " + failed.cause, now, actions);
     }
     EMPLACE_MARK("supervisor.start_failed");
     node.phase = Phase::kWaiting;
-    node.at = now + delay(++node.short_lives);
+    node.at = now + delay(++node.short_incarnations);
   }
 
   void handle(const EndAsked& asked, Nanos now, std::vector<Action>& actions) {
@@ -184,9 +184,9 @@ class Supervisor {
     actions.push_back(Start{i});
   }
 
-  Nanos delay(int short_lives) {
+  Nanos delay(int short_incarnations) {
     Nanos longest = options_.first_delay;
-    for (int i = 1; i < short_lives && longest < options_.longest_delay; ++i) longest *= 2;
+    for (int i = 1; i < short_incarnations && longest < options_.longest_delay; ++i) longest *= 2;
     longest = std::min(longest, options_.longest_delay);
     return longest - std::chrono::duration_cast<Nanos>(longest * (0.5 * jitter_.uniform_double()));
   }

@@ -39,7 +39,7 @@ LineWriter::LineWriter(int fd) : fd_{fd} {
 }
 
 void LineWriter::show(std::string text) {
-  std::erase_if(waiting_, [&](const Text& one) { return one.progress && !begun(one); });
+  std::erase_if(waiting_, [&](const Text& one) { return one.progress && !started(one); });
   waiting_.push_back({std::move(text), true});
   flush();
 }
@@ -48,7 +48,7 @@ void LineWriter::say(std::string text) {
   waiting_.push_back({std::move(text), false});
   if (waiting_.size() > kMostNotes) {
     const auto oldest =
-        std::find_if(waiting_.begin(), waiting_.end(), [&](const Text& one) { return !begun(one); });
+        std::find_if(waiting_.begin(), waiting_.end(), [&](const Text& one) { return !started(one); });
     waiting_.erase(oldest);
     ++left_out_;
   }

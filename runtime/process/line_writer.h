@@ -36,7 +36,7 @@ class LineWriter {
     std::string bytes;
     bool progress = false;
   };
-  bool begun(const Text& text) const { return written_ > 0 && &text == &waiting_.front(); }
+  bool started(const Text& text) const { return written_ > 0 && &text == &waiting_.front(); }
   /// Returns true if bytes were written.
   bool write_some();
 

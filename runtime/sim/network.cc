@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kControl = 0, kData = 1;
 constexpr std::size_t kHeadSide = 0, kNodeSide = 1;
-/// On its way at once, per plane and direction; the rest waits in the sender's queue, as under ZeroMQ's mark.
+/// Limit of packets in flight per plane and direction; the rest waits in the sender's queue, like ZeroMQ's
+/// high-water mark.
 constexpr std::size_t kInFlight = 1'000;
 constexpr double kFirstRedial_s = 0.1, kLongestRedial_s = 5.0;
 
@@ -26,21 +27,21 @@ struct Network::Frame {
   std::size_t plane = kControl;
   std::uint64_t wire = 0;
   std::uint64_t seq = 0;
-  std::function<void()> word;  ///< Hello, Welcome, Beat; else a packet.
+  std::function<void()> on_arrival;  ///< Set for Hello, Welcome and Beat; empty for a packet.
   Packet packet;
 };
 
 struct Network::Side {
-  explicit Side(Nanos patience) : session{patience} {}
-  Session session;  // What this side knows of the other.
-  bool greeted = false;
+  explicit Side(Nanos timeout) : session{timeout} {}
+  Session session;  // Session with the other side.
+  bool established = false;
   std::array<std::deque<Packet>, Session::kPlanes> outbox;
   std::array<std::uint64_t, Session::kPlanes> next_seq{1, 1};
   std::array<std::size_t, Session::kPlanes> in_flight{};
   std::array<Nanos, Session::kPlanes> last_due{};
   std::optional<Nanos> away_since;
-  std::uint64_t noticed = 0;  // Missing messages, or lives in which some may be missing.
-  // Of the way from this side to the other.
+  std::uint64_t noticed = 0;  // Messages lost so far, plus one per incarnation change.
+  // State of the direction from this side to the other.
   bool blocked = false;
   Nanos open_from{0};
   Nanos clogged_until{0};
@@ -48,12 +49,12 @@ struct Network::Side {
 };
 
 struct Network::Link {
-  Link(NodeId of, Nanos patience) : node{of}, sides{Side{patience}, Side{patience}} {}
+  Link(NodeId of, Nanos timeout) : node{of}, sides{Side{timeout}, Side{timeout}} {}
   NodeId node;
   LinkFaults faults;
   std::array<Side, 2> sides;
-  std::uint64_t wire = 1;   // The TCP connection; what is in flight on an older one never arrives.
-  std::uint64_t epoch = 0;  // Of the life that dials.
+  std::uint64_t wire = 1;   // TCP connection number; packets of older connections never arrive.
+  std::uint64_t epoch = 0;  // Incarnation of the dialling node.
   unsigned dials = 0;
   bool redialling = false;
 };
@@ -68,7 +69,7 @@ NodeId Network::node_at(const Link& link, std::size_t side) const {
 void Network::add(NodeId node) {
   links_.push_back(node == kHead ? nullptr
                                  : std::make_unique<Link>(node, options_.heartbeat * options_.missed));
-  // The head of a world of one node has nobody to listen to.
+  // A single-node world needs no heartbeat of the head.
   if (links_.size() == 2) node_up(kHead);
   if (node != kHead) node_up(node);
 }
@@ -86,7 +87,7 @@ void Network::block(NodeId node, bool to_head, bool from_head) {
     Side& from = link.sides[side];
     from.blocked = blocked;
     if (blocked) continue;
-    // TCP sends it all again, after its timer.
+    // TCP retransmits everything after its timer.
     from.open_from = world_.now() + draw_delay(link.faults) * 10;
     for (auto& frame : std::exchange(from.held, {})) schedule(link, side, frame, from.open_from);
   }
@@ -105,10 +106,10 @@ void Network::clog(NodeId node, Nanos until) {
 }
 
 bool Network::connected(NodeId node) const {
-  return link_of(node).sides[0].greeted && link_of(node).sides[1].greeted;
+  return link_of(node).sides[0].established && link_of(node).sides[1].established;
 }
 
-/// A process that has ended knows nothing; its connections end with it.
+/// A crashed process loses its state and its connections.
 void Network::node_down(NodeId node) {
   for (const auto& link : links_) {
     if (!link || (node != kHead && link->node != node)) continue;
@@ -156,7 +157,7 @@ void Network::send(NodeId from, NodeId to, Packet packet) {
       ++counters_.replaced;
     }
   }
-  if (outbox.size() >= options_.queue) {  // Only where the head passes on what another node said.
+  if (outbox.size() >= options_.queue) {  // Only when the head forwards for another node.
     ++counters_.refused;
     ++link.sides[side].noticed;
     return;
@@ -168,10 +169,10 @@ void Network::send(NodeId from, NodeId to, Packet packet) {
 
 void Network::flush(Link& link, std::size_t number) {
   Side& side = link.sides[number];
-  // ROUTER_MANDATORY: a connection that is known to be gone is said to be.
-  if (number == kHeadSide && side.greeted && !world_.up(link.node) && !side.blocked)
+  // ROUTER_MANDATORY: sending to a closed connection fails.
+  if (number == kHeadSide && side.established && !world_.up(link.node) && !side.blocked)
     lose(link, kHeadSide, "its connection is gone");
-  if (!side.greeted) return;
+  if (!side.established) return;
   for (std::size_t plane = 0; plane < Session::kPlanes; ++plane) {
     while (!side.outbox[plane].empty() && side.in_flight[plane] < kInFlight) {
       Frame frame{
@@ -192,19 +193,19 @@ void Network::transmit(Link& link, std::size_t number, Frame sent) {
   const auto chance = [&](double rate) { return rate > 0 && rng_.uniform_double() < rate; };
   Nanos due =
       std::max(world_.now() + draw_delay(faults) * (chance(faults.straggle) ? 100 : 1), side.clogged_until);
-  if (!frame->word && chance(faults.lose)) {
+  if (!frame->on_arrival && chance(faults.lose)) {
     ++counters_.lost;
     --side.in_flight[frame->plane];
     return;
   }
-  if (!frame->word && chance(faults.reorder)) {
+  if (!frame->on_arrival && chance(faults.reorder)) {
     ++counters_.reordered;
     return schedule(link, number, frame, due + faults.delay_most * 20);
   }
   due = std::max(due, side.last_due[frame->plane]);
   side.last_due[frame->plane] = due;
   schedule(link, number, frame, due);
-  if (!frame->word && chance(faults.duplicate)) {
+  if (!frame->on_arrival && chance(faults.duplicate)) {
     ++side.in_flight[frame->plane];
     schedule(link, number, frame, due + draw_delay(faults));
   }
@@ -224,9 +225,9 @@ void Network::deliver(Link& link, std::size_t from, const std::shared_ptr<Frame>
     sender.held.push_back(frame);
     return;
   }
-  // Behind those that were held.
+  // Keep FIFO order with packets held back earlier.
   if (world_.now() < sender.open_from) return schedule(link, from, frame, sender.open_from);
-  if (frame->word) return frame->word();
+  if (frame->on_arrival) return frame->on_arrival();
   if (sender.in_flight[frame->plane] > 0) --sender.in_flight[frame->plane];
   arrive(link, 1 - from, *frame);
   flush(link, from);
@@ -246,7 +247,7 @@ void Network::arrive(Link& link, std::size_t number, Frame& frame) {
   }
   std::span<const std::byte> batch{bytes};
   Record record;
-  if (!side.session.open() || !side.greeted || !take_record(batch, record)) {
+  if (!side.session.open() || !side.established || !take_record(batch, record)) {
     ++counters_.malformed;
     return;
   }
@@ -284,13 +285,13 @@ void Network::dial(Link& link) {
   link.epoch = next_epoch_++;
   ++link.wire;
   for (Side& side : link.sides) side.in_flight = {}, side.held.clear();
-  node.greeted = false;
+  node.established = false;
   node.session.on_hello(link.epoch, world_.now());
-  say_hello(link);
+  send_hello(link);
 }
 
-void Network::say_hello(Link& link) {
-  transmit(link, kNodeSide, Frame{.word = [this, &link, epoch = link.epoch, wire = link.wire] {
+void Network::send_hello(Link& link) {
+  transmit(link, kNodeSide, Frame{.on_arrival = [this, &link, epoch = link.epoch, wire = link.wire] {
              on_hello(link, epoch, wire);
            }});
 }
@@ -303,10 +304,11 @@ void Network::on_hello(Link& link, std::uint64_t epoch, std::uint64_t) {
       ++counters_.fenced;
       return redial_later(link);
     case Session::Hello::kNew:
-      head.greeted = true;
+      head.established = true;
       head.away_since.reset();
       ++head.noticed;
-      // Nothing of this life is numbered before its Welcome, so these are what its Hello would say.
+      // Nothing of this incarnation is numbered before its Welcome, so next_seq is what its Hello would
+      // state.
       for (std::size_t plane = 0; plane < Session::kPlanes; ++plane)
         head.session.expect(plane, node.next_seq[plane]);
       world_.directory(kHead, link.node, true);
@@ -314,7 +316,8 @@ void Network::on_hello(Link& link, std::uint64_t epoch, std::uint64_t) {
     case Session::Hello::kSame:
       break;
   }
-  transmit(link, kHeadSide, Frame{.word = [this, &link, epoch, wire = link.wire, first_seq = head.next_seq] {
+  transmit(link, kHeadSide,
+           Frame{.on_arrival = [this, &link, epoch, wire = link.wire, first_seq = head.next_seq] {
              on_welcome(link, epoch, wire, first_seq);
            }});
   for (Nanos& last : head.last_due) last = std::max(last, head.last_due[kControl]);
@@ -326,8 +329,8 @@ void Network::on_welcome(Link& link, std::uint64_t epoch, std::uint64_t,
   Side& node = link.sides[kNodeSide];
   if (!node.session.open() || node.session.epoch() != epoch) return;
   node.session.on_heard(world_.now());
-  if (node.greeted) return;
-  node.greeted = true;
+  if (node.established) return;
+  node.established = true;
   node.away_since.reset();
   ++node.noticed;
   link.dials = 0;
@@ -341,7 +344,7 @@ void Network::redial_later(Link& link) {
   if (link.redialling) return;
   link.redialling = true;
   node.session.end();
-  node.greeted = false;
+  node.established = false;
   ++link.wire;
   const double longest_s =
       std::min(kLongestRedial_s, kFirstRedial_s * static_cast<double>(1u << std::min(link.dials, 6u)));
@@ -355,34 +358,35 @@ void Network::lose(Link& link, std::size_t number, std::string_view why) {
   ++counters_.peers_lost;
   ++side.noticed;
   side.session.end();
-  side.greeted = false;
+  side.established = false;
   side.away_since = world_.now();
   world_.note(world_.node_name(node_at(link, number)) + " loses " +
               world_.node_name(node_at(link, 1 - number)) + ": " + std::string{why});
   if (number == kNodeSide) redial_later(link);
-  // At the end of this turn, as the switch does: a handler may just be sending.
+  // Defer to the end of this turn, like the router: a handler may be sending right now.
   const NodeId here = node_at(link, number), there = node_at(link, 1 - number);
   world_.at_node(here, world_.now(), [this, here, there] { world_.directory(here, there, false); });
 }
 
-/// Every heartbeat of a node: a sign of life to those it is connected to, and a look at who is silent.
+/// Runs every heartbeat of a node: sends heartbeats to connected peers and checks for silent ones.
 void Network::tick(NodeId node) {
   world_.at_node(node, world_.now() + options_.heartbeat, [this, node] { tick(node); });
   const std::size_t number = node == kHead ? kHeadSide : kNodeSide;
   for (const auto& link : links_) {
     if (!link || (node != kHead && link->node != node)) continue;
     Side& side = link->sides[number];
-    if (side.greeted && side.session.lost(world_.now())) lose(*link, number, "silent for three heartbeats");
-    if (side.greeted)
-      transmit(*link, number, Frame{.word = [this, &link = *link, other = 1 - number] {
-        if (link.sides[other].greeted) link.sides[other].session.on_heard(world_.now());
+    if (side.established && side.session.lost(world_.now()))
+      lose(*link, number, "silent for three heartbeats");
+    if (side.established)
+      transmit(*link, number, Frame{.on_arrival = [this, &link = *link, other = 1 - number] {
+        if (link.sides[other].established) link.sides[other].session.on_heard(world_.now());
       }});
-    if (!side.greeted && number == kNodeSide && !link->redialling) {
-      // No Welcome yet. A node that hears nothing at all for too long starts anew.
+    if (!side.established && number == kNodeSide && !link->redialling) {
+      // No Welcome yet. Redial after too long a silence.
       if (side.session.lost(world_.now())) {
         redial_later(*link);
       } else {
-        say_hello(*link);
+        send_hello(*link);
       }
     }
     if (side.away_since && world_.now() - *side.away_since > options_.parking) {

@@ -1,8 +1,8 @@
 #pragma once
-/// What lies between simulated nodes: connections that carry numbered messages on two planes, cut, delayed
-/// and damaged by one seed. Simulated is what ZeroMQ and TCP do and what may befall them; above that the real
-/// Session decides which life speaks, what is a repeat and what is missing, as in the switch. A message is
-/// handed to the session as one record in the real frame format.
+/// Simulated network: connections that carry numbered messages on two planes, with faults drawn from one
+/// seed. It simulates ZeroMQ and TCP and their faults; above them the real Session detects incarnations,
+/// repeats and gaps, as in the router. Each message is passed to the session as one record in the real frame
+/// format.
 
 #include <array>
 #include <cstdint>
@@ -18,50 +18,50 @@
 
 namespace emplace::runtime::sim {
 
-/// Of one link, both ways. Rates are probabilities per message.
+/// Faults of one link, in both directions. Rates are probabilities per message.
 struct LinkFaults {
   Nanos delay_least = std::chrono::microseconds{50};
   Nanos delay_most = std::chrono::microseconds{200};
-  double lose = 0;       ///< Never arrives; the next one shows the gap.
+  double lose = 0;       ///< Never arrives; the next one reveals the gap.
   double duplicate = 0;  ///< Arrives twice; the session drops the second.
-  double reorder = 0;    ///< Overtaken by those behind it: a gap, and then a repeat that is dropped.
-  double flip = 0;       ///< One bit turned over.
-  double straggle = 0;   ///< Takes 100 times as long; those behind it wait.
+  double reorder = 0;    ///< Overtaken by later ones: a gap, then a dropped repeat.
+  double flip = 0;       ///< One bit is flipped.
+  double straggle = 0;   ///< Takes 100 times as long and delays those behind it.
 };
 
 struct NetworkOptions {
   Nanos heartbeat = std::chrono::milliseconds{500};
-  int missed = 3;                            ///< Heartbeats without a word; then the peer is lost.
-  Nanos parking = std::chrono::seconds{10};  ///< What waits for a lost peer waits no longer.
-  std::size_t queue = 65'536;                ///< Messages that may wait per link, plane and direction.
-  /// Frames carry a checksum, so that a flipped bit costs the connection and nothing else. False: as ipc and
-  /// plain tcp are today, where the decoder sees what is left of the message.
+  int missed = 3;                            ///< Heartbeats without a message after which a peer is lost.
+  Nanos parking = std::chrono::seconds{10};  ///< How long messages wait for a lost peer.
+  std::size_t queue = 65'536;                ///< Queue capacity per link, plane and direction.
+  /// Whether frames carry a checksum: a flipped bit then only costs the connection. False: like ipc and plain
+  /// tcp, where the decoder receives the damaged message.
   bool checksum = true;
 };
 
 struct NetworkCounters {
   std::uint64_t sent = 0, delivered = 0;
-  std::uint64_t lost = 0;     ///< By fault, one by one.
+  std::uint64_t lost = 0;     ///< Lost one by one to the `lose` fault.
   std::uint64_t cut_off = 0;  ///< In flight on a connection that ended.
   std::uint64_t gaps = 0, repeats = 0, reordered = 0, flipped = 0, malformed = 0;
   std::uint64_t peers_lost = 0, fenced = 0, unroutable = 0, refused = 0, replaced = 0, cuts = 0;
 };
 
-/// A star with the head in the middle. Thread: the world's.
+/// Star network with the head in the center. Thread: the world's.
 class Network {
  public:
   Network(World& world, std::uint64_t seed);
   ~Network();
 
   void configure(const NetworkOptions& options) { options_ = options; }
-  /// Of the link between this node and the head, from now on.
+  /// Sets the faults of the link between this node and the head from now on.
   void set_faults(NodeId node, const LinkFaults& faults);
-  /// Nothing arrives that way: what is sent is held back and arrives, in order, once the way is open again,
-  /// unless the session has given up before that.
+  /// Blocks directions of a link: packets are held back and arrive in order once unblocked, unless the
+  /// session has timed out before.
   void block(NodeId node, bool to_head, bool from_head);
-  /// The connection ends at once (RST); what is in flight is lost. The node dials again.
+  /// Ends the connection at once (RST); packets in flight are lost. The node redials.
   void cut(NodeId node);
-  /// Nothing arrives before this time.
+  /// Delays all arrivals until this time.
   void clog(NodeId node, Nanos until);
 
   bool connected(NodeId node) const;
@@ -85,7 +85,7 @@ class Network {
   void arrive(Link& link, std::size_t to, Frame& frame);
   void dial(Link& link);
   void redial_later(Link& link);
-  void say_hello(Link& link);
+  void send_hello(Link& link);
   void on_hello(Link& link, std::uint64_t epoch, std::uint64_t connection);
   void on_welcome(Link& link, std::uint64_t epoch, std::uint64_t connection,
                   std::array<std::uint64_t, Session::kPlanes> first_seq);
@@ -99,7 +99,7 @@ class Network {
   World& world_;
   NetworkOptions options_;
   Rng rng_;
-  std::vector<std::unique_ptr<Link>> links_;  // By node; none at the head's place.
+  std::vector<std::unique_ptr<Link>> links_;  // Indexed by node; null for the head.
   NetworkCounters counters_;
   std::uint64_t next_epoch_ = 1;
 };

@@ -74,30 +74,30 @@ void World::note(std::string_view what) {
 }
 
 void World::crash_node(NodeId id) {
-  Node& dying = node(id);
-  if (!dying.up) return;
-  for (Observer* observer : observers_) observer->on_node(dying.name, Event::kCrashed);
-  dying.up = dying.paused = false;
-  dying.dies_before_reply = false;
-  ++dying.life;
-  for (const ActorId actor : dying.actors) {
+  Node& crashed = node(id);
+  if (!crashed.up) return;
+  for (Observer* observer : observers_) observer->on_node(crashed.name, Event::kCrashed);
+  crashed.up = crashed.paused = false;
+  crashed.dies_before_reply = false;
+  ++crashed.incarnation;
+  for (const ActorId actor : crashed.actors) {
     Resident& resident = *residents_.at(actor);
     resident.actor.reset();
-    ++resident.life;
+    ++resident.incarnation;
     drop_mail(actor);
   }
-  dying.stalled_channels.clear();
-  for (const std::uint32_t slot : std::exchange(dying.stalled_tasks, {})) free_task(slot);
+  crashed.stalled_channels.clear();
+  for (const std::uint32_t slot : std::exchange(crashed.stalled_tasks, {})) free_task(slot);
   network_->node_down(id);
 }
 
 void World::restart_node(NodeId id) {
-  Node& reborn = node(id);
-  if (reborn.up) return;
-  reborn.up = true;
-  for (Observer* observer : observers_) observer->on_node(reborn.name, Event::kStarted);
+  Node& restarted = node(id);
+  if (restarted.up) return;
+  restarted.up = true;
+  for (Observer* observer : observers_) observer->on_node(restarted.name, Event::kStarted);
   network_->node_up(id);
-  for (const ActorId actor : reborn.actors) {
+  for (const ActorId actor : restarted.actors) {
     Resident& resident = *residents_.at(actor);
     resident.limiter = RestartLimiter{options_.restarts_per_minute};
     resident.busy_until = now();
@@ -111,12 +111,12 @@ void World::pause_node(NodeId id) {
 }
 
 void World::resume_node(NodeId id) {
-  Node& woken = node(id);
-  if (!std::exchange(woken.paused, false)) return;
-  for (Observer* observer : observers_) observer->on_node(woken.name, Event::kResumed);
-  for (const std::uint32_t channel : std::exchange(woken.stalled_channels, {}))
+  Node& resumed = node(id);
+  if (!std::exchange(resumed.paused, false)) return;
+  for (Observer* observer : observers_) observer->on_node(resumed.name, Event::kResumed);
+  for (const std::uint32_t channel : std::exchange(resumed.stalled_channels, {}))
     if (!channels_[channel].waiting.empty()) arm(channel);
-  for (const std::uint32_t slot : std::exchange(woken.stalled_tasks, {}))
+  for (const std::uint32_t slot : std::exchange(resumed.stalled_tasks, {}))
     heap_.push({now(), tasks_[slot].rank, next_order_++, slot, tasks_[slot].stamp});
 }
 
@@ -145,7 +145,7 @@ void World::at(Nanos when, std::function<void()> callback) {
   add_task(when, Rank::kTest, Task{.run = std::move(callback)});
 }
 void World::at_node(NodeId id, Nanos due, std::function<void()> run, Rank rank) {
-  add_task(due, rank, Task{.run = std::move(run), .node = id, .node_life = node(id).life});
+  add_task(due, rank, Task{.run = std::move(run), .node = id, .node_incarnation = node(id).incarnation});
 }
 
 std::uint32_t World::add_task(Nanos due, Rank rank, Task task) {
@@ -186,9 +186,9 @@ void World::guarded(Resident& resident, const std::function<void()>& handler) {
   end_handler(resident);
   std::tie(running_, occupied_) = outer;
   outgoing_ = std::move(outer_outgoing);
-  if (failure) {  // Its state and its timers are gone; what waits for it is the next one's.
+  if (failure) {  // State and timers are lost; pending mail goes to the next incarnation.
     resident.actor.reset();
-    ++resident.life;
+    ++resident.incarnation;
     for (Observer* observer : observers_) observer->on_actor(resident.name, Event::kThrew);
     if (!node(resident.node).up) return;
     if (resident.limiter.allow(now())) return start(resident);
@@ -197,7 +197,7 @@ void World::guarded(Resident& resident, const std::function<void()>& handler) {
   if (resident.leaving) crash(resident.id);
 }
 
-/// What the handler has sent leaves, unless the node dies first.
+/// Sends the handler's messages, unless the node is to crash first.
 void World::end_handler(Resident& resident) {
   Node& home = node(resident.node);
   std::vector<Packet> sent = std::exchange(outgoing_, {});
@@ -226,7 +226,7 @@ void World::end_handler(Resident& resident) {
 
 Actor* World::find(ActorId id) {
   const auto resident = residents_.find(id);
-  EMPLACE_CHECK(resident != residents_.end() && resident->second->actor != nullptr, "no such living actor");
+  EMPLACE_CHECK(resident != residents_.end() && resident->second->actor != nullptr, "no such running actor");
   return resident->second->actor.get();
 }
 
@@ -247,7 +247,7 @@ void World::drop_mail(ActorId to) {
 void World::crash(ActorId id) {
   Resident& resident = *residents_.at(id);
   resident.actor.reset();
-  ++resident.life;
+  ++resident.incarnation;
   drop_mail(id);
   for (Observer* observer : observers_) observer->on_actor(resident.name, Event::kCrashed);
 }
@@ -277,7 +277,7 @@ bool World::post(Resident& from, Packet packet) {
   return true;
 }
 
-/// To its channel or its link, if the hook lets it.
+/// Routes a packet to its channel or link, unless the hook drops it.
 void World::dispatch(NodeId from, Packet packet) {
   const Fate fate = hook_ ? hook_(packet, faults_) : Fate{};
   if (fate.drop) return;
@@ -309,7 +309,7 @@ void World::enqueue(Packet packet, bool in_order) {
   Channel& channel = channels_[index];
   channel.to = packet.envelope.to;
   channel.kept = in_order;
-  // A connection keeps its order: nothing overtakes a delayed one.
+  // A channel is FIFO: nothing overtakes a delayed packet.
   if (!channel.waiting.empty()) packet.due = std::max(packet.due, channel.last_due);
   channel.last_due = packet.due;
   channel.waiting.push_back(std::move(packet));
@@ -355,7 +355,7 @@ bool World::deliver_from(std::uint32_t index) {
 void World::deliver_packet(Packet packet) {
   const auto found = residents_.find(packet.envelope.to);
   if (found == residents_.end() || found->second->actor == nullptr) return;
-  // Through the envelope's own bytes too, as on the wire.
+  // Encode and decode the envelope too, as on the wire.
   std::array<std::byte, messages::kMaxEnvelopeBytes> wire;
   const std::size_t size = messages::encode_envelope(packet.envelope, wire.data());
   digest_ = hash64({wire.data(), size}, digest_ + static_cast<std::uint64_t>(now().count()));
@@ -380,9 +380,9 @@ void World::free_task(std::uint32_t slot) {
 
 bool World::run_task(std::uint32_t slot) {
   Task& task = tasks_[slot];
-  const bool of_life = (task.owner == nullptr || task.owner->life == task.actor_life) &&
-                       (!task.node || node(*task.node).life == task.node_life);
-  if (!task.cancelled && of_life) {
+  const bool is_current = (task.owner == nullptr || task.owner->incarnation == task.actor_incarnation) &&
+                          (!task.node || node(*task.node).incarnation == task.node_incarnation);
+  if (!task.cancelled && is_current) {
     const std::optional<NodeId> home = task.owner != nullptr ? std::optional{task.owner->node} : task.node;
     if (home && node(*home).paused) {
       node(*home).stalled_tasks.push_back(slot);
@@ -395,7 +395,7 @@ bool World::run_task(std::uint32_t slot) {
   }
   const std::function<void()> run = std::move(task.run);
   Resident* const owner = task.owner;
-  const bool live = !task.cancelled && of_life;
+  const bool live = !task.cancelled && is_current;
   free_task(slot);
   if (!live) return false;
   if (owner != nullptr) {
@@ -406,7 +406,7 @@ bool World::run_task(std::uint32_t slot) {
   return true;
 }
 
-/// The next thing that is due by then; time goes on to it. False: nothing is.
+/// Advances time to the next event due by `limit` and runs it. Returns false if there is none.
 bool World::step_before(Nanos limit) {
   while (!heap_.empty() && heap_.top().due <= limit) {
     const Entry next = heap_.top();
@@ -448,14 +448,14 @@ const Packet* World::last_of(std::uint16_t type) const {
   return found == log_.rend() ? nullptr : &*found;
 }
 
-/// At once, or when its handler that runs has ended.
+/// Runs the handler at once, or when the running one has ended.
 void World::when_free(Resident& resident, std::function<void()> handler) {
   if (resident.busy_until <= now()) return guarded(resident, handler);
   add_task(resident.busy_until, Rank::kTimer,
-           Task{.run = std::move(handler), .owner = &resident, .actor_life = resident.life});
+           Task{.run = std::move(handler), .owner = &resident, .actor_incarnation = resident.incarnation});
 }
 
-/// Every living actor of a node hears who came or went on another.
+/// Reports nodes that came or went to every running actor of a node.
 void World::directory(NodeId id, NodeId other, bool reachable) {
   if (!node(id).up) return;
   for (const ActorId actor : std::vector<ActorId>{node(id).actors}) {

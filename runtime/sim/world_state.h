@@ -1,6 +1,5 @@
 #pragma once
-/// What a simulated world is made of: nodes, the actors that live on them, and what waits. For world.cc
-/// alone.
+/// State of the simulated world: nodes, their actors, and pending events. Private to world.cc.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,32 +18,32 @@ namespace emplace::runtime::sim {
 
 struct World::Node {
   std::string name;
-  std::vector<ActorId> actors;  // As they were spawned.
+  std::vector<ActorId> actors;  // In spawn order.
   bool up = true, paused = false;
-  std::uint64_t life = 0;
+  std::uint64_t incarnation = 0;
   bool dies_before_reply = false;
-  std::optional<Nanos> down_for;  // Then.
+  std::optional<Nanos> down_for;  // Restart delay after such a crash.
   Nanos wall_offset{0};
-  // What came due while it was paused, in order.
+  // Events that came due during the pause, in order.
   std::vector<std::uint32_t> stalled_channels, stalled_tasks;
 };
 
-/// Packets of one pair, in order. Only the first stands in the heap.
+/// Packets of one sender-receiver pair, in order. Only the first has an entry in the heap.
 struct World::Channel {
   std::deque<Packet> waiting;
   ActorId to = kNobody;
   Nanos last_due{0};
   std::uint32_t stamp = 0;
-  bool kept = true;  // False: for one packet only.
+  bool kept = true;  // False: the channel carries a single packet.
 };
 
-/// A timer of an actor, a step of a node, or something of the test's own.
+/// Timer of an actor, step of a node, or callback of the test.
 struct World::Task {
   std::function<void()> run;
   Resident* owner = nullptr;
-  std::uint64_t actor_life = 0;
+  std::uint64_t actor_incarnation = 0;
   std::optional<NodeId> node;
-  std::uint64_t node_life = 0;
+  std::uint64_t node_incarnation = 0;
   std::uint32_t stamp = 0;
   Rank rank = Rank::kTimer;
   bool cancelled = false;
@@ -58,7 +57,7 @@ struct World::Resident {
   RestartLimiter limiter;
   std::unique_ptr<ActorContext> context;
   std::unique_ptr<Actor> actor;
-  std::uint64_t life = 0;
+  std::uint64_t incarnation = 0;
   std::uint64_t epoch = 0;
   Nanos busy_until{0};
   bool leaving = false, throws = false;
@@ -71,9 +70,9 @@ class World::ActorContext final : public Context {
   Nanos now() const override { return world_->clock_.now(); }
   Nanos wall() const override { return world_->clock_.wall() + world_->node(resident_->node).wall_offset; }
   TimerId after(Nanos delay, std::function<void()> callback) override {
-    const std::uint32_t slot =
-        world_->add_task(now() + std::max(delay, Nanos{0}), Rank::kTimer,
-                         Task{.run = std::move(callback), .owner = resident_, .actor_life = resident_->life});
+    const std::uint32_t slot = world_->add_task(
+        now() + std::max(delay, Nanos{0}), Rank::kTimer,
+        Task{.run = std::move(callback), .owner = resident_, .actor_incarnation = resident_->incarnation});
     return TimerId{std::uint64_t{world_->tasks_[slot].stamp} << 32 | slot};
   }
   void cancel(TimerId timer) override {

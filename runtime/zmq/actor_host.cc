@@ -9,7 +9,7 @@
 namespace emplace::runtime {
 namespace {
 
-constexpr std::size_t kMessagesPerTurn = 1024;  // Then sockets and timers have their turn again.
+constexpr std::size_t kMessagesPerTurn = 1024;  // Limit, so that sockets and timers get their turn.
 
 }  // namespace
 
@@ -23,7 +23,7 @@ struct ActorHost::Resident {
   std::unique_ptr<Actor> actor;
   std::uint64_t epoch = 0;
   bool leaving = false;
-  bool watches = false;  // Is among `watchers_`.
+  bool watches = false;  // Whether it is in `watchers_`.
 };
 
 class ActorHost::HostContext final : public Context {
@@ -112,10 +112,10 @@ void ActorHost::stop_all() {
 }
 
 void ActorHost::directory(std::string_view actor, bool reachable) {
-  const std::vector<ActorId> told = std::exchange(watchers_, {});
-  for (const ActorId id : told)
+  const std::vector<ActorId> subscribed = std::exchange(watchers_, {});
+  for (const ActorId id : subscribed)
     if (const auto found = residents_.find(id); found != residents_.end()) found->second->watches = false;
-  for (const ActorId id : told) {
+  for (const ActorId id : subscribed) {
     const auto found = residents_.find(id);
     if (found == residents_.end() || !found->second->actor) continue;
     guarded(*found->second, {.kind = TraceKind::kDirectory},
@@ -126,7 +126,7 @@ void ActorHost::directory(std::string_view actor, bool reachable) {
   }
 }
 
-/// It hears of the next who comes or goes.
+/// Subscribes the actor to the next directory change.
 void ActorHost::watch(Resident& resident) {
   if (!std::exchange(resident.watches, true)) watchers_.push_back(resident.id);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// The actors of one loop: their contexts, timers and local queue, and what happens when one throws.
+/// Actors of one loop: contexts, timers, local queue, and restart after an exception.
 
 #include <atomic>
 #include <cstdint>
@@ -24,10 +24,10 @@
 
 namespace emplace::runtime {
 
-/// Thread: add() before the loop runs; all else on the loop.
+/// Thread: add() before the loop runs; everything else on the loop.
 class ActorHost {
  public:
-  /// Where messages go that are for nobody here. False: refused.
+  /// Sends messages for actors of other loops or nodes. Returns false if refused.
   using Uplink = std::function<bool(const messages::Envelope&, std::span<const std::byte>,
                                     const messages::SharedBytes&)>;
 
@@ -35,31 +35,31 @@ class ActorHost {
   ~ActorHost();
 
   void add(std::string name, ActorFactory factory, std::shared_ptr<ActorTelemetry> telemetry);
-  /// From now on everything that its actors do is noted. Null: nothing is.
+  /// Traces everything that the actors do from now on. Null: no trace.
   void trace_to(std::unique_ptr<TraceRing> ring) { ring_ = std::move(ring); }
-  std::vector<std::string> names() const;  ///< Of its actors, as they were added.
+  std::vector<std::string> names() const;  ///< Names of its actors, in the order of add().
   void start_all();
-  void stop_all();  ///< on_stop of every actor.
+  void stop_all();  ///< Calls on_stop of every actor.
   void directory(std::string_view actor, bool reachable);
 
   bool has(ActorId actor) const { return residents_.contains(actor); }
   bool empty() const { return residents_.empty(); }
-  /// `queued`: it waited in the actor's queue.   @pre has(incoming.envelope.to).
+  /// `queued`: the message waited in the actor's queue. @pre has(incoming.envelope.to).
   void deliver(const Incoming& incoming, bool queued);
   /// Delivers local messages and fires due timers, a bounded number of each.
   void turn();
-  /// True if turn() has more to do at once.
+  /// Whether turn() has more to do at once.
   bool busy() const { return !local_.empty() || !next_turn_.empty(); }
-  /// When the next timer is due.
+  /// Time of the next timer.
   std::optional<Nanos> next_timer() const;
 
   /// Names of actors that ended since the last call.
   std::vector<std::string> take_departed() { return std::exchange(departed_, {}); }
-  /// A reason to stop the node, from stop_node(); given once.
+  /// Stop reason from stop_node(), returned once.
   std::optional<std::string> take_stop() { return std::exchange(stop_, std::nullopt); }
-  /// Set for good once an actor failed too often.
+  /// Set once an actor has failed too often.
   const std::optional<Error>& failure() const { return failure_; }
-  /// When the handler that runs now began, 0 if none does. Only kept with a handler_limit. Thread: any.
+  /// Start time of the running handler; 0 if none runs. Only set with a handler_limit. Thread: any.
   Nanos handler_began() const { return Nanos{handler_began_.load(std::memory_order_relaxed)}; }
 
  private:
@@ -86,7 +86,7 @@ class ActorHost {
                const messages::SharedBytes& bulk);
   void start(Resident& resident);
   void watch(Resident& resident);
-  /// `note`: what the trace says of it, as far as it is known before.
+  /// Runs a handler with tracing and restart. `note`: trace record, as far as known in advance.
   template <class Handler>
   void guarded(Resident& resident, TraceRecord note, Handler&& handler);
   void fail(Resident& resident, const char* what);
@@ -98,15 +98,15 @@ class ActorHost {
   const Clock& clock_;
   LiveCounters& counters_;
   Uplink uplink_;
-  std::unique_ptr<TraceRing>
-      ring_;  // Null: nobody wants to know. Outlives the actors, whose phases end with them.
+  // Null if tracing is off. Outlives the actors, which record their last phases on destruction.
+  std::unique_ptr<TraceRing> ring_;
   std::unordered_map<ActorId, std::unique_ptr<Resident>> residents_;
-  std::vector<ActorId> order_;     // As they were added.
-  std::vector<ActorId> watchers_;  // Those that may have a handler for on_directory.
+  std::vector<ActorId> order_;     // In the order of add().
+  std::vector<ActorId> watchers_;  // Actors that may override on_directory.
   std::deque<Waiting> local_;
   std::size_t local_bytes_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::vector<std::uint64_t> next_turn_;  // Timers without delay.
+  std::vector<std::uint64_t> next_turn_;  // Timers with zero delay.
   std::unordered_map<std::uint64_t, Callback> callbacks_;
   std::uint64_t next_timer_ = 1;
   std::vector<std::string> departed_;

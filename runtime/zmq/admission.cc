@@ -38,7 +38,7 @@ std::optional<Admission::Refusal> Admission::refuse_hello(const Hello& hello, co
     return Refusal{std::move(reason), !roles_allow(hello, key)};
   };
   if (hello.node.empty() || hello.node.size() > kMaxNameBytes || hello.actors.size() > kMaxActors)
-    return refusal("a name too long, or too many actors");
+    return refusal("name empty or too long, or too many actors");
   if (known == nullptr && num_peers >= kMaxPeers) return refusal("too many nodes");
   if (known != nullptr && known->key != key && (!key.empty() || known->session.epoch() == hello.epoch))
     return refusal("its name belongs to another key");
@@ -60,7 +60,7 @@ bool Admission::may_announce(const Peer& peer, const std::string& actor) const {
 
 bool Admission::may_send(const Peer& peer, const messages::Envelope& envelope) const {
   const Route* const to = routes_.find(envelope.to);
-  return peer.speakers.contains(envelope.from) &&
+  return peer.announced.contains(envelope.from) &&
          options_.rules.may_send(peer.roles, envelope.type,
                                  to == nullptr ? std::string_view{} : std::string_view{to->name});
 }
@@ -68,12 +68,12 @@ bool Admission::may_send(const Peer& peer, const messages::Envelope& envelope) c
 std::optional<std::string> Admission::revoked(const Peer& peer) const {
   if (keys_ == nullptr || peer.key.empty()) return std::nullopt;
   const auto now = keys_->roles(peer.key);
-  if (!now) return "its key was taken out";
+  if (!now) return "its key was removed";
   if (!(*now == peer.roles)) return "the roles of its key changed";
   return std::nullopt;
 }
 
-/// Names that the run has planned belong to keys of their role, our own to nobody.
+/// Planned names require a key of their role; our own name is never free.
 bool Admission::may_take_node_name(const std::string& node, Roles of_key) const {
   const auto planned = options_.planned_nodes.find(node);
   return node != options_.name && (planned == options_.planned_nodes.end() || of_key.has(planned->second));
@@ -82,14 +82,14 @@ bool Admission::may_take_node_name(const std::string& node, Roles of_key) const 
 bool Admission::may_take_actor_name(const Peer* known, const std::string& key, Roles of_key,
                                     const std::string& node, const std::string& actor) const {
   if (actor.empty() || actor.size() > kMaxNameBytes) return false;
-  if (key.empty()) return true;  // Over ipc the peer is this user, and may take any name.
+  if (key.empty()) return true;  // Over ipc the peer runs as our user and may take any name.
   if (!options_.rules.may_announce(of_key, node, actor)) return false;
   const Route* const taken = routes_.find(actor_id(actor));
   if (taken == nullptr || (known != nullptr && taken->peer == known)) return true;
   return taken->peer != nullptr && taken->peer->key == key;
 }
 
-/// False if the roles of its key never allow its name, or one of its actors.
+/// Whether the roles of the key can ever allow this node name and these actors.
 bool Admission::roles_allow(const Hello& hello, const std::string& key) const {
   if (key.empty()) return true;
   const Roles of_key = roles(key);

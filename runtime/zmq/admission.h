@@ -1,6 +1,6 @@
 #pragma once
-/// Who may join a node, under which names, and what each may send. The keys themselves are checked in
-/// runtime/zmq/keys/authenticator.h, before a byte of a connection is read.
+/// Admission: which nodes may join under which names, and what each may send. The keys themselves are checked
+/// before a byte of a connection is read (runtime/zmq/keys/authenticator.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,41 +15,41 @@
 
 namespace emplace::runtime {
 
-/// Pure; one thread. What it is made of must outlive it.
+/// Pure; one thread. The constructor's arguments must outlive it.
 class Admission {
  public:
   enum class Frame : std::uint8_t {
     kRead,
-    kKeyRevoked,  ///< The key is not in the list any more.
-    kTakenOver,   ///< Another key than the one that opened the session.
-    kOversized,   ///< More than a control connection may carry at once.
+    kKeyRevoked,  ///< The key was removed from the list.
+    kTakenOver,   ///< Another key than that of the session.
+    kOversized,   ///< Above the limit of a control connection.
   };
   struct Refusal {
     std::string reason;
-    bool final = false;  ///< It would be refused again, so it need not ask again.
+    bool final = false;  ///< A retry would be refused, too.
   };
 
-  /// `keys`: null where no keys are asked for.
+  /// `keys`: null if no keys are required.
   Admission(const NodeOptions& options, const Routes& routes, const AllowedKeys* keys)
       : options_{options}, routes_{routes}, keys_{keys} {}
 
-  /// Whether a frame may be decoded. `key`: the one that its connection proved; empty: none.
-  /// `peer`: null for a connection that has no session. Cheap: called once per frame.
+  /// Whether a frame may be decoded. `key`: proven by the connection, or empty. `peer`: null without a
+  /// session. Called once per frame, so it must be cheap.
   Frame check_frame(const std::string& key, const Peer* peer, std::size_t plane, std::size_t bytes) const;
-  /// Why a node may not join; empty if it may. `known`: the peer of its name, null if there is none;
-  /// `num_peers`: how many there are.
+  /// Why a node may not join; empty if it may. `known`: current peer of that name, or null; `num_peers`:
+  /// number of peers.
   std::optional<Refusal> refuse_hello(const Hello& hello, const std::string& key, const Peer* known,
                                       std::size_t num_peers) const;
-  /// Whether a peer that has joined may announce one more actor.
+  /// Whether a joined peer may announce one more actor.
   bool may_announce(const Peer& peer, const std::string& actor) const;
-  /// Whether a peer with a key may send this.
+  /// Whether a peer with a key may send this message.
   bool may_send(const Peer& peer, const messages::Envelope& envelope) const;
-  /// Why a session must end after the list of keys has changed; empty if it goes on.
+  /// Why a session must end after a change of the key list; empty if it continues.
   std::optional<std::string> revoked(const Peer& peer) const;
 
-  /// None for a key that is not in the list, and where no keys are asked for.
+  /// Roles of a key; empty for an unlisted key, or if no keys are required.
   Roles roles(const std::string& key) const;
-  /// The key's name in the list, for people.
+  /// Name of the key in the list, for display.
   std::string key_name(const std::string& key) const;
   bool contains(const std::string& key) const { return keys_ != nullptr && keys_->contains(key); }
 

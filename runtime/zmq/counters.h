@@ -1,5 +1,5 @@
 #pragma once
-/// NodeCounters while they are being counted.
+/// Live, atomic version of NodeCounters.
 
 #include <atomic>
 #include <cstdint>

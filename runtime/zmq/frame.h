@@ -1,7 +1,8 @@
 #pragma once
-/// How messages share a frame. A ZeroMQ message between two loops is either
-///   one frame:    a batch of records   [u32 envelope, u32 body, u32 bulk sizes] envelope body bulk …
-///   little-endian three frames: envelope, body, bulk, for a message too large to copy.
+/// Frame format. A ZeroMQ message between two loops is either
+///   one frame:    batch of records: [u32 envelope, u32 body, u32 bulk sizes, little-endian] envelope body
+///   bulk
+///   three frames: envelope, body, bulk, for a message too large to copy
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +15,10 @@
 namespace emplace::runtime {
 
 inline constexpr std::size_t kRecordHeaderBytes = 12;
-/// From here on a bulk frame is sent from where it lies.
+/// Smallest body or bulk that is sent without copying [bytes].
 inline constexpr std::size_t kZeroCopyBytes = 64u << 10;
 
-/// A message inside a received frame. Views into it.
+/// Message inside a received frame. Holds views into it.
 struct Record {
   messages::Envelope envelope;
   std::span<const std::byte> body;
@@ -28,8 +29,8 @@ struct Record {
 void append_record(const messages::Envelope& envelope, std::span<const std::byte> body,
                    std::span<const std::byte> bulk, messages::Bytes& batch);
 
-/// Takes the next record from the front of `batch`. False: not a record, or its envelope is none; the rest is
-/// lost.
+/// Takes the next record from the front of `batch`. Returns false for a malformed record or envelope; the
+/// rest of the batch is lost.
 bool take_record(std::span<const std::byte>& batch, Record& record);
 
 }  // namespace emplace::runtime

@@ -1,6 +1,6 @@
 #pragma once
-/// Debian's libzmq is not instrumented for the thread sanitizer: say where a payload passes from thread to
-/// thread.
+/// Annotations for the thread sanitizer, which does not see inside Debian's libzmq: they mark where a payload
+/// passes between threads.
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -8,14 +8,14 @@
 
 namespace emplace::runtime {
 
-/// Before a buffer is given to ZeroMQ.
+/// Call before a buffer is passed to ZeroMQ.
 inline void hand_over([[maybe_unused]] const void* address) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(const_cast<void*>(address));
 #endif
 }
 
-/// After a buffer came from ZeroMQ.
+/// Call after a buffer was received from ZeroMQ.
 inline void take_over([[maybe_unused]] const void* address) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_acquire(const_cast<void*>(address));

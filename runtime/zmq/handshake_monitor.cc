@@ -14,7 +14,7 @@ namespace {
 constexpr int kHandshakeEvents = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-/// An inproc endpoint that no other monitor of the process has.
+/// Inproc endpoint, unique in the process.
 std::string next_endpoint() {
   static std::atomic<std::uint64_t> made{0};
   return fmt::format("inproc://handshakes-{}", made.fetch_add(1));
@@ -28,7 +28,7 @@ HandshakeMonitor::HandshakeMonitor(zmq::context_t& context, zmq::socket_t& watch
   EMPLACE_CHECK(zmq_socket_monitor(watched.handle(), endpoint.c_str(), kHandshakeEvents) == 0,
                 "socket monitor");
   events_.set(zmq::sockopt::linger, 0);
-  // ZeroMQ's own thread waits while this queue is full, so it has no bound.
+  // Unbounded: ZeroMQ's thread blocks while this queue is full.
   events_.set(zmq::sockopt::rcvhwm, 0);
   events_.connect(endpoint);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Counts the handshakes of a socket that failed, as ZeroMQ reports them.
+/// Counts failed handshakes of a socket, as reported by ZeroMQ.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace emplace::runtime {
 
-/// Must end before the socket that it watches: ZeroMQ's thread would wait for ever to report to one that is
-/// gone. Thread: the I/O loop.
+/// Must be destroyed before the watched socket: ZeroMQ's thread would block on the report. Thread: the I/O
+/// loop.
 class HandshakeMonitor {
  public:
   HandshakeMonitor(zmq::context_t& context, zmq::socket_t& watched);
@@ -21,8 +21,7 @@ class HandshakeMonitor {
 
   void add_to(Waiter& waiter) { waiter.add(events_, watch_); }
   bool readable() const { return watch_.readable; }
-  /// How many failed since the last call; `reason` gets that of the last one, in words for the side that
-  /// dials.
+  /// Number of failures since the last call; `reason` gets the last one, worded for the dialling side.
   std::uint64_t take_failures(std::string& reason);
 
  private:

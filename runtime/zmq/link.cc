@@ -11,9 +11,9 @@
 namespace emplace::runtime {
 namespace {
 
-constexpr std::size_t kCopyBelow = 4096;  // A smaller batch is cheaper to copy than to hand over.
+constexpr std::size_t kCopyBelow = 4096;  // A smaller batch is cheaper to copy than to pass by reference.
 
-/// A batch on its way; its memory returns to the pool.
+/// Buffer of a batch in flight; returns to the pool when freed.
 struct Block {
   Block(messages::Bytes block, std::shared_ptr<BlockPool> from)
       : bytes{std::move(block)}, pool{std::move(from)} {}
@@ -24,7 +24,7 @@ struct Block {
   std::shared_ptr<BlockPool> pool;
 };
 
-/// A ZeroMQ message over memory that `Owner` keeps; freed by whichever thread is last.
+/// ZeroMQ message over memory kept alive by `Owner`, which is freed by the last thread.
 template <class Owner>
 zmq::message_t lend(Owner owner, std::span<const std::byte> bytes) {
   auto* kept = new Owner{std::move(owner)};
@@ -61,7 +61,7 @@ void BlockPool::give(messages::Bytes block) {
 bool Link::push(messages::Envelope envelope, std::span<const std::byte> body,
                 const messages::SharedBytes& bulk) {
   if (messages::keeps_latest_only(envelope.type)) return keep_latest(envelope, body, bulk);
-  // An empty queue takes anything, else a message above the bound could never travel.
+  // An empty queue accepts any message, so that one above the limit can still be sent.
   const std::size_t size = body.size() + bulk.size();
   if (items_ >= limits_.items || (items_ > 0 && bytes_ + size > limits_.bytes)) {
     count(counters_->refused);
@@ -121,7 +121,7 @@ void Link::append_large(const messages::Envelope& envelope, std::span<const std:
   sealed.parts[1] = zmq::message_t{body.data(), body.size()};
   sealed.parts[2] = bulk.empty() ? zmq::message_t{} : lend(bulk, bulk.bytes());
   sealed.num_parts = 3;
-  sealed.messages = envelope.type < messages::kFirstRuntimeType ? 1 : 0;  // As append() counts.
+  sealed.messages = envelope.type < messages::kFirstRuntimeType ? 1 : 0;  // Same rule as in append().
   sealed.bytes = body.size() + bulk.size();
 }
 
@@ -171,8 +171,7 @@ Link::Flush Link::send(zmq::socket_t& socket, std::string_view routing_id, Seale
   for (std::size_t i = 0; i < sealed.num_parts; ++i) {
     hand_over(sealed.parts[i].data());
     const int more = i + 1 < sealed.num_parts ? ZMQ_SNDMORE : 0;
-    // Once the first part is taken the rest is too, unless the peer vanishes in between: then all of it is
-    // void.
+    // After the first part ZeroMQ accepts the rest, unless the peer vanishes: then the whole message is void.
     if (zmq_msg_send(sealed.parts[i].handle(), handle, ZMQ_DONTWAIT | more) < 0)
       return i == 0 && routing_id.empty() ? refused() : Flush::kUnreachable;
   }
@@ -211,9 +210,8 @@ bool receive(zmq::socket_t& socket, std::string* routing_id, Received& received)
 }  // namespace emplace::runtime
 
 #if defined(__SANITIZE_THREAD__)
-/// Read by the thread sanitizer at start. What libzmq does inside with its own memory is invisible to it but
-/// for the libc calls that libzmq makes, which would look like races; what crosses to us is annotated and
-/// stays under watch.
+/// Read by the thread sanitizer at start. libzmq is not instrumented, so its internal libc calls would look
+/// like races. Memory that passes between libzmq and us is annotated and still checked.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "called_from_lib:libzmq.so";
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// The bounded send queue towards one loop or one connection of a peer: small messages share frames, large
-/// ones are sent from where they lie, and what ZeroMQ will not take now waits here.
+/// Bounded send queue to one loop or to one connection of a peer. Small messages are batched into frames,
+/// large ones are sent without copying, and what ZeroMQ does not accept now is queued.
 
 #include <algorithm>
 #include <array>
@@ -23,10 +23,10 @@
 
 namespace emplace::runtime {
 
-/// Memory of sent batches, to be written again while its pages are warm. Thread: any.
+/// Pool of batch buffers, reused while their pages are warm. Thread: any.
 class BlockPool {
  public:
-  /// An empty block with room for `capacity`.
+  /// Empty block with the given capacity.
   messages::Bytes take(std::size_t capacity);
   void give(messages::Bytes block);
 
@@ -40,9 +40,9 @@ class BlockPool {
 class Link {
  public:
   struct Limits {
-    std::size_t items;        ///< Messages waiting.
-    std::size_t bytes;        ///< Of them.
-    std::size_t batch_bytes;  ///< Aggregation ends at this size.
+    std::size_t items;        ///< Limit of queued messages.
+    std::size_t bytes;        ///< Limit of their bytes.
+    std::size_t batch_bytes;  ///< Size at which a batch is closed.
 
     static Limits of(const NodeOptions& options) {
       return {options.mailbox_items, options.mailbox_bytes, options.batch_bytes};
@@ -50,21 +50,21 @@ class Link {
   };
   enum class Flush : std::uint8_t { kDone, kBlocked, kUnreachable };
 
-  /// `numbered`: messages carry sequence numbers from 1 (between nodes); else 0 (within one).
+  /// `numbered`: messages carry sequence numbers from 1 (between nodes); else 0 (within a node).
   Link(Limits limits, bool numbered, LiveCounters& counters)
       : limits_{limits}, numbered_{numbered}, counters_{&counters} {}
 
-  /// False, and counted: full. A latest-only message takes the place of an older one that still waits.
+  /// Queues a message. Returns false, and counts, if full. A latest-only message replaces a queued older one.
   bool push(messages::Envelope envelope, std::span<const std::byte> body, const messages::SharedBytes& bulk);
 
-  /// Sends what ZeroMQ takes without blocking; to `routing_id` where the socket is a ROUTER, else empty.
+  /// Sends what ZeroMQ accepts without blocking. `routing_id`: receiver for a ROUTER, else empty.
   Flush flush(zmq::socket_t& socket, std::string_view routing_id);
 
   bool empty() const { return queue_.empty() && open_messages_ == 0 && latest_.empty(); }
   std::size_t waiting() const { return items_ + latest_.size(); }
-  /// The number that the first message still waiting has, or will get.
+  /// Sequence number of the first queued message, or of the next one if none is queued.
   std::uint64_t first_waiting_seq() const { return next_seq_ - items_; }
-  /// Drops everything that waits; returns how many messages.
+  /// Drops all queued messages; returns their number.
   std::size_t clear();
 
  private:
@@ -94,34 +94,34 @@ class Link {
   LiveCounters* counters_;
   std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   std::deque<Sealed> queue_;
-  messages::Bytes open_;  // The batch that still grows.
+  messages::Bytes open_;  // Batch that is being filled.
   std::size_t open_messages_ = 0;
-  std::size_t open_numbered_ = 0;  // Of these, from actors.
-  std::size_t open_payload_ = 0;   // [bytes]
+  std::size_t open_numbered_ = 0;  // Numbered messages in it.
+  std::size_t open_payload_ = 0;   // Payload bytes in it.
   std::vector<Latest> latest_;
-  std::size_t items_ = 0;  // In queue_ and open_.
+  std::size_t items_ = 0;  // Messages in queue_ and open_.
   std::size_t bytes_ = 0;
   std::uint64_t next_seq_ = 1;
 };
 
-/// How many frames a socket may give in one turn. One while it is quiet, so that the answer leaves before we
-/// look again (a look that finds nothing costs a system call); twice as many each time there was more.
+/// Number of frames to read from a socket per turn. One while it is quiet, so that the answer leaves before
+/// the next read (a read that finds nothing costs a system call); doubled each time there was more.
 class Intake {
  public:
   int frames() const { return frames_; }
   void took(int frames) { frames_ = frames < frames_ ? 1 : std::min(2 * frames_, kMost); }
 
  private:
-  static constexpr int kMost = 64;  // Then the other sockets have their turn.
+  static constexpr int kMost = 64;  // Limit, so that other sockets get their turn.
   int frames_ = 1;
 };
 
-/// A received ZeroMQ message, its routing id taken off.
+/// Received ZeroMQ message, without its routing id.
 struct Received {
   std::array<zmq::message_t, 3> parts;
-  std::size_t num_parts = 0;  ///< 1 or 3; anything else is malformed.
+  std::size_t num_parts = 0;  ///< 1 or 3; any other number is malformed.
 
-  /// The key that its sender proved; empty if none was asked for.
+  /// Key proven by the sender; empty if none was required.
   std::string_view user() {
     const char* id = num_parts > 0 ? zmq_msg_gets(parts[0].handle(), "User-Id") : nullptr;
     return id != nullptr ? id : std::string_view{};
@@ -133,12 +133,12 @@ struct Received {
   }
 };
 
-/// Receives one message without blocking. `routing_id` (not null for a ROUTER) gets the sender's. False: none
-/// waits.
+/// Receives one message without blocking; `routing_id` (null unless a ROUTER) gets the sender's id. Returns
+/// false if none is queued.
 bool receive(zmq::socket_t& socket, std::string* routing_id, Received& received);
 
-/// Calls `sink(const Incoming&)` for each message in it; their bulk shares the received memory. False:
-/// malformed (what came before the damage has been given out).
+/// Calls `sink(const Incoming&)` for each message in the frame; bulks share the received memory. Returns
+/// false if malformed; messages before the damage have been delivered.
 template <class Sink>
 bool each_message(Received& received, Sink&& sink) {
   if (received.num_parts == 1) {

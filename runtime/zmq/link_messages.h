@@ -1,5 +1,5 @@
 #pragma once
-/// Messages of the runtime itself (runtime/zmq/session_messages.h) on a link.
+/// Sends runtime messages (runtime/zmq/session_messages.h) over a link.
 
 #include <string_view>
 
@@ -10,14 +10,14 @@
 
 namespace emplace::runtime {
 
-/// Queues it behind what waits in the link. False: full.
+/// Appends to the queue of the link. Returns false if full.
 template <class M>
 bool push_message(Link& link, const M& message) {
   return link.push({.type = M::kType}, messages::encode_body(message), {});
 }
 
-/// Sends it now, past every queue: the first or only word on a connection. `routing_id`: empty unless the
-/// socket is a ROUTER. False: the socket does not take it.
+/// Sends at once, bypassing every queue: for the first or only message on a connection. `routing_id`: empty
+/// unless the socket is a ROUTER. Returns false if the socket does not accept it.
 template <class M>
 bool send_now(zmq::socket_t& socket, std::string_view routing_id, const M& message, Link::Limits limits,
               LiveCounters& counters) {

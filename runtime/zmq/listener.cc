@@ -23,7 +23,7 @@ Result<std::unique_ptr<Listener>> Listener::make(Shared& shared, const NodeKeys&
   for (const std::string& endpoint : options.listen)
     EMPLACE_TRY(check_endpoint(endpoint, keys.own.has_value(), options.insecure));
   auto listener = std::unique_ptr<Listener>{new Listener{shared}};
-  // Socket options hold for what is bound after them: ipc first, which needs no keys.
+  // Socket options apply to later binds: bind ipc first, which needs no keys.
   EMPLACE_TRY(listener->bind(/*tcp=*/false));
   if (authenticator != nullptr) authenticator->protect(listener->socket_, *keys.own);
   EMPLACE_TRY(listener->bind(/*tcp=*/true));
@@ -61,7 +61,7 @@ void Listener::cut(const std::string& routing_id) {
 }
 
 std::uint64_t Listener::take_failed_handshakes() {
-  std::string ignored;  // The reason is in words for the side that dials.
+  std::string ignored;  // The reason is worded for the dialling side.
   return monitor_.take_failures(ignored);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The head's side of the wire: the ROUTER socket that other nodes dial.
+/// Listening side: the ROUTER socket that other nodes dial.
 
 #include <memory>
 #include <string>
@@ -26,16 +26,16 @@ class Listener {
   static Result<std::unique_ptr<Listener>> make(Shared& shared, const NodeKeys& keys,
                                                 const Authenticator* authenticator);
 
-  /// What was bound, with the real ports.
+  /// Bound endpoints, with the real ports.
   const std::vector<std::string>& endpoints() const { return endpoints_; }
 
   void add_to(Waiter& waiter);
   bool readable() const { return watch_.readable; }
-  /// True if the last flush left messages that ZeroMQ did not take. It does not report which peer has room
-  /// again, so that flushing must be tried.
+  /// Whether the last flush left messages that ZeroMQ did not accept. It does not report which peer has room
+  /// again, so flushing must be retried.
   bool blocked() const { return watch_.blocked; }
 
-  /// Gives the frames that wait, a bounded number of them, to `sink(routing_id, received)`.
+  /// Passes received frames to `sink(routing_id, received)`, up to a bounded number.
   template <class Sink>
   void receive(Sink&& sink) {
     std::string routing_id;
@@ -45,22 +45,22 @@ class Listener {
       sink(routing_id, received);
     intake_.took(taken);
   }
-  /// Before the peers are flushed in a turn.
-  void begin_flush() { watch_.blocked = false; }
-  /// Sends what waits for a peer. False: one of its connections is gone.
+  /// Call before flushing the peers in a turn.
+  void start_flush() { watch_.blocked = false; }
+  /// Sends queued messages of a peer. Returns false if one of its connections is gone.
   bool flush(Peer& peer);
-  /// Sends at once, past the peer's queue; a message that cannot be sent is lost.
+  /// Sends at once, bypassing the peer's queue; a message that cannot be sent is lost.
   template <class M>
-  void say(const std::string& routing_id, const M& message) {
+  void send(const std::string& routing_id, const M& message) {
     send_now(socket_, routing_id, message, Link::Limits::of(shared_.options), shared_.counters);
   }
-  /// Reads nothing more from this connection. At most 256 per tick; a further one is cut when it is read from
-  /// again.
+  /// Stops reading from this connection. At most 256 per tick; beyond that, a connection is cut when it is
+  /// next read.
   void cut(const std::string& routing_id);
-  /// Once per tick: closes what cut() needed.
+  /// Call once per tick: closes the sockets used by cut().
   void end_cuts() { takeovers_.clear(); }
   bool handshake_failed() const { return monitor_.readable(); }
-  /// How many handshakes failed since the last call.
+  /// Number of failed handshakes since the last call.
   std::uint64_t take_failed_handshakes();
 
  private:
@@ -70,9 +70,9 @@ class Listener {
   Shared& shared_;
   zmq::socket_t socket_;
   HandshakeMonitor monitor_;
-  std::vector<zmq::socket_t> takeovers_;  // Of the routing ids that were cut since the last tick.
+  std::vector<zmq::socket_t> takeovers_;  // Sockets for the routing ids cut since the last tick.
   std::vector<std::string> endpoints_;
-  Watch watch_;  // Blocked: the link of some peer is.
+  Watch watch_;  // Blocked if the link of any peer is.
   Intake intake_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Warnings that a peer can cause as often as it likes, each written once.
+/// Logs each warning once, for warnings that a peer can trigger at will.
 
 #include <set>
 #include <string>
@@ -13,7 +13,7 @@ namespace emplace::runtime {
 class LogOnce {
  public:
   explicit LogOnce(std::string node) : node_{std::move(node)} {}
-  /// The first 256 different texts are logged; further ones are dropped.
+  /// Logs the first 256 different texts and drops further ones.
   void warn(const std::string& text) {
     if (logged_.size() < kMost && logged_.insert(text).second) log(LogLevel::kWarning, node_, text);
   }

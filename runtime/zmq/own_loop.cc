@@ -45,7 +45,7 @@ void OwnLoop::start(const std::shared_ptr<OwnLoop>& self) {
 }
 
 template <class M>
-void OwnLoop::tell(const M& message) {
+void OwnLoop::notify(const M& message) {
   push_message(up_, message);
 }
 
@@ -64,7 +64,7 @@ void OwnLoop::on_message(const Incoming& incoming) {
           ending_ = true;
         } else {
           host_.stop_all();
-          tell(LoopDone{.finish = false});
+          notify(LoopDone{.finish = false});
         }
       },
       [&](const LoopDirectory& change) { host_.directory(change.actor, change.reachable); });
@@ -72,11 +72,11 @@ void OwnLoop::on_message(const Incoming& incoming) {
 
 void OwnLoop::report() {
   if (auto departed = host_.take_departed(); !departed.empty())
-    tell(LoopDeparted{.actors = std::move(departed)});
-  if (auto reason = host_.take_stop()) tell(LoopWantsStop{.reason = std::move(*reason)});
-  if (host_.failure() && !failure_told_) {
-    failure_told_ = true;
-    tell(LoopWantsStop{.reason = host_.failure()->context, .failed = true});
+    notify(LoopDeparted{.actors = std::move(departed)});
+  if (auto reason = host_.take_stop()) notify(LoopWantsStop{.reason = std::move(*reason)});
+  if (host_.failure() && !failure_reported_) {
+    failure_reported_ = true;
+    notify(LoopWantsStop{.reason = host_.failure()->context, .failed = true});
   }
 }
 
@@ -91,7 +91,7 @@ void OwnLoop::run() {
   while (true) {
     report();
     if (ending_ && !host_.busy()) {
-      tell(LoopDone{.finish = true});
+      notify(LoopDone{.finish = true});
       break;
     }
     mine.used |= !up_.empty();
@@ -108,7 +108,7 @@ void OwnLoop::run() {
     }
     host_.turn();
   }
-  // The I/O loop reads until it has seen the end, or closes its side at the drain deadline.
+  // The I/O loop reads until it receives LoopDone with `finish`, or closes its side at the drain deadline.
   while (up_.flush(socket, {}) == Link::Flush::kBlocked) {
     std::array<zmq::pollitem_t, 1> items{{{socket.handle(), 0, ZMQ_POLLOUT, 0}}};
     if (zmq_poll(items.data(), 1, shared_->options.drain_deadline / std::chrono::milliseconds{1}) <= 0) break;

@@ -17,7 +17,8 @@ std::optional<Error> OwnLoops::start() {
       OwnLoop::start(loop);
     } catch (const std::system_error& refused) {
       loop->stopped = loop->finished = true;
-      if (!first) first = Error{Errc::kRunFailed, loop->name() + ": no thread for it: " + refused.what()};
+      if (!first)
+        first = Error{Errc::kRunFailed, loop->name() + ": cannot start its thread: " + refused.what()};
     }
   }
   return first;

@@ -1,5 +1,5 @@
 #pragma once
-/// The loops of a node that have a thread each.
+/// Loops of a node that have a thread each.
 
 #include <memory>
 #include <optional>
@@ -15,11 +15,11 @@ namespace emplace::runtime {
 class OwnLoops {
  public:
   OwnLoop& add(std::shared_ptr<OwnLoop> loop);
-  /// Starts every thread. The error is the first of those that the machine had no thread for: these count as
-  /// ended, so that the others can end in order before what they use does.
+  /// Starts every thread. Returns the first error if the machine refused a thread; such loops count as ended,
+  /// so that the others can still end in order.
   std::optional<Error> start();
-  /// Waits for the threads that have said their last word; one that hangs in a handler keeps what it uses and
-  /// ends with the process. The error (kDeadline) names the first of those.
+  /// Joins the threads that have finished. A thread stuck in a handler is detached and keeps its resources
+  /// until the process ends; the error (kDeadline) names the first such thread.
   std::optional<Error> join();
 
   void add_to(Waiter& waiter);
@@ -29,7 +29,7 @@ class OwnLoops {
   void finish();       ///< Each answers LoopDone with `finish`.
   bool stopped() const;
   bool finished() const;
-  /// A loop whose handler has run for longer than `limit`; null: none.
+  /// Loop whose handler has run for longer than `limit`; null if none.
   const OwnLoop* hung(Nanos now, Nanos limit) const;
 
   const std::vector<std::shared_ptr<OwnLoop>>& all() const { return loops_; }

@@ -7,7 +7,7 @@ bool Parking::add(const messages::Envelope& envelope, std::span<const std::byte>
   const std::size_t size = body.size() + bulk.size();
   if (messages_.size() >= kMaxMessages || (!messages_.empty() && bytes_ + size > max_bytes_)) return false;
   bytes_ += size;
-  messages_.push_back({now + patience_, envelope, messages::Bytes(body.begin(), body.end()), bulk});
+  messages_.push_back({now + timeout_, envelope, messages::Bytes(body.begin(), body.end()), bulk});
   return true;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-/// Messages for actors that nobody knows yet wait here for a while: an actor may be addressed before its node
-/// has joined.
+/// Holds messages for unknown actors for a while: an actor may be addressed before its node has joined.
 
 #include <cstddef>
 #include <span>
@@ -14,7 +13,7 @@
 
 namespace emplace::runtime {
 
-/// Bounded in number and bytes. Pure; one thread.
+/// Bounded in messages and bytes. Pure; one thread.
 class Parking {
  public:
   struct Message {
@@ -24,25 +23,25 @@ class Parking {
     messages::SharedBytes bulk;
   };
   struct Due {
-    std::vector<Message> routable;  ///< Their actor is known now; in the order in which they came.
-    std::size_t expired = 0;        ///< Dropped: nobody of that id came in time.
+    std::vector<Message> routable;  ///< Receiver is known now; in order of arrival.
+    std::size_t expired = 0;        ///< Dropped: the receiver did not appear in time.
   };
 
-  /// `max_bytes`: of bodies and bulk; a message that comes first may exceed it.
-  /// `patience`: how long a message waits.
-  Parking(std::size_t max_bytes, Nanos patience) : max_bytes_{max_bytes}, patience_{patience} {}
+  /// `max_bytes`: limit of bodies and bulks; a first message may exceed it. `timeout`: how long a message
+  /// waits.
+  Parking(std::size_t max_bytes, Nanos timeout) : max_bytes_{max_bytes}, timeout_{timeout} {}
 
-  /// False: no room, the message is dropped.
+  /// Returns false if full: the message is dropped.
   bool add(const messages::Envelope& envelope, std::span<const std::byte> body,
            const messages::SharedBytes& bulk, Nanos now);
-  /// Takes out what need not wait any longer.
+  /// Removes and returns messages that became routable or expired.
   Due take_due(const Routes& routes, Nanos now);
   std::size_t size() const { return messages_.size(); }
 
  private:
   static constexpr std::size_t kMaxMessages = 4'096;
   std::size_t max_bytes_;
-  Nanos patience_;
+  Nanos timeout_;
   std::vector<Message> messages_;
   std::size_t bytes_ = 0;
 };

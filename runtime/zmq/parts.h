@@ -1,5 +1,5 @@
 #pragma once
-/// Messages of ZeroMQ itself (ZAP requests, monitor events), which come as parts of text.
+/// Multipart text messages of ZeroMQ itself (ZAP requests, monitor events).
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace emplace::runtime {
 
-/// All parts of the next message, without waiting; empty if there is none.
+/// Receives all parts of the next message without waiting; empty if there is none.
 inline std::vector<std::string> receive_parts(zmq::socket_t& socket) {
   std::vector<std::string> parts;
   zmq::message_t part;

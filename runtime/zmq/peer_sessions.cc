@@ -44,7 +44,7 @@ PeerSessions::Actions PeerSessions::on_hello(const std::string& id, const std::s
   if (auto refusal = admission_.refuse_hello(*hello, key, known, peers_.size())) {
     count(counters_.refused_role);
     log_once_.warn("node " + printable(hello->node, 80) + " refused: " + refusal->reason);
-    return {SayBye{id, {.reason = std::move(refusal->reason), .fenced = true, .final = refusal->final}}};
+    return {SendBye{id, {.reason = std::move(refusal->reason), .fenced = true, .final = refusal->final}}};
   }
   Actions actions;
   Peer& peer =
@@ -53,9 +53,9 @@ PeerSessions::Actions PeerSessions::on_hello(const std::string& id, const std::s
   switch (peer.session.on_hello(hello->epoch, now)) {
     case Session::Hello::kFenced:
       count(counters_.malformed);
-      return {SayBye{id, {.reason = "this life is over", .fenced = true}}};
+      return {SendBye{id, {.reason = "this incarnation has ended", .fenced = true}}};
     case Session::Hello::kNew:
-      begin_epoch(peer, *hello, key, was_open, actions);
+      start_epoch(peer, *hello, key, was_open, actions);
       break;
     case Session::Hello::kSame:
       break;
@@ -66,26 +66,26 @@ PeerSessions::Actions PeerSessions::on_hello(const std::string& id, const std::s
     peer.session.expect(plane, hello->first_seq);
     connections_.insert_or_assign(id, Connection{&peer, plane});
   }
-  actions.push_back(SayWelcome{id,
-                               {.node = options_.name,
-                                .epoch = hello->epoch,
-                                .plane = hello->plane,
-                                .first_seq = peer.links[plane].first_waiting_seq(),
-                                .actors = reachable_actors(peer)}});
+  actions.push_back(SendWelcome{id,
+                                {.node = options_.name,
+                                 .epoch = hello->epoch,
+                                 .plane = hello->plane,
+                                 .first_seq = peer.links[plane].first_waiting_seq(),
+                                 .actors = reachable_actors(peer)}});
   return actions;
 }
 
-void PeerSessions::begin_epoch(Peer& peer, const Hello& hello, const std::string& key, bool was_open,
+void PeerSessions::start_epoch(Peer& peer, const Hello& hello, const std::string& key, bool was_open,
                                Actions& actions) {
   for (const std::string& old : peer.routing_id) {
-    // A node that dials again has closed its old connections; whoever hears this is another process of the
-    // same name.
+    // A redialling node has closed its old connections, so this reaches only another process of the same
+    // name.
     if (was_open && !old.empty())
       actions.push_back(
-          SayBye{old, {.reason = "another process came as " + peer.node, .fenced = true, .final = true}});
+          SendBye{old, {.reason = "another process joined as " + peer.node, .fenced = true, .final = true}});
     connections_.erase(old);
   }
-  peer.begin_epoch();
+  peer.start_epoch();
   peer.key = key;
   peer.roles = admission_.roles(key);
   peer.away_since.reset();
@@ -99,7 +99,7 @@ void PeerSessions::begin_epoch(Peer& peer, const Hello& hello, const std::string
 
 Peer& PeerSessions::dial(std::uint64_t epoch, Nanos now) {
   if (!head_) head_ = make_peer("head");
-  head_->begin_epoch();
+  head_->start_epoch();
   head_->session.on_hello(epoch, now);
   return *head_;
 }
@@ -163,7 +163,7 @@ PeerSessions::Actions PeerSessions::on_control(Peer& peer, std::size_t plane, co
                                       [&](const Bye& bye) { on_bye(peer, plane, bye, actions); },
                                       [&](const ByeAck&) { peer.bye_acked[plane] = true; });
   if (!handled) count(counters_.malformed);
-  if (handled && !*handled) count(counters_.unknown);  // Of a later version, or never meant for the wire.
+  if (handled && !*handled) count(counters_.unknown);  // From a later version, or not meant for the wire.
   return actions;
 }
 
@@ -200,7 +200,7 @@ void PeerSessions::add_actor(Peer& peer, const std::string& actor, Actions& acti
     return;
   }
   peer.actors.insert(actor);
-  if (!peer.key.empty()) peer.speakers.insert(actor_id(actor));
+  if (!peer.key.empty()) peer.announced.insert(actor_id(actor));
   announce(actor, true, peer, actions);
 }
 
@@ -213,7 +213,7 @@ void PeerSessions::remove_all_actors(Peer& peer, Actions& actions) {
   for (const std::string& actor : std::set<std::string>{peer.actors}) remove_actor(peer, actor, actions);
 }
 
-/// Tells the actors of this node, and every other node that dialled it.
+/// Reports a change to the actors of this node and to every other node that dialled it.
 void PeerSessions::announce(const std::string& actor, bool reachable, const Peer& by, Actions& actions) {
   actions.push_back(Announce{actor, reachable});
   for (const auto& [node, peer] : peers_)
@@ -231,7 +231,7 @@ PeerSessions::Actions PeerSessions::lose(Peer& peer, std::string_view why, Nanos
   return actions;
 }
 
-/// Its epoch is over; messages for it wait a while for the next one.
+/// Ends the epoch; messages for the peer stay queued for a while, for its next epoch.
 void PeerSessions::end_session(Peer& peer, std::string_view why, Nanos now, Actions& actions) {
   if (!peer.session.open()) return;
   const bool expected = peer.parted();
@@ -266,7 +266,7 @@ PeerSessions::Actions PeerSessions::end_revoked(Nanos now) {
     count(counters_.revoked);
     const auto ids = peer->routing_id;
     for (const std::string& id : ids)
-      if (!id.empty()) actions.push_back(SayBye{id, {.reason = *why, .fenced = true}});
+      if (!id.empty()) actions.push_back(SendBye{id, {.reason = *why, .fenced = true}});
     end_session(*peer, *why, now, actions);
     if (admission_.contains(peer->key)) continue;
     for (const std::string& id : ids)
@@ -277,11 +277,11 @@ PeerSessions::Actions PeerSessions::end_revoked(Nanos now) {
 
 PeerSessions::Actions PeerSessions::tick(bool beat, Nanos now) {
   Actions actions;
-  const auto say_beat = [&](Peer& peer) {
+  const auto send_beat = [&](Peer& peer) {
     if (beat) push_message(peer.links[0], Beat{std::exchange(peer.joined, {}), std::exchange(peer.left, {})});
   };
   for (const auto& [node, peer] : peers_) {
-    if (peer->greeted[0]) say_beat(*peer);
+    if (peer->greeted[0]) send_beat(*peer);
     if (peer->session.lost(now)) end_session(*peer, "silent for three heartbeats", now, actions);
   }
   std::vector<std::string> expired;
@@ -289,13 +289,13 @@ PeerSessions::Actions PeerSessions::tick(bool beat, Nanos now) {
     if (peer->away_since && now - *peer->away_since > options_.parking) expired.push_back(node);
   for (const std::string& node : expired) forget(node);
   if (head_ && head_->connected()) {
-    say_beat(*head_);
+    send_beat(*head_);
     if (head_->session.lost(now)) actions.push_back(HeadSilent{});
   }
   return actions;
 }
 
-/// Drops a peer that stayed away for too long, with what waits for it.
+/// Drops a peer that was away too long, with its queued messages.
 void PeerSessions::forget(const std::string& node) {
   Peer& peer = *peers_.at(node);
   for (Link& link : peer.links) count(counters_.unroutable, link.clear());
@@ -308,7 +308,7 @@ void PeerSessions::skip_own_pause(Nanos now) {
   if (head_) head_->session.on_heard(now);
 }
 
-void PeerSessions::say_bye(const std::string& reason) {
+void PeerSessions::send_bye(const std::string& reason) {
   const Bye bye{.reason = reason};
   for (const auto& [node, peer] : peers_)
     for (Link& link : peer->links) push_message(link, bye);

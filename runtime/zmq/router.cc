@@ -13,12 +13,24 @@
 namespace emplace::runtime {
 namespace {
 
-constexpr std::size_t kLeastTraced = 4'096;  // Records of a loop, however many loops there are.
+constexpr std::size_t kLeastTraced = 4'096;  // Minimum number of records of a loop's trace.
 constexpr std::chrono::milliseconds kLongestWait{1'000};
-constexpr int kChecksPerBeat = 4;  // A silence is noticed a quarter of a heartbeat late at most.
+constexpr int kChecksPerBeat = 4;  // A silence is detected at most a quarter of a heartbeat late.
 constexpr std::chrono::milliseconds kBlockedPoll{1};  // A ROUTER does not report which peer has room again.
 
 }  // namespace
+
+// The router runs turns (run()) until the shutdown is complete. Invariants:
+//
+// - Only this thread touches the sockets and the state of the router. Other threads request a stop through
+//   stop_request_ and wake_fd_; own loops send messages over inproc.
+// - The router blocks only in wait_for_work(). A full queue refuses a message instead of waiting for room, so
+//   that a slow peer delays no other one. Every stage handles a bounded number of frames or messages for the
+//   same reason.
+// - All checks of a turn use the same time, now_.
+// - PeerSessions decides, the router acts: sessions touch no socket, they return actions (perform()).
+
+// Setup.
 
 Router::Router(std::shared_ptr<Shared> shared, NodeKeys keys, std::unique_ptr<Authenticator> authenticator)
     : shared_{std::move(shared)},
@@ -87,7 +99,7 @@ std::vector<ActorFacts> Router::actors() const {
   return facts;
 }
 
-/// Makes a ring for each loop. Where the disk refuses one, the loop runs without.
+/// Makes a trace ring per loop. A loop whose ring cannot be created runs untraced.
 void Router::trace() {
   if (options_.trace.empty()) return;
   const auto& loops = loops_.all();
@@ -104,13 +116,17 @@ void Router::trace() {
   for (std::size_t k = 0; k < loops.size(); ++k) loops[k]->trace_to(ring_of(k + 1, {loops[k]->name()}));
 }
 
+// The loop. The order within a turn matters: results of handlers are collected and flushed before the loop
+// waits, so that an answer leaves at once; the time is read after the wait, before anything is checked
+// against it.
+
 Result<std::string> Router::run() {
   now_ = shared_->clock.now();
   if (upstream_) upstream_->heard(now_);
   trace();
   const std::optional<Error> refused = loops_.start();
   host_.start_all();
-  if (refused) begin_stop(refused->context, refused);
+  if (refused) start_shutdown(refused->context, refused);
   while (!shutdown_.done()) {
     collect_host();
     if (!shutdown_.running()) advance_stop();
@@ -126,6 +142,8 @@ Result<std::string> Router::run() {
   if (auto hung = loops_.join()) shutdown_.fail(*std::move(hung));
   return shutdown_.outcome();
 }
+
+// Stop request from any thread.
 
 void Router::stop(std::string reason) {
   {
@@ -143,6 +161,9 @@ std::optional<std::string> Router::take_stop_request() {
   return stop_request_;
 }
 
+// Waiting: until a socket is readable, a stop is requested or the next deadline (tick, timer, dial,
+// shutdown).
+
 void Router::wait_for_work() {
   waiter_.clear();
   waiter_.add(wake_fd_);
@@ -159,8 +180,10 @@ void Router::wait_for_work() {
   earlier(shutdown_.next());
   const auto longest = listener_ && listener_->blocked() ? kBlockedPoll : kLongestWait;
   if (!waiter_.wait(poll_timeout(shared_->clock.now(), host_.busy(), next, longest))) return;
-  if (const auto reason = take_stop_request()) begin_stop(*reason, std::nullopt);
+  if (const auto reason = take_stop_request()) start_shutdown(*reason, std::nullopt);
 }
+
+// Receiving.
 
 void Router::receive_all() {
   if (authenticator_ && authenticator_->readable()) authenticator_->answer();
@@ -176,7 +199,7 @@ void Router::receive_all() {
     if (loop->watch.readable) receive_loop(*loop);
 }
 
-/// A connection without a session may say Hello, and nothing else.
+/// A connection without a session may only send Hello.
 void Router::receive_peers() {
   std::string key;
   listener_->receive([&](const std::string& id, Received& received) {
@@ -192,11 +215,12 @@ void Router::receive_peers() {
       }
     });
     if (!whole || unknown_connection) count(counters_.malformed);
-    if (unknown_connection) listener_->say(id, Bye{.reason = "this life is over", .fenced = true});
+    if (unknown_connection) listener_->send(id, Bye{.reason = "this incarnation has ended", .fenced = true});
   });
 }
 
-/// False, and counted: a frame that may not be read. Where the key is wrong its connection is cut.
+/// Checks a frame before it is decoded. Returns false, and counts, if it must not be read. Cuts connections
+/// with a wrong key.
 bool Router::may_read(const std::string& routing_id, const std::string& key,
                       const PeerSessions::Connection* connection, std::size_t bytes) {
   const Peer* const peer = connection != nullptr ? connection->peer : nullptr;
@@ -222,7 +246,7 @@ bool Router::may_read(const std::string& routing_id, const std::string& key,
 void Router::receive_head() {
   for (std::size_t plane = 0; plane < kPlanes; ++plane)
     upstream_->receive(plane, [&](const Incoming& incoming) {
-      if (!incoming.is<Bye>()) upstream_->heard(now_);  // To be refused is not to be heard.
+      if (!incoming.is<Bye>()) upstream_->heard(now_);  // A refusal is not a sign of life.
       if (incoming.is<Welcome>()) return perform(sessions_.on_welcome(plane, incoming, now_));
       on_peer_message(upstream_->head(), plane, incoming);
     });
@@ -249,29 +273,33 @@ void Router::on_loop_message(OwnLoop& loop, const Incoming& incoming) {
     return;
   }
   (void)incoming.match([&](const LoopDone& done) { (done.finish ? loop.finished : loop.stopped) = true; },
-                       [&](const LoopWantsStop& wish) {
-                         if (!wish.failed) return on_stop_asked(wish.reason);
-                         begin_stop(wish.reason, Error{Errc::kRunFailed, wish.reason});
+                       [&](const LoopWantsStop& request) {
+                         if (!request.failed) return on_stop_asked(request.reason);
+                         start_shutdown(request.reason, Error{Errc::kRunFailed, request.reason});
                        },
                        [&](const LoopDeparted& departed) {
                          for (const std::string& actor : departed.actors) retire(actor);
                        });
 }
 
-/// Handles what the actors of this loop have done since the last turn.
+/// Handles departures, stop requests and failures of this loop's actors since the last turn.
 void Router::collect_host() {
   for (const std::string& actor : host_.take_departed()) retire(actor);
   if (const auto reason = host_.take_stop()) on_stop_asked(*reason);
-  if (host_.failure() && !shutdown_.failed()) begin_stop(host_.failure()->context, host_.failure());
-  if (routes_.local_actors().empty() && shutdown_.running()) begin_stop("every actor is done", std::nullopt);
+  if (host_.failure() && !shutdown_.failed()) start_shutdown(host_.failure()->context, host_.failure());
+  if (routes_.local_actors().empty() && shutdown_.running())
+    start_shutdown("every actor is done", std::nullopt);
 }
+
+// Routing: to an own loop, another node or an actor of this loop. At the head, messages for unknown actors
+// are parked until their node joins; other nodes send them to the head, which knows every actor.
 
 bool Router::route(const messages::Envelope& envelope, std::span<const std::byte> body,
                    const messages::SharedBytes& bulk, bool from_head) {
   const std::size_t plane = plane_index(envelope.type);
   const Route* const to = routes_.find(envelope.to);
   if (to == nullptr) {
-    // A dialling node knows its own actors; the head knows the rest.
+    // A dialling node knows only its own actors; the head knows the rest.
     if (upstream_ && !from_head) return upstream_->head().links[plane].push(envelope, body, bulk);
     if (!parking_.add(envelope, body, bulk, now_)) count(counters_.unroutable);
     return true;
@@ -293,18 +321,20 @@ void Router::unpark() {
     route(message.envelope, message.body, message.bulk, false);
 }
 
-/// Tells every loop of this node.
+/// Reports a change of reachability to every loop of this node.
 void Router::announce(const std::string& actor, bool reachable) {
   host_.directory(actor, reachable);
   loops_.announce(actor, reachable);
 }
 
-/// An actor of this node has ended.
+/// Removes an actor of this node that has ended.
 void Router::retire(const std::string& actor) {
   routes_.remove_local(actor);
   announce(actor, false);
   sessions_.on_local_departure(actor);
 }
+
+// Session actions.
 
 void Router::perform(const PeerSessions::Actions& actions) {
   for (const PeerSessions::Action& action : actions)
@@ -315,16 +345,19 @@ void Router::perform(const PeerSessions::HeadRefused& refused) {
   if (!shutdown_.running()) return;  // This node ends anyway.
   upstream_->on_refused(refused.reason, refused.final);
   if (!refused.final) return redial(refused.reason);
-  begin_stop("refused", Error{Errc::kInvalid, options_.upstream + ": " + upstream_->last_connect_error()});
+  start_shutdown("refused",
+                 Error{Errc::kInvalid, options_.upstream + ": " + upstream_->last_connect_error()});
 }
 
 void Router::redial(std::string_view why) {
   if (upstream_->disconnect(now_)) perform(sessions_.lose_head(why));
 }
 
+// Sending and periodic checks.
+
 void Router::flush_all() {
   if (listener_) {
-    listener_->begin_flush();
+    listener_->start_flush();
     std::vector<Peer*> gone;
     for (const auto& [node, peer] : sessions_.peers())
       if (!listener_->flush(*peer)) gone.push_back(peer.get());
@@ -334,7 +367,7 @@ void Router::flush_all() {
   loops_.flush();
 }
 
-/// A node that was kept from running (stopped, or without a CPU) has heard nobody; that silence was its own.
+/// Ignores silence during a pause of this node (SIGSTOP, no CPU): it could not receive anything.
 void Router::skip_own_pause() {
   const Nanos pause = now_ - next_tick_;
   if (next_tick_ == Nanos{0} || pause < options_.heartbeat) return;
@@ -353,23 +386,26 @@ void Router::tick() {
   if (upstream_) {
     if (beat) upstream_->repeat_hello();
     if (shutdown_.running())
-      if (auto failure = upstream_->gave_up(now_)) begin_stop("the head is gone", *std::move(failure));
+      if (auto failure = upstream_->gave_up(now_)) start_shutdown("the head is gone", *std::move(failure));
   }
   unpark();
   if (options_.handler_limit <= Nanos{0}) return;
   if (const OwnLoop* const loop = loops_.hung(now_, options_.handler_limit))
-    begin_stop(loop->name() + " hangs",
-               Error{Errc::kDeadline, fmt::format("{}: a handler hangs for longer than {} ms", loop->name(),
-                                                  options_.handler_limit / std::chrono::milliseconds{1})});
+    start_shutdown(
+        loop->name() + " is stuck",
+        Error{Errc::kDeadline, fmt::format("{}: a handler has been running for more than {} ms", loop->name(),
+                                           options_.handler_limit / std::chrono::milliseconds{1})});
 }
+
+// Shutdown: Shutdown orders the stages, advance_stop() carries them out.
 
 void Router::on_stop_asked(const std::string& reason) {
   if (!shutdown_.running()) return;
-  if (!options_.on_stop_asked || options_.on_stop_asked(reason)) begin_stop(reason, std::nullopt);
+  if (!options_.on_stop_asked || options_.on_stop_asked(reason)) start_shutdown(reason, std::nullopt);
 }
 
-void Router::begin_stop(std::string reason, std::optional<Error> failure) {
-  if (!shutdown_.begin(reason, std::move(failure), shared_->clock.now())) return;
+void Router::start_shutdown(std::string reason, std::optional<Error> failure) {
+  if (!shutdown_.start(reason, std::move(failure), shared_->clock.now())) return;
   log(LogLevel::kInfo, options_.name, "stopping: " + reason);
   next_tick_ = next_beat_ = Nanos{0};
   host_.stop_all();
@@ -388,8 +424,8 @@ void Router::advance_stop() {
       case Shutdown::Action::kEndLoops:
         loops_.finish();
         break;
-      case Shutdown::Action::kSayBye:
-        sessions_.say_bye(shutdown_.reason());
+      case Shutdown::Action::kSendBye:
+        sessions_.send_bye(shutdown_.reason());
         break;
       case Shutdown::Action::kGiveUp:
         log(LogLevel::kWarning, options_.name, "not everything was drained in time");

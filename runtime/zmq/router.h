@@ -1,10 +1,11 @@
 #pragma once
-/// Routes messages between the actors of a node and other nodes, by the envelope alone. It is the node's I/O
-/// loop: it owns every outward socket, and runs the light actors.
+/// Router: passes messages between the actors of a node and other nodes, by the envelope alone. It is the I/O
+/// loop of the node: it owns every external socket and runs the light actors.
 ///
-///   authenticator.h  which keys may connect        admission.h      who may join, and what each may send
-///   listener.h       the socket that others dial   upstream.h       the connections to the head
-///   peer_sessions.h  sessions with other nodes     core/shutdown.h  the order in which a node ends
+///   authenticator.h  which keys may connect        admission.h      which nodes may join, and what each may
+///   send
+///   listener.h       socket that others dial       upstream.h       connections to the head
+///   peer_sessions.h  sessions with other nodes     core/shutdown.h  stages of a graceful shutdown
 
 #include <memory>
 #include <optional>
@@ -27,23 +28,23 @@
 
 namespace emplace::runtime {
 
-/// Thread: the I/O loop, but for stop() and actors().
+/// Thread: the I/O loop, except stop() and actors().
 class Router {
  public:
-  /// Binds and dials. Errors: as Node::make.
+  /// Binds and dials. Errors: see Node::make.
   static Result<std::unique_ptr<Router>> make(std::shared_ptr<Shared> shared);
   ~Router();
 
   Result<Unit> spawn(std::string name, Home home, ActorFactory factory);
   Result<std::string> run();
-  void stop(std::string reason);  ///< Any thread.
+  void stop(std::string reason);  ///< Thread: any.
   std::vector<std::string> endpoints() const;
-  std::vector<ActorFacts> actors() const;  ///< Any thread, after the last spawn().
+  std::vector<ActorFacts> actors() const;  ///< Thread: any, after the last spawn().
 
  private:
   Router(std::shared_ptr<Shared> shared, NodeKeys keys, std::unique_ptr<Authenticator> authenticator);
 
-  // One turn.
+  // One turn of the loop, in the order of run().
   void wait_for_work();
   std::optional<std::string> take_stop_request();
   void receive_all();
@@ -66,22 +67,24 @@ class Router {
   void on_peer_message(Peer& peer, std::size_t plane, const Incoming& incoming);
   void on_loop_message(OwnLoop& loop, const Incoming& incoming);
 
-  // What the sessions ask for.
+  // Actions requested by the sessions.
   void perform(const PeerSessions::Actions& actions);
-  void perform(const PeerSessions::SayWelcome& say) { listener_->say(say.routing_id, say.welcome); }
-  void perform(const PeerSessions::SayBye& say) { listener_->say(say.routing_id, say.bye); }
+  void perform(const PeerSessions::SendWelcome& action) {
+    listener_->send(action.routing_id, action.welcome);
+  }
+  void perform(const PeerSessions::SendBye& action) { listener_->send(action.routing_id, action.bye); }
   void perform(const PeerSessions::Announce& news) { announce(news.actor, news.reachable); }
   void perform(const PeerSessions::Unpark&) { unpark(); }
   void perform(const PeerSessions::Cut& cut) { listener_->cut(cut.routing_id); }
   void perform(const PeerSessions::HeadJoined&) { upstream_->on_joined(); }
   void perform(const PeerSessions::HeadSilent&) { redial("silent for three heartbeats"); }
   void perform(const PeerSessions::HeadRefused& refused);
-  void perform(const PeerSessions::HeadLeft& left) { begin_stop(left.reason, std::nullopt); }
+  void perform(const PeerSessions::HeadLeft& left) { start_shutdown(left.reason, std::nullopt); }
   void redial(std::string_view why);
 
-  // Stopping.
+  // Shutdown.
   void on_stop_asked(const std::string& reason);
-  void begin_stop(std::string reason, std::optional<Error> failure);
+  void start_shutdown(std::string reason, std::optional<Error> failure);
   void advance_stop();
 
   void trace();
@@ -92,18 +95,18 @@ class Router {
   const NodeKeys keys_;
   ActorHost host_;
   OwnLoops loops_;
-  std::vector<std::shared_ptr<ActorTelemetry>> telemetry_;  // Constant once it runs.
+  std::vector<std::shared_ptr<ActorTelemetry>> telemetry_;  // Constant while the loop runs.
   Routes routes_;
   Parking parking_;
   LogOnce log_once_;
-  std::unique_ptr<Authenticator> authenticator_;  // Null: no keys are asked for.
+  std::unique_ptr<Authenticator> authenticator_;  // Null if no keys are required.
   Admission admission_;
   PeerSessions sessions_;
-  std::unique_ptr<Listener> listener_;  // Null: nobody may dial this node.
-  std::unique_ptr<Upstream> upstream_;  // Null: this is the head.
+  std::unique_ptr<Listener> listener_;  // Null if this node does not listen.
+  std::unique_ptr<Upstream> upstream_;  // Null at the head.
   Shutdown shutdown_;
 
-  Nanos now_{0};  // When the turn began.
+  Nanos now_{0};  // Start of the turn.
   Nanos next_tick_{0}, next_beat_{0};
   int wake_fd_;
   Waiter waiter_;

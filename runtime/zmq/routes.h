@@ -1,5 +1,5 @@
 #pragma once
-/// Which actor runs where, as one node knows it.
+/// Routing table of one node: where each actor runs.
 
 #include <string>
 #include <unordered_map>
@@ -12,26 +12,26 @@ namespace emplace::runtime {
 class OwnLoop;
 struct Peer;
 
-/// Where an actor runs: in the I/O loop (both null), on a loop of its own, or on another node.
+/// Location of an actor: the I/O loop (both null), an own loop, or another node.
 struct Route {
   OwnLoop* loop = nullptr;
   Peer* peer = nullptr;
   std::string name;
 };
 
-/// The pointers are kept, never followed. Pure; one thread.
+/// Stores the pointers without using them. Pure; one thread.
 class Routes {
  public:
-  /// An actor of this node; `loop`: null in the I/O loop. False: the name is taken.
+  /// Adds an actor of this node; `loop`: null for the I/O loop. Returns false if the name is taken.
   bool add_local(const std::string& actor, OwnLoop* loop);
   void remove_local(const std::string& actor);
-  /// `peer` reaches the actor from now on, whoever did before. False: an actor of this node has the name, and
-  /// keeps it.
+  /// Routes the actor to `peer`, replacing any other peer. Returns false if an actor of this node has the
+  /// name.
   bool add_remote(const std::string& actor, Peer& peer);
-  /// False: it is not `peer` who reaches the actor.
+  /// Returns false if the route is not through `peer`.
   bool remove_remote(const std::string& actor, const Peer& peer);
 
-  /// Null: nobody here knows the actor.
+  /// Route of an actor; null if unknown.
   const Route* find(ActorId actor) const {
     const auto found = routes_.find(actor);
     return found == routes_.end() ? nullptr : &found->second;
@@ -40,7 +40,7 @@ class Routes {
     const Route* const route = find(actor);
     return route != nullptr && route->peer == nullptr;
   }
-  /// The actors of this node, as they were added.
+  /// Actors of this node, in the order of add_local().
   const std::vector<std::string>& local_actors() const { return local_actors_; }
 
  private:

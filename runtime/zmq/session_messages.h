@@ -1,6 +1,6 @@
 #pragma once
-/// What nodes and loops say to each other beneath the actors. On the wire: Hello, Welcome, Beat, Bye, ByeAck;
-/// the others stay within a process and are refused from outside.
+/// Runtime messages below the actors. Hello, Welcome, Beat, Bye and ByeAck travel between nodes; the others
+/// stay within a process and are refused from outside.
 
 #include <fmt/core.h>
 
@@ -21,21 +21,21 @@ inline constexpr std::size_t plane_index(std::uint16_t type) {
   return messages::travels_on_control(type) ? 0 : 1;
 }
 
-/// The ZMTP routing id of a dialling node's connection; never used twice, as its epoch is random.
+/// ZMTP routing id of a dialling node's connection; never reused, because the epoch is random.
 inline std::string routing_id_of(const std::string& node, std::uint64_t epoch, std::size_t plane) {
   return fmt::format("{}-{:016x}-{}", node, epoch, plane == 0 ? 'c' : 'd');
 }
 
-/// Dialling node -> head, first on each connection and again until it is welcomed.
+/// Dialling node -> head: first message on each connection, repeated until it is welcomed.
 struct Hello {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType;
   std::string node;
-  std::uint64_t epoch = 0;  ///< Random; a node that dials again has a new one.
+  std::uint64_t epoch = 0;  ///< Random; new for each dial.
   Plane plane = Plane::kControl;
-  std::uint64_t first_seq = 1;  ///< Of the next message on this connection.
+  std::uint64_t first_seq = 1;  ///< Sequence number of the next message on this connection.
   std::vector<std::string> actors;
-  std::uint8_t wire = 1;         ///< Wire version that it speaks; messages::check_wire_version.
-  std::uint8_t oldest_wire = 1;  ///< Oldest wire version that it understands.
+  std::uint8_t wire = 1;         ///< Wire version it uses; messages::check_wire_version.
+  std::uint8_t oldest_wire = 1;  ///< Oldest wire version it understands.
   EMPLACE_FIELDS(node, epoch, plane, first_seq, actors, wire, oldest_wire)
 };
 
@@ -43,14 +43,14 @@ struct Hello {
 struct Welcome {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 1;
   std::string node;
-  std::uint64_t epoch = 0;  ///< The dialler's, echoed.
+  std::uint64_t epoch = 0;  ///< Epoch of the dialling node, echoed.
   Plane plane = Plane::kControl;
   std::uint64_t first_seq = 1;
-  std::vector<std::string> actors;  ///< All that the head can reach.
+  std::vector<std::string> actors;  ///< All actors that the head can reach.
   EMPLACE_FIELDS(node, epoch, plane, first_seq, actors)
 };
 
-/// Both ways, every heartbeat, on the control connection. Names who came or went since the last one.
+/// Both ways, every heartbeat, on the control connection. Lists actors that came or left since the last one.
 struct Beat {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 2;
   std::vector<std::string> joined;
@@ -58,8 +58,8 @@ struct Beat {
   EMPLACE_FIELDS(joined, left)
 };
 
-/// The last word on a connection. `fenced`: this epoch was replaced or given up; dial again with a new one,
-/// unless `final`: that one would be refused, too.
+/// Final message on a connection. `fenced`: this epoch was replaced or refused; redial with a new one, unless
+/// `final`: that would be refused, too.
 struct Bye {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 3;
   std::string reason;
@@ -68,15 +68,14 @@ struct Bye {
   EMPLACE_FIELDS(reason, fenced, final)
 };
 
-/// Everything before the Bye has arrived.
+/// Acknowledges that everything before the Bye has arrived.
 struct ByeAck {
   static constexpr std::uint16_t kType = messages::kFirstRuntimeType + 4;
   Plane plane = Plane::kControl;
   EMPLACE_FIELDS(plane)
 };
 
-/// I/O loop -> own loop: stop the actors, and say LoopDone when that is through; then again with `finish`, to
-/// end.
+/// I/O loop -> own loop: stop the actors and answer LoopDone; sent again with `finish` to end the thread.
 struct LoopStop {
   static constexpr std::uint16_t kType = kFirstLoopType;
   bool finish = false;
@@ -87,7 +86,7 @@ struct LoopDone {
   bool finish = false;
   EMPLACE_FIELDS(finish)
 };
-/// Own loop -> I/O loop: an actor there asks to stop the node, or failed too often.
+/// Own loop -> I/O loop: an actor asks to stop the node, or failed too often.
 struct LoopWantsStop {
   static constexpr std::uint16_t kType = kFirstLoopType + 2;
   std::string reason;
@@ -100,7 +99,7 @@ struct LoopDeparted {
   std::vector<std::string> actors;
   EMPLACE_FIELDS(actors)
 };
-/// I/O loop -> own loop: Actor::on_directory.
+/// I/O loop -> own loop: triggers Actor::on_directory.
 struct LoopDirectory {
   static constexpr std::uint16_t kType = kFirstLoopType + 4;
   std::string actor;

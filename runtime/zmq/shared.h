@@ -1,5 +1,5 @@
 #pragma once
-/// What the loops of a node share, and what must outlive a loop that hangs in a handler.
+/// State shared by the loops of a node; outlives a loop that is stuck in a handler.
 
 #include <utility>
 

@@ -15,9 +15,9 @@ namespace emplace::runtime {
 namespace {
 
 constexpr std::size_t kMaxIpcPath = sizeof(sockaddr_un::sun_path) - 1;  // 107 on Linux.
-constexpr int kFramesInSocket =
-    64;  // 4 MiB of full batches, which stay in the cache; our own queues hold the rest.
-constexpr int kFramesBetweenLoops = 64;  // Inproc adds both sides.
+/// 4 MiB of full batches, which stay in the cache; our own queues hold the rest.
+constexpr int kFramesInSocket = 64;
+constexpr int kFramesBetweenLoops = 64;  // Inproc adds the marks of both sides.
 constexpr std::int64_t kMaxFrameBytes = 64ll << 20;
 constexpr const char* kTakeovers = "inproc://takeovers";
 
@@ -40,15 +40,15 @@ std::string_view after(std::string_view text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string_view{};
 }
 
-/// True if nobody else can put a socket of theirs there, or reach ours.
+/// Whether no other user can reach our socket or put one of theirs there.
 bool is_private_folder(const std::filesystem::path& folder) {
   struct stat info {};
   return ::stat(folder.empty() ? "." : folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
          info.st_uid == ::geteuid() && (info.st_mode & 077) == 0;
 }
 
-/// ZeroMQ takes an ipc path over without asking; so ask whether someone still listens there.
-bool someone_listens(std::string_view path) {
+/// Whether a process listens on an ipc path. ZeroMQ would silently take the path over.
+bool has_listener(std::string_view path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
   sockaddr_un address{};
@@ -94,7 +94,7 @@ zmq::socket_t make_dealer(zmq::context_t& context, const std::string& routing_id
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::connect_timeout, 5'000);
   socket.set(zmq::sockopt::reconnect_ivl, 100);
-  socket.set(zmq::sockopt::reconnect_ivl_max, 1'000);  // A head is back within a second or two.
+  socket.set(zmq::sockopt::reconnect_ivl_max, 1'000);  // A restarted head is back within a second or two.
   return socket;
 }
 
@@ -116,8 +116,8 @@ Result<Unit> check_endpoint(const std::string& endpoint, bool encrypted, bool in
                      fmt::format("the path has {} characters, the system takes {}", path.size(), kMaxIpcPath),
                      "choose a shorter run directory, or tcp://127.0.0.1:*");
     if (insecure || is_private_folder(std::filesystem::path{path}.parent_path())) return Unit{};
-    return invalid(endpoint, "others can reach its folder",
-                   "choose one of yours with mode 0700, or allow insecure");
+    return invalid(endpoint, "its folder is open to other users",
+                   "use a folder of yours with mode 0700, or allow insecure");
   }
   if (after(endpoint, "tcp://").find(':') == std::string_view::npos)
     return invalid(endpoint, "not an endpoint", "write tcp://HOST:PORT or ipc:///PATH");
@@ -127,7 +127,7 @@ Result<Unit> check_endpoint(const std::string& endpoint, bool encrypted, bool in
 
 Result<std::string> bind_endpoint(zmq::socket_t& router, const std::string& endpoint) {
   const std::string_view path = after(endpoint, "ipc://");
-  if (!path.empty() && someone_listens(path))
+  if (!path.empty() && has_listener(path))
     return invalid(endpoint, "in use", "end the run that holds it, or choose another path");
   try {
     router.bind(endpoint);

@@ -12,7 +12,7 @@
 namespace emplace::runtime {
 namespace {
 
-/// Not drawn from the run's seed: two epochs of a node must differ even when all else is alike.
+/// Random rather than derived from the run's seed: two epochs of a node must always differ.
 std::uint64_t draw_epoch() {
   std::random_device entropy;
   return (std::uint64_t{entropy()} << 32 | entropy()) | 1u;
@@ -55,7 +55,7 @@ bool Upstream::encrypted() const { return keys_.own && is_tcp(shared_.options.up
 void Upstream::dial() {
   const std::uint64_t epoch = draw_epoch();
   head_ = &sessions_.dial(epoch, shared_.clock.now());
-  hello_said_ = {};
+  hello_sent_ = {};
   const DialKeys keys =
       encrypted() ? DialKeys{keys_.own->public_key, keys_.own->secret_key, keys_.head} : DialKeys{};
   for (std::size_t plane = 0; plane < kPlanes; ++plane) {
@@ -79,9 +79,9 @@ void Upstream::add_to(Waiter& waiter) {
   }
 }
 
-/// False: not connected yet.
-bool Upstream::say_hello(std::size_t plane) {
-  hello_said_[plane] = send_now(dealers_[plane], {},
+/// Returns false if not connected yet.
+bool Upstream::send_hello(std::size_t plane) {
+  hello_sent_[plane] = send_now(dealers_[plane], {},
                                 Hello{.node = shared_.options.name,
                                       .epoch = head_->session.epoch(),
                                       .plane = static_cast<Plane>(plane),
@@ -90,11 +90,11 @@ bool Upstream::say_hello(std::size_t plane) {
                                       .wire = messages::kWireVersion,
                                       .oldest_wire = messages::kOldestWireVersion},
                                 Link::Limits::of(shared_.options), shared_.counters);
-  return hello_said_[plane];
+  return hello_sent_[plane];
 }
 
 void Upstream::repeat_hello() {
-  if (!schedule_.waiting() && !head_->connected()) hello_said_ = head_->greeted;
+  if (!schedule_.waiting() && !head_->connected()) hello_sent_ = head_->greeted;
 }
 
 bool Upstream::flush() {
@@ -102,9 +102,9 @@ bool Upstream::flush() {
     Watch& watch = watches_[plane];
     watch.blocked = false;
     if (!dealers_[plane]) continue;
-    if (!hello_said_[plane]) {
+    if (!hello_sent_[plane]) {
       watch.used = true;
-      watch.blocked = !say_hello(plane);
+      watch.blocked = !send_hello(plane);
       if (watch.blocked) continue;
     }
     if (head_->links[plane].empty()) continue;
@@ -141,7 +141,7 @@ void Upstream::on_joined() {
 }
 
 void Upstream::on_refused(const std::string& reason, bool final) {
-  last_connect_error_ = "it says: " + printable(reason);
+  last_connect_error_ = "the head refused: " + printable(reason);
   refused_for_good_ = final;
 }
 
@@ -154,8 +154,8 @@ bool Upstream::parted() const {
 std::optional<Error> Upstream::gave_up(Nanos now) const {
   if (!schedule_.gave_up(now)) return std::nullopt;
   return Error{Errc::kPeerLost,
-               fmt::format("{}: no word from the head for {} s; {}", shared_.options.upstream,
-                           schedule_.patience() / std::chrono::seconds{1},
+               fmt::format("{}: no message from the head for {} s; {}", shared_.options.upstream,
+                           schedule_.timeout() / std::chrono::seconds{1},
                            last_connect_error_.empty() ? "start it again" : last_connect_error_)};
 }
 

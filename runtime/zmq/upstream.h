@@ -1,5 +1,5 @@
 #pragma once
-/// The dialling side of the wire: a node's two connections to its head, control and data.
+/// Dialling side: a node's two connections to its head, control and data.
 
 #include <array>
 #include <memory>
@@ -19,19 +19,19 @@
 
 namespace emplace::runtime {
 
-/// Thread: the I/O loop. What it is made of must outlive it.
+/// Thread: the I/O loop. make()'s arguments must outlive it.
 class Upstream {
  public:
-  /// Dials the head of the options. Errors (kInvalid): check_endpoint()'s; an unknown key of the head; an
-  /// endpoint that ZeroMQ refuses.
+  /// Dials the head of the options. Errors (kInvalid): those of check_endpoint(); unknown public key of the
+  /// head; endpoint refused by ZeroMQ.
   static Result<std::unique_ptr<Upstream>> make(Shared& shared, NodeKeys keys, PeerSessions& sessions,
                                                 const Routes& routes, LogOnce& log_once);
 
   void add_to(Waiter& waiter);
-  /// When dial_if_due() has something to do; empty while connections are open.
+  /// Time of the next dial; empty while connections are open.
   std::optional<Nanos> next() const { return schedule_.next(); }
   void dial_if_due(Nanos now);
-  /// Gives the messages that wait on a connection, a bounded number of frames, to `sink(incoming)`.
+  /// Passes received messages to `sink(incoming)`, up to a bounded number of frames.
   template <class Sink>
   void receive(std::size_t plane, Sink&& sink) {
     if (!dealers_[plane] || !watches_[plane].readable) return;
@@ -44,34 +44,34 @@ class Upstream {
       if (!each_message(received, sink)) count(shared_.counters.malformed);
     intake.took(taken);
   }
-  /// Says Hello where that is due, and sends what waits. False: a connection is gone.
+  /// Sends Hello where due, and queued messages. Returns false if a connection is gone.
   bool flush();
-  /// True if handshakes failed: ZeroMQ does not dial again after a refusal.
+  /// Whether handshakes failed. ZeroMQ does not redial after a refusal, so the caller must.
   bool take_failed_handshakes();
-  /// Drops both connections, to dial again later with a new epoch. False: that is scheduled already.
+  /// Closes both connections and schedules a dial with a new epoch. Returns false if one is scheduled
+  /// already.
   bool disconnect(Nanos now);
-  /// Once per heartbeat: says Hello again where no Welcome came.
+  /// Call once per heartbeat: repeats Hello on connections without a Welcome.
   void repeat_hello();
 
   void heard(Nanos now) { schedule_.heard(now); }
   void on_joined();
-  /// The head refused this epoch; `final`: it would refuse the next one, too.
+  /// Records that the head refused this epoch; `final`: it would also refuse the next one.
   void on_refused(const std::string& reason, bool final);
   void skip_own_pause(Nanos pause, Nanos now) { schedule_.skip_own_pause(pause, now); }
 
-  /// True if nothing more has to be exchanged with the head before this node ends.
+  /// Whether nothing more has to be exchanged with the head before this node ends.
   bool parted() const;
-  /// Set once the head was silent for too long: the error that ends the node.
+  /// Error that ends the node, once the head was silent for too long.
   std::optional<Error> gave_up(Nanos now) const;
   Peer& head() { return *head_; }
-  /// Why the last connection failed, as the head or ZeroMQ gave it; empty: it did not, or for no reason
-  /// known.
+  /// Reason of the last failed connection, from the head or ZeroMQ; empty if none is known.
   const std::string& last_connect_error() const { return last_connect_error_; }
 
  private:
   Upstream(Shared& shared, NodeKeys keys, PeerSessions& sessions, const Routes& routes, LogOnce& log_once);
   void dial();
-  bool say_hello(std::size_t plane);
+  bool send_hello(std::size_t plane);
   bool encrypted() const;
 
   Shared& shared_;
@@ -80,10 +80,10 @@ class Upstream {
   const Routes& routes_;
   LogOnce& log_once_;
   DialSchedule schedule_;
-  Peer* head_ = nullptr;  // Set by dial(), for good.
+  Peer* head_ = nullptr;  // Set by dial(), then constant.
   std::array<zmq::socket_t, kPlanes> dealers_;
-  std::array<std::unique_ptr<HandshakeMonitor>, kPlanes> monitors_;  // End before the dealers.
-  std::array<bool, kPlanes> hello_said_{};
+  std::array<std::unique_ptr<HandshakeMonitor>, kPlanes> monitors_;  // Destroyed before the dealers.
+  std::array<bool, kPlanes> hello_sent_{};
   std::array<Watch, kPlanes> watches_;
   std::array<Intake, kPlanes> intakes_;
   std::string last_connect_error_;

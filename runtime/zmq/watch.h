@@ -1,8 +1,7 @@
 #pragma once
-/// Waiting for sockets with one system call. zmq_poll looks twice and asks every socket both times; between a
-/// message and its answer that is what a round trip pays. ZMQ_FD is edge-triggered, and both send and recv
-/// eat its edges: a socket that was used since it was last asked must be asked (ZMQ_EVENTS) before its
-/// descriptor is trusted.
+/// Waits for sockets with one system call. zmq_poll polls twice and queries every socket both times, which
+/// costs a round trip its latency. ZMQ_FD is edge-triggered, and both send and recv consume edges: after
+/// using a socket, query ZMQ_EVENTS before relying on its descriptor.
 
 #include <poll.h>
 
@@ -13,11 +12,11 @@
 
 namespace emplace::runtime {
 
-/// What a loop knows about one of its sockets.
+/// Poll state of a socket.
 struct Watch {
-  bool used = true;       ///< Sent to or received from since it was last asked.
-  bool blocked = false;   ///< Something waits to be sent.
-  bool readable = false;  ///< Try to receive: set by wait().
+  bool used = true;       ///< Used since ZMQ_EVENTS was last queried.
+  bool blocked = false;   ///< Messages wait to be sent.
+  bool readable = false;  ///< Set by wait(): try to receive.
 };
 
 /// Thread: the loop that owns the sockets.
@@ -28,7 +27,7 @@ class Waiter {
     watches_.clear();
     pending_ = false;
   }
-  /// A plain descriptor; its readability is the return value of wait(). At most one, first.
+  /// Plain descriptor, reported by the return value of wait(). At most one, added first.
   void add(int descriptor) { polls_.push_back({descriptor, POLLIN, 0}); }
   void add(zmq::socket_t& socket, Watch& watch) {
     watch.readable = false;
@@ -41,7 +40,7 @@ class Waiter {
     polls_.push_back({socket.get(zmq::sockopt::fd), POLLIN, 0});
     watches_.push_back(&watch);
   }
-  /// Returns when something may be done, at the latest after `longest`.
+  /// Waits until something is ready, at most `longest`. Returns whether the plain descriptor is readable.
   bool wait(std::chrono::milliseconds longest) {
     ::poll(polls_.data(), polls_.size(), pending_ ? 0 : static_cast<int>(longest.count()));
     const std::size_t plain = polls_.size() - watches_.size();

@@ -213,7 +213,7 @@ TEST(Machines, ARoleThatIsTakenTwiceGoesToTheNewerOne) {
   Process second{arguments("b")};
   const Finished replaced = first.finish();
   EXPECT_EQ(replaced.status, 2) << replaced.err;
-  EXPECT_NE(replaced.err.find("another process came as lab"), std::string::npos) << replaced.err;
+  EXPECT_NE(replaced.err.find("another process joined as lab"), std::string::npos) << replaced.err;
   const std::uint64_t before = number(up.ps(), "updates");
   ASSERT_TRUE(up.wait_until_ps([&](const json& status) { return number(status, "updates") > before + 2; }));
   expect_nothing_lost(up.down());

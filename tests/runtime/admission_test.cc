@@ -80,10 +80,10 @@ TEST_F(AdmissionTest, PlannedNamesBelongToTheirRoleAndOursToNobody) {
 
 TEST_F(AdmissionTest, NamesAndNumbersAreBounded) {
   const std::string too_long(129, 'n');
-  EXPECT_EQ(refusal(hello("", {}), ""), "a name too long, or too many actors");
-  EXPECT_EQ(refusal(hello(too_long, {}), ""), "a name too long, or too many actors");
+  EXPECT_EQ(refusal(hello("", {}), ""), "name empty or too long, or too many actors");
+  EXPECT_EQ(refusal(hello(too_long, {}), ""), "name empty or too long, or too many actors");
   EXPECT_EQ(refusal(hello("n", std::vector<std::string>(kMaxActors + 1, "a")), ""),
-            "a name too long, or too many actors");
+            "name empty or too long, or too many actors");
   EXPECT_EQ(refusal(hello("n", {too_long}), ""),
             "no actor called '" + std::string(80, 'n') + "…' may come from it")
       << "a peer's text is cut";
@@ -129,7 +129,7 @@ TEST_F(AdmissionTest, FramesAreReadFromTheKeyThatOpenedTheSessionWithinItsBound)
 
 TEST_F(AdmissionTest, APeerSendsForItsOwnActorsWhatItsRoleAllows) {
   Peer known = peer("rack", "rack-key");
-  known.speakers.insert(actor_id("executor/0"));
+  known.announced.insert(actor_id("executor/0"));
   routes_.add_local("echo", nullptr);
   const auto envelope = [](std::uint16_t type, std::string_view from, std::string_view to) {
     return messages::Envelope{.type = type, .from = actor_id(from), .to = actor_id(to)};
@@ -153,7 +153,7 @@ TEST_F(AdmissionTest, SessionsEndWhenTheirKeyIsGoneOrItsRolesChange) {
   EXPECT_FALSE(admission_.revoked(rack));
   EXPECT_TRUE(keys_.replace({{"rack", "rack-key", {Role::kExecutor, Role::kActor}}}));
   EXPECT_EQ(admission_.revoked(rack), "the roles of its key changed");
-  EXPECT_EQ(admission_.revoked(staff), "its key was taken out");
+  EXPECT_EQ(admission_.revoked(staff), "its key was removed");
   EXPECT_FALSE(admission_.revoked(local));
 }
 

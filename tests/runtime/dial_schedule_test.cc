@@ -17,12 +17,12 @@ DialSchedule make(DialSchedule::Options options, std::uint64_t seed = 1) {
 }
 
 TEST(DialSchedule, DelaysGrowToTwoSecondsAtMostAndFallAfterAJoin) {
-  DialSchedule schedule = make({.patience = seconds{30}});
+  DialSchedule schedule = make({.timeout = seconds{30}});
   Nanos now{0};
   const auto longest_of = [&](int failures) {
     Nanos longest{0};
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-      DialSchedule one = make({.patience = seconds{30}}, seed);
+      DialSchedule one = make({.timeout = seconds{30}}, seed);
       for (int i = 0; i < failures; ++i) {
         one.failed(now);
         longest = i + 1 == failures ? std::max(longest, *one.next() - now) : longest;
@@ -50,7 +50,7 @@ TEST(DialSchedule, DelaysGrowToTwoSecondsAtMostAndFallAfterAJoin) {
 TEST(DialSchedule, NodesThatLoseOneHeadComeBackAtDifferentTimes) {
   std::set<Nanos> times;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    DialSchedule schedule = make({.patience = seconds{30}}, seed);
+    DialSchedule schedule = make({.timeout = seconds{30}}, seed);
     schedule.failed(seconds{1});
     times.insert(*schedule.next());
   }
@@ -58,7 +58,7 @@ TEST(DialSchedule, NodesThatLoseOneHeadComeBackAtDifferentTimes) {
 }
 
 TEST(DialSchedule, ADialIsDueOnce) {
-  DialSchedule schedule = make({.patience = seconds{30}});
+  DialSchedule schedule = make({.timeout = seconds{30}});
   EXPECT_FALSE(schedule.waiting());
   EXPECT_FALSE(schedule.take_due(seconds{9}));
   schedule.failed(seconds{1});
@@ -71,22 +71,22 @@ TEST(DialSchedule, ADialIsDueOnce) {
 }
 
 TEST(DialSchedule, GivesUpAfterTheSilenceThatItsPatienceAllows) {
-  DialSchedule schedule = make({.patience = seconds{30}, .first_patience = seconds{5}});
+  DialSchedule schedule = make({.timeout = seconds{30}, .first_timeout = seconds{5}});
   EXPECT_FALSE(schedule.gave_up(seconds{5}));
   EXPECT_TRUE(schedule.gave_up(seconds{5} + Nanos{1})) << "it never joined";
   schedule.heard(seconds{6});
   schedule.joined();
-  EXPECT_EQ(schedule.patience(), Nanos{seconds{30}});
+  EXPECT_EQ(schedule.timeout(), Nanos{seconds{30}});
   EXPECT_FALSE(schedule.gave_up(seconds{36}));
   EXPECT_TRUE(schedule.gave_up(seconds{36} + Nanos{1}));
 }
 
 TEST(DialSchedule, WithoutAFirstPatienceTheOtherHoldsFromTheStart) {
-  EXPECT_EQ(make({.patience = seconds{30}}).patience(), Nanos{seconds{30}});
+  EXPECT_EQ(make({.timeout = seconds{30}}).timeout(), Nanos{seconds{30}});
 }
 
 TEST(DialSchedule, APauseOfTheNodeItselfIsNotSilence) {
-  DialSchedule schedule = make({.patience = seconds{30}});
+  DialSchedule schedule = make({.timeout = seconds{30}});
   schedule.skip_own_pause(seconds{60}, seconds{61});
   EXPECT_FALSE(schedule.gave_up(seconds{90}));
   EXPECT_TRUE(schedule.gave_up(seconds{90} + Nanos{1}));

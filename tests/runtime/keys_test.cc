@@ -371,7 +371,7 @@ TEST(OpenDoors, AreRefusedUnlessInsecureIsSaid) {
   ::chmod(ring.at("").c_str(), 0755);
   EXPECT_EQ(error({.listen = {"ipc://" + ring.at("sock")}}),
             "ipc://" + ring.at("sock") +
-                ": others can reach its folder; choose one of yours with mode 0700, or allow "
+                ": its folder is open to other users; use a folder of yours with mode 0700, or allow "
                 "insecure");
   EXPECT_EQ(error({.listen = {"ipc://" + ring.at("sock")}, .insecure = true}), "no error");
 }

@@ -384,7 +384,7 @@ TEST(Node, WithoutItsHeadForTooLongANodeEndsWithAnError) {
   { endpoint = make_node({.listen = {"tcp://127.0.0.1:*"}})->endpoints()[0]; }
   auto node = make_node({.name = "node/0", .upstream = endpoint, .upstream_patience = milliseconds{200}});
   add(*node, "lonely", Home::kIoLoop, {});
-  EXPECT_NE(run_all({node.get()})[0].find("no word from the head"), std::string::npos);
+  EXPECT_NE(run_all({node.get()})[0].find("no message from the head"), std::string::npos);
 }
 
 TEST(Node, AHandlerThatHangsEndsItsNode) {
@@ -401,7 +401,7 @@ TEST(Node, AHandlerThatHangsEndsItsNode) {
       }
       out = true;
     }});
-    EXPECT_NE(run_all({node.get()})[0].find("error: stuck: a handler hangs"), std::string::npos);
+    EXPECT_NE(run_all({node.get()})[0].find("error: stuck: a handler has been running"), std::string::npos);
   }
   {
     const std::scoped_lock lock{mutex};

@@ -64,12 +64,12 @@ class Side {
   Peer& peer(const std::string& node) { return *sessions.peers().at(node); }
 
  private:
-  static std::string line(const Sessions::SayWelcome& say) {
+  static std::string line(const Sessions::SendWelcome& say) {
     std::string all = "welcome " + say.routing_id + " from " + std::to_string(say.welcome.first_seq) + ":";
     for (const std::string& actor : say.welcome.actors) all += " " + actor;
     return all;
   }
-  static std::string line(const Sessions::SayBye& say) {
+  static std::string line(const Sessions::SendBye& say) {
     return "bye " + say.routing_id + (say.bye.fenced ? " fenced" : "") + (say.bye.final ? " final" : "") +
            ": " + say.bye.reason;
   }
@@ -241,12 +241,12 @@ TEST_F(HeadSessions, ANodeThatComesBackIsTheSameWithItsActorsOfNow) {
 TEST_F(HeadSessions, AnEpochThatWasReplacedIsFencedAndItsProcessToldForGood) {
   head.join("n", 1, {"a"}, kNow);
   EXPECT_EQ(head.join("n", 2, {"a"}, kNow),
-            (Lines{"bye n-0000000000000001-c fenced final: another process came as n",
-                   "bye n-0000000000000001-d fenced final: another process came as n", "+a", "unpark",
+            (Lines{"bye n-0000000000000001-c fenced final: another process joined as n",
+                   "bye n-0000000000000001-d fenced final: another process joined as n", "+a", "unpark",
                    "welcome n-0000000000000002-c from 1: dispatcher/0"}));
   EXPECT_EQ(head.sessions.connection("n-0000000000000001-c"), nullptr);
   const Hello old{.node = "n", .epoch = 1, .actors = {"a"}};
-  EXPECT_EQ(head.hello(old, kNow), Lines{"bye n-0000000000000001-c fenced: this life is over"});
+  EXPECT_EQ(head.hello(old, kNow), Lines{"bye n-0000000000000001-c fenced: this incarnation has ended"});
   EXPECT_EQ(head.counters.malformed, 1u);
   EXPECT_EQ(head.peer("n").session.epoch(), 2u);
 }
@@ -277,7 +277,7 @@ TEST_F(HeadSessions, APeerThatPartsInOrderIsNotLost) {
 TEST_F(HeadSessions, PartingNeedsTheAcknowledgementOfBothConnections) {
   head.join("n", 1, {"a"}, kNow);
   Peer& peer = head.peer("n");
-  head.sessions.say_bye("the run is over");
+  head.sessions.send_bye("the run is over");
   EXPECT_FALSE(peer.links[0].empty());
   EXPECT_FALSE(peer.links[1].empty());
   (void)head.control(peer, 1, ByeAck{Plane::kData}, kNow);
@@ -308,7 +308,7 @@ TEST_F(HeadSessions, AKeyThatGoesEndsItsSessionAndOneWithOtherRolesMayComeAgain)
   EXPECT_EQ(Side::text(head.sessions.end_revoked(kNow)), Lines{});
   head.keys.replace({{"one", "key-1", {Role::kExecutor}}});
   EXPECT_EQ(Side::text(head.sessions.end_revoked(kNow)),
-            (Lines{"bye m-0000000000000002-c fenced: its key was taken out", "-b", "cut m-0000000000000002-c",
+            (Lines{"bye m-0000000000000002-c fenced: its key was removed", "-b", "cut m-0000000000000002-c",
                    "bye n-0000000000000001-c fenced: the roles of its key changed", "-a"}));
   EXPECT_EQ(head.counters.revoked, 2u);
   EXPECT_EQ(Side::text(head.sessions.end_revoked(kNow)), Lines{}) << "once";
@@ -370,15 +370,15 @@ TEST_F(DiallerSessions, ASilentHeadIsReportedAndItsActorsGoWithIt) {
 TEST_F(DiallerSessions, ARefusalIsHandedOnAndALastWordIsAcknowledged) {
   join({"dispatcher/0"});
   Peer& head = *node.sessions.head();
-  EXPECT_EQ(node.control(head, 0, Bye{.reason = "this life is over", .fenced = true}, kNow),
-            Lines{"refused: this life is over"});
+  EXPECT_EQ(node.control(head, 0, Bye{.reason = "this incarnation has ended", .fenced = true}, kNow),
+            Lines{"refused: this incarnation has ended"});
   EXPECT_EQ(node.control(head, 0, Bye{.reason = "no such role", .fenced = true, .final = true}, kNow),
             Lines{"refused for good: no such role"});
   EXPECT_EQ(node.control(head, 0, Bye{.reason = "done"}, kNow), Lines{});
   EXPECT_EQ(node.control(head, 1, Bye{.reason = "done"}, kNow), (Lines{"-dispatcher/0", "head left: done"}));
   EXPECT_TRUE(head.parted());
   const std::size_t before = head.links[0].waiting() + head.links[1].waiting();
-  node.sessions.say_bye("done, too");
+  node.sessions.send_bye("done, too");
   EXPECT_EQ(head.links[0].waiting() + head.links[1].waiting(), before) << "it has left already";
 }
 

@@ -22,13 +22,13 @@ TEST(Shutdown, GoesFromActorsToLoopsToPeers) {
   Shutdown shutdown{milliseconds{5'000}};
   EXPECT_TRUE(shutdown.running());
   EXPECT_FALSE(shutdown.next());
-  ASSERT_TRUE(shutdown.begin("signal", std::nullopt, milliseconds{100}));
+  ASSERT_TRUE(shutdown.start("signal", std::nullopt, milliseconds{100}));
   EXPECT_FALSE(shutdown.running());
   EXPECT_EQ(shutdown.next(), Nanos{milliseconds{5'100}});
   EXPECT_EQ(shutdown.advance(kNothing, milliseconds{101}), Actions{});
   EXPECT_EQ(shutdown.advance(kActors, milliseconds{102}), Actions{Action::kEndLoops});
   EXPECT_EQ(shutdown.advance(kActors, milliseconds{103}), Actions{}) << "each action once";
-  EXPECT_EQ(shutdown.advance(kLoops, milliseconds{104}), Actions{Action::kSayBye});
+  EXPECT_EQ(shutdown.advance(kLoops, milliseconds{104}), Actions{Action::kSendBye});
   EXPECT_FALSE(shutdown.done());
   EXPECT_EQ(shutdown.advance(kAll, milliseconds{105}), Actions{});
   EXPECT_TRUE(shutdown.done());
@@ -37,14 +37,14 @@ TEST(Shutdown, GoesFromActorsToLoopsToPeers) {
 
 TEST(Shutdown, OfANodeThatWaitsForNobodyTakesOneTurn) {
   Shutdown shutdown{milliseconds{5'000}};
-  ASSERT_TRUE(shutdown.begin("every actor is done", std::nullopt, Nanos{0}));
-  EXPECT_EQ(shutdown.advance(kAll, Nanos{0}), (Actions{Action::kEndLoops, Action::kSayBye}));
+  ASSERT_TRUE(shutdown.start("every actor is done", std::nullopt, Nanos{0}));
+  EXPECT_EQ(shutdown.advance(kAll, Nanos{0}), (Actions{Action::kEndLoops, Action::kSendBye}));
   EXPECT_TRUE(shutdown.done());
 }
 
 TEST(Shutdown, SkipsNoStepThatIsReadyBeforeItsTurn) {
   Shutdown shutdown{milliseconds{5'000}};
-  ASSERT_TRUE(shutdown.begin("signal", std::nullopt, Nanos{0}));
+  ASSERT_TRUE(shutdown.start("signal", std::nullopt, Nanos{0}));
   const Shutdown::Progress peers_first{.loops_ended = true, .peers_parted = true};
   EXPECT_EQ(shutdown.advance(peers_first, Nanos{0}), Actions{}) << "the actors may still send";
   EXPECT_FALSE(shutdown.done());
@@ -53,7 +53,7 @@ TEST(Shutdown, SkipsNoStepThatIsReadyBeforeItsTurn) {
 TEST(Shutdown, GivesUpAtItsDeadlineInEveryPhase) {
   for (const Shutdown::Progress& stuck : {kNothing, kActors, kLoops}) {
     Shutdown shutdown{milliseconds{5'000}};
-    ASSERT_TRUE(shutdown.begin("signal", std::nullopt, Nanos{0}));
+    ASSERT_TRUE(shutdown.start("signal", std::nullopt, Nanos{0}));
     const Actions before = shutdown.advance(stuck, milliseconds{4'999});
     EXPECT_EQ(std::count(before.begin(), before.end(), Action::kGiveUp), 0);
     EXPECT_FALSE(shutdown.done());
@@ -66,7 +66,7 @@ TEST(Shutdown, GivesUpAtItsDeadlineInEveryPhase) {
 
 TEST(Shutdown, WaitsForItsAcknowledgementToLeaveWhereTheHeadLeftFirst) {
   Shutdown shutdown{milliseconds{5'000}};
-  ASSERT_TRUE(shutdown.begin("the head left", std::nullopt, Nanos{0}));
+  ASSERT_TRUE(shutdown.start("the head left", std::nullopt, Nanos{0}));
   Shutdown::Progress left = kAll;
   left.head_left_first = true;
   (void)shutdown.advance(left, milliseconds{10});
@@ -80,9 +80,9 @@ TEST(Shutdown, WaitsForItsAcknowledgementToLeaveWhereTheHeadLeftFirst) {
 
 TEST(Shutdown, KeepsTheFirstReasonAndTheFirstFailure) {
   Shutdown shutdown{milliseconds{5'000}};
-  ASSERT_TRUE(shutdown.begin("signal", std::nullopt, Nanos{0}));
+  ASSERT_TRUE(shutdown.start("signal", std::nullopt, Nanos{0}));
   EXPECT_FALSE(shutdown.failed());
-  EXPECT_FALSE(shutdown.begin("an actor failed", Error{Errc::kRunFailed, "first"}, milliseconds{1}));
+  EXPECT_FALSE(shutdown.start("an actor failed", Error{Errc::kRunFailed, "first"}, milliseconds{1}));
   shutdown.fail(Error{Errc::kDeadline, "second"});
   EXPECT_EQ(shutdown.reason(), "signal");
   EXPECT_EQ(shutdown.next(), Nanos{milliseconds{5'000}}) << "the deadline is that of the first call";

@@ -51,7 +51,7 @@ TEST(Supervisor, StartsTheHeadAndTheOthersOnceItIsReady) {
 TEST(Supervisor, AMachineThatCannotStartWhatRanBeforeIsNoDeath) {
   SupervisorOptions options;
   options.restarts_per_minute = 1;
-  options.start_patience = seconds{10};
+  options.start_timeout = seconds{10};
   Supervisor supervisor = running(options);
   (void)supervisor.on(Supervisor::Ready{1}, Nanos{0});
   Nanos now = seconds{1};
@@ -124,8 +124,7 @@ TEST(Supervisor, ANodeThatDiesAgainAndAgainEndsTheRunWithTheFirstCause) {
     EXPECT_EQ(words(supervisor.on(Supervisor::Tick{}, now)), Words{"start 2"});
   }
   EXPECT_EQ(words(supervisor.on(Supervisor::Died{2, "signal 9"}, now)), Words{"end 3"});
-  EXPECT_EQ(supervisor.failure(),
-            "sampler/0: dies again and again, 3 times within a minute; first by signal 6");
+  EXPECT_EQ(supervisor.failure(), "sampler/0: crashed 3 times within a minute; first cause: signal 6");
 }
 
 TEST(Supervisor, DeathsFarApartAreNoCrashLoop) {

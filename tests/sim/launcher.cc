@@ -72,7 +72,7 @@ void Launcher::begin() {
   runtime::SupervisorOptions options;
   options.restarts_per_minute = swarm_.restarts_per_minute;
   options.seed = swarm_.seed + life_;
-  options.start_patience = kStartPatience;
+  options.start_timeout = kStartPatience;
   supervisor_.emplace(names_, options);
   hear(Supervisor::Begin{});
 }

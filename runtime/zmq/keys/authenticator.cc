@@ -9,7 +9,7 @@
 #include "runtime/log.h"
 #include "runtime/zmq/parts.h"
 
-#ifndef ZMQ_ZAP_ENFORCE_DOMAIN  // In the library since 4.3.1, in the header of draft builds only.
+#ifndef ZMQ_ZAP_ENFORCE_DOMAIN  // Since libzmq 4.3.1; declared only in draft builds.
 #define ZMQ_ZAP_ENFORCE_DOMAIN 93
 #endif
 
@@ -17,9 +17,9 @@ namespace emplace::runtime {
 namespace {
 
 constexpr int kAnswersPerTurn = 64;
-constexpr std::size_t kRequestParts = 7;  // version, request, domain, address, routing id, mechanism, key.
+constexpr std::size_t kRequestParts = 7;  // Version, request, domain, address, routing id, mechanism, key.
 constexpr std::size_t kMaxRefusedLogged = 256;
-constexpr std::chrono::seconds kLookEvery{1};
+constexpr std::chrono::seconds kCheckInterval{1};
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void Authenticator::protect(zmq::socket_t& router, const KeyPair& own) const {
   router.set(zmq::sockopt::curve_server, true);
   router.set(zmq::sockopt::curve_secretkey, own.secret_key);
   router.set(zmq::sockopt::zap_domain, domain_);
-  // Without an answer to its question a connection is refused, not let in.
+  // Refuse a connection if no ZAP answer arrives.
   const int enforce = 1;
   EMPLACE_CHECK(zmq_setsockopt(router.handle(), ZMQ_ZAP_ENFORCE_DOMAIN, &enforce, sizeof enforce) == 0,
                 "ZAP cannot be enforced by this libzmq");
@@ -80,19 +80,19 @@ Authenticator::Stamp Authenticator::stamp() const {
 }
 
 Result<bool> Authenticator::read_list() {
-  read_at_ = stamp();  // Before reading: what is written meanwhile is read next time.
+  read_at_ = stamp();  // Before reading: later changes are detected next time.
   EMPLACE_TRY_ASSIGN(auto list, load_allow_list(path_));
   refused_.clear();
   return keys_.replace(std::move(list));
 }
 
 bool Authenticator::refresh(Nanos now) {
-  if (now < next_look_) return false;
-  next_look_ = now + kLookEvery;
+  if (now < next_check_) return false;
+  next_check_ = now + kCheckInterval;
   if (stamp() == read_at_) return false;
   const auto read = read_list();
-  // A list that is gone or broken says nothing about who is to go: the old one stays until it is mended.
-  if (!read) log(LogLevel::kError, node_, "the allow-list as it was stays in force: " + read.error().context);
+  // A missing or broken list revokes nothing: keep the old one until it is fixed.
+  if (!read) log(LogLevel::kError, node_, "the previous allow-list stays in force: " + read.error().context);
   return read && *read;
 }
 

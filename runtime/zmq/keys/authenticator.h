@@ -1,6 +1,6 @@
 #pragma once
-/// Checks the public keys of those who connect (ZAP, the ZeroMQ Authentication Protocol) against the
-/// allow-list: without it CURVE accepts every key. What a key may do once it is in: runtime/zmq/admission.h.
+/// Checks the public keys of connecting nodes against the allow-list (ZAP, the ZeroMQ Authentication
+/// Protocol); without it CURVE accepts every key. For the permissions of a key see runtime/zmq/admission.h.
 
 #include <cstdint>
 #include <memory>
@@ -17,29 +17,29 @@
 
 namespace emplace::runtime {
 
-/// Thread: the I/O loop; make() before any socket of the context is bound. Must outlive the sockets that it
-/// protects.
+/// Thread: the I/O loop. Call make() before any socket of the context is bound. Must outlive the sockets that
+/// it protects.
 class Authenticator {
  public:
-  /// Reads the allow-list and answers ZAP from now on. Errors: kIo, kInvalid, as the list's reader.
+  /// Reads the allow-list and starts to answer ZAP requests. Errors: kIo, kInvalid, from reading the list.
   static Result<std::unique_ptr<Authenticator>> make(zmq::context_t& context, std::string allow_list,
                                                      std::string node);
 
-  /// Sets a ROUTER up so that what it binds from now on is encrypted and asks here who may connect.
+  /// Configures a ROUTER: later binds are encrypted and authenticate here.
   void protect(zmq::socket_t& router, const KeyPair& own) const;
-  /// The list as it was last read.
+  /// Allow-list as last read.
   const AllowedKeys& keys() const { return keys_; }
 
   void add_to(Waiter& waiter) { waiter.add(zap_, watch_); }
   bool readable() const { return watch_.readable; }
-  /// Answers those who wait, a bounded number of them.
+  /// Answers pending requests, a bounded number of them.
   void answer();
-  /// Reads the list again if its file changed, at most once a second. True: keys are gone, or their roles
+  /// Rereads the list if its file changed, at most once a second. Returns true if keys were removed or roles
   /// changed.
   bool refresh(Nanos now);
 
  private:
-  /// Tells versions of the file apart.
+  /// Identifies a version of the file.
   struct Stamp {
     std::int64_t seconds = 0, nanoseconds = 0, size = 0;
     std::uint64_t inode = 0;
@@ -55,9 +55,9 @@ class Authenticator {
   zmq::socket_t zap_;
   Watch watch_;
   AllowedKeys keys_;
-  std::set<std::string> refused_;  // Keys that were logged since the list was read.
+  std::set<std::string> refused_;  // Keys logged as refused since the list was read.
   Stamp read_at_;
-  Nanos next_look_{0};
+  Nanos next_check_{0};
 };
 
 }  // namespace emplace::runtime

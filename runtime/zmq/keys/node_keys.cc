@@ -23,8 +23,7 @@ Result<NodeKeys> load_node_keys(const NodeOptions& options) {
                    "emplace keygen makes one");
   }
   if (zmq_has("curve") == 0)
-    return Error{Errc::kUnsupported,
-                 "keys: this libzmq has no CURVE; install one that was built with libsodium"};
+    return Error{Errc::kUnsupported, "keys: this libzmq has no CURVE; install one built with libsodium"};
   EMPLACE_TRY_ASSIGN(keys.own, load_key_pair(files.own));
   keys.head = keys.own->head;
   if (!files.head.empty()) {
