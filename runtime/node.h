@@ -64,7 +64,8 @@ struct NodeOptions {
   /// Planned node names and the role that a key needs to connect as each: an executor's key must not take the
   /// learner's place. Any key may take any other name that is free.
   std::map<std::string, Role, std::less<>> planned_nodes;
-  bool insecure = false;  ///< Without keys: allow unencrypted tcp, and ipc in folders open to other users.
+  /// Without keys: allows unencrypted tcp, and ipc in folders open to other users.
+  bool insecure = false;
   bool (*known_type)(std::uint16_t) =
       nullptr;  ///< Called for every message type from another node; see messages::is_known.
   /// Called on the I/O loop when an actor asks to stop the node. Returns false to defer: the supervisor of

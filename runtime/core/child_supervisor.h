@@ -140,7 +140,7 @@ class ChildSupervisor {
   }
 
   void handle(const Answered& answered, Nanos now, std::vector<Action>&) {
-    // A result counts even if the process was already told to end.
+    // A result counts even if the process was already being terminated.
     if (!wanted_ || (phase_ != Phase::kBusy && phase_ != Phase::kEnding && phase_ != Phase::kKilled)) return;
     wanted_ = evaluating_ = false;
     if (phase_ != Phase::kBusy) return;

@@ -21,7 +21,7 @@ struct Lease {
   messages::ActorId holder = messages::kNobody;
   Nanos granted{0};
   Nanos renewed{0};
-  Nanos evaluate_until{0};  ///< After this, a second attempt gets priority.
+  Nanos evaluate_until{0};  ///< Time after which a second attempt gets priority.
 };
 
 struct LeaseOptions {

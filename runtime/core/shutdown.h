@@ -18,7 +18,7 @@ namespace emplace::runtime {
 class Shutdown {
  public:
   enum class Action : std::uint8_t {
-    kEndLoops,  ///< Tell every own loop to end.
+    kEndLoops,  ///< End every own loop.
     kSendBye,   ///< Send Bye to every peer that has not sent it.
     kGiveUp,    ///< The drain deadline passed; end anyway.
   };

@@ -136,7 +136,7 @@ class Supervisor {
     if (again && node.limiter.recent() == 1) node.first_cause = died.cause;
     if (!again) {
       node.phase = Phase::kEnded;
-      return end(fmt::format("{}: crashed {} times within a minute; first cause: {}", node.node.name,
+      return end(fmt::format("{}: failed {} times within a minute; first cause: {}", node.node.name,
                              node.limiter.recent() + 1, node.first_cause),
                  now, actions);
     }

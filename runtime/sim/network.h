@@ -42,7 +42,7 @@ struct NetworkOptions {
 struct NetworkCounters {
   std::uint64_t sent = 0, delivered = 0;
   std::uint64_t lost = 0;     ///< Lost one by one to the `lose` fault.
-  std::uint64_t cut_off = 0;  ///< In flight on a connection that ended.
+  std::uint64_t cut_off = 0;  ///< Packets in flight on a connection that ended.
   std::uint64_t gaps = 0, repeats = 0, reordered = 0, flipped = 0, malformed = 0;
   std::uint64_t peers_lost = 0, fenced = 0, unroutable = 0, refused = 0, replaced = 0, cuts = 0;
 };

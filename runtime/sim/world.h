@@ -76,7 +76,7 @@ struct WorldOptions {
   bool shuffle =
       /// Draw which sender-receiver pair is next (each pair stays in order); false: sending order.
       false;
-  bool reorder = false;  ///< With shuffle: reorder within a pair too.
+  bool reorder = false;  ///< Reorder within a pair too (requires shuffle).
   int restarts_per_minute = 3;
   bool keep_log = true;    ///< Record sent() and log(); disable for long histories.
   Nanos local_delay{0};    ///< Upper bound of the message delay between actors of a node.

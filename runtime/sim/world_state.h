@@ -18,7 +18,7 @@ namespace emplace::runtime::sim {
 
 struct World::Node {
   std::string name;
-  std::vector<ActorId> actors;  // In spawn order.
+  std::vector<ActorId> actors;  // Spawn order.
   bool up = true, paused = false;
   std::uint64_t incarnation = 0;
   bool dies_before_reply = false;

@@ -101,7 +101,7 @@ class ActorHost {
   // Null if tracing is off. Outlives the actors, which record their last phases on destruction.
   std::unique_ptr<TraceRing> ring_;
   std::unordered_map<ActorId, std::unique_ptr<Resident>> residents_;
-  std::vector<ActorId> order_;     // In the order of add().
+  std::vector<ActorId> order_;     // Order of add().
   std::vector<ActorId> watchers_;  // Actors that may override on_directory.
   std::deque<Waiting> local_;
   std::size_t local_bytes_ = 0;

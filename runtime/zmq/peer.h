@@ -39,7 +39,7 @@ struct Peer {
   Roles roles;      ///< Roles of the key.
   Session session;
   std::array<Link, kPlanes> links;
-  std::array<std::string, kPlanes> routing_id;  ///< At the head; empty before the welcome.
+  std::array<std::string, kPlanes> routing_id;  ///< Routing ids at the head; empty before the welcome.
   std::array<bool, kPlanes> greeted{};
   std::array<bool, kPlanes> bye_seen{};   ///< Bye received.
   std::array<bool, kPlanes> bye_acked{};  ///< Our Bye acknowledged: everything sent has arrived.

@@ -163,7 +163,8 @@ PeerSessions::Actions PeerSessions::on_control(Peer& peer, std::size_t plane, co
                                       [&](const Bye& bye) { on_bye(peer, plane, bye, actions); },
                                       [&](const ByeAck&) { peer.bye_acked[plane] = true; });
   if (!handled) count(counters_.malformed);
-  if (handled && !*handled) count(counters_.unknown);  // From a later version, or not meant for the wire.
+  if (handled && !*handled)
+    count(counters_.unknown);  // Message of a later version, or not meant for the wire.
   return actions;
 }
 

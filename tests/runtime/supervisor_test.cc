@@ -124,7 +124,7 @@ TEST(Supervisor, ANodeThatDiesAgainAndAgainEndsTheRunWithTheFirstCause) {
     EXPECT_EQ(words(supervisor.on(Supervisor::Tick{}, now)), Words{"start 2"});
   }
   EXPECT_EQ(words(supervisor.on(Supervisor::Died{2, "signal 9"}, now)), Words{"end 3"});
-  EXPECT_EQ(supervisor.failure(), "sampler/0: crashed 3 times within a minute; first cause: signal 6");
+  EXPECT_EQ(supervisor.failure(), "sampler/0: failed 3 times within a minute; first cause: signal 6");
 }
 
 TEST(Supervisor, DeathsFarApartAreNoCrashLoop) {

@@ -80,7 +80,7 @@ Authenticator::Stamp Authenticator::stamp() const {
 }
 
 Result<bool> Authenticator::read_list() {
-  read_at_ = stamp();  // Before reading: later changes are detected next time.
+  read_at_ = stamp();  // Stamp before reading: a change meanwhile is detected next time.
   EMPLACE_TRY_ASSIGN(auto list, load_allow_list(path_));
   refused_.clear();
   return keys_.replace(std::move(list));

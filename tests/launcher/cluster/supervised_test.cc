@@ -149,7 +149,7 @@ TEST_F(SupervisedTest, AForkThatAlwaysFailsEndsTheRunWithItsCause) {
   const auto ended = supervise(run_);
   ASSERT_FALSE(ended.ok());
   EXPECT_EQ(ended.error().code, Errc::kRunFailed);
-  EXPECT_THAT(ended.error().context, AllOf(HasSubstr("head: crashed 6 times within a minute"),
+  EXPECT_THAT(ended.error().context, AllOf(HasSubstr("head: failed 6 times within a minute"),
                                            HasSubstr(std::strerror(EAGAIN))));
 }
 
