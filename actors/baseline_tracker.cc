@@ -16,23 +16,23 @@ constexpr Nanos kCheckInterval = std::chrono::milliseconds{250};
 BaselineTracker::BaselineTracker(TrackerOptions options) : options_{std::move(options)} {}
 
 void BaselineTracker::on_start(runtime::Context& context) {
-  begin(context);
-  context.after(kCheckInterval, [this, &context] { look(context); });
+  restart(context);
+  context.after(kCheckInterval, [this, &context] { on_timer(context); });
 }
 
-/// Knows nothing, and reads the log from its first episode.
-void BaselineTracker::begin(runtime::Context& context) {
+/// Resets the state and reads the log from its first episode.
+void BaselineTracker::restart(runtime::Context& context) {
   scoring_.emplace(options_);
   consumed_ = {};
   early_.clear();
-  told_.clear();
-  next_episode_ = forgotten_ = 0;
+  sent_scores_.clear();
+  next_episode_ = dropped_to_ = 0;
   ask(context, log_.start(1, context.now()));
 }
 
-void BaselineTracker::look(runtime::Context& context) {
+void BaselineTracker::on_timer(runtime::Context& context) {
   if (const auto asked = log_.due(context.now())) ask(context, *asked);
-  context.after(kCheckInterval, [this, &context] { look(context); });
+  context.after(kCheckInterval, [this, &context] { on_timer(context); });
 }
 
 void BaselineTracker::ask(runtime::Context& context, const runtime::LogFollower::Ask& asked) {
@@ -45,7 +45,7 @@ void BaselineTracker::on_message(runtime::Context& context, const runtime::Incom
         if (log_.take(committed.seq, context.now())) take(context, committed);
         if (const auto asked = log_.due(context.now())) ask(context, *asked);
       },
-      [&](const messages::ScoresRequested& request) { tell_again(context, request.from_seq); });
+      [&](const messages::ScoresRequested& request) { resend_scores(context, request.from_seq); });
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
 }
 
@@ -65,16 +65,17 @@ void BaselineTracker::score(runtime::Context& context, const messages::EpisodeCo
     context.send(kView, messages::ConsumedTwice{std::move(twice)});
   messages::EpisodeScored scored = scoring_->score(committed);
   if (!committed.learned) context.send(kLearner, scored);
-  told_[committed.seq] = std::move(scored);
-  if (told_.size() > options_.kept) {
-    forgotten_ = std::max(forgotten_, told_.begin()->first);
-    told_.erase(told_.begin());
+  sent_scores_[committed.seq] = std::move(scored);
+  if (sent_scores_.size() > options_.kept) {
+    dropped_to_ = std::max(dropped_to_, sent_scores_.begin()->first);
+    sent_scores_.erase(sent_scores_.begin());
   }
 }
 
-void BaselineTracker::tell_again(runtime::Context& context, std::uint64_t from_seq) {
-  if (from_seq <= forgotten_) return begin(context);
-  for (auto it = told_.lower_bound(from_seq); it != told_.end(); ++it) context.send(kLearner, it->second);
+void BaselineTracker::resend_scores(runtime::Context& context, std::uint64_t from_seq) {
+  if (from_seq <= dropped_to_) return restart(context);
+  for (auto it = sent_scores_.lower_bound(from_seq); it != sent_scores_.end(); ++it)
+    context.send(kLearner, it->second);
 }
 
 }  // namespace emplace::actors

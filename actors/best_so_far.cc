@@ -56,7 +56,7 @@ bool BestSoFar::settle(std::uint64_t end, bool in_order, const policy::Drawing& 
     const std::size_t graph = placer.graph_of(one.actions);
     if (one.best.beats(known_[graph])) {
       auto placements = placer.expand(one.actions);
-      // The critic's placement is not among those of the actions, and an altered log may name any.
+      // The critic's placement is not in the expansion, and a damaged log may contain any number.
       if (placements && one.number < placements->size()) {
         best_[graph] = std::move((*placements)[one.number]);
         known_[graph] = one.best;

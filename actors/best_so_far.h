@@ -12,7 +12,8 @@
 
 namespace emplace::actors {
 
-/// The cost of the best placement of a graph: one that fits before one that does not, then the faster.
+/// Cost of a graph's best placement. Feasible ones come first, then the smallest memory excess, then the step
+/// time.
 struct BestKnown {
   bool known = false;
   std::int64_t bytes_over = 0;
@@ -23,30 +24,30 @@ struct BestKnown {
   }
 };
 
-/// The best placement of each graph among a sampler's own episodes, for policies whose episodes start there.
-/// Episodes are taken in their order, so that a deterministic run draws from the same best every time.
-/// Pure; one thread.
+/// Best placement of each graph among a sampler's own episodes, for policies whose episodes start from it.
+/// Episodes are processed by number, so that a deterministic run always draws from the same best. Pure; one
+/// thread.
 class BestSoFar {
  public:
   explicit BestSoFar(std::size_t graphs) : known_(graphs), best_(graphs) {}
 
-  /// An episode was proposed with these actions. What the log said of it before stays.
+  /// Records the actions of a proposed episode. Actions already read from the log take precedence.
   void proposed(std::uint64_t episode, const policy::Actions& actions) {
     waiting_.try_emplace(episode, Waiting{actions, {}, 0});
   }
-  /// The log says with which actions it was measured.
+  /// Records the actions with which the episode was measured, as read from the log.
   void logged(std::uint64_t episode, std::span<const std::byte> actions);
-  /// True if the episode was proposed and is not measured yet.
+  /// Whether the episode was proposed but is not measured yet.
   bool is_unmeasured(std::uint64_t episode) const;
-  /// All such episodes.
+  /// All unmeasured episodes.
   std::vector<std::uint64_t> unmeasured() const;
-  /// Its costs. Nothing changes if it is not unmeasured.
+  /// Records the costs of an episode; no effect unless it is unmeasured.
   void measured(const messages::EpisodeMeasured& measured);
 
-  /// Takes into account all measured episodes below `end`. With `in_order`, stops at the first one that is
-  /// not measured. False: it stopped. `placer` understands the actions.
+  /// Processes all measured episodes below `end`. With `in_order`, stops at the first unmeasured one and
+  /// returns false. `placer` interprets the actions.
   bool settle(std::uint64_t end, bool in_order, const policy::Drawing& placer);
-  /// [graphs] The best placements; empty where there is none yet.
+  /// Best placements [graphs]; empty if a graph has none yet.
   const std::vector<Placement>& placements() const { return best_; }
 
  private:

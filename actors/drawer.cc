@@ -9,14 +9,14 @@ namespace emplace::actors {
 
 Draw Drawer::draw(const policy::Drawing& placer, std::size_t graphs, std::span<const Placement> best,
                   std::uint64_t episode, std::uint64_t version) const {
-  // Far from the number of every episode; a multiple of `graphs`, so that the same graph is drawn for.
+  // Stride beyond every episode number; a multiple of `graphs`, so that redraws are of the same graph.
   const std::uint64_t stride = (std::uint64_t{1} << 40) / graphs * graphs;
   Draw freshest;
   for (std::uint32_t attempt = 0; attempt <= redraws_; ++attempt) {
     Draw now;
     now.actions = placer.sample_from(best, episode + attempt * stride, version);
     auto placements = placer.expand(now.actions);
-    EMPLACE_CHECK(placements.ok(), "a policy understands its own actions");
+    EMPLACE_CHECK(placements.ok(), "a policy must be able to expand its own actions");
     now.placements = *std::move(placements);
     if (redraws_ == 0) return now;
     const std::uint64_t graph = placer.graph_of(now.actions);

@@ -37,7 +37,7 @@ void ExecutorActor::join(runtime::Context& context) {
   joined.placements = options_.window;
   joined.bytes = options_.window_bytes;
   withheld_ = {};
-  if (measuring_) {  // Of an earlier life, and takes its room until it is done.
+  if (measuring_) {  // A lease of an earlier incarnation uses its credit until it is done.
     withheld_ = {work_.front().lease.count, work_.front().placements.size()};
     joined.placements -= std::min(joined.placements, withheld_.placements);
     joined.bytes -= std::min<std::uint64_t>(joined.bytes, withheld_.bytes);
@@ -61,18 +61,19 @@ void ExecutorActor::beat(runtime::Context& context) {
 void ExecutorActor::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   const auto handled = incoming.match(
       [&](const LeaseGranted& lease) {
-        if (lease.executor_epoch != 0 && lease.executor_epoch != epoch_) return;  // For a life before this.
-        if (left_) return;                                                        // It is given back already.
+        if (lease.executor_epoch != 0 && lease.executor_epoch != epoch_)
+          return;           // Meant for an earlier incarnation.
+        if (left_) return;  // The dispatcher has it back already.
         seen_ = std::max(seen_, lease.lease_epoch);
         const auto placements = incoming.shared_section(lease.placements);
         if (!placements)
           return runtime::log(runtime::LogLevel::kWarning, context.name(), placements.error().context);
         work_.push_back({lease, *placements, incoming.from()});
-        if (!measuring_) begin_next(context);
+        if (!measuring_) start_next(context);
       },
       [&](const messages::ExecutorUnknown& unknown) {
         if (unknown.epoch != epoch_ || left_) return;
-        // Nobody waits for its work any more; what is on its way from then is for a life before this.
+        // The dispatcher does not expect this work; leases in flight will be for an earlier incarnation.
         work_.erase(work_.begin() + (measuring_ ? 1 : 0), work_.end());
         ++epoch_;
         EMPLACE_MARK("executor.joins_again");
@@ -81,7 +82,7 @@ void ExecutorActor::on_message(runtime::Context& context, const runtime::Incomin
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-Nanos ExecutorActor::pretended(runtime::Context& context, const Work& work) const {
+Nanos ExecutorActor::simulated_delay(runtime::Context& context, const Work& work) const {
   Nanos sum{0};
   for (std::uint32_t i = 0; i < work.lease.count; ++i) {
     Rng rng = context.random(Purpose::kJitter, work.lease.placement_id + i);
@@ -91,33 +92,33 @@ Nanos ExecutorActor::pretended(runtime::Context& context, const Work& work) cons
   return sum;
 }
 
-void ExecutorActor::begin_next(runtime::Context& context) {
+void ExecutorActor::start_next(runtime::Context& context) {
   if (work_.empty()) return;
   measuring_ = true;
   started_ = context.now();
   phase_.emplace(context.phase("measure"));
   if (options_.delay.count() == 0) return measure(context);
-  context.after(pretended(context, work_.front()), [this, &context] { measure(context); });
+  context.after(simulated_delay(context, work_.front()), [this, &context] { measure(context); });
 }
 
 void ExecutorActor::measure(runtime::Context& context) {
   if (left_) return;
   const LeaseGranted& lease = work_.front().lease;
   measurer_->begin({lease.graph_sha256, lease.placement_id, lease.count}, work_.front().placements);
-  look(context);
+  poll(context);
 }
 
-/// Whether the front one is done. Where devices work elsewhere this loop goes on meanwhile, and beats.
-void ExecutorActor::look(runtime::Context& context) {
+/// Finishes the front lease or polls again later. Meanwhile the loop handles messages and heartbeats.
+void ExecutorActor::poll(runtime::Context& context) {
   if (left_) return;
   auto measured = measurer_->poll();
   if (!measured) {
     const Nanos pause =
         std::clamp((context.now() - started_) / 16, options_.least_pause, options_.most_pause);
-    context.after(pause, [this, &context] { look(context); });
+    context.after(pause, [this, &context] { poll(context); });
     return;
   }
-  // What it holds is given back, and others may do better. Where it is the run's own, the run ends.
+  // The dispatcher reassigns the leases. A node of the run itself ends the run.
   if (measurer_->broken()) return context.stop_node(std::string{context.name()} + ": " + measured->error);
   finish(context, *std::move(measured));
 }
@@ -135,10 +136,10 @@ void ExecutorActor::finish(runtime::Context& context, PlacementMeasured measured
   if (const Withheld now = std::exchange(withheld_, {}); now.placements > 0)
     context.send(kDispatcher,
                  messages::CreditGranted{std::string{context.name()}, epoch_, now.placements, now.bytes});
-  // Not at once: messages that wait, and heartbeats, go between two leases.
+  // Defer, so that queued messages and heartbeats are handled between leases.
   if (!work_.empty())
     context.after(Nanos{0}, [this, &context] {
-      if (!measuring_) begin_next(context);
+      if (!measuring_) start_next(context);
     });
 }
 

@@ -12,15 +12,14 @@ namespace {
 
 using runtime::LogLevel;
 
-constexpr Nanos kLook = std::chrono::milliseconds{250};
+constexpr Nanos kCheckInterval = std::chrono::milliseconds{250};
 
-/// The episodes of a recorded update. Errors: kInvalid if actions and advantages are not those of its
-/// episodes.
+/// Episodes of a recorded update. Errors: kInvalid if actions or advantages do not match its episodes.
 Result<std::vector<policy::ScoredEpisode>> batch_of(const messages::UpdateReplayed& replayed,
                                                     const runtime::Incoming& incoming) {
   const auto damaged = [&] {
-    return invalid("update " + std::to_string(replayed.update), "is not whole",
-                   "start the run again from a copy of its folder");
+    return invalid("update " + std::to_string(replayed.update), "is incomplete",
+                   "restart the run from a copy of its folder");
   };
   const auto actions = incoming.section(replayed.actions);
   const std::size_t episodes = replayed.episodes.size();
@@ -51,14 +50,14 @@ void Learner::on_start(runtime::Context& context) {
   trainer_.emplace(options_.training, factory_());
   fetch_.start(context.now());
   fetch_checkpoint(context);
-  context.after(kLook, [this, &context] { look(context); });
+  context.after(kCheckInterval, [this, &context] { on_timer(context); });
 }
 
-/// What was lost on its way is asked for, or said, again.
-void Learner::look(runtime::Context& context) {
+/// Repeats everything that was not answered in time: requests, updates, checkpoint pieces.
+void Learner::on_timer(runtime::Context& context) {
   const Nanos now = context.now();
-  if (departing_) {
-    asked_ = now;  // It is not all said yet.
+  if (outgoing_) {
+    asked_ = now;  // The transfer is not complete, so its timeout has not started.
     send_pieces(context);
   }
   if (phase_ != Phase::kLearning && phase_ != Phase::kDiverged) {
@@ -72,12 +71,12 @@ void Learner::look(runtime::Context& context) {
       unscored = std::min(unscored, pending.seq);
     }
     if (unscored < log_.next()) context.send(kTracker, messages::ScoresRequested{unscored});
-    if (!unrecorded_.empty() && now - told_ >= options_.resend) {
+    if (!unrecorded_.empty() && now - last_sent_ >= options_.resend) {
       for (const messages::UpdateApplied& applied : unrecorded_) context.send(kRecorder, applied);
-      told_ = now;
+      last_sent_ = now;
     }
   }
-  context.after(kLook, [this, &context] { look(context); });
+  context.after(kCheckInterval, [this, &context] { on_timer(context); });
 }
 
 void Learner::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
@@ -86,7 +85,7 @@ void Learner::on_message(runtime::Context& context, const runtime::Incoming& inc
       [&](const messages::EpisodeScored& scored) { on_scored(context, scored); },
       [&](const messages::ParametersRequested& requested) {
         if (phase_ == Phase::kDiverged) return;
-        // Who asks again while it waits is answered once.
+        // A repeated request replaces the waiting one, so that it is answered once.
         if (phase_ != Phase::kLearning || !answer(context, incoming.from(), requested))
           waiting_.insert_or_assign(incoming.from(), requested);
       },
@@ -111,7 +110,7 @@ void Learner::request_update(runtime::Context& context) {
   context.send(kRecorder, messages::UpdateRequested{updates(), context.epoch()});
 }
 
-/// Before it learns: requests again, or sends again, what was not answered in time.
+/// Repeats requests and the initial checkpoint after a timeout, before learning starts.
 void Learner::repeat_request(runtime::Context& context) {
   if (phase_ == Phase::kCheckpoint) {
     if (fetch_.timed_out(context.now())) fetch_checkpoint(context);
@@ -123,7 +122,7 @@ void Learner::repeat_request(runtime::Context& context) {
 void Learner::on_checkpoint(runtime::Context& context, const messages::CheckpointDelivered& delivered,
                             const runtime::Incoming& incoming) {
   if (phase_ != Phase::kCheckpoint) return;
-  if (!delivered.found) return start_anew(context);
+  if (!delivered.found) return start_fresh(context);
   const auto piece = incoming.section(delivered.piece);
   if (!piece) return;
   using Took = runtime::Assembly::Took;
@@ -147,22 +146,24 @@ void Learner::load(runtime::Context& context, const messages::CheckpointDelivere
   request_update(context);
 }
 
-/// Nothing was ever learned: from where the run is to start.
-void Learner::start_anew(runtime::Context& context) {
+/// Starts from the initial parameters, an imitated placement or a new policy.
+void Learner::start_fresh(runtime::Context& context) {
   if (!options_.parameters.empty()) {
     if (const auto loaded = trainer_->start_from(options_.parameters, options_.optimizer); !loaded)
       return context.stop_node("the checkpoint does not fit: " + loaded.error().context);
   } else if (!options_.imitation.placement.empty()) {
     const auto imitated = policy::imitate(trainer_->placer(), options_.imitation);
     if (!imitated) return context.stop_node(imitated.error().context);
-    runtime::log(LogLevel::kInfo, context.name(),
-                 "repeats the given placement with probability " + std::to_string(*imitated) + " per choice");
+    runtime::log(
+        LogLevel::kInfo, context.name(),
+        "imitates the given placement with probability " + std::to_string(*imitated) + " per choice");
   }
   keep_snapshot();
   send_first(context);
 }
 
-/// Without it a learner made anew could not make the first versions again, which samplers may still need.
+/// Sends the initial checkpoint. Without it a restarted learner could not reproduce the first versions, which
+/// samplers may still request.
 void Learner::send_first(runtime::Context& context) {
   phase_ = Phase::kFirst;
   asked_ = context.now();
@@ -172,23 +173,23 @@ void Learner::send_first(runtime::Context& context) {
 void Learner::on_replayed(runtime::Context& context, const messages::UpdateReplayed& replayed,
                           const runtime::Incoming& incoming) {
   if (phase_ != Phase::kReplay || replayed.after != updates()) return;
-  if (replayed.update == 0) return begin_learning(context, replayed.unlearned_from);
+  if (replayed.update == 0) return start_learning(context, replayed.unlearned_from);
   const auto batch = batch_of(replayed, incoming);
-  if (!batch) return context.stop_node("the record cannot be learned again: " + batch.error().context);
+  if (!batch) return context.stop_node("cannot replay the record: " + batch.error().context);
   (void)update(*batch);
   keep_snapshot();
   if (snapshots_.at(updates()).sha256 != replayed.parameters_sha256) {
     runtime::log(LogLevel::kWarning, context.name(),
-                 "update " + std::to_string(updates()) + " made again gives other bits than it gave then");
+                 "update " + std::to_string(updates()) + " was replayed with different parameters");
   }
   request_update(context);
 }
 
-void Learner::begin_learning(runtime::Context& context, std::uint64_t from_seq) {
+void Learner::start_learning(runtime::Context& context, std::uint64_t from_seq) {
   phase_ = Phase::kLearning;
-  next_episode_ = updates() * options_.batch_episodes;  // If ordered.
+  next_episode_ = updates() * options_.batch_episodes;  // Only used if ordered.
   if (updates() > 0)
-    runtime::log(LogLevel::kInfo, context.name(), "goes on after update " + std::to_string(updates()));
+    runtime::log(LogLevel::kInfo, context.name(), "continues after update " + std::to_string(updates()));
   publish(context);
   follow(context, log_.start(from_seq, context.now()));
   context.send(kTracker, messages::ScoresRequested{from_seq});
@@ -218,7 +219,7 @@ void Learner::on_committed(runtime::Context& context, const messages::EpisodeCom
 void Learner::on_scored(runtime::Context& context, const messages::EpisodeScored& scored) {
   if (phase_ != Phase::kLearning) return;
   const auto known = pending_.find(scored.episode);
-  if (known == pending_.end() && scored.seq < log_.next()) return;  // Learned from already.
+  if (known == pending_.end() && scored.seq < log_.next()) return;  // Already learned from.
   if (known != pending_.end() && known->second.has_score) return;
   Pending& pending = pending_[scored.episode];
   pending.scored = scored;
@@ -281,7 +282,7 @@ void Learner::learn(runtime::Context& context) {
   publish(context);
   applied.wall_s = std::chrono::duration<double>(context.now() - began).count();
   applied.epoch = context.epoch();
-  if (unrecorded_.empty()) told_ = context.now();
+  if (unrecorded_.empty()) last_sent_ = context.now();
   unrecorded_.push_back(applied);
   context.send(kRecorder, applied);
   for (const std::string& sampler : options_.samplers) context.send(sampler, applied);
@@ -314,7 +315,7 @@ bool Learner::answer(runtime::Context& context, runtime::ActorId from,
   const std::uint64_t wanted = newest ? updates() : request.version;
   const auto snapshot = snapshots_.find(wanted);
   if (snapshot == snapshots_.end() && wanted > updates()) return false;
-  // A version that has gone is answered by the newest: the asker starts again with that one.
+  // A version that is gone is answered with the newest; the sampler then fetches that one.
   const auto& [version, parameters] = snapshot == snapshots_.end() ? *snapshots_.rbegin() : *snapshot;
   const std::uint64_t total = parameters.floats.size();
   const runtime::Piece piece =
@@ -326,40 +327,40 @@ bool Learner::answer(runtime::Context& context, runtime::ActorId from,
   return true;
 }
 
-/// One at a time: while one is on its way, the next one will do.
+/// Sends a checkpoint unless one is still being sent; the next one supersedes it.
 void Learner::checkpoint(runtime::Context& context) {
-  if (departing_) return;
+  if (outgoing_) return;
   const std::span<const std::byte> parameters = trainer_->placer().parameters().bytes();
   const Bytes optimizer = trainer_->optimizer();
   Bytes all(parameters.begin(), parameters.end());
   all.insert(all.end(), optimizer.begin(), optimizer.end());
-  departing_ = {
+  outgoing_ = {
       {updates(), updates(), snapshots_.at(updates()).sha256, {}, {}, context.epoch(), 0, all.size()},
       parameters.size(),
       messages::SharedBytes::adopt(std::move(all))};
   send_pieces(context);
 }
 
-/// As many pieces as the queue has room for; look() sends the others.
+/// Sends pieces while the queue has room; on_timer() sends the rest.
 void Learner::send_pieces(runtime::Context& context) {
-  for (messages::CheckpointTaken& next = departing_->next; next.offset < next.total;) {
+  for (messages::CheckpointTaken& next = outgoing_->next; next.offset < next.total;) {
     const runtime::Piece piece = runtime::piece_at(next.offset, next.total, options_.checkpoint_piece);
     const std::uint64_t end = piece.offset + piece.size;
-    const std::uint64_t middle = std::clamp(departing_->parameters, next.offset, end);
+    const std::uint64_t middle = std::clamp(outgoing_->parameters, next.offset, end);
     next.parameters = {0, middle - next.offset};
     next.optimizer = {middle - next.offset, end - middle};
-    if (!context.send(kRecorder, next, departing_->bytes.slice(piece.offset, piece.size))) return;
+    if (!context.send(kRecorder, next, outgoing_->bytes.slice(piece.offset, piece.size))) return;
     next.offset = end;
   }
-  departing_.reset();
+  outgoing_.reset();
 }
 
 void Learner::on_stop(runtime::Context& context) {
   if (stale_ > 0)
     runtime::log(LogLevel::kInfo, context.name(),
-                 std::to_string(stale_) + " episodes were too stale to count");
+                 std::to_string(stale_) + " episodes were too stale and had no effect");
   if (phase_ != Phase::kLearning) return;
-  departing_.reset();  // An older one, of which the end would not be sent any more.
+  outgoing_.reset();  // Drop an unfinished older checkpoint.
   checkpoint(context);
 }
 

@@ -19,7 +19,7 @@ using runtime::LogLevel;
 
 namespace {
 
-/// It becomes the name of a file.
+/// Whether `text` is a SHA-256 in hex; it is used as a file name.
 bool is_hash(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -34,7 +34,7 @@ void Library::on_message(runtime::Context& context, const runtime::Incoming& inc
       [&](const ManifestRequested& asked) {
         runtime::log(
             LogLevel::kInfo, context.name(),
-            printable(asked.node, 80) + " (emplace " + printable(asked.version, 40) + ") asks for the run");
+            printable(asked.node, 80) + " (emplace " + printable(asked.version, 40) + ") requested the run");
         context.send(incoming.from(), manifest_);
       },
       [&](const FileRequested& asked) {
@@ -54,15 +54,15 @@ FileDelivered Library::piece(const FileRequested& asked, messages::SharedBytes& 
     answer.error = "no file of this run has the hash " + printable(asked.sha256, 64);
     return answer;
   }
-  if (held_ != asked.sha256) {
-    held_.clear();
+  if (cached_ != asked.sha256) {
+    cached_.clear();
     auto bytes = read_(*file);
     if (!bytes) {
       answer.error = bytes.error().context;
       return answer;
     }
     bytes_ = messages::SharedBytes::adopt(*std::move(bytes));
-    held_ = asked.sha256;
+    cached_ = asked.sha256;
   }
   const runtime::Piece piece = runtime::piece_at(asked.offset, bytes_.size(), kFilePieceBytes);
   answer.offset = piece.offset;
@@ -75,15 +75,15 @@ Borrower::Borrower(BorrowerOptions options, FileStore* store, Done done)
     : options_{std::move(options)},
       store_{store},
       done_{std::move(done)},
-      fetch_{{.piece = kFilePieceBytes, .window = options_.ahead, .timeout = options_.again}} {}
+      fetch_{{.piece = kFilePieceBytes, .window = options_.ahead, .timeout = options_.retry}} {}
 
 void Borrower::on_start(runtime::Context& context) {
   heard_ = context.now();
   request(context);
-  context.after(options_.again / 4, [this, &context] { look(context); });
+  context.after(options_.retry / 4, [this, &context] { on_timer(context); });
 }
 
-/// Requests what comes next: the settings, or pieces up to the end of the window.
+/// Sends the next request: for the settings, or for pieces up to the end of the window.
 void Borrower::request(runtime::Context& context) {
   if (!manifest_) {
     requested_ = context.now();
@@ -94,16 +94,16 @@ void Borrower::request(runtime::Context& context) {
     context.send(kLibrary, FileRequested{manifest_->files[file_].sha256, *offset});
 }
 
-void Borrower::look(runtime::Context& context) {
+void Borrower::on_timer(runtime::Context& context) {
   if (ended_) return;
   const Nanos silent = context.now() - heard_;
-  if (silent > options_.patience)
-    return end(context, Error{Errc::kPeerLost, "the head does not give out its run: no answer for " +
+  if (silent > options_.timeout)
+    return end(context, Error{Errc::kPeerLost, "the head does not deliver its run: no answer for " +
                                                    std::to_string(silent / std::chrono::seconds{1}) + " s"});
   const bool late = manifest_ ? fetch_.timed_out(context.now())
-                              : context.now() - std::max(requested_, heard_) > options_.again;
+                              : context.now() - std::max(requested_, heard_) > options_.retry;
   if (late) request(context);
-  context.after(options_.again / 4, [this, &context] { look(context); });
+  context.after(options_.retry / 4, [this, &context] { on_timer(context); });
 }
 
 void Borrower::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
@@ -111,11 +111,11 @@ void Borrower::on_message(runtime::Context& context, const runtime::Incoming& in
   const auto handled = incoming.match(
       [&](const ManifestDelivered& manifest) {
         heard_ = context.now();
-        if (manifest_) return;  // Asked twice.
+        if (manifest_) return;  // Repeated answer.
         for (const FileFacts& file : manifest.files)
           if (!is_hash(file.sha256))
             return end(context,
-                       invalid("the head's manifest", "'" + printable(file.sha256, 80) + "' is no hash"));
+                       invalid("the head's manifest", "'" + printable(file.sha256, 80) + "' is not a hash"));
         manifest_ = manifest;
         next_file(context);
       },
@@ -123,19 +123,20 @@ void Borrower::on_message(runtime::Context& context, const runtime::Incoming& in
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-/// Goes on to the next file that is not in the store.
+/// Continues with the next file that is not in the store.
 void Borrower::next_file(runtime::Context& context) {
   while (file_ < manifest_->files.size() && store_->has(manifest_->files[file_])) ++file_;
   if (file_ == manifest_->files.size()) return end(context, *std::move(manifest_));
   const FileFacts& file = manifest_->files[file_];
   const std::uint64_t have = std::min(store_->begun(file), file.bytes);
   fetch_.start(context.now(), file_, have, file.bytes);
-  have < file.bytes ? request(context) : finish_file(context);  // Only the last step may be missing.
+  have < file.bytes ? request(context) : finish_file(context);  // All bytes may be present already.
 }
 
 void Borrower::take(runtime::Context& context, const FileDelivered& delivered,
                     const runtime::Incoming& incoming) {
-  if (!manifest_ || delivered.sha256 != manifest_->files[file_].sha256) return;  // Of a file before this.
+  if (!manifest_ || delivered.sha256 != manifest_->files[file_].sha256)
+    return;  // Late piece of an earlier file.
   heard_ = context.now();
   const FileFacts& file = manifest_->files[file_];
   if (!delivered.error.empty()) return end(context, Error{Errc::kRunFailed, delivered.error});
@@ -145,16 +146,16 @@ void Borrower::take(runtime::Context& context, const FileDelivered& delivered,
   const Took took = fetch_.take(file_, {delivered.offset, bytes->size()}, file.bytes, context.now());
   if (took == Took::kRepeat || took == Took::kGap) return;
   if (fetch_.assembly().have() > file.bytes)
-    return end(context, invalid(printable(file.path), "is longer than the head said"));
+    return end(context, invalid(printable(file.path), "is longer than announced by the head"));
   if (auto kept = store_->append(file, *bytes); !kept) return end(context, kept.error());
   fetch_.assembly().whole() ? finish_file(context) : request(context);
 }
 
-/// All of its bytes are in the store.
+/// Verifies a file whose bytes are all in the store.
 void Borrower::finish_file(runtime::Context& context) {
   const FileFacts& file = manifest_->files[file_];
   if (auto finished = store_->finish(file); !finished) {
-    // Once more from its beginning: what an earlier try left may have been damaged since.
+    // Fetch it once more from the start: the bytes of an interrupted transfer may be damaged.
     if (damaged_ || finished.error().code != Errc::kInvalid) return end(context, finished.error());
     damaged_ = true;
   } else {

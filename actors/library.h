@@ -1,6 +1,6 @@
 #pragma once
-/// How a run reaches a machine that has none of its files: the library gives them out by hash, the borrower
-/// takes them in.
+/// Transfer of a run's files to machines that have none of them: the library serves files by hash, the
+/// borrower fetches them.
 
 #include <cstdint>
 #include <functional>
@@ -18,10 +18,10 @@ namespace emplace::actors {
 
 inline constexpr const char* kLibrary = "library/0";
 
-/// The bytes of a file of the manifest, by its hash. Errors: kIo, kInvalid if it changed since.
+/// Reads a file of the manifest. Errors: kIo; kInvalid if it has changed.
 using FileReader = std::function<Result<Bytes>(const messages::FileFacts& file)>;
 
-/// Gives out a run's settings and files. Receives ManifestRequested, FileRequested; answers with
+/// Serves the settings and files of a run. Receives ManifestRequested, FileRequested; answers with
 /// ManifestDelivered, FileDelivered. Thread: constructed anywhere; every handler runs on the owning loop, one
 /// of its own (it reads files).
 class Library final : public runtime::Actor {
@@ -36,44 +36,45 @@ class Library final : public runtime::Actor {
   const FileReader read_;
 
   // Owner loop only.
-  std::string held_;             ///< Hash of the file that was read last,
-  messages::SharedBytes bytes_;  ///< and what is in it.
+  std::string cached_;           ///< Hash of the cached file.
+  messages::SharedBytes bytes_;  ///< Contents of the cached file.
 };
 
-/// Where files are kept by their hash, across runs. Thread: one.
+/// Content-addressed store of files, shared by runs. Thread: one.
 class FileStore {
  public:
   virtual ~FileStore() = default;
-  /// Whole, and with this hash.
+  /// Whether the complete file is present, with this hash.
   virtual bool has(const messages::FileFacts& file) = 0;
-  /// How much of it an earlier try brought. [bytes]
+  /// Bytes kept from an interrupted transfer.
   virtual std::uint64_t begun(const messages::FileFacts& file) = 0;
   virtual Result<Unit> append(const messages::FileFacts& file, std::span<const std::byte> bytes) = 0;
-  /// All of it is here. Errors: kInvalid: another hash; it is gone then, and begins anew.
+  /// Completes a transfer. Errors: kInvalid, the hash does not match; the file is then removed and starts
+  /// again.
   virtual Result<Unit> finish(const messages::FileFacts& file) = 0;
 };
 
 struct BorrowerOptions {
-  std::string node;                           ///< For the head's log.
-  std::string version;                        ///< Of this program.
-  Nanos again = std::chrono::seconds{2};      ///< What was not answered is asked for once more.
-  Nanos patience = std::chrono::seconds{20};  ///< Without an answer for so long, it fails.
-  std::uint64_t ahead = 8;                    ///< Pieces on their way, so that a long line stays full.
+  std::string node;                          ///< Name in the head's log.
+  std::string version;                       ///< Version of this program.
+  Nanos retry = std::chrono::seconds{2};     ///< Timeout after which a request is repeated.
+  Nanos timeout = std::chrono::seconds{20};  ///< Fails after this time without an answer.
+  std::uint64_t ahead = 8;                   ///< Pieces in flight, so that a slow line stays full.
 };
 
-/// Fetches a run from its library: settings, and those files that are not in the store; then ends its node.
-/// What a cut left is gone on with. Receives ManifestDelivered, FileDelivered; sends ManifestRequested,
-/// FileRequested. Thread: the owning loop.
+/// Fetches the settings of a run and the files that are not in the store, then stops its node. Resumes
+/// interrupted transfers. Receives ManifestDelivered, FileDelivered; sends ManifestRequested, FileRequested.
+/// Thread: the owning loop.
 class Borrower final : public runtime::Actor {
  public:
-  /// Called once, before the node is asked to stop: the run, or why it cannot be had.
+  /// Called once, before the node is asked to stop, with the settings of the run or an error.
   using Done = std::function<void(Result<messages::ManifestDelivered>)>;
   Borrower(BorrowerOptions options, FileStore* store, Done done);
   void on_start(runtime::Context& context) override;
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
-  void look(runtime::Context& context);
+  void on_timer(runtime::Context& context);
   void request(runtime::Context& context);
   void next_file(runtime::Context& context);
   void finish_file(runtime::Context& context);
@@ -87,11 +88,11 @@ class Borrower final : public runtime::Actor {
 
   // Owner loop only.
   std::optional<messages::ManifestDelivered> manifest_;
-  std::size_t file_ = 0;  ///< Index in the manifest of the file that is being fetched.
-  runtime::Fetch fetch_;  ///< Transfer of that file; its content is the index.
-  bool damaged_ = false;  ///< It arrived with another hash once.
-  Nanos heard_{0};        ///< When the library answered last.
-  Nanos requested_{0};    ///< When the manifest was requested last.
+  std::size_t file_ = 0;  ///< Index of the current file in the manifest.
+  runtime::Fetch fetch_;  ///< Transfer of that file; the content number is the index.
+  bool damaged_ = false;  ///< Its last transfer ended with a wrong hash.
+  Nanos heard_{0};        ///< Time of the library's last answer.
+  Nanos requested_{0};    ///< Time of the last manifest request.
   bool ended_ = false;
 };
 

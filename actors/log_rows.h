@@ -1,5 +1,5 @@
 #pragma once
-/// An episode as messages have it and as the run database has it.
+/// Conversion of episodes between messages and run database.
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace emplace::actors {
 
 std::vector<record::MeasurementRow> rows_of(const messages::EpisodeMeasured& measured);
-/// The other way round; how busy devices were is not kept.
+/// Inverse of rows_of(), without device utilisation, which is not recorded.
 messages::EpisodeMeasured measured_of(const record::LogRow& row);
 
 }  // namespace emplace::actors

@@ -19,7 +19,7 @@ void Measurer::begin(const Batch& batch, messages::SharedBytes placements) {
   waiting_ = false;
   const TaskGraph* const task = task_->find(batch.graph_sha256);
   if (task == nullptr || placements_.size() != task->graph.num_ops() * batch.count) {
-    out_.error = "the placements are of another graph";
+    out_.error = "its placements do not match the graph";
     return;
   }
   out_.resize(batch.count, static_cast<std::uint32_t>(task->devices.size()));
@@ -48,7 +48,7 @@ std::optional<messages::PlacementMeasured> Measurer::poll() {
   return std::exchange(out_, {});
 }
 
-/// False: it goes on.
+/// Returns false while the measurement is running.
 Result<bool> Measurer::measure_next() {
   const auto placement = messages::view_as<DeviceId>(placements_.bytes()).subspan(done_ * ops_, ops_);
   if (polled_ == nullptr) {

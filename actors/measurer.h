@@ -11,24 +11,24 @@
 
 namespace emplace::actors {
 
-/// Placements of one graph to be measured.
+/// Placements of one graph to measure.
 struct Batch {
   std::string graph_sha256;
   std::uint64_t placement_id = 0;  ///< Id of the first placement.
   std::uint32_t count = 0;
 };
 
-/// Executors of every graph of a task, made when first needed, asked by message. Thread: one.
+/// Measures batches with one executor per graph, created on first use. Thread: one.
 class Measurer {
  public:
   Measurer(TaskPtr task, std::string kind, ExecutorFactory factory);
-  /// Takes on a batch of placements [count, ops]. @pre what was taken on before is done.
+  /// Starts a batch of placements [count, ops]. @pre the previous batch is done.
   void begin(const Batch& batch, messages::SharedBytes placements);
-  /// What they cost, once all of them are measured: at once, but for executors that are polled
-  /// (executor/polled_executor.h), which are looked at, never waited for. What went wrong stands in the
-  /// result's `error`; executor, lease and wall time are the caller's to fill in.
+  /// Returns the result once all placements are measured. Most executors measure synchronously; a polled one
+  /// (executor/polled_executor.h) is polled once and never waited for. Failures are in the result's `error`;
+  /// executor, lease and wall time are left to the caller.
   std::optional<messages::PlacementMeasured> poll();
-  /// Nothing will be measured here any more: an executor's processes die again and again.
+  /// Whether measuring has failed for good: the executor's processes keep crashing.
   bool broken() const { return broken_; }
 
  private:
@@ -37,14 +37,14 @@ class Measurer {
   const TaskPtr task_;
   const std::string kind_;
   const ExecutorFactory factory_;
-  /// By graph. A polled one has a process and devices of its own, so of those only the last one stays.
+  /// Executors by graph. A polled one owns a process and devices, so only the last of those is kept.
   std::map<std::string, std::unique_ptr<Executor>> executors_;
   Executor* executor_ = nullptr;
-  PolledExecutor* polled_ = nullptr;  // The same, if it is one.
-  bool waiting_ = false;              // For polled_.
+  PolledExecutor* polled_ = nullptr;  // executor_, if it is a polled one.
+  bool waiting_ = false;              // A measurement of polled_ is running.
   bool broken_ = false;
 
-  // Of what was taken on.
+  // Current batch.
   messages::SharedBytes placements_;
   std::size_t ops_ = 0;
   std::uint32_t done_ = 0;

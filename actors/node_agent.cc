@@ -5,7 +5,7 @@
 namespace emplace::actors {
 namespace {
 
-constexpr std::chrono::seconds kEvery{1};
+constexpr std::chrono::seconds kReportInterval{1};
 
 }  // namespace
 
@@ -20,7 +20,7 @@ void NodeAgent::on_directory(runtime::Context&, std::string_view actor, bool rea
 
 void NodeAgent::report(runtime::Context& context) {
   context.send(kView, probe_());
-  context.after(kEvery, [this, &context] { report(context); });
+  context.after(kReportInterval, [this, &context] { report(context); });
 }
 
 }  // namespace emplace::actors

@@ -10,15 +10,15 @@
 
 namespace emplace::actors {
 
-/// The name of a node's agent: "node/", and a number that is the node's.
+/// Name of a node's agent: "node/" and a hash of the node's name.
 std::string agent_name(std::string_view node);
 
-/// Tells the view how its node is, once a second. Sends NodeReported. Thread: the node's I/O loop.
+/// Reports the state of its node to the view once a second. Sends NodeReported. Thread: the node's I/O loop.
 class NodeAgent final : public runtime::Actor {
  public:
-  /// What is true of the node now.
+  /// Returns the current state of the node.
   using Probe = std::function<messages::NodeReported()>;
-  /// `on_joined`: called once, when the head is reached; on the head never.
+  /// `on_joined`: called once, when the head is reached; never on the head.
   NodeAgent(Probe probe, std::function<void()> on_joined)
       : probe_{std::move(probe)}, on_joined_{std::move(on_joined)} {}
   void on_start(runtime::Context& context) override { report(context); }
@@ -28,7 +28,7 @@ class NodeAgent final : public runtime::Actor {
  private:
   void report(runtime::Context& context);
   const Probe probe_;
-  std::function<void()> on_joined_;  // Until it was called.
+  std::function<void()> on_joined_;  // Empty after the call.
 };
 
 }  // namespace emplace::actors

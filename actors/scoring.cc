@@ -12,7 +12,7 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
   scored.controller = measured.controller;
   scored.policy_version = measured.policy_version;
   scored.graph_sha256 = measured.graph_sha256;
-  std::map<Key, std::vector<std::uint32_t>> placements;  // Of one key with each other.
+  std::map<Key, std::vector<std::uint32_t>> placements;  // Placements of the episode, by key.
   for (std::uint32_t i = 0; i < measured.count; ++i) {
     const bool valid = measured.valid[i] != 0;
     const bool counts = valid || measured.policy_version < options_.valid_only_after;
@@ -23,28 +23,31 @@ messages::EpisodeScored Scoring::score(const messages::EpisodeCommitted& committ
   scored.costs.resize(measured.count);
   scored.advantages.resize(measured.count);
   for (const auto& [key, numbers] : placements) {
-    Usual& usual = usual_
-                       .try_emplace(key, Usual{policy::Baseline{options_.baseline},
-                                               policy::OutlierFilter{options_.outlier},
-                                               policy::AdaptivePenalty{options_.valid_target}})
-                       .first->second;
-    // By the penalty before this episode and the floor after it, so that the order within it says nothing.
-    policy::RewardOptions reward = usual.penalty.applied(options_.reward);
+    BaselineState& state =
+        states_
+            .try_emplace(key, BaselineState{policy::Baseline{options_.baseline},
+                                            policy::OutlierFilter{options_.outlier},
+                                            policy::AdaptivePenalty{options_.valid_target}})
+            .first->second;
+    // Use the penalty before this episode and the floor after it, so that the order within it does not
+    // matter.
+    policy::RewardOptions reward = state.penalty.applied(options_.reward);
     for (const std::uint32_t i : numbers) {
       if (measured.step_time_s[i] > 0)
-        usual.floor.learn(scored.valid[i] != 0,
+        state.floor.learn(scored.valid[i] != 0,
                           policy::transformed(reward.transform, measured.step_time_s[i]));
     }
-    if (options_.fits_first) reward.floor = usual.floor.cost();
+    if (options_.fits_first) reward.floor = state.floor.cost();
     for (const std::uint32_t i : numbers) {
       scored.costs[i] = policy::placement_cost(reward, scored.valid[i] != 0, measured.step_time_s[i],
                                                measured.bytes_over[i]);
-      const bool died = scored.valid[i] == 0 && measured.bytes_over[i] == 0;  // Which says nothing of memory.
-      if (!died) usual.penalty.learn(scored.valid[i] != 0);
+      const bool died = scored.valid[i] == 0 &&
+                        measured.bytes_over[i] == 0;  // A crash contains no information about memory.
+      if (!died) state.penalty.learn(scored.valid[i] != 0);
     }
-    hold_against(usual, numbers, scored);
+    compute_advantages(state, numbers, scored);
   }
-  // Of a self-critical episode the last placement is the baseline, and has no advantage.
+  // The last placement of a self-critical episode is the baseline and has no advantage.
   if (options_.baseline.kind == policy::BaselineKind::kSelfCritic) scored.advantages.pop_back();
   return scored;
 }
@@ -61,23 +64,23 @@ Scoring::Key Scoring::key_of(const messages::EpisodeMeasured& measured, std::uin
   return {measured.graph_sha256, 0, ""};
 }
 
-/// The advantages of these placements of an episode; `scored.baseline` becomes the mean over all of them.
-void Scoring::hold_against(Usual& usual, std::span<const std::uint32_t> numbers,
-                           messages::EpisodeScored& scored) {
+/// Computes the advantages of these placements of an episode; `scored.baseline` becomes their weighted mean.
+void Scoring::compute_advantages(BaselineState& state, std::span<const std::uint32_t> numbers,
+                                 messages::EpisodeScored& scored) {
   std::vector<double> costs;
   std::vector<std::uint8_t> counted;
   for (const std::uint32_t i : numbers) {
-    // By the costs before this episode.
-    if (scored.valid[i] != 0 && usual.outliers.is_outlier(scored.costs[i])) scored.counted[i] = 0;
+    // Compare with the costs before this episode.
+    if (scored.valid[i] != 0 && state.outliers.is_outlier(scored.costs[i])) scored.counted[i] = 0;
     costs.push_back(scored.costs[i]);
     counted.push_back(scored.counted[i]);
   }
   for (const std::uint32_t i : numbers)
-    if (scored.valid[i] != 0) usual.outliers.learn(scored.costs[i]);
-  const std::vector<double> advantages = usual.baseline.advantages(costs, counted);
+    if (scored.valid[i] != 0) state.outliers.learn(scored.costs[i]);
+  const std::vector<double> advantages = state.baseline.advantages(costs, counted);
   for (std::size_t i = 0; i < advantages.size(); ++i) scored.advantages[numbers[i]] = advantages[i];
   const double share = static_cast<double>(numbers.size()) / static_cast<double>(scored.costs.size());
-  scored.baseline += share * usual.baseline.used();
+  scored.baseline += share * state.baseline.used();
 }
 
 }  // namespace emplace::actors

@@ -16,11 +16,11 @@
 
 namespace emplace::actors {
 
-/// Whose placements share a baseline, on one graph.
+/// Which placements of a graph share a baseline.
 enum class BaselinePer : std::uint8_t {
-  kController,  ///< Each sampler's its own, as ColocRL has it.
-  kRun,         ///< All of a run, as Placeto's workers do.
-  kHost,        ///< Those that were measured on the same host: where hosts are not equally fast.
+  kController,  ///< One baseline per sampler, as in ColocRL.
+  kRun,         ///< One baseline for the run, as in Placeto.
+  kHost,        ///< One baseline per measuring host, for hosts of different speed.
 };
 constexpr auto enum_words(BaselinePer) {
   return EnumWords{"share of a baseline",
@@ -32,60 +32,63 @@ struct ScoringOptions {
   policy::RewardOptions reward;
   policy::BaselineOptions baseline;
   BaselinePer per = BaselinePer::kController;
-  /// > 0: a valid placement whose cost is an outlier of its baseline's (policy::OutlierFilter) does not
+  /// If > 0: a valid placement whose cost is an outlier of its baseline (policy::OutlierFilter) does not
   /// count.
   double outlier = 0;
-  /// > 0: the memory penalty adapts until this share of placements fits (policy::AdaptivePenalty).
+  /// If > 0: the memory penalty adapts until this share of placements fits (policy::AdaptivePenalty).
   double valid_target = 0;
-  /// What does not fit costs no less than the best that does, of the same baseline, and the penalty
+  /// An infeasible placement costs at least the best feasible one of the same baseline plus the penalty
   /// (policy::MemoryFloor).
   bool fits_first = false;
-  /// After so many policy versions only valid placements count.   Paper: Hierarchical 2018, section 3.1
+  /// Policy versions after which only valid placements count. Paper: Hierarchical 2018, section 3.1.
   std::uint64_t valid_only_after = 500;
 
   void list(Settings& settings) {
     reward.list(settings);
     baseline.list(settings);
-    settings.add("baseline_per", per,
-                 "Whose placements share a baseline: those of each controller, of the whole run, or of the "
-                 "host that measured them.");
-    settings.add("outlier", outlier, at_least(0),
-                 "Leaves out a placement that costs more than this many median absolute deviations above the "
-                 "median of its baseline's last 100; 0: none. Paper: 0.");
+    settings.add(
+        "baseline_per", per,
+        "Which placements share a baseline: those of each controller, of the whole run, or of the host "
+        "that measured them.");
+    settings.add(
+        "outlier", outlier, at_least(0),
+        "Excludes a placement whose cost exceeds the median of its baseline's last 100 by more than this "
+        "many median absolute deviations; 0 disables the filter. Paper: 0.");
     settings.add("valid_target", valid_target, from_to_below(0, 1),
-                 "Share of placements that should fit: the memory penalty adapts until they do; 0: it stays. "
+                 "Adapts the memory penalty until this share of placements fits; 0 disables the adaptation. "
                  "Paper: 0.");
-    settings.add("fits_first", fits_first,
-                 "Lets a placement that does not fit cost at least the best that does, with graded_memory. "
-                 "Paper: false.");
+    settings.add(
+        "fits_first", fits_first,
+        "Makes a placement that does not fit cost at least as much as the best one that does; requires "
+        "graded_memory. Paper: false.");
     settings.add("valid_only_after", valid_only_after,
                  "Updates after which only placements that fit count. Paper: 500.");
   }
 };
 
-/// How much better or worse than usual the placements of an episode were; one baseline per graph and
-/// controller, run or host. A function of the episodes so far, in order. Thread: one.
+/// Computes the advantages of episodes; one baseline per graph and controller, run or host. A function of the
+/// episodes so far, in order. Thread: one.
 class Scoring {
  public:
   explicit Scoring(ScoringOptions options) : options_{options} {}
-  /// The next episode's costs, advantages and baseline. @pre it is consistent.
+  /// Costs, advantages and baseline of the next episode. @pre it is consistent.
   messages::EpisodeScored score(const messages::EpisodeCommitted& committed);
 
  private:
-  /// Graph; then a controller or a host, whatever baselines are kept per.
+  /// Graph, and controller or host, depending on ScoringOptions::per.
   using Key = std::tuple<std::string, std::uint32_t, std::string>;
-  struct Usual {
+  struct BaselineState {
     policy::Baseline baseline;
     policy::OutlierFilter outliers;
     policy::AdaptivePenalty penalty;
     policy::MemoryFloor floor;
   };
   Key key_of(const messages::EpisodeMeasured& measured, std::uint32_t placement) const;
-  static void hold_against(Usual& usual, std::span<const std::uint32_t> numbers,
-                           messages::EpisodeScored& scored);
+  static void compute_advantages(BaselineState& state, std::span<const std::uint32_t> numbers,
+                                 messages::EpisodeScored& scored);
 
   const ScoringOptions options_;
-  std::map<Key, Usual> usual_;
+  std::map<Key, BaselineState> states_;
 };
 
 }  // namespace emplace::actors

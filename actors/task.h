@@ -1,5 +1,5 @@
 #pragma once
-/// What a run is about: graphs on machines. Shared, never changed, by all actors of a node.
+/// Task of a run: graphs and their machines. Immutable; shared by all actors of a node.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace emplace::actors {
 
-/// One graph and the machine that it is to be placed on. Messages name it by its hash.
+/// One graph and the machine to place it on. Messages refer to it by its hash.
 struct TaskGraph {
   OpGraph graph;
   DeviceSet devices;
@@ -27,17 +27,17 @@ struct TaskGraph {
 };
 
 struct Task {
-  std::vector<TaskGraph> graphs;  ///< At least one; Placer::graph_of() counts in this order.
+  std::vector<TaskGraph> graphs;  ///< At least one; indices of Placer::graph_of().
   std::string host;
 
-  /// Null if no graph has this hash.
+  /// Returns null if no graph has this hash.
   const TaskGraph* find(std::string_view sha256) const {
     for (const TaskGraph& one : graphs) {
       if (one.sha256 == sha256) return &one;
     }
     return nullptr;
   }
-  /// What two nodes must agree on: the hashes in order, one after the other.
+  /// Concatenated graph hashes, which two nodes must agree on.
   std::string signature() const {
     std::string all;
     for (const TaskGraph& one : graphs) all += one.sha256;
@@ -50,18 +50,18 @@ struct Task {
   }
 };
 using TaskPtr = std::shared_ptr<const Task>;
-/// A task of one graph.
+/// Makes a task of one graph.
 inline TaskPtr make_task(TaskGraph one, std::string host) {
   Task task{{}, std::move(host)};
   task.graphs.push_back(std::move(one));
   return std::make_shared<const Task>(std::move(task));
 }
 
-/// Make what an actor owns, on the actor's own loop. Each call gives an independent one.
+/// Factories for what an actor owns, called on the actor's loop. Each call returns an independent object.
 using ExecutorFactory = std::function<std::unique_ptr<Executor>(const TaskGraph& task)>;
 using PlacerFactory = std::function<std::unique_ptr<policy::Placer>()>;
 
-/// Names of the actors of a run, as they address each other.
+/// Names of the actors of a run.
 inline std::string sampler_name(std::uint32_t controller) { return "sampler/" + std::to_string(controller); }
 inline std::string executor_name(std::uint32_t number) { return "executor/" + std::to_string(number); }
 inline constexpr const char* kDispatcher = "dispatcher/0";

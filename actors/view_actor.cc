@@ -7,9 +7,9 @@ namespace emplace::actors {
 namespace {
 
 constexpr std::chrono::seconds kRateOver{5};
-constexpr std::chrono::seconds kForgotten{30};  // A node that said nothing for so long is shown no more.
+constexpr std::chrono::seconds kForgetAfter{30};  // A node silent for this long is no longer listed.
 constexpr std::size_t kMostNodes = 10'000;
-constexpr std::size_t kMostTwice = 100'000;  // Placement ids.
+constexpr std::size_t kMostTwice = 100'000;  // Limit of placement ids.
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void ViewActor::on_message(runtime::Context& context, const runtime::Incoming& i
                          progress_.duplicated = twice_.size();
                        },
                        [&](const messages::NodeReported& report) {
-                         // Nobody reports for another node.
+                         // A node may only report for itself.
                          if (runtime::actor_id(agent_name(report.node)) == incoming.from())
                            on_report(context, report);
                        },
@@ -37,14 +37,15 @@ void ViewActor::on_dispatch(runtime::Context& context, const messages::DispatchP
   count_by_node(context, dispatch);
   double busy = 0;
   for (const messages::ExecutorUse& use : dispatch.executors) busy += use.utilisation;
-  // At the end executors leave before the head does: their last utilisation stays.
+  // Executors leave before the head at the end; keep their last utilisation.
   if (!dispatch.executors.empty())
     progress_.utilisation = busy / static_cast<double>(dispatch.executors.size());
   show_(progress_);
 }
 
 void ViewActor::note(Counts& counts, Nanos now, std::uint64_t count) {
-  if (!counts.empty() && count < counts.back().second) counts.clear();  // Counted anew by another life.
+  if (!counts.empty() && count < counts.back().second)
+    counts.clear();  // The counter restarted with a new incarnation.
   counts.emplace_back(now, count);
   while (counts.size() > 2 && now - counts.front().first > kRateOver) counts.pop_front();
 }
@@ -55,10 +56,12 @@ double ViewActor::rate(const Counts& counts) {
   return over_s > 0 ? static_cast<double>(counts.back().second - counts.front().second) / over_s : 0;
 }
 
-/// What the executors did, summed by the nodes that they live on.
+/// Sums the executors' figures per node.
 void ViewActor::count_by_node(runtime::Context& context, const messages::DispatchProgress& dispatch) {
-  std::erase_if(home_, [&](const auto& entry) { return context.now() - entry.second->heard > kForgotten; });
-  std::erase_if(nodes_, [&](const auto& entry) { return context.now() - entry.second.heard > kForgotten; });
+  std::erase_if(home_,
+                [&](const auto& entry) { return context.now() - entry.second->last_report > kForgetAfter; });
+  std::erase_if(nodes_,
+                [&](const auto& entry) { return context.now() - entry.second.last_report > kForgetAfter; });
   for (auto& [name, node] : nodes_) {
     messages::NodeStatus& status = node.status;
     status.executors = status.in_flight = 0;
@@ -85,12 +88,13 @@ void ViewActor::on_report(runtime::Context& context, const messages::NodeReporte
   if (nodes_.size() >= kMostNodes && !nodes_.contains(report.node)) return;
   Node& node = nodes_[report.node];
   const messages::NodeReported& before = node.status.report;
-  if (node.heard != Nanos{0} && (before.pid != report.pid || before.host != report.host))
+  if (node.last_report != Nanos{0} && (before.pid != report.pid || before.host != report.host))
     ++node.status.restarts;
   node.status.report = report;
-  node.heard = context.now();
+  node.last_report = context.now();
   for (const messages::ActorStatus& actor : report.actors)
-    if (actor.name.starts_with("executor/")) home_.try_emplace(actor.name, &node);  // Nobody takes another's.
+    if (actor.name.starts_with("executor/"))
+      home_.try_emplace(actor.name, &node);  // The first node to report an executor keeps it.
 }
 
 messages::StatusDelivered ViewActor::status(runtime::Context& context, std::uint64_t request) const {
@@ -100,7 +104,7 @@ messages::StatusDelivered ViewActor::status(runtime::Context& context, std::uint
   status.evaluations_per_s = rate(measured_);
   for (const auto& [name, node] : nodes_) {
     messages::NodeStatus& one = status.nodes.emplace_back(node.status);
-    one.age_s = std::chrono::duration<double>(context.now() - node.heard).count();
+    one.age_s = std::chrono::duration<double>(context.now() - node.last_report).count();
     one.evaluations_per_s = rate(node.measured);
   }
   return status;

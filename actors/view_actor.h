@@ -15,23 +15,23 @@
 
 namespace emplace::actors {
 
-/// The status service of a run: passes its progress to the launcher, and answers operators. Receives
+/// Status service of a run: passes its progress to the launcher and answers status requests. Receives
 /// DispatchProgress, RecordProgress, ConsumedTwice, NodeReported, StatusRequested; sends StatusDelivered.
 /// Thread: the owning loop.
 class ViewActor final : public runtime::Actor {
  public:
-  /// Takes each progress of the dispatcher. It must not block: it is called on the loop of the head.
+  /// Receives each progress of the dispatcher. Runs on the head's loop and must not block.
   using Show = std::function<void(const messages::RunProgress& progress)>;
-  /// `run`: what stays true of the run, for StatusDelivered.
+  /// `run`: constant facts of the run for StatusDelivered.
   ViewActor(messages::StatusDelivered run, Show show) : run_{std::move(run)}, show_{std::move(show)} {}
   void on_message(runtime::Context& context, const runtime::Incoming& incoming) override;
 
  private:
-  /// How many were counted by when, over the last seconds.
+  /// Counter values of the last seconds, with their times.
   using Counts = std::deque<std::pair<Nanos, std::uint64_t>>;
   struct Node {
     messages::NodeStatus status;
-    Nanos heard{0};
+    Nanos last_report{0};
     Counts measured;
   };
   static void note(Counts& counts, Nanos now, std::uint64_t count);
@@ -46,10 +46,10 @@ class ViewActor final : public runtime::Actor {
 
   // Owner loop only.
   messages::RunProgress progress_;
-  std::set<std::uint64_t> twice_;  // Placement ids that were consumed twice.
+  std::set<std::uint64_t> twice_;  // Placement ids consumed twice.
   Counts measured_;
-  std::map<std::string, Node> nodes_;            // By name.
-  std::unordered_map<std::string, Node*> home_;  // Of executors.
+  std::map<std::string, Node> nodes_;            // Keyed by name.
+  std::unordered_map<std::string, Node*> home_;  // Node of each executor.
 };
 
 }  // namespace emplace::actors
