@@ -20,10 +20,31 @@ using runtime::LogLevel;
 
 namespace {
 
-constexpr std::size_t kMissed = 8;         // Executors that had one piece and did not answer.
+constexpr std::size_t kMaxTriedBy = 8;     // Executors remembered per piece in tried_by.
 constexpr std::size_t kRemembered = 1024;  // Recorded episodes that a sampler may still ask about.
 
 }  // namespace
+
+// Life of an episode:
+//
+//   PlacementProposed        cut into pieces of at most placements_per_lease: waiting_
+//   piece + executor         LeaseGranted: leases_, Peer::held
+//   PlacementMeasured        checked, merged into the episode; its lease is committed
+//   all pieces measured      EpisodeReported to the recorder, repeated from unrecorded_ until
+//   EpisodesRecorded         on_disk_ (the last kRemembered)
+//
+// Invariants:
+//
+// - Every piece of an unfinished episode has an open lease or is in a queue (waiting_, failed_, overdue_).
+//   Piece::queued keeps it from being queued twice.
+// - A result counts only if its lease is open and held by its sender. Committing a lease closes all others of
+//   the piece, so each placement counts once, whatever the number of executors that measured it.
+// - Credit follows what an executor may still be working on (Peer::held), not its open leases: an expired
+//   lease occupies it until its result arrives or its heartbeats no longer list it. Otherwise a slow executor
+//   would get ever more work.
+// - All state may be lost: samplers and executors restore it by proposing and joining again.
+
+// Setup and messages.
 
 Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options)
     : task_{std::move(task)},
@@ -33,8 +54,8 @@ Dispatcher::Dispatcher(TaskPtr task, DispatcherOptions options)
       quarantine_{options_.quarantine} {}
 
 void Dispatcher::on_start(runtime::Context& context) {
-  leases_ =
-      runtime::LeaseTable{options_.lease, context.epoch()};  // No lease of an earlier life can be meant.
+  // Lease epochs exceed those of earlier incarnations, so that late results cannot match a lease of this one.
+  leases_ = runtime::LeaseTable{options_.lease, context.epoch()};
   started_ = options_.started.count() > 0 ? options_.started : context.now();
   context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
   context.after(options_.progress_every, [this, &context] { progress(context); });
@@ -61,36 +82,38 @@ void Dispatcher::on_message(runtime::Context& context, const runtime::Incoming& 
       [&](const messages::EpisodesRecorded& recorded) { on_recorded(context, recorded); },
       [&](const messages::EpisodesCounted& counted) {
         on_committed(context, counted.committed);
-        // An answer from before the last commit says nothing of what was committed then.
+        // An answer from before the last commit has an outdated `unlearned`.
         if (counted.committed == counters_.committed) unlearned_ = counted.unlearned;
         end_if_drained(context);
       },
-      [&](const messages::EpisodesAsked& asked) { on_asked(context, asked, incoming.from()); },
+      [&](const messages::EpisodesAsked& asked) { on_episodes_asked(context, asked, incoming.from()); },
       [&](const messages::SamplerDrained& drained) {
         if (runtime::actor_id(drained.sampler) != incoming.from()) return;
         drained_.insert(drained.sampler);
         unlearned_.reset();
-        context.send(kRecorder, messages::CountRequested{});  // Are the updates on disk too?
+        context.send(kRecorder, messages::CountRequested{});  // Are the updates on disk, too?
       },
       [&](const messages::StopRun& stop) { end_run(context, stop.reason); });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
 
-/// Its node is lost, or has left. If it comes back it is told that nobody knows it, and joins again.
+/// The node of an executor was lost or has left. If it returns, ExecutorUnknown makes it join again.
 void Dispatcher::on_directory(runtime::Context& context, std::string_view actor, bool reachable) {
   const runtime::ActorId executor = runtime::actor_id(actor);
   if (!reachable && peers_.contains(executor)) remove(context, executor);
 }
 
+// Heartbeats: which leases an executor still works on.
+
 void Dispatcher::on_heartbeat(runtime::Context& context, const messages::Heartbeat& heartbeat,
                               runtime::ActorId from) {
   Peer* const peer = peer_of(heartbeat.executor, from);
   if (peer == nullptr || peer->epoch != heartbeat.epoch) {
-    if (!strangers_.contains(heartbeat.executor))
+    if (!refused_executors_.contains(heartbeat.executor))
       context.send(from, messages::ExecutorUnknown{heartbeat.epoch});
     return;
   }
-  // One that joins again has been busy before.
+  // A rejoining executor also counts the time before it joined.
   const double since_s = std::chrono::duration<double>(context.now() - peer->joined).count();
   if (!peer->busy_before) peer->busy_before = std::max(0.0, heartbeat.busy_s - since_s);
   peer->busy_s = std::max(0.0, heartbeat.busy_s - *peer->busy_before);
@@ -114,13 +137,15 @@ Dispatcher::Peer* Dispatcher::peer_of(const std::string& name, runtime::ActorId 
   return peer == peers_.end() || peer->second.name != name ? nullptr : &peer->second;
 }
 
-/// True if the episode is on its way here, or was a moment ago.
+// Proposals.
+
+/// Whether the episode is in progress or was recorded recently.
 bool Dispatcher::known(std::uint64_t episode) const {
   return episodes_.contains(episode) || unrecorded_.contains(episode) || on_disk_.contains(episode);
 }
 
-void Dispatcher::on_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
-                          runtime::ActorId from) {
+void Dispatcher::on_episodes_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
+                                   runtime::ActorId from) {
   if (ending_ && asked.starting) context.send(from, messages::StopRun{end_reason_});
   messages::EpisodesWanted wanted;
   for (const std::uint64_t episode : asked.episodes)
@@ -137,11 +162,12 @@ void Dispatcher::on_proposed(runtime::Context& context, const PlacementProposed&
                     proposal.num_devices == task->devices.size() &&
                     placements->size() == std::size_t{proposal.num_ops} * proposal.count &&
                     incoming.section(proposal.actions).ok();
-  if (known(proposal.episode)) return;  // Proposed again by a sampler that was not sure.
+  if (known(proposal.episode)) return;  // Repeated by a sampler without an answer.
   if (!fits) {
     ++counters_.refused;
-    return runtime::log(LogLevel::kWarning, context.name(),
-                        "refused episode " + std::to_string(proposal.episode) + ": of another graph");
+    return runtime::log(
+        LogLevel::kWarning, context.name(),
+        "refused episode " + std::to_string(proposal.episode) + ": its shape does not match the graph");
   }
   Episode episode{proposal, incoming.bulk, EpisodeMeasured::begun(proposal), proposal.count};
   counters_.proposed += proposal.count;
@@ -162,25 +188,28 @@ void Dispatcher::enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue) 
   queue.push_back(piece);
 }
 
-/// Gives waiting pieces to executors with credit until one of the two runs out.
+// Scheduling.
+
+/// Grants leases on waiting pieces until pieces or credit run out.
 void Dispatcher::pump(runtime::Context& context) {
-  if (stopping_) return;  // Whoever leaves now would only hand it to the next who leaves.
+  if (stopping_) return;  // Executors are leaving, too; they would only return it.
   const auto taken = [&](std::uint64_t piece) {
-    if (!pieces_.contains(piece)) return true;  // Another attempt has finished it meanwhile.
+    if (!pieces_.contains(piece)) return true;  // Finished by another attempt.
     if (!place(context, piece)) return false;
     pieces_[piece].queued = false;
     return true;
   };
-  // Few; who holds or failed one cannot take it, but may take what waits.
+  // These queues are short. An executor that holds or failed a piece may take a later one, so try all.
   std::erase_if(overdue_, taken);
   std::erase_if(failed_, taken);
   while (!waiting_.empty() && taken(waiting_.front())) waiting_.pop_front();
 }
 
-/// While nothing waits and somebody is idle: what takes far longer than usual is tried by another as well.
-void Dispatcher::overtake_stragglers(runtime::Context& context) {
+/// Speculative execution: while no work waits and an executor is idle, gives it a lease that takes far longer
+/// than usual.
+void Dispatcher::speculate(runtime::Context& context) {
   if (options_.speculate <= 0 || !waiting_.empty() || durations_.known() < options_.speculate_from) return;
-  const auto age = static_cast<std::int64_t>(options_.straggles *
+  const auto age = static_cast<std::int64_t>(options_.straggler_factor *
                                              static_cast<double>(durations_.at(options_.speculate).count()));
   for (const runtime::Lease& old : leases_.older(Nanos{age}, context.now())) {
     const auto next =
@@ -200,15 +229,15 @@ bool Dispatcher::may_take(std::uint64_t piece, runtime::ActorId executor, Nanos 
          quarantine_.may_take(piece, executor, roster_.idle(executor), now);
 }
 
-/// False: nobody can take it now.
+/// Returns false if no executor can take the piece now.
 bool Dispatcher::place(runtime::Context& context, std::uint64_t piece) {
-  const std::vector<runtime::ActorId>& missed = pieces_.at(piece).missed;
+  const std::vector<runtime::ActorId>& tried_by = pieces_.at(piece).tried_by;
   const auto had_it = [&](runtime::ActorId executor) {
-    return std::find(missed.begin(), missed.end(), executor) != missed.end();
+    return std::find(tried_by.begin(), tried_by.end(), executor) != tried_by.end();
   };
-  // Who had it before is asked after everybody else, for it may come and go all the time.
+  // Executors that had it before are tried last: they may be joining and leaving all the time.
   for (const bool again : {false, true}) {
-    if (again && missed.empty()) break;
+    if (again && tried_by.empty()) break;
     const auto may = [&](runtime::ActorId executor) {
       return (again || !had_it(executor)) && may_take(piece, executor, context.now());
     };
@@ -236,7 +265,7 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   if (peer.credit.items() < piece.count || !peer.credit.take(wanted)) return false;
   const Nanos limit = std::max(options_.evaluation_limit, 10 * slowest_);
   const auto granted = leases_.grant(number, peer.id, context.now(), limit);
-  EMPLACE_CHECK(granted.has_value(), "a piece is given to one more executor, and no more than that");
+  EMPLACE_CHECK(granted.has_value(), "may_take() allows one more attempt");
   peer.held.emplace(granted->epoch, Held{wanted, context.now() + options_.transit});
   roster_.give(peer.id, wanted.items, context.now());
   const auto deadline_ms = static_cast<std::uint32_t>(
@@ -255,28 +284,30 @@ bool Dispatcher::lease(runtime::Context& context, Peer& peer, std::uint64_t numb
   const std::uint64_t offset =
       episode.proposal.placements.offset + std::uint64_t{piece.begin} * episode.proposal.num_ops;
   if (context.send(peer.id, out, episode.bulk.slice(offset, bytes))) return true;
-  // A full queue: the piece goes to whoever can take it.
+  // Full queue: the piece goes to another executor.
   give_back(context, peer, granted->epoch);
   requeue(leases_.end(granted->epoch));
   return false;
 }
 
-void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured& said,
+// Results.
+
+void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured& result,
                              runtime::ActorId from) {
-  const runtime::Lease* const open = leases_.find(said.lease_epoch);
-  Peer* const peer = peer_of(said.executor, from);
-  if (peer != nullptr) give_back(context, *peer, said.lease_epoch);
-  if (open == nullptr || open->holder != from) {  // It has ended, or is another's.
-    if (open == nullptr) (void)leases_.commit(said.lease_epoch);
+  const runtime::Lease* const open = leases_.find(result.lease_epoch);
+  Peer* const peer = peer_of(result.executor, from);
+  if (peer != nullptr) give_back(context, *peer, result.lease_epoch);
+  if (open == nullptr || open->holder != from) {  // Ended lease, or another executor's.
+    if (open == nullptr) (void)leases_.commit(result.lease_epoch);
     ++counters_.refused_results;
     return pump(context);
   }
   const runtime::Lease lease = *open;
   const auto piece = pieces_.find(lease.item);
   const Nanos took = context.now() - lease.granted;
-  PlacementMeasured measured = said;
+  PlacementMeasured measured = result;
   messages::canonicalise(measured);
-  if (const std::string why = fault_of(measured, piece->second, from); !why.empty())
+  if (const std::string why = fault_in(measured, piece->second, from); !why.empty())
     return refuse(context, lease, why);
   // It cannot have worked for longer than it had the lease.
   measured.wall_s = std::min(measured.wall_s, std::chrono::duration<double>(took).count());
@@ -290,7 +321,7 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   count_valid(measured.valid, measured.step_time_s);
   if (peer != nullptr) {
     peer->measured += measured.count;
-    // Not as it says: who claims to be fast would be given all there is.
+    // Use our own clock: an executor that claims to be fast would get all the work.
     const Nanos worked = context.now() - std::max(lease.granted, peer->answered);
     roster_.measured(peer->id, std::chrono::duration<double>(worked).count() / measured.count);
     peer->answered = context.now();
@@ -306,20 +337,20 @@ void Dispatcher::on_measured(runtime::Context& context, const PlacementMeasured&
   pump(context);
 }
 
-std::string Dispatcher::fault_of(const PlacementMeasured& measured, const Piece& piece,
+std::string Dispatcher::fault_in(const PlacementMeasured& measured, const Piece& piece,
                                  runtime::ActorId from) const {
-  if (runtime::actor_id(measured.executor) != from) return "an executor answered in another's name";
-  const std::string who = measured.executor;
-  if (!measured.error.empty()) return who + " cannot measure: " + measured.error;
+  if (runtime::actor_id(measured.executor) != from) return "an executor sent a result under another name";
+  const std::string name = measured.executor;
+  if (!measured.error.empty()) return name + " cannot measure: " + measured.error;
   const PlacementProposed& proposal = episodes_.at(piece.episode).proposal;
   if (measured.count != piece.count || measured.placement_id != proposal.placement_id + piece.begin ||
       measured.num_devices != proposal.num_devices)
-    return who + " cannot measure: it answered with a result that is not of its lease";
+    return name + " cannot measure: its result does not match its lease";
   const std::string wrong = messages::wrong_values(measured);
-  return wrong.empty() ? "" : who + " cannot measure: it answered with wrong values: " + wrong;
+  return wrong.empty() ? "" : name + " cannot measure: invalid result: " + wrong;
 }
 
-/// The result does not count, and the work goes to others.
+/// Rejects a result and reassigns the work.
 void Dispatcher::refuse(runtime::Context& context, const runtime::Lease& lease, const std::string& why) {
   ++counters_.refused_results;
   pieces_.at(lease.item).failed = true;
@@ -339,14 +370,14 @@ void Dispatcher::refuse(runtime::Context& context, const runtime::Lease& lease, 
   pump(context);
 }
 
-/// No executor that is there can do what is to be done: that is an error of the run, not of an executor.
+/// Ends the run if no present executor can do the work: an error of the run, not of an executor.
 void Dispatcher::end_if_hopeless(runtime::Context& context) {
   if (ending_ || stopping_) return;
   const std::optional<std::string> why = quarantine_.hopeless(context.now());
   if (!why) return;
   stopping_ = true;
   progress_now(context);
-  context.stop_node(*why + "; no other executor that is there could do it either");
+  context.stop_node(*why + "; no other executor could do it either");
 }
 
 void Dispatcher::count_valid(std::span<const std::uint8_t> valid, std::span<const double> step_time_s) {
@@ -357,7 +388,7 @@ void Dispatcher::count_valid(std::span<const std::uint8_t> valid, std::span<cons
   }
 }
 
-/// An episode that its sampler has measured itself: counted like any other.
+/// Episode measured by its sampler; counted like any other.
 void Dispatcher::on_reported(runtime::Context& context, const EpisodeReported& reported,
                              const runtime::Incoming& incoming) {
   if (known(reported.measured.episode)) return;
@@ -365,7 +396,7 @@ void Dispatcher::on_reported(runtime::Context& context, const EpisodeReported& r
   EpisodeMeasured& m = canonical.measured;
   messages::canonicalise(m);
   const std::string wrong =
-      is_of_this_run(reported, incoming) ? messages::wrong_values(m) : "it is not of this run";
+      is_of_this_run(reported, incoming) ? messages::wrong_values(m) : "it does not belong to this run";
   if (!wrong.empty()) {
     ++counters_.refused;
     return runtime::log(LogLevel::kWarning, context.name(),
@@ -385,6 +416,8 @@ bool Dispatcher::is_of_this_run(const EpisodeReported& reported, const runtime::
          m.num_devices == task->devices.size() && placements.ok() &&
          placements->size() == std::size_t{m.num_ops} * m.count && incoming.section(reported.actions).ok();
 }
+
+// Recording: an episode is sent to the recorder until it is acknowledged.
 
 void Dispatcher::report(runtime::Context& context, EpisodeReported reported,
                         const messages::SharedBytes& bulk) {
@@ -407,30 +440,33 @@ void Dispatcher::on_recorded(runtime::Context& context, const messages::Episodes
 }
 
 void Dispatcher::on_committed(runtime::Context& context, std::uint64_t episodes) {
-  heard_of_recorder_ = true;
+  recorder_answered_ = true;
   counters_.committed = std::max(counters_.committed, episodes);
   if (options_.episodes > 0 && counters_.committed >= options_.episodes) end_run(context, "episodes");
 }
 
+// Joining and leaving of executors.
+
 void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJoined& joined,
                            runtime::ActorId from) {
-  if (runtime::actor_id(joined.name) != from) return;  // Nobody joins for another.
+  if (runtime::actor_id(joined.name) != from) return;  // An executor may only join under its own name.
   const auto& kinds = options_.kinds;
   const bool counts = kinds.empty() || std::find(kinds.begin(), kinds.end(), joined.kind) != kinds.end();
   const bool ours = joined.graph_sha256 == task_->signature();
   const auto known = peers_.find(from);
   std::string wrong = messages::wrong_name("the host", joined.host);
   if (wrong.empty()) wrong = messages::wrong_name("the kind", joined.kind);
-  if (wrong.empty() && !ours) wrong = "it has another graph or machine";
-  if (wrong.empty() && !counts) wrong = "executors of kind '" + joined.kind + "' do not count here";
+  if (wrong.empty() && !ours) wrong = "its graph or machine differs";
+  if (wrong.empty() && !counts) wrong = "executors of kind '" + joined.kind + "' get no work in this run";
   if (wrong.empty() && known != peers_.end() && known->second.epoch == joined.epoch) return;
-  remove(context, from);  // A new life: what the old one held is lost.
+  remove(context, from);  // New incarnation: the leases of the old one are lost.
   if (!wrong.empty()) {
-    if (strangers_.size() >= kRemembered) strangers_.clear();  // Those that are left are named once more.
-    if (!strangers_.insert(joined.name).second) return;
+    if (refused_executors_.size() >= kRemembered)
+      refused_executors_.clear();  // They will be logged once more.
+    if (!refused_executors_.insert(joined.name).second) return;
     return runtime::log(LogLevel::kWarning, context.name(), joined.name + " gets no work: " + wrong);
   }
-  strangers_.erase(joined.name);
+  refused_executors_.erase(joined.name);
   runtime::CreditAccount credit{{options_.window, static_cast<std::int64_t>(options_.window_bytes)}};
   credit.grant({joined.placements, static_cast<std::int64_t>(joined.bytes)});
   Peer& peer = peers_.emplace(from, Peer{joined.name, from, joined.epoch, credit}).first->second;
@@ -446,7 +482,7 @@ void Dispatcher::on_joined(runtime::Context& context, const messages::ExecutorJo
   pump(context);
 }
 
-/// What it gives back is not lost; what it has answered may still come.
+/// Returned leases are reassigned at once; results it has sent may still arrive.
 void Dispatcher::on_left(runtime::Context& context, const messages::ExecutorLeft& left,
                          runtime::ActorId from) {
   const Peer* const peer = peer_of(left.executor, from);
@@ -466,12 +502,12 @@ void Dispatcher::on_left(runtime::Context& context, const messages::ExecutorLeft
   pump(context);
 }
 
-/// Whatever it held is lost.
+/// Drops an executor and reassigns all its leases.
 void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
   requeue(leases_.drop(executor));
   const auto peer = peers_.find(executor);
   if (peer == peers_.end()) return;
-  runtime::log(LogLevel::kInfo, context.name(), peer->second.name + " is gone");
+  runtime::log(LogLevel::kInfo, context.name(), peer->second.name + " was lost");
   roster_.leave(executor);
   quarantine_.leave(executor, context.now());
   by_name_.erase(peer->second.name);
@@ -482,17 +518,20 @@ void Dispatcher::remove(runtime::Context& context, runtime::ActorId executor) {
 void Dispatcher::requeue(const std::vector<runtime::Lease>& ended) {
   for (const runtime::Lease& lease : ended) {
     Piece& piece = pieces_.at(lease.item);
-    if (std::find(piece.missed.begin(), piece.missed.end(), lease.holder) == piece.missed.end()) {
-      if (piece.missed.size() >= kMissed) piece.missed.erase(piece.missed.begin());
-      piece.missed.push_back(lease.holder);
+    if (std::find(piece.tried_by.begin(), piece.tried_by.end(), lease.holder) == piece.tried_by.end()) {
+      if (piece.tried_by.size() >= kMaxTriedBy) piece.tried_by.erase(piece.tried_by.begin());
+      piece.tried_by.push_back(lease.holder);
     }
     if (leases_.open_of(lease.item) == 0) enqueue(lease.item, piece.failed ? failed_ : waiting_);
   }
 }
 
+// Periodic work: timeouts, retransmission, progress.
+
 void Dispatcher::tick(runtime::Context& context) {
   const std::vector<runtime::Lease> expired = leases_.expire(context.now());
-  for (const runtime::Lease& lease : expired) {  // It took at least so long: whoever answers goes first.
+  for (const runtime::Lease& lease :
+       expired) {  // A lower bound of its time per item, so that other executors are preferred.
     const double seconds = std::chrono::duration<double>(context.now() - lease.granted).count();
     roster_.measured(lease.holder, seconds / pieces_.at(lease.item).count);
   }
@@ -500,15 +539,15 @@ void Dispatcher::tick(runtime::Context& context) {
   for (const runtime::Lease& lease : leases_.overdue(context.now())) enqueue(lease.item, overdue_);
   roster_.ask_all();
   pump(context);
-  overtake_stragglers(context);
+  speculate(context);
   end_if_hopeless(context);
   for (auto& [episode, waiting] : unrecorded_) {
     if (context.now() - waiting.sent < options_.resend) continue;
     waiting.sent = context.now();
     context.send(kRecorder, waiting.reported, waiting.bulk);
   }
-  if (!heard_of_recorder_ || ending_) context.send(kRecorder, messages::CountRequested{});
-  if (ending_) tell_samplers(context);
+  if (!recorder_answered_ || ending_) context.send(kRecorder, messages::CountRequested{});
+  if (ending_) stop_samplers(context);
   end_if_drained(context);
   context.after(options_.lease.heartbeat / 2, [this, &context] { tick(context); });
 }
@@ -542,8 +581,10 @@ void Dispatcher::progress_now(runtime::Context& context) {
   context.send(kView, now);
 }
 
-/// Stops the node once every sampler's episodes have been learned from, or after `drain` (the last few of an
-/// unfilled batch).
+// End of the run.
+
+/// Stops the node once every episode has been learned from, or after `drain` (the last episodes may not fill
+/// a batch).
 void Dispatcher::end_if_drained(runtime::Context& context) {
   if (!ending_ || stopping_) return;
   const bool drained = in_flight() == 0 && unrecorded_.empty() && unlearned_ == 0u &&
@@ -554,16 +595,16 @@ void Dispatcher::end_if_drained(runtime::Context& context) {
   context.stop_node("");
 }
 
-/// Samplers stop proposing; what is on its way is finished first.
+/// Ends the run: samplers stop proposing, and work in flight is finished.
 void Dispatcher::end_run(runtime::Context& context, const std::string& reason) {
   if (ending_) return;
   ending_ = true;
   end_reason_ = reason;
   ended_at_ = context.now();
-  tell_samplers(context);
+  stop_samplers(context);
 }
 
-void Dispatcher::tell_samplers(runtime::Context& context) {
+void Dispatcher::stop_samplers(runtime::Context& context) {
   for (const std::string& sampler : options_.samplers)
     if (!drained_.contains(sampler)) context.send(sampler, messages::StopRun{end_reason_});
 }

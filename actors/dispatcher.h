@@ -29,41 +29,43 @@
 namespace emplace::actors {
 
 struct DispatcherOptions {
-  std::vector<std::string> kinds;          ///< Executors of other kinds get no work; empty: all get some.
-  std::uint32_t placements_per_lease = 4;  ///< The most that one lease asks of an executor.
-  std::uint32_t window = 512;              ///< Placements in flight at one executor, at most.
+  std::vector<std::string> kinds;          ///< Executor kinds that get work; empty: all.
+  std::uint32_t placements_per_lease = 4;  ///< Maximum placements of a lease.
+  std::uint32_t window = 512;              ///< Maximum placements in flight at one executor.
   std::uint64_t window_bytes = 64u << 20;
-  /// Beyond two leases an executor is given work for so long, by its measured rate.
+  /// Work given to an executor beyond two leases, by its measured rate.
   Nanos horizon = std::chrono::milliseconds{250};
   runtime::LeaseOptions lease;
-  Nanos evaluation_limit = std::chrono::seconds{30};  ///< At least; past it a second executor may try.
-  /// A lease that takes longer than `straggles` times what this share of recent ones took is also given to an
-  /// executor that has nothing to do, while nothing else waits; 0: never.
+  Nanos evaluation_limit =
+      std::chrono::seconds{30};  ///< Lower bound of the limit after which a second executor may try.
+  /// Speculative execution, while no other work waits: an idle executor also gets a lease that is older than
+  /// `straggler_factor` × the `speculate` quantile of recent durations. 0 disables it.
   double speculate = 0.99;
-  double straggles = 2;
-  std::size_t speculate_from = 50;  ///< Once so many durations are known.
+  double straggler_factor = 2;
+  std::size_t speculate_from = 50;  ///< Number of known durations from which it is used.
   runtime::QuarantineOptions quarantine;
   Nanos progress_every = std::chrono::milliseconds{500};
-  std::uint64_t episodes = 0;  ///< Ends the run after so many; 0: never.
-  Nanos budget{0};             ///< Ends the run after so long; 0: never.
-  Nanos started{0};            ///< When the run began, by Context::now(); 0: with the dispatcher.
-  Nanos transit = std::chrono::seconds{5};  ///< A lease that its holder has not seen yet is kept for so long.
-  Nanos resend = std::chrono::seconds{1};   ///< To a recorder that has not said that it has it.
-  Nanos drain = std::chrono::seconds{5};    ///< How long the end waits for what is in flight.
-  std::vector<std::string> samplers;        ///< Told to stop when the run ends.
+  std::uint64_t episodes = 0;  ///< Ends the run after this many episodes; 0: no limit.
+  Nanos budget{0};             ///< Ends the run after this time; 0: no limit.
+  Nanos started{0};            ///< Start of the run, by Context::now(); 0: start of the dispatcher.
+  Nanos transit =
+      std::chrono::seconds{5};  ///< Time during which a lease may still be in flight to its holder.
+  Nanos resend = std::chrono::seconds{
+      1};  ///< Timeout after which an unacknowledged episode is sent again to the recorder.
+  Nanos drain = std::chrono::seconds{5};  ///< How long the end of the run waits for work in flight.
+  std::vector<std::string> samplers;      ///< Samplers to stop when the run ends.
 };
 
-/// The one who knows the executors: cuts proposals into leases, gives them to whoever has credit, sends them
-/// again when an executor is lost, counts each placement once, and hands finished episodes to the recorder,
-/// again and again until they are on disk. It also ends the run. Executors are not trusted: a result is
-/// checked before it counts (messages/measured_values.h), and who fails is quarantined
-/// (runtime/core/quarantine.h). Receives PlacementProposed,
-/// EpisodeReported (of a sampler that measures itself), PlacementMeasured, ExecutorJoined, CreditGranted,
-/// Heartbeat, ExecutorLeft, EpisodesRecorded, EpisodesCounted, EpisodesAsked, SamplerDrained, StopRun; sends
-/// LeaseGranted, EpisodeReported, EpisodesWanted, CountRequested, ExecutorUnknown, DispatchProgress, StopRun.
-/// A dispatcher made anew knows nothing: samplers propose again what they miss, and executors join again.
-/// Conservation: placements proposed == reported + waiting + leased; leases as LeaseTable says. Thread:
-/// constructed anywhere; every handler runs on the owning loop (the I/O loop: they take microseconds).
+/// Cuts proposals into leases, gives them to executors with credit, reassigns the leases of lost executors,
+/// counts each placement once, and sends finished episodes to the recorder until they are on disk. Ends the
+/// run. Executors are not trusted: results are validated (messages/measured_values.h), and executors that
+/// fail are quarantined (runtime/core/quarantine.h). Receives PlacementProposed, EpisodeReported (from a
+/// sampler that measures itself), PlacementMeasured, ExecutorJoined, CreditGranted, Heartbeat, ExecutorLeft,
+/// EpisodesRecorded, EpisodesCounted, EpisodesAsked, SamplerDrained, StopRun; sends LeaseGranted,
+/// EpisodeReported, EpisodesWanted, CountRequested, ExecutorUnknown, DispatchProgress, StopRun. A restarted
+/// dispatcher has no state: samplers propose again what is missing, and executors rejoin. Invariant:
+/// placements proposed == reported + waiting + leased; for leases see LeaseTable. Thread: constructed
+/// anywhere; every handler runs on the owning loop (the I/O loop: handlers take microseconds).
 class Dispatcher final : public runtime::Actor {
  public:
   Dispatcher(TaskPtr task, DispatcherOptions options);
@@ -72,35 +74,36 @@ class Dispatcher final : public runtime::Actor {
   void on_directory(runtime::Context& context, std::string_view actor, bool reachable) override;
 
   struct Counters {
-    std::uint64_t proposed = 0, reported = 0;  ///< Placements.
-    std::uint64_t episodes = 0, refused = 0;   ///< Episodes finished; proposals of another graph or shape.
-    std::uint64_t refused_results = 0;         ///< Results that did not count.
-    std::uint64_t quarantines = 0;             ///< Of executors, in all.
-    std::uint64_t speculated = 0;              ///< Leases given to a second executor because of their age.
-    std::uint64_t committed = 0;               ///< Episodes of the run on disk, as the recorder said.
+    std::uint64_t proposed = 0, reported = 0;  ///< Counted in placements.
+    std::uint64_t episodes = 0,
+                  refused = 0;          ///< Finished episodes; refused proposals (other graph or shape).
+    std::uint64_t refused_results = 0;  ///< Results that did not count.
+    std::uint64_t quarantines = 0;      ///< Quarantines of executors in total.
+    std::uint64_t speculated = 0;       ///< Speculative leases.
+    std::uint64_t committed = 0;        ///< Episodes of the run on disk, as reported by the recorder.
   };
   const Counters& counters() const { return counters_; }
   std::uint64_t in_flight() const { return counters_.proposed - counters_.reported; }
   const runtime::LeaseTable& leases() const { return leases_; }
 
  private:
-  /// A proposal on its way through the executors.
+  /// Episode in progress.
   struct Episode {
     messages::PlacementProposed proposal;
     messages::SharedBytes bulk;
     messages::EpisodeMeasured measured;
     std::uint32_t missing = 0;  ///< Placements without a result.
   };
-  /// A piece of an episode: one lease at a time, or two when the first is overdue or straggles.
+  /// Part of an episode: one lease at a time, or two if the first is overdue or a straggler.
   struct Piece {
     std::uint64_t episode = 0;
     std::uint32_t begin = 0, count = 0;
-    bool failed = false;  ///< Some executor could not do it.
+    bool failed = false;  ///< An executor has failed it.
     bool queued = false;
-    std::vector<runtime::ActorId> missed =
-        {};  ///< Who had it and did not answer, the last few: others first.
+    /// The last few executors whose lease of it ended without a result; they are tried last.
+    std::vector<runtime::ActorId> tried_by = {};
   };
-  /// A finished episode that the recorder has not said to have.
+  /// Finished episode that the recorder has not acknowledged.
   struct Unrecorded {
     messages::EpisodeReported reported;
     messages::SharedBytes bulk;
@@ -108,33 +111,33 @@ class Dispatcher final : public runtime::Actor {
   };
   struct Held {
     runtime::Credit credit;
-    Nanos arrives_until{0};  ///< Until then it may be on its way.
+    Nanos arrives_until{0};  ///< Time until which it may be in flight.
   };
   struct Peer {
     std::string name;
     runtime::ActorId id{};
     std::uint64_t epoch = 0;
     runtime::CreditAccount credit;
-    /// What it may still be working on, by lease: returned with its result, however late, or once a lease
-    /// that has ended is no longer in its heartbeats.
+    /// Leases that it may still be working on. Their credit is returned with the result, however late, or
+    /// once an ended lease is no longer in the heartbeats.
     std::map<std::uint64_t, Held> held;
     std::uint64_t measured = 0;
-    double busy_s = 0;                  ///< Since it joined here, as far as its heartbeats said.
-    std::optional<double> busy_before;  ///< [s] Of what it counts itself.
+    double busy_s = 0;                  ///< Busy time since it joined, according to its heartbeats.
+    std::optional<double> busy_before;  ///< Its busy time at the moment it joined [s].
     Nanos joined{0};
-    Nanos answered{0};  ///< When a result of it came last.
+    Nanos answered{0};  ///< Time of its last result.
   };
 
   void on_proposed(runtime::Context& context, const messages::PlacementProposed& proposal,
                    const runtime::Incoming& incoming);
   void on_measured(runtime::Context& context, const messages::PlacementMeasured& measured,
                    runtime::ActorId from);
-  /// What is wrong with a result of this piece, and who says it; empty: it may count.
-  std::string fault_of(const messages::PlacementMeasured& measured, const Piece& piece,
+  /// What is wrong with a result of this piece; empty if it counts.
+  std::string fault_in(const messages::PlacementMeasured& measured, const Piece& piece,
                        runtime::ActorId from) const;
   void refuse(runtime::Context& context, const runtime::Lease& lease, const std::string& why);
   void end_if_hopeless(runtime::Context& context);
-  /// The executor of that name, if it is `from` who speaks for it; null: nobody, or another.
+  /// Peer `name`, provided the message came from its owner; else null.
   Peer* peer_of(const std::string& name, runtime::ActorId from);
   void on_joined(runtime::Context& context, const messages::ExecutorJoined& joined, runtime::ActorId from);
   void on_left(runtime::Context& context, const messages::ExecutorLeft& left, runtime::ActorId from);
@@ -146,7 +149,7 @@ class Dispatcher final : public runtime::Actor {
   void give_back(runtime::Context& context, Peer& peer, std::uint64_t epoch);
   void requeue(const std::vector<runtime::Lease>& ended);
   void enqueue(std::uint64_t piece, std::deque<std::uint64_t>& queue);
-  void overtake_stragglers(runtime::Context& context);
+  void speculate(runtime::Context& context);
   void on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                    const runtime::Incoming& incoming);
   bool is_of_this_run(const messages::EpisodeReported& reported, const runtime::Incoming& incoming) const;
@@ -155,14 +158,15 @@ class Dispatcher final : public runtime::Actor {
               const messages::SharedBytes& bulk);
   void on_committed(runtime::Context& context, std::uint64_t episodes);
   void on_recorded(runtime::Context& context, const messages::EpisodesRecorded& recorded);
-  void on_asked(runtime::Context& context, const messages::EpisodesAsked& asked, runtime::ActorId from);
+  void on_episodes_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
+                         runtime::ActorId from);
   void on_heartbeat(runtime::Context& context, const messages::Heartbeat& heartbeat, runtime::ActorId from);
   bool known(std::uint64_t episode) const;
   void tick(runtime::Context& context);
   void progress(runtime::Context& context);
   void progress_now(runtime::Context& context);
   void end_run(runtime::Context& context, const std::string& reason);
-  void tell_samplers(runtime::Context& context);
+  void stop_samplers(runtime::Context& context);
   void end_if_drained(runtime::Context& context);
 
   const TaskPtr task_;
@@ -172,15 +176,15 @@ class Dispatcher final : public runtime::Actor {
   runtime::LeaseTable leases_;
   std::unordered_map<std::uint64_t, Episode> episodes_;
   std::unordered_map<std::uint64_t, Piece> pieces_;
-  std::map<std::uint64_t, Unrecorded> unrecorded_;  ///< By episode.
-  std::deque<std::uint64_t> recorded_;              ///< The last few episodes that are on disk,
-  std::unordered_set<std::uint64_t> on_disk_;       ///< and the same to look up.
-  std::set<std::string> strangers_;                 ///< Executors of another task or kind.
+  std::map<std::uint64_t, Unrecorded> unrecorded_;  ///< Keyed by episode.
+  std::deque<std::uint64_t> recorded_;              ///< Recent episodes on disk, oldest first.
+  std::unordered_set<std::uint64_t> on_disk_;       ///< The same episodes, as a set.
+  std::set<std::string> refused_executors_;         ///< Refused executors: another task or kind.
   std::deque<std::uint64_t> waiting_;               ///< Pieces without an open lease, oldest first.
-  std::deque<std::uint64_t> overdue_;               ///< Those whose leases are all overdue: they go first.
-  std::deque<std::uint64_t> failed_;                ///< Those that not everybody may take now.
-  runtime::RecentDurations durations_;              ///< Of leases, from grant to result.
-  std::map<std::string, Peer*> by_name_;            ///< As RunProgress lists them.
+  std::deque<std::uint64_t> overdue_;               ///< Pieces whose leases are all overdue; have priority.
+  std::deque<std::uint64_t> failed_;                ///< Failed pieces, which some executors may not take now.
+  runtime::RecentDurations durations_;              ///< Lease durations, from grant to result.
+  std::map<std::string, Peer*> by_name_;            ///< Peers in the order of DispatchProgress.
   std::unordered_map<runtime::ActorId, Peer> peers_;
   runtime::Roster roster_;
   runtime::Quarantine quarantine_;
@@ -190,9 +194,9 @@ class Dispatcher final : public runtime::Actor {
   double best_step_time_s_ = 0;
   Nanos started_{0};
   Nanos slowest_{0};
-  std::set<std::string> drained_;  ///< Samplers that have nothing on its way any more, at the end.
-  bool heard_of_recorder_ = false;
-  /// Episodes on disk that no update on disk has consumed, as the recorder said last.
+  std::set<std::string> drained_;  ///< Samplers without work in flight, at the end of the run.
+  bool recorder_answered_ = false;
+  /// Episodes on disk that no update on disk has consumed, as last reported by the recorder.
   std::optional<std::uint64_t> unlearned_;
   bool ending_ = false, stopping_ = false;
   std::string end_reason_;

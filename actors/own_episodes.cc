@@ -7,7 +7,7 @@ namespace emplace::actors {
 void OwnEpisodes::start(const messages::EpisodesKnown& known, Nanos now) {
   started_ = true;
   next_ = known.next_episode;
-  // An earlier incarnation proposed in this order and had at most max_outstanding_ in flight.
+  // An earlier incarnation proposed in this order, with at most max_outstanding_ in flight.
   own_from_ = next_ + std::uint64_t{max_outstanding_} * controllers_;
   again_.assign(known.missing.begin(), known.missing.end());
   for (const std::uint64_t episode : known.recorded)

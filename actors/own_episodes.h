@@ -13,25 +13,24 @@
 
 namespace emplace::actors {
 
-/// An episode that was proposed and has not ended.
+/// Episode that was proposed and has not ended.
 struct Outstanding {
   policy::Actions actions;          ///< Empty if an earlier incarnation of the sampler drew it.
-  std::optional<Placement> critic;  ///< The likeliest placement at that time, if it is measured too.
+  std::optional<Placement> critic;  ///< Likeliest placement at that time, if it is measured too.
   std::uint64_t version = 0;        ///< Version of the parameters that drew it.
-  Nanos since{0};                   ///< When it was proposed, or asked about.
-  bool recorded = false;            ///< True once it is on disk; it then waits to be learned from.
+  Nanos since{0};                   ///< Time of the proposal or of the last question about it.
+  bool recorded = false;            ///< On disk; waits to be learned from.
 };
 
-/// The numbers of a sampler's episodes: which one is next, which are outstanding, and which of an earlier
-/// incarnation are lost and have to be drawn again. Controller c of n proposes c, c + n, c + 2n, …
-/// Pure; one thread.
+/// Episode numbers of a sampler: the next one, the outstanding ones, and lost ones of earlier incarnations,
+/// which are drawn again. Controller c of n proposes c, c + n, c + 2n, … Pure; one thread.
 class OwnEpisodes {
  public:
-  /// `limit`: proposes no episode numbered so or higher; 0: no limit.
+  /// `limit`: first number that is not proposed; 0: no limit.
   OwnEpisodes(std::uint32_t controllers, std::uint32_t max_outstanding, std::uint64_t limit)
       : controllers_{controllers}, max_outstanding_{max_outstanding}, limit_{limit} {}
 
-  /// What the recorder knows of earlier incarnations. Until then nothing may be proposed.
+  /// Restores the state from the recorder's answer. Nothing may be proposed before.
   void start(const messages::EpisodesKnown& known, Nanos now);
   bool started() const { return started_; }
 
@@ -39,19 +38,20 @@ class OwnEpisodes {
   bool may_propose() const {
     return started_ && outstanding_.size() < max_outstanding_ && (limit_ == 0 || next() < limit_);
   }
-  /// next() was proposed.
+  /// Records that next() was proposed.
   void proposed(Outstanding drawn);
-  /// It was learned from or, where nothing is learned, committed. False: it was not outstanding.
+  /// Ends an episode that was learned from (or, without learning, committed). Returns false if not
+  /// outstanding.
   bool end(std::uint64_t episode) { return outstanding_.erase(episode) > 0; }
-  /// It is on disk.
+  /// Marks an outstanding episode as on disk.
   void recorded(std::uint64_t episode);
-  /// An outstanding episode that is not known to be on disk; null: there is no such one.
+  /// Outstanding episode that is not known to be on disk, or null.
   const Outstanding* unrecorded(std::uint64_t episode) const;
   bool is_outstanding(std::uint64_t episode) const { return outstanding_.contains(episode); }
   bool none_outstanding() const { return outstanding_.empty(); }
-  /// Outstanding episodes of which nothing was heard for `timeout`, each named once per timeout.
+  /// Outstanding episodes without news for `timeout`, each reported once per timeout.
   std::vector<std::uint64_t> late(Nanos now, Nanos timeout);
-  /// True if an earlier incarnation may have proposed this episode, with other actions.
+  /// Whether an earlier incarnation may have proposed this episode with other actions.
   bool may_be_drawn_before(std::uint64_t episode) const { return episode < own_from_; }
 
  private:

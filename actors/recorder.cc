@@ -16,12 +16,26 @@ using messages::EpisodeCommitted;
 using messages::EpisodeMeasured;
 using runtime::LogLevel;
 
-// Of a sampler: far more than it ever has on their way. An episode may have any number that its proposer
-// says.
+// Limit of missing episodes reported to a sampler, far above what it ever has in flight: a hostile proposer
+// may number an episode arbitrarily high.
 constexpr std::size_t kMostMissing = 65'536;
-constexpr std::size_t kRowsPerTurn = 16;  // Of the log, for one reader; then messages have their turn.
+constexpr std::size_t kRowsPerTurn = 16;  // Log rows read for one reader per turn.
 
 }  // namespace
+
+// Invariants:
+//
+// - Durable before acknowledged: EpisodeCommitted, EpisodesRecorded and UpdatesRecorded only concern rows on
+//   disk. Requests for the state of the record commit first, for the same reason.
+// - The database is the state: open() reads rows, updates, unlearned episodes and best results from it. While
+//   it is open, next_seq_ == committed_ + uncommitted_.size() + 1. After a failed write the transaction is
+//   dropped and the database is opened again; senders repeat what was not acknowledged.
+// - db_ is null while the disk refuses writes. on_message() then drops every message: all senders retry.
+// - A repeated message adds no row but is acknowledged again.
+// - Each reader gets the rows in order. A new row is pushed to readers that have all before it; others catch
+//   up through feed().
+
+// Opening.
 
 Recorder::Recorder(RecorderOptions options, RunWriterFactory factory, BestHandler on_best)
     : options_{options}, factory_{std::move(factory)}, on_best_{std::move(on_best)} {}
@@ -52,7 +66,7 @@ Result<Unit> Recorder::check_identity(const record::RunReader& db, std::uint64_t
   return Unit{};
 }
 
-/// Everything that this actor knows is in the database.
+/// Opens the database and reads the state of this actor from it.
 Result<Unit> Recorder::open() {
   auto opened = factory_();
   if (!opened) return opened.error();
@@ -83,7 +97,7 @@ Result<Unit> Recorder::open() {
     if (*row) best_version_ = std::max(best_version_, (**row).episode.policy_version);
     const std::uint64_t number = *row ? (**best).placement_id - (**row).episode.placement_id : 0;
     if (!*row || (**best).placement.empty() || number >= (**row).measurements.size()) continue;
-    // The last life may have ended between its commit and its telling.
+    // Report the best again: the previous incarnation may have ended between commit and report.
     EpisodeMeasured m = measured_of(**row);
     m.num_ops = static_cast<std::uint32_t>((**best).placement.size());
     on_best_(messages::view_as<DeviceId>((**best).placement), m, static_cast<std::uint32_t>(number));
@@ -92,12 +106,13 @@ Result<Unit> Recorder::open() {
   return Unit{};
 }
 
-/// What will not come back by itself ends the run (kInvalid), and nothing is written any more; anything else
-/// is tried again. While the actor stops no timer runs any more, so a deleted record is written again at
-/// once.
+// Failures of the disk: drop the transaction, then reopen until it works or the time is over.
+
+/// Handles a failed write. A lasting error (kInvalid) ends the run; others are retried. While the actor stops
+/// no timer runs, so a deleted record is written again at once.
 void Recorder::disk_failed(runtime::Context& context, const Error& error) {
   runtime::log(LogLevel::kError, context.name(), error.context);
-  // What was not committed was not acknowledged, and is said again.
+  // Uncommitted messages were not acknowledged, and will be sent again.
   uncommitted_.clear();
   acknowledged_.clear();
   noted_.clear();
@@ -110,23 +125,23 @@ void Recorder::disk_failed(runtime::Context& context, const Error& error) {
   reopen(context);
 }
 
-/// Writes the record again if it was deleted. Errors (kIo): the disk refuses; the deleted one stays open.
+/// Writes the record again if it was deleted. Errors (kIo): the disk refuses; the deleted record stays open.
 Result<Unit> Recorder::write_deleted(runtime::Context& context) {
   if (deleted_ == nullptr) return Unit{};
   if (auto saved = record::RunWriter::write_again(deleted_); !saved) return saved;
   runtime::log(LogLevel::kWarning, context.name(),
-               "run.db was deleted while the run went on; it was written again, and nothing is missing");
+               "run.db was deleted during the run and has been written again; nothing is missing");
   return Unit{};
 }
 
-/// Closing the deleted record deletes its content, so this is the last chance. One attempt.
+/// Last chance to save a deleted record: closing it deletes its content. One attempt.
 void Recorder::write_deleted_at_the_end(runtime::Context& context) {
   if (auto written = write_deleted(context); !written)
     runtime::log(LogLevel::kError, context.name(), written.error().context);
 }
 
-/// Opens the record again, once it can be: a deleted one is written again first. Everything is verified:
-/// nobody has looked after the files meanwhile.
+/// Reopens the record, after writing it again if it was deleted. Verifies all of it: the files were not
+/// watched meanwhile.
 Result<Unit> Recorder::open_again(runtime::Context& context) {
   if (auto written = write_deleted(context); !written) return written;
   if (auto opened = open(); !opened) return opened;
@@ -142,7 +157,7 @@ void Recorder::reopen(runtime::Context& context) {
     report_progress(context);
     return runtime::log(LogLevel::kInfo, context.name(), "the disk takes writes again");
   }
-  const bool given_up = context.now() - refused_since_ > options_.patience;
+  const bool given_up = context.now() - refused_since_ > options_.give_up_after;
   if (given_up || opened.error().code == Errc::kInvalid) return context.stop_node(opened.error().context);
   report_progress(context);
   context.after(options_.retry, [this, &context] {
@@ -150,7 +165,7 @@ void Recorder::reopen(runtime::Context& context) {
   });
 }
 
-/// Looks after the record's files, whether anything is written or not.
+/// Checks the record's files periodically, also when nothing is written.
 void Recorder::watch(runtime::Context& context) {
   if (db_ != nullptr) (void)wrote(context, db_->watch(options_.watched_rows));
   context.after(options_.watch_every, [this, &context] { watch(context); });
@@ -160,6 +175,8 @@ bool Recorder::wrote(runtime::Context& context, const Result<Unit>& done) {
   if (!done) disk_failed(context, done.error());
   return done.ok();
 }
+
+// Messages.
 
 void Recorder::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
   if (db_ == nullptr) return;
@@ -175,9 +192,11 @@ void Recorder::on_message(runtime::Context& context, const runtime::Incoming& in
         on_update_requested(context, request, incoming.from());
       },
       [&](const messages::CountRequested&) { on_count_requested(context, incoming.from()); },
-      [&](const messages::EpisodesAsked& asked) { on_asked(context, asked, incoming.from()); });
+      [&](const messages::EpisodesAsked& asked) { on_episodes_asked(context, asked, incoming.from()); });
   if (!handled) runtime::log(LogLevel::kWarning, context.name(), handled.error().context);
 }
+
+// Rows: episodes, updates and checkpoints.
 
 void Recorder::on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                            const runtime::Incoming& incoming) {
@@ -186,11 +205,11 @@ void Recorder::on_reported(runtime::Context& context, const messages::EpisodeRep
   messages::canonicalise(m);
   std::string wrong = messages::wrong_values(m);
   if (!placements || !actions || placements->size() != std::size_t{m.count} * m.num_ops)
-    wrong = "its placements are not whole";
+    wrong = "its placements are incomplete";
   if (!wrong.empty())
     return runtime::log(LogLevel::kWarning, context.name(),
                         "refused episode " + std::to_string(m.episode) + ": " + wrong);
-  for (std::size_t i = 0; i < m.executors.size(); ++i)  // Also those that joined while the run went on.
+  for (std::size_t i = 0; i < m.executors.size(); ++i)  // Executors may join during the run.
     if (noted_.insert(m.executors[i]).second &&
         !wrote(context, db_->note_actor(m.executors[i], m.hosts[i], context.wall().count())))
       return;
@@ -206,7 +225,7 @@ void Recorder::on_reported(runtime::Context& context, const messages::EpisodeRep
                          context.wall().count()};
   const auto added = db_->add_episode(row, rows_of(m));
   if (!added) return disk_failed(context, added.error());
-  acknowledged_.push_back(m.episode);  // Also if it was counted before: it is on disk, or will be.
+  acknowledged_.push_back(m.episode);  // Also for a repeat: it is on disk, or will be.
   if (*added) {
     if (options_.learned) unlearned_[m.episode] = next_seq_;
     uncommitted_.push_back({{next_seq_++, m, reported.actions}, incoming.bulk, reported.placements});
@@ -217,9 +236,10 @@ void Recorder::on_reported(runtime::Context& context, const messages::EpisodeRep
 void Recorder::on_update(runtime::Context& context, const messages::UpdateApplied& u) {
   if (u.epoch < learner_epoch_) return;
   if (!messages::all_finite(u))
-    return runtime::log(LogLevel::kWarning, context.name(),
-                        "refused update " + std::to_string(u.update) + ": a number of it is not finite");
-  updates_came_ = true;  // Also if it is known: the learner did not hear that it is.
+    return runtime::log(
+        LogLevel::kWarning, context.name(),
+        "refused update " + std::to_string(u.update) + ": it contains a number that is not finite");
+  updates_came_ = true;  // Also for a repeat: the learner missed the acknowledgement.
   if (u.update == updates_ + 1) {
     staleness_ = u.staleness_mean;
     if (!wrote(context, db_->add_update({u.update, u.policy_version, u.episodes, u.staleness_mean,
@@ -242,7 +262,7 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
   if (taken.offset == 0) pieces_.resume(taken.update, 0);
   const Took took = pieces_.take(taken.update, piece, taken.total);
   if (took == Took::kFirst) partial_ = {taken.version, taken.update, taken.sha256, {}, {}};
-  // After a lost piece the next checkpoint will do.
+  // After a gap, drop this checkpoint and wait for the next one.
   if (took == Took::kRepeat || took == Took::kGap || partial_.sha256 != taken.sha256) return;
   partial_.parameters.insert(partial_.parameters.end(), parameters->begin(), parameters->end());
   partial_.optimizer.insert(partial_.optimizer.end(), optimizer->begin(), optimizer->end());
@@ -252,7 +272,7 @@ void Recorder::on_checkpoint(runtime::Context& context, const messages::Checkpoi
     row_added(context);
 }
 
-/// Drops those that nobody needs, in the transaction that brought the newest.
+/// Drops superfluous checkpoints in the transaction that added the newest.
 bool Recorder::keep_checkpoints(runtime::Context& context) {
   const auto updates = db_->checkpoints().updates();
   if (!updates) return disk_failed(context, updates.error()), false;
@@ -260,7 +280,9 @@ bool Recorder::keep_checkpoints(runtime::Context& context) {
   return wrote(context, db_->drop_checkpoints(record::superfluous_checkpoints(*updates, keeping)));
 }
 
-/// Fences earlier incarnations of the learner. False: `epoch` is of one of them.
+// Recovery of the learner: a checkpoint, then one update after the other.
+
+/// Fences earlier incarnations of the learner. Returns false if `epoch` is of one of them.
 bool Recorder::is_current_learner(std::uint64_t epoch) {
   if (epoch < learner_epoch_) return false;
   learner_epoch_ = epoch;
@@ -290,7 +312,7 @@ void Recorder::on_checkpoint_requested(runtime::Context& context,
 void Recorder::on_update_requested(runtime::Context& context, const messages::UpdateRequested& request,
                                    runtime::ActorId from) {
   if (!is_current_learner(request.epoch) || !commit(context)) return;
-  delivery_.reset();  // It has it all.
+  delivery_.reset();  // The learner has the complete checkpoint.
   const auto found = db_->log().update(request.after + 1);
   if (!found) return disk_failed(context, found.error());
   messages::UpdateReplayed replayed;
@@ -316,8 +338,10 @@ void Recorder::on_update_requested(runtime::Context& context, const messages::Up
   context.send(from, replayed, bulk.finish());
 }
 
-void Recorder::on_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
-                        runtime::ActorId from) {
+// Recovery of samplers and dispatcher: which episodes are on disk.
+
+void Recorder::on_episodes_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
+                                 runtime::ActorId from) {
   if (!commit(context)) return;
   messages::EpisodesKnown known;
   known.starting = asked.starting;
@@ -347,6 +371,8 @@ void Recorder::on_count_requested(runtime::Context& context, runtime::ActorId fr
   if (commit(context)) context.send(from, messages::EpisodesCounted{committed_, unlearned_.size()});
 }
 
+// The log: rows for followers.
+
 void Recorder::on_log_requested(runtime::Context& context, const messages::LogRequested& request,
                                 runtime::ActorId from) {
   const bool met = readers_.contains(from);
@@ -356,7 +382,7 @@ void Recorder::on_log_requested(runtime::Context& context, const messages::LogRe
   feed(context, from);
 }
 
-/// Reads what a follower may have from the database, a little at a time.
+/// Sends a follower rows from the database, a bounded number per turn.
 void Recorder::feed(runtime::Context& context, runtime::ActorId id) {
   Reader& reader = readers_.at(id);
   if (reader.scheduled || stopping_ || db_ == nullptr || !reader.cursor.wants(committed_)) return;
@@ -365,11 +391,11 @@ void Recorder::feed(runtime::Context& context, runtime::ActorId id) {
       db_->log().rows(reader.cursor.next, std::min<std::size_t>(most, kRowsPerTurn), reader.actions);
   if (!rows) return disk_failed(context, rows.error());
   for (const record::LogRow& row : *rows) {
-    EpisodeCommitted told{row.episode.seq, measured_of(row), {}, false};
-    told.learned = !unlearned_.contains(row.episode.episode);
+    EpisodeCommitted entry{row.episode.seq, measured_of(row), {}, false};
+    entry.learned = !unlearned_.contains(row.episode.episode);
     messages::BulkBuilder bulk;
-    if (reader.actions) told.actions = bulk.add(row.episode.actions);
-    context.send(id, told, bulk.finish());
+    if (reader.actions) entry.actions = bulk.add(row.episode.actions);
+    context.send(id, entry, bulk.finish());
     reader.cursor.next = row.episode.seq + 1;
   }
   if (rows->empty() || !reader.cursor.wants(committed_)) return;
@@ -380,6 +406,8 @@ void Recorder::feed(runtime::Context& context, runtime::ActorId id) {
   });
 }
 
+// Commit: make rows durable, then publish and acknowledge them.
+
 void Recorder::row_added(runtime::Context& context) {
   if (stopping_ || db_->uncommitted_rows() >= options_.commit_rows) return (void)commit(context);
   if (std::exchange(commit_due_, true)) return;
@@ -389,7 +417,7 @@ void Recorder::row_added(runtime::Context& context) {
   });
 }
 
-/// False: the disk refused.
+/// Returns false if the disk refused.
 bool Recorder::commit(runtime::Context& context) {
   {
     const auto committing = context.phase("commit");
@@ -397,7 +425,7 @@ bool Recorder::commit(runtime::Context& context) {
   }
   committed_ = next_seq_ - 1;
   chain_ = db_->chain();
-  for (const Uncommitted& one : std::exchange(uncommitted_, {})) tell(context, one);
+  for (const Uncommitted& one : std::exchange(uncommitted_, {})) publish(context, one);
   acknowledge(context);
   report_progress(context);
   return true;
@@ -419,9 +447,9 @@ void Recorder::acknowledge(runtime::Context& context) {
   if (std::exchange(updates_came_, false)) context.send(kLearner, messages::UpdatesRecorded{updates_});
 }
 
-/// An episode that is on disk now: to the followers that have all before it, to its sampler, and, if it is
-/// the best, to the world.
-void Recorder::tell(runtime::Context& context, const Uncommitted& one) {
+/// Publishes an episode that is now on disk: to followers that have all before it, to its sampler, and, if it
+/// is the best, to on_best_.
+void Recorder::publish(runtime::Context& context, const Uncommitted& one) {
   const EpisodeMeasured& m = one.committed.measured;
   EpisodeCommitted without_actions = one.committed;
   without_actions.actions = {};

@@ -22,38 +22,40 @@
 namespace emplace::actors {
 
 struct RecorderOptions {
-  Nanos commit_every = std::chrono::milliseconds{5};  ///< After the first uncommitted row,
-  std::size_t commit_rows = 256;                      ///< or as soon as there are so many.
-  bool learned = true;                                ///< False: there is no tracker and no learner to tell.
-  /// [bytes] Of one message. Small, for the learner asks again after a second: on a slow line a large one
-  /// would be sent many times before it has come once.
+  Nanos commit_every = std::chrono::milliseconds{5};  ///< Commits this long after the first uncommitted row.
+  std::size_t commit_rows = 256;                      ///< Commits at once with this many uncommitted rows.
+  bool learned = true;                                ///< False: the run has no tracker and no learner.
+  /// Checkpoint bytes per message. Small, because the learner repeats its request after a second: on a slow
+  /// line a large message would be sent many times.
   std::uint64_t checkpoint_piece = messages::kParametersChunkBytes;
-  /// Checkpoints that are kept (record/checkpoint_keeping.h); what a learner made anew may ask for always is.
+  /// Retention of checkpoints (record/checkpoint_keeping.h). Those that a restarted learner may request are
+  /// always kept.
   std::uint64_t keep_every = 0;
-  std::uint64_t keep_recent = 64;             ///< [updates]
-  Nanos retry = std::chrono::seconds{1};      ///< Of a disk that refuses,
-  Nanos patience = std::chrono::minutes{10};  ///< for so long; then the run ends.
-  /// How often the record's files are looked after, and rows that are checked each time (RunWriter::watch).
+  std::uint64_t keep_recent = 64;         ///< Number of recent updates [updates].
+  Nanos retry = std::chrono::seconds{1};  ///< Interval between attempts while the disk refuses writes.
+  Nanos give_up_after =
+      std::chrono::minutes{10};  ///< Time without a successful write after which the run ends.
+  /// Interval of checks of the record's files, and rows verified each time (RunWriter::watch).
   Nanos watch_every = std::chrono::milliseconds{500};
   std::size_t watched_rows = 128;
 };
 
-/// A valid placement that is better than all before it, once it is on disk.
+/// Called for a valid placement that beats all before it, once it is on disk.
 using BestHandler = std::function<void(std::span<const DeviceId> placement,
                                        const messages::EpisodeMeasured& measured, std::uint32_t number)>;
 /// Opens the run database on the recorder's own loop.
 using RunWriterFactory = std::function<Result<std::unique_ptr<record::RunWriter>>()>;
 
-/// Everything that happened, in order, to the run database: durable first, then told. The only writer, and
-/// the log that tracker and learner follow: whoever was made anew, or missed something, asks for it again.
-/// What comes twice is recorded once and acknowledged twice. While the disk refuses, or the record is not
-/// where it was, nothing is acknowledged, so that everybody waits, and says it again later. Damage ends the
-/// run. A run.db that was deleted is written again, at the stop at the latest. Receives EpisodeReported,
+/// Writes everything that happened, in order, to the run database, and acknowledges it once it is durable.
+/// The only writer; serves the log that tracker and learner follow and that restarted actors read again.
+/// Repeated messages are recorded once and acknowledged again. While the disk refuses writes or the record
+/// was moved, nothing is acknowledged, so that senders wait and retry. A damaged record ends the run. A
+/// deleted run.db is written again, at the latest when the actor stops. Receives EpisodeReported,
 /// UpdateApplied, CheckpointTaken, LogRequested, CheckpointRequested, UpdateRequested, EpisodesAsked,
-/// CountRequested; sends EpisodeCommitted
-/// (to its followers and the proposing sampler), EpisodesRecorded, UpdatesRecorded, CheckpointDelivered,
-/// UpdateReplayed, EpisodesKnown, EpisodesCounted, RecordProgress. Its state is that of the database, read at
-/// each start. Thread: constructed anywhere; every handler runs on the owning loop, one of its own.
+/// CountRequested; sends EpisodeCommitted (to followers and the proposing sampler), EpisodesRecorded,
+/// UpdatesRecorded, CheckpointDelivered, UpdateReplayed, EpisodesKnown, EpisodesCounted, RecordProgress. Its
+/// state is that of the database, read at each start. Thread: constructed anywhere; every handler runs on the
+/// owning loop, one of its own.
 class Recorder final : public runtime::Actor {
  public:
   Recorder(RecorderOptions options, RunWriterFactory factory, BestHandler on_best);
@@ -70,12 +72,12 @@ class Recorder final : public runtime::Actor {
   struct Reader {
     runtime::LogCursor cursor;
     bool actions = false;
-    bool scheduled = false;  ///< More is read for it at the end of this turn.
+    bool scheduled = false;  ///< A read for it is scheduled at the end of this turn.
   };
-  /// A checkpoint that is read and unpacked once, whatever the number of its pieces.
+  /// Checkpoint in delivery, read and unpacked once for all its pieces.
   struct Delivery {
     messages::CheckpointDelivered about;
-    messages::SharedBytes bytes;  ///< Parameters, then optimizer.
+    messages::SharedBytes bytes;  ///< Parameters, followed by the optimizer.
   };
   Result<Unit> open();
   void reopen(runtime::Context& context);
@@ -86,7 +88,7 @@ class Recorder final : public runtime::Actor {
   Result<Unit> open_again(runtime::Context& context);
   void watch(runtime::Context& context);
   void report_progress(runtime::Context& context);
-  /// True if it is done; else the disk refused, and nothing of this transaction counts.
+  /// Returns true on success; else the disk refused and the transaction is void.
   bool wrote(runtime::Context& context, const Result<Unit>& done);
   void on_reported(runtime::Context& context, const messages::EpisodeReported& reported,
                    const runtime::Incoming& incoming);
@@ -100,13 +102,14 @@ class Recorder final : public runtime::Actor {
   void on_update_requested(runtime::Context& context, const messages::UpdateRequested& request,
                            runtime::ActorId from);
   void on_count_requested(runtime::Context& context, runtime::ActorId from);
-  void on_asked(runtime::Context& context, const messages::EpisodesAsked& asked, runtime::ActorId from);
+  void on_episodes_asked(runtime::Context& context, const messages::EpisodesAsked& asked,
+                         runtime::ActorId from);
   void on_log_requested(runtime::Context& context, const messages::LogRequested& request,
                         runtime::ActorId from);
   void feed(runtime::Context& context, runtime::ActorId id);
   void row_added(runtime::Context& context);
   bool commit(runtime::Context& context);
-  void tell(runtime::Context& context, const Uncommitted& one);
+  void publish(runtime::Context& context, const Uncommitted& one);
   void acknowledge(runtime::Context& context);
 
   const RecorderOptions options_;
@@ -114,29 +117,29 @@ class Recorder final : public runtime::Actor {
   const BestHandler on_best_;
 
   // Owner loop only.
-  std::unique_ptr<record::RunWriter> db_;       ///< Null while the disk refuses.
-  std::unique_ptr<record::RunWriter> deleted_;  ///< Open, without a name, and not yet written again.
-  std::optional<std::string> run_id_;           ///< Once it was opened.
-  std::uint64_t chain_ = 0;                     ///< After the last row on disk.
+  std::unique_ptr<record::RunWriter> db_;       ///< Null while the disk refuses writes.
+  std::unique_ptr<record::RunWriter> deleted_;  ///< Deleted database, still open and not yet written again.
+  std::optional<std::string> run_id_;           ///< Set by the first open().
+  std::uint64_t chain_ = 0;                     ///< Hash chain after the last row on disk.
   std::uint64_t next_seq_ = 1;                  ///< Sequence number of the next row.
   std::uint64_t committed_ = 0;                 ///< Rows on disk.
   std::uint64_t updates_ = 0;
-  double staleness_ = 0;                              ///< Of the last update.
-  std::set<std::string> noted_;                       ///< Executors that the table of actors has.
-  std::uint64_t learner_epoch_ = 0;                   ///< Older lives of the learner are fenced.
+  double staleness_ = 0;                              ///< Mean staleness of the last update.
+  std::set<std::string> noted_;                       ///< Executors listed in the table of actors.
+  std::uint64_t learner_epoch_ = 0;                   ///< Epoch of the learner; earlier ones are fenced.
   std::map<std::uint64_t, std::uint64_t> unlearned_;  ///< Log number by episode.
-  std::map<std::string, double> best_step_time_s_;    ///< By graph.
-  std::uint64_t best_version_ = 0;                    ///< Of the policy that drew the last one of these.
+  std::map<std::string, double> best_step_time_s_;    ///< Best step time by graph.
+  std::uint64_t best_version_ = 0;                    ///< Policy version that drew the latest of these.
   std::vector<Uncommitted> uncommitted_;
   std::vector<std::uint64_t> acknowledged_;  ///< Episodes to acknowledge at the next commit.
-  bool updates_came_ = false;                ///< Since the last commit.
-  runtime::Assembly pieces_;       ///< Checkpoint that is arriving; its content is the number of its update.
-  record::CheckpointRow partial_;  ///< Bytes of that checkpoint so far.
-  std::optional<Delivery> delivery_;  ///< While the learner fetches one.
+  bool updates_came_ = false;                ///< Updates or checkpoints arrived since the last commit.
+  runtime::Assembly pieces_;                 ///< Checkpoint being received; the content number is its update.
+  record::CheckpointRow partial_;            ///< Received bytes of that checkpoint.
+  std::optional<Delivery> delivery_;         ///< Set while the learner fetches a checkpoint.
   std::map<runtime::ActorId, Reader> readers_;
   bool commit_due_ = false;
-  bool stopping_ = false;   ///< What still comes is committed at once: no timer may run any more.
-  Nanos refused_since_{0};  ///< 0: the disk takes writes.
+  bool stopping_ = false;   ///< Timers no longer run, so every row is committed at once.
+  Nanos refused_since_{0};  ///< Time of the first refusal; 0: the disk accepts writes.
 };
 
 }  // namespace emplace::actors

@@ -9,6 +9,21 @@
 
 namespace emplace::actors {
 
+// Invariants:
+//
+// - The number of an episode, the parameters and the best placements determine its draw. A refused proposal
+//   can therefore be drawn again, and a deterministic run repeats itself.
+// - At most max_outstanding episodes are in flight. An episode stays outstanding until an update has consumed
+//   it (UpdateApplied) or, without learning, until it is committed.
+// - Any message may be lost. on_timer() asks the recorder about late episodes; it reports each as recorded,
+//   ended or unknown. Unknown ones are asked of the dispatcher, which wants those that it does not have, and
+//   on_episodes_wanted() proposes these again with the same actions.
+// - A new incarnation proposes nothing before the recorder has reported the episodes of earlier ones.
+// - In a deterministic run (batch > 0) episode e uses exactly version max(0, e / batch - lag) and the best of
+//   exactly the episodes that made this version; the sampler waits for both.
+
+// Setup and retries.
+
 Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, ExecutorFactory local)
     : task_{std::move(task)},
       options_{options},
@@ -18,39 +33,39 @@ Sampler::Sampler(TaskPtr task, SamplerOptions options, PlacerFactory factory, Ex
       episodes_{options_.controllers, options_.max_outstanding, options_.episodes},
       drawer_{options_.redraws},
       best_{task_->graphs.size()},
-      fetch_{options_.patience},
-      log_{64, options_.patience} {}
+      fetch_{options_.timeout},
+      log_{64, options_.timeout} {}
 
 void Sampler::on_start(runtime::Context& context) {
   placer_ = factory_();
   has_parameters_ = !options_.learned;
   if (options_.learned && options_.batch == 0) fetch(context, 0);
   ask_about(context, {});
-  context.after(options_.patience / 4, [this, &context] { on_timer(context); });
+  context.after(options_.timeout / 4, [this, &context] { on_timer(context); });
 }
 
-/// Requests again whatever was not answered in time.
+/// Repeats every request that was not answered in time.
 void Sampler::on_timer(runtime::Context& context) {
   const Nanos now = context.now();
-  if (!episodes_.started() && now - asked_ >= options_.patience) ask_about(context, {});
+  if (!episodes_.started() && now - last_asked_ >= options_.timeout) ask_about(context, {});
   if (const auto request = fetch_.repeat(now)) context.send(kLearner, *request);
-  std::vector<std::uint64_t> late = episodes_.late(now, options_.patience);
-  // Learned from already, but the result did not arrive here.
+  std::vector<std::uint64_t> late = episodes_.late(now, options_.timeout);
+  // Their results were lost, although they were learned from.
   for (const std::uint64_t episode : best_.unmeasured())
     if (!episodes_.is_outstanding(episode)) late.push_back(episode);
   if (episodes_.started() && !late.empty()) ask_about(context, std::move(late));
-  read_log_on(context);
+  continue_reading_log(context);
   propose_next(context);
-  context.after(options_.patience / 4, [this, &context] { on_timer(context); });
+  context.after(options_.timeout / 4, [this, &context] { on_timer(context); });
 }
 
 void Sampler::ask_about(runtime::Context& context, std::vector<std::uint64_t> episodes) {
   const bool starting = !episodes_.started();
   const messages::EpisodesAsked asked{options_.controller, options_.controllers, starting,
                                       std::move(episodes)};
-  asked_ = context.now();
+  last_asked_ = context.now();
   context.send(kRecorder, asked);
-  if (starting) context.send(kDispatcher, asked);  // Which may have ended the run meanwhile.
+  if (starting) context.send(kDispatcher, asked);  // The run may have ended meanwhile.
 }
 
 void Sampler::on_message(runtime::Context& context, const runtime::Incoming& incoming) {
@@ -65,7 +80,7 @@ void Sampler::on_message(runtime::Context& context, const runtime::Incoming& inc
         if (!known.starting) return on_known(context, known);
         if (!episodes_.started()) on_first_known(context, known);
       },
-      [&](const messages::EpisodesWanted& wanted) { on_wanted(context, wanted); },
+      [&](const messages::EpisodesWanted& wanted) { on_episodes_wanted(context, wanted); },
       [&](const messages::StopRun&) {
         stopped_ = true;
         report_if_drained(context);
@@ -73,13 +88,15 @@ void Sampler::on_message(runtime::Context& context, const runtime::Incoming& inc
   if (!handled) runtime::log(runtime::LogLevel::kWarning, context.name(), handled.error().context);
 }
 
+// Episodes: recovery, loss and end.
+
 void Sampler::end(runtime::Context& context, std::uint64_t episode) {
   if (!episodes_.end(episode)) return;
   propose_next(context);
   report_if_drained(context);
 }
 
-/// What earlier incarnations did.
+/// Restores the state of earlier incarnations.
 void Sampler::on_first_known(runtime::Context& context, const messages::EpisodesKnown& known) {
   episodes_.start(known, context.now());
   if (placer_->starts_at_best()) read_log_until(context, known.committed);
@@ -87,7 +104,7 @@ void Sampler::on_first_known(runtime::Context& context, const messages::Episodes
   report_if_drained(context);
 }
 
-/// The recorder's answer about late episodes.
+/// Handles the recorder's answer about late episodes.
 void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown& known) {
   for (const std::uint64_t episode : known.recorded) episodes_.recorded(episode);
   for (const std::uint64_t episode : known.ended) end(context, episode);
@@ -95,15 +112,15 @@ void Sampler::on_known(runtime::Context& context, const messages::EpisodesKnown&
   if (std::any_of(known.recorded.begin(), known.recorded.end(), result_is_missing) ||
       std::any_of(known.ended.begin(), known.ended.end(), result_is_missing))
     read_log_until(context, known.committed);
-  // The dispatcher may have those that the recorder does not.
+  // The dispatcher may have episodes that are not recorded yet.
   messages::EpisodesAsked lost{options_.controller, options_.controllers, false, {}};
   for (const std::uint64_t episode : known.unknown)
     if (episodes_.unrecorded(episode) != nullptr) lost.episodes.push_back(episode);
   if (!lost.episodes.empty()) context.send(kDispatcher, lost);
 }
 
-/// The dispatcher has none of these: proposes them again, as they were drawn.
-void Sampler::on_wanted(runtime::Context& context, const messages::EpisodesWanted& wanted) {
+/// Proposes episodes that the dispatcher does not have again, with the same actions.
+void Sampler::on_episodes_wanted(runtime::Context& context, const messages::EpisodesWanted& wanted) {
   for (const std::uint64_t episode : wanted.episodes) {
     const Outstanding* const drawn = episodes_.unrecorded(episode);
     if (drawn == nullptr) continue;
@@ -119,10 +136,12 @@ void Sampler::report_if_drained(runtime::Context& context) {
     context.send(kDispatcher, messages::SamplerDrained{std::string{context.name()}});
 }
 
+// Parameters.
+
 void Sampler::on_published(runtime::Context& context, const messages::ParametersPublished& published) {
   announced_ = published.version;
   if (options_.batch > 0) return propose_next(context);
-  // An older version, or another one of the same number, is of a learner that has restarted.
+  // An older version, or another hash for the same number, is of a restarted learner.
   const bool in_use = has_parameters_ && announced_ == version_ && published.sha256 == sha256_;
   if (!fetch_.active() && !in_use) fetch(context, 0);
 }
@@ -151,12 +170,12 @@ void Sampler::on_delivered(runtime::Context& context, const messages::Parameters
   if (took == Took::kNothing) return;
   if (took == Took::kMore) return request_parameters(context);
   if (took == Took::kAltered)
-    runtime::log(runtime::LogLevel::kWarning, context.name(), "parameters were altered on their way");
+    runtime::log(runtime::LogLevel::kWarning, context.name(), "parameters were altered in transit");
   if (took != Took::kWhole) return fetch(context, wanted_version());
   if (auto loaded = placer_->parameters().load(fetch_.bytes()); !loaded)
-    return context.stop_node("the learner's policy differs: " + loaded.error().context);
-  // Another one than requested: that one is gone, or the learner is restarting.
-  if (!fetch_.is_the_requested()) refetch_at_ = context.now() + options_.patience;
+    return context.stop_node("the parameters do not fit the policy: " + loaded.error().context);
+  // Not the requested version: that one is gone, or the learner is restarting.
+  if (!fetch_.is_the_requested()) refetch_at_ = context.now() + options_.timeout;
   version_ = fetch_.version();
   sha256_ = fetch_.sha256();
   has_parameters_ = true;
@@ -164,7 +183,9 @@ void Sampler::on_delivered(runtime::Context& context, const messages::Parameters
   propose_next(context);
 }
 
-/// Proposes at the end of this turn: newer parameters that wait in the mailbox are taken first.
+// Proposals.
+
+/// Schedules a proposal at the end of this turn, so that newer parameters in the mailbox are handled first.
 void Sampler::propose_next(runtime::Context& context) {
   if (scheduled_ || stopped_ || !episodes_.may_propose() || reads_log()) return;
   if (options_.learned && options_.batch > 0 && (!has_parameters_ || version_ != wanted_version())) {
@@ -172,10 +193,10 @@ void Sampler::propose_next(runtime::Context& context) {
     return;
   }
   if (!has_parameters_) return;
-  // Deterministic: the best of those episodes that made the version in use, and of no others.
+  // Deterministic runs use the best of exactly the episodes that made the version in use.
   const bool in_order = options_.batch > 0;
   const std::uint64_t end = in_order ? wanted_version() * options_.batch : episodes_.next();
-  if (!best_.settle(end, in_order, *placer_)) return;  // What is missing comes from the recorder.
+  if (!best_.settle(end, in_order, *placer_)) return;  // Missing results come from the recorder.
   scheduled_ = true;
   context.after(Nanos{0}, [this, &context] {
     scheduled_ = false;
@@ -193,7 +214,7 @@ void Sampler::propose(runtime::Context& context) {
   Outstanding drawn{std::move(draw.actions), {}, version_, context.now(), false};
   if (options_.self_critic) draw.placements.push_back(drawn.critic.emplace(placer_->greedy()));
   if (!send(context, episode, drawn, draw.placements)) {
-    // Refused: the same episode again when there is room; drawn again it is the same.
+    // Refused: draw the same episode again later; the draw is deterministic.
     scheduled_ = true;
     context.after(std::chrono::milliseconds{10},
                   [this, &context] { scheduled_ = false, propose_next(context); });
@@ -226,7 +247,7 @@ bool Sampler::send(runtime::Context& context, std::uint64_t episode, const Outst
   return context.send(kDispatcher, proposal, std::move(sent));
 }
 
-/// What executors would have answered, without the way there and back.
+/// Measures an episode locally, in place of the executors.
 bool Sampler::measure_and_report(runtime::Context& context, const messages::PlacementProposed& proposal,
                                  messages::SharedBytes bulk) {
   const Nanos began = context.now();
@@ -234,11 +255,11 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
   messages::PlacementMeasured measured = [&] {
     const auto measuring = context.phase("measure");
     measurer_.begin({proposal.graph_sha256, proposal.placement_id, proposal.count}, *placements);
-    return *measurer_.poll();  // Models answer at once.
+    return *measurer_.poll();  // Models measure synchronously.
   }();
   messages::canonicalise(measured);
   const std::string wrong = measured.error.empty() ? messages::wrong_values(measured) : measured.error;
-  if (!wrong.empty()) {  // The dispatcher would refuse it, again and again.
+  if (!wrong.empty()) {  // The dispatcher would refuse it every time.
     context.stop_node(std::string{context.name()} + " cannot measure: " + wrong);
     return true;
   }
@@ -250,14 +271,16 @@ bool Sampler::measure_and_report(runtime::Context& context, const messages::Plac
   return context.send(kDispatcher, reported, std::move(bulk));
 }
 
-/// Reads the log up to this number, for the episodes of its own in it.
+// Log and results.
+
+/// Reads the log up to this number, for the sampler's own episodes.
 void Sampler::read_log_until(runtime::Context& context, std::uint64_t end) {
   const bool idle = !reads_log();
   log_end_ = std::max(log_end_, end);
   if (idle && reads_log()) request_log(context, log_.start(log_.next(), context.now()));
 }
 
-void Sampler::read_log_on(runtime::Context& context) {
+void Sampler::continue_reading_log(runtime::Context& context) {
   if (!reads_log()) return;
   if (const auto asked = log_.due(context.now())) request_log(context, *asked);
 }
@@ -271,15 +294,15 @@ void Sampler::on_committed(runtime::Context& context, const messages::EpisodeCom
   const messages::EpisodeMeasured& measured = committed.measured;
   episodes_.recorded(measured.episode);
   const auto actions = incoming.section(committed.actions);
-  const bool from_log = actions && !actions->empty();  // Otherwise it was sent as it was committed.
+  const bool from_log = actions && !actions->empty();  // Else it was pushed at commit.
   if (from_log) {
     log_.take(committed.seq, context.now());
-    read_log_on(context);
+    continue_reading_log(context);
   }
   if (placer_->starts_at_best() && measured.controller == options_.controller && measured.consistent()) {
     if (from_log) best_.logged(measured.episode, *actions);
-    // Drawn again while the dispatcher still had the draw of an earlier incarnation? The log has the actions
-    // that were measured.
+    // An earlier incarnation may have proposed this episode with other actions, which the dispatcher kept.
+    // The log has the actions that were measured.
     const bool log_decides = !from_log && episodes_.may_be_drawn_before(measured.episode);
     if (!log_decides) best_.measured(measured);
     if (log_decides && best_.is_unmeasured(measured.episode)) read_log_until(context, committed.seq);

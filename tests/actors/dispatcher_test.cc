@@ -429,7 +429,7 @@ TEST_F(BadExecutorTest, EndsTheRunWithItsReasonIfItIsTheOnlyOne) {
   ASSERT_TRUE(world_.stopped().has_value());
   EXPECT_EQ(
       *world_.stopped(),
-      "executor/0 cannot measure: no kernel for conv9d; no other executor that is there could do it either");
+      "executor/0 cannot measure: no kernel for conv9d; no other executor could do it either");
 }
 
 TEST_F(BadExecutorTest, IsQuarantinedAndTheOthersDoItsWork) {
