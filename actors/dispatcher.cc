@@ -25,7 +25,7 @@ constexpr std::size_t kRemembered = 1024;  // Recorded episodes that a sampler m
 
 }  // namespace
 
-// Life of an episode:
+// Stages of an episode:
 //
 //   PlacementProposed        cut into pieces of at most placements_per_lease: waiting_
 //   piece + executor         LeaseGranted: leases_, Peer::held

@@ -36,8 +36,8 @@ struct DispatcherOptions {
   /// Work given to an executor beyond two leases, by its measured rate.
   Nanos horizon = std::chrono::milliseconds{250};
   runtime::LeaseOptions lease;
-  Nanos evaluation_limit =
-      std::chrono::seconds{30};  ///< Lower bound of the limit after which a second executor may try.
+  /// Lower bound of the limit after which a second executor may try.
+  Nanos evaluation_limit = std::chrono::seconds{30};
   /// Speculative execution, while no other work waits: an idle executor also gets a lease that is older than
   /// `straggler_factor` × the `speculate` quantile of recent durations. 0 disables it.
   double speculate = 0.99;
@@ -48,10 +48,10 @@ struct DispatcherOptions {
   std::uint64_t episodes = 0;  ///< Ends the run after this many episodes; 0: no limit.
   Nanos budget{0};             ///< Ends the run after this time; 0: no limit.
   Nanos started{0};            ///< Start of the run, by Context::now(); 0: start of the dispatcher.
-  Nanos transit =
-      std::chrono::seconds{5};  ///< Time during which a lease may still be in flight to its holder.
-  Nanos resend = std::chrono::seconds{
-      1};  ///< Timeout after which an unacknowledged episode is sent again to the recorder.
+  /// Time during which a lease may still be in flight to its holder.
+  Nanos transit = std::chrono::seconds{5};
+  /// Timeout after which an unacknowledged episode is sent again to the recorder.
+  Nanos resend = std::chrono::seconds{1};
   Nanos drain = std::chrono::seconds{5};  ///< How long the end of the run waits for work in flight.
   std::vector<std::string> samplers;      ///< Samplers to stop when the run ends.
 };

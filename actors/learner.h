@@ -26,8 +26,8 @@ struct LearnerOptions {
   std::uint32_t batch_episodes = 1;  ///< Episodes per update.
   policy::TrainerOptions training;
   std::uint64_t max_staleness = 64;  ///< Older episodes are consumed without effect, and counted [versions].
-  std::uint64_t checkpoint_every =
-      50;  ///< Updates between checkpoints; also one before the first update and one at the end.
+  /// Updates between checkpoints; also one before the first update and one at the end.
+  std::uint64_t checkpoint_every = 50;
   std::uint64_t checkpoint_piece = messages::kCheckpointPieceBytes;  ///< Checkpoint bytes per message.
   std::uint64_t versions = 16;        ///< Number of versions whose parameters are kept for samplers.
   bool ordered = false;               ///< Consumes episodes by number rather than by arrival.

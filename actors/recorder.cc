@@ -49,7 +49,7 @@ void Recorder::on_start(runtime::Context& context) {
 Result<Unit> Recorder::check_identity(const record::RunReader& db, std::uint64_t episodes) {
   const auto facts = db.header().facts();
   if (!facts) return facts.error();
-  const std::string cure = "bring back the file that the run had written, then go on with --resume";
+  const std::string cure = "bring back the file that the run had written, then continue with --resume";
   if (episodes < committed_)
     return invalid("run.db",
                    "holds " + std::to_string(episodes) + " episodes of " + std::to_string(committed_) +

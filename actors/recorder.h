@@ -33,8 +33,8 @@ struct RecorderOptions {
   std::uint64_t keep_every = 0;
   std::uint64_t keep_recent = 64;         ///< Number of recent updates [updates].
   Nanos retry = std::chrono::seconds{1};  ///< Interval between attempts while the disk refuses writes.
-  Nanos give_up_after =
-      std::chrono::minutes{10};  ///< Time without a successful write after which the run ends.
+  /// Time without a successful write after which the run ends.
+  Nanos give_up_after = std::chrono::minutes{10};
   /// Interval of checks of the record's files, and rows verified each time (RunWriter::watch).
   Nanos watch_every = std::chrono::milliseconds{500};
   std::size_t watched_rows = 128;

@@ -66,8 +66,8 @@ struct NodeOptions {
   std::map<std::string, Role, std::less<>> planned_nodes;
   /// Without keys: allows unencrypted tcp, and ipc in folders open to other users.
   bool insecure = false;
-  bool (*known_type)(std::uint16_t) =
-      nullptr;  ///< Called for every message type from another node; see messages::is_known.
+  /// Called for every message type from another node; see messages::is_known.
+  bool (*known_type)(std::uint16_t) = nullptr;
   /// Called on the I/O loop when an actor asks to stop the node. Returns false to defer: the supervisor of
   /// the node will call stop().
   std::function<bool(const std::string& reason)> on_stop_asked;

@@ -41,8 +41,8 @@ struct ChildSupervisorOptions {
 class ChildSupervisor {
  public:
   // Events.
-  struct Asked {        ///< An evaluation is requested. @pre none is under way.
-    Nanos patience{0};  ///< Deadline for one step of it, if longer than that of the options.
+  struct Asked {             ///< An evaluation is requested. @pre none is under way.
+    Nanos step_deadline{0};  ///< Deadline for one step of it, if longer than that of the options.
   };
   struct Ready {};
   struct Refused {  ///< The process cannot do this work, and no other one could.
@@ -100,7 +100,7 @@ class ChildSupervisor {
   }
   /// Time that an evaluation may take without progress.
   Nanos deadline() const {
-    const Nanos least = std::max(options_.least_deadline, patience_);
+    const Nanos least = std::max(options_.least_deadline, step_deadline_);
     return fastest_ ? std::max(least, options_.times_best * *fastest_) : least;
   }
   bool gave_up() const { return phase_ == Phase::kGivenUp; }
@@ -120,7 +120,7 @@ class ChildSupervisor {
 
   void handle(const Asked& asked, Nanos now, std::vector<Action>& actions) {
     wanted_ = true;
-    patience_ = asked.patience;
+    step_deadline_ = asked.step_deadline;
     tries_ = 0;
     if (phase_ == Phase::kNotStarted) start(now, actions);
     if (phase_ == Phase::kIdle) send(now, actions);
@@ -252,7 +252,7 @@ class ChildSupervisor {
   int failed_starts_ = 0;    ///< Processes in a row that were never ready.
   int restarts_ = 0;
   std::uint64_t progress_ = 0;
-  Nanos patience_{0}, began_{0}, progressed_{0}, last_heard_{0}, at_{0};
+  Nanos step_deadline_{0}, began_{0}, progressed_{0}, last_heard_{0}, at_{0};
   std::optional<Nanos> fastest_;
   std::string cause_;  ///< Why the process was terminated.
   std::string given_up_;

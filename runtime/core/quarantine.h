@@ -17,12 +17,12 @@ namespace emplace::runtime {
 struct QuarantineOptions {
   double strikes = 3;          ///< Failures, less forgiveness, at which an executor is quarantined.
   double forgiveness = 0.125;  ///< Amount that a good result takes off the strikes.
-  Nanos first = std::chrono::seconds{1};      ///< Duration of the first quarantine; each further one doubles.
-  Nanos longest = std::chrono::minutes{5};    ///< Upper bound of the duration.
-  std::uint32_t redeemed = 100;               ///< Good results in a row that reset the duration.
-  std::uint32_t attempts = 5;                 ///< Failures of one piece after which the run may end.
-  Nanos patience = std::chrono::seconds{10};  ///< Time over which these failures must have occurred.
-  std::size_t remembered = 4'096;             ///< Capacity for absent executors with strikes or quarantines.
+  Nanos first = std::chrono::seconds{1};    ///< Duration of the first quarantine; each further one doubles.
+  Nanos longest = std::chrono::minutes{5};  ///< Upper bound of the duration.
+  std::uint32_t redeemed = 100;             ///< Good results in a row that reset the duration.
+  std::uint32_t attempts = 5;               ///< Failures of one piece after which the run may end.
+  Nanos hopeless_after = std::chrono::seconds{10};  ///< Time over which these failures must have occurred.
+  std::size_t remembered = 4'096;  ///< Capacity for absent executors with strikes or quarantines.
 };
 
 /// Keyed by executor and by piece of work. Rules:
@@ -32,9 +32,9 @@ struct QuarantineOptions {
 ///   as long. Leaving and joining again does not change this.
 /// - A failed piece goes to other executors at once, and to the same one after a pause that doubles each
 ///   time.
-/// - The run ends, by hopeless(), if for `patience` no present executor was a full member and all have failed
-///   on probation, or if every full member failed the same piece, over at least `patience` and `attempts`
-///   times in all. So one executor that works keeps a run alive, however many others fail.
+/// - The run ends, by hopeless(), if for `hopeless_after` no present executor was a full member and all have
+///   failed on probation, or if every full member failed the same piece, over at least `hopeless_after` and
+///   `attempts` times in all. So one executor that works keeps a run alive, however many others fail.
 ///
 /// Pure; one thread. Times never go back.
 class Quarantine {
@@ -121,9 +121,10 @@ class Quarantine {
   }
   /// Last failure if the run must end (rules above); empty if it continues.
   std::optional<std::string> hopeless(Nanos now) const {
-    if (without_members_ && now - *without_members_ >= options_.patience && !hope_) return last_failure_;
+    if (without_members_ && now - *without_members_ >= options_.hopeless_after && !recoverable_)
+      return last_failure_;
     for (const auto& [number, piece] : pieces_)
-      if (piece.failures >= options_.attempts && now - piece.first >= options_.patience &&
+      if (piece.failures >= options_.attempts && now - piece.first >= options_.hopeless_after &&
           every_member_failed(piece))
         return piece.why;
     return std::nullopt;
@@ -179,15 +180,15 @@ class Quarantine {
     }
     return any;
   }
-  /// Updates without_members_ and hope_. An executor quarantined only once may still recover.
+  /// Updates without_members_ and recoverable_. An executor quarantined only once may still recover.
   void count(Nanos now) {
     bool any = false, member = false;
-    hope_ = false;
+    recoverable_ = false;
     for (const auto& [id, standing] : standings_) {
       if (!standing.present) continue;
       any = true;
       member |= !standing.suspect;
-      hope_ |= !standing.relapsed;
+      recoverable_ |= !standing.relapsed;
     }
     if (!any || member) return without_members_.reset();
     if (!without_members_) without_members_ = now;
@@ -198,7 +199,7 @@ class Quarantine {
   std::map<std::uint64_t, Id> absent_;  ///< Absent executors with strikes or quarantines, oldest first.
   std::map<std::uint64_t, Piece> pieces_;
   std::optional<Nanos> without_members_;  ///< Time since which no present executor is a full member.
-  bool hope_ = false;                     ///< A present executor has not failed on probation.
+  bool recoverable_ = false;              ///< A present executor has not failed on probation.
   std::string last_failure_;
   std::uint64_t turn_ = 0;
 };

@@ -74,8 +74,8 @@ class Session {
   std::uint64_t missing() const { return missing_; }
 
  private:
-  static constexpr std::size_t kRemembered =
-      64;  // Fenced epochs; older incarnations have no connection left.
+  // Fenced epochs; older incarnations have no connection left.
+  static constexpr std::size_t kRemembered = 64;
   Nanos timeout_;
   bool open_ = false;
   std::uint64_t epoch_ = 0;

@@ -22,15 +22,15 @@ namespace emplace::runtime {
 
 struct SupervisorOptions {
   int restarts_per_minute = 5;  ///< Restarts per node; one more death ends the run.
-  Nanos first_delay = std::chrono::milliseconds{
-      50};  ///< Backoff before the first restart; doubled by each short incarnation.
+  /// Backoff before the first restart; doubled by each short incarnation.
+  Nanos first_delay = std::chrono::milliseconds{50};
   Nanos longest_delay =
       std::chrono::seconds{1};               ///< Upper bound of the backoff. Jitter subtracts up to half.
   Nanos healthy = std::chrono::seconds{2};   ///< Incarnations of at least this duration are not short.
   Nanos patience = std::chrono::seconds{8};  ///< Timeout of one shutdown step; then its nodes are killed.
-  Nanos start_timeout =
-      std::chrono::minutes{1};  ///< How long to retry a start that the machine cannot do now.
-  std::uint64_t seed = 1;       ///< Seed of the jitter.
+  /// How long to retry a start that the machine cannot do now.
+  Nanos start_timeout = std::chrono::minutes{1};
+  std::uint64_t seed = 1;  ///< Seed of the jitter.
 };
 
 /// Node 0 is the head; the others start once it is ready. Pure; one thread.

@@ -15,8 +15,8 @@ namespace emplace::process {
 /// the reader is gone or the file cannot grow. Thread: one.
 class LineWriter {
  public:
-  static constexpr std::size_t kMostNotes =
-      256;  ///< Capacity of the queue; beyond it the oldest notes are dropped and counted.
+  /// Capacity of the queue; beyond it the oldest notes are dropped and counted.
+  static constexpr std::size_t kMostNotes = 256;
 
   /// Writes to `fd`, which stays the caller's. Other users of its open file are not affected.
   explicit LineWriter(int fd);

@@ -47,7 +47,7 @@ void Listener::add_to(Waiter& waiter) {
 bool Listener::flush(Peer& peer) {
   bool reachable = true;
   for (std::size_t plane = 0; plane < kPlanes; ++plane) {
-    if (!peer.greeted[plane] || peer.links[plane].empty()) continue;
+    if (!peer.welcomed[plane] || peer.links[plane].empty()) continue;
     const auto outcome = peer.links[plane].flush(socket_, peer.routing_id[plane]);
     watch_.used = true;
     watch_.blocked |= outcome == Link::Flush::kBlocked;

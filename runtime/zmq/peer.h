@@ -25,12 +25,12 @@ struct Peer {
         links{Link{limits, /*numbered=*/true, counters}, Link{limits, /*numbered=*/true, counters}} {}
 
   /// Whether both connections of the current epoch are welcomed.
-  bool connected() const { return greeted[0] && greeted[1]; }
+  bool connected() const { return welcomed[0] && welcomed[1]; }
   /// Whether both connections are done: their Bye was received, or ours was acknowledged.
   bool parted() const { return (bye_seen[0] && bye_seen[1]) || (bye_acked[0] && bye_acked[1]); }
   /// Starts a new epoch on new connections. Messages queued in the links stay.
   void start_epoch() {
-    greeted = bye_seen = bye_acked = {};
+    welcomed = bye_seen = bye_acked = {};
     announced.clear();
   }
 
@@ -40,7 +40,7 @@ struct Peer {
   Session session;
   std::array<Link, kPlanes> links;
   std::array<std::string, kPlanes> routing_id;  ///< Routing ids at the head; empty before the welcome.
-  std::array<bool, kPlanes> greeted{};
+  std::array<bool, kPlanes> welcomed{};
   std::array<bool, kPlanes> bye_seen{};   ///< Bye received.
   std::array<bool, kPlanes> bye_acked{};  ///< Our Bye acknowledged: everything sent has arrived.
   std::set<std::string> actors;  ///< Actors that run there; at a dialling node: that the head can reach.

@@ -60,8 +60,8 @@ PeerSessions::Actions PeerSessions::on_hello(const std::string& id, const std::s
     case Session::Hello::kSame:
       break;
   }
-  if (!peer.greeted[plane]) {
-    peer.greeted[plane] = true;
+  if (!peer.welcomed[plane]) {
+    peer.welcomed[plane] = true;
     peer.routing_id[plane] = id;
     peer.session.expect(plane, hello->first_seq);
     connections_.insert_or_assign(id, Connection{&peer, plane});
@@ -112,8 +112,8 @@ PeerSessions::Actions PeerSessions::on_welcome(std::size_t plane, const Incoming
     return {};
   }
   head_->session.on_heard(now);
-  if (head_->greeted[plane]) return {};
-  head_->greeted[plane] = true;
+  if (head_->welcomed[plane]) return {};
+  head_->welcomed[plane] = true;
   head_->session.expect(plane, welcome->first_seq);
   if (!head_->connected()) return {};
   head_->node = welcome->node;
@@ -238,7 +238,7 @@ void PeerSessions::end_session(Peer& peer, std::string_view why, Nanos now, Acti
   const bool expected = peer.parted();
   peer.session.end();
   peer.away_since = now;
-  peer.greeted = {};
+  peer.welcomed = {};
   for (std::string& id : peer.routing_id) connections_.erase(std::exchange(id, {}));
   if (expected) return;
   count(counters_.peers_lost);
@@ -249,7 +249,7 @@ void PeerSessions::end_session(Peer& peer, std::string_view why, Nanos now, Acti
 PeerSessions::Actions PeerSessions::lose_head(std::string_view why) {
   const bool was_up = head_->connected();
   head_->session.end();
-  head_->greeted = {};
+  head_->welcomed = {};
   Actions actions;
   if (!was_up) return actions;
   count(counters_.peers_lost);
@@ -282,7 +282,7 @@ PeerSessions::Actions PeerSessions::tick(bool beat, Nanos now) {
     if (beat) push_message(peer.links[0], Beat{std::exchange(peer.joined, {}), std::exchange(peer.left, {})});
   };
   for (const auto& [node, peer] : peers_) {
-    if (peer->greeted[0]) send_beat(*peer);
+    if (peer->welcomed[0]) send_beat(*peer);
     if (peer->session.lost(now)) end_session(*peer, "silent for three heartbeats", now, actions);
   }
   std::vector<std::string> expired;

@@ -94,7 +94,7 @@ bool Upstream::send_hello(std::size_t plane) {
 }
 
 void Upstream::repeat_hello() {
-  if (!schedule_.waiting() && !head_->connected()) hello_sent_ = head_->greeted;
+  if (!schedule_.waiting() && !head_->connected()) hello_sent_ = head_->welcomed;
 }
 
 bool Upstream::flush() {

@@ -129,7 +129,7 @@ TEST(ChildSupervisor, TheDeadlineIsTenTimesTheFastestEvaluationOnceThatIsMore) {
   scene.pass(milliseconds{1});
   scene.on(Child::Answered{.ran = false});
   EXPECT_EQ(scene.child.deadline(), Nanos{seconds{40}}) << "what does not fit is refused in no time";
-  scene.on(Child::Asked{.patience = std::chrono::minutes{10}});
+  scene.on(Child::Asked{.step_deadline = std::chrono::minutes{10}});
   EXPECT_EQ(scene.child.deadline(), Nanos{std::chrono::minutes{10}}) << "of this one";
 }
 

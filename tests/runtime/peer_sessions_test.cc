@@ -350,7 +350,7 @@ TEST_F(DiallerSessions, AWelcomeOfAnotherEpochOrConnectionIsMalformed) {
   EXPECT_EQ(node.welcome({.node = "head", .epoch = 4, .plane = Plane::kControl}, 0, kNow), Lines{});
   EXPECT_EQ(node.welcome({.node = "head", .epoch = 5, .plane = Plane::kData}, 0, kNow), Lines{});
   EXPECT_EQ(node.counters.malformed, 2u);
-  EXPECT_FALSE(node.sessions.head()->greeted[0]);
+  EXPECT_FALSE(node.sessions.head()->welcomed[0]);
 }
 
 TEST_F(DiallerSessions, ASilentHeadIsReportedAndItsActorsGoWithIt) {
