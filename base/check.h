@@ -1,5 +1,5 @@
 #pragma once
-/// A broken invariant is a bug of ours: it stops the process with file, line and values.
+/// A broken invariant is a bug in emplace: it aborts the process and prints file, line and values.
 
 #include <string_view>
 
@@ -10,8 +10,8 @@ namespace emplace {
 
 }  // namespace emplace
 
-/// EMPLACE_CHECK(condition, detail): `detail` is a std::string_view, evaluated only on failure. Never
-/// compiled out.
+/// EMPLACE_CHECK(condition, detail): `detail` is a std::string_view, evaluated only on failure. Enabled in
+/// every build type.
 #define EMPLACE_CHECK(condition, detail)                                 \
   do {                                                                   \
     if (!(condition)) [[unlikely]]                                       \

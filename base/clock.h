@@ -1,5 +1,5 @@
 #pragma once
-/// Time as an injected thing. Nothing outside clock.cc asks the system what time it is.
+/// Injected clocks. Only clock.cc reads the system time.
 
 #include <chrono>
 #include <cstdint>
@@ -14,18 +14,18 @@ class Clock {
   virtual ~Clock() = default;
   /// Monotonic time since an arbitrary start. Any thread.
   [[nodiscard]] virtual Nanos now() const = 0;
-  /// Wall time as nanoseconds since 1970, for people to read; never compared or subtracted.
+  /// Wall time [ns since 1970], for display only; never compared or subtracted.
   [[nodiscard]] virtual Nanos wall() const = 0;
 };
 
-/// The machine's own clocks. Any thread.
+/// The system clocks. Any thread.
 class SystemClock final : public Clock {
  public:
   [[nodiscard]] Nanos now() const override;
   [[nodiscard]] Nanos wall() const override;
 };
 
-/// Stands still until told otherwise: for tests and simulated worlds. One thread.
+/// A clock that moves only by advance(), for tests and simulated worlds. One thread.
 class ManualClock final : public Clock {
  public:
   [[nodiscard]] Nanos now() const override { return now_; }
@@ -36,7 +36,7 @@ class ManualClock final : public Clock {
   Nanos now_{0};
 };
 
-/// "2026-01-31T12:34:56Z".
+/// Formats as "2026-01-31T12:34:56Z".
 std::string format_wall(Nanos wall);
 
 }  // namespace emplace

@@ -1,12 +1,12 @@
 #pragma once
-/// The fields of a struct, listed once, for everything that treats all of them alike: wire formats, columns.
+/// The fields of a struct, listed once, for code that treats all fields alike: wire formats, columns.
 ///
 ///   struct Heartbeat {
 ///     std::string executor;
 ///     std::uint64_t epoch = 0;
 ///     EMPLACE_FIELDS(executor, epoch)
 ///   };
-///   heartbeat.visit_fields([](const char* name, auto& field) { … });   // In the order of the list.
+///   heartbeat.visit_fields([](const char* name, auto& field) { … });   // Visits fields in list order.
 
 namespace emplace {
 
@@ -30,7 +30,7 @@ concept HasFields = requires(T& value) {
   visit(#name, name);                  \
   __VA_OPT__(EMPLACE_FIELDS_AGAIN EMPLACE_FIELDS_PARENS(__VA_ARGS__))
 #define EMPLACE_FIELDS_AGAIN() EMPLACE_FIELDS_EACH
-/// The fields by name, up to 27. For structs without a base.
+/// Defines visit_fields over the named fields, at most 27. The struct has no base.
 #define EMPLACE_FIELDS(...)                                 \
   template <class Visit>                                    \
   void visit_fields(Visit&& visit) {                        \
@@ -40,11 +40,11 @@ concept HasFields = requires(T& value) {
   void visit_fields(Visit&& visit) const {                  \
     EMPLACE_FIELDS_EXPAND(EMPLACE_FIELDS_EACH(__VA_ARGS__)) \
   }
-/// For a struct without fields.
+/// Defines visit_fields for a struct without fields.
 #define EMPLACE_NO_FIELDS \
   template <class Visit>  \
   void visit_fields(Visit&&) const {}
-/// The fields of a struct that is derived from `base`: those of the base first.
+/// Defines visit_fields for a struct derived from `base`: the fields of the base come first.
 #define EMPLACE_FIELDS_BESIDE(base, ...)                    \
   template <class Visit>                                    \
   void visit_fields(Visit&& visit) {                        \

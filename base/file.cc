@@ -23,7 +23,7 @@ Error io_error(const std::filesystem::path& path, std::string_view what, int cod
   return Error{Errc::kIo, printable_path(path) + ": " + std::string{what} + " (" + std::strerror(code) + ")"};
 }
 
-/// Closes on every way out.
+/// Owns a descriptor; closes it on destruction.
 class File {
  public:
   explicit File(int fd) : fd_{fd} {}
@@ -40,12 +40,12 @@ class File {
 
 Error too_large(std::string_view where, std::size_t limit) {
   return invalid(where, fmt::format("unpacks to more than {} MiB", limit >> 20),
-                 "unpack it by hand if it is meant to");
+                 "if that is intended, unpack it by hand");
 }
 
 Result<Bytes> gunzip(std::span<const std::byte> packed, std::string_view where, std::size_t limit) {
   z_stream stream{};
-  if (inflateInit2(&stream, 15 + 16) != Z_OK) return invalid(where, "zlib does not start");
+  if (inflateInit2(&stream, 15 + 16) != Z_OK) return invalid(where, "cannot initialise zlib");
   const auto end = std::unique_ptr<z_stream, decltype(&inflateEnd)>{&stream, &inflateEnd};
   Bytes out;
   std::size_t consumed = 0;
@@ -62,7 +62,7 @@ Result<Bytes> gunzip(std::span<const std::byte> packed, std::string_view where, 
     consumed += feed - stream.avail_in;
     out.resize(out.size() - stream.avail_out);
     if (status == Z_BUF_ERROR || (status == Z_OK && consumed == packed.size() && stream.avail_out != 0)) {
-      return invalid(where, "the gzip data is cut short", "fetch the file again");
+      return invalid(where, "the gzip data is truncated", "fetch the file again");
     }
     if (status != Z_OK && status != Z_STREAM_END)
       return invalid(where, "the gzip data is damaged", "fetch the file again");
@@ -85,13 +85,13 @@ Result<Bytes> unzstd(std::span<const std::byte> packed, std::string_view where, 
     out.resize(target.pos);
     if (ZSTD_isError(pending) != 0) return invalid(where, "the zstd data is damaged", "fetch the file again");
     if (pending != 0 && in.pos == in.size && target.pos < target.size) {
-      return invalid(where, "the zstd data is cut short", "fetch the file again");
+      return invalid(where, "the zstd data is truncated", "fetch the file again");
     }
   }
   return out;
 }
 
-/// What a link leads to; the path itself where it is none.
+/// The target of a link; the path itself if it is not a link.
 std::filesystem::path target_of(const std::filesystem::path& path) {
   std::error_code none;
   if (!std::filesystem::is_symlink(path, none)) return path;
@@ -99,8 +99,8 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
   return none ? path : target;
 }
 
-/// True for a link that another user left where anybody may write (the rule of fs.protected_symlinks, which
-/// not every system has switched on).
+/// Returns whether the path is a link that another user left in a world-writable folder (the rule of
+/// fs.protected_symlinks, which is not enabled on every system).
 bool is_foreign_link(const std::filesystem::path& path) {
   struct stat link {
   }, folder{};
@@ -111,10 +111,10 @@ bool is_foreign_link(const std::filesystem::path& path) {
   return (folder.st_mode & kShared) == kShared && link.st_uid != ::geteuid() && link.st_uid != folder.st_uid;
 }
 
-/// Digits that nobody can guess: whoever knows a name beforehand could put a link there.
-std::string drawn_digits() {
+/// Unpredictable digits: if another user could guess the name, they could place a link there first.
+std::string random_digits() {
   std::uint64_t number = 0;
-  EMPLACE_CHECK(::getrandom(&number, sizeof number, 0) == sizeof number, "the kernel has no random numbers");
+  EMPLACE_CHECK(::getrandom(&number, sizeof number, 0) == sizeof number, "getrandom failed");
   return std::to_string(number);
 }
 
@@ -130,7 +130,8 @@ Result<Bytes> read_file(const std::filesystem::path& path, std::size_t limit) {
   Bytes bytes(static_cast<std::size_t>(info.st_size));
   std::size_t have = 0;
   for (;;) {
-    if (have == bytes.size()) bytes.resize(bytes.size() + (1 << 16));  // Pipes and growing files say no size.
+    if (have == bytes.size())
+      bytes.resize(bytes.size() + (1 << 16));  // Pipes and growing files have no fixed size.
     if (have > limit) return invalid(printable_path(path), "is too large");
     const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno == EINTR) continue;
@@ -149,12 +150,12 @@ Result<Unit> sync_folders(const std::filesystem::path& folder) {
     more = at.has_relative_path();
     struct stat info {};
     if (::stat(at.c_str(), &info) != 0) return io_error(at, "cannot be read", errno);
-    if (disk && *disk != info.st_dev) break;  // Where a disk is mounted is not written on it.
+    if (disk && *disk != info.st_dev) break;  // The mount point itself is stored on another disk.
     disk = info.st_dev;
     const File opened{::open(at.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (opened.get() < 0 && (errno == EACCES || errno == EPERM)) continue;
     if (opened.get() < 0) return io_error(at, "cannot be read", errno);
-    // EINVAL, EROFS: a file system whose folders need no sync.
+    // EINVAL, EROFS: the file system does not need folders to be synced.
     if (::fsync(opened.get()) != 0 && errno != EINVAL && errno != EROFS)
       return io_error(at, "cannot be synced", errno);
   }
@@ -178,7 +179,7 @@ std::optional<FileId> FileId::in(int folder, const char* name) {
 NewFile::NewFile(const std::filesystem::path& path, std::optional<mode_t> mode) : path_{target_of(path)} {
   if (is_foreign_link(path)) {
     error_ = Error{Errc::kIo, printable_path(path) +
-                                  ": is a link of another user in a folder that all may write in; "
+                                  ": is a link of another user in a world-writable folder; "
                                   "name another file"};
     return;
   }
@@ -186,18 +187,19 @@ NewFile::NewFile(const std::filesystem::path& path, std::optional<mode_t> mode) 
   const bool replaces = ::stat(path_.c_str(), &there) == 0;
   if (replaces && !S_ISREG(there.st_mode)) {
     error_ = Error{Errc::kIo,
-                   printable_path(path) + ": is no regular file, and would be replaced by one; name another"};
+                   printable_path(path) + ": is not a regular file and would be replaced; name another file"};
     return;
   }
   if (!mode && replaces) mode = there.st_mode & 0777;
   if (!open_beside(mode)) fail("cannot be written", errno);
 }
 
-/// `mode`: exactly; none: as any new file. False, with errno: it cannot be made.
+/// Creates the temporary file with `mode`, or the default mode of new files. Returns false with errno set if
+/// it cannot be created.
 bool NewFile::open_beside(std::optional<mode_t> mode) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries && fd_ < 0; ++i) {
-    beside_ = path_.string() + ".part" + drawn_digits();
+    beside_ = path_.string() + ".part" + random_digits();
     fd_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode ? 0600 : 0644);
     if (fd_ < 0 && errno != EEXIST) return false;
   }
@@ -274,7 +276,7 @@ Result<Bytes> decompress(Bytes packed, std::string_view where, std::size_t limit
 Bytes compress_gzip(std::span<const std::byte> bytes) {
   z_stream stream{};
   EMPLACE_CHECK(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK,
-                "zlib does not start");
+                "cannot initialise zlib");
   Bytes out(deflateBound(&stream, bytes.size()));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
@@ -288,7 +290,7 @@ Bytes compress_gzip(std::span<const std::byte> bytes) {
 
 Bytes compress_zstd(std::span<const std::byte> bytes, int level) {
   Bytes out(ZSTD_compressBound(bytes.size()));
-  // A context is large and takes longer to make than a few kilobytes take to compress.
+  // Creating a context takes longer than compressing a few kilobytes; one per thread is reused.
   thread_local const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context{ZSTD_createCCtx(),
                                                                                   &ZSTD_freeCCtx};
   const std::size_t size =

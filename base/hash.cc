@@ -27,7 +27,7 @@ std::string to_base64(std::span<const std::byte> bytes) {
   std::string text(sodium_base64_ENCODED_LEN(bytes.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
   sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
                     bytes.size(), sodium_base64_VARIANT_ORIGINAL);
-  text.pop_back();  // The end of a C string.
+  text.pop_back();  // Remove the NUL terminator.
   return text;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-/// Bytes as text. SHA-256 (libsodium) for what must be named by its content; XXH3 for what need only be told
-/// apart.
+/// Hashes and text encodings of bytes. SHA-256 (libsodium) names content; XXH3 only distinguishes keys.
 
 #include <array>
 #include <cstddef>
@@ -19,12 +18,12 @@ Sha256Digest sha256(std::span<const std::byte> bytes);
 std::string to_hex(const Sha256Digest& digest);  ///< 64 lower-case digits.
 std::string sha256_hex(std::span<const std::byte> bytes);
 
-/// As RFC 4648 has it, padded.
+/// Encodes as padded RFC 4648 base64.
 std::string to_base64(std::span<const std::byte> bytes);
-/// The bytes of such a text; nothing if it is none.
+/// Decodes base64; returns nothing if `text` is not base64.
 std::optional<std::vector<std::byte>> from_base64(std::string_view text);
 
-/// XXH3 for tables in memory: fast, not for names.
+/// XXH3 for in-memory tables: fast, not collision-resistant.
 std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
 }  // namespace emplace

@@ -34,7 +34,7 @@ static_assert(crypto_box_PUBLICKEYBYTES == kKeyBytes && crypto_box_SECRETKEYBYTE
 
 using Key = std::array<std::uint8_t, kKeyBytes>;
 
-/// ZeroMQ RFC 32: each four bytes, big-endian, are five digits of base 85.
+/// ZeroMQ RFC 32: four big-endian bytes become five base-85 digits.
 std::string encode(const Key& key) {
   std::string text;
   for (std::size_t i = 0; i < key.size(); i += 4) {
@@ -71,12 +71,12 @@ bool is_name(std::string_view name) {
          });
 }
 
-/// A key as a table has it. The value is never shown: it may be a secret.
+/// Reads a key from a table. Errors never show the value: it may be a secret.
 std::string key_of(TomlTable& table, std::string_view field, bool required) {
   const auto text = table.text(field);
   if (text && is_key(*text)) return *text;
   if (text || required)
-    table.fail(field, text ? fmt::format("is no key: 40 characters of Z85 are wanted, not {}", text->size())
+    table.fail(field, text ? fmt::format("is not a key: expected 40 characters of Z85, not {}", text->size())
                            : std::string{"is missing"});
   return {};
 }
@@ -87,14 +87,14 @@ std::string name_of(TomlTable& table) {
   return name;
 }
 
-/// Writes whole, with `mode` from its first moment on; never over a file that is there unless `replace`.
+/// Writes the whole file, created with `mode`; replaces an existing file only with `replace`.
 Result<Unit> write_new(const std::filesystem::path& path, std::string_view text, mode_t mode, bool replace) {
   const std::string temporary = fmt::format("{}.part{}", path.string(), ::getpid());
   const auto fail = [&](int code) {
     ::unlink(temporary.c_str());
     return Error{Errc::kIo, printable_path(path) + ": cannot be written (" + std::strerror(code) + ")"};
   };
-  ::unlink(temporary.c_str());  // Of an earlier process with this number.
+  ::unlink(temporary.c_str());  // Remove a leftover of an earlier process with the same pid.
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
   if (fd < 0) return fail(errno);
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
@@ -109,7 +109,7 @@ Result<Unit> write_new(const std::filesystem::path& path, std::string_view text,
   if (::link(temporary.c_str(), path.c_str()) != 0) {
     if (errno != EEXIST) return fail(errno);
     ::unlink(temporary.c_str());
-    return invalid(printable_path(path), "is there already", "choose another name, or --force to replace it");
+    return invalid(printable_path(path), "exists already", "choose another name, or --force to replace it");
   }
   ::unlink(temporary.c_str());
   return Unit{};
@@ -118,8 +118,8 @@ Result<Unit> write_new(const std::filesystem::path& path, std::string_view text,
 std::filesystem::path public_path(std::filesystem::path path) { return path.replace_extension(".pub"); }
 
 std::string public_toml(const KeyPair& keys) {
-  return "# The public half of a key of emplace: may be given to anybody.\nname = \"" + keys.name +
-         "\"\npublic = \"" + keys.public_key + "\"\n";
+  return "# Public half of an emplace key: not a secret.\nname = \"" + keys.name + "\"\npublic = \"" +
+         keys.public_key + "\"\n";
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ std::string to_text(Roles roles) {
 bool is_key(std::string_view text) { return decode(text).has_value(); }
 
 KeyPair make_key_pair(std::string name) {
-  EMPLACE_CHECK(sodium_init() >= 0, "libsodium does not start");
+  EMPLACE_CHECK(sodium_init() >= 0, "cannot initialise libsodium");
   Key public_key{};
   Key secret_key{};
   crypto_box_keypair(public_key.data(), secret_key.data());
@@ -153,8 +153,8 @@ Result<Unit> save_key_pair(const std::filesystem::path& path, const KeyPair& key
   if (!is_name(keys.name))
     return invalid("name '" + printable(keys.name, 80) + "'", "must be 1 to 64 of a-z A-Z 0-9 - _ .");
   if (public_path(path) == path)
-    return invalid(printable_path(path), "a name in .pub is for the public half", "call it .key");
-  std::string text = "# A key of emplace, secret half included: its owner's alone (mode 0600).\nname = \"" +
+    return invalid(printable_path(path), "the suffix .pub is reserved for public keys", "use .key");
+  std::string text = "# An emplace key with its secret half: keep it private (mode 0600).\nname = \"" +
                      keys.name + "\"\npublic = \"" + keys.public_key + "\"\nsecret = \"" + keys.secret_key +
                      "\"\n";
   if (!keys.head.empty()) text += "head = \"" + keys.head + "\"\n";
@@ -174,7 +174,7 @@ Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
     return Error{Errc::kIo, printable_path(path) + ": cannot be read (" + std::strerror(errno) +
-                                "); 'emplace keygen' makes one"};
+                                "); create one with 'emplace keygen'"};
   if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0)
     return invalid(printable_path(path), "others may read this secret", "chmod 600 " + printable_path(path));
   EMPLACE_TRY_ASSIGN(auto document, TomlDocument::load(path));
@@ -185,8 +185,8 @@ Result<KeyPair> load_key_pair(const std::filesystem::path& path) {
   Key derived{};
   crypto_scalarmult_base(derived.data(), decode(keys.secret_key)->data());
   if (encode(derived) != keys.public_key)
-    return invalid(printable_path(path), "its two halves do not belong together",
-                   "make a new one: emplace keygen");
+    return invalid(printable_path(path), "its secret and public keys do not match",
+                   "create a new one with 'emplace keygen'");
   return keys;
 }
 
@@ -213,10 +213,10 @@ Result<std::vector<AllowedKey>> parse_allow_list(std::string_view toml, std::str
       else
         table.fail("roles", role.error().context);
     }
-    if (one.roles.empty()) table.fail("roles", "names none", "roles: executor, actor, operator");
+    if (one.roles.empty()) table.fail("roles", "is empty", "roles: executor, actor, operator");
     for (const AllowedKey& other : list) {
-      if (other.name == one.name) table.fail("name", "is there twice");
-      if (other.public_key == one.public_key) table.fail("public", "is there twice");
+      if (other.name == one.name) table.fail("name", "is a duplicate");
+      if (other.public_key == one.public_key) table.fail("public", "is a duplicate");
     }
     list.push_back(std::move(one));
   }
@@ -227,7 +227,7 @@ Result<std::vector<AllowedKey>> parse_allow_list(std::string_view toml, std::str
 Result<std::vector<AllowedKey>> load_allow_list(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 022) != 0)
-    return invalid(printable_path(path), "others may write it and let themselves in",
+    return invalid(printable_path(path), "other users can write it and grant themselves access",
                    "chmod go-w " + printable_path(path));
   EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
   return parse_allow_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, printable_path(path));
@@ -242,7 +242,7 @@ std::string to_toml(const AllowedKey& key) {
 }
 
 Result<Unit> add_to_allow_list(const std::filesystem::path& path, const AllowedKey& key, bool replace) {
-  std::string text = "# Keys that this run lets in. Taking one out ends its sessions within 5 s.\n";
+  std::string text = "# Keys with access to this run. Removing a key ends its sessions within 5 s.\n";
   if (std::filesystem::exists(path)) {
     EMPLACE_TRY_ASSIGN(const auto bytes, read_file(path, std::size_t{16} << 20));
     std::string old{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -252,7 +252,7 @@ Result<Unit> add_to_allow_list(const std::filesystem::path& path, const AllowedK
     if (same == list.end()) {
       text = std::move(old);
     } else if (!replace) {
-      return invalid(printable_path(path), "has a key of the name '" + key.name + "' already",
+      return invalid(printable_path(path), "already has a key named '" + key.name + "'",
                      "choose another name, or --force to replace it");
     } else {
       list.erase(same);

@@ -1,6 +1,6 @@
 #pragma once
-/// Keys of encrypted links (CURVE: Curve25519 in Z85, 40 characters) and the list of those that are let in.
-/// They live in TOML files; a secret stands in none but its owner's, of mode 0600.
+/// Keys of encrypted links (CURVE: Curve25519 in Z85, 40 characters) and the allow-list of a run. Both are
+/// TOML files. A secret key is stored only in its owner's file, with mode 0600.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace emplace {
 
-/// What the holder of a key may be; messages/roles.h says what that allows.
+/// Roles of a key holder; messages/roles.h defines what each may do.
 enum class Role : std::uint8_t { kExecutor = 1, kActor = 2, kOperator = 4 };
 
 /// A set of roles. Thread: a plain value.
@@ -31,50 +31,49 @@ class Roles {
   std::uint8_t bits_ = 0;
 };
 
-/// "executor", "actor", "operator". Errors (kInvalid): another word.
+/// Parses "executor", "actor" or "operator". Errors (kInvalid): any other word.
 Result<Role> parse_role(std::string_view word);
-/// "executor, actor".
+/// Formats as "executor, actor".
 std::string to_text(Roles roles);
 
-/// True for 40 characters of Z85 that stand for 32 bytes.
+/// Returns whether `text` is 40 characters of Z85 that encode 32 bytes.
 bool is_key(std::string_view text);
 
 struct KeyPair {
-  std::string name;        ///< For people: in logs and in the allow-list.
+  std::string name;        ///< Display name in logs and in the allow-list.
   std::string public_key;  ///< Z85.
   std::string secret_key;  ///< Z85.
-  std::string head;        ///< Public key of the head that this one dials; may be empty.
+  std::string head;        ///< Public key of the head to connect to; may be empty.
 };
 
-/// From the system's random numbers.
+/// Generates a pair from the system's random numbers.
 KeyPair make_key_pair(std::string name);
 
-/// Writes KEY with mode 0600 and the public half beside it (same name, ".pub"); both appear whole or not at
-/// all. Errors: kInvalid if `path` exists and not `replace`; kIo.
+/// Writes `path` with mode 0600 and the public half beside it (same name, ".pub"). Each file appears whole or
+/// not at all. Errors: kInvalid if `path` exists and `replace` is false; kIo.
 Result<Unit> save_key_pair(const std::filesystem::path& path, const KeyPair& keys, bool replace);
-/// Removes both halves, if they are there.
+/// Removes both files if they exist.
 void remove_key_pair(const std::filesystem::path& path);
-/// Errors: kIo; kInvalid if others may read the file, or it holds no pair that belongs together.
+/// Errors: kIo; kInvalid if other users can read the file, or its secret and public keys do not match.
 Result<KeyPair> load_key_pair(const std::filesystem::path& path);
-/// The public key of a ".pub" or of a key file. Errors: kIo, kInvalid.
+/// Reads the public key of a ".pub" or of a key file. Errors: kIo, kInvalid.
 Result<std::string> load_public_key(const std::filesystem::path& path);
 
-/// One key that is let in.
+/// One entry of the allow-list.
 struct AllowedKey {
   std::string name;
   std::string public_key;
   Roles roles;
 };
 
-/// Errors: kIo; kInvalid with file and line: no key, an unknown role or key of the file, a name or key twice;
-/// or if others may write the file.
+/// Errors: kIo; kInvalid if other users can write the file, or (with file and line) for a malformed key, an
+/// unknown role or TOML key, or a duplicate name or key.
 Result<std::vector<AllowedKey>> load_allow_list(const std::filesystem::path& path);
 Result<std::vector<AllowedKey>> parse_allow_list(std::string_view toml, std::string_view where);
-/// The entry as the list has it.
+/// Formats an entry of the list.
 std::string to_toml(const AllowedKey& key);
-/// Adds an entry, making the file if there is none (and keeping what people wrote into it if there is); an
-/// entry of the same name is an error, or with `replace` gives way (comments are lost then). Errors: kIo,
-/// kInvalid.
+/// Adds an entry to the file, creating it if it is missing. Existing text is kept. An entry of the same name
+/// is an error; with `replace` it is replaced, and comments in the file are lost. Errors: kIo, kInvalid.
 Result<Unit> add_to_allow_list(const std::filesystem::path& path, const AllowedKey& key, bool replace);
 
 }  // namespace emplace

@@ -1,6 +1,6 @@
 #pragma once
-/// Coverage marks: names in rare branches, so that the tests can prove that they were there. A mark that no
-/// seed ever reached is a hole in the simulated world.
+/// Coverage marks: names in rare branches, so that tests can prove that a branch ran. A mark that no seed
+/// reaches is a gap in the simulated world.
 
 #include <atomic>
 #include <set>
@@ -8,22 +8,22 @@
 
 namespace emplace {
 
-/// One place in the code. Thread: any.
+/// A mark at one place in the code. Thread: any.
 struct Mark {
   const char* name;
   std::atomic<bool> reached{false};
-  Mark* next = nullptr;  ///< Of those that were reached; written once.
+  Mark* next = nullptr;  ///< Next reached mark; written once.
 };
 
-/// Notes that the process was here.
+/// Records that the mark was reached.
 void reach(Mark& mark);
-/// The names of all marks that this process has reached. Any thread.
+/// The names of all marks reached by this process. Any thread.
 std::set<std::string> reached_marks();
 
 }  // namespace emplace
 
-/// EMPLACE_MARK("part.what_happened"): a load and a branch once it was reached. Never compiled out, so that
-/// every build can tell.
+/// EMPLACE_MARK("part.what_happened"): costs a load and a branch once reached. It is compiled into every
+/// build, so that every build can report its marks.
 #define EMPLACE_MARK(text)                                                  \
   do {                                                                      \
     static constinit ::emplace::Mark emplace_mark{text};                    \

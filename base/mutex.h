@@ -1,6 +1,6 @@
 #pragma once
-/// std::mutex and its companions with annotations (base/guarded.h): libstdc++ has none, so clang could not
-/// check locks of its types. Each call is inlined to the standard one; nothing is added at run time.
+/// std::mutex and std::condition_variable with annotations (base/guarded.h): libstdc++ has none, so clang
+/// could not check its locks. Each call inlines to the standard one; there is no run-time cost.
 
 #include <condition_variable>
 #include <mutex>
@@ -9,7 +9,7 @@
 
 namespace emplace {
 
-/// Thread: any.
+/// An annotated std::mutex. Thread: any.
 class EMPLACE_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
@@ -24,7 +24,7 @@ class EMPLACE_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex for the length of a scope.
+/// Holds a mutex for the duration of a scope.
 class EMPLACE_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) EMPLACE_ACQUIRE(mutex) : mutex_{mutex} { mutex_.lock(); }
@@ -36,17 +36,17 @@ class EMPLACE_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-/// Waits for what others do under a mutex. It takes no predicate: clang checks a lambda without the locks of
-/// its caller. Loop instead, as a wait may also end without a cause:
+/// An annotated std::condition_variable. wait() takes no predicate, because clang analyses a lambda without
+/// the locks of its caller. Wakeups may be spurious, so loop:
 ///   while (queue_.empty()) filled_.wait(mutex_);
 /// Thread: any.
 class Condition {
  public:
-  /// Gives the mutex back while it waits, and holds it again when it returns.
+  /// Releases the mutex while waiting and holds it again on return.
   void wait(Mutex& mutex) EMPLACE_REQUIRES(mutex) {
     std::unique_lock<std::mutex> held{mutex.mutex_, std::adopt_lock};
     condition_.wait(held);
-    held.release();  // The caller's MutexLock gives it back.
+    held.release();  // The caller's MutexLock unlocks it.
   }
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }

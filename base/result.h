@@ -1,5 +1,5 @@
 #pragma once
-/// Errors as values: what the world can cause is an Error, what only a bug can cause is EMPLACE_CHECK.
+/// Errors as values: a failure that the environment can cause is an Error, a bug fails EMPLACE_CHECK.
 
 #include <cstdint>
 #include <string>
@@ -11,29 +11,29 @@
 
 namespace emplace {
 
-/// Why an operation failed, in a form that survives the wire. Numbers are forever: append only.
+/// Why an operation failed. Values are part of the wire format: append only.
 enum class Errc : std::uint8_t {
   kInvalid = 1,      ///< Wrong usage or bad input; exit status 2.
-  kOutOfMemory = 2,  ///< A placement does not fit; exit status 3 when nothing else does.
-  kDeadline = 3,     ///< A wait ended at its limit.
-  kPeerLost = 4,     ///< The other side is gone.
-  kIo = 5,           ///< A file, database or socket refused; exit status 2 when the user named it.
+  kOutOfMemory = 2,  ///< A placement does not fit into memory; exit status 3 if no placement fits.
+  kDeadline = 3,     ///< A timeout expired.
+  kPeerLost = 4,     ///< The peer is gone.
+  kIo = 5,           ///< A file, database or socket operation failed; exit status 2 when the user named it.
   kNoPlacement = 6,  ///< No valid placement exists or was found; exit status 3.
-  kRunFailed = 7,    ///< A run ended by an error of its own; exit status 4.
-  kUnsupported = 8,  ///< Known, but not here: an op, a version, an optional part.
-  kDeviceLost = 9,   ///< A device that nothing but a new process brings back: its executor's has to end.
+  kRunFailed = 7,    ///< A run failed with an error of its own; exit status 4.
+  kUnsupported = 8,  ///< Known but not supported here: an op, a version, an optional part.
+  kDeviceLost = 9,   ///< A device is unusable until its executor's process restarts.
 };
 
-/// One failure. `context` says where, what and the cure: "conv3: 1.2 GB left on gpu:1; allow a CPU".
+/// One failure. `context` contains where, what and the cure: "conv3: 1.2 GB left on gpu:1; allow a CPU".
 struct Error {
   Errc code = Errc::kInvalid;
   std::string context;
 };
 
-/// Nothing, as a value: Result<Unit> is a call that can only fail.
+/// An empty value: Result<Unit> is the result of a call that only reports success or failure.
 struct Unit {};
 
-/// A `T`, or the reason there is none. Thread: a plain value; share it as you would a `T`.
+/// A `T` or an error. Thread: a plain value; share it as you would a `T`.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -43,10 +43,10 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
-  /// @pre ok(); stops the process otherwise, with the error's text.
+  /// @pre ok(); otherwise aborts with the error's text.
   const T& value() const& { return require(), *std::get_if<0>(&state_); }
   T& value() & { return require(), *std::get_if<0>(&state_); }
-  /// By value: a loop over `*call()` must not outlive what it loops over.
+  /// Returned by value: in a loop over `*call()` a reference would dangle.
   T value() && { return require(), std::move(*std::get_if<0>(&state_)); }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
@@ -67,7 +67,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// The usual error: `where: what; cure` (the cure may be empty).
+/// The usual error, formatted as `where: what; cure` (the cure may be empty).
 inline Error invalid(std::string_view where, std::string_view what, std::string_view cure = {}) {
   std::string text{where};
   if (!text.empty()) text += ": ";
@@ -78,21 +78,20 @@ inline Error invalid(std::string_view where, std::string_view what, std::string_
 
 }  // namespace emplace
 
-/// EMPLACE_TRY(call): leaves the function with the error of a Result, or goes on; a value in it is dropped.
-/// One statement, so it may be the body of an `if`. The function returns a Result of any type, and so does a
-/// lambda (which has to name it: `-> Result<Unit>`).
+/// EMPLACE_TRY(call): returns the error of a Result from the enclosing function, or continues and drops the
+/// value. It is one statement, so it may be the body of an `if`. The enclosing function returns a Result of
+/// any type; a lambda must declare it (`-> Result<Unit>`).
 ///   EMPLACE_TRY(group.check(ids));
 #define EMPLACE_TRY(...) EMPLACE_TRY_(EMPLACE_TRY_NAME_(emplace_outcome_, __COUNTER__), __VA_ARGS__)
 
-/// EMPLACE_TRY_ASSIGN(declaration, call): the same, and the value is moved into what is declared (or assigned
-/// to, if it is there already). More than one statement: not the body of an `if` without braces, which does
-/// not compile.
+/// EMPLACE_TRY_ASSIGN(declaration, call): as EMPLACE_TRY, and moves the value into the declaration (or
+/// assigns it to an existing variable). It is more than one statement; as the body of an `if` without braces
+/// it does not compile.
 ///   EMPLACE_TRY_ASSIGN(const OpGraph graph, read_graph(path));
 #define EMPLACE_TRY_ASSIGN(declaration, ...) \
   EMPLACE_TRY_ASSIGN_(EMPLACE_TRY_NAME_(emplace_outcome_, __COUNTER__), declaration, __VA_ARGS__)
 
-// Each use has a name of its own, also within the argument of another (a lambda, say), where all share one
-// line.
+// Each use gets a unique name, even within the argument of another use on the same line (such as a lambda).
 #define EMPLACE_TRY_JOIN_(a, b) a##b
 #define EMPLACE_TRY_NAME_(a, b) EMPLACE_TRY_JOIN_(a, b)
 #define EMPLACE_TRY_(outcome, ...)                                      \

@@ -38,7 +38,7 @@ std::string written(const float* value) {
   const std::string text = shortest(*value);
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);
-  // It is read as a double: should that round to another float, all digits of this one are written.
+  // The reader parses a double. If that rounds to another float, write all digits of this float.
   const double exact = static_cast<float>(read) == *value ? read : static_cast<double>(*value);
   return written(&exact);
 }
@@ -91,7 +91,7 @@ struct Reader {
   }
 };
 
-/// The table of a section, "policy.placeto"; none if the document does not have it.
+/// The table of a section such as "policy.placeto"; nothing if the document does not have it.
 std::optional<TomlTable> table_of(TomlTable root, std::string_view section) {
   std::optional<TomlTable> table{std::move(root)};
   for (std::size_t dot = 0; table && dot != std::string_view::npos;) {
@@ -108,7 +108,7 @@ std::string bound_text(double bound) {
   return shortest(bound);
 }
 
-/// Empty: anything.
+/// Describes a range; empty if any value is allowed.
 std::string range_text(const SettingRange& range) {
   if (!range.words.empty()) return "one of: " + joined(range.words, ", ");
   const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
@@ -124,7 +124,7 @@ std::string range_text(const Setting& setting) {
   return range_text(setting.range);
 }
 
-/// What a value without a range may be.
+/// Describes the values of a setting without a range.
 struct KindText {
   std::string_view operator()(const bool*) const { return "true, false"; }
   template <std::integral Whole>
@@ -158,7 +158,7 @@ struct Checker {
   template <class Number>
   requires std::is_arithmetic_v<Number> Result<Unit>
   operator()(const Number* value) const {
-    // Whole numbers are compared as doubles: an infinite bound is no whole number.
+    // Whole numbers are compared as doubles, because an infinite bound is not a whole number.
     using Compared = std::conditional_t<std::is_same_v<Number, float>, float, double>;
     return within(setting.range, static_cast<Compared>(*value)) ? Result{Unit{}} : out_of_range();
   }
@@ -178,7 +178,7 @@ struct Checker {
   Result<Unit> operator()(const EnumSetting&) const { return Unit{}; }
 };
 
-/// `text` with a full stop, as a sentence of its own.
+/// The range of a setting as a sentence.
 std::string range_sentence(const Setting& setting) {
   std::string text = range_text(setting);
   if (text.empty()) return text;

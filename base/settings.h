@@ -1,7 +1,7 @@
 #pragma once
-/// Settings: values that a config file, a command line or a record may set. A struct of options lists its
-/// own, each with its key, its range and one sentence. Reading, writing, checking, comparing and documenting
-/// them is the same for all.
+/// Settings: values that a config file, a command line or a record may set. An options struct lists its
+/// settings, each with a key, a range and one sentence. All structs share the code that reads, writes,
+/// checks, compares and documents them.
 ///
 ///   struct WalkOptions {
 ///     std::size_t rounds = 8;
@@ -43,13 +43,13 @@ struct EnumWord {
 template <class Enum>
 EnumWord(Enum, const char*) -> EnumWord<Enum>;
 
-/// The words of an enum, returned by a function beside it, which is found by its argument:
+/// The words of an enum, returned by a function in the enum's namespace, found by argument-dependent lookup:
 ///   constexpr auto enum_words(Order) {
 ///     return EnumWords{"order", std::array{EnumWord{Order::kFifo, "fifo"}, EnumWord{Order::kLifo, "lifo"}}};
 ///   }
 template <class Enum, std::size_t N>
 struct EnumWords {
-  std::string_view noun;  ///< What the enum is, for errors.
+  std::string_view noun;  ///< Noun for the enum in errors.
   std::array<EnumWord<Enum>, N> words;
 };
 template <class Enum, std::size_t N>
@@ -60,12 +60,12 @@ concept HasWords = std::is_enum_v<Enum> && requires(Enum value) {
   enum_words(value).words;
 };
 
-/// The position of `word` in `words`. Errors (kInvalid): "unknown objective 'kll'; expected one of:
+/// Returns the position of `word` in `words`. Errors (kInvalid): "unknown objective 'kll'; expected one of:
 /// reinforce, kl, clipped (did you mean 'kl'?)".
 Result<std::size_t> find_word(std::string_view noun, std::string_view word,
                               std::span<const std::string_view> words);
 
-/// Empty for a value without a word.
+/// The word of a value; empty for a value without a word.
 template <HasWords Enum>
 constexpr std::string_view word_of(Enum value) {
   for (const auto& [known, word] : enum_words(value).words)
@@ -85,11 +85,11 @@ Result<Enum> parse_word(std::string_view word) {
 
 // --- ranges ---
 
-/// What a setting may be. A plain value.
+/// The allowed values of a setting. Thread: a plain value.
 struct SettingRange {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-  bool below = false;                            ///< `high` itself is out of range.
-  std::span<const std::string_view> words = {};  ///< Of texts; empty: any text. They must outlive the range.
+  bool below = false;                            ///< Whether `high` itself is out of range.
+  std::span<const std::string_view> words = {};  ///< Allowed texts; empty: any. They must outlive the range.
 };
 constexpr SettingRange at_least(double low) { return {.low = low}; }
 constexpr SettingRange between(double low, double high) { return {.low = low, .high = high}; }
@@ -100,7 +100,7 @@ constexpr SettingRange one_of(std::span<const std::string_view> words) { return 
 
 // --- settings ---
 
-/// A setting of an enum: its words, and the position of the present one.
+/// A setting of an enum: its words and access to the position of the current one.
 struct EnumSetting {
   std::string_view noun;
   std::vector<std::string_view> words;
@@ -110,7 +110,7 @@ struct EnumSetting {
 
 /// One setting, bound to the field that holds it.
 struct Setting {
-  std::string section;  ///< "policy.placeto"
+  std::string section;  ///< Name of the section, such as "policy.placeto".
   std::string_view key, meaning;
   SettingRange range;
   std::variant<bool*, std::uint32_t*, std::uint64_t*, std::int64_t*, float*, double*, std::string*,
@@ -118,10 +118,11 @@ struct Setting {
       value;
 
   std::string name() const { return section.empty() ? std::string{key} : section + "." + std::string{key}; }
-  std::string written() const;  ///< The value as TOML. A float looks like its shortest decimal.
+  std::string written() const;  ///< The value as TOML. A float is written as its shortest decimal.
 };
 
-/// The settings of some structs, in order. It points into them, so they must outlive it. Thread: one.
+/// The settings of some structs, in order. It holds pointers into the structs, so they must outlive it.
+/// Thread: one.
 class Settings {
  public:
   struct Section {
@@ -146,7 +147,8 @@ class Settings {
   void add(std::string_view key, Value& value, std::string_view meaning) {
     add(key, value, SettingRange{}, meaning);
   }
-  /// What `options` lists is this section: "policy.placeto". One section is listed in one go.
+  /// Adds a section such as "policy.placeto" with the settings that `options` lists. Each section is added
+  /// once.
   template <class Options>
   void add_section(std::string_view name, std::string_view meaning, Options& options) {
     sections_.push_back({std::string{name}, meaning});
@@ -175,27 +177,28 @@ class Settings {
   std::vector<Section> sections_;
 };
 
-/// Reads what the document has; the other settings keep their values. Errors (kInvalid, with file and line):
-/// an unknown key or section (the nearest is named), a wrong kind, unit or word, a number that the field
-/// cannot hold. Ranges are not checked.
+/// Reads the settings in the document; the others keep their values. Does not check ranges. Errors (kInvalid,
+/// with file and line): an unknown key or section (with the nearest known one), a wrong kind, unit or word, a
+/// number that the field cannot hold.
 Result<Unit> read_settings(const Settings& settings, TomlDocument document);
-/// Errors (kInvalid): the first setting out of its range: "policy.placeto.hidden = 0: expected 1 to 4096".
+/// Errors (kInvalid): the first setting that is out of range: "policy.placeto.hidden = 0: expected 1 to
+/// 4096".
 Result<Unit> check_ranges(const Settings& settings);
-/// The same of one struct: keys are named without a section.
+/// Checks one struct; errors name keys without a section.
 template <class Options>
 Result<Unit> check_ranges(Options options) {
   Settings settings;
   options.list(settings);
   return check_ranges(settings);
 }
-/// @pre both list the same struct.
+/// Copies all values. @pre both list the same struct.
 void copy_settings(const Settings& from, const Settings& to);
-/// The names of the settings that are not the same in both. @pre both list the same struct.
+/// The names of the settings whose values differ. @pre both list the same struct.
 std::vector<std::string> differing_settings(const Settings& a, const Settings& b);
 
-/// Every setting as TOML that read_settings reads back to the same bits; `documented` adds meaning and range.
+/// All settings as TOML, which read_settings reads back bit by bit; `documented` adds meaning and range.
 std::string settings_toml(const Settings& settings, bool documented);
-/// A table of each section: key, default (the present value), range, meaning.
+/// A table per section: key, default (the current value), range, meaning.
 std::string settings_markdown(const Settings& settings);
 
 }  // namespace emplace

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-/// Positions by rising value; ties by position.
+/// Positions sorted by value, then by position.
 std::vector<std::size_t> by_value(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -44,7 +44,7 @@ double pearson(std::span<const double> a, std::span<const double> b) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : kNone;
 }
 
-/// Pairs (i < j) with values[i] > values[j]; sorts them.
+/// Counts pairs (i < j) with values[i] > values[j]; sorts the values.
 std::uint64_t inversions(std::vector<double>& values, std::vector<double>& spare, std::size_t begin,
                          std::size_t end) {
   if (end - begin < 2) return 0;
@@ -65,7 +65,7 @@ std::uint64_t inversions(std::vector<double>& values, std::vector<double>& spare
   return count;
 }
 
-/// Pairs within runs of equal neighbours.
+/// Counts pairs within runs of equal neighbours.
 template <class Same>
 double tied_pairs(std::size_t size, Same same) {
   double pairs = 0;
@@ -77,7 +77,7 @@ double tied_pairs(std::size_t size, Same same) {
   return pairs;
 }
 
-/// Knight's algorithm: sorted by a, then b, the discordant pairs are the inversions of b.
+/// Knight's algorithm: after sorting by a, then b, the discordant pairs are the inversions of b.
 double kendall(std::span<const double> a, std::span<const double> b) {
   std::vector<std::size_t> order(a.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

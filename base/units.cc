@@ -70,7 +70,7 @@ Result<double> positive(std::string_view text, Result<double> value) {
 
 Result<std::int64_t> parse_bytes(std::string_view text) {
   EMPLACE_TRY_ASSIGN(const auto bytes, parse(text, kBytes, "12GiB"));
-  if (bytes > 4.6e18) return invalid("'" + std::string{text} + "'", "is more bytes than can be counted");
+  if (bytes > 4.6e18) return invalid("'" + std::string{text} + "'", "is too large");
   return static_cast<std::int64_t>(std::llround(bytes));
 }
 

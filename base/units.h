@@ -1,5 +1,5 @@
 #pragma once
-/// Sizes, rates and times as people write them ("12GiB", "7.6GB/s", "25us") and as a table shows them.
+/// Sizes, rates and times in human-readable form: parses "12GiB", "7.6GB/s", "25us", and formats for tables.
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 namespace emplace {
 
 /// "12GiB", "512MB", "4096B": decimal (kB MB GB TB) and binary (KiB MiB GiB TiB) units. Returns bytes, >= 0.
-/// Errors: kInvalid without a known unit, negative, not finite, or above 2^62.
+/// Errors (kInvalid): no known unit, negative, not finite, or above 2^62.
 Result<std::int64_t> parse_bytes(std::string_view text);
 /// "7.6GB/s" → bytes per second, > 0.
 Result<double> parse_bytes_per_s(std::string_view text);

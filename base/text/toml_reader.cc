@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-// In toml++ 3.3 the tables of white space call characters unreachable that a file may well hold, such as an é
-// outside a text (found by fuzzing): undefined behaviour, where "no" is meant.
+// In toml++ 3.3 the white-space tables mark characters as unreachable that a file may contain, such as an é
+// outside a string (found by fuzzing): undefined behaviour instead of "no".
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false
@@ -26,7 +26,7 @@ namespace emplace {
 struct TomlDocument::State {
   struct Visited {
     const toml::table* table;
-    std::vector<std::string> known;  // Keys that somebody asked for.
+    std::vector<std::string> known;  // Keys that were requested.
   };
   std::string name;
   toml::table root;
@@ -45,7 +45,7 @@ struct TomlDocument::State {
     if (std::find(known.begin(), known.end(), key) == known.end()) known.emplace_back(key);
     return visited[number].table->get(key);
   }
-  /// The table that holds the last key of a dotted path; null if there is none.
+  /// The table that holds the last key of a dotted path; null if it is missing.
   toml::table* holder(std::string_view path, bool make) {
     toml::table* table = &root;
     for (std::size_t dot = path.find('.'); table != nullptr && dot != std::string_view::npos;
@@ -93,10 +93,10 @@ Result<bool> TomlDocument::move(std::string_view from, std::string_view to) {
   if (!to.empty()) {
     toml::table* const target = state_->holder(to, true);
     const std::string where = state_->at(value->source());
-    if (target == nullptr) return invalid(where, std::string{to} + " has a place that is no table");
+    if (target == nullptr) return invalid(where, std::string{to} + " contains a part that is not a table");
     if (target->contains(to_key))
-      return invalid(where, std::string{from} + " and " + std::string{to} + " are both given",
-                     "leave the first out, its name of before");
+      return invalid(where, std::string{from} + " and " + std::string{to} + " are both set",
+                     "remove the first, which is the old name");
     target->insert_or_assign(to_key, std::move(*value));
   }
   source->erase(from_key);

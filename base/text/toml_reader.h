@@ -1,5 +1,5 @@
 #pragma once
-/// TOML, read strictly: every error says file and line, every key must be known, every size carries its unit.
+/// A strict TOML reader: every error has file and line, unknown keys are errors, sizes carry units.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace emplace {
 
 class TomlTable;
 
-/// A parsed file and the first thing that was wrong in it. Thread: one owner.
+/// A parsed file and its first error. Thread: one owner.
 class TomlDocument {
  public:
   /// Errors: kIo; kInvalid with line and column if it is not TOML.
@@ -23,12 +23,12 @@ class TomlDocument {
   static Result<TomlDocument> parse(std::string_view text, std::string_view where);
 
   TomlTable root();
-  /// Moves a value to another place before anything is read; it keeps its line: "policy.hidden" to
-  /// "policy.placeto.hidden". An empty `to` drops it. Returns false if there is none. Errors (kInvalid): both
-  /// are there, or one of the tables of `to` is no table.
+  /// Moves a value to another key before anything is read; it keeps its line: "policy.hidden" to
+  /// "policy.placeto.hidden". An empty `to` drops the value. Returns false if `from` is missing. Errors
+  /// (kInvalid): both keys are set, or a part of `to` is not a table.
   Result<bool> move(std::string_view from, std::string_view to);
-  /// The first error of any getter, or an unknown key of a table that was asked for keys (with the nearest
-  /// known one).
+  /// Returns the first error of any getter, or an unknown key of a visited table (with the nearest known
+  /// key).
   Result<Unit> finish();
 
  private:
@@ -37,12 +37,12 @@ class TomlDocument {
   std::shared_ptr<State> state_;
 };
 
-/// One table. A getter returns nothing if the key is absent, or if it is of the wrong kind, which finish()
-/// reports.
+/// One table. A getter returns nothing if the key is absent or of the wrong kind; finish() reports the
+/// latter.
 class TomlTable {
  public:
   std::optional<std::string> text(std::string_view key);
-  std::optional<double> number(std::string_view key);  ///< Whole numbers too.
+  std::optional<double> number(std::string_view key);  ///< Also accepts whole numbers.
   std::optional<std::int64_t> integer(std::string_view key);
   std::optional<bool> boolean(std::string_view key);
   std::optional<std::vector<std::string>> texts(std::string_view key);
@@ -53,11 +53,11 @@ class TomlTable {
   std::optional<TomlTable> table(std::string_view key);
   std::vector<TomlTable> tables(std::string_view key);  ///< [[key]], in order; empty if absent.
 
-  /// "file:line", of the key if given and present, for the caller's own errors.
+  /// "file:line" of the key if given and present, else of the table; for errors of the caller.
   std::string where(std::string_view key = {}) const;
-  /// Notes an error of the caller's at a key; the first one wins.
+  /// Records an error at a key; the first error wins.
   void fail(std::string_view key, std::string_view what, std::string_view cure = {});
-  /// The same for an error that is complete but for its place.
+  /// Records an existing error at a key: adds file and line.
   void fail(std::string_view key, const Error& error);
 
  private:
@@ -68,7 +68,7 @@ class TomlTable {
   std::optional<T> unit(std::string_view key, Parse parse);
 
   std::shared_ptr<TomlDocument::State> state_;
-  std::size_t number_;  // Of the visited tables of the document.
+  std::size_t number_;  // Index of this table among the visited tables of the document.
 };
 
 }  // namespace emplace

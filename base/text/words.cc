@@ -38,7 +38,7 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
 
 namespace {
 
-/// Of the code point that begins at `at`; 0 if none does.
+/// The length [B] of the code point that starts at `at`; 0 if it is invalid.
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   const std::size_t more = first < 0x80 ? 0 : first < 0xc2 ? 4 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
@@ -54,7 +54,7 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
 
 constexpr char32_t kNoCharacter = 0xfffd;
 
-/// The code point of these bytes. @pre `length` is utf8_length there.
+/// Decodes the code point. @pre `length` is utf8_length(text, at).
 char32_t code_point(std::string_view text, std::size_t at, std::size_t length) {
   constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
   char32_t point = static_cast<unsigned char>(text[at]) & kFirstBits[length];
@@ -63,8 +63,9 @@ char32_t code_point(std::string_view text, std::size_t at, std::size_t length) {
   return point;
 }
 
-/// Moves a cursor, changes a terminal's state, or changes where or in which direction text is shown.
-bool steers(char32_t c) {
+/// Returns whether a character moves the cursor, changes the terminal's state, or changes text position or
+/// direction.
+bool is_unsafe(char32_t c) {
   const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
   const bool separator = c == 0x2028 || c == 0x2029;
   const bool direction = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
@@ -72,9 +73,9 @@ bool steers(char32_t c) {
   return control || separator || direction;
 }
 
-/// A character of a text, and how it may be shown.
+/// A character of a text and its safe form.
 struct Shown {
-  std::size_t bytes;  ///< That it takes of the text.
+  std::size_t bytes;  ///< Length in the text [B].
   std::string as;
 };
 Shown shown_at(std::string_view text, std::size_t at, std::string_view kept) {
@@ -82,7 +83,8 @@ Shown shown_at(std::string_view text, std::size_t at, std::string_view kept) {
   if (length == 0) return {1, fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]))};
   const std::string_view character = text.substr(at, length);
   const char32_t c = code_point(text, at, length);
-  if (!steers(c) || kept.find(character) != std::string_view::npos) return {length, std::string{character}};
+  if (!is_unsafe(c) || kept.find(character) != std::string_view::npos)
+    return {length, std::string{character}};
   const auto number = static_cast<std::uint32_t>(c);
   return {length, number < 0x100 ? fmt::format("\\x{:02x}", number) : fmt::format("\\u{:04x}", number)};
 }
@@ -97,7 +99,7 @@ std::string toml_text(std::string_view text) {
     constexpr std::string_view kNamed = "\b\t\n\f\r\"\\", kNames = "btnfr\"\\";
     if (const std::size_t named = kNamed.find(c); named != std::string_view::npos) {
       out.append("\\").append(1, kNames[named]);
-    } else if (length == 1 && steers(static_cast<unsigned char>(c))) {
+    } else if (length == 1 && is_unsafe(static_cast<unsigned char>(c))) {
       out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
     } else {
       out += length == 0 ? "\xef\xbf\xbd" : text.substr(i, length);

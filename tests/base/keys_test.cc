@@ -69,7 +69,7 @@ TEST_F(Keys, NothingIsReplacedUnlessAskedFor) {
   ASSERT_TRUE(save_key_pair(at("a.key"), first, false).ok());
   const auto refused = save_key_pair(at("a.key"), make_key_pair("a"), false);
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.error().context, HasSubstr("is there already"));
+  EXPECT_THAT(refused.error().context, HasSubstr("exists already"));
   EXPECT_EQ(load_key_pair(at("a.key"))->public_key, first.public_key);
   EXPECT_TRUE(save_key_pair(at("a.key"), make_key_pair("a"), true).ok());
   EXPECT_NE(load_key_pair(at("a.key"))->public_key, first.public_key);
@@ -92,10 +92,10 @@ TEST_F(Keys, WhatIsNoKeyFileIsRefusedInOneLineWithoutShowingTheSecret) {
       {at("none.key"), "cannot be read"},
       {file("open.key", pair_text(kPublic, kSecret), 0640), "others may read this secret; chmod 600"},
       {file("short.key", pair_text(kPublic, std::string{kSecret}.substr(1))),
-       "'secret' is no key: 40 characters"},
+       "'secret' is not a key: expected 40 characters"},
       {file("missing.key", "name = \"a\"\npublic = \"" + std::string{kPublic} + "\"\n"),
        "'secret' is missing"},
-      {file("apart.key", pair_text(other, kSecret)), "do not belong together"},
+      {file("apart.key", pair_text(other, kSecret)), "do not match"},
       {file("extra.key", pair_text(kPublic, kSecret) + "heat = \"x\"\n"), "did you mean 'head'?"},
       {file("text.key", "garbage"), "is not TOML"},
       {file("name.key", "name = \"../a\"\npublic = \"\"\nsecret = \"\"\n"), "'name' must be"}};
@@ -134,17 +134,18 @@ TEST_F(Keys, AnAllowListGrowsAndKeepsWhatPeopleWrote) {
 TEST_F(Keys, AnAllowListThatOthersMayWriteIsRefused) {
   const auto list = load_allow_list(file("allowed.toml", "", 0664));
   ASSERT_FALSE(list.ok());
-  EXPECT_THAT(list.error().context, HasSubstr("others may write it and let themselves in; chmod go-w"));
+  EXPECT_THAT(list.error().context,
+              HasSubstr("other users can write it and grant themselves access; chmod go-w"));
 }
 
 TEST(AllowList, NamesFileLineAndCure) {
   const std::string key = std::string{"[[key]]\nname = \"a\"\npublic = \""} + kPublic + "\"\n";
   const std::vector<std::pair<std::string, std::string>> cases{
       {key + "roles = [\"executer\"]\n", "list:4: 'roles' role 'executer': is unknown"},
-      {key + "roles = []\n", "list:4: 'roles' names none"},
-      {key, "'roles' names none"},
-      {"[[key]]\nname = \"a\"\npublic = \"short\"\nroles = [\"actor\"]\n", "list:3: 'public' is no key"},
-      {key + "roles = [\"actor\"]\n" + key + "roles = [\"actor\"]\n", "is there twice"},
+      {key + "roles = []\n", "list:4: 'roles' is empty"},
+      {key, "'roles' is empty"},
+      {"[[key]]\nname = \"a\"\npublic = \"short\"\nroles = [\"actor\"]\n", "list:3: 'public' is not a key"},
+      {key + "roles = [\"actor\"]\n" + key + "roles = [\"actor\"]\n", "is a duplicate"},
       {"[[keys]]\n", "unknown key 'keys'"},
       {"key = 3\n", "must be a list of tables"}};
   for (const auto& [text, expected] : cases) {

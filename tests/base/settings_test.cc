@@ -145,8 +145,8 @@ TEST(Settings, AValueMovesToAnotherPlaceWithItsLine) {
   EXPECT_TRUE(read_settings(both.settings(), dropped).ok());
   TomlDocument twice = parse("[outer]\nrounds = 1\n[outer.inner]\nrounds = 2\n");
   EXPECT_EQ(twice.move("outer.rounds", "outer.inner.rounds").error().context,
-            "x.toml:2: outer.rounds and outer.inner.rounds are both given; leave the first out, its name of "
-            "before");
+            "x.toml:2: outer.rounds and outer.inner.rounds are both set; remove the first, which is the old "
+            "name");
   TomlDocument no_table = parse("[outer]\nrounds = 1\ninner = 2\n");
   EXPECT_FALSE(no_table.move("outer.rounds", "outer.inner.rounds").ok());
 }

@@ -414,7 +414,7 @@ TEST(OldConfig, OneLineNamesTheNewKeys) {
             "policy.rounds "
             "is now policy.placeto.rounds; docs/reference/config.md lists every key");
   expect_refused("[policy]\nhidden = 3\n[policy.hierarchical]\nhidden = 4\n",
-                 "bad.toml:2: policy.hidden and policy.hierarchical.hidden are both given");
+                 "bad.toml:2: policy.hidden and policy.hierarchical.hidden are both set");
   expect_refused("[policy]\nhidden = \"x\"\n", "bad.toml:2: 'hidden' must be a whole number");
 }
 

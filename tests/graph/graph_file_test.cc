@@ -318,7 +318,7 @@ TEST_F(GraphFile, RefusesCutAndDamagedArchives) {
     ASSERT_TRUE(write_file(path, std::span{packed}.first(packed.size() - 9)).ok());
     const auto cut = load_graph(path);
     ASSERT_FALSE(cut.ok());
-    EXPECT_THAT(cut.error().context, AllOf(HasSubstr(name), HasSubstr("cut short")));
+    EXPECT_THAT(cut.error().context, AllOf(HasSubstr(name), HasSubstr("truncated")));
     Bytes damaged = packed;
     damaged[damaged.size() / 2] ^= std::byte{0xff};
     damaged[damaged.size() / 2 + 1] ^= std::byte{0xff};

@@ -67,10 +67,10 @@ TEST(Keygen, WhatIsWrongIsOneLineAndLeavesNothing) {
   ASSERT_EQ(run({"keygen", keys, "--role", "executor", "--name", "a"}).status, 0);
   const std::string broken = folder.file("broken.toml", "[[key]]\nname = 3\n");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"keygen", keys, "--role", "executor", "--name", "a"}, "is there already"},
+      {{"keygen", keys, "--role", "executor", "--name", "a"}, "exists already"},
       {{"keygen", "-o", folder.at("b.key"), "--name", "a", "--role", "actor", "--allow",
         keys + "/allowed.toml"},
-       "has a key of the name 'a' already"},
+       "already has a key named 'a'"},
       {{"keygen", "-o", folder.at("b.key"), "--role", "executer"}, "role 'executer': is unknown"},
       {{"keygen", "-o", folder.at("b.key"), "--allow", keys + "/allowed.toml"},
        "a key without a role opens nothing"},
