@@ -12,10 +12,10 @@ namespace {
 
 Error matches_nothing(const OpGraph& graph, const Rule& rule) {
   return invalid(rule.where, "the rule for " + rule.match.text() + " matches no op",
-                 nearest_to(graph, rule.match) + "; optional = true permits it");
+                 nearest_to(graph, rule.match) + "; or set optional = true");
 }
 
-/// The devices that a pin or an allow names.
+/// The devices named by a pin or an allow.
 Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
   DeviceMask mask;
   for (const std::string& wanted : rule.devices) {
@@ -28,7 +28,7 @@ Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
         found = true;
       }
       if (!found)
-        return invalid(rule.where, "no device's name begins with '" + printable(prefix, 60) + "'",
+        return invalid(rule.where, "no device name starts with '" + printable(prefix, 60) + "'",
                        "the first device is '" + printable(devices[DeviceId{0}].name, 60) + "'");
       continue;
     }
@@ -39,20 +39,20 @@ Result<DeviceMask> devices_of(const DeviceSet& devices, const Rule& rule) {
   return mask;
 }
 
-/// What a rule matches.
+/// The ops that a rule matches, as a mask and as a list.
 struct Matches {
   std::vector<bool> of;   // [ops]
-  std::vector<OpId> ops;  // The same as a list.
+  std::vector<OpId> ops;  // [matched ops]
 };
 
-/// True if `inner` matches only ops that `outer` matches, and fewer.
+/// Returns whether the ops of `inner` are a proper subset of the ops of `outer`.
 bool is_exception(const Matches& inner, const Matches& outer) {
   return inner.ops.size() < outer.ops.size() &&
          std::all_of(inner.ops.begin(), inner.ops.end(), [&](OpId op) { return bool{outer.of[index(op)]}; });
 }
 
-/// [ops] The op that each goes with: the first that it reads of the forward pass (or at all, with
-/// `any_phase`), else the one that its first input goes with; itself if there is none.
+/// [ops] The op that each op is colocated with: the first forward op that it reads (or the first op, with
+/// `any_phase`), else the companion of its first input's producer; itself if there is none.
 std::vector<OpId> companions(const OpGraph& graph, bool any_phase) {
   std::vector<OpId> of(graph.num_ops());
   for (const OpId op : graph.topological_order()) {
@@ -107,7 +107,7 @@ class Resolver {
 
   Result<Unit> choose_devices() {
     const std::size_t count = out_.rules.size();
-    std::vector<std::vector<std::size_t>> exceptions(count);  // Earlier ones, which hold alone on their ops.
+    std::vector<std::vector<std::size_t>> exceptions(count);  // [rules] Earlier exceptions to each rule.
     for (std::size_t later = 0; later < count; ++later) {
       for (std::size_t earlier = 0; earlier < later; ++earlier)
         if (places(earlier) && places(later) && is_exception(matches_[earlier], matches_[later]))
@@ -146,7 +146,7 @@ class Resolver {
     }
     return invalid(out_.rules[second].described(),
                    "contradicts " + out_.rules[first].described() + " on " + quoted_op(graph_, op),
-                   "a rule for fewer ops stands first, as the exception to a wider one");
+                   "put the rule for fewer ops first to make it an exception");
   }
 
   void tie() {

@@ -1,5 +1,6 @@
 #pragma once
-/// Rules resolved against one graph and one machine: which ops each matches, and what follows for them.
+/// Rules resolved against one graph and one machine: the ops that each rule matches, and the resulting
+/// constraints.
 
 #include <cstdint>
 #include <string>
@@ -17,31 +18,32 @@ namespace emplace {
 
 inline constexpr std::uint32_t kNoRule = 0xffffffffu;
 
-/// A plain value; empty vectors mean that no rule was given.
+/// The result of apply_rules; vectors are empty if no rule was given. Thread: a plain value.
 struct AppliedRules {
-  /// Two ops that must share a device, and the rule that says so.
+  /// Two ops that must share a device, and the rule that requires it.
   struct Tie {
     OpId op{}, with{};
     std::uint32_t rule = 0;
   };
 
   std::vector<Rule> rules;
-  std::vector<std::size_t> matched;  ///< [rules] ops that each matches.
-  std::vector<DeviceMask> devices;   ///< [ops] what the rules leave to each op.
+  std::vector<std::size_t> matched;  ///< [rules] Number of ops that each rule matches.
+  std::vector<DeviceMask> devices;   ///< [ops] Devices that the rules allow for each op.
   std::vector<std::uint32_t>
-      device_rule;  ///< [ops] the pin, else the first allow, that decided it; or kNoRule.
-  std::vector<std::uint32_t> colocation_rule;  ///< [ops] the first rule that ties it to others; or kNoRule.
+      device_rule;  ///< [ops] Deciding rule: the pin, else the first allow; or kNoRule.
+  std::vector<std::uint32_t> colocation_rule;  ///< [ops] First rule that ties the op to others; or kNoRule.
   std::vector<Tie> ties;
 
   bool empty() const { return rules.empty(); }
-  /// "rules.toml:7 (pin = "gpu:0") matches 12 ops", one per rule.
+  /// Formats one line per rule: "rules.toml:7 (pin = "gpu:0") matches 12 ops".
   std::vector<std::string> lines() const;
 };
 
-/// Every rule that matches an op holds for it, but an earlier rule that matches only some of a later one's
-/// ops is an exception to it: there the earlier holds alone. docs/guide/rules.md. O(rules · (ops + rules)).
-/// Errors (kInvalid), each naming the rules: one that matches nothing and is not optional (with the nearest
-/// name, type or scope); two that leave an op no device; an unknown device; a prefix that no device has.
+/// Every rule applies to all ops that it matches, with one exception: where an earlier rule matches a proper
+/// subset of a later rule's ops, only the earlier rule applies to them (docs/guide/rules.md). O(rules · (ops
+/// + rules)). Errors (kInvalid), each naming the rules: a rule that matches nothing and is not optional (with
+/// the nearest name, type or scope); two rules that leave an op without a device; an unknown device; a prefix
+/// that matches no device.
 Result<AppliedRules> apply_rules(const OpGraph& graph, const DeviceSet& devices, const RuleSet& rules);
 
 }  // namespace emplace

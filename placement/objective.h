@@ -1,5 +1,5 @@
 #pragma once
-/// What a placement is judged by.
+/// The objectives that placements are compared by.
 
 #include <cstdint>
 
@@ -8,10 +8,10 @@
 namespace emplace {
 
 enum class Objective : std::uint8_t {
-  kStepTime,    ///< One step of the simulator, from its first op to its last.
-  kThroughput,  ///< The load of the busiest device when steps overlap: max-load on any graph.
+  kStepTime,    ///< Duration of one simulated step, from its first op to its last.
+  kThroughput,  ///< Load of the busiest device with overlapping steps: max-load on any graph.
   kLatency,     ///< Latency of a split whose pieces run whole (docs/guide/objectives.md).
-  kMaxLoad,     ///< The busiest device's load, for workloads of dnn-partitioning.
+  kMaxLoad,     ///< Load of the busiest device, for workloads of dnn-partitioning.
 };
 
 constexpr auto enum_words(Objective) {

@@ -13,7 +13,7 @@
 namespace emplace {
 namespace {
 
-/// One expression; an empty one matches everything.
+/// One compiled expression; an empty one matches everything.
 class Expression {
  public:
   explicit Expression(const std::string& text) {
@@ -27,16 +27,16 @@ class Expression {
   std::unique_ptr<RE2> compiled_;
 };
 
-/// The device that an op's file asks for, or "".
-std::string asked_device(const OpGraph& graph, OpId op) {
+/// The device requested in the op's file, or "".
+std::string requested_device(const OpGraph& graph, OpId op) {
   const std::string_view text = graph.attrs_json(op);
-  if (text.find("\"device\":") == std::string_view::npos) return {};  // Most ask for none.
+  if (text.find("\"device\":") == std::string_view::npos) return {};  // Most ops request no device.
   const auto attrs = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!attrs.is_object() || !attrs.contains("device") || !attrs["device"].is_string()) return {};
   return attrs["device"].get<std::string>();
 }
 
-/// What a pattern says literally: 'encoder/.*' → "encoder/".
+/// The literal part of an expression: 'encoder/.*' → "encoder/".
 std::string literal(const std::string& pattern) {
   std::string text;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -49,7 +49,7 @@ std::string literal(const std::string& pattern) {
   return text;
 }
 
-/// "; the nearest name is 'encoder/'": of the words and of what they begin with, up to a separator.
+/// A hint with the nearest of the words and of their prefixes up to a separator.
 std::string nearest(const std::string& pattern, const std::vector<std::string_view>& words) {
   std::vector<std::string_view> candidates;
   std::unordered_set<std::string_view> seen;
@@ -66,7 +66,7 @@ std::string nearest(const std::string& pattern, const std::vector<std::string_vi
   }
   const std::string_view near = nearest_word(literal(pattern), candidates);
   if (!near.empty()) return "the nearest is '" + printable(near, 60) + "'";
-  return candidates.empty() ? "" : "there is for instance '" + printable(candidates.front(), 60) + "'";
+  return candidates.empty() ? "" : "for example '" + printable(candidates.front(), 60) + "'";
 }
 
 }  // namespace
@@ -91,13 +91,13 @@ std::string OpPattern::text() const {
 Result<Unit> check_expression(const std::string& expression) {
   const RE2 compiled{expression, RE2::Quiet};
   if (compiled.ok()) return Unit{};
-  return invalid("", "is no regular expression: " + printable(compiled.error(), 80));
+  return invalid("", "is not a regular expression: " + printable(compiled.error(), 80));
 }
 
 std::vector<bool> ops_matching(const OpGraph& graph, const OpPattern& pattern) {
   const Expression name{pattern.name}, type{pattern.type}, scope{pattern.scope}, phase{pattern.phase},
       device{pattern.device};
-  // Types, scopes and phases are few and are looked at once each.
+  // Types, scopes and phases are few: match each distinct value once.
   std::vector<bool> types, scopes, matched(graph.num_ops());
   for (std::size_t t = 0; t < graph.num_types(); ++t)
     types.push_back(type.matches(graph.type_name(static_cast<TypeId>(t))));
@@ -106,7 +106,7 @@ std::vector<bool> ops_matching(const OpGraph& graph, const OpPattern& pattern) {
     const OpId op{i};
     matched[i] = types[index(graph.type(op))] && scopes[graph.group(op)] &&
                  phase.matches(phase_name(graph.phase(op))) && name.matches(graph.name(op)) &&
-                 (pattern.device.empty() || device.matches(asked_device(graph, op)));
+                 (pattern.device.empty() || device.matches(requested_device(graph, op)));
   }
   return matched;
 }
@@ -114,8 +114,8 @@ std::vector<bool> ops_matching(const OpGraph& graph, const OpPattern& pattern) {
 std::string nearest_to(const OpGraph& graph, const OpPattern& pattern) {
   std::vector<std::string_view> words;
   std::string hint;
-  // Of several expressions the one that matches nothing by itself is the one to mend.
-  const auto look_at = [&](const std::string& expression, auto&& collect) {
+  // Blame the first expression that matches nothing by itself.
+  const auto check = [&](const std::string& expression, auto&& collect) {
     if (expression.empty() || !hint.empty()) return;
     words.clear();
     collect();
@@ -124,26 +124,26 @@ std::string nearest_to(const OpGraph& graph, const OpPattern& pattern) {
         std::none_of(words.begin(), words.end(), [&](std::string_view word) { return alone.matches(word); }))
       hint = nearest(expression, words);
   };
-  look_at(pattern.name, [&] {
+  check(pattern.name, [&] {
     for (std::uint32_t i = 0; i < graph.num_ops(); ++i) words.push_back(graph.name(OpId{i}));
   });
-  look_at(pattern.type, [&] {
+  check(pattern.type, [&] {
     for (std::size_t t = 0; t < graph.num_types(); ++t)
       words.push_back(graph.type_name(static_cast<TypeId>(t)));
   });
-  look_at(pattern.scope, [&] {
+  check(pattern.scope, [&] {
     for (std::uint32_t g = 0; g < graph.num_groups(); ++g) words.push_back(graph.group_name(g));
   });
-  look_at(pattern.phase, [&] {
+  check(pattern.phase, [&] {
     for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate})
       words.push_back(phase_name(phase));
   });
-  std::vector<std::string> asked;
-  look_at(pattern.device, [&] {
-    for (std::uint32_t i = 0; i < graph.num_ops(); ++i) asked.push_back(asked_device(graph, OpId{i}));
-    words.assign(asked.begin(), asked.end());
+  std::vector<std::string> requested;
+  check(pattern.device, [&] {
+    for (std::uint32_t i = 0; i < graph.num_ops(); ++i) requested.push_back(requested_device(graph, OpId{i}));
+    words.assign(requested.begin(), requested.end());
     if (std::all_of(words.begin(), words.end(), [](std::string_view word) { return word.empty(); }))
-      hint = "no op of the graph asks for a device";
+      hint = "no op of the graph requests a device";
   });
   return hint.empty() ? "each expression matches some op, but no op matches all" : hint;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Ops by regular expressions on what they are called.
+/// Selects ops by regular expressions on name, type, scope, phase and device.
 
 #include <string>
 #include <string_view>
@@ -10,25 +10,26 @@
 
 namespace emplace {
 
-/// RE2 expressions, searched for as grep does; an empty one matches everything, and all must match.
+/// RE2 expressions with search semantics, like grep. An op must match all of them; an empty one matches
+/// everything.
 struct OpPattern {
   std::string name, type, scope, phase;
-  std::string device;  ///< Of the device that the op's file asks for (attrs.device); none asks for "".
+  std::string device;  ///< Matches the device requested in the op's file (attrs.device), "" if none.
 
   bool empty() const {
     return name.empty() && type.empty() && scope.empty() && phase.empty() && device.empty();
   }
-  /// "name = '^encoder/', type = 'MatMul'".
+  /// Formats "name = '^encoder/', type = 'MatMul'".
   std::string text() const;
 };
 
-/// Errors: kInvalid if it is no regular expression.
+/// Errors: kInvalid if it is not a regular expression.
 Result<Unit> check_expression(const std::string& expression);
 
-/// [ops] @pre every expression is one. O(ops · longest name).
+/// [ops] @pre every expression is valid. O(ops · longest name).
 std::vector<bool> ops_matching(const OpGraph& graph, const OpPattern& pattern);
 
-/// Why a pattern may match nothing: "the nearest is 'encoder/'", of names, types or scopes.
+/// A hint why a pattern matches nothing: "the nearest is 'encoder/'", from names, types or scopes.
 std::string nearest_to(const OpGraph& graph, const OpPattern& pattern);
 
 }  // namespace emplace

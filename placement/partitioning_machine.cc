@@ -12,9 +12,9 @@
 namespace emplace {
 namespace {
 
-constexpr std::int64_t kCpuMemory = std::int64_t{1} << 50;  // No limit: workloads do not say one.
+constexpr std::int64_t kCpuMemory = std::int64_t{1} << 50;  // No limit: workloads do not specify it.
 
-/// Every op has its measured times: the rates decide nothing.
+/// Every op has measured times, so the rates have no effect.
 Profile profile(std::string name, std::string kind, std::int64_t memory_bytes) {
   Profile profile{.name = std::move(name), .kind = std::move(kind), .memory_bytes = memory_bytes};
   profile.peak_gflops = profile.matrix_peak_gflops = profile.bandwidth_gbs = 1;
@@ -36,7 +36,7 @@ Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective obje
                      memory = whole("memory_bytes");
   if (!machine.is_object() || accelerators < 0 || cpus < 0 || memory < 0 || accelerators > 255 || cpus > 255)
     return invalid("meta.partitioning", "is not {accelerators, cpus, memory_bytes}",
-                   "import the workload again, or give --devices");
+                   "import the workload again, or pass --devices");
   const auto free = static_cast<std::int64_t>(static_cast<double>(memory) * (1 - reserve_share));
   std::vector<Device> devices;
   const Profile accelerator = profile("accelerator", "gpu", memory), core = profile("cpu", "cpu", kCpuMemory);

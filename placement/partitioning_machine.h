@@ -1,5 +1,5 @@
 #pragma once
-/// The machine that a graph brings along, as the workloads of dnn-partitioning do.
+/// The machine that a graph file describes, as the workloads of dnn-partitioning do.
 
 #include <optional>
 
@@ -10,11 +10,11 @@
 
 namespace emplace {
 
-/// accel:0, accel:1, … with the workload's memory each, then the CPU: under `latency`, where CPU nodes wait
-/// for nobody, one cpu:0 stands for all cores; else cpu:0, cpu:1, … are cores one by one. None if the graph
-/// brings no machine (meta.partitioning). Links carry 12 GB/s without latency
+/// Returns accel:0, accel:1, … with the workload's memory each, then the CPU. Under `latency`, where CPU
+/// nodes run without waiting, one cpu:0 represents all cores; otherwise cpu:0, cpu:1, … are single cores.
+/// Returns nothing if the graph has no machine (meta.partitioning). Links have 12 GB/s and no latency
 /// (graph/formats/published/dnn_partitioning.h). `reserve_share` of each accelerator's memory is kept free.
-/// Errors (kInvalid): meta.partitioning is not what the importer writes.
+/// Errors (kInvalid): meta.partitioning is malformed.
 Result<std::optional<DeviceSet>> machine_of(const OpGraph& graph, Objective objective,
                                             double reserve_share = 0);
 

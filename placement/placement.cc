@@ -11,13 +11,14 @@
 namespace emplace {
 namespace {
 
-/// A device, or with a prefix like "cpu:*" all that begin so.
+/// Finds one device, or with a prefix like "cpu:*" all devices whose names start with it.
 Result<DeviceMask> devices_named(const DeviceSet& devices, std::string_view name) {
   DeviceMask mask;
   if (name.ends_with('*')) {
     for (std::size_t d = 0; d < devices.size(); ++d)
       if (devices.devices()[d].name.starts_with(name.substr(0, name.size() - 1))) mask.set(d);
-    if (mask.none()) return invalid("device '" + printable(name, 60) + "'", "is none of this machine's");
+    if (mask.none())
+      return invalid("device '" + printable(name, 60) + "'", "matches no device of this machine");
     return mask;
   }
   EMPLACE_TRY_ASSIGN(const auto device, devices.find(name));
@@ -25,7 +26,7 @@ Result<DeviceMask> devices_named(const DeviceSet& devices, std::string_view name
   return mask;
 }
 
-/// What an op may use by itself: by the graph and by the rules.
+/// The devices that the graph and the rules allow for an op, ignoring its class.
 Result<DeviceMask> own_devices(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& rules,
                                OpId op) {
   DeviceMask mask;
@@ -41,21 +42,21 @@ Result<DeviceMask> own_devices(const OpGraph& graph, const DeviceSet& devices, c
   return rules.empty() ? mask : mask & rules.devices[index(op)];
 }
 
-/// What decided an op's devices: "rules.toml:7 (pin = …)", or the graph.
+/// The source of an op's devices: "rules.toml:7 (pin = …)", or the graph.
 std::string decider(const AppliedRules& rules, OpId op) {
   const std::uint32_t rule = rules.empty() ? kNoRule : rules.device_rule[index(op)];
   return rule == kNoRule ? "the graph's devices" : rules.rules[rule].described();
 }
 
 Error against_the_graph(const OpGraph& graph, const AppliedRules& rules, OpId op) {
-  return invalid(quoted_op(graph, op),
-                 decider(rules, op) + " contradicts the devices that the graph allows it",
-                 "mend one of the two");
+  return invalid(quoted_op(graph, op), decider(rules, op) + " contradicts the devices that the graph allows",
+                 "change one of them");
 }
 
-/// `last` left its class without a device. Names it and, of the ops before, one that it cannot go with.
-Error torn(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& rules,
-           std::span<const std::uint32_t> class_of, OpId last) {
+/// Reports that adding `last` left its class without a device. Names it and an earlier op that it conflicts
+/// with.
+Error no_common_device(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& rules,
+                       std::span<const std::uint32_t> class_of, OpId last) {
   const DeviceMask wanted = own_devices(graph, devices, rules, last).value();
   OpId other = kNoOp;
   for (std::uint32_t i = 0; i < index(last); ++i) {
@@ -83,7 +84,8 @@ Error torn(const OpGraph& graph, const DeviceSet& devices, const AppliedRules& r
 Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& devices,
                                       const AppliedRules& rules) {
   const std::size_t n = graph.num_ops();
-  // Union by `colocate` and ties; the lowest op leads, so classes are numbered in order of their leaders.
+  // Union-find over `colocate` and ties. The lowest op leads, so classes are numbered in order of their
+  // leaders.
   std::vector<std::uint32_t> parent(n);
   std::iota(parent.begin(), parent.end(), 0u);
   const auto root = [&](std::uint32_t op) {
@@ -110,13 +112,13 @@ Result<Constraints> Constraints::make(const OpGraph& graph, const DeviceSet& dev
       constraints.allowed_.push_back(all);
     } else {
       constraints.class_of_[op] =
-          constraints.class_of_[leader];  // The leader is lower, so it has its number already.
+          constraints.class_of_[leader];  // The leader has a lower number and is done.
     }
     EMPLACE_TRY_ASSIGN(const auto mask, own_devices(graph, devices, rules, OpId{op}));
     if (mask.none()) return against_the_graph(graph, rules, OpId{op});
     DeviceMask& allowed = constraints.allowed_[constraints.class_of_[op]];
     allowed &= mask;
-    if (allowed.none()) return torn(graph, devices, rules, constraints.class_of_, OpId{op});
+    if (allowed.none()) return no_common_device(graph, devices, rules, constraints.class_of_, OpId{op});
   }
   return constraints;
 }
@@ -143,7 +145,8 @@ std::size_t Constraints::repair(Placement& placement) const {
 Result<Unit> Constraints::check(const OpGraph& graph, const DeviceSet& devices,
                                 std::span<const DeviceId> placement) const {
   if (placement.size() != class_of_.size()) {
-    return invalid("placement", fmt::format("has {} ops, the graph {}", placement.size(), class_of_.size()));
+    return invalid("placement",
+                   fmt::format("has {} ops, the graph has {}", placement.size(), class_of_.size()));
   }
   std::vector<OpId> first(allowed_.size(), kNoOp);
   for (std::uint32_t i = 0; i < placement.size(); ++i) {

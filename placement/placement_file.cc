@@ -37,7 +37,7 @@ std::vector<std::string> listed_devices(const json& document) {
   return names;
 }
 
-/// Every op's device, found by name with `find`, a Result<DeviceId>(const std::string&).
+/// Resolves every op's device name with `find`, a Result<DeviceId>(const std::string&).
 template <class Find>
 Result<Placement> resolve(const json& document, const std::string& where, const OpGraph& graph,
                           const std::string& graph_sha256, Find find) {
@@ -48,7 +48,7 @@ Result<Placement> resolve(const json& document, const std::string& where, const 
     const json name = document.value("graph", json{});
     return invalid(
         where,
-        "is a placement for another graph" +
+        "is a placement of another graph" +
             (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
         "place this graph first: '" + printable(graph.name(), 60) + "'");
   }
@@ -116,10 +116,9 @@ Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, c
   const auto find = [&](const std::string& name) -> Result<DeviceId> {
     const auto at = std::find(named.devices.begin(), named.devices.end(), name);
     const auto number = static_cast<std::size_t>(at - named.devices.begin());
-    if (number >= kMaxDevices) return invalid("", "is on one of more than 256 devices");
+    if (number >= kMaxDevices) return invalid("", "has a device beyond the limit of 256");
     if (listed && number == named.devices.size())
-      return invalid("",
-                     "its device '" + printable(name, 60) + "' is not in the placement's list of devices");
+      return invalid("", "device '" + printable(name, 60) + "' is not in the placement's list of devices");
     if (at == named.devices.end()) named.devices.push_back(name);
     return static_cast<DeviceId>(number);
   };

@@ -1,6 +1,6 @@
 #pragma once
-/// Placements on disk: `format: "emplace-placement"`, version 1, ops and devices by name.
-/// docs/reference/file_formats.md.
+/// Placements on disk: `format: "emplace-placement"`, version 1, ops and devices by name
+/// (docs/reference/file_formats.md).
 
 #include <cstdint>
 #include <filesystem>
@@ -15,35 +15,36 @@
 
 namespace emplace {
 
-/// What a placement file says besides the placement.
+/// Metadata of a placement file.
 struct PlacementInfo {
   std::string graph_sha256;
-  std::string method, executor;  ///< Who found it, who measured it.
+  std::string method, executor;  ///< Method that found it; executor that measured it.
   std::uint64_t seed = 0;
-  std::string created;  ///< "2026-01-31T12:34:56Z"
+  std::string created;  ///< Creation time as "2026-01-31T12:34:56Z".
 };
 
-/// Complete or not at all. Errors: kIo.
+/// Writes the file atomically. Errors: kIo.
 Result<Unit> save_placement(const std::filesystem::path& path, const OpGraph& graph, const DeviceSet& devices,
                             std::span<const DeviceId> placement, const Measurement& measured,
                             const PlacementInfo& info);
 
-/// A placement on devices of which only the names are known.
+/// A placement on devices that are known only by name.
 struct NamedPlacement {
-  std::vector<std::string> devices;  ///< As the file lists them, or without a list as ops name them.
-  Placement placement;               ///< Counts `devices`.
+  std::vector<std::string>
+      devices;          ///< Names in the file's order, or in order of first use if the file has no list.
+  Placement placement;  ///< Placement; ids index `devices`.
 };
 
-/// Errors: as load_placement, where unknown devices are those that the file's own list lacks; kInvalid for
-/// more than 256.
+/// Errors: as load_placement, but a device is unknown if it is missing from the file's own list; kInvalid for
+/// more than 256 devices.
 Result<NamedPlacement> load_named_placement(const std::filesystem::path& path, const OpGraph& graph,
                                             const std::string& graph_sha256);
 
-/// The devices that a placement file lists. Errors: kIo; kInvalid if it is no placement.
+/// The devices that a placement file lists. Errors: kIo; kInvalid if it is not a placement file.
 Result<std::vector<std::string>> placement_devices(const std::filesystem::path& path);
 
-/// Errors: kIo; kInvalid if it is no placement, of another graph (by hash), names an unknown device or op, or
-/// leaves one out.
+/// Errors: kIo; kInvalid if it is not a placement file, is for another graph (by hash), names an unknown
+/// device or op, or omits an op.
 Result<Placement> load_placement(const std::filesystem::path& path, const OpGraph& graph,
                                  const std::string& graph_sha256, const DeviceSet& devices);
 

@@ -12,7 +12,8 @@ namespace {
 std::string pattern(TomlTable& match, std::string_view key) {
   const auto text = match.text(key);
   if (!text) return {};
-  if (text->empty()) match.fail(key, "is empty and would match everything", "write \".\" if that is meant");
+  if (text->empty())
+    match.fail(key, "is empty and would match everything", "write \".\" to match everything");
   if (const auto checked = check_expression(*text); !checked) match.fail(key, checked.error().context);
   return *text;
 }
@@ -20,7 +21,7 @@ std::string pattern(TomlTable& match, std::string_view key) {
 void read_match(TomlTable& table, Rule& rule) {
   auto match = table.table("match");
   if (!match) {
-    table.fail("", "a rule needs to say which ops it is for", "write match = { name = \"^encoder/\" }");
+    table.fail("", "a rule has no match", "write match = { name = \"^encoder/\" }");
     return;
   }
   rule.match.name = pattern(*match, "name");
@@ -29,7 +30,7 @@ void read_match(TomlTable& table, Rule& rule) {
   rule.match.phase = pattern(*match, "phase");
   rule.match.device = pattern(*match, "device");
   if (rule.match.empty())
-    table.fail("match", "has no pattern", "give at least one of name, type, scope, phase and device");
+    table.fail("match", "has no pattern", "set at least one of name, type, scope, phase and device");
 }
 
 void read_action(TomlTable& table, Rule& rule) {
@@ -40,17 +41,18 @@ void read_action(TomlTable& table, Rule& rule) {
   if (int{pin.has_value()} + int{allow.has_value()} + int{colocate.has_value()} + int{with.has_value()} !=
       1) {
     table.fail("", "a rule needs one of pin, allow, colocate and colocate_with",
-               "write pin = \"cpu:0\", and a second rule for a second wish");
+               "write pin = \"cpu:0\"; use a rule per constraint");
     return;
   }
   if (pin) {
     rule.kind = RuleKind::kPin;
     rule.devices = {*pin};
-    if (pin->ends_with('*')) table.fail("pin", "names one device", "write allow = [\"gpu:*\"] for several");
+    if (pin->ends_with('*'))
+      table.fail("pin", "must name one device", "write allow = [\"gpu:*\"] for several");
   } else if (allow) {
     rule.kind = RuleKind::kAllow;
     rule.devices = *allow;
-    if (allow->empty()) table.fail("allow", "is empty: the ops could run nowhere");
+    if (allow->empty()) table.fail("allow", "is empty, so the ops could not run");
   } else if (colocate) {
     rule.kind = RuleKind::kColocate;
     rule.label = *colocate;
@@ -60,14 +62,14 @@ void read_action(TomlTable& table, Rule& rule) {
     rule.label = *with;
     if (*with != "forward" && *with != "input")
       table.fail("colocate_with", "must be \"forward\" or \"input\"",
-                 "an op goes with the first op of the forward pass, or the first op at all, that it reads");
+                 "colocates an op with the first forward op, or the first op, that it reads");
   }
 }
 
 Result<RuleSet> build(TomlDocument document, std::string_view where) {
   TomlTable root = document.root();
   if (const auto schema = root.text("schema"); schema && *schema != "emplace.rules/1")
-    root.fail("schema", "is not known", "this program reads \"emplace.rules/1\"");
+    root.fail("schema", "is unknown", "expected \"emplace.rules/1\"");
   RuleSet set;
   for (TomlTable& table : root.tables("rule")) {
     Rule rule;
@@ -78,7 +80,7 @@ Result<RuleSet> build(TomlDocument document, std::string_view where) {
     set.rules.push_back(std::move(rule));
   }
   EMPLACE_TRY(document.finish());
-  if (set.rules.empty()) return invalid(where, "has no [[rule]]", "docs/guide/rules.md shows some");
+  if (set.rules.empty()) return invalid(where, "has no [[rule]]", "see docs/guide/rules.md");
   return set;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Rules of a user's: what may run where and what stays together, by patterns on ops. docs/guide/rules.md.
+/// User rules: where ops may run and which ops stay together, by patterns on ops. docs/guide/rules.md.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,24 +12,24 @@
 
 namespace emplace {
 
-/// What a rule asks of the ops it matches.
+/// The constraint that a rule puts on its ops.
 enum class RuleKind : std::uint8_t {
   kPin,           ///< One device.
   kAllow,         ///< Any of some devices, by name or by prefix ("gpu:*").
   kColocate,      ///< All ops of one label share a device.
-  kColocateWith,  ///< Each shares the device of the op it belongs to.
+  kColocateWith,  ///< Each op shares the device of the op that it belongs to.
 };
 
-/// One [[rule]].
+/// One [[rule]] of a rule file.
 struct Rule {
-  std::string where;  ///< "rules.toml:7"
+  std::string where;  ///< File and line: "rules.toml:7".
   OpPattern match;
   RuleKind kind = RuleKind::kPin;
-  std::vector<std::string> devices;  ///< Of kPin one name, of kAllow names and prefixes.
-  std::string label;                 ///< Of kColocate; of kColocateWith "forward" or "input".
-  bool optional = false;             ///< May match nothing.
+  std::vector<std::string> devices;  ///< One name for kPin; names and prefixes for kAllow.
+  std::string label;                 ///< Label for kColocate; "forward" or "input" for kColocateWith.
+  bool optional = false;             ///< Whether the rule may match nothing.
 
-  /// `rules.toml:7 (pin = "gpu:0")`: how messages and tables name it.
+  /// Formats `rules.toml:7 (pin = "gpu:0")` for messages and tables.
   std::string described() const;
 };
 
@@ -37,9 +37,9 @@ struct RuleSet {
   std::vector<Rule> rules;
 };
 
-/// Errors: kIo; kInvalid with file and line: an unknown key (the nearest is named), a rule without a pattern,
-/// with none or several of pin, allow, colocate and colocate_with, a pattern that is no regular expression,
-/// no rule.
+/// Errors: kIo; kInvalid with file and line: an unknown key (with the nearest known one), a rule without a
+/// pattern, with none or several of pin, allow, colocate and colocate_with, an invalid regular expression, no
+/// rule.
 Result<RuleSet> load_rules(const std::filesystem::path& path);
 Result<RuleSet> parse_rules(std::string_view toml, std::string_view where);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// When everything happened in one simulated or measured step: the trace as a value.
+/// The trace of one simulated or measured step: start and end of all ops and transfers.
 
 #include <cstdint>
 #include <vector>
@@ -15,45 +15,45 @@ struct OpRun {
 };
 
 struct TransferRun {
-  TensorId tensor{};  ///< The base tensor (or part of it) that moved.
+  TensorId tensor{};  ///< Base tensor (or part of it) that moved.
   DeviceId source{}, target{};
   std::int64_t bytes = 0;
   double start_s = 0, end_s = 0;
 };
 
-/// What a device holds from a moment on, once everything that starts at that moment has started.
+/// The memory in use on a device from `at_s` on, after everything that starts at that moment has started.
 struct MemoryLevel {
   DeviceId device{};
   double at_s = 0;
-  std::int64_t bytes = 0;  ///< State, live tensors and received copies.
+  std::int64_t bytes = 0;  ///< State, live tensors and received copies [B].
 };
 
 struct Schedule {
-  std::vector<OpRun> ops;              ///< By start time; views and state are left out.
-  std::vector<TransferRun> transfers;  ///< By start time.
-  /// By time, only where it changes; a device's highest is Measurement::peak_bytes. Two levels of one moment:
-  /// something took no time.
+  std::vector<OpRun> ops;              ///< Sorted by start time; without views and state.
+  std::vector<TransferRun> transfers;  ///< Sorted by start time.
+  /// Changes of memory use, sorted by time. A device's maximum is Measurement::peak_bytes. Two levels at one
+  /// moment result from an op or transfer that takes no time.
   std::vector<MemoryLevel> memory;
 };
 
-/// One stretch of what kept a step from ending earlier.
+/// One link of the critical chain.
 struct ChainLink {
   enum class Kind : std::uint8_t { kOp, kTransfer, kGap };
-  /// Why it did not start before: it waited for what it reads, or for the op or transfer before it on its
-  /// engine.
+  /// What delayed the start: an input, or the previous op or transfer on the same engine.
   enum class Cause : std::uint8_t { kStart, kInput, kEngine };
   Kind kind = Kind::kGap;
   Cause cause = Cause::kStart;
-  std::uint32_t run = 0;  ///< Of Schedule::ops or ::transfers; 0 for a gap, in which nothing of it ran.
+  std::uint32_t run =
+      0;  ///< Index into Schedule::ops or ::transfers; 0 for a gap, in which the chain was idle.
   double start_s = 0, end_s = 0;
 };
 
-/// The ops and transfers that follow one another without a hole from the step's start to its end: to make any
-/// other faster does not make the step shorter.
+/// The ops and transfers that follow one another without a break from the step's start to its end. Speeding
+/// up anything else does not shorten the step.
 struct CriticalChain {
-  std::vector<ChainLink> links;                   ///< By time.
-  double ops_s = 0, transfers_s = 0, gaps_s = 0;  ///< Their sum is the step time.
-  double behind_engine_s = 0;                     ///< Of the first two, what began when its engine came free.
+  std::vector<ChainLink> links;                   ///< Sorted by time.
+  double ops_s = 0, transfers_s = 0, gaps_s = 0;  ///< Sums by kind; together the step time.
+  double behind_engine_s = 0;  ///< Part of ops_s and transfers_s that started as soon as its engine was free.
 };
 
 }  // namespace emplace

@@ -15,9 +15,9 @@
 namespace emplace {
 namespace {
 
-constexpr double kMostSumPs = 0x1p60;  // 13 days: what is compared with such sums may be a little larger.
+constexpr double kMostSumPs = 0x1p60;  // Upper bound of all sums: 13 days, with headroom for comparisons.
 
-/// attrs.transfer_us of a measured workload. Attributes are compact JSON.
+/// Reads attrs.transfer_us of a measured workload. Attributes are compact JSON.
 std::optional<double> measured_transfer_us(std::string_view attrs) {
   constexpr std::string_view kKey = "\"transfer_us\":";
   const std::size_t at = attrs.find(kKey);
@@ -29,7 +29,7 @@ std::optional<double> measured_transfer_us(std::string_view attrs) {
   return us;
 }
 
-/// A tensor of `bytes` over the slowest of all links: the models know one way, through the host.
+/// Transfer time over the slowest of all links: the models have a single route, through the host.
 double transfer_us(const DeviceSet& devices, std::int64_t bytes) {
   double slowest = 0;
   for (std::size_t s = 0; s < devices.size(); ++s) {
@@ -42,10 +42,10 @@ double transfer_us(const DeviceSet& devices, std::int64_t bytes) {
   return slowest;
 }
 
-/// Whole picoseconds of at most `most_ps`.
+/// Whole picoseconds, at most `most_ps`.
 std::int64_t picoseconds(double us, double most_ps) { return std::llround(std::min(us * 1e6, most_ps)); }
 
-/// Rows of compressed lists from (row, value) pairs.
+/// Builds compressed rows from (row, value) pairs.
 void compress(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs, std::size_t rows,
               std::vector<std::uint32_t>& begin, std::vector<std::uint32_t>& values) {
   begin.assign(rows + 1, 0);
@@ -62,7 +62,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
   const std::size_t n = graph.num_ops();
   const LoweredGraph lowered{graph};
   const CostTable costs{graph, devices};
-  // A sum over a whole split has a time per op, and a tensor per output and per read at most.
+  // A sum over a whole split has at most one time per op, and one transfer per output and per read.
   const double most_ps =
       kMostSumPs / static_cast<double>(n + graph.num_tensors() + 2 * graph.num_edges() + 1);
 
@@ -81,7 +81,7 @@ SplitCosts::SplitCosts(const OpGraph& graph, const DeviceSet& devices) {
     for (std::size_t op = 0; op < n; ++op) time_ps_[row * n + op] = picoseconds(us[op], most_ps);
   }
 
-  // Tensors that cross: whole ones and parts, as the simulator moves them.
+  // Tensors that may cross devices: whole or in parts, as the simulator moves them.
   struct Tensor {
     std::int64_t ps = 0, bytes = 0;
   };

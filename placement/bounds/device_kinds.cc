@@ -9,13 +9,13 @@ namespace emplace {
 namespace {
 
 constexpr std::int64_t kEnough = std::int64_t{1}
-                                 << 54;  // 256 of it can be added; no graph has as much state.
+                                 << 54;  // 256 of these can be summed; no graph has this much state.
 
 }  // namespace
 
 DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>& choices,
                          const CostTable& costs) {
-  // Who may use a device, as the numbers of the distinct choices that it is in.
+  // Membership of each device in the distinct choices: in [devices, choices].
   std::unordered_map<DeviceMask, std::size_t> number;
   for (const DeviceMask& choice : choices) number.emplace(choice, number.size());
   std::vector<std::vector<bool>> in(devices.size(), std::vector<bool>(number.size()));
@@ -47,6 +47,7 @@ DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>
     for (std::size_t k = 0; k < size; ++k) allowed[k] = choice.test(index(kinds.example[k]));
     kinds.allowed.push_back(std::move(allowed));
   }
+  // Latency and bandwidth are minimised separately: no real pair of devices is faster than this virtual link.
   kinds.latency_ns.assign(size * size, std::numeric_limits<double>::infinity());
   kinds.ns_per_byte = kinds.latency_ns;
   for (std::size_t s = 0; s < devices.size(); ++s) {
@@ -54,7 +55,7 @@ DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>
       if (s == t) continue;
       const Link& link = devices.link(static_cast<DeviceId>(s), static_cast<DeviceId>(t));
       const std::size_t pair = kind_of[s] * size + kind_of[t];
-      // As the simulator rounds: the half is part of the sum that is cut to whole nanoseconds.
+      // The simulator rounds to whole nanoseconds: it adds 0.5 and truncates the sum.
       kinds.latency_ns[pair] = std::min(kinds.latency_ns[pair], link.latency_s * 1e9 + 0.5);
       kinds.ns_per_byte[pair] = std::min(kinds.ns_per_byte[pair], 1e9 / link.bytes_per_s);
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// Devices that a bound need not tell apart: alike in cost and in who may use them.
+/// Groups devices that are interchangeable for a bound into kinds.
 
 #include <cstdint>
 #include <vector>
@@ -9,27 +9,30 @@
 
 namespace emplace {
 
-/// What a device kind costs each op, and how fast data gets from kind to kind at best.
+/// Devices of one kind have equal op times and are allowed to the same classes, so a bound needs only the
+/// kind. Links between kinds are relaxed to the fastest one, which keeps every bound valid.
 struct DeviceKinds {
-  std::vector<DeviceId> example;           ///< [kinds]
-  std::vector<std::int64_t> count;         ///< [kinds] devices of it
-  std::vector<std::int64_t> memory_bytes;  ///< [kinds] of all its devices together
-  std::vector<std::vector<bool>> allowed;  ///< [classes, kinds]
-  std::vector<double> latency_ns,
-      ns_per_byte;  ///< [kinds, kinds] least over pairs of devices; infinite if none
+  std::vector<DeviceId> example;           ///< [kinds] One device of each kind.
+  std::vector<std::int64_t> count;         ///< [kinds] Number of devices.
+  std::vector<std::int64_t> memory_bytes;  ///< [kinds] Total over the kind's devices.
+  std::vector<std::vector<bool>> allowed;  ///< [classes, kinds] Whether the class may use the kind.
+  /// [kinds, kinds] Each the least over pairs of distinct devices; infinite if there is no pair.
+  std::vector<double> latency_ns, ns_per_byte;
 
   std::size_t size() const { return example.size(); }
-  /// What the simulator takes for `bytes` from a device of one kind to another device of the other, at least
-  /// [ns].
+  /// A lower bound [ns] of the simulator's time to transfer `bytes` from a device of kind `source` to a
+  /// different device of kind `target`.
   std::int64_t transfer_ns(std::size_t source, std::size_t target, std::int64_t bytes) const {
     const std::size_t pair = source * size() + target;
     const double ns = latency_ns[pair] + static_cast<double>(bytes) * ns_per_byte[pair];
     return ns < 4e18 ? static_cast<std::int64_t>(ns) : kNever;
   }
-  static constexpr std::int64_t kNever = std::int64_t{1} << 61;  ///< Later than anything; two can be added.
+  /// Later than any time; the sum of two does not overflow.
+  static constexpr std::int64_t kNever = std::int64_t{1} << 61;
 };
 
-/// `choices` [classes]: the devices that each class may use, never none.
+/// Groups devices by op times and by the classes that may use them. `choices` [classes]: the devices that
+/// each class may use, never empty.
 DeviceKinds device_kinds(const DeviceSet& devices, const std::vector<DeviceMask>& choices,
                          const CostTable& costs);
 

@@ -17,11 +17,11 @@
 namespace emplace {
 namespace {
 
-/// Bytes that must be on a kernel's device while it runs: what it writes, and of what it reads the whole
-/// tensor where that lives, or else its copies. State of its own class is left out: it is counted as state.
+/// Bytes that must be on a kernel's device while it runs: its outputs, and for each input the whole tensor or
+/// the copies that it reads, whichever is less. State of its own class is excluded: it counts as state.
 struct Live {
-  std::int64_t tensors = 0;
-  std::int64_t foreign_state = 0;
+  std::int64_t tensors = 0;        ///< Inputs and outputs that are not state [B].
+  std::int64_t foreign_state = 0;  ///< State of other classes that it reads [B].
 };
 
 Live live_bytes(const LoweredGraph& lowered, const Constraints& constraints, OpId op) {
@@ -30,7 +30,7 @@ Live live_bytes(const LoweredGraph& lowered, const Constraints& constraints, OpI
   if (graph.phase(op) != Phase::kUpdate) {
     for (std::size_t k = 0; k < graph.num_outputs(op); ++k) live.tensors += graph.bytes(graph.output(op, k));
   }
-  std::vector<std::pair<BufferId, BufferId>> reads;  // By base.
+  std::vector<std::pair<BufferId, BufferId>> reads;  // (base, part) pairs, sorted by base.
   for (const BufferId buffer : lowered.reads(op)) reads.emplace_back(lowered.base(buffer), buffer);
   std::sort(reads.begin(), reads.end());
   for (std::size_t i = 0; i < reads.size();) {
@@ -46,9 +46,10 @@ Live live_bytes(const LoweredGraph& lowered, const Constraints& constraints, OpI
   return live;
 }
 
-/// Bytes that are somewhere while `op` runs: what it writes and reads, and whatever was made before it and is
-/// still to be read after it. A tensor on its way is at home until the copy is there, so the lesser of the
-/// two counts.
+/// Bytes that exist on some device while `op` runs, whatever the placement: its outputs, its inputs, and
+/// every tensor made by an ancestor of `op` and read by a descendant. A tensor stays at home until its last
+/// outgoing copy has ended, so the tensor or a copy is always somewhere; the lesser of the two counts.
+/// Thread: one.
 class LiveAcross {
  public:
   explicit LiveAcross(const LoweredGraph& lowered) : lowered_{lowered}, side_(lowered.graph().num_ops()) {
@@ -59,12 +60,14 @@ class LiveAcross {
 
   std::int64_t bytes(OpId op) {
     std::fill(side_.begin(), side_.end(), Side::kNeither);
+    // Mark the ancestors of `op`, latest first.
     const auto at = std::find(order_.begin(), order_.end(), op);
     for (const BufferId buffer : lowered_.reads(op)) side_[index(lowered_.owner(buffer))] = Side::kBefore;
     for (auto it = std::make_reverse_iterator(at); it != order_.rend(); ++it) {
       if (side_[index(*it)] != Side::kBefore) continue;
       for (const BufferId buffer : lowered_.reads(*it)) side_[index(lowered_.owner(buffer))] = Side::kBefore;
     }
+    // Walk the descendants in order and count what they read from ancestors, once per base tensor.
     side_[index(op)] = Side::kAfter;
     std::fill(live_.begin(), live_.end(), 0);
     std::int64_t sum = 0;
@@ -87,6 +90,7 @@ class LiveAcross {
         if (!lowered_.is_resident(buffer) && side_[index(lowered_.owner(buffer))] == Side::kBefore)
           count(buffer);
     }
+    // An update writes in place; other ops allocate their outputs.
     if (lowered_.graph().phase(op) != Phase::kUpdate) {
       for (std::size_t k = 0; k < lowered_.graph().num_outputs(op); ++k)
         sum += lowered_.graph().bytes(lowered_.graph().output(op, k));
@@ -97,13 +101,15 @@ class LiveAcross {
  private:
   enum class Side : std::uint8_t { kNeither, kBefore, kAfter };
   const LoweredGraph& lowered_;
-  std::vector<OpId> order_;  // Kernels, producers first.
+  std::vector<OpId> order_;  // Kernels in topological order.
+  // [ops] Relation to `op`.
   std::vector<Side> side_;
-  std::vector<std::int64_t> live_;  // [buffers] Bytes of a base that are counted.
+  std::vector<std::int64_t> live_;  // [buffers] Bytes counted so far per base tensor.
 };
 
-/// The most that is found to be alive at once, whatever the placement: looked at for some ops along the
-/// longest chain.
+/// A lower bound of the largest total of live bytes in a step, for any placement. Evaluates LiveAcross for
+/// ops of the longest chain: kSamples at equal distances, then a bisecting search around the best. Every
+/// value is a valid bound, so sampling only loosens the result.
 std::int64_t most_alive_bytes(const LoweredGraph& lowered) {
   const OpGraph& graph = lowered.graph();
   std::vector<std::int64_t> one(graph.num_ops(), 1);
@@ -111,45 +117,45 @@ std::int64_t most_alive_bytes(const LoweredGraph& lowered) {
   LiveAcross live{lowered};
   std::int64_t most = 0;
   std::vector<std::int64_t> seen(chain.size(), -1);
-  const auto look_at = [&](std::size_t i) {
+  const auto evaluate = [&](std::size_t i) {
     if (seen[i] < 0) seen[i] = lowered.is_kernel(chain[i]) ? live.bytes(chain[i]) : 0;
     most = std::max(most, seen[i]);
     return seen[i];
   };
-  constexpr std::size_t kLooks = 24;
-  const std::size_t step = std::max<std::size_t>(1, chain.size() / kLooks);
+  constexpr std::size_t kSamples = 24;
+  const std::size_t step = std::max<std::size_t>(1, chain.size() / kSamples);
   std::size_t best = 0;
   for (std::size_t i = 0; i < chain.size(); i += step)
-    if (look_at(i) > look_at(best)) best = i;
+    if (evaluate(i) > evaluate(best)) best = i;
   for (std::size_t reach = step / 2; reach > 0; reach /= 2) {
     const std::size_t middle = best;
     for (const std::size_t i : {middle - std::min(reach, middle), std::min(middle + reach, chain.size() - 1)})
-      if (look_at(i) > look_at(best)) best = i;
+      if (evaluate(i) > evaluate(best)) best = i;
   }
   return most;
 }
 
 std::string bytes_text(std::int64_t bytes) { return fmt::format("{} B ({})", bytes, format_bytes(bytes)); }
 
-/// Why nothing fits: some devices have too little for what can only be on them.
+/// A reason why nothing fits: ops that are limited to some devices need more than those devices have.
 struct Shortfall {
   std::int64_t need_bytes = 0, have_bytes = 0;
-  std::int64_t each_bytes = 0;  ///< What every device concerned needs at least.
+  std::int64_t each_bytes = 0;  ///< Least memory of each device concerned [B].
   std::string what;
   std::string where;
   std::int64_t short_bytes() const { return need_bytes - have_bytes; }
 };
 
-/// Memories may be given as large as one likes.
+/// Saturates: device files may specify memory up to the limit of the type.
 std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
 
-/// The least m with Σ max(capacity, m) >= need: what the smaller devices must be raised to.
+/// The least m with Σ max(capacity, m) >= need: the memory that smaller devices need.
 std::int64_t raised_to(std::vector<std::int64_t> capacities, std::int64_t need) {
   std::sort(capacities.begin(), capacities.end());
-  std::int64_t above = 0;  // Sum of those that are large enough as they are.
+  std::int64_t above = 0;  // Sum of the capacities above m.
   for (const std::int64_t c : capacities) above = saturating_sum(above, c);
   std::int64_t m = 0;
   for (std::size_t i = 0; i < capacities.size(); ++i) {
@@ -172,7 +178,7 @@ std::string names_of(const DeviceSet& devices, const DeviceMask& mask) {
   return text;
 }
 
-/// A class that fits on none of its devices; of several the one that lacks most.
+/// Condition 1: a class must fit on one of its devices. Returns the class with the largest shortfall.
 std::optional<Shortfall> class_too_large(const OpGraph& graph, const DeviceSet& devices,
                                          const Constraints& constraints,
                                          const std::vector<ClassMemory>& memory) {
@@ -193,11 +199,14 @@ std::optional<Shortfall> class_too_large(const OpGraph& graph, const DeviceSet& 
   return worst;
 }
 
-/// Devices that lack memory for the state that can be nowhere else, and one op on top.
+/// Condition 2: for any set of devices, the state of all classes limited to the set is on it throughout the
+/// step, and the largest of their kernels runs there too. Their sum must fit the set. For the set of all
+/// devices, `alive_bytes` (condition 3) may replace the kernel if it is larger.
 std::optional<Shortfall> state_too_large(const DeviceSet& devices, const Constraints& constraints,
                                          const std::vector<ClassMemory>& memory, std::int64_t alive_bytes) {
   struct Only {
-    std::int64_t state_bytes = 0, extra_bytes = 0;  // Of classes with just this choice; largest op on top.
+    std::int64_t state_bytes = 0;  // State of the classes with exactly this choice [B].
+    std::int64_t extra_bytes = 0;  // Largest kernel of these classes, without its state [B].
   };
   DeviceMask all;
   for (std::size_t d = 0; d < devices.size(); ++d) all.set(d);
@@ -208,6 +217,7 @@ std::optional<Shortfall> state_too_large(const DeviceSet& devices, const Constra
     only.extra_bytes = std::max(only.extra_bytes, memory[c].need_bytes - memory[c].state_bytes);
   }
   std::optional<Shortfall> worst;
+  // Test each distinct choice, and all devices. A class is limited to the set if its choice is a subset.
   for (const auto& [set, ignored] : by_choice) {
     std::int64_t state = 0, extra = 0, have = 0;
     for (const auto& [choice, only] : by_choice) {
@@ -223,9 +233,9 @@ std::optional<Shortfall> state_too_large(const DeviceSet& devices, const Constra
     for (const std::int64_t capacity : capacities) have = saturating_sum(have, capacity);
     if (state + extra <= have || (worst && worst->short_bytes() >= state + extra - have)) continue;
     worst = Shortfall{state + extra, have, raised_to(capacities, state + extra),
-                      more_alive   ? "the state and what is alive at once"
+                      more_alive   ? "the state and the live tensors"
                       : set == all ? "the state and the largest op"
-                                   : "the state and the largest op that may be only there",
+                                   : "the state and the largest op restricted to these devices",
                       names_of(devices, set)};
   }
   return worst;
@@ -270,7 +280,8 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
   const LoweredGraph lowered{graph};
   const std::vector<ClassMemory> memory = class_memory(lowered, constraints);
   auto worst = class_too_large(graph, devices, constraints, memory);
-  // On top of all state comes what a kernel writes and reads of other kernels; state counts once.
+  // Condition 2 adds a kernel's tensors to the state of several classes. State that the kernel reads is
+  // counted there already, so foreign state is left out here.
   std::vector<ClassMemory> own = memory;
   for (ClassMemory& of : own) of.need_bytes = of.state_bytes;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
@@ -279,6 +290,7 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
     of.need_bytes =
         std::max(of.need_bytes, of.state_bytes + live_bytes(lowered, constraints, OpId{i}).tensors);
   }
+  // Skip condition 3, which is slow, if all state and all tensors fit at once.
   std::int64_t everything = 0, have = 0;
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     everything += lowered.resident_bytes(OpId{i});
@@ -292,17 +304,17 @@ std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const Devi
   const std::int64_t each = std::max(worst ? worst->each_bytes : 0, together ? together->each_bytes : 0);
   if (!worst || (together && together->short_bytes() > worst->short_bytes())) worst = together;
   return MemoryShortfall{worst->short_bytes(), each,
-                         worst->what + " need at least " + bytes_text(worst->need_bytes) + ", against " +
-                             bytes_text(worst->have_bytes) + " of " + worst->where};
+                         worst->what + " need at least " + bytes_text(worst->need_bytes) + ", but only " +
+                             bytes_text(worst->have_bytes) + " are available on " + worst->where};
 }
 
 Result<Unit> must_fit(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints) {
   const auto shortfall = memory_shortfall(graph, devices, constraints);
   if (!shortfall) return Unit{};
-  return Error{Errc::kNoPlacement,
-               "graph '" + printable(graph.name(), 80) + "': no placement fits: " + shortfall->what +
-                   ", short of " + bytes_text(shortfall->short_bytes) +
-                   "; the smallest device that would do has at least " + bytes_text(shortfall->each_bytes)};
+  return Error{Errc::kNoPlacement, "graph '" + printable(graph.name(), 80) + "': no placement fits: " +
+                                       shortfall->what + ", short of " + bytes_text(shortfall->short_bytes) +
+                                       "; increase the memory of smaller devices to at least " +
+                                       bytes_text(shortfall->each_bytes)};
 }
 
 }  // namespace emplace

@@ -1,6 +1,5 @@
 #pragma once
-/// Whether any placement can fit in memory at all, proven without trying one. docs/proofs/bounds.md has the
-/// proofs.
+/// Proves that no placement fits in memory, without trying any. The proofs are in docs/proofs/bounds.md.
 
 #include <cstdint>
 #include <optional>
@@ -15,32 +14,32 @@
 
 namespace emplace {
 
-/// What a class needs on whichever device it runs, at least.
+/// A lower bound of the memory that a class needs on the device that it is placed on.
 struct ClassMemory {
-  std::int64_t state_bytes = 0;  ///< There for the whole step.
-  std::int64_t need_bytes = 0;   ///< With what its largest op reads and writes.
-  OpId largest = kNoOp;          ///< That op; kNoOp if the class has no kernel.
+  std::int64_t state_bytes = 0;  ///< State, held for the whole step [B].
+  std::int64_t need_bytes = 0;   ///< State plus what its largest op reads and writes [B].
+  OpId largest = kNoOp;          ///< The largest op; kNoOp if the class has no kernel.
 };
 
 /// [classes] O(ops + reads). Pure; any thread.
 std::vector<ClassMemory> class_memory(const LoweredGraph& lowered, const Constraints& constraints);
 
-/// [classes] The devices whose memory holds the class by itself: on no other can it be in a placement that
-/// fits.
+/// [classes] The devices that can hold the class by itself. A placement with the class elsewhere does not
+/// fit.
 std::vector<DeviceMask> fitting_devices(const DeviceSet& devices, const Constraints& constraints,
                                         const std::vector<ClassMemory>& memory);
 
-/// Proof that nothing fits.
+/// The proof that no placement fits.
 struct MemoryShortfall {
-  std::int64_t short_bytes = 0;  ///< Lacking on the devices concerned, > 0.
-  std::int64_t each_bytes = 0;   ///< What the smallest device must have at least for anything to fit.
-  std::string what;              ///< What needs how much, and who has how much.
+  std::int64_t short_bytes = 0;  ///< Missing on the devices concerned [B], > 0.
+  std::int64_t each_bytes = 0;   ///< Least memory per device with which this proof no longer applies [B].
+  std::string what;              ///< What needs how much memory, and where how much is available.
 };
 std::optional<MemoryShortfall> memory_shortfall(const OpGraph& graph, const DeviceSet& devices,
                                                 const Constraints& constraints);
 
-/// Errors (kNoPlacement) if no placement fits: the shortfall in bytes, and the memory that each of the
-/// devices concerned needs at least. No error does not mean that one fits.
+/// Errors (kNoPlacement) if no placement provably fits: the shortfall in bytes, and the least memory that
+/// each device concerned needs. Success does not imply that a placement fits.
 Result<Unit> must_fit(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints);
 
 }  // namespace emplace

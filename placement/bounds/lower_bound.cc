@@ -16,9 +16,11 @@
 namespace emplace {
 namespace {
 
-/// More kinds than this are not told apart by the bounds that take their square.
+/// Bounds that are quadratic in the number of kinds are skipped above this number.
 constexpr std::size_t kMaxKinds = 16;
 
+// Bound 1: each op takes at least its least time over the allowed kinds, and the ops of a path run one after
+// another. So the longest path is a lower bound.
 std::int64_t longest_path_ns(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
                              const CostTable& costs) {
   std::vector<std::int64_t> fastest(graph.num_ops(), DeviceKinds::kNever);
@@ -48,15 +50,17 @@ LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Con
                        const CostTable& costs) {
   const LoweredGraph lowered{graph};
   const std::vector<ClassMemory> memory = class_memory(lowered, constraints);
+  // A class on a device that cannot hold it does not fit, so only fitting devices count in the bounds.
   std::vector<DeviceMask> choices = fitting_devices(devices, constraints, memory);
   for (std::uint32_t c = 0; c < choices.size(); ++c)
-    if (choices[c].none()) choices[c] = constraints.allowed(c);  // Nothing fits; must_fit() says so.
+    if (choices[c].none()) choices[c] = constraints.allowed(c);  // Nothing fits; must_fit() reports it.
   const DeviceKinds kinds = device_kinds(devices, choices, costs);
   LowerBound bound;
   bound.path_s = static_cast<double>(longest_path_ns(graph, constraints, kinds, costs)) * 1e-9;
   const WorkBound work = work_bound(graph, constraints, kinds, costs, memory);
   bound.work_s = work.work_ns * 1e-9;
   bound.memory_s = work.memory_ns * 1e-9;
+  // Routes and windows need the transfer times between all pairs of kinds.
   if (kinds.size() > kMaxKinds) return bound;
   const Routes found = routes(lowered, constraints, kinds, costs);
   bound.route_s = static_cast<double>(found.longest_ns) * 1e-9;

@@ -1,6 +1,6 @@
 #pragma once
-/// Proven lower bounds of the step time: no placement that fits can be faster. docs/proofs/bounds.md has the
-/// proofs.
+/// Proven lower bounds of the step time: no placement that fits is faster. The proofs are in
+/// docs/proofs/bounds.md.
 
 #include <string_view>
 
@@ -11,18 +11,18 @@
 namespace emplace {
 
 struct LowerBound {
-  double path_s = 0;    ///< Critical path, every op on the fastest device that it may use.
-  double work_s = 0;    ///< All ops, divisible at will over all devices (a linear relaxation, from its dual).
-  double route_s = 0;   ///< The critical path with its transfers, and with ops in line where they meet.
-  double memory_s = 0;  ///< The work with the state in the devices' memory; 0 where that does not bind.
-  double window_s = 0;  ///< Some ops' least head, their work and their least tail.
+  double path_s = 0;    ///< Critical path with each op on its fastest allowed device; transfers are free.
+  double work_s = 0;    ///< Total work, divided freely over all devices (a dual bound).
+  double route_s = 0;   ///< Critical path with transfers, where inputs on one device are serialised.
+  double memory_s = 0;  ///< Total work with state limited by memory; 0 if memory does not bind.
+  double window_s = 0;  ///< Least head + work + least tail over the best set of ops.
 
   double seconds() const;
-  std::string_view which() const;  ///< Of several that are equal the simplest.
+  std::string_view which() const;  ///< Name of the largest bound; the simplest one of a tie.
 };
 
-/// Holds for the simulator's rules (docs/reference/measurement.md) in any dispatch order. At 25k ops and 9
-/// devices well under half a second (docs/results/performance.md). Pure; any thread.
+/// Valid under the simulator's rules (docs/reference/measurement.md) in any dispatch order. Takes well under
+/// half a second for 25k ops and 9 devices (docs/results/performance.md). Pure; any thread.
 LowerBound lower_bound(const OpGraph& graph, const DeviceSet& devices, const Constraints& constraints,
                        const CostTable& costs);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The bound of whatever a placement is judged by. docs/proofs/bounds.md has the proofs.
+/// The lower bound for any objective. The proofs are in docs/proofs/bounds.md.
 
 #include <string_view>
 
@@ -10,7 +10,7 @@
 
 namespace emplace {
 
-/// A lower bound of the objective over all placements [s], and the proof that gives it.
+/// A lower bound of the objective over all placements [s], and the name of its proof.
 struct ProvenBound {
   double seconds = 0;
   std::string_view which;

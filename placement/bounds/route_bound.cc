@@ -9,15 +9,17 @@ namespace {
 
 constexpr std::int64_t kNever = DeviceKinds::kNever;
 
-/// Who hands what to whom, in one direction of time.
+/// Dependencies in one direction of time. In the backward direction consumers precede producers.
 struct Edges {
   struct Edge {
-    OpId from{};  ///< A kernel before in this direction; a state op only forwards.
+    OpId from{};  ///< The predecessor in this direction: a kernel, or forwards also a state op.
     std::int64_t bytes = 0;
     bool state = false;
   };
-  std::vector<OpId> order;  ///< Kernels, those before first.
+  std::vector<OpId> order;  ///< Kernels in topological order of this direction.
+  // [ops + 1] Offsets into edges.
   std::vector<std::uint32_t> begin;
+  // Incoming edges, grouped by op.
   std::vector<Edge> edges;
   bool backwards = false;
 
@@ -39,7 +41,8 @@ Edges forward_edges(const LoweredGraph& lowered) {
   return out;
 }
 
-/// The same with time running backwards: state is there from the start and holds nobody up at the end.
+/// Reverses time. A reversed schedule obeys the same rules with all links reversed, so heads of the reversed
+/// graph are tails. State is dropped: it is present from the start and does not constrain the end.
 Edges backward_edges(const Edges& forward) {
   Edges out;
   out.backwards = true;
@@ -57,15 +60,18 @@ Edges backward_edges(const Edges& forward) {
   return out;
 }
 
-/// A job of one device: not before `release`, `time` long, followed by `tail`.
+/// A job of the single-machine relaxation: starts at `release` or later, runs for `time`, is followed by
+/// `tail` [ns].
 struct Job {
   std::int64_t release = 0, time = 0, tail = 0;
 };
 
-/// The least possible largest end + tail when jobs may be interrupted: Jackson's rule, longest tail first.
-std::int64_t one_device_ns(std::vector<Job>& jobs) {
+/// The optimum of the preemptive relaxation: the least possible maximum of end + tail over all jobs on one
+/// device. Jackson's rule attains it: run the released job with the longest tail. Non-preemptive schedules
+/// are no better.
+std::int64_t preemptive_bound_ns(std::vector<Job>& jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.release < b.release; });
-  std::vector<std::pair<std::int64_t, std::int64_t>> waiting;  // Tail, time left: a heap.
+  std::vector<std::pair<std::int64_t, std::int64_t>> waiting;  // Heap of released jobs: (tail, time left).
   std::int64_t now = 0, worst = 0;
   std::size_t next = 0;
   while (next < jobs.size() || !waiting.empty()) {
@@ -86,6 +92,9 @@ std::int64_t one_device_ns(std::vector<Job>& jobs) {
   return worst;
 }
 
+/// Computes the earliest start of every op on every kind, in one direction of time.
+/// Invariant: start_[o, k] <= the start of o in every placement that fits and has o on kind k. Ops are
+/// visited in topological order, so the values of all predecessors are final.
 class Sweep {
  public:
   Sweep(const Constraints& constraints, const DeviceKinds& kinds, const CostTable& costs, const Edges& edges,
@@ -117,13 +126,16 @@ class Sweep {
   bool may(OpId op, std::size_t k) const { return kinds_.allowed[constraints_.class_of(op)][k]; }
   std::int64_t time(OpId op, std::size_t k) const { return rows_[k][index(op)]; }
   std::int64_t end(OpId op, std::size_t k) const { return start_[at(op, k)] + time(op, k); }
-  /// From a device of kind `source`, before in this direction, to another one of kind `target`.
+  /// Least transfer time between different devices, from the predecessor's kind `source` to `target`.
   std::int64_t transfer(std::size_t source, std::size_t target, std::int64_t bytes) const {
     return edges_.backwards ? kinds_.transfer_ns(target, source, bytes)
                             : kinds_.transfer_ns(source, target, bytes);
   }
 
-  /// When everything it reads can be there, each on its best way; and how many ops it waits for.
+  /// Rule 1: every input must be present. Returns the maximum over inputs of the lesser of two times, the
+  /// producer's end on this device and its end on any other device plus the transfer; and the number of
+  /// inputs from kernels.
+  /// Fills remote_ for the edges into `op`.
   std::pair<std::int64_t, std::size_t> first_start(OpId op, std::size_t k) {
     std::int64_t start = 0;
     std::size_t joined = 0;
@@ -132,6 +144,7 @@ class Sweep {
       const auto& edge = into[e];
       std::int64_t& elsewhere = remote_[(edges_.begin[index(op)] + e) * kinds_.size() + k];
       elsewhere = kNever;
+      // Ops of one class share a device, so elsewhere stays kNever.
       if (constraints_.class_of(edge.from) != constraints_.class_of(op)) {
         for (std::size_t s = 0; s < kinds_.size(); ++s) {
           if (!may(edge.from, s)) continue;
@@ -146,20 +159,26 @@ class Sweep {
     return {start, joined};
   }
 
-  /// What it waits for is either elsewhere, and takes a transfer, or in line on the same device. Takes the
-  /// ops before it by falling arrival from elsewhere: those that would arrive after C must be in line, and
-  /// the line must be through by C. Returns the least such C, or less where the window ends first.
+  /// Rule 2: inputs on one device are serialised. Returns a lower bound of the start C of `op` on kind `k`.
+  /// For an ancestor u let arrival(u) be a time before which `op` cannot start unless u is on the same
+  /// device. If `op` starts at C, all u with arrival(u) > C are on its device. They ran there one at a time,
+  /// each u not before start_[u, k] and followed by the chain tail(u) from u to `op`, so C >=
+  /// preemptive_bound_ns of these jobs. A smaller C puts more ancestors on the device: the bound is the least
+  /// consistent C.
   std::int64_t join(OpId op, std::size_t k, std::int64_t start) {
-    ++now_;
+    ++generation_;
+    // Stage 1: collect ancestors by descending arrival. Stop at the window size, at an arrival that does not
+    // improve `start`, or at an op that is not allowed on this kind.
     nodes_.clear();
     heap_.clear();
     jobs_.clear();
     arrivals_.clear();
-    look_behind(op, k, kNever, 0);
+    add_inputs(op, k, kNever, 0);
     bool blocked = false;
     while (!heap_.empty()) {
       const auto [arrival, slot] = heap_.front();
       Node& node = nodes_[slot];
+      // Skip outdated heap entries.
       if (node.taken || node.arrival != arrival) {
         std::pop_heap(heap_.begin(), heap_.end());
         heap_.pop_back();
@@ -172,18 +191,23 @@ class Sweep {
       node.taken = true;
       arrivals_.push_back(arrival);
       jobs_.push_back({start_[at(node.op, k)], time(node.op, k), node.tail});
-      look_behind(node.op, k, arrival, time(node.op, k) + node.tail);
+      add_inputs(node.op, k, arrival, time(node.op, k) + node.tail);
     }
-    arrivals_.push_back(heap_.empty() ? 0 : heap_.front().first);  // Of the first that is not among the jobs.
-    // line(j), of the j latest, rises with j; the arrival of the next falls.
+    // The last entry is the arrival of the first ancestor that is not a job.
+    arrivals_.push_back(heap_.empty() ? 0 : heap_.front().first);
+    // Stage 2: find the least C. With C in [arrivals[j], arrivals[j - 1]) exactly the first j jobs are on the
+    // device, so C = max(line(j), arrivals[j]) is the least C there. line(j) rises with j and arrivals[j]
+    // falls: the minimum is where they cross.
     const auto line = [&](std::size_t j) {
       subset_.assign(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(j));
-      return one_device_ns(subset_);
+      return preemptive_bound_ns(subset_);
     };
     std::size_t low = 0, high = jobs_.size();
     const std::int64_t all = line(high);
+    // No crossing within the window. All jobs are on the device, or C >= arrivals[high] > all. If the next
+    // ancestor cannot be on this kind, the latter holds.
     if (all < arrivals_[high]) return blocked ? arrivals_[high] : all;
-    while (low < high) {  // The least j with line(j) >= arrivals[j].
+    while (low < high) {  // Binary search for the least j with line(j) >= arrivals[j].
       const std::size_t middle = (low + high) / 2;
       if (line(middle) >= arrivals_[middle]) {
         high = middle;
@@ -192,12 +216,14 @@ class Sweep {
       }
     }
     const std::int64_t through = line(low);
+    // The minimum of the candidates j and j - 1; the latter is arrivals[j - 1], because line(j - 1) is less.
     return low == 0 ? through : std::min(through, arrivals_[low - 1]);
   }
 
-  /// Offers what `of`, in line on kind `k` and followed by `tail`, reads; `arrival`: if `of` itself is
-  /// elsewhere.
-  void look_behind(OpId of, std::size_t k, std::int64_t arrival, std::int64_t tail) {
+  /// Adds the inputs of `of`, a job on kind `k` with `tail` from its start to the start of the joined op;
+  /// `arrival` applies if `of` is on another device. An input u on another device arrives at `of` first, or
+  /// `of` is elsewhere too: arrival(u) >= min(arrival, transfer end + tail).
+  void add_inputs(OpId of, std::size_t k, std::int64_t arrival, std::int64_t tail) {
     const auto into = edges_.into(of);
     for (std::size_t e = 0; e < into.size(); ++e) {
       if (into[e].state) continue;
@@ -206,9 +232,10 @@ class Sweep {
     }
   }
 
+  // Keeps the largest known arrival and tail per ancestor. Both are lower bounds over different chains.
   void offer(OpId op, std::int64_t arrival, std::int64_t tail) {
-    if (stamp_[index(op)] != now_) {
-      stamp_[index(op)] = now_;
+    if (stamp_[index(op)] != generation_) {
+      stamp_[index(op)] = generation_;
       slot_[index(op)] = static_cast<std::uint32_t>(nodes_.size());
       nodes_.push_back({op, arrival, tail, false});
     } else {
@@ -222,11 +249,13 @@ class Sweep {
     std::push_heap(heap_.begin(), heap_.end());
   }
 
-  /// An op before the one that is looked at.
+  /// An ancestor of the joined op.
   struct Node {
     OpId op{};
-    std::int64_t arrival = 0;  // The op looked at starts no earlier if this one is on another device.
-    std::int64_t tail = 0;     // From its end to that start, if all of later arrival are in line.
+    std::int64_t arrival = 0;  // The joined op starts no earlier if this op is on another device.
+    std::int64_t tail = 0;  // Time from this op's end to the joined op's start, if all jobs of later arrival
+                            // are on the device.
+    // Whether it is a job already.
     bool taken = false;
   };
 
@@ -234,15 +263,15 @@ class Sweep {
   const DeviceKinds& kinds_;
   const Edges& edges_;
   const std::size_t window_;
-  std::vector<const std::int64_t*> rows_;  // [kinds] op times
-  std::vector<std::int64_t> start_;        // [ops, kinds]
-  std::vector<std::int64_t> remote_;       // [edges, kinds] arrival on that kind from another device
+  std::vector<const std::int64_t*> rows_;  // [kinds][ops] Op times.
+  std::vector<std::int64_t> start_;        // [ops, kinds] Earliest start.
+  std::vector<std::int64_t> remote_;       // [edges, kinds] Earliest arrival on the kind from another device.
 
-  // Of one join.
-  std::uint32_t now_ = 0;
-  std::vector<std::uint32_t> stamp_, slot_;  // [ops]
+  // Scratch space of one join.
+  std::uint32_t generation_ = 0;
+  std::vector<std::uint32_t> stamp_, slot_;  // [ops] Last join that reached the op; its index in nodes_.
   std::vector<Node> nodes_;
-  std::vector<std::pair<std::int64_t, std::uint32_t>> heap_;  // Arrival, node.
+  std::vector<std::pair<std::int64_t, std::uint32_t>> heap_;  // Max-heap of (arrival, node).
   std::vector<Job> jobs_, subset_;
   std::vector<std::int64_t> arrivals_;
 };
@@ -258,6 +287,7 @@ Routes routes(const LoweredGraph& lowered, const Constraints& constraints, const
   Routes out;
   out.head_ns = Sweep{constraints, kinds, costs, forward, window}.run();
   out.tail_ns = Sweep{constraints, kinds, costs, backward, window}.run();
+  // Every op is on some kind: its least head + time + tail over the kinds bounds the step time.
   for (const OpId op : forward.order) {
     std::int64_t least = kNever;
     for (std::size_t k = 0; k < size; ++k) {

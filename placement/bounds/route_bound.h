@@ -1,6 +1,6 @@
 #pragma once
-/// How early each op can start and how much must follow it, transfers and waiting lines included.
-/// docs/proofs/bounds.md has the proofs.
+/// Bounds how early each op can start and how much time must follow it, with transfers and serialisation on a
+/// device. The proofs are in docs/proofs/bounds.md.
 
 #include <cstdint>
 #include <vector>
@@ -12,16 +12,15 @@
 
 namespace emplace {
 
-/// [ops, kinds] row-major, in whole ns; DeviceKinds::kNever where the op may not be.
+/// Heads and tails [ops, kinds], row-major, in whole ns; DeviceKinds::kNever where the op is not allowed.
 struct Routes {
-  std::vector<std::int64_t> head_ns;  ///< If the op is on that kind, it starts no earlier.
-  std::vector<std::int64_t> tail_ns;  ///< And its end is followed by at least this.
-  std::int64_t longest_ns = 0;        ///< The largest over ops of head + time + tail on its best kind.
+  std::vector<std::int64_t> head_ns;  ///< Earliest start of the op on a device of the kind.
+  std::vector<std::int64_t> tail_ns;  ///< Least time from the end of the op to the end of the step.
+  std::int64_t longest_ns = 0;  ///< Lower bound: maximum over ops of head + time + tail on the best kind.
 };
 
-/// O((ops + reads) · kinds² + joins · kinds · window · log window), where the window shrinks for large
-/// graphs.
-/// @pre at most 16 kinds. Pure; any thread.
+/// O((ops + reads) · kinds² + joins · kinds · window · log window); the window shrinks for large graphs. @pre
+/// at most 16 kinds. Pure; any thread.
 Routes routes(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
               const CostTable& costs);
 

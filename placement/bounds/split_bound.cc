@@ -10,12 +10,14 @@ namespace {
 
 constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::max() / 4;
 
-/// What a class takes at its fastest on either side; kNoTime where it may not be.
+/// The least time of a class on any accelerator and on any CPU; kNoTime if not allowed.
 struct Sides {
   std::int64_t accelerator_ps = kNoTime, cpu_ps = kNoTime;
   std::int64_t least() const { return std::min(accelerator_ps, cpu_ps); }
 };
 
+// The least times of each class on both sides [classes]. A class is on one device, so its time there is the
+// sum over its ops.
 std::vector<Sides> sides_of(const SplitCosts& costs, const Constraints& constraints) {
   std::vector<std::vector<std::int64_t>> sums(constraints.num_classes(),
                                               std::vector<std::int64_t>(costs.num_devices(), 0));
@@ -35,8 +37,12 @@ std::vector<Sides> sides_of(const SplitCosts& costs, const Constraints& constrai
   return sides;
 }
 
-/// The least T such that some division at will loads no accelerator and no CPU with more than T. What
-/// costs the CPU least for the accelerator time that it saves goes there first.
+/// Total work: the least T with Σ (1 - x(c))·a(c) <= accelerators·T and Σ x(c)·b(c) <= cpus·T for shares 0 <=
+/// x(c) <= 1 on the CPUs, where a(c) and b(c) are the times of class c on an accelerator and on a CPU. Every
+/// split satisfies this with x(c) in {0, 1} and T = its value, because its loads add up over the devices of a
+/// side; so T is a lower bound.
+/// This is a fractional knapsack. All classes start on accelerators and move in ascending order of b(c)/a(c),
+/// the cheapest CPU time per accelerator time saved, until both sides are equal.
 double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpus) {
   double on_accelerators = 0, on_cpus = 0;
   std::vector<Sides> free;
@@ -45,7 +51,7 @@ double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpu
       on_cpus += static_cast<double>(side.cpu_ps);
     } else {
       on_accelerators += static_cast<double>(side.accelerator_ps);
-      // What takes no time on accelerators stays there; it has no ratio to be sorted by.
+      // A class without accelerator time stays there; its ratio is undefined.
       if (side.cpu_ps != kNoTime && side.accelerator_ps > 0) free.push_back(side);
     }
   }
@@ -57,7 +63,7 @@ double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpu
   });
   for (const Sides& side : free) {
     const auto a = static_cast<double>(side.accelerator_ps), c = static_cast<double>(side.cpu_ps);
-    // The share of it that makes both sides equal, if moving all of it does not.
+    // Share of the class that equalises both sides; at most all of it.
     const double gap = on_accelerators / accelerators - on_cpus / cpus, closes = a / accelerators + c / cpus;
     if (gap <= 0) break;
     const double share = closes > gap ? gap / closes : 1;
@@ -67,6 +73,8 @@ double divided_work_ps(std::vector<Sides> sides, double accelerators, double cpu
   return std::max(on_accelerators / accelerators, on_cpus / cpus);
 }
 
+// Critical path: a split runs each op at least for its least time and after its producers, also within a
+// piece (docs/proofs/bounds.md excludes cycles between pieces). So the latency is at least the longest path.
 std::int64_t longest_path_ps(const SplitCosts& costs, const Constraints& constraints) {
   std::vector<std::int64_t> end(costs.num_ops(), 0);
   std::int64_t longest = 0;
@@ -86,7 +94,7 @@ std::int64_t longest_path_ps(const SplitCosts& costs, const Constraints& constra
 }  // namespace
 
 SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, Objective objective) {
-  constexpr double kRounding = 1 - 1e-12;  // Sums of a million doubles may come out this much too large.
+  constexpr double kRounding = 1 - 1e-12;  // Rounding error of a sum of a million doubles.
   if (objective == Objective::kLatency)
     return {static_cast<double>(longest_path_ps(costs, constraints)) * 1e-12, "critical path"};
   std::size_t accelerators = 0;
@@ -94,6 +102,7 @@ SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, 
   const std::vector<Sides> sides = sides_of(costs, constraints);
   const double work = kRounding * divided_work_ps(sides, static_cast<double>(accelerators),
                                                   static_cast<double>(costs.num_devices() - accelerators));
+  // Largest class: a class is on one device, whose load is at least the class's least time.
   std::int64_t largest = 0;
   for (const Sides& side : sides) largest = std::max(largest, side.least());
   if (static_cast<double>(largest) > work) return {static_cast<double>(largest) * 1e-12, "largest class"};

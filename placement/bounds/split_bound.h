@@ -1,5 +1,5 @@
 #pragma once
-/// Proven lower bounds of the cost models of splits. docs/proofs/bounds.md has the proofs.
+/// Proven lower bounds for the cost models of splits. The proofs are in docs/proofs/bounds.md.
 
 #include <string_view>
 
@@ -11,13 +11,12 @@ namespace emplace {
 
 struct SplitBound {
   double seconds = 0;
-  std::string_view which;  ///< "critical path", "total work" or "largest class".
+  std::string_view which;  ///< One of "critical path", "total work", "largest class".
 };
 
-/// Of the latency: the longest path, every op at its fastest. Of loads: all work divided at will between the
-/// accelerators and the CPUs, no transfers; and the largest co-location class at its fastest. Holds for any
-/// memory.
-/// @pre `objective` is not kStepTime. O(ops log ops).
+/// Bounds the latency by the longest path with each op at its fastest. Bounds loads by the total work,
+/// divided freely between accelerators and CPUs without transfers, and by the largest co-location class at
+/// its fastest. Valid for any amount of memory. O(ops log ops). @pre `objective` is not kStepTime.
 SplitBound split_bound(const SplitCosts& costs, const Constraints& constraints, Objective objective);
 
 }  // namespace emplace

@@ -8,15 +8,17 @@
 namespace emplace {
 namespace {
 
+// A job of the single-machine relaxation [ns].
 struct Load {
   double release, tail, work;
 };
 
-/// One machine that works the jobs off, longest tail first, never idle while there is work: the largest end +
-/// tail is the largest over sets of jobs of least release + work + least tail.
-double worked_off(std::vector<Load>& jobs) {
+/// The preemptive single-machine schedule by Jackson's rule: always run the released job with the longest
+/// tail. Its largest end + tail is the maximum over sets of jobs of (least release + work + least tail)
+/// (Carlier and Pinson), so all 2^n sets are covered in O(n log n).
+double preemptive_bound(std::vector<Load>& jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const Load& a, const Load& b) { return a.release < b.release; });
-  std::vector<std::pair<double, double>> waiting;  // Tail, work left: a heap.
+  std::vector<std::pair<double, double>> waiting;  // Heap of released jobs: (tail, work left).
   double now = 0, worst = 0;
   for (std::size_t next = 0; next < jobs.size() || !waiting.empty();) {
     if (waiting.empty()) now = std::max(now, jobs[next].release);
@@ -40,12 +42,16 @@ double worked_off(std::vector<Load>& jobs) {
 
 }  // namespace
 
+// Why it is a lower bound: let S be any set of ops, h its least head and q its least tail. All of S runs
+// within T - h - q. As for the total work, prices turn the busy time of all devices into one machine: T >= h
+// + Σ_S min_k price[k]·time[k] + q. preemptive_bound maximises the right side over S.
 double window_bound(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
                     const CostTable& costs, const Routes& routes, std::span<const double> price) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  constexpr double kRounding = 1 - 1e-9;  // Sums of a million doubles.
+  constexpr double kRounding = 1 - 1e-9;  // Margin for rounding in sums of a million doubles.
   std::vector<Load> jobs;
   const std::size_t size = kinds.size();
+  // Each op uses its least head, tail and priced time, each over all allowed kinds.
   for (std::uint32_t i = 0; i < lowered.graph().num_ops(); ++i) {
     const OpId op{i};
     if (!lowered.is_kernel(op)) continue;
@@ -58,7 +64,7 @@ double window_bound(const LoweredGraph& lowered, const Constraints& constraints,
     }
     if (job.work > 0) jobs.push_back(job);
   }
-  return worked_off(jobs) * kRounding;
+  return preemptive_bound(jobs) * kRounding;
 }
 
 }  // namespace emplace

@@ -1,6 +1,6 @@
 #pragma once
-/// What must lie between the earliest start and the latest end of some ops. docs/proofs/bounds.md has the
-/// proof.
+/// Bounds the step time by the work that must lie between the earliest start and the latest end of a set of
+/// ops. The proof is in docs/proofs/bounds.md.
 
 #include <span>
 
@@ -12,8 +12,8 @@
 
 namespace emplace {
 
-/// The largest over sets of ops of least head + work + least tail [ns]. `price` [kinds] as WorkBound::price,
-/// or any other with sum(count · price) = 1. O(ops · (kinds + log ops)). Pure; any thread.
+/// The maximum over sets of ops of least head + work + least tail [ns]. `price` [kinds] is WorkBound::price,
+/// or any other prices with sum(count · price) = 1. O(ops · (kinds + log ops)). Pure; any thread.
 double window_bound(const LoweredGraph& lowered, const Constraints& constraints, const DeviceKinds& kinds,
                     const CostTable& costs, const Routes& routes, std::span<const double> price);
 

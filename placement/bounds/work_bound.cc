@@ -8,14 +8,15 @@ namespace emplace {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-/// The sum of a million doubles may come out this much too large.
+/// Relative rounding error of a sum of a million doubles.
 constexpr double kRounding = 1e-12;
 
-/// Classes and what each takes on each kind [classes, kinds]; infinite where it may not be.
+/// Time and state of each class. A class is on one device, so its time there is the sum over its ops.
 struct Loads {
   std::size_t kinds = 0;
+  // [classes, kinds] Infinite where the class is not allowed.
   std::vector<double> time_ns;
-  std::vector<double> state;  // [classes]
+  std::vector<double> state;  // [classes] State [B].
 };
 
 Loads loads_of(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
@@ -34,13 +35,20 @@ Loads loads_of(const OpGraph& graph, const Constraints& constraints, const Devic
   return loads;
 }
 
-/// The dual at given prices, and what the cheapest choices use of each kind.
+/// The dual value at given prices, and the load of the primal choice that attains it.
 struct Dual {
+  // Lower bound of the step time [ns].
   double value = 0;
-  std::vector<double> time_ns;  // [kinds] of one of its devices
-  std::vector<double> state;    // [kinds] of all of them
+  std::vector<double> time_ns;  // [kinds] Load per device.
+  std::vector<double> state;    // [kinds] Load of all devices of the kind [B].
 };
 
+// Evaluates the dual. Invariant: any price, rent >= 0 with Σ count·price = 1 give a lower bound of the step
+// time T of every placement that fits.
+//   Each device is busy for at most T:    T = Σ_d price(d)·T >= Σ_c price(d(c))·time(c, d(c))
+//   State on a device is within memory:   Σ_c rent(d(c))·state(c) - Σ_k rent[k]·memory[k] <= 0
+// Adding both and taking the minimum over the allowed kinds of each class removes the placement:
+//   T >= Σ_c min_k (price[k]·time[c,k] + rent[k]·state[c]) - Σ_k rent[k]·memory[k]
 Dual evaluate(const Loads& loads, const DeviceKinds& kinds, const std::vector<double>& price,
               const std::vector<double>& rent) {
   Dual dual{0, std::vector<double>(loads.kinds, 0), std::vector<double>(loads.kinds, 0)};
@@ -64,11 +72,12 @@ Dual evaluate(const Loads& loads, const DeviceKinds& kinds, const std::vector<do
     dual.value -= paid;
     magnitude += paid;
   }
+  // Subtract the possible rounding error of the sums, so that the value stays a lower bound.
   dual.value -= kRounding * magnitude;
   return dual;
 }
 
-/// Scaled to what one device of each kind may cost in all.
+/// Scales prices so that sum(count · price) is 1, as the dual requires.
 void normalise(std::vector<double>& price, const DeviceKinds& kinds) {
   double sum = 0;
   for (std::size_t k = 0; k < price.size(); ++k) sum += price[k] * static_cast<double>(kinds.count[k]);
@@ -83,10 +92,12 @@ WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const
   const std::size_t size = kinds.size();
   const int rounds =
       static_cast<int>(std::clamp<std::size_t>(20'000'000 / (loads.state.size() * size + 1), 100, 400));
+  // Stage 1: search prices without rents. Multiplicative weights raise the price of kinds that the cheapest
+  // choices overload. Stopping early loosens the bound but never invalidates it.
   std::vector<double> price(size, 1), none(size, 0), used(size, 0);
   normalise(price, kinds);
   WorkBound out;
-  for (int round = 0; round < rounds; ++round) {  // Multiplicative weights.
+  for (int round = 0; round < rounds; ++round) {
     const Dual dual = evaluate(loads, kinds, price, none);
     if (dual.value > out.work_ns || out.price.empty())
       out.work_ns = std::max(dual.value, 0.0), out.price = price;
@@ -97,13 +108,14 @@ WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const
       price[k] *= std::exp(dual.time_ns[k] / heaviest / std::sqrt(1.0 + round));
     normalise(price, kinds);
   }
+  // Stage 2 is needed only if the average choice of stage 1 exceeds the memory of a kind.
   bool binds = false;
   for (std::size_t k = 0; k < size; ++k)
     binds = binds || used[k] > static_cast<double>(kinds.memory_bytes[k]);
   if (!binds || out.work_ns == 0) return out;
 
-  // With memory every device has two limits, time T and its bytes; the weights of both are found together,
-  // for a T just above the best bound so far.
+  // Stage 2: search prices and rents together. Each kind has two resources, time T and bytes. weight [2,
+  // kinds] holds the weights of both, measured against a target T just above the best bound so far.
   std::vector<double> weight(2 * size, 1), rent(size);
   for (int round = 0; round < rounds; ++round) {
     const double target_ns = 1.02 * std::max(out.work_ns, out.memory_ns);

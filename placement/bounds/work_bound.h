@@ -1,5 +1,6 @@
 #pragma once
-/// How much there is to do, divided over all devices at will. docs/proofs/bounds.md has the proofs.
+/// Bounds the step time by the total work, divided freely over all devices. The proofs are in
+/// docs/proofs/bounds.md.
 
 #include <cstdint>
 #include <span>
@@ -13,12 +14,14 @@
 namespace emplace {
 
 struct WorkBound {
-  double work_ns = 0;    ///< All classes, whole, over all devices.
-  double memory_ns = 0;  ///< The same with their state in the devices' memory; 0 where that does not bind.
-  std::vector<double> price;  ///< [kinds] of a device's time in the best dual found: sum(count · price) is 1.
+  double work_ns = 0;    ///< Bound by the time of all classes over all devices.
+  double memory_ns = 0;  ///< As work_ns, with state limited by memory; 0 if memory does not bind.
+  /// [kinds] Price per device of the best dual solution; sum(count · price) is 1.
+  std::vector<double> price;
 };
 
-/// Linear relaxations by their duals: any prices are valid, the best found are kept.
+/// Evaluates linear relaxations by their duals: any prices give a valid bound, the best one found is
+/// returned.
 WorkBound work_bound(const OpGraph& graph, const Constraints& constraints, const DeviceKinds& kinds,
                      const CostTable& costs, std::span<const ClassMemory> memory);
 

@@ -11,7 +11,8 @@
 namespace emplace {
 namespace {
 
-/// TensorFlow's reductions bear the names of ONNX's element-wise ops of many inputs; what comes out tells.
+/// TensorFlow's reductions share the type names of ONNX's n-ary element-wise ops; the output size
+/// distinguishes them.
 bool is_reduction(const OpGraph& graph, OpId op) {
   const std::string_view type = graph.type_name(op);
   if (type != "Sum" && type != "Mean" && type != "Max" && type != "Min") return false;
@@ -29,7 +30,7 @@ bool is_thin_grouped(const OpGraph& graph, OpId op) {
   return shape.size() > 1 && shape[1] < 8;
 }
 
-/// The measured class that a device takes its times from, or none.
+/// Marks an unknown measured time.
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
@@ -43,8 +44,8 @@ std::size_t measured_class(const OpGraph& graph, const Profile& profile) {
   return found;
 }
 
-/// What was measured of ops on a device: by the graph for the profile's name, on such a device for the op's
-/// signature, by the graph for the kind of device.
+/// Measured op times on one device. Precedence: the graph's time for the profile's name, the device's time
+/// for the op's signature, the graph's time for the kind of device.
 class KnownCosts {
  public:
   KnownCosts(const OpGraph& graph, const Profile& profile)
@@ -53,7 +54,7 @@ class KnownCosts {
         in_graph_{class_ < graph.measured_classes().size()},
         own_{in_graph_ && graph.measured_classes()[class_] == profile.name},
         costs_{profile.costs.get()} {}
-  /// [us] NaN: nobody knows. @pre neither state nor a view
+  /// [us] NaN if unknown. @pre the op is neither state nor a view
   double us(OpId op) const {
     const double known = in_graph_ ? graph_.measured_us(op, class_) : kUnknown;
     if (costs_ == nullptr || costs_->empty() || (own_ && !std::isnan(known))) return known;
@@ -130,7 +131,7 @@ double measured_cost_share(const OpGraph& graph, const DeviceSet& devices,
 }
 
 CostTable::CostTable(const OpGraph& graph, const DeviceSet& devices) : num_ops_{graph.num_ops()} {
-  // Devices of one profile share a row: profiles compare by what decides a time.
+  // Devices with equal profiles share a row; operator== compares the fields that affect a time.
   std::vector<const Profile*> rows;
   for (const Device& device : devices.devices()) {
     const auto it =

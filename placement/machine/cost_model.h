@@ -1,5 +1,5 @@
 #pragma once
-/// How long each op takes on each device: measured where the graph knows, else a roofline estimate.
+/// The time of each op on each device: measured if available, else a roofline estimate.
 ///   time_us = launch_us + max(flops / (peak · efficiency[class]), bytes / (bandwidth ·
 ///   bandwidth_efficiency))
 
@@ -15,21 +15,22 @@ namespace emplace {
 
 /// The efficiency class of an op (graphs/costs/devices.json, "classes").
 OpClass classify(const OpGraph& graph, OpId op);
-/// Bytes an op moves in its device's memory by the class's rule.
+/// Bytes that an op moves in its device's memory, by the rule of its class.
 std::int64_t memory_traffic_bytes(const OpGraph& graph, OpId op, OpClass op_class);
 /// The roofline estimate [us]; 0 for state and views.
 double estimate_us(const OpGraph& graph, OpId op, const Profile& profile);
 
-/// [ops] Each op's time on a device of this profile [us]: the graph's measurement for the profile's name,
-/// else the profile's own for the op's signature, else the graph's for its kind of device, else the estimate.
+/// [ops] Time of each op on a device of this profile [us]: the graph's measurement for the profile's name,
+/// else the profile's measurement for the op's signature, else the graph's measurement for the kind of
+/// device, else the estimate.
 std::vector<double> exact_costs_us(const OpGraph& graph, const Profile& profile);
 
-/// Per device and op, rounded once to whole nanoseconds. Devices with one profile share a row. Immutable; any
-/// thread.
+/// The time of each op on each device, rounded once to whole nanoseconds. Devices with one profile share a
+/// row. Immutable; any thread.
 class CostTable {
  public:
   CostTable(const OpGraph& graph, const DeviceSet& devices);
-  /// [ns] Row of a device: one entry per op.
+  /// [ops] The row of a device [ns].
   std::span<const std::int64_t> row_ns(DeviceId device) const {
     return {ns_.data() + row_of_[index(device)] * num_ops_, num_ops_};
   }
@@ -38,7 +39,7 @@ class CostTable {
   }
   std::size_t row_of(DeviceId device) const { return row_of_[index(device)]; }
   std::size_t num_rows() const { return num_ops_ == 0 ? 0 : ns_.size() / num_ops_; }
-  /// Cheapest over all devices that `op` may use is a caller's affair; this is the cheapest over all.
+  /// The least time over all devices, including those that `op` may not use [ns].
   std::int64_t best_ns(OpId op) const;
 
  private:

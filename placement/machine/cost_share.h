@@ -7,8 +7,8 @@
 
 namespace emplace {
 
-/// Share of the time in ops, as placed, whose cost was measured (in the graph, or for the device) and not
-/// estimated; 1 if no op takes time. @pre one device per op
+/// The share of op time in this placement whose cost was measured (in the graph or for the device); 1 if no
+/// op takes time. @pre one device per op
 double measured_cost_share(const OpGraph& graph, const DeviceSet& devices,
                            std::span<const DeviceId> placement);
 

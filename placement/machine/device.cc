@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
-/// Efficiencies in the order of the profile table: matmul, conv, grouped conv; the memory-bound classes share
-/// one.
+/// Builds the table of efficiencies by OpClass; the memory-bound classes share one value.
 std::array<double, kNumOpClasses> efficiencies(double matmul, double conv, double conv_grouped, double rest) {
   return {1, 1, matmul, conv, conv_grouped, rest, rest, rest, rest};
 }
@@ -37,9 +36,10 @@ std::vector<Profile> make_profiles() {
     profile.efficiency[static_cast<std::size_t>(OpClass::kConv)] = conv;
     profiles.push_back(std::move(profile));
   };
-  calibrated(0, 0.236, 0.067);  // rnnlm-bs64 1.57 s, inception_v3-bs1 0.15 s
-  calibrated(1, 0.375, 0.088);  // rnnlm-bs64 1.57 s, inception_v3-bs32 4.60 s
-  calibrated(5, 0.20, 0.039);   // rnnlm-bs64 6.89 s, nmt-2layer-bs64 6.46 s, inception_v3-bs32 26.21 s
+  calibrated(0, 0.236, 0.067);  // Published: rnnlm-bs64 1.57 s, inception_v3-bs1 0.15 s.
+  calibrated(1, 0.375, 0.088);  // Published: rnnlm-bs64 1.57 s, inception_v3-bs32 4.60 s.
+  calibrated(5, 0.20,
+             0.039);  // Published: rnnlm-bs64 6.89 s, nmt-2layer-bs64 6.46 s, inception_v3-bs32 26.21 s.
   return profiles;
 }
 
@@ -47,18 +47,18 @@ Result<Unit> check_device(const Device& device) {
   const std::string where = "device '" + printable(device.name, 60) + "'";
   const Profile& profile = device.profile;
   if (device.name.empty()) return invalid("device", "has no name");
-  if (device.memory_bytes <= 0) return invalid(where, "its memory must be above zero");
+  if (device.memory_bytes <= 0) return invalid(where, "memory must be above zero");
   const auto rate = [](double value) { return std::isfinite(value) && value > 0; };
   if (!rate(profile.peak_gflops) || !rate(profile.matrix_peak_gflops))
-    return invalid(where, "its peak rate must be above zero");
+    return invalid(where, "peak rate must be above zero");
   if (!rate(profile.bandwidth_gbs) || !rate(profile.bandwidth_efficiency)) {
-    return invalid(where, "its memory bandwidth must be above zero");
+    return invalid(where, "memory bandwidth must be above zero");
   }
   if (!std::isfinite(profile.launch_us) || profile.launch_us < 0)
-    return invalid(where, "its launch time must not be negative");
+    return invalid(where, "launch time must not be negative");
   for (std::size_t c = 2; c < kNumOpClasses; ++c) {
     if (!rate(profile.efficiency[c]))
-      return invalid(where, "the efficiency of " + std::string{op_class_name(static_cast<OpClass>(c))} +
+      return invalid(where, "efficiency of " + std::string{op_class_name(static_cast<OpClass>(c))} +
                                 " must be above zero");
   }
   return Unit{};
@@ -99,7 +99,7 @@ Result<Profile> find_profile(std::string_view name) {
 Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link> links) {
   const std::size_t n = devices.size();
   if (n == 0) return invalid("devices", "the list is empty", "name at least one device");
-  if (n > kMaxDevices) return invalid("devices", fmt::format("{} are more than 256", n));
+  if (n > kMaxDevices) return invalid("devices", fmt::format("{} devices exceed the limit of 256", n));
   EMPLACE_CHECK(links.size() == n * n, "links must be [devices, devices]");
   for (std::size_t i = 0; i < n; ++i) {
     EMPLACE_TRY(check_device(devices[i]));
@@ -118,9 +118,9 @@ Result<DeviceSet> DeviceSet::make(std::vector<Device> devices, std::vector<Link>
         return invalid(where, "is missing", "add a [[link]] between the two");
       }
       if (!(std::isfinite(link.bytes_per_s) && link.bytes_per_s > 0))
-        return invalid(where, "its bandwidth must be above zero");
+        return invalid(where, "bandwidth must be above zero");
       if (!(std::isfinite(link.latency_s) && link.latency_s >= 0))
-        return invalid(where, "its latency must not be negative");
+        return invalid(where, "latency must not be negative");
     }
   }
   DeviceSet set;
@@ -152,7 +152,7 @@ DeviceSet DeviceSet::with_copies(CopyEngine engine) const {
 }
 
 DeviceSet DeviceSet::with_corun(double factor) const {
-  EMPLACE_CHECK(std::isfinite(factor) && factor >= 1, "devices never speed one another up");
+  EMPLACE_CHECK(std::isfinite(factor) && factor >= 1, "corun must be at least 1");
   DeviceSet set = *this;
   set.corun_ = factor;
   return set;

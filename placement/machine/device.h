@@ -16,57 +16,58 @@
 
 namespace emplace {
 
-/// A kind of device: peak rates, and how much of them each class of op reaches.
+/// A kind of device: peak rates, and the fraction that each class of op reaches.
 struct Profile {
   std::string name;
   std::string kind =
       "gpu";  ///< "gpu" or "cpu"; also the class of measured_us it takes ("accelerator" is "gpu").
-  std::int64_t memory_bytes = 0;  ///< Of one device; a device may say otherwise.
+  std::int64_t memory_bytes = 0;  ///< Memory per device; a device may override it.
   double peak_gflops = 0;         ///< Scalar peak [GFLOP/s].
-  double matrix_peak_gflops = 0;  ///< For matmul and conv; equal to peak_gflops where the file has none.
-  double bandwidth_gbs = 0;       ///< Memory bandwidth [GB/s].
+  double matrix_peak_gflops =
+      0;                     ///< Peak for matmul and conv [GFLOP/s]; equals peak_gflops if the file has none.
+  double bandwidth_gbs = 0;  ///< Memory bandwidth [GB/s].
   double bandwidth_efficiency = 1;
-  double launch_us = 0;                            ///< Per op [us].
-  std::array<double, kNumOpClasses> efficiency{};  ///< By OpClass; unused for state and view.
-  std::shared_ptr<const SignatureCosts> costs;     ///< Measured on such a device; null if nothing was.
+  double launch_us = 0;                            ///< Launch overhead per op [us].
+  std::array<double, kNumOpClasses> efficiency{};  ///< [OpClass] Unused for state and view.
+  std::shared_ptr<const SignatureCosts> costs;  ///< Times measured on such a device; null if there are none.
 
-  bool operator==(const Profile& other) const;  ///< What decides a time is the same.
+  bool operator==(const Profile& other) const;  ///< Compares the fields that affect op times.
 };
 
-/// k40, k80_gk210, v100, h100, h200, haswell18: data-sheet values with prior efficiencies.
+/// Data-sheet values with prior efficiencies: k40, k80_gk210, v100, h100, h200, haswell18.
 std::span<const Profile> builtin_profiles();
-/// The same with efficiencies calibrated to published step times: "k40-calibrated", "k80_gk210-calibrated",
-/// "haswell18-calibrated" are found by find_profile too. Errors: kInvalid, with the nearest name.
+/// Finds a built-in profile, or one with efficiencies calibrated to published step times: "k40-calibrated",
+/// "k80_gk210-calibrated", "haswell18-calibrated". Errors: kInvalid, with the nearest name.
 Result<Profile> find_profile(std::string_view name);
 
 struct Device {
-  std::string name;  ///< "cpu:0", "gpu:1": unique.
+  std::string name;  ///< Unique name, such as "cpu:0" or "gpu:1".
   Profile profile;
-  std::int64_t memory_bytes = 0;  ///< Cap for state and live tensors [B], the reserve already taken off.
-  std::string host;               ///< Empty for one machine.
+  std::int64_t memory_bytes = 0;  ///< Cap for state and live tensors [B], without the reserve.
+  std::string host;               ///< Host name; empty on a single machine.
 };
 
 /// One direction of a link. A transfer takes latency_s + bytes / bytes_per_s.
 struct Link {
   double bytes_per_s = 0;  ///< > 0
   double latency_s = 0;    ///< >= 0
-  /// Executors whose own copies are faster wait until the time is up, and say that the link is emulated.
+  /// Whether executors emulate this link: faster real copies wait until the modelled time is over, and
+  /// results are labelled as emulated.
   bool shaped = false;
 };
 
-/// Who moves data: a copy engine beside the source device (GPUs), or the target device itself, which runs no
-/// op meanwhile (CPUs: memcpy costs a core).
+/// The engine that moves data: a copy engine of the source device (GPUs), or the target device itself, which
+/// runs no op meanwhile (CPUs: memcpy costs a core).
 enum class CopyEngine : std::uint8_t { kSource, kTarget };
 std::string_view copy_engine_name(CopyEngine engine);  ///< "source", "target"
 
-/// The machine to place on: 1 to 256 devices, every pair linked. Immutable; any thread.
+/// The machine to place on: 1 to 256 devices, with a link between every pair. Immutable; any thread.
 class DeviceSet {
  public:
-  /// `links` is [devices, devices] row-major, source first; the diagonal is ignored.
-  /// Errors (kInvalid): no device, more than 256, names not unique, memory or rates out of range, a pair
-  /// without a link.
+  /// `links` is [devices, devices] row-major, source first; the diagonal is ignored. Errors (kInvalid): no
+  /// device, more than 256, duplicate names, memory or rates out of range, a missing link.
   static Result<DeviceSet> make(std::vector<Device> devices, std::vector<Link> links);
-  /// Every pair joined by the same link.
+  /// All pairs have the same link.
   static Result<DeviceSet> make(std::vector<Device> devices, Link everywhere);
 
   std::size_t size() const { return devices_.size(); }
@@ -77,14 +78,15 @@ class DeviceSet {
   }
   CopyEngine copies() const { return copies_; }
   DeviceSet with_copies(CopyEngine engine) const;
-  /// How many times as long an op takes that starts while another device runs one: what they share (caches,
-  /// memory) slows both. At least 1.
+  /// Slowdown factor, at least 1, of an op that starts while another device runs one: devices share caches
+  /// and memory.
   double corun() const { return corun_; }
   DeviceSet with_corun(double factor) const;
   /// Errors: kInvalid, with the nearest name.
   Result<DeviceId> find(std::string_view name) const;
   bool is_cpu(DeviceId id) const { return devices_[index(id)].profile.kind == "cpu"; }
-  /// sha256 over everything that decides a simulated time: names, profiles, memory, links, who copies. Hex.
+  /// SHA-256 in hex over everything that affects a simulated time: names, profiles, memory, links, copy
+  /// engine.
   std::string sha256() const;
 
  private:

@@ -26,7 +26,7 @@ constexpr std::array<LinkKind, 4> kLinks{{{"pcie3_x16", {12e9, 10e-6}},
                                           {"nvlink2", {130e9, 6e-6}},
                                           {"nvlink4", {400e9, 4e-6}}}};
 
-/// "gpu:*" matches by prefix; anything else must be equal.
+/// Matches "gpu:*" by prefix and other patterns exactly.
 bool matches(std::string_view pattern, std::string_view name) {
   return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : pattern == name;
 }
@@ -113,7 +113,7 @@ Device read_device(TomlTable table, const std::vector<Profile>& own, double rese
   return device;
 }
 
-/// The two patterns of a link, and whether it holds one way only.
+/// The two patterns of a link, and whether it is one-way.
 struct LinkEnds {
   std::string source, target;
   bool one_way = false;
@@ -134,7 +134,7 @@ Link read_link(TomlTable& table) {
     const auto it =
         std::find_if(kLinks.begin(), kLinks.end(), [&](const LinkKind& kind) { return kind.name == *name; });
     if (it == kLinks.end()) {
-      table.fail("profile", "is no known link", "built in: pcie3_x16 pcie5_x16 nvlink2 nvlink4");
+      table.fail("profile", "is not a known link", "built in: pcie3_x16 pcie5_x16 nvlink2 nvlink4");
     } else {
       link = it->link;
     }
@@ -164,22 +164,22 @@ Result<DeviceSet> build(TomlDocument document, std::string_view where, double re
     };
     for (const std::string& end : {ends->source, ends->target}) {
       if (!known(end))
-        table.fail("", "the link's end '" + printable(end, 60) + "' is no device of this file");
+        table.fail("", "the link's end '" + printable(end, 60) + "' is not a device of this file");
     }
     links.emplace_back(*ends, link);
   }
   const std::string copies = root.text("copies").value_or("source");
   if (copies != "source" && copies != "target")
-    root.fail("copies", "is none", "use source (a copy engine) or target (the device itself)");
+    root.fail("copies", "is unknown", "expected source (a copy engine) or target (the device itself)");
   const double corun = root.number("corun").value_or(1);
   if (!std::isfinite(corun) || corun < 1) root.fail("corun", "must be a number of at least 1");
   EMPLACE_TRY(document.finish());
   if (devices.size() > kMaxDevices)
-    return invalid(where, fmt::format("{} devices are more than 256", devices.size()));
+    return invalid(where, fmt::format("{} devices exceed the limit of 256", devices.size()));
   std::vector<Link> matrix(devices.size() * devices.size());
   for (std::size_t s = 0; s < devices.size(); ++s) {
     for (std::size_t t = 0; t < devices.size(); ++t) {
-      for (const auto& [ends, link] : links) {  // Later entries win.
+      for (const auto& [ends, link] : links) {  // Later entries override earlier ones.
         const bool forth = matches(ends.source, devices[s].name) && matches(ends.target, devices[t].name);
         const bool back =
             !ends.one_way && matches(ends.target, devices[s].name) && matches(ends.source, devices[t].name);

@@ -10,9 +10,9 @@
 
 namespace emplace {
 
-/// `reserve_share` of each device's memory is kept free on top of what the file reserves.
-/// Errors: kIo; kInvalid with file and line: an unknown key or profile (the nearest is named), a wrong unit,
-/// two devices without a link, an empty list, more than 256 devices.
+/// Keeps `reserve_share` of each device's memory free, in addition to the reserve in the file. Errors: kIo;
+/// kInvalid with file and line: an unknown key or profile (with the nearest known one), a wrong unit, two
+/// devices without a link, an empty list, more than 256 devices.
 Result<DeviceSet> load_devices(const std::filesystem::path& path, double reserve_share = 0);
 Result<DeviceSet> parse_devices(std::string_view toml, std::string_view where, double reserve_share = 0);
 

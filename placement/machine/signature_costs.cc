@@ -26,7 +26,7 @@ void append(std::string& text, const OpGraph& graph, TensorId tensor) {
   text += ']';
 }
 
-/// What a tensor is a view of, in the end.
+/// The tensor that a chain of views starts from.
 TensorId root_of(const OpGraph& graph, TensorId tensor) {
   while (graph.is_view(graph.producer(tensor)) && !graph.inputs(graph.producer(tensor)).empty())
     tensor = graph.inputs(graph.producer(tensor))[0];
@@ -63,7 +63,7 @@ std::uint64_t signature_hash(const OpGraph& graph, OpId op) {
 
 SignatureCosts::SignatureCosts(std::vector<Entry> entries) : entries_{std::move(entries)} {
   std::ranges::stable_sort(entries_, {}, &Entry::signature);
-  // Not std::ranges::unique: clang 14, which builds the fuzzers, cannot read its header in g++ 12's library.
+  // Not std::ranges::unique: clang 14, which builds the fuzzers, cannot parse its header in g++ 12's library.
   const auto same = [](const Entry& a, const Entry& b) { return a.signature == b.signature; };
   entries_.erase(std::unique(entries_.begin(), entries_.end(), same), entries_.end());
 }
@@ -73,7 +73,7 @@ Result<SignatureCosts::Entry> SignatureCosts::parse_entry(const std::string& tex
   Entry entry;
   const char* const end = text.data() + text.size();
   const auto wrong = [&] {
-    return invalid("cost '" + printable(text, 60) + "'", "is none",
+    return invalid("cost '" + printable(text, 60) + "'", "is malformed",
                    "write 16 hex digits, = and microseconds");
   };
   if (text.size() < kDigits + 2 || text[kDigits] != '=') return wrong();

@@ -89,13 +89,13 @@ TEST(DeviceFile, RefusesWhatCannotBe) {
   expect_refused(a + "memory = \"1GB/s\"\n", "unknown unit");
   expect_refused(a + "memory = 5\n", "with a unit");
   expect_refused(a + b + link + "bandwidth = \"0GB/s\"\nlatency = \"1us\"\n", "above zero");
-  expect_refused(a + b + link + "profile = \"carrier pigeon\"\n", "no known link");
-  expect_refused(a + b + "[[link]]\nbetween = [\"a\", \"c\"]\nbandwidth = \"1GB/s\"\n", "is no device");
-  expect_refused(a + a + link + "bandwidth = \"1GB/s\"\n", "'b' is no device");
+  expect_refused(a + b + link + "profile = \"carrier pigeon\"\n", "is not a known link");
+  expect_refused(a + b + "[[link]]\nbetween = [\"a\", \"c\"]\nbandwidth = \"1GB/s\"\n", "is not a device");
+  expect_refused(a + a + link + "bandwidth = \"1GB/s\"\n", "'b' is not a device");
   std::string many;
   for (int i = 0; i < 257; ++i)
     many += "[[device]]\nname = \"d" + std::to_string(i) + "\"\nprofile = \"k40\"\n";
-  expect_refused(many + "[[link]]\nbetween = [\"*\", \"*\"]\nbandwidth = \"1GB/s\"\n", "more than 256");
+  expect_refused(many + "[[link]]\nbetween = [\"*\", \"*\"]\nbandwidth = \"1GB/s\"\n", "limit of 256");
   expect_refused(a + "reserve = \"12GiB\"\n", "memory must be above zero");
 }
 

@@ -119,7 +119,7 @@ TEST(DnnPartitioning, ColoursPhasesAndNodesForCpusOnlyAreKept) {
   const OpGraph stuck = read_dnn(file.dump()).value();
   const auto refused = Constraints::make(stuck, machine_of(stuck, Objective::kMaxLoad).value().value());
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().context, "op 'n#9': device 'cpu:*': is none of this machine's");
+  EXPECT_EQ(refused.error().context, "op 'n#9': device 'cpu:*': matches no device of this machine");
 }
 
 TEST(DnnPartitioning, TheMachineIsTheObjectives) {

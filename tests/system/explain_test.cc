@@ -127,7 +127,7 @@ TEST_F(Explain, RefusesInOneLine) {
     EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
   };
   refused({"--op", "convolutoin"}, "--op 'convolutoin': matches no op; the nearest is 'convolution_1'");
-  refused({"--op", "a(b"}, "is no regular expression");
+  refused({"--op", "a(b"}, "is not a regular expression");
   refused({"--rules", rules("[[rule]]\nmatch = { type = 'aten::convolutoin' }\npin = \"gpu:0\"\n")},
           "the nearest is 'aten::convolution'");
   refused({"--rules", rules("[[rule]]\nmatch = { name = '.' }\npin = \"cpu:0\"\n")}, "may not run on");

@@ -100,7 +100,7 @@ TEST(Memory, ThatHoldsNothingIsNamedInBytes) {
     const Finished done = run({command, kGraph, "-d", devices});
     EXPECT_EQ(done.status, 3) << command;
     EXPECT_THAT(done.err, AllOf(HasSubstr("no placement fits"), HasSubstr("short of"), HasSubstr(" B ("),
-                                HasSubstr("the smallest device that would do has at least")));
+                                HasSubstr("increase the memory of smaller devices to at least")));
     EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
   }
 }

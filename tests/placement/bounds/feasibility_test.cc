@@ -81,8 +81,10 @@ TEST(Feasibility, NamesAnOpThatNoDeviceHolds) {
   EXPECT_THAT(
       refused.error().context,
       AllOf(HasSubstr("graph 'sample': no placement fits: op 'large'"), HasSubstr("at least 1100 B"),
-            HasSubstr("against 1000 B (1000 B) of the largest device they may use (gpu:0, gpu:1)"),
-            HasSubstr("short of 100 B"), HasSubstr("the smallest device that would do has at least 1100 B")));
+            HasSubstr(
+                "but only 1000 B (1000 B) are available on the largest device they may use (gpu:0, gpu:1)"),
+            HasSubstr("short of 100 B"),
+            HasSubstr("increase the memory of smaller devices to at least 1100 B")));
   EXPECT_TRUE(must_fit(graph, devices_of({1100}), Constraints::make(graph, devices_of({1100})).value()).ok());
 }
 
