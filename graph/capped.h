@@ -1,6 +1,5 @@
 #pragma once
-/// Arithmetic on sizes and flops that a file gives: sums and products stop at 2^60, so that nothing
-/// overflows.
+/// Arithmetic on sizes and flops from files: sums and products saturate at 2^60, so that nothing overflows.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,10 +9,10 @@ namespace emplace::capped {
 
 inline constexpr std::int64_t kMost = std::int64_t{1} << 60;
 
-/// a + b; both at most kMost.
+/// Saturating a + b. @pre both are at most kMost.
 constexpr std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(kMost, a + b); }
 
-/// a · b; a negative factor counts as 0.
+/// Saturating a · b; a negative factor counts as 0.
 constexpr std::int64_t times(std::int64_t a, std::int64_t b) {
   if (a <= 0 || b <= 0) return 0;
   std::int64_t product = 0;

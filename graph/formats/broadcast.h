@@ -1,5 +1,5 @@
 #pragma once
-/// How shapes of element-wise operands combine, as numpy, ONNX and TensorFlow have it.
+/// Broadcasting of element-wise operands as in numpy, ONNX and TensorFlow.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace emplace {
 
-/// Shapes lined up at their last dimensions; a dimension of 1 stretches. Nothing where two differ otherwise.
+/// Returns the broadcast shape: shapes are aligned at their last dimensions, and a dimension of 1 stretches.
+/// Returns nothing if the shapes do not match.
 inline std::optional<std::vector<std::int64_t>> broadcast(const std::vector<std::int64_t>& a,
                                                           const std::vector<std::int64_t>& b) {
   std::vector<std::int64_t> out(std::max(a.size(), b.size()), 1);

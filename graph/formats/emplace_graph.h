@@ -1,5 +1,6 @@
 #pragma once
-/// "emplace-graph v1", as JSON text and as MessagePack. docs/reference/file_formats.md describes the keys.
+/// The format "emplace-graph v1", as JSON text and as MessagePack. docs/reference/file_formats.md describes
+/// the keys.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,16 +14,15 @@
 
 namespace emplace {
 
-/// Reads either form, op by op, so that memory stays near the graph's own size. `where` names the input in
-/// errors. Errors (kInvalid): with line (JSON), op and cure. Any thread.
+/// Reads JSON or MessagePack op by op, so that peak memory stays near the size of the graph. `where` names
+/// the input in errors. Errors (kInvalid): with line (JSON), op and cure. Any thread.
 Result<OpGraph> read_emplace_graph(std::span<const std::byte> bytes, std::string_view where);
 
-/// JSON text, one op per line.
+/// Writes JSON text, one op per line.
 std::string write_emplace_json(const OpGraph& graph);
 std::vector<std::uint8_t> write_emplace_msgpack(const OpGraph& graph);
 
-/// The `ops` array as MessagePack with sorted keys and defaults left out: one form for each graph, made from
-/// the OpGraph's own fields.
+/// The `ops` array as MessagePack with sorted keys and without defaults: a canonical form of the graph.
 std::vector<std::uint8_t> canonical_ops(const OpGraph& graph);
 
 }  // namespace emplace

@@ -16,10 +16,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxDepth =
-    64;  // The parser of MessagePack recurses; attributes need three or four levels.
+    64;  // The MessagePack parser recurses; attributes need three or four levels.
 constexpr std::string_view kFormat = "emplace-graph v1";
 
-/// Reads one op; the first thing that is wrong stays as the error.
+/// Reads one op; the first error wins.
 class OpReader {
  public:
   OpReader(const json& op, std::size_t id) : op_{op}, id_{id} {}
@@ -173,7 +173,7 @@ class OpReader {
   std::string error_;
 };
 
-/// Walks the text and tells how far the parser is.
+/// An input iterator over the text that reports the parser's position.
 class Cursor {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -198,8 +198,8 @@ class Cursor {
   const char** reached_;
 };
 
-/// Receives the parser's events, collects one value at a time (an op, or what stands beside `ops`) and drops
-/// it again.
+/// Receives the parser's events; collects one value at a time (an op, or a key beside `ops`) and discards it
+/// after use.
 class GraphSax {
  public:
   GraphSax(std::string_view text, std::string_view where)
@@ -212,7 +212,7 @@ class GraphSax {
         (static_cast<unsigned char>(first) & 0xf0) == 0x80 || first == '\xde' || first == '\xdf';
     if (!is_text && !is_map)
       return invalid(where_,
-                     "is neither JSON, MessagePack nor ONNX, a TensorFlow graph or a PipeDream profile");
+                     "is not a known format: expected JSON, MessagePack, ONNX, a TensorFlow graph or a PipeDream profile");
     lines_ = is_text;
     bool complete = false;
     try {
@@ -233,7 +233,7 @@ class GraphSax {
     return graph;
   }
 
-  // Events; false ends the parse.
+  // Parser events; false ends the parse.
   bool null() {
     return scalar([](auto& dom) { return dom.null(); });
   }
@@ -299,7 +299,7 @@ class GraphSax {
 
   bool begin_value() {
     if (depth_ == 0) return not_ours_now();
-    if (depth_ == 1 && key_ == "ops") return fail("has no list of ops: `ops` is something else");
+    if (depth_ == 1 && key_ == "ops") return fail("`ops` is not a list");
     value_ = json{};
     dom_.emplace(value_, /*allow_exceptions=*/false);
     started_ = reached_;
@@ -322,7 +322,7 @@ class GraphSax {
     return in_ops_ ? finish_op() : finish_head();
   }
   bool finish_op() {
-    if (failure_) return true;  // Only its format is still of interest.
+    if (failure_) return true;  // After a failure, read on only to check the format.
     auto op = OpReader{value_, builder_.size()}.read();
     if (op) return builder_.add(*std::move(op)), true;
     failure_ = invalid(here(), op.error().context);
@@ -346,7 +346,7 @@ class GraphSax {
     }
     return true;
   }
-  /// "file:line" of the value just read, the line where its format has lines.
+  /// "file:line" of the last value; without a line in MessagePack.
   std::string here() const {
     if (!lines_) return std::string{where_};
     return fmt::format("{}:{}", where_, 1 + std::count(text_.data(), started_, '\n'));
@@ -357,10 +357,10 @@ class GraphSax {
   const char* started_ = nullptr;
   OpGraphBuilder builder_;
   std::string name_, key_;
-  std::size_t depth_ = 0;  // Open objects and lists.
+  std::size_t depth_ = 0;  // Number of open objects and lists.
   bool lines_ = false, has_format_ = false, has_ops_ = false, in_ops_ = false;
   json value_;
-  std::optional<Dom> dom_;  // Engaged inside a value.
+  std::optional<Dom> dom_;  // Set while inside a value.
   std::optional<Error> failure_;
 };
 

@@ -10,8 +10,8 @@ using nlohmann::json;
 
 constexpr auto kReplaceBadUtf8 = json::error_handler_t::replace;
 
-/// The ops of one graph as the file has them; what equals the default is left out, except the keys that every
-/// op carries. Attributes are parsed once per distinct text.
+/// The ops of one graph in the file's form. Default values are omitted, except for keys that every op has.
+/// Attributes are parsed once per distinct text.
 class OpDocuments {
  public:
   explicit OpDocuments(const OpGraph& graph) : graph_{graph} {}
@@ -51,7 +51,7 @@ class OpDocuments {
   }
 
  private:
-  /// The attributes, with what the graph knows in fields of its own.
+  /// The attributes, including values that the graph stores in fields of its own.
   json attributes(OpId op) {
     const std::string_view text = graph_.attrs_json(op);
     const auto [it, fresh] = parsed_.try_emplace(text.data());
@@ -63,7 +63,7 @@ class OpDocuments {
   }
 
   const OpGraph& graph_;
-  std::unordered_map<const char*, json> parsed_;  // By address: the graph keeps each distinct text once.
+  std::unordered_map<const char*, json> parsed_;  // Keyed by address: the graph stores each distinct text once.
 };
 
 json head_document(const OpGraph& graph) {
@@ -78,7 +78,7 @@ void append_ops(const OpGraph& graph, std::vector<std::uint8_t>& bytes) {
   const auto put = [&](std::size_t byte) { bytes.push_back(static_cast<std::uint8_t>(byte)); };
   if (n < 16) {
     put(0x90 | n);
-  } else {  // The length in 16 or 32 bits, big-endian.
+  } else {  // Length in 16 or 32 bits, big-endian.
     put(n < 65'536 ? 0xdc : 0xdd);
     for (int shift = n < 65'536 ? 8 : 24; shift >= 0; shift -= 8) put(n >> shift & 0xff);
   }
@@ -102,7 +102,7 @@ std::string write_emplace_json(const OpGraph& graph) {
 
 std::vector<std::uint8_t> write_emplace_msgpack(const OpGraph& graph) {
   std::vector<std::uint8_t> bytes = json::to_msgpack(head_document(graph));
-  ++bytes.front();  // One more entry of the map, in its first byte's low bits.
+  ++bytes.front();  // Add one entry to the map: its size is in the low bits of the first byte.
   json::to_msgpack("ops", bytes);
   append_ops(graph, bytes);
   return bytes;

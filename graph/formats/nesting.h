@@ -1,14 +1,15 @@
 #pragma once
-/// Brackets and quotes of a text, for readers that cut lines and lists where neither is open.
+/// Tracks brackets and quotes, for readers that split lines and lists only outside of both.
 
 #include <string_view>
 
 namespace emplace {
 
-/// Reads a text character by character. A backslash in a quote hides the next character. A plain value.
+/// Reads a text character by character. A backslash in a quote escapes the next character. Thread: a plain
+/// value.
 class Nesting {
  public:
-  /// @param quotes  characters that begin a quote, and end it if they began it; must outlive this.
+  /// @param quotes  quote characters; each closes only itself. Must outlive this.
   explicit Nesting(std::string_view quotes) : quotes_{quotes} {}
 
   void read(char c) {
@@ -30,13 +31,13 @@ class Nesting {
   }
 
   bool in_quote() const { return quote_ != 0; }
-  int open() const { return open_; }  ///< Brackets; negative where more closed than opened.
-  /// Neither in a quote nor in brackets.
+  int open() const { return open_; }  ///< Open brackets; negative if more were closed than opened.
+  /// Returns whether the position is outside quotes and brackets.
   bool outside() const { return quote_ == 0 && open_ == 0; }
 
  private:
   std::string_view quotes_;
-  char quote_ = 0;  // That is open, or 0.
+  char quote_ = 0;  // Open quote character, or 0.
   bool hidden_ = false;
   int open_ = 0;
 };

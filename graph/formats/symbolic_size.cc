@@ -15,7 +15,7 @@ namespace {
 constexpr int kDeepest = 64;
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 
-/// A recursive descent over the formula. What has no size is nullopt, and so is all that is made of it.
+/// Recursive descent over the formula. Unknown sizes are nullopt, and so are values computed from them.
 class SizeFormula {
  public:
   using Value = std::optional<std::int64_t>;
@@ -25,7 +25,7 @@ class SizeFormula {
 
   Result<Value> evaluate() {
     auto value = sum(0);
-    if (value && !rest().empty()) return bad("is no size");
+    if (value && !rest().empty()) return bad("is not a size");
     return value;
   }
 
@@ -56,7 +56,7 @@ class SizeFormula {
     if (what == "/" || what == "//" || what == "%" || what == "ceil") {
       if (*b == 0) return bad("divides by zero");
       const std::int64_t remainder = *a % *b, quotient = *a / *b;
-      if (what == "/" && remainder != 0) return bad("is no whole number");
+      if (what == "/" && remainder != 0) return bad("is not a whole number");
       const bool down = remainder != 0 && (remainder < 0) != (*b < 0);
       out = what == "%" ? remainder + (down ? *b : 0) : quotient - (down && what == "//" ? 1 : 0);
       if (what == "ceil" && remainder != 0 && !down) ++out;
@@ -114,7 +114,7 @@ class SizeFormula {
     }
     if (take("(")) {
       auto value = sum(depth + 1);
-      if (value && !take(")")) return bad("lacks a ')'");
+      if (value && !take(")")) return bad("has no closing ')'");
       return value;
     }
     const std::string_view text = rest();
@@ -122,12 +122,12 @@ class SizeFormula {
     while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
       ++end;
     const std::string_view word = text.substr(0, end);
-    if (word.empty()) return bad("is no size");
+    if (word.empty()) return bad("is not a size");
     text_.remove_prefix(end);
     if (std::isdigit(static_cast<unsigned char>(word[0]))) {
       std::int64_t number = 0;
       const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-      if (error != std::errc{} || stop != word.data() + word.size()) return bad("is no size");
+      if (error != std::errc{} || stop != word.data() + word.size()) return bad("is not a size");
       if (number > kLargest) return bad("is beyond 2^62");
       return Value{number};
     }
@@ -135,7 +135,7 @@ class SizeFormula {
     return Value{dims_.size_of(word, axis_)};
   }
 
-  /// What follows `Symbol(`: 's77', positive=True, integer=True).
+  /// Parses the text after `Symbol(`: 's77', positive=True, integer=True).
   Result<Value> symbol() {
     const std::string_view text = rest();
     const std::size_t end = text.empty() ? std::string_view::npos : text.find(text[0], 1);
@@ -147,7 +147,7 @@ class SizeFormula {
     return Value{dims_.size_of(text.substr(1, end - 1), axis_)};
   }
 
-  /// What follows NAME and its parenthesis: two values or more, folded from the left.
+  /// Parses the arguments after `NAME(`: two or more values, folded from the left.
   Result<Value> function(std::string_view name, int depth) {
     static constexpr std::pair<std::string_view, std::string_view> kFunctions[] = {
         {"Max", "Max"},     {"Min", "Min"},      {"Add", "+"},        {"Mul", "*"},
@@ -161,7 +161,7 @@ class SizeFormula {
       EMPLACE_TRY_ASSIGN(const auto next, sum(depth));
       value = known->second == "**" ? raised(*value, next) : apply(known->second, *value, next);
     }
-    if (value && !take(")")) return bad("lacks a ')'");
+    if (value && !take(")")) return bad("has no closing ')'");
     return value;
   }
 

@@ -18,7 +18,7 @@
 namespace emplace {
 namespace {
 
-/// What stands in quotes after KEY= in metadata={…}.
+/// The quoted text after KEY= in metadata={…}.
 std::string_view quoted_after(std::string_view metadata, std::string_view key) {
   const std::string with = std::string{key} + "=\"";
   const std::size_t at = metadata.find(with);
@@ -79,7 +79,7 @@ class Reader {
  private:
   Error fail(std::string_view what) const { return invalid(fmt::format("{}: line {}", where_, line_), what); }
 
-  /// "input_output_alias={ {1}: (6, {}, must-alias) }": parameters whose memory holds a result.
+  /// Finds parameters whose memory holds a result: "input_output_alias={ {1}: (6, {}, must-alias) }".
   void find_aliases() {
     std::size_t at = text_.header.find("input_output_alias=");
     if (at == std::string_view::npos) return;
@@ -100,13 +100,13 @@ class Reader {
     std::vector<const std::vector<EdgeSpec>*> read;
     for (const std::string_view name : one.operands) {
       const auto it = values_.find(name);
-      if (it == values_.end()) return fail("reads '" + printable(name, 80) + "', which was not made before");
+      if (it == values_.end()) return fail("reads '" + printable(name, 80) + "', which is not defined before");
       read.push_back(&it->second);
     }
     std::vector<EdgeSpec> inputs;
     for (const auto* edges : read) inputs.insert(inputs.end(), edges->begin(), edges->end());
     if ((leaves_ += inputs.size()) > kMostLeaves)
-      return fail("brings the elements of tuples to more than 2^24");
+      return fail("exceeds the limit of 2^24 tuple elements");
     if (one.opcode == "tuple") {
       values_[one.name] = std::move(inputs);
       return Unit{};
@@ -118,15 +118,15 @@ class Reader {
   Result<Unit> add_element(const HloComputation& in, const HloInstruction& one,
                            const std::vector<const std::vector<EdgeSpec>*>& read) {
     const auto index = hlo_numbers(one.attribute("index"));
-    if (one.operands.size() != 1 || index.size() != 1) return fail("takes no element of a tuple");
+    if (one.operands.size() != 1 || index.size() != 1) return fail("does not take an element of a tuple");
     const HloShape& tuple = in.instructions[in.by_name.find(one.operands[0])->second].shape;
     if (!tuple.tuple || index[0] < 0 || static_cast<std::size_t>(index[0]) >= tuple.parts.size())
-      return fail(fmt::format("takes element {} of a tuple that has none such", index[0]));
+      return fail(fmt::format("takes element {} of a tuple, which is out of range", index[0]));
     std::size_t begin = 0;
     for (std::size_t k = 0; k < static_cast<std::size_t>(index[0]); ++k) begin += tuple.parts[k].leaves();
     const std::size_t end = begin + tuple.parts[static_cast<std::size_t>(index[0])].leaves();
     if (end > read[0]->size() || one.shape.leaves() != end - begin)
-      return fail("takes an element that its tuple does not have");
+      return fail("takes an element that is out of range");
     values_[one.name] = {read[0]->begin() + static_cast<std::ptrdiff_t>(begin),
                          read[0]->begin() + static_cast<std::ptrdiff_t>(end)};
     return Unit{};
@@ -153,7 +153,7 @@ class Reader {
     for (std::uint32_t k = 0; k < op.outputs.size(); ++k)
       made.push_back({static_cast<std::uint32_t>(ops_.size()), k});
     if ((leaves_ += made.size()) > kMostLeaves)
-      return fail("brings the elements of tuples to more than 2^24");
+      return fail("exceeds the limit of 2^24 tuple elements");
     values_[one.name] = std::move(made);
     ops_.push_back(std::move(op));
     return Unit{};
@@ -184,7 +184,7 @@ class Reader {
     for (const TensorSpec& spec : outputs) {
       std::int64_t bytes = element_bytes(spec.dtype);
       for (const std::int64_t size : spec.shape)
-        if (__builtin_mul_overflow(bytes, size, &bytes)) return 0;  // The builder refuses the tensor.
+        if (__builtin_mul_overflow(bytes, size, &bytes)) return 0;  // The builder rejects the tensor.
       if (__builtin_add_overflow(sum, bytes, &sum)) return 0;
     }
     return sum;

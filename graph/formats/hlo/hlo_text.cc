@@ -30,8 +30,8 @@ std::string_view unsigned_name(std::string_view name) {
   return name;
 }
 
-/// Goes over `text` from `at`; calls `each(position)` outside quotes, comments and brackets until it is true.
-/// Returns that position, or npos.
+/// Scans `text` from `at` and calls `each(position)` outside quotes, comments and brackets until it returns
+/// true. Returns that position, or npos.
 template <class Each>
 std::size_t outside(std::string_view text, std::size_t at, Each each) {
   Nesting nesting{kQuotes};
@@ -59,7 +59,7 @@ std::vector<std::string_view> split(std::string_view text) {
   }
 }
 
-/// "/*index=5*/f32[2]{0} %x" → "x".
+/// Extracts the name of an operand: "/*index=5*/f32[2]{0} %x" → "x".
 std::string_view operand_name(std::string_view part) {
   if (const std::size_t comment = part.rfind("*/"); comment != std::string_view::npos)
     part.remove_prefix(comment + 2);
@@ -114,7 +114,8 @@ class HloTextReader {
     return invalid(fmt::format("{}: line {}", where_, begin_), what, cure);
   }
 
-  /// The next line, with those that its open brackets make part of it; one that opens a computation is whole.
+  /// Reads the next line, joined with following lines while brackets are open. A line that opens a
+  /// computation is not joined with its body.
   bool next_line() {
     if (text_.empty()) return false;
     begin_ = ++count_;
@@ -134,7 +135,7 @@ class HloTextReader {
     line_ = text_.substr(0, end);
     if (nesting.in_quote() ||
         (open > 0 && (open > 1 || is_instruction(trimmed(line_)) || !trimmed(line_).ends_with('{'))))
-      error_ = "has a bracket or a quote that does not end";
+      error_ = "has an unclosed bracket or quote";
     text_.remove_prefix(std::min(end + 1, text_.size()));
     return true;
   }
@@ -150,7 +151,7 @@ class HloTextReader {
         line.starts_with("StackFrames"))
       return Unit{};
     if (line.starts_with("HloModule")) {
-      if (seen_module_) return fail("begins a second module", "give one file per module");
+      if (seen_module_) return fail("starts a second module", "write one module per file");
       seen_module_ = true;
       const std::string_view rest = trimmed(line.substr(9));
       out_.name = rest.substr(0, rest.find_first_of(", "));
@@ -174,9 +175,9 @@ class HloTextReader {
       line = trimmed(line.substr(6));
     }
     one.name = unsigned_name(line.substr(0, line.find_first_of(" (")));
-    if (one.name.empty()) return fail("is no computation");
+    if (one.name.empty()) return fail("is not a computation");
     if (!out_.by_name.emplace(one.name, out_.computations.size()).second)
-      return fail("begins computation '" + printable(one.name, 80) + "' a second time");
+      return fail("defines computation '" + printable(one.name, 80) + "' twice");
     out_.computations.push_back(std::move(one));
     inside_ = true;
     return Unit{};
@@ -197,7 +198,7 @@ class HloTextReader {
         if (text.starts_with(',')) {
           text.remove_prefix(1);
         } else if (!text.starts_with(')')) {
-          return fail("has a tuple shape that does not end");
+          return fail("has a tuple shape that is not closed");
         }
       }
       text.remove_prefix(1);
@@ -210,7 +211,7 @@ class HloTextReader {
     if (!spec) return fail("has a shape of unknown type '" + printable(text.substr(0, open), 40) + "'");
     const bool empty = text.starts_with("token") || text.starts_with("opaque");
     for (std::string_view size : split(text.substr(open + 1, close - open - 1))) {
-      if (size.starts_with("<=")) size.remove_prefix(2);  // The bound of a dynamic size.
+      if (size.starts_with("<=")) size.remove_prefix(2);  // Bound of a dynamic size.
       std::int64_t value = 0;
       const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), value);
       if (error != std::errc{} || end != size.data() + size.size() || value < 0)
@@ -220,9 +221,9 @@ class HloTextReader {
     if (empty) spec->shape = {0};
     out.tensor = *std::move(spec);
     text.remove_prefix(close + 1);
-    if (text.starts_with('{')) {  // The layout: sizes do not depend on it.
+    if (text.starts_with('{')) {  // Skip the layout: sizes do not depend on it.
       const std::size_t end = text.find('}');
-      if (end == std::string_view::npos) return fail("has a layout that does not end");
+      if (end == std::string_view::npos) return fail("has a layout that is not closed");
       text.remove_prefix(end + 1);
     }
     return out;
@@ -236,16 +237,16 @@ class HloTextReader {
       line = trimmed(line.substr(5));
     }
     const std::size_t equals = line.find(" = ");
-    if (equals == std::string_view::npos) return fail("is no instruction", "write NAME = f32[2,3] OPCODE(…)");
+    if (equals == std::string_view::npos) return fail("is not an instruction", "write NAME = f32[2,3] OPCODE(…)");
     one.name = unsigned_name(line.substr(0, equals));
     std::string_view rest = line.substr(equals + 3);
     EMPLACE_TRY_ASSIGN(one.shape, shape(rest, 0));
     rest = trimmed(rest);
     const std::size_t open = rest.find('(');
-    if (open == std::string_view::npos || open == 0) return fail("has no operation");
+    if (open == std::string_view::npos || open == 0) return fail("has no opcode");
     one.opcode = trimmed(rest.substr(0, open));
     const std::size_t close = outside(rest, open + 1, [&](std::size_t at) { return rest[at] == ')'; });
-    if (close == std::string_view::npos) return fail("has operands that do not end");
+    if (close == std::string_view::npos) return fail("has an operand list that is not closed");
     one.arguments = rest.substr(open + 1, close - open - 1);
     if (one.opcode != "constant" && one.opcode != "parameter" && one.opcode != "iota")
       for (const std::string_view part : split(one.arguments)) one.operands.push_back(operand_name(part));
@@ -256,7 +257,7 @@ class HloTextReader {
     }
     HloComputation& computation = out_.computations.back();
     if (one.name.empty() || !computation.by_name.emplace(one.name, computation.instructions.size()).second)
-      return fail("makes '" + printable(one.name, 80) + "' a second time");
+      return fail("defines '" + printable(one.name, 80) + "' twice");
     computation.instructions.push_back(std::move(one));
     return Unit{};
   }

@@ -14,7 +14,7 @@ namespace emplace {
 namespace {
 
 constexpr int kDeepestCall = 64;
-constexpr std::int64_t kMostPairs = 1 << 22;  // Of positions that are looked at one by one.
+constexpr std::int64_t kMostPairs = 1 << 22;  // Limit of positions that are enumerated one by one.
 
 using capped::plus;
 using capped::times;
@@ -29,7 +29,7 @@ bool floating(const HloShape& shape) {
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-/// A list "3x3" of a window; `otherwise` where it is missing.
+/// A window list such as "3x3"; `otherwise` for each axis if it is missing.
 std::vector<std::int64_t> window_list(std::string_view window, std::string_view key, std::size_t axes,
                                       std::int64_t otherwise) {
   std::vector<std::int64_t> values(axes, otherwise);
@@ -44,7 +44,7 @@ std::vector<std::int64_t> window_list(std::string_view window, std::string_view 
   return values;
 }
 
-/// Pairs of an output and a kernel position of one axis that meet an element of the input.
+/// One axis of a convolution: counts the (output, kernel) position pairs that meet an input element.
 struct Axis {
   std::int64_t input = 0, kernel = 1, output = 0, stride = 1, low = 0, input_dilation = 1,
                kernel_dilation = 1;
@@ -127,7 +127,7 @@ Result<HloWork::Count> HloWork::body(std::string_view name, std::size_t line) {
     return fail(line, "runs '" + printable(name, 80) + "', which does not exist");
   if (states_[it->second] == State::kDone) return counts_[it->second];
   if (states_[it->second] == State::kOpen)
-    return fail(line, "runs '" + printable(name, 80) + "', which runs itself");
+    return fail(line, "runs '" + printable(name, 80) + "', which calls itself");
   if (depth_ >= kDeepestCall) return fail(line, "runs computations that are nested too deeply");
   ++depth_;
   states_[it->second] = State::kOpen;
@@ -142,7 +142,7 @@ Result<HloWork::Count> HloWork::body(std::string_view name, std::size_t line) {
   return counts_[it->second] = sum;
 }
 
-/// What the computations that an instruction names do when they run once.
+/// Work of the computations that an instruction names, each run once.
 Result<HloWork::Count> HloWork::bodies(const HloInstruction& one) {
   Count sum;
   const bool branches = one.opcode == "conditional";
@@ -169,7 +169,7 @@ Result<HloWork::Count> HloWork::of(const HloComputation& in, const HloInstructio
   return count;
 }
 
-/// The instruction's work, given that of its bodies run once.
+/// Work of the instruction itself, given the work `applied` of its bodies run once.
 Result<std::int64_t> HloWork::own(const HloComputation& in, const HloInstruction& one, std::int64_t applied) {
   std::vector<const HloShape*> operands;
   for (const std::string_view name : one.operands) {
@@ -223,7 +223,7 @@ Result<std::int64_t> HloWork::own(const HloComputation& in, const HloInstruction
   }
 }
 
-/// How often a loop runs; once if it does not say.
+/// Trip count of a loop; 1 if it is unknown.
 std::int64_t HloWork::trips(const HloInstruction& one) {
   const std::string_view config = one.attribute("backend_config");
   const std::size_t at = config.find("known_trip_count");

@@ -1,5 +1,5 @@
 #pragma once
-/// Floating-point operations of XLA instructions, from shapes; a multiply-add counts as two.
+/// Counts floating-point operations of XLA instructions from shapes; a multiply-add counts as two.
 
 #include <cstdint>
 #include <set>
@@ -14,27 +14,30 @@ namespace emplace {
 
 /// Counts the work of a module's instructions. Thread: one. The text must outlive it.
 ///
-/// A dot is 2 · outputs · contracted sizes; a convolution 2 · the pairs of input and kernel elements that
-/// meet, padding and the holes of a dilation left out, as XLA counts them; element-wise ops have the
-/// constants of the traced graphs; a reduction its body once per element that goes in. A fusion or a call is
-/// its body, a loop its body and condition times known_trip_count (1 if it is not known), a conditional its
-/// most expensive branch. Work on whole numbers, and movement, count nothing. Sums stop at 2^60.
+/// - dot: 2 · outputs · contracted sizes
+/// - convolution: 2 · pairs of input and kernel elements that meet, without padding and dilation holes, as
+/// XLA counts
+/// - element-wise ops: the constants of the traced graphs
+/// - reduction: its body once per input element
+/// - fusion, call: the body; loop: body and condition times known_trip_count (1 if unknown); conditional: the
+/// most expensive branch
+/// - integer work and data movement: 0
+/// Sums saturate at 2^60.
 class HloWork {
  public:
   HloWork(const HloText& text, std::string_view where);
 
   struct Count {
     std::int64_t flops = 0;
-    bool dot = false, convolution = false;  ///< The instruction is one, or a body that it runs has one.
+    bool dot = false, convolution = false;  ///< Whether the instruction, or a body that it runs, is one.
   };
-  /// Errors (kInvalid, with the line): a computation or an operand that there is not, or computations that
-  /// call themselves.
+  /// Errors (kInvalid, with the line): an unknown computation or operand, recursive computations.
   Result<Count> of(const HloComputation& in, const HloInstruction& one);
 
   const std::set<std::string>& uncounted() const {
     return uncounted_;
-  }                                                       ///< Targets of custom calls, unknown opcodes.
-  std::size_t loops_once() const { return loops_once_; }  ///< Loops of unknown length.
+  }                                                       ///< Targets of custom calls and unknown opcodes.
+  std::size_t loops_once() const { return loops_once_; }  ///< Number of loops of unknown length.
 
  private:
   Result<Count> body(std::string_view name, std::size_t line);

@@ -24,9 +24,9 @@ namespace {
 using nlohmann::json;
 using namespace onnx_io;
 
-constexpr std::int64_t kSmall = 64;  // Elements of a tensor that is arithmetic on shapes, not a weight.
+constexpr std::int64_t kSmall = 64;  // Maximum elements of a tensor that is treated as shape arithmetic instead of a weight.
 
-/// Version of ONNX's own ops that the model is written for.
+/// Version of the default ONNX opset that the model uses.
 int opset_of(const onnx::ModelProto& model) {
   for (const auto& opset : model.opset_import())
     if (opset.domain().empty() || opset.domain() == "ai.onnx")
@@ -34,14 +34,14 @@ int opset_of(const onnx::ModelProto& model) {
   return 1;  // Files older than opsets.
 }
 
-/// The place that an external tensor names lies in the model's folder.
+/// Returns whether the location of an external tensor is inside the model's folder.
 bool stays_inside(std::string location) {
   std::replace(location.begin(), location.end(), '\\', '/');
   const std::filesystem::path path{location};
   return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }
 
-/// What the reader had to settle, counted for meta.notes.
+/// Counts of the reader's approximations, for meta.notes.
 struct Settled {
   std::size_t branches = 0, loops = 0, loops_once = 0, strings = 0, calls = 0;
   std::set<std::string> uncounted;
@@ -87,8 +87,8 @@ class Reader {
     std::string names;
     for (const std::string& name : symbols_.met().missing())
       names += (names.empty() ? "" : ", ") + in_quotes(name);
-    return fail("its inputs leave dimensions open: " + names,
-                "give their sizes, " + symbols_.met().missing_as_option());
+    return fail("its inputs have open dimensions: " + names,
+                "set their sizes with " + symbols_.met().missing_as_option());
   }
 
   Result<Unit> infer() {
@@ -134,8 +134,8 @@ class Reader {
     return Unit{};
   }
 
-  /// The initializers that a node reads, or a body; what a weight made by ConstantOfShape reads is its shape
-  /// and no data.
+  /// Adds the initializers that a node or a body reads. The input of a ConstantOfShape that makes a weight is
+  /// its shape, not data.
   Result<Unit> add_initializers() {
     std::unordered_set<std::string_view> read;
     for (const auto& node : graph_.node()) {
@@ -150,7 +150,7 @@ class Reader {
     return Unit{};
   }
 
-  /// Weights of a body belong to the op that it is part of: NODE/BODY/WEIGHT, numbered where bodies share a
+  /// Adds weights of bodies as state of the control-flow op: NODE/BODY/WEIGHT, numbered if bodies share a
   /// name.
   Result<Unit> add_weights_of_bodies(const onnx::NodeProto& node, const std::string& name) {
     const BodyWork* work = types_.body_of(node);
@@ -182,12 +182,12 @@ class Reader {
     return Unit{};
   }
 
-  /// @param stored, indices  of a sparse tensor: its elements that are kept, and numbers that say where.
+  /// @param stored, indices  for a sparse tensor: number of stored elements, and of index values.
   Result<Unit> add_tensor(const std::string& name, const onnx::TensorProto& tensor, Shape shape,
                           std::int64_t stored = -1, std::int64_t indices = 0) {
     for (const auto& entry : tensor.external_data())
       if (entry.key() == "location" && !stays_inside(entry.value()))
-        return fail("initializer " + in_quotes(name) + " keeps its data outside of the model's folder, in " +
+        return fail("initializer " + in_quotes(name) + " has its data outside of the model's folder, in " +
                         in_quotes(entry.value()),
                     "save the model with its data beside it");
     Value value{tensor.data_type(), std::move(shape), whole_numbers(tensor), real_numbers(tensor), false};
@@ -205,8 +205,8 @@ class Reader {
     return add_state(name, *std::move(op));
   }
 
-  /// A weight, or a constant that is arithmetic on shapes or a single number. A single number with the dotted
-  /// name of a module's parameter is a weight.
+  /// A weight, or a constant that is shape arithmetic or a single number. A single number whose dotted name
+  /// is a module parameter's is a weight.
   std::optional<OpSpec> state_of(std::string_view name, const Value& value) {
     auto tensor = spec_of(value);
     if (!tensor) return std::nullopt;
@@ -222,14 +222,14 @@ class Reader {
     return op;
   }
 
-  /// A file without weights of its own may make them by ConstantOfShape.
+  /// In a file without weights, ConstantOfShape nodes may create them.
   bool is_made_weight(const onnx::NodeProto& node) const {
     return !holds_weights_ && kind_of(node) == "ConstantOfShape" && node.input_size() == 1 &&
            is_initializer_.contains(node.input(0));
   }
 
-  /// Gives every output its producer and every node its name, before any is read: the file's order may be
-  /// another.
+  /// Assigns a producer to every output and a name to every node before any is read, because the file may not
+  /// be in topological order.
   Result<Unit> number_nodes() {
     const auto first = static_cast<std::uint32_t>(builder_.size());
     for (int i = 0; i < graph_.node_size(); ++i) {
@@ -238,7 +238,7 @@ class Reader {
       for (const auto& tensor : node.output()) {
         if (tensor.empty()) continue;
         if (!source_.try_emplace(tensor, EdgeSpec{first + static_cast<std::uint32_t>(i), output}).second)
-          return fail_at(node, "writes " + in_quotes(tensor) + ", which another writes too");
+          return fail_at(node, "writes " + in_quotes(tensor) + ", which another node also writes");
         ++output;
       }
       read_.insert(node.input().begin(), node.input().end());
@@ -266,10 +266,10 @@ class Reader {
       if (!spec && value != nullptr && value->shape && value->element == 0)
         spec = TensorSpec{DType::kF32, *value->shape};
       if (!spec && !read_.contains(tensor) && !outputs.empty())
-        break;  // Optional outputs come last; one that nobody reads costs nothing.
+        break;  // Optional outputs come last; an unread one costs nothing.
       if (!spec)
         return fail_at(node,
-                       "its output " + in_quotes(tensor) + " has no shape that can be known before it runs",
+                       "its output " + in_quotes(tensor) + " has no static shape",
                        "export the model with fixed shapes, or name its open dimension with --shape");
       outputs.push_back(*std::move(spec));
     }
@@ -296,7 +296,7 @@ class Reader {
     return op;
   }
 
-  /// A Constant node, or a weight that the file makes.
+  /// A Constant node, or a weight that the file computes.
   Result<OpSpec> state_op(const onnx::NodeProto& node, OpSpec op) {
     const Value* value = types_.find(node.output(0));
     auto state = state_of("", *value);
@@ -315,7 +315,7 @@ class Reader {
     const auto add = [&](const std::string& tensor) -> Result<Unit> {
       const auto edge = source_.find(tensor);
       if (edge == source_.end())
-        return fail_at(node, "reads " + in_quotes(tensor) + ", which nothing produces");
+        return fail_at(node, "reads " + in_quotes(tensor) + ", which no node produces");
       op.inputs.push_back(edge->second);
       wired.insert(tensor);
       return Unit{};
@@ -375,8 +375,8 @@ class Reader {
   Settled settled_;
   bool holds_weights_ = false;
   std::unordered_set<std::string_view> is_initializer_;
-  std::unordered_map<std::string, EdgeSpec> source_;  // Who produces each tensor.
-  std::unordered_set<std::string_view> read_;         // By a node, or as an output of the model.
+  std::unordered_map<std::string, EdgeSpec> source_;  // [tensor name] Producer and output index.
+  std::unordered_set<std::string_view> read_;         // Tensors read by a node or returned by the model.
   std::unordered_map<const onnx::NodeProto*, std::vector<EdgeSpec>> of_bodies_;  // Weights in bodies.
   std::vector<std::string> names_;                                               // [nodes]
 };
@@ -384,7 +384,7 @@ class Reader {
 }  // namespace
 
 bool looks_like_onnx(std::span<const std::byte> bytes) {
-  // Field 1, a varint: ModelProto.ir_version. In MessagePack it would be the number 8, in JSON a control
+  // Field 1, a varint: ModelProto.ir_version. In MessagePack the byte is the number 8, in JSON a control
   // character.
   return bytes.size() > 1 && bytes[0] == std::byte{0x08};
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// ONNX models as graphs: state first (inputs, weights), then an op per node. docs/reference/file_formats.md
-/// has what becomes of what.
+/// ONNX models as graphs: state first (inputs, weights), then one op per node. docs/reference/file_formats.md
+/// describes the mapping.
 
 #include <cstddef>
 #include <span>
@@ -18,25 +18,25 @@ class ModelProto;
 
 namespace emplace {
 
-/// True if the bytes begin as an ONNX model does: a protobuf message whose first field is the IR version.
+/// Returns whether the bytes start like an ONNX model: a protobuf message whose first field is the IR
+/// version.
 bool looks_like_onnx(std::span<const std::byte> bytes);
 
-/// Reads a model of opset 7 to 25, IR version up to 13 (later ones as far as their ops are known). `where`
-/// names the input in errors. Any thread.
+/// Reads a model of opset 7 to 25, IR version up to 13 (later versions if their ops are known). `where` names
+/// the input in errors. Any thread.
 ///
-/// Weights become `Parameter` ops of their size, wherever their data are: no other file is opened. Shapes are
-/// those of the file, else they are inferred. Calls of the model's functions are replaced by their bodies;
-/// `If`, `Loop` and `Scan` become one op each, which reads what its bodies read. An op kind without a rule
-/// for its work is named in meta.uncounted.
+/// Weights become `Parameter` ops of their size, wherever their data is: no other file is opened. Shapes come
+/// from the file, else from inference. Calls of the model's functions are inlined; `If`, `Loop` and `Scan`
+/// become one op each, which reads what its bodies read. Op kinds without a flops rule are listed in
+/// meta.uncounted.
 ///
-/// Errors (kInvalid, one line): no ONNX model, or one that is cut short; open dimensions without a size in
-/// `dims`, all of them named; a tensor that nothing produces, or without a shape that can be known; shapes
-/// that contradict one another; external data outside of the model's folder; functions that call themselves;
-/// those of OpGraphBuilder.
+/// Errors (kInvalid, one line): not an ONNX model, or truncated; open dimensions without a size in `dims`
+/// (all are listed); a tensor without producer or without a static shape; contradictory shapes; external data
+/// outside of the model's folder; recursive functions; those of OpGraphBuilder.
 Result<OpGraph> parse_onnx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
 
-/// Names of the model's nodes, in its order, as parse_onnx gives them to ops: unique among nodes and tensors
-/// of state. @pre no calls of functions.
+/// Names of the model's nodes in order, as parse_onnx assigns them to ops: unique among nodes and state
+/// tensors. @pre the model has no function calls.
 std::vector<std::string> onnx_node_names(const onnx::ModelProto& model);
 
 }  // namespace emplace

@@ -22,7 +22,7 @@ void broadcast_all(Inference& op) {
     if (op.shape(k) == nullptr) return;
     const auto both = broadcast(out, *op.shape(k));
     if (!both) {
-      // Before opset 7 an attribute said how the second operand lines up with the first.
+      // Before opset 7 an attribute defined how the second operand aligns with the first.
       if (op.attribute("broadcast") != nullptr) return op.set(0, *op.shape(0));
       return op.misfit("its inputs " + shape_text(out) + " and " + shape_text(*op.shape(k)) +
                        " do not broadcast");
@@ -69,7 +69,7 @@ void dropout(Inference& op) {
   op.set_element(1, Proto::BOOL);
 }
 
-/// Statistics per channel beside the result.
+/// Output 0 is the result; the others are statistics per channel.
 void batch_norm(Inference& op) {
   same_as_first(op);
   for (std::size_t k = 1; k < op.num_outputs(); ++k) {
@@ -78,12 +78,12 @@ void batch_norm(Inference& op) {
   }
 }
 
-/// The mean and the deviation keep a dimension of 1 for every axis from `axis` on.
+/// Mean and deviation have dimension 1 for every axis from `axis` on.
 void layer_norm(Inference& op) {
   same_as_first(op);
   if (op.shape(0) == nullptr) return;
   const auto axis = axis_of(op.number("axis", -1), op.shape(0)->size());
-  if (!axis) return op.misfit("its axis lies outside of " + shape_text(*op.shape(0)));
+  if (!axis) return op.misfit("its axis is outside of " + shape_text(*op.shape(0)));
   Shape statistics = *op.shape(0);
   std::fill(statistics.begin() + static_cast<std::ptrdiff_t>(*axis), statistics.end(), 1);
   for (std::size_t k = 1; k < op.num_outputs(); ++k) {
@@ -92,7 +92,7 @@ void layer_norm(Inference& op) {
   }
 }
 
-/// com.microsoft's: outputs 1 and 2 are statistics, output 3 is the sum of the inputs.
+/// The com.microsoft op: outputs 1 and 2 are statistics, output 3 is the sum of the inputs.
 void skip_norm(Inference& op) {
   same_as_first(op);
   for (std::size_t k = 1; k < std::min<std::size_t>(op.num_outputs(), 3); ++k) {
@@ -123,7 +123,7 @@ void dynamic_quantize(Inference& op) {
   op.set_element(2, Proto::UINT8), op.set(2, {});
 }
 
-/// com.microsoft's: a, its scale and zero point, b and its own.
+/// The com.microsoft op: inputs are a, its scale and zero point, b, its scale and zero point.
 void quantized_pair(Inference& op) {
   op.set_element(0, op.element(0));
   if (op.shape(0) == nullptr || op.shape(3) == nullptr) return;

@@ -15,7 +15,7 @@ using capped::elements;
 using capped::plus;
 using capped::times;
 
-/// A whole-number attribute, or `otherwise` where it is missing or something else.
+/// A whole-number attribute, or `otherwise` if it is missing or of another type.
 std::int64_t number(const nlohmann::json& attrs, const char* name, std::int64_t otherwise) {
   const auto it = attrs.find(name);
   return it == attrs.end() || !it->is_number_integer() ? otherwise : it->get<std::int64_t>();
@@ -30,14 +30,15 @@ std::int64_t kernel_area(const nlohmann::json& attrs) {
   return area;
 }
 
-/// 2 · `base` · channels of a group · kernel area, from weights [out, in / groups, kernel…] (transposed: [in,
-/// out / groups, kernel…]).
+/// 2 · `base` · channels per group · kernel area, from weights
+///   [out, in / groups, kernel…]
+///   [in, out / groups, kernel…]  transposed
 std::int64_t convolution(std::int64_t base, const OnnxShape* weight) {
   if (weight == nullptr || weight->size() < 2) return 0;
   return times(2, times(base, elements(std::span{*weight}.subspan(1))));
 }
 
-/// One cell per step, direction and row: W x + R h, and the gates' element-wise work.
+/// One cell per step, direction and row: W x + R h, plus the gates' element-wise work.
 std::int64_t recurrent(std::span<const OnnxShape* const> inputs, std::int64_t per_unit) {
   if (inputs.size() < 3 || inputs[0] == nullptr || inputs[1] == nullptr || inputs[2] == nullptr) return 0;
   const OnnxShape &x = *inputs[0], &w = *inputs[1], &r = *inputs[2];
@@ -47,8 +48,7 @@ std::int64_t recurrent(std::span<const OnnxShape* const> inputs, std::int64_t pe
               times(cells, times(r[0], times(r[2], per_unit))));
 }
 
-/// Twice the product of every label's size: "bij,bjk->bik" is 2 b i j k. Without labels for all (an
-/// ellipsis), the output's size.
+/// Twice the product of all label sizes: "bij,bjk->bik" is 2 b i j k. With an ellipsis, the output's size.
 std::int64_t einsum(std::span<const OnnxShape* const> inputs, const OnnxShape& output,
                     const nlohmann::json& attrs) {
   const auto it = attrs.find("equation");
@@ -73,14 +73,14 @@ std::int64_t einsum(std::span<const OnnxShape* const> inputs, const OnnxShape& o
   return product;
 }
 
-/// Scores and their weighted sum: 2 · batch · query heads · length · total length · (key size + value size),
-/// and a softmax over the scores.
+/// Scores and their weighted sum, 2 · batch · query heads · length · total length · (key size + value size),
+/// plus a softmax over the scores.
 std::int64_t attention_work(std::int64_t rows, std::int64_t total, std::int64_t key_size,
                             std::int64_t value_size) {
   return times(times(rows, total), plus(5, times(2, plus(key_size, value_size))));
 }
 
-/// ONNX's own, on [batch, heads, length, size] or [batch, length, heads · size].
+/// ONNX's attention on [batch, heads, length, size] or [batch, length, heads · size].
 std::int64_t attention(std::span<const OnnxShape* const> inputs, const nlohmann::json& attrs) {
   if (inputs.size() < 3 || inputs[0] == nullptr || inputs[1] == nullptr || inputs[2] == nullptr) return 0;
   const OnnxShape &q = *inputs[0], &k = *inputs[1], &v = *inputs[2];
@@ -96,7 +96,7 @@ std::int64_t attention(std::span<const OnnxShape* const> inputs, const nlohmann:
               : attention_work(rows, total, q[3], v[3]);
 }
 
-/// com.microsoft's kinds: with the projection of the input, of given Q, K and V, or with fewer K and V heads.
+/// Attention ops of com.microsoft: with input projection, with given Q, K and V, or with fewer K and V heads.
 std::int64_t contrib_attention(Formula formula, std::span<const OnnxShape* const> inputs,
                                const OnnxShape& output, const nlohmann::json& attrs) {
   const auto input = [&](std::size_t k) { return k < inputs.size() ? inputs[k] : nullptr; };

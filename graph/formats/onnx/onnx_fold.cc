@@ -17,7 +17,7 @@ bool is_real(int element) {
          element == Proto::BFLOAT16;
 }
 
-/// Contents as real numbers, whatever they are; nothing if they are not known.
+/// Contents as real numbers, whatever the element type; nothing if unknown.
 std::optional<std::vector<double>> contents(const Value* value) {
   if (value == nullptr) return std::nullopt;
   if (value->real) return value->real;
@@ -25,7 +25,7 @@ std::optional<std::vector<double>> contents(const Value* value) {
   return std::vector<double>{value->whole->begin(), value->whole->end()};
 }
 
-/// Gives an output contents, as its element type has them.
+/// Sets the contents of output 0, converted to its element type.
 void put(Inference& op, const std::vector<double>& numbers) {
   Value* out = op.output(0);
   if (out == nullptr || !out->shape ||
@@ -43,13 +43,13 @@ void put(Inference& op, const std::vector<double>& numbers) {
   out->whole = std::move(whole);
 }
 
-/// The same contents in another shape or element type.
+/// Passes the contents on in another shape or element type.
 void pass_on(Inference& op) {
   const Value *in = op.input(0), *out = op.output(0);
   if (in == nullptr || out == nullptr) return;
   if (in->whole && !is_real(out->element) && out->shape &&
       elements_or_max(*out->shape) == static_cast<std::int64_t>(in->whole->size())) {
-    op.output(0)->whole = in->whole;  // Large numbers would lose digits below.
+    op.output(0)->whole = in->whole;  // The conversion below would lose digits of large numbers.
   } else if (const auto numbers = contents(in)) {
     put(op, *numbers);
   }
@@ -88,7 +88,7 @@ const std::unordered_map<std::string_view, Single>& singles() {
   return table;
 }
 
-/// Operands of one length, or of one number that goes with all.
+/// Combines operands of equal length, or one number with all elements of the other.
 void combine(Inference& op, Pair pair) {
   const auto a = contents(op.input(0)), b = contents(op.input(1));
   if (!a || !b || a->empty() || b->empty()) return;
@@ -99,7 +99,7 @@ void combine(Inference& op, Pair pair) {
   put(op, out);
 }
 
-/// Of whole numbers towards zero.
+/// Integer division rounds towards zero.
 void divide(Inference& op) {
   const bool real = is_real(op.element(0));
   combine(op, real ? Pair{[](double a, double b) { return a / b; }}
@@ -116,7 +116,7 @@ void fold_concat(Inference& op) {
   put(op, out);
 }
 
-/// Elements of a vector.
+/// Selects elements of a vector.
 void fold_gather(Inference& op) {
   const auto data = contents(op.input(0));
   const auto* indices = op.whole(1);
@@ -130,7 +130,7 @@ void fold_gather(Inference& op) {
   put(op, out);
 }
 
-/// Rows of a tensor, in steps of any sign.
+/// Selects rows of a tensor, with steps of either sign.
 void fold_slice(Inference& op) {
   const auto data = contents(op.input(0));
   const auto starts = op.list_or_input("starts", 1), steps = op.list_or_input("steps", 4);
@@ -152,7 +152,7 @@ void fold_slice(Inference& op) {
   put(op, numbers);
 }
 
-/// Of a matrix.
+/// Transposes a matrix.
 void fold_transpose(Inference& op) {
   const auto data = contents(op.input(0));
   const Shape* shape = op.shape(0);
@@ -205,7 +205,7 @@ void fold_range(Inference& op) {
   put(op, numbers);
 }
 
-/// One number, as often as the output has elements.
+/// Fills the output with one number.
 void fill(Inference& op, double number) {
   const Value* out = op.output(0);
   if (out->shape)
@@ -244,7 +244,7 @@ void fold_constant(Inference& op) {
   }
 }
 
-/// Of all elements to one.
+/// Reduces all elements to one.
 void fold_reduce(Inference& op, std::string_view kind) {
   const auto numbers = contents(op.input(0));
   const Value* out = op.output(0);

@@ -15,7 +15,7 @@
 namespace emplace::onnx_io {
 namespace {
 
-constexpr std::size_t kMostNodes = 300'000;  // Of functions; what a file itself holds is not limited.
+constexpr std::size_t kMostNodes = 300'000;  // Limit of nodes from functions; the file's own nodes are not limited.
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 using Names = std::unordered_map<std::string, std::string>;
@@ -39,7 +39,7 @@ class Inliner {
   }
 
  private:
-  /// Appends the nodes of `from`, which it uses up, to `to`.
+  /// Appends the nodes of `from` to `to`; `from` is consumed.
   Result<Unit> expand(Nodes& from, Nodes& to) {
     for (auto& node : from) {
       const auto it = functions_.find(key_of(node.domain(), node.op_type(), node.overload()));
@@ -66,7 +66,7 @@ class Inliner {
                      "calls the function " + in_quotes(function.name()) + ", which calls itself");
     if (node.input_size() > function.input_size() || node.output_size() > function.output_size())
       return invalid(std::string{where_} + ": node " + in_quotes(name),
-                     "gives the function " + in_quotes(function.name()) + " more than it takes");
+                     "passes the function " + in_quotes(function.name()) + " more arguments than it takes");
     Names names;
     for (int i = 0; i < function.input_size(); ++i)
       names[function.input(i)] = i < node.input_size() ? node.input(i) : std::string{};
@@ -86,7 +86,7 @@ class Inliner {
     return done;
   }
 
-  /// An input that is an output as well.
+  /// Handles a function input that is also an output: inserts an Identity.
   static void pass_on(const std::string& call, const std::string& from, const std::string& to, Nodes& body) {
     auto& identity = *body.Add();
     identity.set_op_type("Identity");
@@ -100,7 +100,7 @@ class Inliner {
     return names.try_emplace(name, call + "/" + name).first->second;
   }
 
-  /// Makes a node of the function's body one of the caller's.
+  /// Rewrites a node of the function's body into a node of the caller.
   static void bind(onnx::NodeProto& inner, const std::string& call, const onnx::NodeProto& node,
                    const onnx::FunctionProto& function, Names& names) {
     for (auto& input : *inner.mutable_input()) input = renamed(input, call, names);
@@ -123,7 +123,7 @@ class Inliner {
       const onnx::AttributeProto* given = find(node, attribute.ref_attr_name());
       for (const auto& standard : function.attribute_proto())
         if (given == nullptr && standard.name() == attribute.ref_attr_name()) given = &standard;
-      if (given == nullptr) continue;  // Then the op's own default holds.
+      if (given == nullptr) continue;  // Without an attribute of the call, the op's default applies.
       const std::string name = attribute.name();
       attribute = *given;
       attribute.set_name(name);
@@ -132,7 +132,8 @@ class Inliner {
     inner.mutable_attribute()->Swap(&bound);
   }
 
-  /// The body of a control-flow node: its own names stay, those of the function around it change.
+  /// Rewrites a body of a control-flow node: names defined in it stay, names of the enclosing function
+  /// change.
   static void bind_body(onnx::GraphProto& body, const std::string& call, const onnx::NodeProto& node,
                         const onnx::FunctionProto& function, const Names& outer) {
     std::unordered_set<std::string> own;

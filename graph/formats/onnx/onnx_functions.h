@@ -1,5 +1,5 @@
 #pragma once
-/// Functions that an ONNX model brings along, put in place of their calls.
+/// Inlines the functions of an ONNX model.
 
 #include <string_view>
 
@@ -11,11 +11,10 @@ class ModelProto;
 
 namespace emplace::onnx_io {
 
-/// Replaces every call of a function of the model by the function's nodes, in bodies of control flow too. A
-/// node of the body is called CALL/NODE, a tensor of it likewise; attributes that refer to the call's are
-/// filled in.
-/// Errors (kInvalid): functions that call one another in a circle; more than 300,000 nodes of
-/// functions.
+/// Replaces every call of a model function by the function's nodes, also in bodies of control flow. A node or
+/// tensor NAME of the function becomes CALL/NAME; attributes that refer to attributes of the call are
+/// substituted.
+/// Errors (kInvalid): recursive functions; more than 300,000 nodes from functions.
 Result<Unit> inline_functions(onnx::ModelProto& model, std::string_view where);
 
 }  // namespace emplace::onnx_io

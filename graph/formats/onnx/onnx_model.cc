@@ -9,8 +9,8 @@
 namespace emplace::onnx_io {
 namespace {
 
-/// Messages of the schema on the way to tensors, and what their fields hold. A field that is not listed is
-/// copied as it is.
+/// Messages of the schema that lead to tensors, and the message types of their fields. Fields that are not
+/// listed are copied unchanged.
 enum class Message : std::uint8_t { kModel, kGraph, kFunction, kNode, kAttribute, kSparse, kTensor, kOther };
 
 Message field_of(Message message, std::uint64_t field) {
@@ -33,17 +33,18 @@ Message field_of(Message message, std::uint64_t field) {
   return Message::kOther;
 }
 
-/// Fields of TensorProto that hold contents: float, int32, string, int64, raw, double and uint64 data.
+/// Returns whether a field of TensorProto holds contents: float, int32, string, int64, raw, double or uint64
+/// data.
 bool holds_contents(std::uint64_t field) { return (field >= 4 && field <= 7) || (field >= 9 && field <= 11); }
 
-/// Copies messages field by field, as protobuf's wire format has them.
+/// Copies protobuf messages field by field in wire format.
 class Copier {
  public:
   explicit Copier(std::span<const std::byte> bytes)
       : at_{reinterpret_cast<const char*>(bytes.data())}, end_{at_ + bytes.size()} {}
 
   bool copy(Message message, int depth, std::string& out) {
-    constexpr int kDeepest = 100;  // As deep as protobuf's own parser goes.
+    constexpr int kDeepest = 100;  // Same depth limit as protobuf's parser.
     if (depth > kDeepest) return false;
     while (at_ < end_) {
       const char* const begin = at_;
@@ -114,7 +115,7 @@ class Copier {
   const char* const end_;
 };
 
-/// Elements of the little-endian raw data.
+/// Decodes the elements of little-endian raw data.
 template <class T, class Out>
 bool take_raw(const std::string& raw, std::vector<Out>& values) {
   if (raw.size() % sizeof(T) != 0) return false;
@@ -164,7 +165,7 @@ Result<Unit> parse_model(std::span<const std::byte> bytes, std::string_view wher
   if (thin && thin->size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     return invalid(where, "is larger than 2 GiB without its weights");
   if (!thin || !model.ParseFromString(*thin) || !model.has_graph())
-    return invalid(where, "is not an ONNX model, or is cut short", "fetch or export the file again");
+    return invalid(where, "is not an ONNX model, or is truncated", "fetch or export the file again");
   return Unit{};
 }
 

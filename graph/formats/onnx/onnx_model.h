@@ -1,5 +1,5 @@
 #pragma once
-/// ONNX files as protobuf messages, without the contents of weights.
+/// Parses ONNX files into protobuf messages, without the contents of weights.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,32 +21,32 @@ class TensorProto;
 
 namespace emplace::onnx_io {
 
-using Proto = onnx::TensorProto;  ///< Names element types: Proto::FLOAT.
+using Proto = onnx::TensorProto;  ///< Alias for element types, such as Proto::FLOAT.
 
-/// Contents above this size cannot decide a shape: they are dropped before the file is parsed.
+/// Larger contents cannot determine a shape; they are dropped before parsing.
 inline constexpr std::size_t kKeptBytes = std::size_t{32} << 10;
 
-/// The bytes of a ModelProto without the contents of tensors above kKeptBytes; nothing if they are malformed.
+/// Returns a ModelProto without the contents of tensors above kKeptBytes; nothing if the bytes are malformed.
 std::optional<std::string> without_weights(std::span<const std::byte> model);
 
-/// Errors (kInvalid): no model, one that is cut short, one above 2 GiB without its weights.
+/// Errors (kInvalid): not a model, truncated, above 2 GiB without its weights.
 Result<Unit> parse_model(std::span<const std::byte> bytes, std::string_view where, onnx::ModelProto& model);
 
-/// The attribute called `name`, or null.
+/// The attribute `name`, or null.
 const onnx::AttributeProto* find(const onnx::NodeProto& node, std::string_view name);
 
-/// "Conv"; of another domain than ONNX's own "com.microsoft::MatMulNBits".
+/// The op kind: "Conv", or with a domain other than ONNX's own "com.microsoft::MatMulNBits".
 std::string kind_of(const onnx::NodeProto& node);
 
 /// Product of dimensions; the largest number if one is negative or the product overflows.
 std::int64_t elements_or_max(std::span<const std::int64_t> shape);
 
-/// Contents of a small tensor of whole numbers (truth values count), or of real ones; nothing if the file
-/// does not hold them or the element type is another.
+/// Contents of a small tensor of integers (or booleans), or of real numbers; nothing if the file does not
+/// contain them or the element type differs.
 std::optional<std::vector<std::int64_t>> whole_numbers(const onnx::TensorProto& tensor);
 std::optional<std::vector<double>> real_numbers(const onnx::TensorProto& tensor);
 
-/// "'name'", harmless on a terminal.
+/// Quotes a name, made safe for a terminal: "'name'".
 std::string in_quotes(std::string_view name);
 
 }  // namespace emplace::onnx_io

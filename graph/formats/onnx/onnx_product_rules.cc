@@ -31,7 +31,7 @@ void product_of(Inference& op, std::size_t a, std::size_t b) {
   auto out = matrix_product(*op.shape(a), *op.shape(b));
   if (!out)
     return op.misfit("its matrices " + shape_text(*op.shape(a)) + " and " + shape_text(*op.shape(b)) +
-                     " do not go together");
+                     " are incompatible");
   op.set(0, *std::move(out));
 }
 
@@ -60,7 +60,7 @@ void swap_last(Shape& shape) {
   if (shape.size() >= 2) std::swap(shape.back(), shape[shape.size() - 2]);
 }
 
-/// com.microsoft's product of operands of which either may be transposed.
+/// The com.microsoft product; either operand may be transposed.
 void fused_matmul(Inference& op) {
   op.set_element(0, op.element(0));
   if (op.shape(0) == nullptr || op.shape(1) == nullptr) return;
@@ -70,29 +70,30 @@ void fused_matmul(Inference& op) {
   if (auto out = matrix_product(std::move(a), std::move(b))) op.set(0, *std::move(out));
 }
 
-/// Output 0: matrix 0 times matrix `b`, of which either may be transposed.
+/// Output 0: matrix 0 times matrix `second`; either may be transposed.
 void gemm_of(Inference& op, std::size_t second) {
   if (op.shape(0) == nullptr || op.shape(second) == nullptr) return;
   Shape a = *op.shape(0), b = *op.shape(second);
   if (a.size() != 2 || b.size() != 2)
-    return op.misfit("its operands " + shape_text(a) + " and " + shape_text(b) + " are no matrices");
+    return op.misfit("its operands " + shape_text(a) + " and " + shape_text(b) + " are not matrices");
   if (op.number("transA", 0) != 0) swap_last(a);
   if (op.number("transB", 0) != 0) swap_last(b);
   if (a[1] != b[0])
-    return op.misfit("its matrices " + shape_text(a) + " and " + shape_text(b) + " do not go together");
+    return op.misfit("its matrices " + shape_text(a) + " and " + shape_text(b) + " are incompatible");
   op.set(0, {a[0], b[1]});
 }
 void gemm(Inference& op) {
   op.set_element(0, op.element(0));
   gemm_of(op, 1);
 }
-/// com.microsoft's: a, its scale and zero point, b and its own; without a scale of the result it is real.
+/// The com.microsoft op: inputs are a, its scale and zero point, b, its scale and zero point. The result is
+/// real if its scale is absent.
 void qgemm(Inference& op) {
   op.set_element(0, op.input(8) != nullptr ? op.element(8) : Proto::FLOAT);
   gemm_of(op, 3);
 }
 
-/// com.microsoft's product with a matrix [K, N] of a few bits per weight.
+/// The com.microsoft product with a matrix [K, N] of a few bits per weight.
 void matmul_nbits(Inference& op) {
   op.set_element(0, op.element(0));
   if (op.shape(0) == nullptr || op.shape(0)->empty()) return;
@@ -101,7 +102,10 @@ void matmul_nbits(Inference& op) {
   if (out.back() > 0) op.set(0, std::move(out));
 }
 
-/// X [steps, batch, in], W [directions, gates · hidden, in], R [directions, gates · hidden, hidden].
+/// Inputs:
+///   X [steps, batch, in]
+///   W [directions, gates · hidden, in]
+///   R [directions, gates · hidden, hidden]
 void recurrent_rule(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   const Shape *x = op.shape(0), *r = op.shape(2);
@@ -114,11 +118,11 @@ void recurrent_rule(Inference& op) {
     op.set(k, batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden});
 }
 
-/// Letters of the equation stand for sizes; without "->" those that occur once remain, in the alphabet's
-/// order.
+/// Labels of the equation map to sizes. Without "->" the result has the labels that occur once, in
+/// alphabetical order.
 void einsum_rule(Inference& op) {
   op.set_element(0, op.element(0));
-  std::map<char, std::pair<std::int64_t, int>> labels;  // Size, and how often it occurs.
+  std::map<char, std::pair<std::int64_t, int>> labels;  // Size and number of occurrences.
   const std::string_view equation = op.text("equation");
   const std::size_t arrow = equation.find("->");
   std::size_t argument = 0, axis = 0;
@@ -149,7 +153,8 @@ void einsum_rule(Inference& op) {
   op.set(0, std::move(out));
 }
 
-/// ONNX's own: Q, K, V as [batch, heads, length, size] or [batch, length, heads · size], the past of K and V.
+/// ONNX's attention: Q, K, V as [batch, heads, length, size] or [batch, length, heads · size], and the past
+/// of K and V.
 void attention_rule(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   const Shape *q = op.shape(0), *k = op.shape(1), *v = op.shape(2);
@@ -171,7 +176,9 @@ void attention_rule(Inference& op) {
   op.set(3, {batch, q_heads, length, total});
 }
 
-/// com.microsoft's, projection included: input [batch, length, in], weights [in, q + k + v].
+/// Attention of com.microsoft with projection:
+///   input   [batch, length, in]
+///   weights [in, q + k + v]
 void packed_attention(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   const Shape *x = op.shape(0), *w = op.shape(1);
@@ -181,7 +188,9 @@ void packed_attention(Inference& op) {
   op.set(0, {(*x)[0], (*x)[1], values});
 }
 
-/// com.microsoft's MultiHeadAttention: query [batch, length, hidden], value [batch, total, hidden'].
+/// MultiHeadAttention of com.microsoft:
+///   query [batch, length, hidden]
+///   value [batch, total, hidden']
 void multi_head_attention(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   const Shape *q = op.shape(0), *v = op.shape(2);
@@ -190,8 +199,8 @@ void multi_head_attention(Inference& op) {
   if (q->size() == 5) op.set(0, {(*q)[0], (*q)[1], (*q)[2] * (*q)[4]});  // Packed Q, K and V per head.
 }
 
-/// Query [batch, length, heads · size], with K and V packed behind it where input 1 is absent; the caches
-/// that come in are as long as those that go out.
+/// The query is [batch, length, heads · size], with K and V packed behind it if input 1 is absent. Output
+/// caches are as long as input caches.
 void group_query_attention(Inference& op) {
   for (std::size_t k = 0; k < op.num_outputs(); ++k) op.set_element(k, op.element(0));
   const Shape* q = op.shape(0);
@@ -204,7 +213,7 @@ void group_query_attention(Inference& op) {
     if (op.shape(k + 2) != nullptr) op.set(k, *op.shape(k + 2));
 }
 
-/// com.microsoft's sum of word, position and segment embeddings, normalised; the mask's length per row.
+/// The com.microsoft op: normalised sum of word, position and segment embeddings; the mask's length per row.
 void embed_layer_norm(Inference& op) {
   const Shape *ids = op.shape(0), *words = op.shape(2);
   op.set_element(0, op.element(2)), op.set_element(1, Proto::INT32), op.set_element(2, op.element(2));

@@ -9,7 +9,7 @@
 namespace emplace::onnx_io {
 namespace {
 
-/// "['a', \"b\"]" as it is written in Python.
+/// Parses a Python list such as "['a', \"b\"]".
 std::vector<std::string> list_of(std::string_view text) {
   std::vector<std::string> items;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -25,7 +25,7 @@ std::vector<std::string> list_of(std::string_view text) {
   return items;
 }
 
-/// ": Net/layers.0: Block/add: aten.add" → "", "layers.0", "add".
+/// Splits ": Net/layers.0: Block/add: aten.add" into "", "layers.0", "add".
 std::vector<std::string> levels_of(std::string_view text) {
   std::vector<std::string> levels;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -37,7 +37,7 @@ std::vector<std::string> levels_of(std::string_view text) {
   return levels;
 }
 
-/// The last level but one, which is the innermost module's whole path, with its dots as levels.
+/// The last level but one is the innermost module's full path; its dots become levels.
 std::string module_of(const std::vector<std::string>& levels) {
   if (levels.size() < 2) return {};
   std::string path = levels[levels.size() - 2];

@@ -1,5 +1,5 @@
 #pragma once
-/// The module that an ONNX node came from.
+/// Finds the module that an ONNX node came from.
 
 #include <string>
 
@@ -9,9 +9,10 @@ class NodeProto;
 
 namespace emplace::onnx_io {
 
-/// Levels separated by '/': from the node's `pkg.torch.onnx.name_scopes` ("['', 'layers.0', 'add']" is
-/// layers/0), else from its `namespace` (": Net/layers.0: Block/add: aten.add" is layers/0), else from its
-/// name ("/layers.0/Add" is layers.0).
+/// Returns levels separated by '/', from the first source available:
+/// - `pkg.torch.onnx.name_scopes`: "['', 'layers.0', 'add']" is layers/0
+/// - `namespace`: ": Net/layers.0: Block/add: aten.add" is layers/0
+/// - the node's name: "/layers.0/Add" is layers.0
 std::string onnx_scope(const onnx::NodeProto& node);
 
 }  // namespace emplace::onnx_io

@@ -1,5 +1,5 @@
 #pragma once
-/// How shapes of single ONNX ops follow from their inputs: the rules behind onnx_infer.h, by family.
+/// Shape rules of single ONNX ops, by family; onnx_infer.h applies them.
 
 #include <cstddef>
 #include <optional>
@@ -13,7 +13,7 @@ namespace emplace::onnx_io {
 
 inline constexpr std::int64_t kLargestDim = std::int64_t{1} << 40;
 
-/// One row of a family's table.
+/// One row of a family's table of rules.
 struct RuleRow {
   std::string_view kind;
   std::size_t inputs;
@@ -26,11 +26,11 @@ std::span<const RuleRow> window_rules();   ///< Convolutions, pooling, images.
 std::span<const RuleRow> layout_rules();   ///< Reshapes, slices, gathers, reductions.
 
 using emplace::broadcast;
-/// A product of matrices of dimensions before the last two, which broadcast; 1-D operands as numpy has them.
+/// Shape of a matrix product; dimensions before the last two broadcast, 1-D operands follow numpy.
 std::optional<Shape> matrix_product(Shape a, Shape b);
 
-// Rules that several families share.
-void same_as_first(Inference& op);  ///< Every output: shape and element type of input 0.
-void broadcast_all(Inference& op);  ///< Output 0: all inputs broadcast, element type of input 0.
+// Rules shared by several families.
+void same_as_first(Inference& op);  ///< Gives every output the shape and element type of input 0.
+void broadcast_all(Inference& op);  ///< Gives output 0 the broadcast shape of all inputs and the element type of input 0.
 
 }  // namespace emplace::onnx_io

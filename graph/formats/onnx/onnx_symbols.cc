@@ -45,7 +45,7 @@ std::optional<std::vector<std::int64_t>> Symbols::shape(const onnx::TensorShapeP
 }
 
 std::optional<std::int64_t> Symbols::value(std::string_view expression) {
-  // An exporter's name may be anything, so the whole text is looked up before it is read as a formula.
+  // Exporters may use any name, so look up the whole text before parsing it as a formula.
   if (const auto it = sizes_.find(std::string{expression}); it != sizes_.end()) {
     if (given_.named.contains(expression)) static_cast<void>(met_.size_of(expression, 1));
     return it->second;

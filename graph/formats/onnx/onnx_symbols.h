@@ -18,18 +18,18 @@ class ValueInfoProto;
 
 namespace emplace::onnx_io {
 
-/// Thread: one.
+/// Resolves symbolic dimensions. Thread: one.
 class Symbols {
  public:
   explicit Symbols(const OpenDims& given);
 
-  /// Gives sizes to the open dimensions of a model input; a dimension without a name is INPUT.AXIS.
+  /// Assigns sizes to the open dimensions of a model input; a dimension without a name is called INPUT.AXIS.
   void add_input(const onnx::ValueInfoProto& input);
-  /// The shape where every dimension has a size: a number, a symbol, arithmetic on symbols ("2*seq + 1"), or
-  /// without a name that of `input`.
+  /// Returns the shape if every dimension has a size: a number, a symbol, arithmetic on symbols ("2*seq +
+  /// 1"), or, if unnamed, the size of that dimension of `input`.
   std::optional<std::vector<std::int64_t>> shape(const onnx::TensorShapeProto& shape,
                                                  std::string_view input = {});
-  /// Value of "batch" or "batch*(seq + 1)"; nothing if a symbol has no size.
+  /// The value of "batch" or "batch*(seq + 1)"; nothing if a symbol has no size.
   std::optional<std::int64_t> value(std::string_view expression);
 
   const DimsMet& met() const { return met_; }

@@ -21,10 +21,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongestText = 64;  // Attributes above these sizes say nothing about cost.
+constexpr std::size_t kLongestText = 64;  // Larger attributes do not affect the cost.
 constexpr int kLongestList = 64;
 
-/// Bits of one element and the type that stands for it; 0 bits for what has no size.
+/// Size of one element [bit] and its DType; 0 bits if the type has no fixed size.
 struct Element {
   DType dtype = DType::kU8;
   int bits = 0;
@@ -35,7 +35,7 @@ Element element_of(int type) {
     case Proto::FLOAT:
       return {DType::kF32, 32};
     case Proto::DOUBLE:
-    case Proto::COMPLEX64:  // As many bytes.
+    case Proto::COMPLEX64:  // Mapped to a type of the same size.
       return {DType::kF64, 64};
     case Proto::COMPLEX128:
       return {DType::kF64, 128};
@@ -86,7 +86,7 @@ std::int64_t bytes_of(const Value* value) {
   return capped::times(elements_or_max(spec->shape), element_bytes(spec->dtype));
 }
 
-/// A sequence, a map or an optional, as large as what goes into it.
+/// Returns whether the type is a sequence, a map or an optional; its size is that of its inputs.
 bool is_container(const onnx::TypeProto& type) {
   return type.has_sequence_type() || type.has_map_type() || type.has_optional_type() ||
          type.has_opaque_type();
@@ -96,7 +96,7 @@ bool makes_container(std::string_view kind) {
          kind == "SequenceEmpty" || kind == "SplitToSequence" || kind == "Optional";
 }
 
-/// Adds the values of the graph around that a body reads, through bodies in it too.
+/// Adds the outer values that a body reads, including nested bodies.
 void find_reads(const onnx::GraphProto& body, std::vector<std::string>& reads) {
   std::unordered_set<std::string_view> own;
   for (const auto& input : body.input()) own.insert(input.name());
@@ -152,7 +152,7 @@ const BodyWork* Types::body_of(const onnx::NodeProto& node) const {
   return it == bodies_.end() ? nullptr : &it->second;
 }
 
-/// What the file says of a value, as far as its dimensions have sizes.
+/// The type that the file declares for a value, as far as its dimensions have sizes.
 std::optional<Value> Types::declared(const std::string& name) const {
   const auto it = declared_.find(name);
   if (it == declared_.end()) return std::nullopt;
@@ -202,7 +202,7 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
   std::size_t given = 0;
   for (const auto& name : node.input()) given += name.empty() ? 0 : 1;
   if (given < known.inputs)
-    return fail(fmt::format("has {} inputs, and {} needs {}", given, printable(kind, 60), known.inputs));
+    return fail(fmt::format("has {} inputs, but {} needs {}", given, printable(kind, 60), known.inputs));
   Inference op{node, inputs, outputs};
   if (known.rule != nullptr) known.rule(op);
   if (!op.complaint().empty() && opset_ >= 7) return fail(op.complaint());
@@ -216,7 +216,7 @@ Result<Unit> Types::infer(const onnx::NodeProto& node) {
   return keep(node, outputs);
 }
 
-/// Notes the outputs, each as the file has it where it says so.
+/// Stores the outputs; a declared type takes precedence.
 Result<Unit> Types::keep(const onnx::NodeProto& node, std::vector<Value>& outputs) {
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const std::string& name = node.output(static_cast<int>(k));
@@ -229,7 +229,7 @@ Result<Unit> Types::keep(const onnx::NodeProto& node, std::vector<Value>& output
             std::string{where_} + ": node " + in_quotes(node.name().empty() ? node.op_type() : node.name()),
             "its output " + in_quotes(name) + " is " + shape_text(*said->shape) + " in the file, and " +
                 shape_text(*value.shape) + " by its inputs",
-            "export the model again, or give the sizes that it was exported with");
+            "export the model again, or set the sizes that it was exported with");
       if (said->shape) value.shape = said->shape;
       if (said->element != 0) value.element = said->element;
       if (said->opaque && !value.opaque) value = Value{0, Shape{0}, {}, {}, true};
@@ -304,7 +304,7 @@ Result<Unit> Types::infer_bodies(const onnx::NodeProto& node, const std::vector<
                  Value{onnx::TensorProto::BOOL, Shape{}, {}, {}, false}};
     if (!inputs.empty() && inputs[0] != nullptr && inputs[0]->whole && inputs[0]->whole->size() == 1)
       work.iterations = std::clamp<std::int64_t>(inputs[0]->whole->front(), 0, std::int64_t{1} << 40);
-    if (work.iterations == std::int64_t{1} << 40) work.iterations.reset();  // "Until the condition ends it."
+    if (work.iterations == std::int64_t{1} << 40) work.iterations.reset();  // 2^40 iterations mean "until the condition ends the loop".
   }
   for (std::size_t k = carried_from; k < inputs.size(); ++k) {
     Value argument = plain(inputs[k]);
@@ -330,13 +330,13 @@ bool is_view(const onnx::NodeProto& node) {
   const OpKind* kind = find_kind(Vocabulary::kOnnx, kind_of(node));
   if (kind == nullptr || !kind->view) return false;
   return node.op_type() != "Dropout" || node.input_size() < 3 ||
-         node.input(2).empty();  // The third switches training on.
+         node.input(2).empty();  // Input 2 is training_mode.
 }
 
 nlohmann::json attributes_of(const onnx::NodeProto& node) {
   json attrs = json::object();
   for (const auto& attribute : node.attribute()) {
-    // The traced graphs' word, which is also what tells grouped convolutions apart when the graph is saved.
+    // Use the name of the traced graphs, by which saved graphs identify grouped convolutions.
     json& value = attrs[attribute.name() == "group" ? "groups" : attribute.name()];
     switch (attribute.type()) {
       case onnx::AttributeProto::INT:
@@ -357,7 +357,7 @@ nlohmann::json attributes_of(const onnx::NodeProto& node) {
           value = std::vector<float>(attribute.floats().begin(), attribute.floats().end());
         break;
       default:
-        break;  // Tensors and their like: values, not costs.
+        break;  // Tensors and the like are values and do not affect the cost.
     }
   }
   for (auto it = attrs.begin(); it != attrs.end();) it = it->is_null() ? attrs.erase(it) : std::next(it);

@@ -1,5 +1,5 @@
 #pragma once
-/// Types of all values of an ONNX graph: what the file says, else what follows from the inputs.
+/// Types of all values of an ONNX graph: as declared in the file, else inferred from the inputs.
 
 #include <cstdint>
 #include <map>
@@ -23,30 +23,30 @@ class TypeProto;
 
 namespace emplace::onnx_io {
 
-/// What the nodes in the bodies of an `If`, `Loop` or `Scan` come to.
+/// Totals over the nodes in the bodies of an `If`, `Loop` or `Scan`.
 struct BodyWork {
-  std::int64_t flops = 0;                       ///< Of one step: all iterations, the costlier branch.
-  std::optional<std::int64_t> iterations;       ///< Of a loop, where the file says it; else one is counted.
-  bool unknown_work = false;                    ///< An op in it has no rule.
-  std::vector<std::string> reads;               ///< Values of the graph around it, each once.
-  std::vector<const onnx::GraphProto*> bodies;  ///< Those in these bodies too.
+  std::int64_t flops = 0;                       ///< Work of one step: all iterations, the most expensive branch.
+  std::optional<std::int64_t> iterations;       ///< Trip count of a loop if the file contains it; otherwise 1 is assumed.
+  bool unknown_work = false;                    ///< Whether an op in it has no flops rule.
+  std::vector<std::string> reads;               ///< Outer values that the bodies read, without duplicates.
+  std::vector<const onnx::GraphProto*> bodies;  ///< All bodies, including nested ones.
 };
 
-/// Types one graph. Thread: one.
+/// Infers the types of one graph. Thread: one.
 class Types {
  public:
-  /// @param outer  types of the graph around a body, or null.
+  /// @param outer  types of the enclosing graph, or null.
   Types(Symbols& symbols, int opset, std::string_view where, const Types* outer = nullptr)
       : symbols_{symbols}, opset_{opset}, where_{where}, outer_{outer} {}
 
   void set(const std::string& name, Value value) { values_[name] = std::move(value); }
-  /// Initializers, inputs that have no value yet, and nodes in the file's order.
-  /// Errors (kInvalid): a node whose inputs do not go together, or whose result the file types otherwise.
+  /// Types initializers, inputs without a value, and nodes in file order. Errors (kInvalid): a node with
+  /// incompatible inputs, or whose inferred type contradicts the file.
   Result<Unit> infer(const onnx::GraphProto& graph);
 
-  /// Of this graph or one around it; null if nothing is known.
+  /// Looks up a value in this graph or an enclosing one; null if unknown.
   const Value* find(const std::string& name) const;
-  /// Of a control-flow node that was typed; null for others.
+  /// The bodies of a typed control-flow node; null for other nodes.
   const BodyWork* body_of(const onnx::NodeProto& node) const;
 
  private:
@@ -67,18 +67,18 @@ class Types {
   std::map<const onnx::NodeProto*, BodyWork> bodies_;
 };
 
-/// A value as an op's output; nothing without shape or element type. Elements of less than a byte are packed:
-/// the last dimension shrinks. A string counts as a byte.
+/// Converts a value to an output spec; nothing without shape or element type. Elements of less than a byte
+/// are packed: the last dimension shrinks. A string counts as one byte.
 std::optional<TensorSpec> spec_of(const Value& value);
-/// True for element types that arithmetic in real numbers works on.
+/// Returns whether the element type is floating-point.
 bool is_floating(int element);
 
-/// Attributes that decide a cost, as a JSON object.
+/// The attributes that affect the cost, as a JSON object.
 nlohmann::json attributes_of(const onnx::NodeProto& node);
-/// Work of one node, bodies aside; nothing for an op kind without a rule. `attributes` are the node's.
+/// Work of one node without its bodies; nothing for an op kind without a rule. `attributes` are the node's.
 std::optional<std::int64_t> node_flops(const onnx::NodeProto& node, const nlohmann::json& attributes,
                                        const Types& types);
-/// True if the first output shows the first input's data in another shape.
+/// Returns whether the first output is the first input's data in another shape.
 bool is_view(const onnx::NodeProto& node);
 
 }  // namespace emplace::onnx_io

@@ -10,14 +10,14 @@
 namespace emplace::onnx_io {
 namespace {
 
-/// The spatial attributes of a window, one entry per axis: defaults filled in.
+/// The spatial attributes of a window, one entry per axis, with defaults filled in.
 struct Window {
   std::vector<std::int64_t> kernel, strides, dilations, pads;
 };
 
 constexpr std::int64_t kLargestWindow = std::int64_t{1} << 20;
 
-/// Nothing if a list has the wrong length or a number is out of range.
+/// Returns nothing if a list has the wrong length or a number is out of range.
 std::optional<Window> window_of(const Inference& op, std::vector<std::int64_t> kernel) {
   const std::size_t axes = kernel.size();
   Window window{std::move(kernel), op.list("strides"), op.list("dilations"), op.list("pads")};
@@ -34,7 +34,7 @@ std::optional<Window> window_of(const Inference& op, std::vector<std::int64_t> k
   return window;
 }
 
-/// Positions of a window along one axis of `size`; nothing if it does not fit.
+/// Number of window positions along one axis of length `size`; nothing if the window does not fit.
 std::optional<std::int64_t> positions(const Inference& op, const Window& w, std::size_t axis,
                                       std::int64_t size) {
   const std::string_view auto_pad = op.text("auto_pad");
@@ -45,7 +45,7 @@ std::optional<std::int64_t> positions(const Inference& op, const Window& w, std:
   if (padded < reach) return std::nullopt;
   const bool ceil = op.number("ceil_mode", 0) != 0;
   std::int64_t count = (padded - reach + (ceil ? stride - 1 : 0)) / stride + 1;
-  // The last window begins inside of the input or its left padding.
+  // The last window must start inside the input or its left padding.
   if (ceil && (count - 1) * stride >= size + w.pads[axis]) --count;
   return count;
 }
@@ -59,17 +59,17 @@ void slide(Inference& op, const Shape& x, const Window& window, Shape out) {
   op.set(0, std::move(out));
 }
 
-/// Image and weights, by position of the weights among the inputs.
+/// Convolution shape; `weights` is the position of the weights among the inputs.
 void convolve(Inference& op, std::size_t weights, int element) {
   op.set_element(0, element);
   const Shape *x = op.shape(0), *w = op.shape(weights);
   if (x == nullptr || w == nullptr) return;
   if (x->size() < 3 || x->size() != w->size())
     return op.misfit("its input " + shape_text(*x) + " and weights " + shape_text(*w) +
-                     " do not go together");
+                     " are incompatible");
   const std::int64_t groups = op.number("group", 1);
   if (groups < 1 || (*w)[1] > kLargestDim / groups || (*x)[1] != (*w)[1] * groups)
-    return op.misfit(fmt::format("its input {} and weights {} do not go together with {} groups",
+    return op.misfit(fmt::format("its input {} and weights {} are incompatible with {} groups",
                                  shape_text(*x), shape_text(*w), groups));
   const auto window = window_of(op, {w->begin() + 2, w->end()});
   if (window) slide(op, *x, *window, {(*x)[0], (*w)[0]});
@@ -108,7 +108,7 @@ void conv_transpose(Inference& op) {
 
 void pool(Inference& op) {
   op.set_element(0, op.element(0));
-  op.set_element(1, Proto::INT64);  // Of MaxPool: where the largest was.
+  op.set_element(1, Proto::INT64);  // Output 1 of MaxPool: positions of the maxima.
   const Shape* x = op.shape(0);
   auto kernel = op.list("kernel_shape");
   if (x == nullptr || x->size() < 3 || kernel.size() + 2 != x->size()) return;
@@ -127,7 +127,7 @@ void global_pool(Inference& op) {
   op.set(0, std::move(out));
 }
 
-/// Sizes as an input, or factors as an input or an attribute; `axes` may name the dimensions meant.
+/// Sizes come from an input, or factors from an input or an attribute; `axes` may restrict the dimensions.
 void resize(Inference& op) {
   op.set_element(0, op.element(0));
   const Shape* x = op.shape(0);
@@ -157,7 +157,7 @@ void resize(Inference& op) {
   op.set(0, std::move(out));
 }
 
-/// Images [batch, channels, …] sampled at grid [batch, …, 2].
+/// Samples images [batch, channels, …] at grid [batch, …, 2].
 void grid_sample(Inference& op) {
   op.set_element(0, op.element(0));
   const Shape *x = op.shape(0), *grid = op.shape(1);

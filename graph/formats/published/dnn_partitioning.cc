@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostMs = 1e7, kMostBytes = 1e15;  // Of a node: three hours, and most of a pebibyte.
-constexpr double kMostBytesInAll = 0x1p60;          // Sums stay far below 2^63.
+constexpr double kMostMs = 1e7, kMostBytes = 1e15;  // Limits per node: three hours, and most of a pebibyte.
+constexpr double kMostBytesInAll = 0x1p60;          // Keeps sums far below 2^63.
 constexpr double kMostDevices = 255;
 constexpr double kSizeScale = 1e6;
 
@@ -34,7 +34,7 @@ struct Node {
   bool backward = false, on_accelerator = true;
   std::int64_t colour = -1;
   bool coloured = false, has_cost = false;
-  std::vector<std::uint32_t> readers, inputs;  // Node numbers, each once.
+  std::vector<std::uint32_t> readers, inputs;  // Node numbers, without duplicates.
 };
 
 class DnnReader {
@@ -47,22 +47,22 @@ class DnnReader {
   Error fail(const std::string& place, std::string_view what, std::string_view cure = {}) const {
     return invalid(std::string{where_} + (place.empty() ? "" : ": " + place), what, cure);
   }
-  /// A number from 0 to `most`.
+  /// Reads a number from 0 to `most`.
   Result<double> number(const json& from, const char* key, const std::string& place, double most) const {
     const auto it = from.find(key);
     if (it == from.end()) return fail(place, std::string{"has no "} + key);
     if (!it->is_number() || !(it->get<double>() >= 0) || it->get<double>() > most)
-      return fail(place, fmt::format("{} is no number from 0 to {}", key, static_cast<std::int64_t>(most)));
+      return fail(place, fmt::format("{} is not a number from 0 to {}", key, static_cast<std::int64_t>(most)));
     return it->get<double>();
   }
   Result<std::int64_t> whole(const json& from, const char* key, const std::string& place) const {
     const auto it = from.find(key);
     if (it == from.end()) return fail(place, std::string{"has no "} + key);
     if (!it->is_number_integer() || std::abs(it->get<double>()) > 1e15)
-      return fail(place, std::string{key} + " is no whole number");
+      return fail(place, std::string{key} + " is not a whole number");
     return it->get<std::int64_t>();
   }
-  /// A boolean, or a number that stands for one.
+  /// Reads a boolean, or a number as a boolean.
   Result<bool> truth(const json& from, const char* key, const std::string& place, bool otherwise) const {
     const auto it = from.find(key);
     if (it == from.end() || it->is_null()) return otherwise;
@@ -77,7 +77,7 @@ class DnnReader {
   std::string_view where_;
   std::vector<Node> nodes_;
   std::map<std::int64_t, std::uint32_t> number_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> known_;  // Edges.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known_;  // Edges seen so far.
   double bytes_ = 0;
 };
 
@@ -90,7 +90,7 @@ Result<Unit> DnnReader::read_node(const json& from) {
   EMPLACE_TRY_ASSIGN(const auto accelerator, number(from, "fpgaLatency", place, kMostMs));
   EMPLACE_TRY_ASSIGN(const auto size, number(from, "size", place, kMostBytes));
   if ((bytes_ += size) > kMostBytesInAll)
-    return fail(place, "brings the sizes of all to more than 2^60 bytes");
+    return fail(place, "exceeds the total size limit of 2^60 bytes");
   EMPLACE_TRY_ASSIGN(const auto backward, truth(from, "isBackwardNode", place, false));
   EMPLACE_TRY_ASSIGN(const auto on_accelerator, truth(from, "supportedOnFpga", place, true));
   node.id = id;
@@ -103,7 +103,7 @@ Result<Unit> DnnReader::read_node(const json& from) {
   const auto name = from.find("name");
   node.name = name != from.end() && name->is_string() ? name->get<std::string>() : "node";
   if (!number_.try_emplace(node.id, static_cast<std::uint32_t>(nodes_.size())).second)
-    return fail(place, fmt::format("has the id {} of an earlier node", node.id));
+    return fail(place, fmt::format("has the duplicate id {}", node.id));
   nodes_.push_back(std::move(node));
   return Unit{};
 }
@@ -121,9 +121,9 @@ Result<Unit> DnnReader::read_edge(const json& from, std::size_t edge) {
   Node& producer = nodes_[a->second];
   if (producer.has_cost && std::abs(producer.cost_ms - cost) > 1e-6)
     return fail(place,
-                fmt::format("costs {} and an earlier edge of node {} {}", from["cost"].dump(), source,
+                fmt::format("costs {}, but an earlier edge of node {} costs {}", from["cost"].dump(), source,
                             json(producer.cost_ms).dump()),
-                "a node sends one tensor: make them equal");
+                "a node sends one tensor, so make them equal");
   producer.cost_ms = cost, producer.has_cost = true;
   if (known_.emplace(a->second, b->second).second) {
     producer.readers.push_back(b->second);
@@ -132,7 +132,7 @@ Result<Unit> DnnReader::read_edge(const json& from, std::size_t edge) {
   return Unit{};
 }
 
-/// Of the nodes whose inputs are there, the first in the file comes next.
+/// Topological order; the first ready node in file order comes next.
 Result<std::vector<std::uint32_t>> DnnReader::order() const {
   std::vector<std::size_t> missing;
   for (const Node& node : nodes_) missing.push_back(node.inputs.size());
@@ -147,13 +147,13 @@ Result<std::vector<std::uint32_t>> DnnReader::order() const {
       if (--missing[reader] == 0) ready.push(reader);
   }
   if (order.size() == nodes_.size()) return order;
-  // What is left waits for something that is left: going back from it ends in a circle.
+  // All remaining nodes wait for remaining nodes, so walking backwards finds a cycle.
   const auto left = std::find_if(missing.begin(), missing.end(), [](std::size_t m) { return m > 0; });
   auto at = static_cast<std::uint32_t>(left - missing.begin());
   for (std::size_t step = 0; step < nodes_.size(); ++step)
     at = *std::find_if(nodes_[at].inputs.begin(), nodes_[at].inputs.end(),
                        [&](std::uint32_t input) { return missing[input] > 0; });
-  return fail(fmt::format("node {}", nodes_[at].id), "waits for itself in a circle of edges");
+  return fail(fmt::format("node {}", nodes_[at].id), "is in a cycle of edges");
 }
 
 Result<OpGraph> DnnReader::read(const json& file) {
@@ -161,7 +161,7 @@ Result<OpGraph> DnnReader::read(const json& file) {
   EMPLACE_TRY_ASSIGN(const auto cpus, number(file, "maxCPUs", "", kMostDevices));
   if (accelerators + cpus < 1 || accelerators + cpus > kMostDevices ||
       std::floor(accelerators) != accelerators || std::floor(cpus) != cpus)
-    return fail("", "has no whole number of devices from 1 to 255", "correct maxFPGAs and maxCPUs");
+    return fail("", "does not have 1 to 255 devices", "correct maxFPGAs and maxCPUs");
   EMPLACE_TRY_ASSIGN(const auto memory, number(file, "maxSizePerFPGA", "", 1e18));
   const auto nodes = file.find("nodes"), edges = file.find("edges");
   if (nodes == file.end() || !nodes->is_array() || edges == file.end() || !edges->is_array())
@@ -170,8 +170,8 @@ Result<OpGraph> DnnReader::read(const json& file) {
   for (std::size_t e = 0; e < edges->size(); ++e) EMPLACE_TRY(read_edge((*edges)[e], e));
   EMPLACE_TRY_ASSIGN(const auto order, this->order());
 
-  // Memory is counted in whole bytes: of sizes that are not whole, millionths, where these do not grow too
-  // large.
+  // Memory is counted in whole bytes. Fractional sizes are scaled to millionths, unless the numbers become
+  // too large.
   const auto whole = [](double value) { return std::floor(value) == value; };
   double scale = 1, sum = memory;
   bool all_whole = whole(memory);
@@ -188,7 +188,7 @@ Result<OpGraph> DnnReader::read(const json& file) {
               {"memory_bytes", static_cast<std::int64_t>(std::floor(memory * scale))}}}};
   if (!all_whole)
     meta["notes"] =
-        json::array({scale > 1 ? "sizes are not whole numbers: bytes stand for millionths of the file's unit"
+        json::array({scale > 1 ? "sizes are not whole numbers: a byte is a millionth of the file's unit"
                                : "sizes are not whole numbers: they are rounded up to bytes"});
   builder.set_meta_json(meta.dump());
   std::vector<std::uint32_t> position(nodes_.size());

@@ -1,6 +1,6 @@
 #pragma once
-/// Workloads of msr-fiddle/dnn-partitioning: profiled nodes with the machine that they were measured for.
-///                         Source: Tarnawski et al., Efficient Algorithms for Device Placement, NeurIPS 2020
+/// Workloads of msr-fiddle/dnn-partitioning: profiled nodes and the machine that they were measured for.
+/// Source: Tarnawski et al., Efficient Algorithms for Device Placement, NeurIPS 2020
 
 #include <cstddef>
 #include <span>
@@ -11,20 +11,21 @@
 
 namespace emplace {
 
-/// Bytes that stand for a microsecond of the file's transfer costs: links of such graphs carry 12 GB/s.
+/// Bytes per microsecond of a transfer cost in the file: links of such graphs have 12 GB/s.
 inline constexpr double kPartitioningBytesPerUs = 12'000;
 
-/// True if the bytes look like a workload: a JSON object with `maxFPGAs`.
+/// Returns whether the bytes look like a workload: a JSON object with `maxFPGAs`.
 bool looks_like_dnn_partitioning(std::span<const std::byte> bytes);
 
-/// One op per node, called NAME#ID, in a topological order that keeps the file's where it can. Latencies [ms]
-/// become measured_us of the classes "cpu" and "accelerator", `size` the bytes that the op keeps on its
-/// device (param_bytes), a node's transfer cost attrs.transfer_us and one output of as many bytes as take so
-/// long at 12 GB/s, a colour class a co-location class, backward nodes the backward phase; a node that
-/// accelerators do not support may use "cpu:*" only. The machine stands in meta.partitioning: {accelerators,
-/// cpus, memory_bytes} (placement/partitioning_machine.h). Errors (kInvalid, one line): not such a file; a
-/// key that is missing, negative or too large; an id twice or unknown; out-edges of one node whose costs
-/// differ by more than 1e-6; a cycle.
+/// Reads a workload as one op per node, called NAME#ID, in a topological order close to the file's. Mapping:
+/// - latencies [ms]: measured_us of the classes "cpu" and "accelerator"
+/// - `size`: bytes that the op keeps on its device (param_bytes)
+/// - transfer cost: attrs.transfer_us, and one output whose size takes this time at 12 GB/s
+/// - colour class: co-location class; backward nodes: the backward phase
+/// - a node that accelerators do not support: restricted to "cpu:*"
+/// - the machine: meta.partitioning {accelerators, cpus, memory_bytes} (placement/partitioning_machine.h)
+/// Errors (kInvalid, one line): not such a file; a key that is missing, negative or too large; a duplicate or
+/// unknown id; out-edges of one node whose costs differ by more than 1e-6; a cycle.
 Result<OpGraph> parse_dnn_partitioning(std::span<const std::byte> bytes, std::string_view where);
 
 }  // namespace emplace

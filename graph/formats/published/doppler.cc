@@ -19,7 +19,7 @@ namespace emplace {
 namespace {
 
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000'000;
-constexpr double kCostPerUs = 1e4;  // DOPPLER divides its costs by 10^10 to have seconds.
+constexpr double kCostPerUs = 1e4;  // DOPPLER divides its costs by 10^10 to get seconds.
 
 std::string_view cut_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
@@ -30,7 +30,7 @@ std::string_view cut_line(std::string_view& text) {
   return line;
 }
 
-/// "1, 2,3," → its numbers; nothing if there is anything else in it, or a number beyond kLargestNumber.
+/// Parses "1, 2,3,"; nothing if the line contains anything else, or a number beyond kLargestNumber.
 std::optional<std::vector<std::int64_t>> numbers(std::string_view line) {
   std::vector<std::int64_t> all;
   while (!line.empty()) {
@@ -54,17 +54,17 @@ class DopplerReader {
   Result<OpGraph> read() {
     for (auto& list : lists_) {
       auto read = numbers(next());
-      if (!read) return fail("is no list of numbers up to 10^15");
+      if (!read) return fail("is not a list of numbers up to 10^15");
       list = *std::move(read);
     }
-    if (lists_[0].size() != 1) return fail_at(1, "is no number of nodes");
+    if (lists_[0].size() != 1) return fail_at(1, "is not a number of nodes");
     if (lists_[2].size() != lists_[3].size())
       return fail(fmt::format("has {} readers for {} producers", lists_[3].size(), lists_[2].size()));
     while (!text_.empty()) EMPLACE_TRY(read_node());
     const std::size_t all = ops_.size() + lists_[1].size();
     if (static_cast<std::size_t>(lists_[0][0]) != all)
-      return fail_at(1, fmt::format("tells {} nodes, and {} are there", lists_[0][0], all),
-                     "inputs and lines of nodes make up all");
+      return fail_at(1, fmt::format("declares {} nodes, but the file has {}", lists_[0][0], all),
+                     "count inputs and node lines");
     EMPLACE_TRY(read_edges());
     return build();
   }
@@ -88,7 +88,7 @@ class DopplerReader {
     const bool name = std::all_of(word.begin(), word.end(),
                                   [](unsigned char c) { return std::isalpha(c) != 0 || c == '_'; });
     if (!costs || costs->size() != 2 || !name)
-      return fail("is no node; write COMPUTE,TRANSFER or COMPUTE,TRANSFER,KIND");
+      return fail("is not a node; write COMPUTE,TRANSFER or COMPUTE,TRANSFER,KIND");
     OpSpec op;
     op.name = fmt::format("node{}", ops_.size());
     op.type = word.empty() ? "node" : "node::" + std::string{word};
@@ -113,7 +113,7 @@ class DopplerReader {
 
   Result<OpGraph> build() {
     const auto order = node_order(ops_.size(), edges_);
-    if (!order) return invalid(where_, "has a circle of edges");
+    if (!order) return invalid(where_, "has a cycle");
     std::vector<std::uint32_t> at(ops_.size());
     for (std::uint32_t k = 0; k < order->size(); ++k) at[(*order)[k]] = k;
     for (const auto& [from, to] : edges_) ops_[to].inputs.push_back({at[from], 0});

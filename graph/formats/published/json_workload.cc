@@ -15,8 +15,8 @@ bool looks_like_json_with(std::span<const std::byte> bytes, std::string_view key
 
 Result<nlohmann::json> parse_json_object(std::span<const std::byte> bytes, std::string_view where) {
   nlohmann::json file = nlohmann::json::parse(text_of(bytes), nullptr, false);
-  if (file.is_discarded()) return invalid(where, "is no JSON, or has a number that is out of range");
-  if (!file.is_object()) return invalid(where, "is no JSON object");
+  if (file.is_discarded()) return invalid(where, "is not JSON, or has a number that is out of range");
+  if (!file.is_object()) return invalid(where, "is not a JSON object");
   return file;
 }
 

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kBetween = " -- ", kForward = "forward_compute_time";
-constexpr std::size_t kLongestText = 120;  // Of a layer's description.
+constexpr std::size_t kLongestText = 120;  // Limit of a layer's description [B].
 constexpr double kMostLayerBytes = 1e15, kMostLayerMs = 1e9;
 
 std::string_view trimmed(std::string_view text) {
@@ -36,7 +36,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view by) 
   return parts;
 }
 
-/// What follows "KEY=", up to the next comma outside brackets; nothing if there is no such key.
+/// The text after "KEY=", up to the next comma outside brackets; empty if the key is missing.
 std::string_view value_of(std::string_view metrics, std::string_view key) {
   for (std::size_t at = 0; (at = metrics.find(key, at)) != std::string_view::npos; at += key.size()) {
     const std::string_view rest = metrics.substr(at + key.size());
@@ -52,7 +52,7 @@ struct Layer {
   std::string_view name, text;
   double forward_ms = 0, backward_ms = 0;
   std::int64_t activation_bytes = 0, parameter_bytes = 0;
-  std::string_view stage;  ///< Where the profile has one.
+  std::string_view stage;  ///< Stage, if the profile has one.
 };
 
 class PipeDreamReader {
@@ -87,7 +87,7 @@ class PipeDreamReader {
     return invalid(fmt::format("{}: line {}", where_, line_), what, cure);
   }
 
-  /// A number, or a list of them as "[1.0; 2.0]", whose sum counts.
+  /// Reads a number, or the sum of a list such as "[1.0; 2.0]".
   Result<double> number(std::string_view metrics, std::string_view key, double most) const {
     std::string_view value = value_of(metrics, key);
     if (value.starts_with('[')) value = trimmed(value.substr(1, value.find(']') - 1));
@@ -98,7 +98,7 @@ class PipeDreamReader {
       if (part.empty() || error != std::errc{} || end != part.data() + part.size() || !(one >= 0) ||
           !(one <= most))
         return fail(
-            fmt::format("{} is missing, or no number from 0 to {}", key, static_cast<std::int64_t>(most)));
+            fmt::format("{} is missing, or not a number from 0 to {}", key, static_cast<std::int64_t>(most)));
       sum += one;
     }
     if (sum > most) return fail(std::string{key} + " is too large");
@@ -124,14 +124,14 @@ class PipeDreamReader {
     if (metrics + 1 != fields.end() && metrics[1].starts_with("stage_id="))
       layer.stage = metrics[1].substr(9);
     if (!number_.try_emplace(layer.name, static_cast<std::uint32_t>(layers_.size())).second)
-      return fail("layer '" + printable(layer.name, 80) + "' appears twice", "names must be unique");
+      return fail("layer '" + printable(layer.name, 80) + "' appears twice", "make names unique");
     layers_.push_back(layer);
     return Unit{};
   }
 
   Result<Unit> read_edge(std::string_view line) {
     const auto ends = split(line, kBetween);
-    if (ends.size() != 2) return fail("is no edge", "write a tab and NAME -- NAME");
+    if (ends.size() != 2) return fail("is not an edge", "write a tab and NAME -- NAME");
     named_edges_.push_back({ends[0], ends[1], line_});
     return Unit{};
   }
@@ -141,13 +141,13 @@ class PipeDreamReader {
       line_ = edge.line;
       const auto from = number_.find(edge.from), to = number_.find(edge.to);
       for (const auto& [end, name] : {std::pair{from, edge.from}, std::pair{to, edge.to}})
-        if (end == number_.end()) return fail("'" + printable(name, 80) + "' is no layer of the profile");
+        if (end == number_.end()) return fail("'" + printable(name, 80) + "' is not a layer of the profile");
       edges_.emplace_back(from->second, to->second);
     }
     return Unit{};
   }
 
-  /// Layer i is op i, its gradient op n + i; edges_ gets those of the gradients.
+  /// Layer i becomes op i, and its gradient op n + i; edges_ gets the edges between gradients.
   void add_ops() {
     const auto n = static_cast<std::uint32_t>(layers_.size());
     std::vector<std::int64_t> largest_input(n, 0);
@@ -181,7 +181,7 @@ class PipeDreamReader {
       edges_.emplace_back(n + edges_[e].second, n + edges_[e].first);
   }
 
-  /// Topological, the smallest number first. Ops of a cycle come last as they are: the builder names them.
+  /// Topological order, smallest number first. Ops of a cycle come last; the builder reports them.
   std::vector<OpSpec> sorted() {
     const std::size_t n = ops_.size();
     std::vector<std::vector<std::uint32_t>> readers(n);
@@ -216,7 +216,7 @@ class PipeDreamReader {
   std::vector<Layer> layers_;
   std::unordered_map<std::string_view, std::uint32_t> number_;
   std::vector<NamedEdge> named_edges_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // Producer, reader.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // (producer, reader) pairs.
   std::vector<OpSpec> ops_;
 };
 

@@ -40,21 +40,21 @@ class PiperReader {
   Error fail(const std::string& place, std::string_view what, std::string_view cure = {}) const {
     return invalid(std::string{where_} + (place.empty() ? "" : ": " + place), what, cure);
   }
-  /// A number from 0 to 10^15.
+  /// Reads a number from 0 to 10^15.
   Result<double> number(const json& from, const char* key, const std::string& place) const {
     const auto it = from.find(key);
     if (it == from.end()) return fail(place, std::string{"has no "} + key);
     if (!it->is_number() || !(it->get<double>() >= 0) || it->get<double>() > kLargest)
-      return fail(place, std::string{key} + " is no number from 0 to 10^15");
+      return fail(place, std::string{key} + " is not a number from 0 to 10^15");
     return it->get<double>();
   }
   Result<std::int64_t> id(const json& from, const char* key, const std::string& place) const {
     EMPLACE_TRY_ASSIGN(const auto value, number(from, key, place));
-    if (std::floor(value) != value) return fail(place, std::string{key} + " is no whole number");
+    if (std::floor(value) != value) return fail(place, std::string{key} + " is not a whole number");
     return static_cast<std::int64_t>(value);
   }
 
-  /// The variant of degree 1 that computes nothing twice.
+  /// The variant of degree 1 without recomputation.
   Result<const json*> variant(const json& node, const std::string& place) {
     const auto all = node.find("TMPCs");
     const auto single = all == node.end() || !all->is_object() ? json::const_iterator{} : all->find("1");
@@ -65,7 +65,7 @@ class PiperReader {
       return one.is_object() && one.value("id", json{}) == "vanilla";
     });
     const json& chosen = plain == single->end() ? single->front() : *plain;
-    if (!chosen.is_object()) return fail(place, "has a variant that is no object");
+    if (!chosen.is_object()) return fail(place, "has a variant that is not an object");
     for (const auto& [degree, list] : all->items()) left_out_ += list.is_array() ? list.size() : 0;
     --left_out_;
     return &chosen;
@@ -81,7 +81,7 @@ class PiperReader {
     EMPLACE_TRY_ASSIGN(const auto a, number(*chosen, "memoryUsageA", place));
     EMPLACE_TRY_ASSIGN(const auto b, number(*chosen, "memoryUsageB", place));
     if (!number_.try_emplace(id, static_cast<std::uint32_t>(ops_.size())).second)
-      return fail(place, fmt::format("has the id {} of an earlier node", id));
+      return fail(place, fmt::format("has the duplicate id {}", id));
     const auto name = from.find("name");
     OpSpec op;
     op.name =
@@ -102,7 +102,7 @@ class PiperReader {
     for (const std::int64_t end : {source, target})
       if (!number_.contains(end)) return fail(place, fmt::format("names node {}, which does not exist", end));
     const std::uint32_t producer = number_.at(source), reader = number_.at(target);
-    // A node sends what readers of one size share.
+    // Edges of one size are one output of the node.
     const auto bytes = static_cast<std::int64_t>(std::ceil(cost));
     auto& outputs = ops_[producer].outputs;
     auto output = std::find_if(outputs.begin(), outputs.end(),
@@ -115,7 +115,7 @@ class PiperReader {
 
   Result<OpGraph> build(const json& file) {
     const auto order = node_order(ops_.size(), edges_);
-    if (!order) return fail("", "has a circle of edges");
+    if (!order) return fail("", "has a cycle");
     std::vector<std::uint32_t> at(ops_.size());
     for (std::uint32_t k = 0; k < order->size(); ++k) at[(*order)[k]] = k;
     for (std::size_t e = 0; e < edges_.size(); ++e)
@@ -132,7 +132,7 @@ class PiperReader {
     json meta{{"kind", "measured"}, {"piper", machine}};
     if (left_out_ > 0)
       meta["notes"] = json::array({fmt::format(
-          "{} variants with tensor parallelism or recomputation are left out: each node has its plain one",
+          "{} variants with tensor parallelism or recomputation are left out: each node uses its plain one",
           left_out_)});
     std::string name{where_.substr(where_.find_last_of('/') + 1)};
     OpGraphBuilder builder;
@@ -146,7 +146,7 @@ class PiperReader {
   const std::string_view where_;
   std::map<std::int64_t, std::uint32_t> number_;
   std::vector<OpSpec> ops_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // Producer, reader.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // (producer, reader) pairs.
   std::vector<std::uint32_t> output_of_edge_;
   std::size_t left_out_ = 0;
 };
