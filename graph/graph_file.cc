@@ -22,7 +22,8 @@
 namespace emplace {
 namespace {
 
-/// What a file of `packed` bytes may unpack to: graphs shrink 15 to 25 times, a bomb a thousand times.
+/// Limit on the unpacked size of a file of `packed` bytes: graphs compress 15 to 25 times, zip bombs a
+/// thousand times.
 std::size_t unpacked_limit(std::size_t packed) {
   constexpr std::size_t kAlways = std::size_t{64} << 20, kNever = std::size_t{1} << 30, kRatio = 200;
   return std::clamp(std::min(packed, kNever) * kRatio, kAlways, kNever);
@@ -33,20 +34,21 @@ struct Format {
   std::string_view name;
   bool (*recognise)(std::span<const std::byte> bytes);
   Result<OpGraph> (*parse)(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
-  std::array<std::string_view, 3> endings;  ///< Of names, where the content does not tell.
+  std::array<std::string_view, 3>
+      endings;  ///< File name endings, for formats that the content does not identify.
 };
 
-/// A reader of a format in which every size stands in the file.
+/// A reader of a format without open dimensions.
 template <Result<OpGraph> (*parse)(std::span<const std::byte>, std::string_view)>
 Result<OpGraph> sized(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims) {
   EMPLACE_TRY(DimsMet{dims}.all_used(where));
   return parse(bytes, where);
 }
 
-/// In the order in which they are asked; the last takes what no other wants.
+/// Formats in the order in which they are tried; the last one is the fallback.
 constexpr Format kFormats[]{
     {GraphFormat::kPt2, "pt2", looks_like_pt2, parse_pt2, {".pt2"}},
-    // Before ONNX: a SavedModel begins like a model of ONNX's IR version 1.
+    // Must precede ONNX: a SavedModel starts like a model of ONNX's IR version 1.
     {GraphFormat::kTfGraphdef,
      "tf-graphdef",
      looks_like_tf_graphdef,
@@ -71,7 +73,7 @@ const Format& format_of(GraphFormat id) {
                        [&](const Format& one) { return one.id == id; });
 }
 
-/// The texts of the list `key` of the graph's meta.
+/// The strings of the list `key` in the graph's meta.
 std::vector<std::string> meta_texts(const OpGraph& graph, const char* key) {
   std::vector<std::string> texts;
   const auto meta = nlohmann::json::parse(graph.meta_json(), nullptr, /*allow_exceptions=*/false);
@@ -81,7 +83,7 @@ std::vector<std::string> meta_texts(const OpGraph& graph, const char* key) {
   return texts;
 }
 
-/// 0.0314 → "3.1 %".
+/// Formats 0.0314 as "3.1 %".
 std::string percent(double share) {
   const auto tenths = static_cast<std::int64_t>(share * 1000 + 0.5);
   return fmt::format("{}.{} %", tenths / 10, tenths % 10);
@@ -104,7 +106,7 @@ Result<GraphFormat> parse_format(std::string_view name) {
     names.push_back(one.name);
   }
   const std::string_view near = nearest_word(name, names);
-  return invalid("format '" + printable(name, 40) + "'", "is none of " + format_names(),
+  return invalid("format '" + printable(name, 40) + "'", "is unknown: expected one of " + format_names(),
                  near.empty() ? std::string{} : "did you mean '" + std::string{near} + "'?");
 }
 
@@ -148,8 +150,8 @@ std::vector<std::string> graph_notes(const OpGraph& graph) {
       kinds += fmt::format("{}{} ({}, {})", k == 0 ? "" : ", ", printable(uncounted[k].type, 60),
                            uncounted[k].ops, percent(uncounted[k].share));
   }
-  if (uncounted.size() > kNamed) kinds += fmt::format(" and {} kinds more", uncounted.size() - kNamed);
-  notes.push_back("ops of unknown work: " + kinds + "; their time is that of the bytes they move, " +
+  if (uncounted.size() > kNamed) kinds += fmt::format(" and {} more kinds", uncounted.size() - kNamed);
+  notes.push_back("ops of unknown work: " + kinds + "; their time is estimated from the bytes they move, " +
                   percent(share) + " of all");
   return notes;
 }
@@ -196,7 +198,8 @@ Result<Unit> save_graph(const OpGraph& graph, const std::filesystem::path& path)
   if (name.ends_with(".json.zst"))
     return write_file(path, compress_zstd(as_bytes(write_emplace_json(graph))));
   if (name.ends_with(".epg") || name.ends_with(".msgpack")) return write_file(path, graph_msgpack(graph));
-  return invalid(printable(name), "has no known ending", "use .json, .json.gz, .json.zst, .epg or .msgpack");
+  return invalid(printable(name), "has an unknown file extension",
+                 "use .json, .json.gz, .json.zst, .epg or .msgpack");
 }
 
 std::vector<std::byte> graph_msgpack(const OpGraph& graph) {

@@ -1,6 +1,6 @@
 #pragma once
 /// Graphs on disk: "emplace-graph v1" as JSON (.json, .json.gz, .json.zst) or MessagePack (.epg, .msgpack),
-/// and the formats of others. docs/reference/file_formats.md describes the keys.
+/// and formats of other tools. docs/reference/file_formats.md describes the keys.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace emplace {
 
-/// What can be read. The table in graph_file.cc has their names and readers.
+/// Readable formats. The table in graph_file.cc has their names and readers.
 enum class GraphFormat : std::uint8_t {
   kOnnx,
   kTfGraphdef,
@@ -31,56 +31,57 @@ enum class GraphFormat : std::uint8_t {
   kPt2,
   kEmplace
 };
-/// "onnx", "tf-graphdef", …; the list of all, with commas.
+/// The name of a format: "onnx", "tf-graphdef", …
 std::string_view format_name(GraphFormat format);
+/// The names of all formats, separated by commas.
 std::string format_names();
-/// Errors (kInvalid): none of them, with the nearest.
+/// Errors (kInvalid): an unknown name, with the nearest known one.
 Result<GraphFormat> parse_format(std::string_view name);
-/// What the bytes are; `where` helps where they do not tell (a name that ends in .onnx or .pb).
+/// Recognises the format of the bytes; uses the file name `where` if the content is ambiguous (.onnx, .pb).
 GraphFormat recognise_format(std::span<const std::byte> bytes, std::string_view where);
 
-/// What a person says of a file beside its bytes.
+/// User options for reading a file.
 struct ReadOptions {
-  std::optional<GraphFormat> format = {};  ///< Else recognised.
+  std::optional<GraphFormat> format = {};  ///< Format; recognised if not set.
   OpenDims dims = {};
 };
 
-/// Reads any known format; what a file is shows in its first bytes unless `options` says it.
-/// Errors: kIo if it cannot be read; kInvalid with file, place (line and column, or op) and cure; sizes given
-/// for dimensions that the graph does not have. Any thread.
+/// Reads any known format, recognised by its first bytes unless `options` specifies it. Errors: kIo if the
+/// file cannot be read; kInvalid with file, place (line and column, or op) and cure; sizes for dimensions
+/// that the graph does not have. Any thread.
 Result<OpGraph> load_graph(const std::filesystem::path& path, const ReadOptions& options = {});
 
-/// The same from memory. `where` names the input in errors.
+/// Reads a graph from memory. `where` names the input in errors.
 Result<OpGraph> parse_graph(std::span<const std::byte> bytes, std::string_view where,
                             const ReadOptions& options = {});
 
-/// The file as a format's reader wants it: unpacked if it is packed. Errors: kIo; kInvalid if it is damaged
-/// or unpacks to too much.
+/// Reads the file and unpacks it if it is compressed. Errors: kIo; kInvalid if it is damaged or unpacks to
+/// too much.
 Result<Bytes> read_graph_file(const std::filesystem::path& path);
 
-/// What a reader had to settle by itself and a person should know, a sentence each: meta.notes, and one about
-/// the ops of uncounted_ops.
+/// Notes for the user about approximations of the reader, a sentence each: meta.notes, and one about
+/// uncounted_ops.
 std::vector<std::string> graph_notes(const OpGraph& graph);
 
-/// Ops of one kind for whose work the reader had no rule: their time is that of the bytes they move.
+/// Ops of one kind without a flops rule; their time is estimated from the bytes that they move.
 struct UncountedOps {
   std::string type;
   std::size_t ops = 0;
-  std::int64_t bytes = 0;  ///< Inputs and outputs.
-  double share = 0;        ///< Of the bytes that all ops move, 0 to 1.
+  std::int64_t bytes = 0;  ///< Bytes of inputs and outputs.
+  double share = 0;        ///< Share of the bytes that all ops move, 0 to 1.
 };
-/// By their bytes, most first: the kinds that meta.uncounted names.
+/// The kinds that meta.uncounted lists, sorted by descending bytes.
 std::vector<UncountedOps> uncounted_ops(const OpGraph& graph);
 
-/// Writes by the name's ending: .json, .json.gz, .json.zst, .epg or .msgpack; complete or not at all.
-/// Errors: kInvalid for another ending, kIo.
+/// Writes the format of the file name's ending: .json, .json.gz, .json.zst, .epg or .msgpack. The file
+/// appears complete or not at all. Errors: kInvalid for another ending, kIo.
 Result<Unit> save_graph(const OpGraph& graph, const std::filesystem::path& path);
 
-/// As .epg files hold it; parse_graph reads it back.
+/// Returns the content of an .epg file, which parse_graph can read.
 std::vector<std::byte> graph_msgpack(const OpGraph& graph);
 
-/// What names a graph in placements, messages and runs: SHA-256 over the canonical MessagePack of its `ops`
-/// (sorted keys, defaults left out), so that every format of one graph agrees. 64 hex digits.
+/// The id of a graph in placements, messages and runs: SHA-256 over the canonical MessagePack of its `ops`
+/// (sorted keys, without defaults), equal for all formats of one graph. 64 hex digits.
 std::string graph_sha256(const OpGraph& graph);
 
 }  // namespace emplace

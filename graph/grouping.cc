@@ -13,7 +13,7 @@
 namespace emplace {
 namespace {
 
-/// Disjoint sets whose representative is the lowest member.
+/// Union-find; the representative of a set is its lowest member.
 class Classes {
  public:
   explicit Classes(std::size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0u); }
@@ -32,7 +32,7 @@ class Classes {
   std::vector<std::uint32_t> parent_;
 };
 
-/// Numbers any labels in the order of their first op.
+/// Numbers arbitrary labels in order of first use.
 template <class Label>
 Grouping numbered(std::size_t ops, Label label_of) {
   Grouping grouping;
@@ -105,7 +105,7 @@ Grouping recursive_colocation_groups(const OpGraph& graph) {
   Classes classes = declared_classes(graph);
   for (bool changed = true; changed;) {
     changed = false;
-    std::vector<std::uint32_t> reader(ops, kNoIndex);  // Of each class, by representative.
+    std::vector<std::uint32_t> reader(ops, kNoIndex);  // Reading group of each class, by representative.
     for (std::uint32_t op = 0; op < ops; ++op) {
       const std::uint32_t to = classes.find(op);
       for (const TensorId input : graph.inputs(OpId{op})) {
@@ -129,7 +129,7 @@ Grouping scope_groups(const OpGraph& graph, ScopeOptions options) {
   std::unordered_map<std::string, std::uint32_t> number;
   std::vector<std::string> names;
   std::vector<std::uint32_t> label(n, kNoIndex);
-  // Readers come after producers, so walking backwards finds a reader's label ready.
+  // Readers come after producers, so in reverse order a reader's label is known.
   const auto order = graph.topological_order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const OpId op = *it;
@@ -162,7 +162,7 @@ Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping,
                             const std::vector<double>& weight_in, std::size_t wanted) {
   const std::size_t groups = grouping.num_groups;
   if (groups <= wanted || wanted == 0) return grouping;
-  // Bytes between groups, both ways; the smaller group's row is folded into the larger one's when two merge.
+  // Bytes between groups, in both directions. A merge folds the smaller row into the larger one.
   std::vector<std::map<std::uint32_t, std::int64_t>> bytes(groups);
   for (std::uint32_t i = 0; i < graph.num_ops(); ++i) {
     for (const TensorId input : graph.inputs(OpId{i})) {
@@ -206,7 +206,7 @@ Grouping merge_small_groups(const OpGraph& graph, const Grouping& grouping,
   Grouping result =
       numbered(graph.num_ops(), [&](std::uint32_t op) { return merged.find(grouping.group_of_op[op]); });
   if (grouping.labels.empty()) return result;
-  // A merged group is called after its heaviest part.
+  // A merged group takes the label of its heaviest part.
   result.labels.resize(result.num_groups);
   std::vector<double> heaviest(result.num_groups, -1);
   std::vector<std::uint8_t> seen(groups, 0);

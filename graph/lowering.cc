@@ -7,12 +7,12 @@
 namespace emplace {
 namespace {
 
-/// A buffer before buffers are sorted by owner.
+/// A buffer before sorting by owner.
 struct Draft {
   std::int64_t bytes, held_bytes;
   OpId owner;
   TensorId tensor;
-  std::uint32_t base;  // Its own number for a whole tensor.
+  std::uint32_t base;  // Number of the base buffer; its own for a whole tensor.
   bool resident;
 };
 
@@ -25,11 +25,12 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   unread_bytes_.assign(n, 0);
   resident_bytes_.assign(n, 0);
 
-  // 1. Which buffer each tensor is. A view of several inputs waits for all of them but is a piece of the
+  // 1. Assign a buffer to each tensor. A view of several inputs waits for all of them but is a part of the
   // first.
   std::vector<Draft> drafts;
   std::vector<std::uint32_t> buffer_of(graph.num_tensors(), kNoIndex);
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waits_of;  // Tensor → further buffers; rare.
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
+      waits_of;  // Tensor → additional buffers to wait for; rare.
   const auto whole = [&](OpId op, TensorId tensor, bool resident, std::int64_t held) {
     buffer_of[index(tensor)] = static_cast<std::uint32_t>(drafts.size());
     drafts.push_back(
@@ -93,7 +94,7 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
   buffer_of_.reserve(buffer_of.size());
   for (const std::uint32_t draft : buffer_of) buffer_of_.push_back(BufferId{number[draft]});
 
-  // 3. Who reads what, each buffer once per kernel.
+  // 3. Collect reads; each kernel reads a buffer once.
   std::vector<std::uint32_t> seen(bytes_.size(), kNoIndex);
   read_begin_.reserve(n + 1);
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -124,7 +125,7 @@ LoweredGraph::LoweredGraph(const OpGraph& graph) : graph_{&graph} {
     for (const BufferId buffer : reads(op)) readers_[fill[index(buffer)]++] = op;
   }
 
-  // 4. Outputs that nobody reads, in whole or in part.
+  // 4. Find outputs that are never read, in whole or in part.
   std::vector<bool> is_read(bytes_.size(), false);
   for (const BufferId buffer : reads_) is_read[index(base_[index(buffer)])] = true;
   for (std::size_t b = 0; b < bytes_.size(); ++b) {

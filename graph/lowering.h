@@ -1,6 +1,6 @@
 #pragma once
-/// Graph → what every executor runs: kernels, the buffers they read and write, and who waits for whom.
-/// Independent of the placement, so that one lowering serves a million measurements.
+/// Lowers a graph to what executors run: kernels, the buffers that they read and write, and dependencies. A
+/// lowering is independent of the placement, so one serves all measurements.
 
 #include <cstdint>
 #include <span>
@@ -11,14 +11,16 @@
 
 namespace emplace {
 
-/// A piece of data that can be transferred: a whole base tensor, or the part of one that a slice reads.
+/// A piece of data that can be transferred: a whole base tensor, or the part that a slice reads.
 enum class BufferId : std::uint32_t {};
 constexpr std::size_t index(BufferId id) { return static_cast<std::size_t>(id); }
 
-/// Rules (docs/reference/measurement.md): a view that covers its base is its base; a view of a part is a
-/// buffer of min(view, base) bytes that costs memory only where it was copied to; `update` ops write in
-/// place; state is resident for the whole step; everything else dies after its last reader. Immutable; any
-/// thread.
+/// A graph as kernels and buffers, by the rules of docs/reference/measurement.md:
+/// - A view that covers its base is its base.
+/// - A view of a part is a buffer of min(view, base) bytes, which uses memory only where it was copied to.
+/// - `update` ops write in place.
+/// - State is resident for the whole step; other buffers are freed after their last reader.
+/// Immutable; any thread.
 class LoweredGraph {
  public:
   explicit LoweredGraph(const OpGraph& graph);
@@ -31,35 +33,36 @@ class LoweredGraph {
   bool is_kernel(OpId op) const { return kernel_[index(op)]; }
   /// Kernels in issue order, lowest id first.
   std::span<const OpId> kernels() const { return kernels_; }
-  /// Which buffer a tensor is, or is read from.
+  /// The buffer that a tensor is, or is read from.
   BufferId buffer(TensorId tensor) const { return buffer_of_[index(tensor)]; }
-  /// Distinct buffers a kernel reads.
+  /// Distinct buffers that a kernel reads.
   std::span<const BufferId> reads(OpId op) const { return row(reads_, read_begin_, index(op)); }
-  /// Buffers that live with an op (a kernel or a state op): its outputs and the parts cut from them. They are
-  /// consecutive: first_owned(op) up to first_owned(next op).
+  /// Buffers on an op's device (the op is a kernel or a state op): its outputs and the parts cut from them.
+  /// They are consecutive: first_owned(op) up to first_owned(next op).
   std::uint32_t first_owned(OpId op) const { return owned_begin_[index(op)]; }
   std::uint32_t end_owned(OpId op) const { return owned_begin_[index(op) + 1]; }
-  /// Bytes of a kernel's outputs, taken from its start; of these, what nobody reads, given back at its end.
+  /// Bytes of a kernel's outputs, allocated at its start; unread_bytes of these are never read and are freed
+  /// at its end.
   std::int64_t output_bytes(OpId op) const { return output_bytes_[index(op)]; }
   std::int64_t unread_bytes(OpId op) const { return unread_bytes_[index(op)]; }
   /// Bytes that the op keeps on its device for the whole step: state, or parameters inside a measured layer.
   std::int64_t resident_bytes(OpId op) const { return resident_bytes_[index(op)]; }
 
-  /// Bytes a transfer of the buffer carries.
+  /// Bytes that a transfer of the buffer moves.
   std::int64_t bytes(BufferId buffer) const { return bytes_[index(buffer)]; }
-  /// The op on whose device the buffer lives: the producing kernel or the state op.
+  /// The op on whose device the buffer is: the producing kernel or the state op.
   OpId owner(BufferId buffer) const { return owner_[index(buffer)]; }
-  /// The tensor that names it in a trace.
+  /// The tensor that represents the buffer in a trace.
   TensorId tensor(BufferId buffer) const { return tensor_[index(buffer)]; }
-  /// The whole tensor that a part is cut from; itself for a whole one.
+  /// The whole tensor that a part belongs to; itself for a whole one.
   BufferId base(BufferId buffer) const { return base_[index(buffer)]; }
-  /// Kernels that read the buffer, by increasing id.
+  /// Kernels that read the buffer, sorted by id.
   std::span<const OpId> readers(BufferId buffer) const { return row(readers_, reader_begin_, index(buffer)); }
   bool is_resident(BufferId buffer) const {
     return resident_[index(buffer)];
-  }  ///< State: there from the start.
-  /// Bytes that a whole tensor takes on its own device while it lives: none for state (counted as resident),
-  /// for what an `update` op writes in place, and for a part.
+  }  ///< State: resident from the start.
+  /// Bytes that a whole tensor uses on its own device until it is freed: 0 for state (counted as resident),
+  /// for in-place results of `update` ops, and for a part.
   std::int64_t held_bytes(BufferId buffer) const { return held_bytes_[index(buffer)]; }
 
  private:

@@ -28,14 +28,14 @@ constexpr std::array<DTypeRow, 10> kDTypes{{{"f32", 4},
                                             {"bool", 1}}};
 constexpr std::array<std::string_view, 3> kPhases{"forward", "backward", "update"};
 
-// Sums over a whole graph must not overflow either, so single sizes stop far below 2^63.
+// Limits stop far below 2^63, so that sums over a whole graph do not overflow either.
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
 
 std::string at_op(const OpSpec& op, std::size_t id) {
   return fmt::format("op {} '{}'", id, printable(op.name, 80));
 }
 
-/// Bytes of a tensor, or an error text's reason.
+/// Bytes of a tensor. Errors: the reason without a place.
 Result<std::int64_t> tensor_bytes(const TensorSpec& tensor) {
   std::int64_t bytes = element_bytes(tensor.dtype);
   for (const std::int64_t dim : tensor.shape) {
@@ -64,17 +64,17 @@ class Words {
   std::unordered_map<std::string, std::uint32_t> number_;
 };
 
-/// Checks what one op says by itself and about its neighbours' existence.
+/// Checks one op by itself, and that the ops it refers to exist.
 Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
   const OpSpec& op = ops[id];
   const std::string where = at_op(op, id);
   if (op.name.empty()) return invalid(where, "has no name");
   if (op.type.empty()) return invalid(where, "has no type");
-  // JSON holds nothing else, so such a graph would be another one there.
+  // JSON requires UTF-8; other names would not survive a round trip.
   bool utf8 = is_utf8(op.name) && is_utf8(op.type) && is_utf8(op.group);
   for (const auto& [device_class, us] : op.measured_us) utf8 = utf8 && is_utf8(device_class);
   for (const std::string& device : op.allowed_devices) utf8 = utf8 && is_utf8(device);
-  if (!utf8) return invalid(where, "its name, type, group or a device's name is not UTF-8");
+  if (!utf8) return invalid(where, "name, type, group or a device name is not UTF-8");
   if (op.flops < 0) return invalid(where, "flops must not be negative");
   if (op.param_bytes < 0 || op.param_bytes > kMaxTensorBytes)
     return invalid(where, "param_bytes is out of range");
@@ -97,7 +97,7 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
     }
   }
   if (op.has_allowed_devices && op.allowed_devices.empty()) {
-    return invalid(where, "its list of devices is empty", "name at least one device or leave `devices` out");
+    return invalid(where, "the list of devices is empty", "name at least one device or leave `devices` out");
   }
   if (op.colocate != kNoOp && index(op.colocate) >= ops.size()) {
     return invalid(where, fmt::format("colocate names op {}, which does not exist", index(op.colocate)));
@@ -105,9 +105,9 @@ Result<Unit> check_op(const std::vector<OpSpec>& ops, std::size_t id) {
   return Unit{};
 }
 
-/// Colocation points at one op each; following it must end.
+/// Each op may point at one other op by `colocate`; the chain must end.
 Result<Unit> check_colocation(const std::vector<OpSpec>& ops) {
-  std::vector<std::uint32_t> seen(ops.size(), 0);  // Which walk passed here; 0 is none.
+  std::vector<std::uint32_t> seen(ops.size(), 0);  // Number of the walk that passed here; 0 is none.
   for (std::size_t start = 0; start < ops.size(); ++start) {
     const auto walk = static_cast<std::uint32_t>(start + 1);
     std::size_t at = start;
@@ -116,7 +116,7 @@ Result<Unit> check_colocation(const std::vector<OpSpec>& ops) {
       at = index(ops[at].colocate);
     }
     if (ops[at].colocate != kNoOp && seen[at] == walk)
-      return invalid(at_op(ops[at], at), "colocate goes in a circle");
+      return invalid(at_op(ops[at], at), "colocate forms a cycle");
   }
   return Unit{};
 }
@@ -203,12 +203,12 @@ Result<OpGraph> OpGraphBuilder::build() && {
     const auto [it, fresh] = by_name.try_emplace(ops_[id].name, id);
     if (!fresh) {
       return invalid(at_op(ops_[id], id), fmt::format("has the same name as op {}", it->second),
-                     "names must be unique");
+                     "make names unique");
     }
   }
   EMPLACE_TRY(check_colocation(ops_));
 
-  // Tensors and their sizes.
+  // Stage 1: tensors and their sizes.
   g.output_begin_.reserve(n + 1);
   g.dim_begin_ = {0};
   std::int64_t total_bytes = 0;
@@ -219,7 +219,7 @@ Result<OpGraph> OpGraphBuilder::build() && {
       if (!bytes) return invalid(at_op(ops_[id], id), bytes.error().context);
       if (__builtin_add_overflow(total_bytes, *bytes, &total_bytes) ||
           total_bytes > (std::int64_t{1} << 60)) {
-        return invalid(at_op(ops_[id], id), "the graph's tensors add up to more than 2^60 bytes");
+        return invalid(at_op(ops_[id], id), "the graph's tensors exceed 2^60 bytes in total");
       }
       g.bytes_.push_back(*bytes);
       g.dtypes_.push_back(tensor.dtype);
@@ -230,7 +230,7 @@ Result<OpGraph> OpGraphBuilder::build() && {
   }
   g.output_begin_.push_back(static_cast<std::uint32_t>(g.bytes_.size()));
 
-  // Edges, and distinct consumers by counting sort (ops are visited in id order, so rows come out sorted).
+  // Stage 2: edges, and distinct consumers by counting sort (in id order, so rows are sorted).
   g.input_begin_.reserve(n + 1);
   for (std::size_t id = 0; id < n; ++id) {
     g.input_begin_.push_back(static_cast<std::uint32_t>(g.inputs_.size()));
@@ -262,7 +262,8 @@ Result<OpGraph> OpGraphBuilder::build() && {
     }
   }
 
-  // Order: ids where they are one, else Kahn's algorithm, lowest id first among the ready.
+  // Stage 3: topological order. Use the ids if they are one, else Kahn's algorithm with the lowest ready id
+  // first.
   for (std::size_t id = 0; id < n && g.ids_are_topological_; ++id) {
     for (const EdgeSpec& edge : ops_[id].inputs) g.ids_are_topological_ &= edge.op < id;
   }
@@ -293,7 +294,7 @@ Result<OpGraph> OpGraphBuilder::build() && {
     if (g.order_.size() != n) return name_cycle(ops_, missing);
   }
 
-  // The rest, op by op.
+  // Stage 4: the remaining fields, op by op.
   Words types{g.type_names_}, groups{g.group_names_}, attrs{g.attrs_}, classes{g.measured_classes_};
   for (const OpSpec& op : ops_) {
     for (const auto& measured : op.measured_us) classes(measured.first);
@@ -303,7 +304,7 @@ Result<OpGraph> OpGraphBuilder::build() && {
   for (std::size_t id = 0; id < n; ++id) {
     OpSpec& op = ops_[id];
     if (__builtin_add_overflow(total_flops, op.flops, &total_flops)) {
-      return invalid(at_op(op, id), "the graph's flops add up to more than 2^63");
+      return invalid(at_op(op, id), "the graph's flops exceed 2^63 in total");
     }
     const std::uint32_t type = types(op.type);
     if (type > 0xffff) return invalid(at_op(op, id), "the graph has more than 65,536 op types");

@@ -1,5 +1,5 @@
 #pragma once
-/// The thing being placed: an immutable directed acyclic graph of ops in compressed rows (struct of arrays).
+/// The graph to place: an immutable directed acyclic graph of ops in compressed rows (struct of arrays).
 
 #include <cstdint>
 #include <limits>
@@ -24,43 +24,45 @@ enum class Phase : std::uint8_t { kForward, kBackward, kUpdate };
 std::string_view phase_name(Phase phase);
 Result<Phase> parse_phase(std::string_view name);
 
-/// One output of an op as a file describes it.
+/// One output of an op.
 struct TensorSpec {
   DType dtype = DType::kF32;
-  std::vector<std::int64_t> shape;  ///< Each >= 0; empty for a scalar.
+  std::vector<std::int64_t> shape;  ///< Dimensions, each >= 0; empty for a scalar.
 };
 
-/// One entry of an op's inputs: output `output` of op number `op`.
+/// One input of an op: output `output` of op number `op`.
 struct EdgeSpec {
   std::uint32_t op = 0;
   std::uint32_t output = 0;
 };
 
-/// One op as a reader hands it to the builder. Ids are positions: the k-th op added has OpId{k}.
+/// One op as input of the builder. Ids are positions: the k-th op added has OpId{k}.
 struct OpSpec {
   std::string name;              ///< Unique in the graph, not empty.
-  std::string type;              ///< "aten::mm", "Conv", …, or a state kind (is_state_type).
-  std::vector<EdgeSpec> inputs;  ///< In argument order; an input read twice is listed twice.
+  std::string type;              ///< Type such as "aten::mm" or "Conv", or a state kind (is_state_type).
+  std::vector<EdgeSpec> inputs;  ///< Inputs in argument order; an input read twice is listed twice.
   std::vector<TensorSpec> outputs;
   std::string attrs_json = "{}";  ///< Compact JSON object with sorted keys.
-  bool view = false;              ///< Moves no data.
-  std::int64_t conv_groups = 1;   ///< attrs.groups of a convolution.
+  bool view = false;              ///< Whether the op moves no data.
+  std::int64_t conv_groups = 1;   ///< Attribute groups of a convolution.
   std::int64_t flops = 0;
   std::int64_t param_bytes = 0;
   std::string group;  ///< Scope, '/' between levels; may be empty.
   Phase phase = Phase::kForward;
-  OpId colocate = kNoOp;                                    ///< Must share that op's device.
-  std::vector<std::pair<std::string, double>> measured_us;  ///< Device class → microseconds, finite and >= 0.
-  std::vector<std::string> allowed_devices;  ///< Names; has_allowed_devices tells [] from none.
+  OpId colocate = kNoOp;                                    ///< Op that must share the device.
+  std::vector<std::pair<std::string, double>> measured_us;  ///< Device class → time [us], finite and >= 0.
+  std::vector<std::string>
+      allowed_devices;  ///< Device names; has_allowed_devices distinguishes [] from unset.
   bool has_allowed_devices = false;
 };
 
-/// Immutable once built; every const member may be called from any thread. Spans live as long as the graph.
+/// An op graph. Immutable; every const member may be called from any thread. Spans are valid as long as the
+/// graph.
 class OpGraph {
  public:
   const std::string& name() const { return name_; }
   const std::string& source() const { return source_; }
-  const std::string& meta_json() const { return meta_json_; }  ///< The file's `meta` object, compact JSON.
+  const std::string& meta_json() const { return meta_json_; }  ///< The file's `meta` object as compact JSON.
 
   std::size_t num_ops() const { return types_.size(); }
   std::size_t num_edges() const { return inputs_.size(); }
@@ -71,10 +73,10 @@ class OpGraph {
   TypeId type(OpId op) const { return types_[index(op)]; }
   std::string_view type_name(TypeId type) const { return type_names_[index(type)]; }
   std::string_view type_name(OpId op) const { return type_name(type(op)); }
-  /// Of its type alone (class_of_type): placement's classify() knows what else decides.
+  /// The class by type alone (class_of_type); placement's classify() also considers attributes and shapes.
   OpClass type_class(OpId op) const { return type_classes_[index(type(op))]; }
 
-  /// Tensors read, in argument order, repeats kept: one per edge.
+  /// Tensors read, in argument order with repeats: one per edge.
   std::span<const TensorId> inputs(OpId op) const { return row(inputs_, input_begin_, index(op)); }
   /// Outputs are consecutive: first_output(op) + k is output k.
   std::size_t num_outputs(OpId op) const { return output_begin_[index(op) + 1] - output_begin_[index(op)]; }
@@ -84,13 +86,13 @@ class OpGraph {
   }
 
   OpId producer(TensorId tensor) const { return producer_[index(tensor)]; }
-  /// Distinct ops that read the tensor, by increasing id.
+  /// Distinct ops that read the tensor, sorted by id.
   std::span<const OpId> consumers(TensorId tensor) const {
     return row(consumers_, consumer_begin_, index(tensor));
   }
   std::int64_t bytes(TensorId tensor) const {
     return bytes_[index(tensor)];
-  }  ///< Elements × element size [B].
+  }  ///< Size [B]: elements × element size.
   DType dtype(TensorId tensor) const { return dtypes_[index(tensor)]; }
   std::span<const std::int64_t> shape(TensorId tensor) const { return row(dims_, dim_begin_, index(tensor)); }
 
@@ -102,25 +104,27 @@ class OpGraph {
   std::int64_t conv_groups(OpId op) const { return conv_groups_[index(op)]; }
   std::string_view attrs_json(OpId op) const { return attrs_[attr_[index(op)]]; }
 
-  /// Scope: group_name(group(op)); group number 0 is "" (no group).
+  /// Scope number; group_name(group(op)) is its name. Number 0 is "" (no group).
   std::uint32_t group(OpId op) const { return groups_[index(op)]; }
   std::size_t num_groups() const { return group_names_.size(); }
   std::string_view group_name(std::uint32_t group) const { return group_names_[group]; }
   std::string_view group_name(OpId op) const { return group_names_[group(op)]; }
 
-  OpId colocated_with(OpId op) const { return colocate_[index(op)]; }  ///< kNoOp if free.
+  OpId colocated_with(OpId op) const {
+    return colocate_[index(op)];
+  }  ///< Op that must share the device; kNoOp if unconstrained.
   bool has_allowed_devices(OpId op) const { return (flags_[index(op)] & kAllowed) != 0; }
-  /// Device names this op may use; meaningful if has_allowed_devices(op).
+  /// Device names that the op may use; valid only if has_allowed_devices(op).
   std::span<const std::string> allowed_devices(OpId op) const;
 
-  /// Device classes that the file measured ("gpu", "cpu", "accelerator").
+  /// Device classes with measured times ("gpu", "cpu", "accelerator").
   std::span<const std::string> measured_classes() const { return measured_classes_; }
-  /// Measured time of an op by class number [us]; NaN where the file has none.
+  /// Measured time of an op by class number [us]; NaN if there is none.
   double measured_us(OpId op, std::size_t device_class) const {
     return measured_us_[device_class * num_ops() + index(op)];
   }
 
-  /// A topological order; the identity if ids are one already (as in every traced graph).
+  /// A topological order; the identity if ids already are one (as in every traced graph).
   std::span<const OpId> topological_order() const { return order_; }
   bool ids_are_topological() const { return ids_are_topological_; }
 
@@ -157,11 +161,11 @@ class OpGraph {
   std::vector<std::string> type_names_, group_names_, attrs_, measured_classes_;
   std::vector<OpClass> type_classes_;                               // [types]
   std::vector<double> measured_us_;                                 // [classes, ops]
-  std::vector<std::pair<OpId, std::vector<std::string>>> allowed_;  // By increasing op; few.
+  std::vector<std::pair<OpId, std::vector<std::string>>> allowed_;  // Sorted by op; few entries.
   bool ids_are_topological_ = true;
 };
 
-/// Collects ops, then checks the whole: every error names the op. Thread: one.
+/// Collects ops, then checks the graph; every error names an op. Thread: one.
 class OpGraphBuilder {
  public:
   OpGraphBuilder& set_name(std::string name);
@@ -171,9 +175,9 @@ class OpGraphBuilder {
   OpId add(OpSpec op);
   std::size_t size() const { return ops_.size(); }
 
-  /// Errors (kInvalid): no op; empty or duplicate name, one that is not UTF-8; an input that dangles or is
-  /// out of range; a cycle (its ops are named); negative or overflowing sizes; colocate to a missing op or in
-  /// a circle; an empty device list; a measured time that is negative or not finite; too many ops or tensors
+  /// Errors (kInvalid): no op; a name that is empty, duplicate or not UTF-8; a dangling or out-of-range
+  /// input; a cycle (with its ops); negative or overflowing sizes; a missing colocate target or a cycle of
+  /// colocate; an empty device list; a measured time that is negative or not finite; too many ops or tensors
   /// for 32-bit ids.
   Result<OpGraph> build() &&;
 
@@ -182,7 +186,7 @@ class OpGraphBuilder {
   std::vector<OpSpec> ops_;
 };
 
-/// "op 'NAME'", as messages name an op.
+/// Formats "op 'NAME'" for messages.
 std::string quoted_op(const OpGraph& graph, OpId op);
 
 }  // namespace emplace

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kVocabularies = 5;
 
-/// True if the text is the pattern, in which every '*' stands for any text.
+/// Returns whether the text matches the pattern; every '*' matches any text.
 bool matches(std::string_view text, std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return text == pattern;
@@ -24,7 +24,7 @@ bool matches(std::string_view text, std::string_view pattern) {
   return matches(text, pattern);
 }
 
-/// The rows of a vocabulary, name by name.
+/// The rows of a vocabulary, indexed by name.
 class Index {
  public:
   explicit Index(std::span<const OpKindRow> rows) {
@@ -90,7 +90,7 @@ OpClass class_of_type(std::string_view type) {
   } else if (type.starts_with("hlo::")) {
     kind = index_of(Vocabulary::kHlo).exact(without("hlo::"));
   } else {
-    // A name that several vocabularies have is of one class in all of them.
+    // A name that is in several vocabularies has the same class in all of them.
     for (const Vocabulary vocabulary : {Vocabulary::kGraph, Vocabulary::kOnnx, Vocabulary::kTensorFlow})
       if (kind == nullptr) kind = index_of(vocabulary).exact(type);
   }

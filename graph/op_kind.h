@@ -1,7 +1,7 @@
 #pragma once
-/// What the type of an op means, in one table for all vocabularies: its class of cost, whether it is a view
-/// or state, and by which formula its work follows from its shapes. Readers, generators and the cost model
-/// ask here; a new type is one word in op_kind.cc.
+/// The meaning of op types, in one table for all vocabularies: cost class, whether it is a view or state, and
+/// the formula of its work. Used by readers, generators and the cost model; a new type is one word in
+/// op_kind_table.cc.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,8 @@
 
 namespace emplace {
 
-/// Classes of cost: how much of a device's peak rates an op reaches (Profile::efficiency).
+/// Cost classes: they determine the fraction of a device's peak rates that an op reaches
+/// (Profile::efficiency).
 enum class OpClass : std::uint8_t {
   kState,
   kView,
@@ -27,109 +28,110 @@ enum class OpClass : std::uint8_t {
   kElementwise
 };
 inline constexpr std::size_t kNumOpClasses = 9;
-/// As machine files name it: "matmul", "conv_grouped", …
+/// The name in machine files: "matmul", "conv_grouped", …
 std::string_view op_class_name(OpClass op_class);
 
-/// Memory that a graph begins with. The names of a graph's state types.
+/// Kinds of memory that exist before a step; the names of the state types of graphs.
 enum class StateKind : std::uint8_t { kNone, kParameter, kBuffer, kOptimizerState, kInput, kConstant };
 
-/// Where a type is from. The name of a type is unique in its vocabulary.
+/// The origin of a type. A type name is unique within its vocabulary.
 enum class Vocabulary : std::uint8_t {
-  kGraph,       ///< The state types of every graph: "Parameter".
-  kAten,        ///< torch, without the namespace: "mm" of "aten::mm".
-  kOnnx,        ///< ONNX, other domains with theirs: "Conv", "com.microsoft::QGemm".
-  kTensorFlow,  ///< "Conv2D".
-  kHlo          ///< XLA, without the namespace: "dot"; "custom-call:TARGET" of a custom call.
+  kGraph,       ///< State types of every graph: "Parameter".
+  kAten,        ///< torch types without the namespace: "mm" of "aten::mm".
+  kOnnx,        ///< ONNX types; with the domain if it is not ONNX's: "Conv", "com.microsoft::QGemm".
+  kTensorFlow,  ///< TensorFlow types: "Conv2D".
+  kHlo          ///< XLA opcodes without the namespace: "dot"; "custom-call:TARGET" for a custom call.
 };
 
-/// How floating-point work follows from shapes. What needs more than sizes is computed beside its vocabulary:
-/// graph/formats/{torch/aten_flops, onnx/onnx_flops, tensorflow/tf_flops, hlo/hlo_work}.cc.
+/// Formulas of floating-point work. Formulas that need more than element counts are computed next to their
+/// vocabulary: graph/formats/{torch/aten_flops, onnx/onnx_flops, tensorflow/tf_flops, hlo/hlo_work}.cc.
 enum class Formula : std::uint8_t {
   kUnknown,     ///< No rule: the reader reports the type as uncounted.
-  kNone,        ///< Moves, compares, makes or steers: no floating-point work.
-  kEachOutput,  ///< `amount` for each element of the first output.
-  kEachInput,   ///< `amount` for each element of input `input`.
-  kEachLarger,  ///< `amount` for each element of the first input or output, whichever has more.
-  kTerms,       ///< One for each element of the output and each input but the first.
-  kScaledSum,   ///< One for each element of the output, two with the attribute alpha.
+  kNone,        ///< No floating-point work: data movement, comparison, creation, control flow.
+  kEachOutput,  ///< `amount` per element of the first output.
+  kEachInput,   ///< `amount` per element of input `input`.
+  kEachLarger,  ///< `amount` per element of the first input or output, whichever has more.
+  kTerms,       ///< 1 per element of the output and input other than the first.
+  kScaledSum,   ///< 1 per element of the output, 2 with the attribute alpha.
 
-  kWindow,         ///< The area of the kernel for each element of the output.
-  kWindowOfInput,  ///< The same for each element of input `input`.
-  kLocalResponse,  ///< LRN: its size, and 5, for each element of the output.
-  kResize,         ///< 1 for each element of the output, 8 with interpolation.
+  kWindow,         ///< Kernel area per element of the output.
+  kWindowOfInput,  ///< Kernel area per element of input `input`.
+  kLocalResponse,  ///< LRN: size + 5 per element of the output.
+  kResize,         ///< 1 per element of the output, 8 with interpolation.
 
   kMatrixProduct,             ///< [m, k] [k, n]: 2 m k n.
-  kMatrixProductPlus,         ///< The same, and a bias.
+  kMatrixProductPlus,         ///< kMatrixProduct and a bias.
   kBatchProduct,              ///< [b, m, k] [b, k, n]: 2 b m k n.
-  kBatchProductPlus,          ///< The same, and an addend.
+  kBatchProductPlus,          ///< kBatchProduct and an addend.
   kContraction,               ///< 2 · outputs · contracted sizes of the first input.
-  kTransposableContraction,   ///< The same with the attribute transA.
+  kTransposableContraction,   ///< kContraction with the attribute transA.
   kLinear,                    ///< 2 · outputs · input features, and a bias.
-  kEinsum,                    ///< 2 · the sizes of all labels.
-  kConvolution,               ///< 2 · outputs · input channels of a group · kernel area, and a bias.
-  kBareConvolution,           ///< The same; what follows the weights is no bias.
-  kQuantisedConvolution,      ///< The same; the weights are input 3.
-  kTransposedConvolution,     ///< 2 · inputs · output channels of a group · kernel area, and a bias.
-  kConvolutionGradients,      ///< Of input, weights and bias, as far as they are asked for.
-  kConvolutionInputGradient,  ///< 2 · gradients of outputs · input channels · kernel area.
+  kEinsum,                    ///< 2 · product of all label sizes.
+  kConvolution,               ///< 2 · outputs · input channels per group · kernel area, and a bias.
+  kBareConvolution,           ///< kConvolution without a bias after the weights.
+  kQuantisedConvolution,      ///< kConvolution with the weights in input 3.
+  kTransposedConvolution,     ///< 2 · inputs · output channels per group · kernel area, and a bias.
+  kConvolutionGradients,      ///< Gradients of input, weights and bias, as requested by the output mask.
+  kConvolutionInputGradient,  ///< 2 · output gradients · input channels · kernel area.
   kConvolutionFilterGradient,
   kDepthwise,  ///< 2 · outputs · kernel area.
   kDepthwiseInputGradient,
   kDepthwiseFilterGradient,
-  kLstmCell,            ///< 2 · products of all gates, and 34 for each element of a state.
-  kGruCell,             ///< The same.
-  kRecurrent,           ///< 2 · products of all gates and steps, and `amount` for each unit.
+  kLstmCell,            ///< 2 · products of all gates, and 34 per element of a state.
+  kGruCell,             ///< As kLstmCell.
+  kRecurrent,           ///< 2 · products of all gates and steps, and `amount` per unit.
   kAttention,           ///< Two products and a softmax.
   kAttentionGradient,   ///< Five products.
-  kProjectedAttention,  ///< As kAttention, with the product that makes Q, K and V.
-  kMultiHeadAttention,  ///< Of given Q, K and V, as [batch, length, heads · size].
-  kGroupedAttention,    ///< The same with fewer heads of K and V, and those of earlier steps.
+  kProjectedAttention,  ///< kAttention and the projection to Q, K and V.
+  kMultiHeadAttention,  ///< Attention of given Q, K and V, as [batch, length, heads · size].
+  kGroupedAttention,    ///< kMultiHeadAttention with fewer heads of K and V, and a cache of earlier steps.
 
-  kBody,                 ///< The work of the computations that the op runs.
-  kBodyPerTrip,          ///< … for each trip of a loop.
-  kBodyPerReduced,       ///< … for each element that a reduction joins to another.
-  kBodyPerOutput,        ///< … for each element of the output.
-  kBodyPerUpdate,        ///< … for each element of the last input.
-  kBodyPerWindow,        ///< … for each element of the output and of the window.
-  kBodyPerWindowOfInput  ///< … for each element of the first input and of the window.
+  kBody,                 ///< Work of the computations that the op runs.
+  kBodyPerTrip,          ///< kBody per loop iteration.
+  kBodyPerReduced,       ///< kBody per element that a reduction combines with another.
+  kBodyPerOutput,        ///< kBody per element of the output.
+  kBodyPerUpdate,        ///< kBody per element of the last input.
+  kBodyPerWindow,        ///< kBody per element of the output and of the window.
+  kBodyPerWindowOfInput  ///< kBody per element of the first input and of the window.
 };
 
-/// Stands for the last of an op's inputs in WorkRule::input.
+/// Refers to an op's last input in WorkRule::input.
 inline constexpr std::uint8_t kLastInput = 255;
 
 struct WorkRule {
   Formula formula = Formula::kUnknown;
   std::uint8_t amount = 1;
-  std::uint8_t input = 0;      ///< Of kEachInput and kWindowOfInput.
-  bool whole_numbers = false;  ///< Counts work on whole numbers too, as that of products: same units.
+  std::uint8_t input = 0;  ///< Input of kEachInput and kWindowOfInput.
+  bool whole_numbers =
+      false;  ///< Whether integer work counts too, as for products, which use the same units.
 };
 
 struct OpKind {
   std::string_view name;
   OpClass op_class = OpClass::kElementwise;
   WorkRule work;
-  bool view = false;  ///< The first output shows the first input's data, or there are no data.
+  bool view = false;  ///< Whether output 0 is input 0's data in another form, or there is no data.
   StateKind state = StateKind::kNone;
 };
 
-/// The kind of that name in a vocabulary, or of the pattern that it matches; null if the table has neither.
-/// Any thread. The table lives as long as the program.
+/// Finds a kind by name, or by the pattern that matches it; null if there is none. The result is static. Any
+/// thread.
 const OpKind* find_kind(Vocabulary vocabulary, std::string_view name);
 
-/// The class of an op of a graph by its type ("aten::mm", "Conv", "hlo::dot", "Parameter"): the op may be a
-/// view or a special case all the same. kElementwise if the table does not have it.
+/// The class of a graph's op type ("aten::mm", "Conv", "hlo::dot", "Parameter"); kElementwise if unknown. An
+/// individual op may still be a view or a special case.
 OpClass class_of_type(std::string_view type);
-/// Of the types of state in a graph: Parameter, Buffer, OptimizerState, Input and Constant own memory and
-/// take no time. kNone for all others.
+/// The state kind of an op type: Parameter, Buffer, OptimizerState, Input and Constant own memory and take no
+/// time. kNone for all others.
 StateKind state_kind(std::string_view type);
 inline bool is_state_type(std::string_view type) { return state_kind(type) != StateKind::kNone; }
 
-/// Names of a vocabulary in the order of the table, patterns (with a '*') last.
+/// Names of a vocabulary in table order, patterns (with a '*') last.
 std::span<const OpKind> kinds_of(Vocabulary vocabulary);
 
-/// Work by the formulas that need numbers of elements alone; nothing for the others. At most 2^60.
+/// Work by formulas that need only element counts, at most 2^60; nothing for other formulas.
 ///   output  elements of the first output
-///   input   (std::size_t) → elements of that input, 0 if it is not there
+///   input   function (std::size_t) → elements of that input, 0 if absent
 template <class Input>
 std::optional<std::int64_t> work_of_elements(const WorkRule& rule, std::int64_t output,
                                              std::size_t num_inputs, Input input) {

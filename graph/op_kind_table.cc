@@ -1,5 +1,5 @@
-// Where an op type gets its meaning. To add a type, write its name into the row that has its class and its
-// work, or add a row; tests/fixtures/ops shows what changes.
+// The meaning of op types. To add a type, write its name into the row with its class and work, or add a row;
+// tests/fixtures/ops shows the effect.
 #include "graph/op_kind_table.h"
 
 namespace emplace {
@@ -17,7 +17,7 @@ constexpr WorkRule each_input(std::uint8_t amount, std::uint8_t input = 0) {
   return {kEachInput, amount, input};
 }
 constexpr WorkRule by(Formula formula, std::uint8_t input = 0) { return {formula, 1, input}; }
-/// What counts on whole numbers too.
+/// A rule that counts integer work too.
 constexpr WorkRule product(Formula formula, std::uint8_t amount = 1) { return {formula, amount, 0, true}; }
 constexpr WorkRule each_larger(std::uint8_t amount) { return product(kEachLarger, amount); }
 constexpr WorkRule on_any(WorkRule rule) {
@@ -117,14 +117,14 @@ constexpr OpKindRow kAten[] = {
      "inductor_lookup_seed getitem alias_copy meshgrid tile hstack vstack concat __and__ __or__ "
      "type float half bool int long item"},
     {kGather, none(), "embedding gather index index_select slice_backward select_backward"},
-    // Kernels run these, and no reader counts their work yet.
+    // Executors have kernels for these types; no reader counts their work yet.
     {kElementwise, unknown(),
      "_prelu_kernel _prelu_kernel_backward atan atan2 copy_ cosh expand_copy index_copy isfinite log10 "
      "logical_xor mish_backward mse_loss_backward permute_copy rand_like select_copy selu sgn sinh "
      "slice_copy "
      "softplus_backward softsign tan transpose_copy true_divide trunc unsafe_split_with_sizes "
      "upsample_bilinear2d_backward upsample_nearest2d_backward view_copy"},
-    // Types that no row names whole.
+    // Patterns for types without a row of their own.
     {kElementwise, product(kAttentionGradient), "*scaled_dot_product*backward"},
     {kElementwise, product(kAttention), "*scaled_dot_product*"},
     {kElementwise, by(kWindow), "max_pool*"},
@@ -209,7 +209,7 @@ constexpr OpKindRow kOnnx[] = {
     {kElementwise, none(), "Dropout Expand Flatten Identity Reshape Split Squeeze Unsqueeze", kIsView},
     {kGather, none(), "Gather GatherElements GatherND Shape Size TensorScatter"},
     {kGather, none(), "Slice", kIsView},
-    // Types that no row names whole.
+    // Patterns for types without a row of their own.
     {kElementwise, each_input(1), "Reduce*"},
 };
 
@@ -295,7 +295,7 @@ constexpr OpKindRow kTensorFlow[] = {
     {kMatmul, unknown(),
      "CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3 CudnnRNNV2 CudnnRNNV3"},
     {kGather, unknown(), "ShapeN Shape Size"},
-    // Types that no row names whole.
+    // Patterns for types without a row of their own.
     {kElementwise, product(kBatchProduct), "BatchMatMul*"},
     {kElementwise, product(kConvolutionInputGradient), "Conv2DBackpropInput* Conv3DBackpropInput*"},
     {kElementwise, product(kConvolutionFilterGradient), "Conv2DBackpropFilter* Conv3DBackpropFilter*"},

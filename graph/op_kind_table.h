@@ -1,5 +1,5 @@
 #pragma once
-/// The rows behind find_kind (graph/op_kind.h), which is what everybody else asks.
+/// The table behind find_kind (graph/op_kind.h), which is the public interface.
 
 #include <span>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace emplace {
 
-/// Types that mean the same, with a space between them. A '*' stands for any text; such a row gives no class.
+/// Types with the same meaning, separated by spaces. A '*' matches any text; such a row has no class.
 struct OpKindRow {
   OpClass op_class;
   WorkRule work;
@@ -17,7 +17,7 @@ struct OpKindRow {
   StateKind state = StateKind::kNone;
 };
 
-/// In the order in which patterns are tried; those come last.
+/// Rows in matching order; patterns come last.
 std::span<const OpKindRow> kind_rows(Vocabulary vocabulary);
 
 }  // namespace emplace

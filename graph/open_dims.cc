@@ -23,9 +23,9 @@ Result<Unit> add(OpenDims& dims, std::string_view text) {
   std::int64_t size = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), size);
   if (error != std::errc{} || end != number.data() + number.size() || size < 1 || size > kLargest)
-    return invalid(where, "has no size from 1 to 2^31");
+    return invalid(where, "must have a size from 1 to 2^31");
   const auto [it, fresh] = dims.named.try_emplace(std::string{name}, size);
-  if (!fresh && it->second != size) return invalid(where, "gives a second size", "give each name one size");
+  if (!fresh && it->second != size) return invalid(where, "sets a second size", "set one size per name");
   return Unit{};
 }
 
@@ -76,11 +76,11 @@ Result<Unit> DimsMet::all_used(std::string_view where) const {
     for (const std::string& one : met_)
       if (!one.empty()) known += (known.empty() ? "" : ", ") + printable(one, 60);
     return invalid(where, "has no dimension called '" + printable(name, 60) + "'",
-                   known.empty() ? "all its dimensions have sizes" : "it has " + known);
+                   known.empty() ? "all dimensions have fixed sizes" : "it has " + known);
   }
   if (given_.batch && batches_.empty())
     return invalid(where, "has no open first dimension for --batch",
-                   "its sizes are fixed; export it with a dynamic batch, or leave --batch out");
+                   "its sizes are fixed; export it with a dynamic batch, or omit --batch");
   return Unit{};
 }
 

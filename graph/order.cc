@@ -7,7 +7,7 @@
 namespace emplace {
 namespace {
 
-/// Ops from which `start` is reached by `next` (a function op → its neighbours), without `start`.
+/// Marks the ops reachable from `start` through `next` (a function op → its neighbours), without `start`.
 template <class Next>
 std::vector<bool> reached(const OpGraph& graph, OpId start, Next next) {
   std::vector<bool> seen(graph.num_ops(), false);

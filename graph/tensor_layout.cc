@@ -18,13 +18,13 @@ std::int64_t product(const Dims& dims) {
   return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>{});
 }
 
-/// One view op: what it reads, what it shows, and its attributes.
+/// One view op: its input, its output and its attributes.
 struct View {
   const OpGraph& graph;
   OpId op;
   std::size_t output;
   json attrs;
-  Dims shape;  // Of the output.
+  Dims shape;  // Shape of the output.
 
   std::int64_t number(const char* key, std::int64_t otherwise) const {
     const auto at = attrs.find(key);
@@ -40,7 +40,7 @@ struct View {
     }
     return values;
   }
-  /// A dimension of `dims`, which may be counted from the end.
+  /// A dimension of `dims`; negative ones count from the end.
   std::optional<std::size_t> dim(const char* key, std::size_t dims, std::int64_t otherwise = 0) const {
     std::int64_t value = number(key, otherwise);
     if (value < 0) value += static_cast<std::int64_t>(dims);
@@ -49,11 +49,11 @@ struct View {
   }
 };
 
-/// The strides that show the same elements in another shape; nothing if no strides do.
+/// Strides that represent the same elements in another shape; nothing if there are none.
 std::optional<Dims> reshaped_strides(const StridedLayout& from, const Dims& shape) {
   Dims strides(shape.size(), 1);
   if (from.elements() == 0) return strides;
-  // Both shapes in stretches of equal products; each stretch of the old one must lie without holes.
+  // Split both shapes into runs of equal products; each run of the old shape must be contiguous.
   std::size_t i = 0, k = 0;
   while (i < from.shape.size() || k < shape.size()) {
     std::size_t i_end = i, k_end = k;
@@ -67,7 +67,7 @@ std::optional<Dims> reshaped_strides(const StridedLayout& from, const Dims& shap
         old_count *= from.shape[i_end++];
       }
     } while (old_count != new_count);
-    std::optional<std::int64_t> inner;  // Stride of the innermost element of the stretch.
+    std::optional<std::int64_t> inner;  // Stride of the innermost element of the run.
     std::int64_t expected = 0;
     for (std::size_t j = i_end; j-- > i;) {
       if (from.shape[j] == 1) continue;
@@ -87,7 +87,7 @@ std::optional<Dims> reshaped_strides(const StridedLayout& from, const Dims& shap
   return strides;
 }
 
-/// Shows `layout` in another shape of as many elements.
+/// Changes the shape of `layout` to one with as many elements.
 void reshape(TensorLayout& layout, const Dims& shape) {
   StridedLayout& last = layout.steps.back();
   if (auto strides = reshaped_strides(last, shape)) {
@@ -116,7 +116,8 @@ bool is_permutation(const Dims& order, std::size_t dims) {
   return true;
 }
 
-/// Repeats along new leading dimensions and those of size 1 (numpy's rule). False if that does not fit.
+/// Repeats along new leading dimensions and dimensions of size 1 (numpy's rule). Returns false if the shapes
+/// do not match.
 bool expand(StridedLayout& layout, const Dims& shape) {
   if (shape.size() < layout.shape.size()) return false;
   const std::size_t added = shape.size() - layout.shape.size();
@@ -133,7 +134,7 @@ bool expand(StridedLayout& layout, const Dims& shape) {
   return true;
 }
 
-/// `start + k · step` along `dim`, as many as the output has.
+/// Selects `start + k · step` along `dim`; the output's size is the count.
 bool slice(StridedLayout& layout, const View& view, std::size_t dim, std::int64_t start, std::int64_t step) {
   const std::int64_t size = layout.shape[dim];
   if (start < 0) start += size;
@@ -158,7 +159,7 @@ bool select(StridedLayout& layout, std::size_t dim, std::int64_t at) {
   return true;
 }
 
-/// Output k of a split begins where the ones before it end.
+/// The start of output k of a split: the sum of the preceding sizes.
 std::int64_t split_start(const View& view, std::size_t dim) {
   std::int64_t start = 0;
   for (std::size_t k = 0; k < view.output; ++k) {
@@ -168,8 +169,8 @@ std::int64_t split_start(const View& view, std::size_t dim) {
   return start;
 }
 
-/// ONNX's Slice keeps its starts in a constant that the graph does not: the first dimension that is cut, from
-/// its beginning.
+/// ONNX's Slice has its starts in a constant that the graph does not store: assume the first dimension whose
+/// size changes, from its start.
 bool cut_from_start(StridedLayout& layout, const View& view) {
   if (view.shape.size() != layout.shape.size()) return false;
   for (std::size_t i = 0; i < layout.shape.size(); ++i) {
@@ -179,7 +180,7 @@ bool cut_from_start(StridedLayout& layout, const View& view) {
   return true;
 }
 
-/// True if it knows the kind of view and the view fits what it shows.
+/// Applies a view. Returns false if the kind of view is unknown or does not match its input.
 bool apply(TensorLayout& layout, const View& view) {
   const std::string_view type = view.graph.type_name(view.op);
   StridedLayout& last = layout.steps.back();
@@ -226,7 +227,7 @@ bool apply(TensorLayout& layout, const View& view) {
   }
   if (type == "aten::expand" || type == "Expand") return expand(last, view.shape);
   if (type == "Slice") return cut_from_start(last, view);
-  // Everything else that shows as many elements shows them in order: view, reshape, squeeze, identity, …
+  // All other views with the same number of elements keep their order: view, reshape, squeeze, identity, …
   if (product(view.shape) != last.elements()) return false;
   reshape(layout, view.shape);
   return true;
@@ -250,11 +251,11 @@ StridedLayout packed_layout(std::vector<std::int64_t> shape) {
 }
 
 Result<TensorLayout> layout_in(const OpGraph& graph, TensorId tensor, TensorId base) {
-  std::vector<TensorId> chain;  // From the tensor back to what the base's views begin with.
+  std::vector<TensorId> chain;  // Chain of views from the tensor back to the root of the base.
   for (TensorId at = tensor; at != base;) {
     const OpId op = graph.producer(at);
     if (!graph.is_view(op) || graph.inputs(op).empty())
-      return invalid(quoted_op(graph, op), "is not a view of what it was asked to show");
+      return invalid(quoted_op(graph, op), "is not a view of the requested tensor");
     chain.push_back(at);
     at = graph.inputs(op)[0];
   }

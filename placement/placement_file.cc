@@ -48,7 +48,7 @@ Result<Placement> resolve(const json& document, const std::string& where, const 
     const json name = document.value("graph", json{});
     return invalid(
         where,
-        "is a placement of another graph" +
+        "is a placement for another graph" +
             (name.is_string() ? " ('" + printable(name.get<std::string>(), 60) + "')" : std::string{}),
         "place this graph first: '" + printable(graph.name(), 60) + "'");
   }

@@ -1,4 +1,4 @@
-// Images, lookup and loss as torch's tracer has them.
+// Images, lookup and loss in the form of torch's tracer.
 #include <utility>
 
 #include "base/check.h"
@@ -101,7 +101,7 @@ Tensor AtenTape::max_pool2d(Tensor x, PoolOptions options) {
   return out;
 }
 
-/// What is left from `start` on.
+/// The elements from `start` on.
 Tensor AtenTape::sliced(Tensor x, std::int64_t dim, std::int64_t start) {
   Shape shorter = shape(x);
   shorter[static_cast<std::size_t>(dim)] -= start;

@@ -1,4 +1,4 @@
-// Elementwise ops, products and shapes as torch's tracer has them.
+// Element-wise ops, products and shapes in the form of torch's tracer.
 #include <utility>
 
 #include "base/check.h"
@@ -92,10 +92,11 @@ Tensor AtenTape::reshaped(std::string_view type, Tensor x, Shape wanted) {
   return out;
 }
 
-/// [B, in] [in, out] → [B, out]. torch computes the gradient of a transposed operand transposed.
+/// Product [B, in] [in, out] → [B, out]. torch computes the gradient of a transposed operand in transposed
+/// form.
 Tensor AtenTape::mm(Tensor x, Tensor weight_t) {
   const std::int64_t rows = shape(x)[0], in = shape(x)[1], cols = shape(weight_t)[1];
-  EMPLACE_CHECK(in == shape(weight_t)[0], "inner dimensions agree");
+  EMPLACE_CHECK(in == shape(weight_t)[0], "inner dimensions must agree");
   const std::int64_t flops = 2 * rows * in * cols;
   const Tensor out = emit("aten::mm", {x, weight_t}, Shape{rows, cols}, {.flops = flops});
   flow(out, {x, weight_t}, [=, this](const Gradients& dy) {
@@ -116,7 +117,7 @@ Tensor AtenTape::mm(Tensor x, Tensor weight_t) {
 
 Tensor AtenTape::addmm(Tensor bias, Tensor x, Tensor weight_t) {
   const std::int64_t rows = shape(x)[0], in = shape(x)[1], cols = shape(weight_t)[1];
-  EMPLACE_CHECK(in == shape(weight_t)[0] && cols == shape(bias)[0], "inner dimensions agree");
+  EMPLACE_CHECK(in == shape(weight_t)[0] && cols == shape(bias)[0], "inner dimensions must agree");
   const std::int64_t flops = 2 * rows * in * cols;
   const Tensor out =
       emit("aten::addmm", {bias, x, weight_t}, Shape{rows, cols}, {.flops = flops + rows * cols});
@@ -153,7 +154,7 @@ Tensor AtenTape::linear(Tensor x, Tensor weight) {
 
 Tensor AtenTape::bmm(Tensor a, Tensor b) {
   const std::int64_t batch = shape(a)[0], m = shape(a)[1], k = shape(a)[2], n = shape(b)[2];
-  EMPLACE_CHECK(batch == shape(b)[0] && k == shape(b)[1], "inner dimensions agree");
+  EMPLACE_CHECK(batch == shape(b)[0] && k == shape(b)[1], "inner dimensions must agree");
   const std::int64_t flops = 2 * batch * m * k * n;
   const Tensor out = emit("aten::bmm", {a, b}, Shape{batch, m, n}, {.flops = flops});
   flow(out, {a, b}, [=, this](const Gradients& dy) {
@@ -230,7 +231,7 @@ std::vector<Tensor> AtenTape::unbind(Tensor x) {
 
 std::vector<Tensor> AtenTape::split(Tensor x, std::int64_t parts) {
   const Shape whole = shape(x);
-  EMPLACE_CHECK(whole[1] % parts == 0, "parts are equal");
+  EMPLACE_CHECK(whole[1] % parts == 0, "parts must be equal");
   Shape part = whole;
   part[1] /= parts;
   const std::vector<TensorSpec> outputs(static_cast<std::size_t>(parts), f32(part));

@@ -1,4 +1,4 @@
-// What torch's gradients and optimizers add around a network's ops.
+// Gradients and optimizers in the form of torch's tracer.
 #include "graph/models/aten_tape.h"
 
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
 #pragma once
-/// A step as torch's tracer (`make_fx`) records it: one op per ATen call, gradients that meet summed by a
-/// chain of `aten::add`, the optimizer in the functional form of torch's single-tensor path (SGD 1 op per
+/// Records a step like torch's tracer (`make_fx`): one op per ATen call, gradients of several uses summed by
+/// a chain of `aten::add`, the optimizer in the functional form of torch's single-tensor path (SGD 1 op per
 /// parameter, momentum 3, RMSProp with momentum 7, Adam 8).
 
 #include <string>
@@ -27,7 +27,7 @@ class AtenTape : public TrainingTape {
   Tensor tanh(Tensor x) override;
   Tensor relu(Tensor x) override;
   Tensor dropout(Tensor x) override;
-  Tensor linear(Tensor x, Tensor weight, Tensor bias) override;  // aten::t and aten::addmm.
+  Tensor linear(Tensor x, Tensor weight, Tensor bias) override;  // Records aten::t and aten::addmm.
   Tensor linear(Tensor x, Tensor weight) override;
   Tensor bmm(Tensor a, Tensor b) override;
   Tensor cat(const std::vector<Tensor>& parts) override;
@@ -59,7 +59,7 @@ class AtenTape : public TrainingTape {
   void update(const Variable& variable) override;
 
  private:
-  Tensor transposed(Tensor matrix);  // aten::t, and its gradient.
+  Tensor transposed(Tensor matrix);  // Records aten::t, and its gradient.
   Tensor mm(Tensor x, Tensor weight_t);
   Tensor addmm(Tensor bias, Tensor x, Tensor weight_t);
   Tensor reshaped(std::string_view type, Tensor x, Shape shape);

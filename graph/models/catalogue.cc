@@ -21,7 +21,7 @@ constexpr std::array<ModelFacts, 6> kModels{{
     {"cifar10-cnn", "two convolutions and three full layers on CIFAR-10", 128, {}, {}},
 }};
 
-/// What the options of a model are, for the line that refuses one.
+/// The options that a model accepts, for the error about one that it does not.
 std::string options_of(const ModelFacts& model) {
   std::string text = "it takes --batch";
   if (model.layers) text += ", --layers";
@@ -29,7 +29,7 @@ std::string options_of(const ModelFacts& model) {
   return text;
 }
 
-/// A size as asked for, or the model's own; 0 where it has none.
+/// A size as given, or the model's default; 0 if the model has no such size.
 Result<std::int64_t> size_of(const char* option, const ModelFacts& model, std::optional<std::int64_t> asked,
                              std::optional<std::int64_t> own, std::int64_t high) {
   if (!asked) return own.value_or(0);

@@ -1,5 +1,5 @@
 #pragma once
-/// The papers' models by name, each sized by options: what `emplace generate MODEL` makes.
+/// The papers' models by name, with adjustable sizes: the models of `emplace generate MODEL`.
 
 #include <cstdint>
 #include <optional>
@@ -12,27 +12,27 @@
 
 namespace emplace::models {
 
-/// A model and the sizes it has unless told otherwise; empty where the option does not apply.
+/// A model and its default sizes; empty if an option does not apply.
 struct ModelFacts {
-  std::string_view name;     ///< As on the command line.
-  std::string_view summary;  ///< One line.
+  std::string_view name;     ///< Name on the command line.
+  std::string_view summary;  ///< Description in one line.
   std::int64_t batch;
   std::optional<std::int64_t> layers;  ///< LSTM layers; nasnet: normal cells per stack.
   std::optional<std::int64_t> steps;   ///< Unrolled length.
 };
 std::span<const ModelFacts> all_models();
-/// Null if there is none of that name.
+/// The model `name`, or null.
 const ModelFacts* find_model(std::string_view name);
 
 inline constexpr std::int64_t kMaxBatch = 65'536, kMaxLayers = 32, kMaxSteps = 99;
 
 struct ModelSizes {
-  std::optional<std::int64_t> layers, batch, steps;  ///< Empty: the model's own.
+  std::optional<std::int64_t> layers, batch, steps;  ///< Empty: the model's default.
 };
 
-/// "nmt-8layer-40step-bs64-tensorflow": a pure function of its arguments. `meta` has model, sizes,
-/// granularity, kind ("training" or "forward") and optimizer.
-/// Errors (kInvalid): an option that does not apply to the model, or is out of range. Any thread.
+/// Builds a graph with a name such as "nmt-8layer-40step-bs64-tensorflow"; a pure function of its arguments.
+/// `meta` has model, sizes, granularity, kind ("training" or "forward") and optimizer. Errors (kInvalid): an
+/// option that does not apply to the model, or is out of range. Any thread.
 Result<OpGraph> model_graph(const ModelFacts& model, const ModelSizes& sizes, Recording recording);
 
 }  // namespace emplace::models

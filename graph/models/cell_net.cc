@@ -43,7 +43,7 @@ class CellNet : private Modules {
     return norm("bn", conv("conv", tape_.relu(x), {channels_of(x), channels}));
   }
 
-  /// Half the resolution by two paths, one of them shifted by a pixel.
+  /// Halves the resolution by two paths, one of them shifted by a pixel.
   Tensor factorized_reduce(Tensor x, std::int64_t channels) {
     const PoolOptions every_other{.kernel = 1, .stride = 2, .padding = 0};
     const Tensor active = tape_.relu(x);
@@ -54,7 +54,7 @@ class CellNet : private Modules {
     return norm("bn", tape_.cat({first, conv("c2", odd, {in, channels - channels / 2})}));
   }
 
-  /// relu, depthwise, pointwise, batch norm; twice.
+  /// ReLU, depthwise, pointwise, batch norm; twice.
   Tensor separable(Tensor x, std::int64_t kernel, std::int64_t stride) {
     const std::int64_t c = channels_of(x);
     for (const std::string round : {"1", "2"}) {
@@ -94,7 +94,7 @@ class CellNet : private Modules {
     std::vector<Tensor> states{preprocess("in0", previous, channels, false),
                                preprocess("in1", before, channels, reduce_input)};
     std::vector<bool> loose(2 + blocks.size(), true);
-    if (reduction) loose[0] = loose[1] = false;  // Their resolution is not the output's.
+    if (reduction) loose[0] = loose[1] = false;  // Their resolution differs from the output's.
     for (std::size_t k = 0; k < blocks.size(); ++k) {
       std::array<Tensor, 2> parts;
       for (std::size_t side = 0; side < 2; ++side) {
@@ -119,12 +119,12 @@ Result<Unit> check_options(const CellNetOptions& options) {
   const bool sizes = options.repeats >= 1 && options.filters >= 2 && options.filters % 2 == 0 &&
                      options.stem_channels >= 1 && options.batch >= 1 && options.classes >= 2 &&
                      !options.normal.empty() && !options.reduction.empty();
-  if (!sizes) return invalid("cell network", "its sizes are out of range", "use an even number of filters");
+  if (!sizes) return invalid("cell network", "sizes are out of range", "use an even number of filters");
   for (const auto* blocks : {&options.normal, &options.reduction}) {
     for (std::size_t k = 0; k < blocks->size(); ++k) {
       const auto& inputs = (*blocks)[k].inputs;
       if (std::max(inputs[0], inputs[1]) >= 2 + k)
-        return invalid("cell network", fmt::format("block {} reads a state that is not before it", k));
+        return invalid("cell network", fmt::format("block {} reads a state that does not precede it", k));
     }
   }
   return Unit{};

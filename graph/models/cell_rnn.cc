@@ -24,7 +24,7 @@ Tensor activated(TrainingTape& tape, Activation activation, Tensor x) {
   return x;
 }
 
-/// One layer's weights: per node [2 hidden, inputs], gate and candidate in one product.
+/// The weights of one layer: per node [2 hidden, inputs], gate and candidate in one product.
 class Cell {
  public:
   Cell(TrainingTape& tape, std::string name, const CellRnnOptions& options)
@@ -37,7 +37,7 @@ class Cell {
     }
   }
 
-  /// The mean of the loose ends; its ops stand in "NAME/nodeK".
+  /// Returns the mean of the unread nodes; ops are in the scope "NAME/nodeK".
   Tensor step(TrainingTape& tape, Tensor x, Tensor before) const {
     const Scope scope{tape, name_};
     std::vector<Tensor> h;
@@ -63,7 +63,7 @@ class Cell {
  private:
   std::string name_;
   std::vector<RecurrentNode> nodes_;
-  std::vector<bool> read_;  // By a later node of the cell.
+  std::vector<bool> read_;  // [nodes] Whether a later node of the cell reads it.
   std::vector<Tensor> weight_;
 };
 
@@ -71,10 +71,10 @@ Result<Unit> check_options(const CellRnnOptions& options) {
   const bool sizes = !options.nodes.empty() && options.layers >= 1 && options.layers <= 99 &&
                      options.steps >= 1 && options.steps <= 99 && options.hidden >= 1 && options.batch >= 1 &&
                      options.vocabulary >= 2;
-  if (!sizes) return invalid("recurrent cell", "its sizes are out of range", "use 1 to 99 layers and steps");
+  if (!sizes) return invalid("recurrent cell", "sizes are out of range", "use 1 to 99 layers and steps");
   for (std::size_t k = 1; k < options.nodes.size(); ++k) {
     if (options.nodes[k].input >= k)
-      return invalid("recurrent cell", fmt::format("node {} reads a node that is not before it", k));
+      return invalid("recurrent cell", fmt::format("node {} reads a node that does not precede it", k));
   }
   return Unit{};
 }

@@ -22,18 +22,18 @@ constexpr std::array<FamilyFacts, 3> kFamilies{
      {Family::kNmt, "nmt", "encoder-decoders with attention, of varied length, depth, width and batch",
       160}}};
 
-constexpr std::uint32_t kSplitIndex = 0xffffffffu;  // No graph has it.
+constexpr std::uint32_t kSplitIndex = 0xffffffffu;  // Reserved index; no graph uses it.
 
 Rng stream(Family family, std::uint64_t seed, std::uint32_t index) {
   return Rng{seed, Purpose::kGraphs, (static_cast<std::uint64_t>(family) << 32) | index};
 }
 
-/// A multiple of `step` in [low, high], all alike.
+/// A uniformly random multiple of `step` in [low, high].
 std::int64_t drawn(Rng& rng, std::int64_t low, std::int64_t high, std::int64_t step = 1) {
   return low + step * rng.below(static_cast<std::uint32_t>((high - low) / step + 1));
 }
 
-/// ENAS's micro space: two different earlier states and two of five ops per block.
+/// Draws a cell of ENAS's micro space: per block two different earlier states and two of five ops.
 std::vector<CellBlock> random_cell(Rng& rng, std::uint32_t blocks) {
   constexpr std::array kOps{CellOp::kIdentity, CellOp::kAvgPool3, CellOp::kMaxPool3, CellOp::kSepConv3,
                             CellOp::kSepConv5};
@@ -47,15 +47,15 @@ std::vector<CellBlock> random_cell(Rng& rng, std::uint32_t blocks) {
   return cell;
 }
 
-/// A reduction cell must make something of half the resolution, whatever was drawn.
+/// Draws a reduction cell; it must contain an op at half the resolution.
 std::vector<CellBlock> random_reduction(Rng& rng, std::uint32_t blocks) {
   std::vector<CellBlock> cell = random_cell(rng, blocks);
   cell.front().ops = {CellOp::kSepConv5, CellOp::kMaxPool3};
   return cell;
 }
 
-/// Sizes are such that a graph is worth more than one GPU: 1.5 to 12 GB at the peak, half of it off the
-/// critical path.
+/// Sizes are chosen so that more than one GPU pays off: 1.5 to 12 GB at the peak, half of it off the critical
+/// path.
 Result<OpGraph> cifar10_graph(Rng& rng, Identity identity) {
   CellNetOptions options;
   options.normal = random_cell(rng, 5);
@@ -70,7 +70,7 @@ Result<OpGraph> cifar10_graph(Rng& rng, Identity identity) {
 Result<OpGraph> ptb_graph(Rng& rng, Identity identity) {
   CellRnnOptions options;
   options.layers = drawn(rng, 1, 2);
-  // As many nodes per step in two shallow layers as in one deep one; the family's graphs stay of a size.
+  // Two shallow layers have as many nodes per step as one deep layer, so that graph sizes stay similar.
   const std::int64_t nodes = options.layers == 1 ? drawn(rng, 7, 12) : drawn(rng, 4, 7);
   for (std::int64_t k = 0; k < nodes; ++k) {
     options.nodes.push_back({.input = k == 0 ? 0u : rng.below(static_cast<std::uint32_t>(k)),

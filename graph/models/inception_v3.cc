@@ -8,7 +8,7 @@
 namespace emplace::models {
 namespace {
 
-/// The blocks' names are those of the public implementations: Mixed_5b … Mixed_7c.
+/// Block names are those of public implementations: Mixed_5b … Mixed_7c.
 class InceptionV3 : private Modules {
  public:
   using Modules::Modules;
@@ -51,7 +51,7 @@ class InceptionV3 : private Modules {
   }
 
  private:
-  /// Convolution, batch norm, relu.
+  /// A convolution with batch norm and ReLU.
   struct Unit {
     std::int64_t out, kernel = 1, kernel_width = 0, stride = 1;
     bool padded = true;
@@ -76,7 +76,7 @@ class InceptionV3 : private Modules {
     return unit("branch_pool", tape_.avg_pool2d(x, {.kernel = 3, .stride = 1, .padding = 1}), {.out = out});
   }
 
-  /// 35x35.
+  /// Block at 35x35.
   Tensor block_5(const std::string& module, Tensor x, std::int64_t pool_channels) {
     const Level level{*this, module};
     const Tensor one = unit("branch1x1", x, {.out = 64});
@@ -88,7 +88,7 @@ class InceptionV3 : private Modules {
     return tape_.cat({one, five, three, pooled_branch(x, pool_channels)});
   }
 
-  /// From 35x35 to 17x17.
+  /// Reduction from 35x35 to 17x17.
   Tensor block_6a(Tensor x) {
     const Level level{*this, "Mixed_6a"};
     const Tensor three = unit("branch3x3", x, {.out = 384, .kernel = 3, .stride = 2, .padded = false});
@@ -98,7 +98,7 @@ class InceptionV3 : private Modules {
     return tape_.cat({three, twice, max_pooled(x)});
   }
 
-  /// 17x17: sevens as 1x7 and 7x1.
+  /// Block at 17x17: 7x7 convolutions factorised into 1x7 and 7x1.
   Tensor block_6(const std::string& module, Tensor x, std::int64_t width) {
     const Level level{*this, module};
     const auto wide = [](std::int64_t out) { return Unit{.out = out, .kernel = 1, .kernel_width = 7}; };
@@ -115,7 +115,7 @@ class InceptionV3 : private Modules {
     return tape_.cat({one, seven, twice, pooled_branch(x, 192)});
   }
 
-  /// From 17x17 to 8x8.
+  /// Reduction from 17x17 to 8x8.
   Tensor block_7a(Tensor x) {
     const Level level{*this, "Mixed_7a"};
     Tensor three = unit("branch3x3_1", x, {.out = 192});
@@ -127,7 +127,7 @@ class InceptionV3 : private Modules {
     return tape_.cat({three, seven, max_pooled(x)});
   }
 
-  /// 8x8: threes as 1x3 beside 3x1.
+  /// Block at 8x8: 3x3 convolutions split into parallel 1x3 and 3x1.
   Tensor block_7(const std::string& module, Tensor x) {
     const Level level{*this, module};
     const auto both = [&](const std::string& branch, Tensor from) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Layers that several networks are made of, as they record themselves on a tape.
+/// Layers shared by several networks, recorded on a tape.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,28 +26,29 @@ class LstmCell {
  public:
   LstmCell(TrainingTape& tape, std::string name, std::int64_t inputs, std::int64_t hidden);
   LstmState zero_state(TrainingTape& tape, Tensor like, std::int64_t batch) const;
-  /// Its ops stand in the scope of the cell's name.
+  /// Records one step in the scope of the cell's name.
   LstmState step(TrainingTape& tape, Tensor x, LstmState before) const;
 
  private:
-  Tensor gates(TrainingTape& tape, Tensor x, Tensor h) const;  // [batch, 4 hidden]
+  Tensor gates(TrainingTape& tape, Tensor x, Tensor h) const;  // Returns [batch, 4 hidden].
 
   std::string name_;
   std::int64_t hidden_;
-  const bool joined_;                                         // One product for both inputs.
-  Tensor weight_{}, bias_{};                                  // joined_
-  Tensor weight_ih_{}, weight_hh_{}, bias_ih_{}, bias_hh_{};  // not joined_
+  const bool joined_;                                         // Whether both inputs share one product.
+  Tensor weight_{}, bias_{};                                  // Used if joined_.
+  Tensor weight_ih_{}, weight_hh_{}, bias_ih_{}, bias_hh_{};  // Used if not joined_.
 };
 
-/// Sum over the steps of the mean cross entropy.
-///   logits  [steps] of [batch, vocabulary];   labels  [batch, steps]
+/// The sum over steps of the mean cross entropy.
+///   logits  [steps] of [batch, vocabulary]
+///   labels  [batch, steps]
 Tensor sequence_loss(TrainingTape& tape, const std::vector<Tensor>& logits, Tensor labels);
 
-/// Ends a sequence model: the training step of its loss, or the forward pass to its logits.
+/// Finishes a sequence model: the training step of its loss, or the forward pass to its logits.
 Result<OpGraph> sequence_model(TrainingTape& tape, const std::vector<Tensor>& logits, Tensor labels,
                                Identity identity);
-/// Ends an image classifier: the training step of its cross entropy (an auxiliary head's counts 0.4), or the
-/// forward pass to its logits.
+/// Finishes an image classifier: the training step of its cross entropy (an auxiliary head's has weight 0.4),
+/// or the forward pass to its logits.
 Result<OpGraph> classifier(TrainingTape& tape, Tensor logits, std::optional<Tensor> auxiliary,
                            Identity identity);
 

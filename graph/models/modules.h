@@ -1,6 +1,6 @@
 #pragma once
-/// Modules of image networks, made where they are used: a module makes its parameters and runs, so that a
-/// name is a place. Parameters are called after the scope: "cells.9/ops.7/pw1" owns
+/// Modules of image networks, created where they are used: a module creates its parameters and runs, so a
+/// name appears at one place. Parameter names follow the scope: "cells.9/ops.7/pw1" has
 /// "cells.9.ops.7.pw1.weight".
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace emplace::models {
 
-/// A convolution "same" wherever `padding` is not given: half the kernel, along each side.
+/// A convolution. Padding is "same", half the kernel on each side, unless `padded` is false.
 struct ConvShape {
   std::int64_t in, out, kernel = 1, stride = 1, groups = 1;
-  std::int64_t kernel_width = 0;  ///< 0: as high.
+  std::int64_t kernel_width = 0;  ///< 0: equal to the height.
   bool padded = true;             ///< False: no padding.
   bool bias = false;
 };
@@ -25,7 +25,7 @@ class Modules {
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
 
-  /// A scope level and the module path that goes with it, while it lives.
+  /// A scope level and the corresponding module path, for the lifetime of this object.
   class Level {
    public:
     Level(Modules& modules, const std::string& level);

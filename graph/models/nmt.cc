@@ -12,7 +12,7 @@ namespace {
 
 using Scope = TrainingTape::Scope;
 
-/// Everything that the network owns, made in the order of its definition.
+/// All parameters of the network, created in order of definition.
 struct Network {
   Network(TrainingTape& tape, const NmtOptions& o)
       : source_table{tape.parameter("src_embed.weight", {o.vocabulary, o.hidden})},
@@ -38,8 +38,8 @@ struct Network {
   Tensor key{}, query{}, score{}, combine{}, combine_bias{}, project{}, project_bias{};
 };
 
-/// A step of a cell over sentences of several lengths: beyond a sentence's end its states stay, and the
-/// output is zero.
+/// A step of a cell over sentences of different lengths: beyond a sentence's end its states stay unchanged
+/// and the output is zero.
 struct Step {
   LstmState state;
   Tensor output;
@@ -52,7 +52,7 @@ Step masked_step(TrainingTape& tape, const LstmCell& cell, Tensor x, LstmState b
   return {{h, c}, tape.select(*over, zero, made.h)};
 }
 
-/// One direction of the first encoder layer; `reversed` walks from the last step.
+/// Runs one direction of the first encoder layer; `reversed` starts at the last step.
 std::vector<Tensor> run_direction(TrainingTape& tape, const LstmCell& cell, const std::vector<Tensor>& xs,
                                   Tensor lengths, std::string_view layer, std::int64_t batch, bool reversed) {
   std::vector<Tensor> out(xs.size());
@@ -69,7 +69,7 @@ std::vector<Tensor> run_direction(TrainingTape& tape, const LstmCell& cell, cons
   return out;
 }
 
-/// The encoder's outputs, one per step [batch, hidden].
+/// The encoder's outputs, [steps] of [batch, hidden].
 std::vector<Tensor> encode(TrainingTape& tape, const Network& net, const NmtOptions& o, Tensor tokens,
                            Tensor lengths) {
   std::vector<Tensor> xs = tape.unbind([&] {
@@ -164,7 +164,7 @@ Result<OpGraph> nmt_graph(const NmtOptions& options, Identity identity) {
                      options.vocabulary >= 2 && options.steps >= 1 && options.steps <= 99 &&
                      options.layers >= 1 && options.layers <= 99;
   if (!sizes) {
-    return invalid("nmt", "its sizes are out of range",
+    return invalid("nmt", "sizes are out of range",
                    "use an even hidden size, 1 to 99 layers and steps, a batch of at least 1");
   }
   const auto owned = make_tape(options.recording, options.optimizer);

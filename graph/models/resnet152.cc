@@ -29,7 +29,7 @@ class Resnet152 : private Modules {
  private:
   static constexpr std::array kBlocks{3, 8, 36, 3};
 
-  /// 1x1, 3x3 (which halves the resolution, if any does), 1x1 to four times the width; and the shortcut.
+  /// Convolutions 1x1, 3x3 (with the stride), 1x1 to four times the width; and the shortcut.
   Tensor bottleneck(Tensor x, std::int64_t width, std::int64_t stride) {
     const std::int64_t in = channels_of(x), out = 4 * width;
     Tensor y = relu(norm("bn1", conv("conv1", x, {.in = in, .out = width})));

@@ -12,8 +12,7 @@ Result<OpGraph> rnnlm_graph(const RnnlmOptions& options, Identity identity) {
                      options.steps <= 99 && options.hidden >= 1 && options.batch >= 1 &&
                      options.vocabulary >= 2;
   if (!sizes) {
-    return invalid("rnnlm", "its sizes are out of range",
-                   "use 1 to 99 layers and steps, a batch of at least 1");
+    return invalid("rnnlm", "sizes are out of range", "use 1 to 99 layers and steps, a batch of at least 1");
   }
   const auto owned = make_tape(options.recording, Optimizer::kSgd);
   TrainingTape& tape = *owned;

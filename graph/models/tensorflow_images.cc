@@ -1,4 +1,4 @@
-// Images, lookup and loss as TensorFlow has them.
+// Images, lookup and loss in the form of TensorFlow.
 #include <fmt/core.h>
 
 #include <utility>
@@ -64,7 +64,7 @@ Tensor TensorFlowTape::batch_norm(Tensor x, Tensor weight, Tensor bias, Tensor m
              {f32(in), per_channel, per_channel, none, none}, {.attrs = attrs, .flops = 12 * n});
     pass({{x, back}, {weight, {back.op, 1}}, {bias, {back.op, 2}}});
   });
-  // AssignMovingAvg: the moving value goes a share of the way to the batch's.
+  // AssignMovingAvg: moves the average towards the batch's value.
   const Phase before = std::exchange(phase_, Phase::kUpdate);
   for (const auto& [moving, output] : {std::pair{mean, 1u}, std::pair{var, 2u}}) {
     const std::vector<TensorSpec> like{per_channel};
@@ -120,7 +120,7 @@ Tensor TensorFlowTape::shifted(Tensor x) {
   return out;
 }
 
-/// The gradient is spread evenly: what each entry gets is dy over their number, which is computed too.
+/// The mean and its gradient: each entry gets dy divided by the count, which is computed too.
 Tensor TensorFlowTape::mean(Tensor x, Shape output) {
   const Tensor axes = constant(DType::kI32, {static_cast<std::int64_t>(shape(x).size())});
   const Tensor out = emit("Mean", {x, axes}, std::move(output));
@@ -130,7 +130,7 @@ Tensor TensorFlowTape::mean(Tensor x, Shape output) {
     const auto number = [this](std::string_view type, std::vector<Tensor> inputs) {
       return emit(type, std::move(inputs), {i32({})}, {});
     };
-    Shape ones = shape(x);  // Those of the result, and 1 where entries were averaged.
+    Shape ones = shape(x);  // Shape of the result, with 1 for averaged dimensions.
     for (std::size_t k = 0; k < ones.size(); ++k)
       ones[k] = k < shape(out).size() && shape(out)[k] == ones[k] ? ones[k] : 1;
     const Tensor narrow = constant(DType::kI32, shape(dims));
@@ -182,7 +182,7 @@ Tensor TensorFlowTape::softmax(Tensor x) {
   return out;
 }
 
-/// The op computes the loss and what its gradient will be scaled with at once.
+/// The op computes the loss and the factor of its gradient together.
 Tensor TensorFlowTape::cross_entropy(Tensor logits, Tensor labels) {
   const Shape in = shape(logits);
   const std::int64_t n = elements(in);

@@ -1,4 +1,4 @@
-// Elementwise ops, products, shapes and sequences as TensorFlow has them.
+// Element-wise ops, products, shapes and sequences in the form of TensorFlow.
 #include <utility>
 
 #include "base/check.h"
@@ -7,7 +7,7 @@
 namespace emplace::models {
 // ---- Elementwise ----
 
-/// The result has the shape of `a`; `b` may be broadcast to it.
+/// A binary op. The result has the shape of `a`; `b` may be broadcast to it.
 Tensor TensorFlowTape::binary(std::string_view type, Tensor a, Tensor b, BinaryGradient to_a,
                               BinaryGradient to_b) {
   const Shape whole = shape(a);
@@ -50,7 +50,7 @@ Tensor TensorFlowTape::scale(Tensor a) { return mul(a, constant(DType::kF32, {})
 Tensor TensorFlowTape::divide(Tensor a) {
   const Tensor by = constant(DType::kF32, {});
   const auto divided = [this, by](Tensor dy) { return emit("RealDiv", {dy, by}, shape(dy)); };
-  return binary("RealDiv", a, by, divided, divided);  // Nothing flows to the constant.
+  return binary("RealDiv", a, by, divided, divided);  // Constants have no gradient.
 }
 
 Tensor TensorFlowTape::pointwise(std::string_view type, Tensor x) {
@@ -64,7 +64,7 @@ Tensor TensorFlowTape::sigmoid(Tensor x) { return pointwise("Sigmoid", x); }
 Tensor TensorFlowTape::tanh(Tensor x) { return pointwise("Tanh", x); }
 Tensor TensorFlowTape::relu(Tensor x) { return pointwise("Relu", x); }
 
-/// tf.nn.dropout: x / keep, times floor(keep + a number drawn from [0, 1)).
+/// Records tf.nn.dropout: x / keep, times floor(keep + a random number in [0, 1)).
 Tensor TensorFlowTape::dropout(Tensor x) {
   if (!training()) return x;
   const Shape whole = shape(x);
@@ -83,7 +83,7 @@ Tensor TensorFlowTape::dropout(Tensor x) {
 
 Tensor TensorFlowTape::matmul(Tensor x, Tensor weight) {
   const std::int64_t rows = shape(x)[0], in = shape(x)[1], out_size = shape(weight)[0];
-  EMPLACE_CHECK(in == shape(weight)[1], "inner dimensions agree");
+  EMPLACE_CHECK(in == shape(weight)[1], "inner dimensions must agree");
   const std::int64_t flops = 2 * rows * in * out_size;
   const Tensor out = emit("MatMul", {x, weight}, Shape{rows, out_size},
                           {.attrs = {{"transpose_b", "true"}}, .flops = flops});
@@ -121,7 +121,7 @@ Tensor TensorFlowTape::linear(Tensor x, Tensor weight) {
 
 Tensor TensorFlowTape::bmm(Tensor a, Tensor b) {
   const std::int64_t batch = shape(a)[0], m = shape(a)[1], k = shape(a)[2], n = shape(b)[2];
-  EMPLACE_CHECK(batch == shape(b)[0] && k == shape(b)[1], "inner dimensions agree");
+  EMPLACE_CHECK(batch == shape(b)[0] && k == shape(b)[1], "inner dimensions must agree");
   const std::int64_t flops = 2 * batch * m * k * n;
   const Tensor out = emit("BatchMatMul", {a, b}, Shape{batch, m, n}, {.flops = flops});
   flow(out, {a, b}, [=, this](const Gradients& dy) {
@@ -239,7 +239,7 @@ std::vector<Tensor> TensorFlowTape::unbind(Tensor x) {
 
 std::vector<Tensor> TensorFlowTape::split(Tensor x, std::int64_t parts) {
   const Shape whole = shape(x);
-  EMPLACE_CHECK(whole[1] % parts == 0, "parts are equal");
+  EMPLACE_CHECK(whole[1] % parts == 0, "parts must be equal");
   Shape part = whole;
   part[1] /= parts;
   const std::vector<TensorSpec> outputs(static_cast<std::size_t>(parts), f32(part));
@@ -256,7 +256,8 @@ std::vector<Tensor> TensorFlowTape::split(Tensor x, std::int64_t parts) {
   return all;
 }
 
-/// One entry along the first dimension, or what lies beyond a corner: begin, end and strides are constants.
+/// Selects one entry along the first dimension, or everything beyond a corner; begin, end and strides are
+/// constants.
 Tensor TensorFlowTape::strided_slice(Tensor x, Shape output, DType dtype) {
   const Shape corner{static_cast<std::int64_t>(shape(x).size())};
   std::vector<Tensor> inputs{x};

@@ -1,4 +1,4 @@
-// What TensorFlow's variables, gradients and optimizers add around a network's ops.
+// Variables, gradients and optimizers in the form of TensorFlow.
 #include "graph/models/tensorflow_tape.h"
 
 #include <fmt/core.h>
@@ -194,7 +194,7 @@ void TensorFlowTape::apply(const Variable& variable, Tensor gradient) {
   }
 }
 
-/// Rows of one index are added up first, for an update must see each row once.
+/// Sums the rows of equal indices first, because an update must see each row once.
 void TensorFlowTape::apply_rows(const Variable& variable, Rows rows) {
   const Tensor at = variable.state, rate = hyperparameter("learning_rate");
   const Shape several = shape(rows.values);
@@ -232,7 +232,7 @@ void TensorFlowTape::apply_rows(const Variable& variable, Rows rows) {
   }
 }
 
-/// AdamOptimizer._apply_sparse: the moments decay as a whole, the rows' part is scattered into them.
+/// AdamOptimizer._apply_sparse: the moments decay as a whole, then the rows' part is scattered into them.
 void TensorFlowTape::adam_rows(const Variable& variable, Tensor values, Tensor indices) {
   const Tensor at = variable.state, first = parameters_.front().state;
   const Shape whole = shape(at), several = shape(values);

@@ -1,25 +1,25 @@
 #pragma once
-/// A step as TensorFlow 1 builds its training graph: every op that `tf.gradients` and an optimizer add to it.
+/// Records a step like the training graph of TensorFlow 1: every op that `tf.gradients` and an optimizer add.
 ///
-/// What appears, and as what:
+/// Recorded:
 /// - variables: a state op (`Parameter`, attribute op = VariableV2), and an `Identity` NAME/read for readers
-/// - constants: a state op (`Constant`, attribute op = Const) per axis, shape or number that an op is given
-/// - layers: MatMul and BiasAdd; Conv2D or DepthwiseConv2dNative; FusedBatchNorm, with Sub, Mul and
-///   AssignSub for the moving mean and variance; dropout from RandomUniform
+/// - constants: a state op (`Constant`, attribute op = Const) per axis, shape or number operand
+/// - layers: MatMul and BiasAdd; Conv2D or DepthwiseConv2dNative; FusedBatchNorm, with Sub, Mul and AssignSub
+/// for the moving mean and variance; dropout from RandomUniform
 /// - LSTM cells (BasicLSTMCell): ConcatV2, MatMul, BiasAdd, Split, the forget bias's Add, gates, products
 /// - sequences: unrolled, Unpack and Pack at their ends; beyond a sentence's end GreaterEqual and Select, as
-///   dynamic_rnn has them; zero states of Shape, StridedSlice, Pack and Fill
+/// in dynamic_rnn; zero states of Shape, StridedSlice, Pack and Fill
 /// - gradients of binary ops: Shape of both operands, BroadcastGradientArgs, and per operand Sum and Reshape
-/// - of concatenations: FloorMod, ShapeN, ConcatOffset and a Slice per part
-/// - of means: Reshape, Tile, and the count by Prod, Maximum, FloorDiv, Cast, RealDiv
-/// - where gradients meet: one AddN of all
-/// - where an op has several gradients: an Identity each (tuple/control_dependency)
-/// - lookups: GatherV2, whose gradient stays sparse (values and indices), is made unique (Unique,
-///   UnsortedSegmentSum) and applied to the rows alone (ScatterSub, SparseApply…; Adam has its own sequence)
-/// - updates: ApplyGradientDescent, ApplyMomentum, ApplyRMSProp or ApplyAdam per variable, beside its slots
+/// - gradients of concatenations: FloorMod, ShapeN, ConcatOffset and a Slice per part
+/// - gradients of means: Reshape, Tile, and the count by Prod, Maximum, FloorDiv, Cast, RealDiv
+/// - several gradients of one tensor: one AddN
+/// - several gradients of one op: an Identity each (tuple/control_dependency)
+/// - lookups: GatherV2; its gradient stays sparse (values and indices), is made unique (Unique,
+/// UnsortedSegmentSum) and applied to the rows only (ScatterSub, SparseApply…; Adam has its own sequence)
+/// - updates: ApplyGradientDescent, ApplyMomentum, ApplyRMSProp or ApplyAdam per variable, and its slots
 ///
-/// What does not: initialisers, savers, summaries and input queues, which no step runs, and NoOp, which only
-/// orders. A Shape stands where its tensor is made, for that is when TensorFlow runs it. Sum over no
+/// Not recorded: initialisers, savers, summaries and input queues, which no step runs, and NoOp, which only
+/// orders. A Shape is recorded right after its tensor, which is when TensorFlow runs it. Sum over no
 /// dimension, Reshape, Identity, ExpandDims and Squeeze move no data and are views. Images are [B, C, H, W]
 /// and weights [out, in, …], as on the other tape. Names are scopes: "decoder/t07/l0/dec.0/MatMul",
 /// "gradients/…", "train/update_…".
@@ -76,7 +76,9 @@ class TensorFlowTape final : public TrainingTape {
   Tensor cross_entropy(Tensor logits, Tensor labels) override;
 
  private:
-  /// A gradient that is rows of the whole.   values [n, …];  indices [n]
+  /// A sparse gradient: rows of the whole tensor.
+  ///   values [n, …]
+  ///   indices [n]
   struct Rows {
     Tensor values, indices;
   };
@@ -88,12 +90,12 @@ class TensorFlowTape final : public TrainingTape {
   void update(const Variable& variable) override;
   void updates_done() override;
 
-  // Pieces of an update; each op with its variable.
+  // Ops of an update, on the device of their variable.
   Tensor at_variable(Tensor variable, std::string_view type, std::vector<Tensor> inputs,
                      std::vector<TensorSpec> outputs, std::optional<std::int64_t> flops = {});
   Tensor hyperparameter(const std::string& name);                // One constant for the whole graph.
-  Tensor power(const std::string& name, Tensor first_variable);  // Adam's beta^t, its read.
-  /// The gradients of all uses added up, beside the one that comes first; none if nothing flows.
+  Tensor power(const std::string& name, Tensor first_variable);  // Read of Adam's beta^t.
+  /// The sum of the gradients of all uses, placed beside the first one; nothing if there is no gradient.
   std::optional<Tensor> whole_gradient(Tensor variable);
   void apply(const Variable& variable, Tensor gradient);
   void apply_rows(const Variable& variable, Rows rows);
@@ -101,12 +103,12 @@ class TensorFlowTape final : public TrainingTape {
 
   Tensor constant(DType dtype, Shape shape);
   Tensor read(Tensor state);
-  /// Dimensions of x for the backward pass; a constant where they are known beforehand.
+  /// The dimensions of x for the backward pass; a constant if they are known statically.
   Tensor dims_of(Tensor x);
-  /// ShapeN: the dimensions of several tensors, in the same way.
+  /// The dimensions of several tensors (ShapeN); constants if they are known statically.
   Tensor dims_of_all(const std::vector<Tensor>& xs);
   Tensor view_of(std::string_view type, std::vector<Tensor> inputs, Shape output);
-  /// Gradients of one op, each to its tensor; through an Identity if they are several.
+  /// Passes the gradients of one op to their tensors; through an Identity each if there are several.
   void pass(const std::vector<std::pair<Tensor, Tensor>>& gradients);
   /// Reduces `gradient` to the shape of `target`, which was broadcast.
   Tensor reduced(Tensor gradient, Tensor target, Tensor axes, Tensor dims);
@@ -120,9 +122,9 @@ class TensorFlowTape final : public TrainingTape {
   Tensor mean(Tensor x, Shape output);
   Tensor strided_slice(Tensor x, Shape output, DType dtype);
 
-  bool applying_ = false;  // An optimizer's ops are being recorded.
+  bool applying_ = false;  // Whether an optimizer's ops are being recorded.
   std::unordered_map<std::string, std::uint32_t> used_names_;
-  std::unordered_map<std::uint32_t, Rows> rows_;  // By the op that is read.
+  std::unordered_map<std::uint32_t, Rows> rows_;  // Sparse gradients, by the op that is read.
   std::unordered_map<std::string, Tensor> hyperparameters_;
   std::vector<std::pair<std::string, Variable>> powers_;
 };

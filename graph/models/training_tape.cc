@@ -65,7 +65,7 @@ std::string_view granularity_name(Granularity granularity) {
 }
 
 Shape convolved(const Shape& in, const Shape& weight, const ConvOptions& options) {
-  EMPLACE_CHECK(in[1] == weight[1] * options.groups, "channels agree");
+  EMPLACE_CHECK(in[1] == weight[1] * options.groups, "channels must agree");
   const auto extent = [&](std::size_t dim, std::int64_t padding) {
     return (in[dim] + 2 * padding - weight[dim]) / options.stride + 1;
   };
@@ -110,7 +110,7 @@ Tensor TrainingTape::state(Rank rank, std::string_view type, const std::string& 
   return record({.spec = std::move(spec), .rank = rank});
 }
 
-/// Work by the table's formula if that needs sizes alone; else none, and the caller gives it.
+/// Work by the table's formula if it needs element counts only; otherwise the caller provides it.
 std::int64_t TrainingTape::counted(const OpSpec& op, const Attributes& attrs) const {
   constexpr std::string_view kAten = "aten::";
   const std::string_view type = op.type;
@@ -174,7 +174,8 @@ std::optional<Tensor> TrainingTape::gradient(Tensor target) {
   const auto& by_output = ops_[target.op].gradients;
   if (by_output.size() <= target.output || by_output[target.output].empty()) return std::nullopt;
   if (by_output[target.output].size() == 1) return by_output[target.output].front();
-  const std::vector<Tensor> parts = by_output[target.output];  // Recording moves what it refers to.
+  const std::vector<Tensor> parts =
+      by_output[target.output];  // A copy, because recording moves the referenced vector.
   const Tensor whole = sum(target, parts);
   ops_[target.op].gradients[target.output] = {whole};
   return whole;
@@ -229,10 +230,11 @@ void TrainingTape::run_backward(Tensor loss) {
 
 Result<OpGraph> TrainingTape::finish(Tensor loss, std::string name, std::string source,
                                      std::string meta_json) {
-  EMPLACE_CHECK(training_ && phase_ == Phase::kForward, "a training tape is finished once");
+  EMPLACE_CHECK(training_ && phase_ == Phase::kForward,
+                "finish() needs a training tape and may be called once");
   run_backward(loss);
   phase_ = Phase::kUpdate;
-  const std::vector<Variable> parameters = parameters_;  // A dialect may add its own.
+  const std::vector<Variable> parameters = parameters_;  // A copy, because a dialect may add parameters.
   for (const Variable& parameter : parameters) update(parameter);
   updates_done();
   return built({loss}, std::move(name), std::move(source), std::move(meta_json));
@@ -240,13 +242,13 @@ Result<OpGraph> TrainingTape::finish(Tensor loss, std::string name, std::string 
 
 Result<OpGraph> TrainingTape::finish_forward(const std::vector<Tensor>& outputs, std::string name,
                                              std::string source, std::string meta_json) {
-  EMPLACE_CHECK(!training_, "a training tape has a loss");
+  EMPLACE_CHECK(!training_, "finish_forward() needs a tape without training");
   return built(outputs, std::move(name), std::move(source), std::move(meta_json));
 }
 
 Result<OpGraph> TrainingTape::built(const std::vector<Tensor>& results, std::string name, std::string source,
                                     std::string meta_json) {
-  // Needed is what an update or the loss reads, however far back.
+  // Needed ops are those that an update or the loss depends on.
   std::vector<bool> needed(ops_.size(), false);
   for (const Tensor result : results) needed[result.op] = true;
   for (std::size_t i = ops_.size(); i-- > 0;) {

@@ -1,7 +1,7 @@
 #pragma once
 /// Records one step of a network as a graph: forward ops as the network calls them, then, for training, the
-/// backward pass and the optimizer's update. A network is written once, against TrainingTape; in which ops it
-/// appears is its dialect's: graph/models/aten_tape.h or graph/models/tensorflow_tape.h.
+/// backward pass and the optimizer's update. A network is written once, against TrainingTape; the dialect
+/// determines the ops: graph/models/aten_tape.h or graph/models/tensorflow_tape.h.
 
 #include <cstdint>
 #include <functional>
@@ -22,50 +22,51 @@ using Shape = std::vector<std::int64_t>;
 std::int64_t elements(const Shape& shape);
 TensorSpec f32(Shape shape);
 TensorSpec i32(Shape shape);
-/// "[a,b]", as attributes hold the two sizes of a window.
+/// Formats the two sizes of a window as an attribute: "[a,b]".
 std::string pair_of(std::int64_t a, std::int64_t b);
 inline std::string pair_of(std::int64_t both) { return pair_of(both, both); }
-/// True for floating types.
+/// Returns whether the type is floating-point.
 bool carries_gradient(DType dtype);
 
-/// Output `output` of the op recorded as number `op`. Meaningful on its own tape only.
+/// Output `output` of the op recorded as number `op`. Valid on its own tape only.
 using Tensor = EdgeSpec;
 
-/// Tensors of state beside each parameter: 0, 1, 2 and 2.
+/// State tensors per parameter: 0, 1, 2 and 2.
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kRmsProp, kAdam };
 std::string_view optimizer_name(Optimizer optimizer);
-/// Errors (kInvalid): none of them.
+/// Errors (kInvalid): an unknown name.
 Result<Optimizer> parse_optimizer(std::string_view name);
 
-/// Into which ops a network is split.
+/// The dialect of ops that a network is recorded in.
 enum class Granularity : std::uint8_t {
   kAten,        ///< As torch's tracer records a step.
   kTensorFlow,  ///< As TensorFlow 1 builds a training graph.
 };
 std::string_view granularity_name(Granularity granularity);
 
-/// How a network is recorded.
+/// Options for recording a network.
 struct Recording {
   Granularity granularity = Granularity::kAten;
-  bool training = true;  ///< False: the forward pass alone, as for inference: no loss, no labels, no dropout.
+  bool training = true;  ///< False: only the forward pass, as for inference: no loss, no labels, no dropout.
 };
 
 struct ConvOptions {
   std::int64_t stride = 1, padding = 0, groups = 1;
-  std::int64_t padding_width = -1;  ///< -1: as along the height.
+  std::int64_t padding_width = -1;  ///< -1: equal to the height's.
   std::int64_t width_padding() const { return padding_width < 0 ? padding : padding_width; }
 };
 struct PoolOptions {
   std::int64_t kernel = 3, stride = 1, padding = 1;
 };
-/// Shape of the result [B, C', H', W'].   in [B, C, H, W];  weight [C', C / groups, h, w]
+/// The shape of a convolution's result [B, C', H', W'].
+///   in     [B, C, H, W]
+///   weight [C', C / groups, h, w]
 Shape convolved(const Shape& in, const Shape& weight, const ConvOptions& options);
 Shape pooled(const Shape& in, const PoolOptions& options);
 
-/// Reverse-mode differentiation of what was recorded: the latest op first. Shapes are the caller's promise
-/// (EMPLACE_CHECK): networks are code, their options are checked before they get here. Flops as in
-/// docs/reference/file_formats.md: a multiply-add is two. Parameters of a network in code are float32.
-/// Thread: one.
+/// Records ops and differentiates them in reverse mode, latest op first. Shapes are preconditions
+/// (EMPLACE_CHECK): networks check their options before they record. Flops follow
+/// docs/reference/file_formats.md: a multiply-add counts as two. Parameters are float32. Thread: one.
 class TrainingTape {
  public:
   virtual ~TrainingTape() = default;
@@ -75,7 +76,7 @@ class TrainingTape {
   virtual Granularity granularity() const = 0;
   bool training() const { return training_; }
 
-  /// A level of the scope while it lives: "decoder", then "t07", then "attention".
+  /// A level of the scope, for the lifetime of this object: "decoder", then "t07", then "attention".
   class Scope {
    public:
     Scope(TrainingTape& tape, std::string_view level);
@@ -95,20 +96,20 @@ class TrainingTape {
   virtual Tensor parameter(const std::string& name, Shape shape);
   virtual Tensor buffer(const std::string& name, Shape shape);
   Tensor input(const std::string& name, DType dtype, Shape shape);
-  /// Zeros made in the step, on the device of `like`.
+  /// Zeros created during the step, on the device of `like`.
   virtual Tensor new_zeros(Tensor like, Shape shape) = 0;
 
-  // Elementwise; `add` broadcasts its second operand over dimension 1 if that is 1 there.
+  // Element-wise ops; `add` broadcasts dimension 1 of its second operand if it is 1.
   virtual Tensor add(Tensor a, Tensor b) = 0;
   virtual Tensor sub(Tensor a, Tensor b) = 0;
   virtual Tensor mul(Tensor a, Tensor b) = 0;
   virtual Tensor add_constant(Tensor a) = 0;
-  virtual Tensor scale(Tensor a) = 0;   ///< By a constant.
-  virtual Tensor divide(Tensor a) = 0;  ///< By a constant.
+  virtual Tensor scale(Tensor a) = 0;   ///< Multiplies by a constant.
+  virtual Tensor divide(Tensor a) = 0;  ///< Divides by a constant.
   virtual Tensor sigmoid(Tensor x) = 0;
   virtual Tensor tanh(Tensor x) = 0;
   virtual Tensor relu(Tensor x) = 0;
-  /// x as it is without training.
+  /// Returns x unchanged if not training.
   virtual Tensor dropout(Tensor x) = 0;
 
   // Products. Weights are stored [out, in].
@@ -117,18 +118,20 @@ class TrainingTape {
   virtual Tensor bmm(Tensor a, Tensor b) = 0;                       ///< [B, m, k] [B, k, n] → [B, m, n].
 
   // Shapes.
-  virtual Tensor cat(const std::vector<Tensor>& parts) = 0;    ///< Along dimension 1.
+  virtual Tensor cat(const std::vector<Tensor>& parts) = 0;    ///< Concatenates along dimension 1.
   virtual Tensor stack(const std::vector<Tensor>& parts) = 0;  ///< [B, …] each → [B, parts, …].
-  virtual std::vector<Tensor> unbind(Tensor x) = 0;  ///< Along dimension 1; every part must be read.
-  virtual std::vector<Tensor> split(Tensor x, std::int64_t parts) = 0;  ///< The same, into equal parts.
+  virtual std::vector<Tensor> unbind(Tensor x) = 0;  ///< Unbinds dimension 1; every part must be read.
+  virtual std::vector<Tensor> split(Tensor x,
+                                    std::int64_t parts) = 0;  ///< Splits dimension 1 into equal parts.
   virtual Tensor unsqueeze(Tensor x, std::int64_t dim) = 0;
   virtual Tensor squeeze(Tensor x, std::int64_t dim) = 0;
-  virtual Tensor flatten(Tensor x) = 0;  ///< [B, …] → [B, all the others].
+  virtual Tensor flatten(Tensor x) = 0;  ///< [B, …] → [B, product of the others].
 
-  // Sequences of several lengths in one batch, where the dialect knows them (TensorFlow); else `now`.
-  /// True [B] where step `t` lies beyond the end of the row's sequence.   lengths [B]
+  // Sequences of different lengths in one batch, if the dialect supports them (TensorFlow); otherwise select
+  // returns `now`.
+  /// [B] Whether step `t` is beyond the end of the row's sequence; lengths [B].
   virtual std::optional<Tensor> beyond_end(Tensor lengths, std::int64_t t) = 0;
-  /// Row by row: `kept` where `mask` is true, else `now`.
+  /// Selects by row: `kept` where `mask` is true, else `now`.
   virtual Tensor select(Tensor mask, Tensor kept, Tensor now) = 0;
 
   // Images [B, C, H, W].
@@ -138,27 +141,28 @@ class TrainingTape {
                             Tensor running_var) = 0;
   virtual Tensor avg_pool2d(Tensor x, PoolOptions options) = 0;
   virtual Tensor max_pool2d(Tensor x, PoolOptions options) = 0;
-  virtual Tensor shifted(Tensor x) = 0;      ///< One pixel up and left, zeros behind: pad and slices.
+  virtual Tensor shifted(
+      Tensor x) = 0;  ///< Shifts by one pixel up and left, with zeros behind: pad and slices.
   virtual Tensor global_mean(Tensor x) = 0;  ///< → [B, C].
-  virtual Tensor pool_all(Tensor x) = 0;     ///< The same, → [B, C, 1, 1].
+  virtual Tensor pool_all(Tensor x) = 0;     ///< Global mean as [B, C, 1, 1].
 
   // Lookup and loss.
   virtual Tensor embedding(Tensor table, Tensor indices) = 0;
-  virtual Tensor softmax(Tensor x) = 0;                            ///< Along dimension 1.
-  virtual Tensor cross_entropy(Tensor logits, Tensor labels) = 0;  ///< [B, classes], [B] → a scalar.
+  virtual Tensor softmax(Tensor x) = 0;  ///< Softmax along dimension 1.
+  virtual Tensor cross_entropy(Tensor logits,
+                               Tensor labels) = 0;  ///< Scores [B, classes], labels [B] → scalar.
 
-  /// Differentiates `loss`, adds the update of every parameter that it depends on, drops what nothing needs,
-  /// and numbers ops as a traced step has them: parameters, buffers, optimizer state, inputs, then issue
-  /// order.
-  /// @pre training; once, and nothing is recorded after it. Errors: those of OpGraphBuilder::build.
+  /// Differentiates `loss`, adds the update of every parameter that it depends on, and drops unneeded ops.
+  /// Numbers ops like a traced step: parameters, buffers, optimizer state, inputs, then issue order. @pre
+  /// training; called once, nothing is recorded afterwards. Errors: those of OpGraphBuilder::build.
   Result<OpGraph> finish(Tensor loss, std::string name, std::string source, std::string meta_json);
-  /// The forward pass that `outputs` need. @pre not training; otherwise as finish.
+  /// The forward pass that `outputs` depend on. @pre not training; otherwise as finish.
   Result<OpGraph> finish_forward(const std::vector<Tensor>& outputs, std::string name, std::string source,
                                  std::string meta_json);
 
  protected:
   enum class Rank : std::uint8_t { kParameter, kBuffer, kOptimizerState, kInput, kConstant, kCompute };
-  using Gradients = std::vector<std::optional<Tensor>>;  // One per output; empty where nothing flows.
+  using Gradients = std::vector<std::optional<Tensor>>;  // One per output; empty without a gradient.
   using Backward = std::function<void(const Gradients&)>;
   using Attributes = std::map<std::string_view, std::string>;  // Values are JSON.
 
@@ -166,7 +170,7 @@ class TrainingTape {
     OpSpec spec;
     Rank rank = Rank::kCompute;
     bool differentiable = false;
-    std::vector<std::vector<Tensor>> gradients = {};  // Per output, those not yet summed.
+    std::vector<std::vector<Tensor>> gradients = {};  // [outputs] Gradients not summed yet.
   };
   struct Work {
     Attributes attrs = {};
@@ -174,37 +178,37 @@ class TrainingTape {
     bool view = false;
     std::int64_t conv_groups = 1;
   };
-  /// State that an optimizer may change. `read` is what the network computes with.
+  /// State that an optimizer may change. The network computes with `read`.
   struct Variable {
     Tensor state, read;
   };
 
   TrainingTape(Optimizer optimizer, bool training) : optimizer_{optimizer}, training_{training} {}
 
-  // What a dialect adds.
-  virtual std::string op_name(std::string_view type) = 0;  ///< A name that no op has yet.
-  virtual Tensor seed(Tensor loss) = 0;                    ///< The gradient of the loss by itself.
+  // Hooks of a dialect.
+  virtual std::string op_name(std::string_view type) = 0;  ///< An unused op name.
+  virtual Tensor seed(Tensor loss) = 0;  ///< The gradient of the loss with respect to itself.
   virtual Tensor sum(Tensor target, const std::vector<Tensor>& gradients) = 0;
   virtual bool sums_as_they_come() const = 0;
   virtual void update(const Variable& variable) = 0;
   virtual void updates_done() {}
-  /// The gradient of the op of `out` is about to be recorded.
+  /// Called before the gradient of the op of `out` is recorded.
   virtual void differentiating(Tensor /*out*/) {}
 
   Tensor record(Recorded op);
   Tensor state(Rank rank, std::string_view type, const std::string& name, DType dtype, Shape shape);
-  /// State of the optimizer, beside the variable.
+  /// State of the optimizer for a variable.
   Tensor slot(const Variable& variable, const std::string& name);
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs, Work work);
-  /// One output, of the first input's type if that is a floating one, else float32.
+  /// One output, of the first input's type if that is floating-point, else float32.
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, Shape output, Work work);
   Tensor emit(std::string_view type, std::vector<Tensor> inputs, Shape output);
   Tensor view(std::string_view type, Tensor x, Shape output, Attributes attrs = {});
-  /// Notes how gradients flow through the op of `out`, if any flow through its `inputs`.
+  /// Registers how gradients flow through the op of `out`, if any of `inputs` has a gradient.
   void flow(Tensor out, const std::vector<Tensor>& inputs, Backward backward);
   bool flows(Tensor tensor) const { return ops_[tensor.op].differentiable; }
   void accumulate(Tensor target, Tensor gradient);
-  /// The sum of what has come; none if nothing has.
+  /// The sum of the gradients so far; nothing if there are none.
   std::optional<Tensor> gradient(Tensor target);
 
   const Optimizer optimizer_;
@@ -228,7 +232,7 @@ class TrainingTape {
   std::vector<Node> nodes_;
 };
 
-/// An empty tape of the dialect.
+/// Creates an empty tape of the dialect.
 std::unique_ptr<TrainingTape> make_tape(Recording recording, Optimizer optimizer);
 
 }  // namespace emplace::models

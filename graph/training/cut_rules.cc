@@ -1,4 +1,4 @@
-// What cuts tensors apart, joins them, and pads them.
+// Rules for slicing, joining and padding tensors.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 using Gradients = Recorder::Gradients;
 using Made = Result<std::vector<Tensor>>;
 
-/// x along dimension d from `start` on, `size` elements.
+/// Slices x along dimension d: `size` elements from `start` on.
 Tensor sliced(Recorder& r, Tensor x, std::size_t d, std::int64_t start, std::int64_t size) {
   Shape made = r.shape(x);
   if (made[d] == size) return x;
@@ -27,8 +27,8 @@ Tensor sliced(Recorder& r, Tensor x, std::size_t d, std::int64_t start, std::int
   return out;
 }
 
-/// [dims] Where a Slice begins: an attribute, or an input whose values may not be known; then 0, which costs
-/// the same.
+/// [dims] The starts of a Slice: from an attribute or an input. If the input's values are unknown, 0 is used;
+/// the cost is the same.
 std::vector<std::int64_t> starts_of(const Call& call, const Shape& in) {
   std::vector<std::int64_t> at(in.size(), 0);
   auto starts = integers(call.attrs, "starts"), axes = integers(call.attrs, "axes");
@@ -43,7 +43,7 @@ std::vector<std::int64_t> starts_of(const Call& call, const Shape& in) {
   return at;
 }
 
-/// A slice of each dimension in turn.
+/// Slices each dimension in turn.
 Made slice(Recorder& r, const Call& call) {
   if (call.inputs.empty()) return contradiction(call);
   Tensor x = call.inputs[0];
@@ -120,7 +120,7 @@ Made concat(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// What is added in front of each dimension. Where that is not known, all lies behind, which costs the same.
+/// Padding before each dimension. If it is unknown, all padding is placed after; the cost is the same.
 std::vector<std::int64_t> pads_before(const Call& call, const Shape& in) {
   auto pads = integers(call.attrs, "pads");
   if (pads.empty()) pads = whole_values(call, 1);

@@ -11,9 +11,9 @@ namespace emplace::training {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
-constexpr std::int64_t kNormFlops = 20;  // Per element, forward and backward.
+constexpr std::int64_t kNormFlops = 20;  // Flops per element, forward and backward.
 
-/// True if the exporter made the bias: a module's is "X.bias" beside "X.weight".
+/// Returns whether the exporter created the bias: a module's is "X.bias" beside "X.weight".
 bool is_made(std::string_view weight, std::string_view bias) {
   if (weight.starts_with("onnx::") && bias.starts_with("onnx::")) return true;
   if (!weight.ends_with(kWeight)) return false;
@@ -51,8 +51,9 @@ std::optional<std::string> folded_norms(const OpGraph& forward) {
   }
   if (folded == 0) return std::nullopt;
   return fmt::format(
-      "training: {} of {} convolutions have a bias that no module has ('{}'): the exporter folded batch "
-      "norms into them. A step of the original has these norms too: {} channels more with scale, running "
+      "training: {} of {} convolutions have a bias that belongs to no module ('{}'): the exporter folded "
+      "batch "
+      "norms into them. A step of the original also has these norms: {} more channels with scale, running "
       "mean and variance, and {:.3g} GFLOP; export in training mode without constant folding",
       folded, convolutions, printable(example, 60), channels, flops / 1e9);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Batch norms that an exporter multiplied into the weights of convolutions.
+/// Detects batch norms that an exporter folded into convolution weights.
 
 #include <optional>
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace emplace::training {
 
-/// What is missing from a step of a graph whose batch norms were folded away, in a sentence; nothing if none
-/// seem to be. The evidence: a convolution with a bias that carries no module's name beside its weight's
-/// ("conv1.weight" with "onnx::Conv_124", or both numbered), where exporters keep the names of what they do
-/// not change. Pure; any thread.
+/// Describes in a sentence what is missing from a step because batch norms were folded; nothing if there seem
+/// to be none. The evidence is a convolution whose bias has no module name that matches its weight's
+/// ("conv1.weight" with "onnx::Conv_124", or both numbered), because exporters keep the names of unchanged
+/// weights. Pure; any thread.
 std::optional<std::string> folded_norms(const OpGraph& forward);
 
 }  // namespace emplace::training

@@ -12,7 +12,7 @@ namespace {
 
 bool is_float(const OpGraph& graph, TensorId tensor) { return models::carries_gradient(graph.dtype(tensor)); }
 
-/// Shape and Size need no data.
+/// Shape and Size do not read data.
 bool reads_shapes_only(std::string_view type) { return type == "Shape" || type == "Size"; }
 
 std::vector<bool> known_beforehand(const OpGraph& graph) {
@@ -40,7 +40,7 @@ std::vector<bool> statistic_tensors(const OpGraph& graph) {
   return found;
 }
 
-/// What the file lists as the model's outputs; nothing if it lists none.
+/// The model outputs listed in the file; empty if it lists none.
 std::vector<TensorId> listed_outputs(const OpGraph& graph) {
   using nlohmann::json;
   std::vector<TensorId> listed;

@@ -1,5 +1,5 @@
 #pragma once
-/// A forward pass as its gradient is taken: nodes in order, groups of nodes that mean one op as one.
+/// A forward pass prepared for differentiation: nodes in order, idioms of several nodes joined into one.
 
 #include <cstdint>
 #include <string>
@@ -10,36 +10,40 @@
 namespace emplace::training {
 
 struct Node {
-  OpId op = kNoOp;   ///< Gives name, scope and attributes.
-  std::string type;  ///< The op's, or that of the whole that a group of ops stands for ("Gelu", "Linear").
+  OpId op = kNoOp;   ///< Op that provides name, scope and attributes.
+  std::string type;  ///< Type of the op, or of the idiom that it represents ("Gelu", "Linear").
   std::vector<TensorId> inputs = {};
-  OpId result = kNoOp;  ///< Whose outputs it makes: `op`, or the last of the group.
+  OpId result = kNoOp;  ///< Op that provides the outputs: `op`, or the last op of the idiom.
 };
 
-/// A plain value. Vectors over tensors are indexed by TensorId, over ops by OpId.
+/// The nodes of a forward pass. Vectors over tensors are indexed by TensorId, over ops by OpId. Thread: a
+/// plain value.
 struct ForwardPass {
-  std::vector<Node> nodes;             ///< All but state, producers first.
-  std::vector<bool> known_beforehand;  ///< [tensors] Follows from constants and shapes alone.
-  std::vector<bool> statistic;         ///< [ops] A parameter that batch norm keeps and no gradient changes.
+  std::vector<Node> nodes;             ///< All nodes except state, in topological order.
+  std::vector<bool> known_beforehand;  ///< [tensors] Whether it depends only on constants and shapes.
+  std::vector<bool>
+      statistic;  ///< [ops] Whether it is a statistic of batch norm, a parameter without a gradient.
 };
 
-/// Recognises what exporters write in several nodes: GELU by erf, SiLU, layer norm, a product with a bias.
+/// Joins idioms that exporters write as several nodes: GELU by erf, SiLU, layer norm, a product with a bias.
 ForwardPass forward_pass(const OpGraph& graph);
 
-/// True for a `Parameter` that stands among the nodes of its file, not among the weights: nobody trains it.
+/// Returns whether a `Parameter` is a constant: it is among the nodes of its file, not among the weights, so
+/// it is not trained.
 bool is_constant(const OpGraph& graph, OpId op);
 
-/// [tensors] True where a gradient would reach a parameter.
+/// [tensors] Whether a gradient would reach a parameter.
 std::vector<bool> trainable(const OpGraph& graph, const ForwardPass& pass);
 
-/// Tensors from which the loss is made: a scalar that depends on a parameter, or else all outputs that do.
+/// The tensors that the loss is computed from: a scalar that depends on a parameter, else all outputs that
+/// do.
 std::vector<TensorId> results(const OpGraph& graph, const ForwardPass& pass,
                               const std::vector<bool>& trainable);
 
-/// [nodes] True for those that `results` need.
+/// [nodes] Whether `results` depend on the node.
 std::vector<bool> needed(const OpGraph& graph, const ForwardPass& pass, const std::vector<TensorId>& results);
 
-/// True for kinds whose floating-point output has a gradient of zero everywhere, or none by definition.
+/// Returns whether a kind's floating-point output has a zero or undefined gradient.
 bool stops_gradients(std::string_view type);
 
 }  // namespace emplace::training

@@ -7,7 +7,7 @@
 namespace emplace::training {
 namespace {
 
-/// Finds groups and takes them out of the pass. Thread: one.
+/// Finds idioms and replaces them in the pass. Thread: one.
 class Joiner {
  public:
   Joiner(const OpGraph& graph, ForwardPass& pass)
@@ -35,7 +35,7 @@ class Joiner {
  private:
   std::string_view type(OpId op) const { return op == kNoOp ? std::string_view{} : graph_.type_name(op); }
 
-  /// The only op that reads the op's only output; none if there are more, or none.
+  /// The only reader of the op's only output; kNoOp if there are several or none.
   OpId reader(OpId op) const {
     if (op == kNoOp || graph_.num_outputs(op) != 1) return kNoOp;
     const auto readers = graph_.consumers(graph_.first_output(op));
@@ -52,7 +52,7 @@ class Joiner {
            std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
   }
 
-  /// The operand of a two-operand op beside `one`; none if it is no operand.
+  /// The other operand of a two-operand op; nothing if `one` is not an operand.
   std::optional<TensorId> beside(OpId op, TensorId one) const {
     if (op == kNoOp) return std::nullopt;
     const auto inputs = graph_.inputs(op);
@@ -61,7 +61,7 @@ class Joiner {
     if (inputs[1] == one) return inputs[0];
     return std::nullopt;
   }
-  /// The operand beside a number.
+  /// The other operand of an op with a number.
   std::optional<TensorId> scaled(OpId op) const {
     const auto inputs = graph_.inputs(op);
     if (inputs.size() != 2) return std::nullopt;
@@ -87,13 +87,13 @@ class Joiner {
     if (!x || reader(before) != erf || times == kNoOp || !scaled(plus)) return;
     const auto other = beside(times, graph_.first_output(plus));
     if (!other) return;
-    if (*other == *x) {  // x (1 + erf), then ½.
+    if (*other == *x) {  // Order x (1 + erf), then ½.
       const OpId half = reader(times, "Mul");
       if (half != kNoOp && scaled(half) == graph_.first_output(times))
         join("Gelu", erf, half, {*x}, {before, erf, plus, times, half});
       return;
     }
-    const OpId half = graph_.producer(*other);  // ½ x, then (1 + erf).
+    const OpId half = graph_.producer(*other);  // Order ½ x, then (1 + erf).
     if (type(half) == "Mul" && scaled(half) == *x && reader(half) == times)
       join("Gelu", erf, times, {*x}, {before, erf, plus, half, times});
   }
@@ -117,7 +117,7 @@ class Joiner {
     join("Linear", product, plus, {inputs[0], inputs[1], *bias}, {product, plus});
   }
 
-  /// From the first mean: d = x − mean(x); d / √(mean(d²) + ε) · w + b.
+  /// Matches from the first mean on: d = x − mean(x); d / √(mean(d²) + ε) · w + b.
   void layer_norm(OpId mean) {
     const TensorId x = graph_.inputs(mean)[0];
     const OpId less = reader(mean, "Sub");
@@ -143,8 +143,8 @@ class Joiner {
 
   const OpGraph& graph_;
   ForwardPass& pass_;
-  std::vector<bool> gone_;                   // [ops] Within a group.
-  std::vector<std::optional<Node>> joined_;  // [ops] By the group's last op.
+  std::vector<bool> gone_;                   // [ops] Whether the op is inside an idiom.
+  std::vector<std::optional<Node>> joined_;  // [ops] Joined node, by the last op of the idiom.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Convolutions, pooling and resizing of [B, C, d1, …, dn].
+// Rules for convolutions, pooling and resizing of [B, C, d1, …, dn].
 #include <fmt/core.h>
 
 #include <array>
@@ -13,14 +13,14 @@ using Gradients = Recorder::Gradients;
 using Made = Result<std::vector<Tensor>>;
 using Sizes = std::vector<std::int64_t>;
 
-/// How a window moves over the n spatial dimensions.
+/// The parameters of a window over the n spatial dimensions.
 struct Window {
-  Sizes kernel, strides, dilations, before, after;  ///< [n] each; the last two pad.
+  Sizes kernel, strides, dilations, before, after;  ///< [n] each; the last two are paddings.
 };
 
 Sizes or_ones(Sizes values, std::size_t n) { return values.size() == n ? values : Sizes(n, 1); }
 
-/// As the attributes say; with `auto_pad` what the shapes tell.
+/// Reads the attributes; with `auto_pad` the padding follows from the shapes.
 Window window_of(const Call& call, const Sizes& kernel, const Shape& in) {
   const std::size_t n = kernel.size();
   Window w{kernel, or_ones(integers(call.attrs, "strides"), n), or_ones(integers(call.attrs, "dilations"), n),
@@ -42,13 +42,13 @@ Window window_of(const Call& call, const Sizes& kernel, const Shape& in) {
   return w;
 }
 
-/// torch pads both ends alike; what one end has more becomes an op of its own.
+/// torch pads both ends equally; the excess of one end becomes a separate op.
 Tensor evenly_padded(Recorder& r, Tensor x, Window& w) {
   if (w.before == w.after) return x;
   const Shape in = r.shape(x);
   Shape padded = in;
   Sizes pad, undo;
-  for (std::size_t d = w.kernel.size(); d-- > 0;) {  // The last dimension first.
+  for (std::size_t d = w.kernel.size(); d-- > 0;) {  // From the last dimension to the first.
     padded[d + 2] += w.before[d] + w.after[d];
     pad.insert(pad.end(), {w.before[d], w.after[d]});
     undo.insert(undo.end(), {-w.before[d], -w.after[d]});
@@ -65,7 +65,7 @@ Tensor evenly_padded(Recorder& r, Tensor x, Window& w) {
 
 struct Convolution {
   Recorder::Attributes attrs;
-  std::int64_t each = 0, groups = 1;  ///< Flops of one product; the bias is extra.
+  std::int64_t each = 0, groups = 1;  ///< Flops of one product, without the bias.
 };
 
 Tensor convolution(Recorder& r, const std::vector<Tensor>& read, const TensorSpec& made,
@@ -126,7 +126,7 @@ Made conv(Recorder& r, const Call& call) {
 
 // ---- Pooling ----
 
-/// Rows as images of height 1: torch pools [B, C, L] so.
+/// Views rows as images of height 1, which is how torch pools [B, C, L].
 struct Flat {
   Tensor x;
   Window window;
@@ -229,7 +229,7 @@ Made resize(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// Space into channels, and back: the same elements in another order.
+/// Moves space into channels or back: the same elements in another order.
 Made shuffle(Recorder& r, const Call& call) {
   if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];

@@ -1,4 +1,4 @@
-// Reading by index, and losses of a batch with its labels.
+// Rules for indexing, and for losses with labels.
 #include <array>
 #include <utility>
 
@@ -21,7 +21,7 @@ Tensor embedding(Recorder& r, Tensor table, Tensor indices, const Shape& made) {
   return out;
 }
 
-/// One index, known when the graph is made; 0 where it is not in the graph, which costs the same.
+/// Selects one index along dimension d, if it is known when the graph is made; else 0, which costs the same.
 Tensor selected(Recorder& r, Tensor x, std::size_t d, std::int64_t at) {
   Shape made = r.shape(x);
   made.erase(made.begin() + static_cast<std::ptrdiff_t>(d));
@@ -75,7 +75,7 @@ Made gather_elements(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// Rows by lists of indices; the gradient adds them where they came from.
+/// Gathers rows by lists of indices; the gradient adds to the gathered rows.
 Made gather_rows(Recorder& r, const Call& call) {
   if (call.inputs.size() != 2) return contradiction(call);
   const Tensor x = call.inputs[0], indices = call.inputs[1];
@@ -87,8 +87,8 @@ Made gather_rows(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// x with `part` written, or added, at `indices`: the gradient of x is zero where it is overwritten, that of
-/// the part is read there.
+/// Writes or adds `part` into x at `indices`. The gradient of x is zero where it is overwritten; the gradient
+/// of the part is gathered there.
 Made scatter(Recorder& r, const Call& call) {
   if (call.inputs.size() != 3 || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Tensor x = call.inputs[0], indices = call.inputs[1], part = call.inputs[2];
@@ -107,7 +107,7 @@ Made scatter(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// The largest along a dimension, and where they are.
+/// The largest elements along a dimension, and their positions.
 Made top(Recorder& r, const Call& call) {
   if (call.inputs.empty() || call.made().size() != r.shape(call.inputs[0]).size()) return contradiction(call);
   const Tensor x = call.inputs[0];
@@ -123,7 +123,7 @@ Made top(Recorder& r, const Call& call) {
   return std::vector{out, Tensor{out.op, 1}};
 }
 
-/// Scores [B, C, …] and labels [B, …]; a scalar.
+/// Loss of scores [B, C, …] and labels [B, …]; a scalar.
 Made loss(Recorder& r, const Call& call) {
   if (call.inputs.size() < 2 || r.shape(call.inputs[0]).size() < 2 || !call.made().empty())
     return contradiction(call);

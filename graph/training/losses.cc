@@ -20,7 +20,7 @@ Tensor log_softmax(Recorder& r, Tensor x, std::size_t dim) {
   return out;
 }
 
-/// What an output's loss is called in a note.
+/// The kind of loss of an output, named in a note.
 enum class Kind : std::uint8_t { kItself, kCrossEntropy, kLikelihood, kMeanSquare };
 std::string_view words_of(Kind kind) {
   switch (kind) {
@@ -45,7 +45,7 @@ Kind kind_of(const Recorder& r, const Output& output) {
   return output.type == "Softmax" || output.type == "LogSoftmax" ? Kind::kLikelihood : Kind::kCrossEntropy;
 }
 
-/// Classes to dimension 1: [B, T, C] as [B·T, C].
+/// Moves classes to dimension 1: [B, T, C] becomes [B·T, C].
 Tensor as_scores(Recorder& r, Tensor x) {
   const Shape shape = r.shape(x);
   return shape.size() == 3 ? r.reshaped(x, {times(shape[0], shape[1]), shape[2]}) : x;

@@ -1,5 +1,5 @@
 #pragma once
-/// Losses: those of a model, and those that a model without one gets.
+/// Losses of training graphs: those of the model, and default losses for a model without one.
 
 #include <string>
 #include <vector>
@@ -8,24 +8,26 @@
 
 namespace emplace::training {
 
-/// -mean log softmax(scores)[label].   scores [B, C, …]; labels [B, …]; a scalar
+/// Returns -mean log softmax(scores)[label], a scalar.
+///   scores [B, C, …]
+///   labels [B, …]
 Tensor cross_entropy(Recorder& r, Tensor scores, Tensor labels);
-/// -mean log_p[label], of the same shapes.
+/// Returns -mean log_p[label], with shapes as in cross_entropy.
 Tensor negative_log_likelihood(Recorder& r, Tensor log_p, Tensor labels);
-/// mean (x − target)²
+/// Returns mean (x − target)².
 Tensor mean_square(Recorder& r, Tensor x, Tensor target);
 
 /// An output of the model.
 struct Output {
   Tensor tensor;
-  std::string name, type;  ///< Of the node that makes it.
+  std::string name, type;  ///< Name and type of the node that computes it.
 };
 
-/// The scalar to differentiate, with its labels as inputs of the graph:
+/// The scalar to differentiate; labels become inputs of the graph:
 ///   a scalar                         itself, or the sum of several
-///   [B, C], [B, T, C], [B, C, H, W]  cross entropy over C; behind a softmax, the likelihood of its result
-///   all others, and C = 1            the mean square of the difference from an input
-/// Adds to `notes` a sentence that says what each output got.
+///   [B, C], [B, T, C], [B, C, H, W]  cross entropy over C; after a softmax, the likelihood of its result
+///   all others, and C = 1            mean square of the difference from an input
+/// Adds a sentence per output to `notes`, which states its loss.
 Tensor total_loss(Recorder& r, const std::vector<Output>& outputs, std::vector<std::string>& notes);
 
 }  // namespace emplace::training

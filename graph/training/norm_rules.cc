@@ -1,4 +1,4 @@
-// Normalisation and softmax.
+// Rules for normalisation and softmax.
 #include <array>
 #include <utility>
 
@@ -10,7 +10,7 @@ namespace {
 using Gradients = Recorder::Gradients;
 using Made = Result<std::vector<Tensor>>;
 
-/// Of each of `channels` channels, or of the groups of every row.
+/// The type of statistics, per channel or per group of every row.
 TensorSpec statistics(const Recorder& r, Tensor x, Shape shape) {
   return {.dtype = r.dtype(x), .shape = std::move(shape)};
 }
@@ -61,7 +61,7 @@ Made layer_norm(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// An instance norm is a group norm with a channel in each group.
+/// An instance norm is a group norm with one channel per group.
 Made group_norm(Recorder& r, const Call& call) {
   if (call.inputs.size() != 3 || r.shape(call.inputs[0]).size() < 2) return contradiction(call);
   const std::vector<Tensor> read = call.inputs;

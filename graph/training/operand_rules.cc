@@ -1,4 +1,4 @@
-// Elementwise ops of several tensors, which broadcast, or of a tensor and a number.
+// Rules for element-wise ops of several tensors with broadcasting, or of a tensor and a number.
 #include <array>
 #include <utility>
 
@@ -17,7 +17,8 @@ bool fits(const Recorder& r, const Call& call) {
   return !call.inputs.empty();
 }
 
-/// A tensor with a number: `forward`, and the same in the gradient unless it passes unchanged.
+/// An op of a tensor and a number; with `scales` the gradient is scaled in the same way, else it passes
+/// unchanged.
 Tensor with_number(Recorder& r, std::string_view type, Tensor x, bool scales) {
   const Tensor out = r.pointwise(type, {x}, r.shape(x), 1);
   r.flow(out, {x}, [&r, x, type, scales](const Gradients& dy) {
@@ -26,7 +27,7 @@ Tensor with_number(Recorder& r, std::string_view type, Tensor x, bool scales) {
   return out;
 }
 
-/// What a rule of two operands has beside the general case: one of them a number.
+/// The operands of a binary rule; one of them may be a number.
 struct Operands {
   std::vector<Tensor> tensors;
   bool number_first = false;
@@ -34,7 +35,8 @@ struct Operands {
 std::optional<Operands> two(const Recorder& r, const Call& call) {
   if (call.inputs.size() != 2 || !fits(r, call)) return std::nullopt;
   Operands found{operands(call), call.number[0]};
-  // A number that is the whole result's shape, or a vector of one that widens it, is a tensor like others.
+  // A single number with the shape of the whole result, or one that broadcasts the result, counts as a
+  // tensor.
   if (found.tensors.size() == 1 && r.shape(found.tensors[0]) != call.made())
     return Operands{call.inputs, false};
   if (found.tensors.empty()) return Operands{call.inputs, false};
@@ -127,7 +129,7 @@ Made pow(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// Each gradient goes where `mask` says it came from.
+/// Passes the gradient to the operand that `compare` selects.
 void masked(Recorder& r, Tensor target, Tensor dy, std::string_view compare, Tensor a, Tensor b) {
   if (!r.flows(target)) return;
   const TensorSpec flags{.dtype = DType::kBool, .shape = r.shape(dy)};

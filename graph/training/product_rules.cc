@@ -1,4 +1,4 @@
-// Matrix products.
+// Rules for matrix products.
 #include <array>
 #include <cctype>
 #include <map>
@@ -22,7 +22,8 @@ Tensor turned(Recorder& r, Tensor matrix) {
   return r.shown("aten::t", matrix, {r.shape(matrix)[1], r.shape(matrix)[0]});
 }
 
-/// x [m, k] · w [k, n] (+ bias [n]). torch computes the gradient of a transposed weight transposed.
+/// Product x [m, k] · w [k, n] (+ bias [n]). torch computes the gradient of a transposed weight in transposed
+/// form.
 Tensor mm(Recorder& r, Tensor x, Tensor w, const Tensor* bias) {
   const std::int64_t m = r.shape(x)[0], k = r.shape(x)[1], n = r.shape(w)[1];
   const std::int64_t flops = product_flops(1, m, k, n);
@@ -41,7 +42,7 @@ Tensor mm(Recorder& r, Tensor x, Tensor w, const Tensor* bias) {
   return out;
 }
 
-/// [batch, m, k] · [batch, k, n]
+/// Product [batch, m, k] · [batch, k, n].
 Tensor bmm(Recorder& r, Tensor a, Tensor b) {
   const std::int64_t batch = r.shape(a)[0], m = r.shape(a)[1], k = r.shape(a)[2], n = r.shape(b)[2];
   const std::int64_t flops = product_flops(batch, m, k, n);
@@ -60,13 +61,13 @@ Tensor bmm(Recorder& r, Tensor a, Tensor b) {
   return out;
 }
 
-/// All dimensions but the last as rows.
+/// Flattens all dimensions but the last into rows.
 Tensor as_rows(Recorder& r, Tensor x) {
   const std::int64_t last = r.shape(x).back();
   return r.reshaped(x, {last == 0 ? 0 : elements(r.shape(x)) / last, last});
 }
 
-/// x […, k] · w [k, n] (+ bias [n]): rows of one matrix.
+/// Product x […, k] · w [k, n] (+ bias [n]), computed as rows of one matrix.
 Made by_weight(Recorder& r, const Call& call, const Tensor* bias) {
   const Tensor x = call.inputs[0], w = call.inputs[1];
   const Shape in = r.shape(x), matrix = r.shape(w);
@@ -84,7 +85,7 @@ Made linear(Recorder& r, const Call& call) {
   return by_weight(r, call, &bias);
 }
 
-/// […, m, k] · […, k, n] with batches that broadcast.
+/// Product […, m, k] · […, k, n] with batches that broadcast.
 Made batched(Recorder& r, const Call& call) {
   const Shape made = call.made();
   Shape a = r.shape(call.inputs[0]), b = r.shape(call.inputs[1]);
@@ -109,7 +110,7 @@ Made matmul(Recorder& r, const Call& call) {
   if (a.empty() || b.empty() || (call.made().empty() && a.size() + b.size() > 2)) return contradiction(call);
   if (b.size() == 2 && a.size() >= 2) return by_weight(r, call, nullptr);
   if (a.size() >= 2 && b.size() >= 2) return batched(r, call);
-  // A vector is a matrix of one row or one column, whose dimension goes away again.
+  // A vector is treated as a matrix of one row or column, whose dimension is removed again.
   const Tensor left = a.size() == 1 ? r.reshaped(call.inputs[0], {1, a[0]}) : call.inputs[0];
   const Tensor right = b.size() == 1 ? r.reshaped(call.inputs[1], {b[0], 1}) : call.inputs[1];
   Call wider = call;
@@ -134,8 +135,8 @@ Made gemm(Recorder& r, const Call& call) {
   return std::vector{mm(r, a, b, biased ? &call.inputs[2] : nullptr)};
 }
 
-/// "bij,bjk->bik" apart: the labels of each operand, then of the result. None with an ellipsis, without a
-/// result, or with a label twice in a term.
+/// Splits "bij,bjk->bik" into the labels of each operand, then of the result. Returns nothing for an
+/// ellipsis, a missing result, or a duplicate label in a term.
 std::vector<std::string> labels_of(const Call& call) {
   std::vector<std::string> terms(1);
   for (const char c : word(call.attrs, "equation", "")) {
@@ -152,11 +153,11 @@ std::vector<std::string> labels_of(const Call& call) {
   return terms.size() == call.inputs.size() + 1 ? terms : std::vector<std::string>{};
 }
 
-/// 2 · Π sizes of all labels; none if the shapes contradict the labels, or a label has no second term, so
-/// that a gradient would have to be spread.
+/// 2 · Π sizes of all labels; nothing if the shapes contradict the labels, or if a label occurs in one term
+/// only, so that a gradient would have to be broadcast.
 std::optional<std::int64_t> einsum_flops(const Recorder& r, const Call& call,
                                          const std::vector<std::string>& terms) {
-  std::map<char, std::pair<std::int64_t, int>> labels;  // Size and terms.
+  std::map<char, std::pair<std::int64_t, int>> labels;  // Size and number of terms.
   for (std::size_t k = 0; k < terms.size(); ++k) {
     const Shape shape = k < call.inputs.size() ? r.shape(call.inputs[k]) : call.made();
     if (terms[k].size() != shape.size()) return std::nullopt;
@@ -181,8 +182,8 @@ std::string equation_of(const std::vector<std::string>& terms) {
   return text + "\"";
 }
 
-/// y = Σ of products over the labels that y lacks; the gradient of an operand is the einsum with dy in its
-/// place.
+/// y is a sum of products over the labels that y lacks. The gradient of an operand is the einsum with dy in
+/// its place.
 Made einsum(Recorder& r, const Call& call) {
   const std::vector<std::string> terms = labels_of(call);
   const auto flops = terms.empty() ? std::nullopt : einsum_flops(r, call, terms);

@@ -26,10 +26,10 @@ Recorder::Recorder(models::Optimizer optimizer, const std::vector<std::string>& 
 
 // ---- Names ----
 
-std::string Recorder::free_name(std::string wish) {
-  if (taken_.insert(wish).second) return wish;
+std::string Recorder::free_name(std::string wanted) {
+  if (taken_.insert(wanted).second) return wanted;
   for (;;) {
-    std::string numbered = fmt::format("{}_{}", wish, ++uses_[wish] + 1);
+    std::string numbered = fmt::format("{}_{}", wanted, ++uses_[wanted] + 1);
     if (taken_.insert(numbered).second) return numbered;
   }
 }
@@ -46,7 +46,7 @@ void Recorder::begin(std::string_view name, std::string_view scope) {
 }
 
 void Recorder::end(Tensor result) {
-  if (result.op < first_) return;  // The node passes on what it reads.
+  if (result.op < first_) return;  // The node returns one of its inputs.
   std::size_t work = result.op;
   if (ops_[work].spec.view) {
     for (std::size_t i = ops_.size(); i-- > first_;) {
@@ -83,8 +83,8 @@ Tensor Recorder::given(const OpSpec& spec) {
   return record({.spec = spec, .rank = rank});
 }
 
-Tensor Recorder::label(std::string_view wish, const TensorSpec& tensor) {
-  return input(free_name(std::string{wish}), tensor.dtype, tensor.shape);
+Tensor Recorder::label(std::string_view wanted, const TensorSpec& tensor) {
+  return input(free_name(std::string{wanted}), tensor.dtype, tensor.shape);
 }
 
 // ---- Ops ----

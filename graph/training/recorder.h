@@ -1,5 +1,5 @@
 #pragma once
-/// Records the ATen ops that nodes of a forward pass stand for, with the gradient of each.
+/// Records the ATen ops that nodes of a forward pass are replaced by, and the gradient of each.
 
 #include <cstdint>
 #include <string>
@@ -19,11 +19,11 @@ using capped::times;
 using models::Shape;
 using models::Tensor;
 
-/// "[1,2]"
+/// Formats "[1,2]".
 std::string json_list(const std::vector<std::int64_t>& values);
 
-/// A tape for shapes that a file gives: its ops check nothing, rules do (graph/training/rules.h).
-/// Shapes are full: an elementwise op has one of its own, into which operands broadcast. Thread: one.
+/// A tape for shapes that come from a file: its ops check nothing, the rules do (graph/training/rules.h).
+/// Shapes are full: an element-wise op has its own shape, to which operands broadcast. Thread: one.
 class Recorder final : public models::AtenTape {
  public:
   using Attributes = AtenTape::Attributes;
@@ -32,53 +32,55 @@ class Recorder final : public models::AtenTape {
   using AtenTape::flow;
   using AtenTape::flows;
 
-  /// `names` are those of the forward pass: what is added gets others.
+  /// `names` are the names in the forward pass; added ops and tensors get other names.
   Recorder(models::Optimizer optimizer, const std::vector<std::string>& names);
 
   // ---- Nodes ----
-  /// What follows belongs to the node `name` of the scope `scope`, up to the next call.
+  /// Assigns the following ops to node `name` with scope `scope`, up to the next call.
   void begin(std::string_view name, std::string_view scope);
-  /// Gives the node's name to the op that does its work: that of `result`, or behind a view the one with most
-  /// flops.
+  /// Gives the node's name to the op that does its work: the op of `result`, or behind a view the op with the
+  /// most flops.
   void end(Tensor result);
 
   // ---- State ----
   Tensor trained(const std::string& name, const TensorSpec& tensor);
-  Tensor kept(const std::string& name, const TensorSpec& tensor);  ///< A buffer.
-  /// "Input", "Constant" or another kind of state, as the file has it.
+  Tensor kept(const std::string& name, const TensorSpec& tensor);  ///< Adds a buffer.
+  /// Adds an "Input", "Constant" or another kind of state, as in the file.
   Tensor given(const OpSpec& spec);
-  /// Labels for a loss, under a name that nothing else has.
-  Tensor label(std::string_view wish, const TensorSpec& tensor);
+  /// Adds labels for a loss under an unused name.
+  Tensor label(std::string_view wanted, const TensorSpec& tensor);
 
   // ---- Ops ----
-  /// An op as the file has it, without a gradient.
+  /// Adds an op as in the file, without a gradient.
   Tensor as_it_is(OpSpec spec);
   Tensor op(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
             std::int64_t flops, Attributes attrs = {}, std::int64_t conv_groups = 1);
-  /// The same with the work of the type's rule (graph/op_kind.h).
+  /// Adds an op with the work of the type's rule (graph/op_kind.h).
   Tensor op(std::string_view type, std::vector<Tensor> inputs, std::vector<TensorSpec> outputs,
             Attributes attrs = {});
-  /// One output, of the first input's type.
+  /// Adds an op with one output, of the first input's type.
   Tensor op(std::string_view type, std::vector<Tensor> inputs, Shape output, std::int64_t flops,
             Attributes attrs = {});
   Tensor op(std::string_view type, std::vector<Tensor> inputs, Shape output, Attributes attrs = {});
-  /// The same with flops per element of the output, where the node's count is not that of the type's rule.
+  /// Adds an op with flops per element of the output, where the node's count differs from the type's rule.
   Tensor pointwise(std::string_view type, std::vector<Tensor> inputs, Shape output, std::int64_t flops_each,
                    Attributes attrs = {});
-  /// Moves no data; no gradient.
+  /// Adds a view; no gradient.
   Tensor shown(std::string_view type, Tensor x, Shape output, Attributes attrs = {});
-  /// A view with several outputs.
+  /// Adds a view with several outputs.
   Tensor parts(std::string_view type, Tensor x, std::vector<TensorSpec> outputs, Attributes attrs);
-  Tensor shown_as(Tensor x, const Shape& output);  ///< aten::view; x itself if the shape is the same.
+  Tensor shown_as(Tensor x,
+                  const Shape& output);  ///< Adds an aten::view; returns x if the shape is the same.
 
   // ---- With gradients ----
   Tensor reshaped(Tensor x, const Shape& output);
   Tensor expanded(Tensor x, const Shape& output);
   Tensor permuted(Tensor x, const std::vector<std::int64_t>& order);
-  Tensor swapped(Tensor x);  ///< The last two dimensions.
+  Tensor swapped(Tensor x);  ///< Swaps the last two dimensions.
 
   // ---- Gradients ----
-  /// Adds `gradient` to that of `target`, summed over what `target` was broadcast along.
+  /// Adds `gradient` to the gradient of `target`, summed over the dimensions along which `target` was
+  /// broadcast.
   void give(Tensor target, Tensor gradient);
 
  private:
@@ -86,11 +88,11 @@ class Recorder final : public models::AtenTape {
   void differentiating(Tensor out) override;
   void update(const Variable& variable) override;
   Tensor summed(Tensor gradient, const Shape& to);
-  std::string free_name(std::string wish);
+  std::string free_name(std::string wanted);
 
-  std::string prefix_;  // Of the names of what is recorded.
+  std::string prefix_;  // Prefix of recorded names.
   std::string node_;
-  std::size_t first_ = 0;  // Op of the node.
+  std::size_t first_ = 0;  // First op of the node.
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, std::uint64_t> uses_;
 };

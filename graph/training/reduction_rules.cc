@@ -1,4 +1,4 @@
-// Sums, means and extremes along dimensions.
+// Rules for sums, means and extremes along dimensions.
 #include <array>
 #include <utility>
 
@@ -10,16 +10,16 @@ namespace {
 using Gradients = Recorder::Gradients;
 using Made = Result<std::vector<Tensor>>;
 
-/// Which dimensions go, from the shapes: the axes may be an input whose values no graph keeps. Where several
-/// choices fit, their cost is the same.
+/// The reduced dimensions, inferred from the shapes: the axes may be an input whose values are not stored. If
+/// several choices match, they cost the same.
 struct Along {
   std::vector<std::int64_t> dims;
-  Shape kept;  ///< The input's shape with 1 where a dimension goes.
+  Shape kept;  ///< The input's shape with 1 in each reduced dimension.
 };
 std::optional<Along> along(const Shape& in, const Shape& made) {
   Along found{{}, in};
   const bool keeps = made.size() == in.size();
-  std::size_t k = 0;  // Of `made`: the next dimension that has to come from `in`.
+  std::size_t k = 0;  // Next dimension of `made` to match with one of `in`.
   for (std::size_t d = 0; d < in.size(); ++d) {
     const bool stays = k < made.size() && made[k] == in[d];
     if (keeps && !stays && made[d] != 1) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<Along> along(const Shape& in, const Shape& made) {
   return k == made.size() ? std::optional{found} : std::nullopt;
 }
 
-/// The axes of the attribute, where it is there and agrees with the shapes.
+/// The axes of the attribute, if it is present and consistent with the shapes.
 std::optional<Along> named(const Call& call, const Shape& in) {
   const std::vector<std::int64_t> axes = integers(call.attrs, "axes");
   if (axes.empty()) return std::nullopt;
@@ -85,7 +85,7 @@ Made reduced_sum(Recorder& r, const Call& call) {
   return std::vector{r.reshaped(reduced(r, "aten::sum", x, *a, false), call.made())};
 }
 
-/// The gradient goes to the elements that equal the extreme, in equal parts.
+/// The gradient is split equally among the elements that equal the extreme.
 Made reduced_extreme(Recorder& r, const Call& call) {
   auto a = dims_of(r, call);
   if (call.type == "GlobalMaxPool" && !call.inputs.empty() &&
@@ -106,7 +106,7 @@ Made reduced_extreme(Recorder& r, const Call& call) {
   return std::vector{r.reshaped(out, call.made())};
 }
 
-/// |x| = √Σ x²: its slope is x / |x|.
+/// Norm |x| = √Σ x²; its slope is x / |x|.
 Made norm(Recorder& r, const Call& call) {
   const auto a = dims_of(r, call);
   if (!a) return contradiction(call);
@@ -120,7 +120,7 @@ Made norm(Recorder& r, const Call& call) {
   return std::vector{r.reshaped(out, call.made())};
 }
 
-/// Sums from the start; the gradient from the end.
+/// Sums from the start; the gradient sums from the end.
 Made running_sum(Recorder& r, const Call& call) {
   if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Tensor x = call.inputs[0];

@@ -9,7 +9,7 @@
 namespace emplace::training {
 namespace {
 
-constexpr double kFarthest = 9e15;  // Every whole number up to here is a double.
+constexpr double kFarthest = 9e15;  // Integers up to this value are exact doubles.
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::optional<Rule> rule_of(std::string_view type) {
 
 Error contradiction(const Call& call) {
   return {Errc::kInvalid,
-          "its shapes or attributes do not fit an op of the kind '" + printable(call.type, 40) + "'"};
+          "its shapes or attributes do not match an op of the kind '" + printable(call.type, 40) + "'"};
 }
 
 std::int64_t integer(const nlohmann::json& attrs, const char* key, std::int64_t absent) {
@@ -71,7 +71,7 @@ std::vector<std::int64_t> whole_values(const Call& call, std::size_t k) {
   std::vector<std::int64_t> numbers;
   if (k >= call.values.size()) return numbers;
   for (const double value : call.values[k]) {
-    // "To the end" is written as the largest number there is.
+    // Exporters write "to the end" as the largest integer.
     numbers.push_back(static_cast<std::int64_t>(std::clamp(value, -kFarthest, kFarthest)));
   }
   return numbers;

@@ -1,4 +1,4 @@
-// Views and repetitions.
+// Rules for views and repetitions.
 #include <array>
 #include <utility>
 
@@ -10,7 +10,7 @@ namespace {
 using Gradients = Recorder::Gradients;
 using Made = Result<std::vector<Tensor>>;
 
-/// The same elements in another shape, whatever the node calls it.
+/// Returns the same elements in another shape, for all kinds of reshape.
 Made reshape(Recorder& r, const Call& call) {
   if (call.inputs.empty() || elements(r.shape(call.inputs[0])) != elements(call.made()))
     return contradiction(call);
@@ -41,13 +41,13 @@ Made expand(Recorder& r, const Call& call) {
   return std::vector{r.expanded(call.inputs[0], call.made())};
 }
 
-/// Copies along dimensions; the gradient sums over them.
+/// Copies along dimensions; the gradient sums over the copies.
 Made tile(Recorder& r, const Call& call) {
   if (call.inputs.empty()) return contradiction(call);
   const Tensor x = call.inputs[0];
   const Shape in = r.shape(x), made = call.made();
   if (in.size() != made.size()) return contradiction(call);
-  Shape split;  // [times, size] for each dimension.
+  Shape split;  // [times, size] per dimension.
   std::vector<std::int64_t> repeats, copies;
   for (std::size_t d = 0; d < in.size(); ++d) {
     if (in[d] == 0 || made[d] % in[d] != 0) return contradiction(call);

@@ -35,7 +35,7 @@ TensorSpec spec_of(const OpGraph& graph, TensorId tensor) {
   return {.dtype = graph.dtype(tensor), .shape = {shape.begin(), shape.end()}};
 }
 
-/// Records the pass, node by node. Thread: one.
+/// Records the pass node by node. Thread: one.
 class Step {
  public:
   Step(const OpGraph& forward, models::Optimizer optimizer)
@@ -49,7 +49,7 @@ class Step {
         tensor_(forward.num_tensors()) {}
 
   Result<OpGraph> run() {
-    if (results_.empty()) return fail("no output depends on a parameter: there is nothing to train");
+    if (results_.empty()) return fail("no output depends on a parameter, so there is nothing to train");
     EMPLACE_TRY(all_known());
     add_state();
     for (std::size_t i = 0; i < pass_.nodes.size(); ++i) {
@@ -76,7 +76,7 @@ class Step {
            trains_[index(forward_.first_output(node.result))];
   }
 
-  /// Errors: kinds without a rule on the way from a parameter to the loss, all of them.
+  /// Errors: all kinds without a rule between a parameter and the loss.
   Result<Unit> all_known() const {
     std::map<std::string, std::size_t> unknown;
     for (std::size_t i = 0; i < pass_.nodes.size(); ++i) {
@@ -128,8 +128,8 @@ class Step {
     return spec;
   }
 
-  /// As ATen ops by its rule; without one, and where it works on whole numbers or on what is known
-  /// beforehand, as it is.
+  /// Records a node as ATen ops by its rule. A node without a rule, on integers, or known statically, is
+  /// copied unchanged.
   Result<Unit> add(const Node& node) {
     const auto rule = training::rule_of(node.type);
     const bool floats = forward_.num_outputs(node.result) > 0 &&
@@ -166,13 +166,13 @@ class Step {
     return fill(node, made.value().size());
   }
 
-  /// What a rule does not make must not be read.
+  /// Outputs that a rule does not produce must not be read.
   Result<Unit> fill(const Node& node, std::size_t made) const {
     for (std::size_t k = made; k < forward_.num_outputs(node.result); ++k) {
       if (!forward_.consumers(forward_.output(node.result, k)).empty())
         return invalid(
             "'" + printable(forward_.name(), 80) + "': node '" + printable(forward_.name(node.op), 80) + "'",
-            fmt::format("its output {} is read, which a training step of its kind does not have", k));
+            fmt::format("its output {} is read, but a training step of its kind does not produce it", k));
     }
     return Unit{};
   }
@@ -191,7 +191,7 @@ class Step {
            std::all_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim == 1; });
   }
 
-  /// What a small constant holds, as its reader kept it.
+  /// The values of a small constant, as stored by its reader.
   std::vector<double> values_of(TensorId tensor) const {
     const OpId op = forward_.producer(tensor);
     if (forward_.type_name(op) != "Constant") return {};
@@ -219,7 +219,7 @@ class Step {
   std::string meta(const std::vector<std::string>& notes) const {
     json meta = json::parse(forward_.meta_json(), nullptr, false);
     if (!meta.is_object()) meta = json::object();
-    meta.erase("outputs");  // They name ops of the forward pass by number.
+    meta.erase("outputs");  // Outputs are listed by op number of the forward pass.
     meta["kind"] = "training";
     meta["optimizer"] = models::optimizer_name(optimizer_);
     if (!meta.contains("notes") || !meta["notes"].is_array()) meta["notes"] = json::array();
@@ -234,7 +234,7 @@ class Step {
   const std::vector<TensorId> results_;
   const std::vector<bool> needed_;  // [nodes]
   Recorder recorder_;
-  std::vector<std::optional<Tensor>> tensor_;  // [tensors] Where it is on the tape.
+  std::vector<std::optional<Tensor>> tensor_;  // [tensors] Tensor on the tape.
 };
 
 }  // namespace
@@ -244,7 +244,8 @@ Result<OpGraph> training_graph(const OpGraph& forward, models::Optimizer optimiz
     const OpId op{static_cast<std::uint32_t>(i)};
     if (forward.phase(op) != Phase::kForward)
       return invalid("'" + printable(forward.name(), 80) + "'",
-                     "trains already: it has backward or update ops", "import it without --train");
+                     "is a training graph already: it has backward or update ops",
+                     "import it without --train");
   }
   return Step{forward, optimizer}.run();
 }

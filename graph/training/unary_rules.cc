@@ -1,4 +1,4 @@
-// Elementwise ops of one tensor.
+// Rules for element-wise ops of one tensor.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -52,7 +52,7 @@ Made pair(Recorder& r, const Call& call) {
   return std::vector{out};
 }
 
-/// dx = dy · f'(x), from x, y and dy.
+/// The gradient dx = dy · f'(x), from x, y and dy.
 using Slope = Tensor (*)(Recorder&, Tensor dy, Tensor x, Tensor y);
 struct Formula {
   std::string_view type, forward;
@@ -100,7 +100,7 @@ constexpr std::array kFormulas{
             [](Recorder& r, Tensor dy, Tensor x, Tensor) {
               return times_dy(r, dy, of(r, "aten::neg", of(r, "aten::sin", x, 4), 1));
             }},
-    // y = x / (1 + |x|): the slope is 1 / (1 + |x|)².
+    // The slope of y = x / (1 + |x|) is 1 / (1 + |x|)².
     Formula{"Softsign", "aten::softsign", 3,
             [](Recorder& r, Tensor dy, Tensor x, Tensor) {
               const Tensor below = of(r, "aten::add", of(r, "aten::abs", x, 1), 1);
@@ -144,7 +144,7 @@ Made dropout(Recorder& r, const Call& call) {
   return std::vector{none ? call.inputs[0] : dropped_out(r, call.inputs[0])};
 }
 
-/// Above or below a diagonal; the rest is zero.
+/// Keeps the elements above or below a diagonal; the rest is zero.
 Made triangle(Recorder& r, const Call& call) {
   if (call.inputs.empty() || r.shape(call.inputs[0]) != call.made()) return contradiction(call);
   const Tensor x = call.inputs[0];

@@ -162,18 +162,18 @@ TEST(FxText, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(fx_error(module("x", "        z: \"f32[2]\" = torch.relu(x)\n")),
               HasSubstr("line 3: input 'x' has no type"));
   EXPECT_THAT(fx_error(module(x, "        z: \"f32[2]\" = torch.relu(ghost)\n")),
-              HasSubstr("line 3: 'ghost' was not made before"));
+              HasSubstr("line 3: 'ghost' is not defined before"));
   EXPECT_THAT(fx_error(module(x, "        z: \"q7[2]\" = torch.relu(x)\n")),
-              HasSubstr("line 3: 'q7' is no element type"));
+              HasSubstr("line 3: 'q7' is not a known element type"));
   EXPECT_THAT(fx_error(module(x, "        z: \"f32[2+]\" = torch.relu(x)\n")),
-              HasSubstr("line 3: size '2+' is no size"));
+              HasSubstr("line 3: size '2+' is not a size"));
   EXPECT_THAT(fx_error(module(x, "        z: \"f32[1//0]\" = torch.relu(x)\n")),
               HasSubstr("divides by zero"));
-  EXPECT_THAT(fx_error(module(x, "        z: \"f32[2]\" = torch.relu(x\n")), HasSubstr("does not end"));
-  EXPECT_THAT(fx_error(module(x, "        for x in y\n")), HasSubstr("line 3: is no statement"));
+  EXPECT_THAT(fx_error(module(x, "        z: \"f32[2]\" = torch.relu(x\n")), HasSubstr("unclosed bracket"));
+  EXPECT_THAT(fx_error(module(x, "        for x in y\n")), HasSubstr("line 3: is not a statement"));
   EXPECT_THAT(fx_error(module(
                   x, "        z: \"f32[2]\" = " + std::string(5000, '(') + std::string(5000, ')') + "\n")),
-              HasSubstr("cannot be read"));
+              HasSubstr("cannot be parsed"));
   EXPECT_THAT(fx_error(module(x, "        x: \"f32[2]\" = torch.relu(x)\n")), HasSubstr("'x'"));
   EXPECT_THAT(fx_error(module(x, "        z: \"f32[4611686018427387904, 8]\" = torch.relu(x)\n")),
               HasSubstr("z"));

@@ -174,9 +174,10 @@ TEST_F(GraphFile, EveryShippedGraphLoads) {
 TEST_F(GraphFile, SaysWhereTextIsNotJson) {
   EXPECT_THAT(graph_file_error("{\"format\": \"emplace-graph v1\",\n oops}"),
               AllOf(StartsWith("g.json: is not JSON"), HasSubstr("line 2")));
-  EXPECT_THAT(graph_file_error("hello"), HasSubstr("is neither JSON, MessagePack nor ONNX"));
+  EXPECT_THAT(graph_file_error("hello"),
+              HasSubstr("is not a known format: expected JSON, MessagePack, ONNX"));
   EXPECT_THAT(graph_file_error(""), HasSubstr("is empty"));
-  EXPECT_THAT(graph_file_error("   \n "), HasSubstr("is neither JSON"));
+  EXPECT_THAT(graph_file_error("   \n "), HasSubstr("is not a known format"));
   EXPECT_THAT(graph_file_error(document(op()).substr(0, 180)), HasSubstr("is not JSON"));
   EXPECT_THAT(graph_file_error(document(op()) + "x"), HasSubstr("is not JSON"));
 }
@@ -187,7 +188,7 @@ TEST_F(GraphFile, RefusesOtherDocuments) {
               HasSubstr("its `format` must be"));
   EXPECT_THAT(graph_file_error(R"({"ops":[{"layer":1}]})"), HasSubstr("is not an emplace graph"));
   EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1"})"), HasSubstr("no list of ops"));
-  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","ops":3})"), HasSubstr("no list of ops"));
+  EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","ops":3})"), HasSubstr("`ops` is not a list"));
   EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","ops":[],"ops":[]})"),
               HasSubstr("two lists of ops"));
   EXPECT_THAT(graph_file_error(R"({"format":"emplace-graph v1","name":5,"ops":[]})"),
@@ -243,7 +244,7 @@ TEST_F(GraphFile, RefusesEveryWrongField) {
       {op("", "", ",\"phase\":\"sideways\""), "phase 'sideways': is unknown"},
       {op("", "", ",\"group\":1"), "group is not a string"},
       {op("", "", ",\"colocate\":9"), "colocate names op 9"},
-      {op("", "", ",\"colocate\":1"), "circle"},
+      {op("", "", ",\"colocate\":1"), "cycle"},
       {op("", "", ",\"colocate\":-1"), "colocate is out of range"},
       {op("", "", ",\"devices\":[]"), "list of devices is empty"},
       {op("", "", ",\"devices\":[3]"), "not a list of names"},

@@ -118,12 +118,12 @@ TEST(HloText, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] add(%x, %ghost)\n")),
               AllOf(HasSubstr("line 5"), HasSubstr("'ghost'")));
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] add(%x, %z)\n  %z = f32[2,3] copy(%x)\n")),
-              HasSubstr("'z', which was not made before"));
-  EXPECT_THAT(hlo_error(entry("  %x = f32[2,3] copy(%x)\n")), HasSubstr("line 5: makes 'x' a second time"));
+              HasSubstr("'z', which is not defined before"));
+  EXPECT_THAT(hlo_error(entry("  %x = f32[2,3] copy(%x)\n")), HasSubstr("line 5: defines 'x' twice"));
   EXPECT_THAT(hlo_error(entry("  %y = q9[2,3] copy(%x)\n")), HasSubstr("unknown type 'q9'"));
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,?] copy(%x)\n")), HasSubstr("unknown size '?'"));
-  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] copy(%x\n")), HasSubstr("not end"));
-  EXPECT_THAT(hlo_error(entry("  hello\n")), HasSubstr("line 5: is no instruction"));
+  EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] copy(%x\n")), HasSubstr("unclosed bracket"));
+  EXPECT_THAT(hlo_error(entry("  hello\n")), HasSubstr("line 5: is not an instruction"));
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] call(%x), to_apply=%ghost\n")),
               HasSubstr("runs 'ghost', which does not exist"));
   EXPECT_THAT(
@@ -132,9 +132,9 @@ TEST(HloText, WhatIsWrongIsSaidWithItsLine) {
               .replace(
                   0, 11,
                   "HloModule m\nENTRY e {\n a = f32[] parameter(0)\n b = f32[] call(a), to_apply=main\n}")),
-      HasSubstr("runs itself"));
+      HasSubstr("calls itself"));
   EXPECT_THAT(hlo_error(entry("  %y = f32[2,3] get-tuple-element(%x), index=0\n")),
-              HasSubstr("has none such"));
+              HasSubstr("is out of range"));
   EXPECT_THAT(hlo_error(entry("  %y = " + std::string(3000, '(') + " copy(%x)\n")), HasSubstr("line 5"));
   EXPECT_THAT(hlo_error(entry("") + entry("")), HasSubstr("second module"));
 }

@@ -134,7 +134,7 @@ TEST(Onnx, RefusesTensorsWithoutShapeOrProducer) {
   dangling.node("Add", "add", {"x", "ghost"}, {"y"});
   *dangling.graph().add_value_info() = dangling.graph().input(0);
   dangling.graph().mutable_value_info(0)->set_name("y");
-  EXPECT_THAT(dangling.error(), AllOf(HasSubstr("node 'add'"), HasSubstr("'ghost', which nothing produces")));
+  EXPECT_THAT(dangling.error(), AllOf(HasSubstr("node 'add'"), HasSubstr("'ghost', which no node produces")));
   Model twice;
   twice.node("Relu", "a", {"x"}, {"y"});
   twice.node("Relu", "b", {"x"}, {"y"});

@@ -114,7 +114,7 @@ TEST(OpGraph, RefusesColocationWithAMissingOpOrInACircle) {
   OpSpec one = bare_op("one"), two = bare_op("two");
   one.colocate = OpId{1};
   two.colocate = OpId{0};
-  EXPECT_THAT(build_error({one, two}), AllOf(HasSubstr("circle"), HasSubstr("'")));
+  EXPECT_THAT(build_error({one, two}), AllOf(HasSubstr("cycle"), HasSubstr("'")));
   OpSpec chained = bare_op("three");
   chained.colocate = OpId{1};
   two.colocate = kNoOp;
@@ -149,7 +149,7 @@ TEST(OpGraph, RefusesTensorsThatTogetherOverflow) {
     ops.push_back(bare_op("t" + std::to_string(i)));
     ops.back().outputs[0].shape = {std::int64_t{1} << 48};
   }
-  EXPECT_THAT(build_error(std::move(ops)), HasSubstr("add up to more than"));
+  EXPECT_THAT(build_error(std::move(ops)), HasSubstr("exceed 2^60 bytes"));
 }
 
 }  // namespace

@@ -87,8 +87,8 @@ TEST(Pipedream, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(pipedream_error(layer("a") + layer("a")),
               AllOf(HasSubstr("line 2"), HasSubstr("'a' appears twice")));
   EXPECT_THAT(pipedream_error(layer("a") + "\n\ta -- ghost\n"),
-              AllOf(HasSubstr("line 3"), HasSubstr("'ghost' is no layer")));
-  EXPECT_THAT(pipedream_error(layer("a") + "\ta\n"), HasSubstr("line 2: is no edge"));
+              AllOf(HasSubstr("line 3"), HasSubstr("'ghost' is not a layer")));
+  EXPECT_THAT(pipedream_error(layer("a") + "\ta\n"), HasSubstr("line 2: is not an edge"));
   EXPECT_THAT(pipedream_error(layer("a") + "hello\n"), HasSubstr("line 2: is neither a layer nor an edge"));
   EXPECT_THAT(pipedream_error(layer("a") + "\ta -- a\n"), HasSubstr("cycle"));
   EXPECT_THAT(pipedream_error(layer("a") + layer("b") + "\ta -- b\n\tb -- a\n"),

@@ -40,15 +40,15 @@ TEST(Doppler, WhatIsWrongIsSaidWithItsLine) {
   const auto error = [](std::string_view text) { return published_error(text, GraphFormat::kDoppler); };
   const std::string head = "3\n0,\n0,\n1,\n";
   EXPECT_EQ(error(head + "1,2\n3,4,formation"), "accepted");
-  EXPECT_THAT(error(head + "1,2\n"), HasSubstr("line 1: tells 3 nodes, and 2 are there"));
-  EXPECT_THAT(error(head + "1,2\n3\n"), HasSubstr("line 6: is no node"));
-  EXPECT_THAT(error(head + "1,2\n3,4,a b\n"), HasSubstr("line 6: is no node"));
+  EXPECT_THAT(error(head + "1,2\n"), HasSubstr("line 1: declares 3 nodes, but the file has 2"));
+  EXPECT_THAT(error(head + "1,2\n3\n"), HasSubstr("line 6: is not a node"));
+  EXPECT_THAT(error(head + "1,2\n3,4,a b\n"), HasSubstr("line 6: is not a node"));
   EXPECT_THAT(error(head + "1,2\n3,9999999999999999\n"), HasSubstr("line 6"));
   EXPECT_THAT(error(head + "1,2\n3,-4\n"), HasSubstr("line 6"));
   EXPECT_THAT(error("3\n0,\n0, 1\n1,\n1,2\n3,4\n"), HasSubstr("1 readers for 2 producers"));
   EXPECT_THAT(error("3\n0,\n0,\n7,\n1,2\n3,4\n"), HasSubstr("line 4: names node 7"));
-  EXPECT_THAT(error("2\n\n0,1\n1,0\n1,2\n3,4\n"), HasSubstr("circle"));
-  EXPECT_THAT(error("x\n"), HasSubstr("line 1: is no list of numbers"));
+  EXPECT_THAT(error("2\n\n0,1\n1,0\n1,2\n3,4\n"), HasSubstr("cycle"));
+  EXPECT_THAT(error("x\n"), HasSubstr("line 1: is not a list of numbers"));
   EXPECT_THAT(error("0\n\n\n\n"), HasSubstr("no op"));
   for (std::size_t size = 1; size < head.size(); ++size) error(head.substr(0, size));
 }
@@ -78,19 +78,19 @@ TEST(Piper, WhatIsWrongIsSaidWithItsNode) {
   };
   const std::string good = node("1", R"({"1":[)" + variant + "]}");
   EXPECT_EQ(error(file(good, "")), "accepted");
-  EXPECT_THAT(error(file(good + "," + good, "")), HasSubstr("node 1: has the id 1 of an earlier node"));
+  EXPECT_THAT(error(file(good + "," + good, "")), HasSubstr("node 1: has the duplicate id 1"));
   EXPECT_THAT(error(file(node("1", R"({"2":[]})"), "")), HasSubstr("no variant of tensor-parallel degree 1"));
   EXPECT_THAT(error(file(node("1", "[]"), "")), HasSubstr("no variant"));
-  EXPECT_THAT(error(file(node("1", R"({"1":[7]})"), "")), HasSubstr("no object"));
+  EXPECT_THAT(error(file(node("1", R"({"1":[7]})"), "")), HasSubstr("is not an object"));
   EXPECT_THAT(error(file(node("1", R"({"1":[{}]})"), "")), HasSubstr("node 0: has no timePerSample"));
-  EXPECT_THAT(error(file(node("1.5", R"({"1":[)" + variant + "]}"), "")), HasSubstr("no whole number"));
+  EXPECT_THAT(error(file(node("1.5", R"({"1":[)" + variant + "]}"), "")), HasSubstr("is not a whole number"));
   EXPECT_THAT(error(file(good, R"({"sourceId":1,"destId":2,"communicationCost":1})")),
               HasSubstr("edge 0: names node 2"));
-  EXPECT_THAT(error(file(good, R"({"sourceId":1,"destId":1,"communicationCost":1})")), HasSubstr("circle"));
+  EXPECT_THAT(error(file(good, R"({"sourceId":1,"destId":1,"communicationCost":1})")), HasSubstr("cycle"));
   EXPECT_THAT(error(file(good, R"({"sourceId":1,"destId":1,"communicationCost":-1})")),
-              HasSubstr("no number from 0"));
+              HasSubstr("is not a number from 0"));
   EXPECT_THAT(error(R"({"TMPCs":1})"), HasSubstr("no list of nodes"));
-  EXPECT_THAT(error("{"), HasSubstr("is no JSON"));
+  EXPECT_THAT(error("{"), HasSubstr("is not JSON"));
 }
 
 TEST(PublishedGraphs, AreRecognisedByTheirContent) {

@@ -338,13 +338,13 @@ TEST(TfFunctions, ThatCannotBeInlinedAreRefusedInOneLine) {
                        call("f")),
               HasSubstr("calls itself"));
   EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu, "n:activations:0")) + call("f", "")),
-              HasSubstr("takes another number"));
+              HasSubstr("takes a different number"));
   EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu, "m:out:0")) + call("f")),
               HasSubstr("neither an argument nor a node"));
   EXPECT_THAT(tf_error(std::string{kInput} + library(function("f", relu + relu, "n")) + call("f")),
               HasSubstr("twice"));
   EXPECT_THAT(tf_error(std::string{kInput} + "node { name: \"c\" op: \"PartitionedCall\" input: \"x\" }"),
-              HasSubstr("names no function"));
+              HasSubstr("has no function to call"));
   EXPECT_THAT(tf_error(std::string{kInput} + "node { name: \"c\" op: \"If\" input: \"x\" }"),
               HasSubstr("branches"));
   EXPECT_THAT(tf_error(std::string{kInput} + "node { name: \"c\" op: \"SymbolicGradient\" input: \"x\" }"),

@@ -508,7 +508,7 @@ TEST_F(Impala, InferredShapesAreThoseOfTheFile) {
 TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
   const Node x{"x", "Placeholder", {}, {"4"}};
   EXPECT_THAT(graphdef_error(text_of({x, {"a", "Relu", {"ghost"}, {"4"}}})),
-              AllOf(HasSubstr("'a'"), HasSubstr("'ghost', which is no node")));
+              AllOf(HasSubstr("'a'"), HasSubstr("'ghost', which is not a node")));
   EXPECT_THAT(graphdef_error(text_of({x, {"a", "Relu", {"x:3"}, {"4"}}})),
               AllOf(HasSubstr("output 3 of 'x'"), HasSubstr("has 1")));
   EXPECT_THAT(graphdef_error(text_of({x, {"a", "Relu", {"x:y"}, {"4"}}})),
@@ -527,13 +527,13 @@ TEST(TfGraphdef, RefusesWhatCannotBePlacedInOneLine) {
   EXPECT_THAT(graphdef_error(text_of({x, {"a", "Add", {"x", "b"}, {"4"}}, {"b", "Relu", {"a"}, {"4"}}})),
               AllOf(HasSubstr("cycle of 2 ops"), HasSubstr("'a'"), HasSubstr("'b'")));
   EXPECT_THAT(graphdef_error(text_of({x, {"w", "StatelessWhile", {"x"}, {"4"}}})),
-              AllOf(HasSubstr("'w'"), HasSubstr("names no functions (cond, body)")));
+              AllOf(HasSubstr("'w'"), HasSubstr("has no functions (cond, body)")));
   EXPECT_THAT(graphdef_error(text_of({{"x", "Placeholder", {}, {"-5"}}})), HasSubstr("negative"));
   EXPECT_NE(graphdef_error(text_of({{"x", "Relu", {}, {"9000000000,9000000000"}}})), "accepted");
   EXPECT_NE(graphdef_error(text_of({{"x", "VariableV2", {}, {"4000000000,4000000000"}}})), "accepted");
   EXPECT_THAT(graphdef_error("node {\n  name: \"a\"\n  op: 7\n}\n"), HasSubstr("line 3, column"));
   EXPECT_THAT(graphdef_error("node { name: \"a\" op: \"\xff\" }"), HasSubstr("not UTF-8"));
-  EXPECT_THAT(graphdef_error("versions { producer: 27 }"), HasSubstr("holds no node"));
+  EXPECT_THAT(graphdef_error("versions { producer: 27 }"), HasSubstr("has no nodes"));
 }
 
 TEST(TfGraphdef, EveryCutIsReadOrRefusedInOneLine) {

@@ -179,7 +179,8 @@ TEST(TrainingGraph, LetsOpsWithoutGradientStandWhereNoneFlows) {
 
 TEST(TrainingGraph, RefusesWhatTrainsAlreadyOrCannot) {
   const OpGraph traced = load_graph(kTrainingGraphs / "cifar10_cnn-bs4.json.gz").value();
-  EXPECT_THAT(training_graph(traced, Optimizer::kSgd).error().context, HasSubstr("trains already"));
+  EXPECT_THAT(training_graph(traced, Optimizer::kSgd).error().context,
+              HasSubstr("is a training graph already"));
   Model model;
   model.node("Relu", "r", {"x"}, {"y"});
   EXPECT_THAT(training_graph(model.read().value(), Optimizer::kSgd).error().context,

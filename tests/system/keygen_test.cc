@@ -78,7 +78,7 @@ TEST(Keygen, WhatIsWrongIsOneLineAndLeavesNothing) {
       {{"keygen", "-o", folder.at("b.key"), "--role", "actor", "--head", folder.at("none.pub")},
        "cannot be read"},
       {{"keygen", "-o", folder.at("none/b.key"), "--role", "actor"}, "cannot be written"},
-      {{"keygen", "-o", folder.at("b.pub"), "--role", "actor"}, "is for the public half"},
+      {{"keygen", "-o", folder.at("b.pub"), "--role", "actor"}, "is reserved for public keys"},
       {{"keygen", keys, "--name", "../b"}, "must be 1 to 64 of"}};
   for (const auto& [arguments, text] : cases) {
     const Finished done = run(arguments);

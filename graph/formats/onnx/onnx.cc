@@ -24,7 +24,8 @@ namespace {
 using nlohmann::json;
 using namespace onnx_io;
 
-constexpr std::int64_t kSmall = 64;  // Maximum elements of a tensor that is treated as shape arithmetic instead of a weight.
+constexpr std::int64_t kSmall =
+    64;  // Maximum elements of a tensor that is treated as shape arithmetic instead of a weight.
 
 /// Version of the default ONNX opset that the model uses.
 int opset_of(const onnx::ModelProto& model) {
@@ -268,8 +269,7 @@ class Reader {
       if (!spec && !read_.contains(tensor) && !outputs.empty())
         break;  // Optional outputs come last; an unread one costs nothing.
       if (!spec)
-        return fail_at(node,
-                       "its output " + in_quotes(tensor) + " has no static shape",
+        return fail_at(node, "its output " + in_quotes(tensor) + " has no shape that is known statically",
                        "export the model with fixed shapes, or name its open dimension with --shape");
       outputs.push_back(*std::move(spec));
     }

@@ -26,12 +26,12 @@ std::int64_t window(const NodeDef& node) {
   return area;
 }
 
-/// Of a filter [space…, in, out]: multiplications for one element of the convolution's result.
+/// Multiplications per result element of a convolution with a filter [space…, in, out].
 std::int64_t per_result(const Shape& filter) {
   return filter.size() < 3 ? 0 : elements(std::span{filter}.first(filter.size() - 1));
 }
 
-/// Of a filter [height, width, in, multiplier].
+/// Work of a depthwise convolution with a filter [height, width, in, multiplier].
 std::int64_t depthwise(std::int64_t results, const Shape& filter) {
   return filter.size() != 4 ? 0 : times(2, times(results, times(filter[0], filter[1])));
 }
@@ -54,7 +54,7 @@ std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span
   const Shape& made = outputs.empty() ? kNone : outputs[0];
   const std::int64_t n = outputs.empty() ? 0 : elements(made);
   if (const auto work = work_of_elements(rule, n, inputs.size(), read)) return *work;
-  // x [rows, in], state…, weights of all gates at once.
+  // Inputs: x [rows, in], state…, weights of all gates together.
   const auto cell = [&](std::int64_t weights) {
     return input(0).size() != 2 ? 0 : plus(times(2, times(input(0)[0], weights)), times(34, n));
   };
@@ -73,7 +73,7 @@ std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span
       const AttrValue* equation = find(node, "equation");
       const auto sizes = equation == nullptr ? std::nullopt : einsum(equation->s(), inputs);
       if (!sizes) return 0;
-      // One input is summed, two are multiplied and summed.
+      // One input is summed; two are multiplied and summed.
       return inputs.size() < 2 ? (sizes->all > n ? sizes->all : 0) : times(2, sizes->all);
     }
     case Formula::kConvolution:

@@ -18,7 +18,7 @@ MaybeShape bias_gradient(const Op& op) {
   return Shape{op.text("data_format") == "NCHW" ? x[1] : x.back()};
 }
 
-/// [batch, height, width, channels] of gradients of a resized image: by the sizes that it had.
+/// Gradient of an image resize, [batch, height, width, channels]: the original height and width are an input.
 MaybeShape resize_gradient(const Op& op) {
   if (op.inputs[0].size() != 4 || !op.values[1] || op.values[1]->size() != 2) return std::nullopt;
   return Shape{op.inputs[0][0], (*op.values[1])[0], (*op.values[1])[1], op.inputs[0][3]};
@@ -31,7 +31,7 @@ MaybeShape unpad(const Op& op) {
   return out;
 }
 
-/// Sums of rows, as many as the third input says.
+/// Sums rows by segment; input 2 is the number of segments.
 MaybeShape unsorted_segments(const Op& op) {
   if (!op.values[2] || op.values[2]->size() != 1 || op.inputs[0].size() < op.inputs[1].size())
     return std::nullopt;
@@ -41,7 +41,7 @@ MaybeShape unsorted_segments(const Op& op) {
   return out;
 }
 
-/// As many rows as the largest index, which the inputs of the first half name, says.
+/// The number of rows follows from the largest index in the first half of the inputs.
 MaybeShape stitch(const Op& op) {
   const std::size_t half = op.inputs.size() / 2;
   if (half == 0 || op.inputs.size() != 2 * half) return std::nullopt;

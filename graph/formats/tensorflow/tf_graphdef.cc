@@ -18,7 +18,7 @@
 namespace emplace {
 namespace {
 
-/// Keeps the first complaint of the text parser.
+/// Stores the first error of the text parser.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
@@ -28,7 +28,7 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   std::string text;
 };
 
-/// What a file of TensorFlow's holds.
+/// The message type of a TensorFlow file.
 enum class Kind : std::uint8_t { kNone, kGraphDef, kMetaGraphDef, kSavedModel };
 
 Kind text_kind(std::string_view text) {
@@ -58,11 +58,11 @@ Kind text_kind(std::string_view text) {
   return Kind::kNone;
 }
 
-/// A message field of protobuf's wire form.
+/// A field of a message in protobuf's wire format.
 struct Field {
-  std::uint64_t number = 0;  ///< 0: it is none, or no message.
+  std::uint64_t number = 0;  ///< Field number; 0 if the bytes are not a message.
   std::span<const std::byte> content, rest;
-  bool whole = false;  ///< The bytes reach to its end.
+  bool whole = false;  ///< Whether the field extends to the end of the bytes.
 };
 
 Field field_at(std::span<const std::byte> bytes) {
@@ -85,13 +85,13 @@ Field field_at(std::span<const std::byte> bytes) {
 bool is_graphdef(std::span<const std::byte> bytes) {
   const Field node = field_at(bytes), name = field_at(node.content);
   if (node.number != 1 || name.number != 1 || name.content.empty()) return false;
-  // TensorFlow's names begin so; no other format's white space does.
+  // TensorFlow names start with a letter, digit or '.'; the white space of other formats does not.
   const char first = static_cast<char>(name.content[0]);
   return (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || (first >= '0' && first <= '9') ||
          first == '.' || first == '_';
 }
 
-/// A description of the graph and then the graph, or the graph at once.
+/// Returns whether the bytes are a MetaGraphDef: an optional description, then the graph.
 bool is_meta_graph(std::span<const std::byte> bytes) {
   const Field first = field_at(bytes);
   if (first.number == 2) return is_graphdef(first.content);
@@ -109,7 +109,7 @@ Kind binary_kind(std::span<const std::byte> bytes) {
   return is_graphdef(bytes) ? Kind::kGraphDef : Kind::kNone;
 }
 
-/// Reads a message in the form that the file has.
+/// Parses a message in binary or text form.
 template <class Message>
 Result<Message> message_of(std::span<const std::byte> bytes, bool text, std::string_view what,
                            std::string_view where) {
@@ -123,10 +123,11 @@ Result<Message> message_of(std::span<const std::byte> bytes, bool text, std::str
     parser.SetRecursionLimit(64);
     google::protobuf::io::ArrayInputStream stream{bytes.data(), size};
     if (!parser.Parse(&stream, &message))
-      return invalid(where, error.text.empty() ? "is no " + std::string{what} + " in text form" : error.text,
-                     "it must be a " + std::string{what} + " in protobuf's text form");
+      return invalid(where,
+                     error.text.empty() ? "is not a " + std::string{what} + " in text form" : error.text,
+                     "expected a " + std::string{what} + " in protobuf's text form");
   } else if (!message.ParseFromArray(bytes.data(), size)) {
-    return invalid(where, "is not a TensorFlow " + std::string{what} + ", or is cut short",
+    return invalid(where, "is not a TensorFlow " + std::string{what} + ", or is truncated",
                    "write the file again");
   }
   return message;
@@ -158,8 +159,8 @@ Result<OpGraph> parse_tf_graphdef(std::span<const std::byte> bytes, std::string_
     EMPLACE_TRY_ASSIGN(served.graph, message_of<tf::GraphDef>(bytes, text, "GraphDef", where));
   }
   if (served.graph.node_size() == 0)
-    return invalid(where, "holds no node",
-                   "is it a GraphDef, a MetaGraphDef or a SavedModel, not a checkpoint?");
+    return invalid(where, "has no nodes",
+                   "expected a GraphDef, a MetaGraphDef or a SavedModel, not a checkpoint");
   return tf::read_graph(std::move(served), dims, where);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostNodes = 300'000, kMostAttributes = 256;
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
-constexpr std::size_t kLargestValue = 1024;  // Bytes of a constant that may be a shape.
+constexpr std::size_t kLargestValue = 1024;  // Limit of a constant that may be a shape [B].
 
 }  // namespace
 
@@ -74,16 +74,16 @@ Error Inliner::fail(std::string_view node, std::string_view what, std::string_vi
 Result<NodeDef*> Inliner::make(std::string name, std::string_view op) {
   if (out_.graph.node_size() >= kMostNodes || bytes_ > kMostBytes)
     return invalid(where_, "has more than 10^6 nodes or 1 GiB once its functions are inlined",
-                   "look for a function that is called very often");
+                   "look for a function with very many calls");
   NodeDef* node = out_.graph.add_node();
   node->set_name(std::move(name));
   node->set_op(std::string{op});
   return node;
 }
 
-std::string Inliner::free_name(const std::string& wish) {
-  std::string name = wish;
-  while (!taken_.insert(name).second) name = fmt::format("{}_{}", wish, ++renamed_);
+std::string Inliner::free_name(const std::string& wanted) {
+  std::string name = wanted;
+  while (!taken_.insert(name).second) name = fmt::format("{}_{}", wanted, ++renamed_);
   return name;
 }
 
@@ -98,12 +98,12 @@ Result<std::vector<TensorRef>> Inliner::tensors_of(const NodeDef& node, const Bo
   if (!input.ok) return bad("is malformed");
   if (const auto it = body.arguments.find(input.node); it != body.arguments.end()) {
     if (!input.has_number) return it->second;
-    if (input.number >= it->second.size()) return bad("is beyond the argument's list");
+    if (input.number >= it->second.size()) return bad("is out of range of the argument's list");
     return std::vector<TensorRef>{it->second[input.number]};
   }
   const auto it = body.names.find(input.node);
   if (it == body.names.end())
-    return bad(body.function == nullptr ? "is no node of the graph"
+    return bad(body.function == nullptr ? "is not a node of the graph"
                                         : "is neither an argument nor a node of it");
   std::uint32_t first = 0;
   if (const auto of = body.nodes.find(input.node); of != body.nodes.end() && !input.output.empty())
@@ -128,7 +128,7 @@ Result<std::string> Inliner::control_of(std::string_view reader, const Body& bod
     return "^" + it->second.front().node;
   const auto it = body.names.find(name);
   if (it != body.names.end()) return "^" + it->second;
-  return fail(reader, "reads " + in_quotes(name) + ", which is no node of the " +
+  return fail(reader, "reads " + in_quotes(name) + ", which is not a node of the " +
                           (body.function == nullptr ? "graph" : "function"));
 }
 
@@ -164,13 +164,13 @@ Result<Unit> Inliner::add(const NodeDef& node, const Body& body, bool runs) {
       call.inputs.insert(call.inputs.end(), tensors.begin(), tensors.end());
     }
   }
-  // As TensorFlow does it: what reads nothing begins when the call does.
+  // As in TensorFlow: a node without inputs starts with the call.
   if (node.input_size() == 0 || is_calling(node))
     call.waits_for.insert(call.waits_for.end(), body.waits_for.begin(), body.waits_for.end());
   for (NodeDef::Attr& attr : call.attributes) {
     AttrValue& value = *attr.mutable_value();
     if (auto done = fill_in(value, body, 0); !done) return fail(node.name(), done.error().context);
-    // Weights decide nothing by their values, and would be copied with every call.
+    // Weights do not determine shapes, and would be copied for every call.
     if (value.value_case() == AttrValue::kTensor && value.tensor().tensor_content().size() > kLargestValue)
       value.mutable_tensor()->clear_tensor_content();
   }
@@ -203,7 +203,7 @@ Result<TensorRef> Inliner::resolved(TensorRef tensor) const {
 }
 
 Result<Unit> Inliner::resolve() {
-  // Each result once, so that long chains of calls are not walked for every reader.
+  // Resolve each result once, so that long chains of calls are not walked for every reader.
   for (auto& [call, results] : results_) {
     for (TensorRef& result : results) {
       EMPLACE_TRY_ASSIGN(result, resolved(result));

@@ -1,5 +1,5 @@
 #pragma once
-/// What inline_functions works with: the graph as it grows, body by body.
+/// The working state of inline_functions: the result graph, extended body by body.
 
 #include <fmt/core.h>
 #include <tf_graphdef.pb.h>
@@ -21,19 +21,20 @@ namespace emplace::tf {
 
 using Attributes = google::protobuf::RepeatedPtrField<NodeDef::Attr>;
 
-/// Null if there is none of that name.
+/// The attribute `name`, or null.
 const AttrValue* find_in(const Attributes& attributes, std::string_view name);
 
-/// An output of a node of the whole graph.
+/// An output of a node of the result graph.
 struct TensorRef {
   std::string node;
   std::uint32_t output = 0;
 
-  /// As inputs are written: "node" or "node:2".
+  /// Formats the reference as an input: "node" or "node:2".
   std::string text() const { return output == 0 ? node : fmt::format("{}:{}", node, output); }
 };
 
-/// "^node", "node", "node:2", "node:output" or "node:output:2"; of a function's argument "name" or "name:2".
+/// A parsed input: "^node", "node", "node:2", "node:output" or "node:output:2"; or a function argument "name"
+/// or "name:2".
 struct InputText {
   bool ok = true;
   bool control = false, has_number = false;
@@ -42,50 +43,50 @@ struct InputText {
 };
 InputText parse_input(std::string_view text);
 
-/// One node with its inputs as nodes of the whole graph.
+/// One node with its inputs resolved to nodes of the result graph.
 struct CallSite {
   const NodeDef& node;
-  std::string name;  ///< In the whole.
+  std::string name;  ///< Name in the result graph.
   std::vector<TensorRef> inputs;
-  std::vector<std::string> waits_for;  ///< "^node"
-  Attributes attributes;               ///< Its own, without placeholders.
+  std::vector<std::string> waits_for;  ///< Control inputs: "^node".
+  Attributes attributes;               ///< The node's attributes, with placeholders replaced.
 };
 
-/// Thread: one. Used once.
+/// Inlines one graph. Thread: one. Single use.
 class Inliner {
  public:
   Inliner(const GraphDef& graph, std::string_view where);
-  /// As inline_functions.
+  /// Implements inline_functions.
   Result<Inlined> run(const std::function<bool(int)>& runs);
 
  private:
-  /// The nodes of a function's body, or of the graph, as one call sees them.
+  /// The nodes of a function's body, or of the graph, in the context of one call.
   struct Body {
     const FunctionDef* function = nullptr;
-    const Attributes* attributes = nullptr;  ///< Of the call, for what the body leaves open.
+    const Attributes* attributes = nullptr;  ///< Attributes of the call, for placeholders in the body.
     std::unordered_map<std::string_view, std::vector<TensorRef>> arguments = {};
-    std::unordered_map<std::string_view, std::string> names = {};     ///< Node → its name in the whole.
-    std::unordered_map<std::string_view, const NodeDef*> nodes = {};  ///< Of a function.
-    std::vector<std::string> waits_for = {};                          ///< "^node": of what reads nothing.
+    std::unordered_map<std::string_view, std::string> names = {};  ///< Node → its name in the result graph.
+    std::unordered_map<std::string_view, const NodeDef*> nodes = {};  ///< Nodes of a function.
+    std::vector<std::string> waits_for = {};  ///< Control inputs "^node" of nodes without inputs.
   };
-  /// What running a function gave.
+  /// The outcome of running a function.
   struct Ran {
     std::vector<TensorRef> results;
-    std::vector<std::string> effects;  ///< "^node": what must have run when the call has.
+    std::vector<std::string> effects;  ///< "^node": nodes that must run before the call is complete.
   };
 
   Error fail(std::string_view node, std::string_view what, std::string_view cure = {}) const;
-  /// A new node. Errors: too many.
+  /// Adds a node. Errors: too many nodes.
   Result<NodeDef*> make(std::string name, std::string_view op);
-  /// `wish`, or if a node has that name the first of wish_1, wish_2, … that is free.
-  std::string free_name(const std::string& wish);
+  /// Returns `wanted`, or if it is taken the first free name of wanted_1, wanted_2, ….
+  std::string free_name(const std::string& wanted);
 
-  /// What an input's text means in a body.
+  /// Resolves the text of an input within a body.
   Result<std::vector<TensorRef>> tensors_of(const NodeDef& node, const Body& body,
                                             std::string_view text) const;
   Result<std::string> control_of(std::string_view reader, const Body& body, std::string_view name) const;
   std::uint32_t first_output_of(const NodeDef& node, std::string_view output) const;
-  /// Puts the call's attribute where a body has a placeholder for it.
+  /// Replaces attribute placeholders by the call's attributes.
   Result<Unit> fill_in(AttrValue& value, const Body& body, int depth) const;
   Result<Unit> add(const NodeDef& node, const Body& body, bool runs);
   Result<Unit> copy(const CallSite& call, std::string_view op);
@@ -93,7 +94,7 @@ class Inliner {
   // Calls: tf_lowering.cc.
   bool is_calling(const NodeDef& node) const;
   static std::uint32_t argument_length(const OpDef::ArgDef& arg, const Attributes& attributes);
-  /// Puts the body of `function` in, its nodes under `prefix`.
+  /// Inlines the body of `function` with its nodes under `prefix`.
   Result<Ran> run_function(const CallSite& call, const NameAttrList& function,
                            std::span<const TensorRef> arguments, std::vector<std::string> waits_for,
                            const std::string& prefix);
@@ -103,25 +104,25 @@ class Inliner {
   Result<Unit> lower_call(const CallSite& call);
   Result<Unit> lower_branches(const CallSite& call);
   Result<Unit> lower_loop(const CallSite& call);
-  /// What the call waits for as at most one control input, so that bodies do not multiply it.
+  /// Combines what the call waits for into at most one control input, so that bodies do not multiply it.
   Result<std::vector<std::string>> gathered(const CallSite& call);
-  /// The node that stands for the call from now on: its results are others', its control output its own.
+  /// Adds the node that represents the call: its results refer to other nodes, its control output is its own.
   Result<Unit> finish(const CallSite& call, const std::string& function, std::vector<TensorRef> results,
                       std::vector<std::string> effects);
-  /// A node of the lowered form, of the type that entry `k` of the list attribute `types` has.
+  /// Adds a node of the lowered form, with the type at entry `k` of the list attribute `types`.
   Result<NodeDef*> piece(const CallSite& call, const std::string& name, std::string_view op,
                          const char* types, std::size_t k);
 
-  /// The tensor that a call's result is in the end.
+  /// Follows a call's result to the tensor that it finally refers to.
   Result<TensorRef> resolved(TensorRef tensor) const;
   Result<Unit> resolve();
 
   const GraphDef& graph_;
   const std::string_view where_;
   std::unordered_map<std::string_view, const FunctionDef*> functions_;
-  std::unordered_set<std::string> taken_;  // Names.
+  std::unordered_set<std::string> taken_;  // Names in use.
   std::vector<const FunctionDef*> running_;
-  std::unordered_map<std::string, std::vector<TensorRef>> results_;  // Of calls.
+  std::unordered_map<std::string, std::vector<TensorRef>> results_;  // Results of calls.
   std::vector<std::pair<TensorRef, TensorShapeProto>> declared_;
   std::vector<std::pair<TensorRef, OpDef::DtypeAndShape>> handles_;
   std::size_t bytes_ = 0, renamed_ = 0, returned_ = 0;

@@ -11,7 +11,7 @@ bool saves(std::size_t producers, std::size_t readers) {
   return producers >= 2 && readers >= 2 && producers * readers >= producers + readers + kLeastSaved;
 }
 
-/// Sets of at least two equal entries of `lists` with two or more members, each by its positions.
+/// Sets of positions with equal entries in `lists`: at least two positions, entries of two or more members.
 Waits equal(const Waits& lists) {
   std::vector<std::uint32_t> by_list;
   for (std::uint32_t i = 0; i < lists.size(); ++i)
@@ -52,7 +52,8 @@ Joins joined(const Waits& waits) {
     }
     joins.producers.push_back(producers);
   };
-  // What most nodes wait for, the largest sets first; nodes that wait for more besides wait for it too.
+  // Stage 1: the sets that most nodes wait for, largest first. Nodes that wait for additional nodes use the
+  // join too.
   constexpr std::size_t kMostSets = 64;
   std::vector<std::vector<std::uint32_t>> sets;
   Waits same = equal(waits);
@@ -71,7 +72,7 @@ Joins joined(const Waits& waits) {
         readers.push_back(i);
     add(set, readers);
   }
-  // Of what is left, the nodes that the same others wait for, whatever else those wait for.
+  // Stage 2: in the remaining edges, nodes that have the same readers, whatever else the readers wait for.
   const Waits readers = turned(joins.direct);
   for (const std::vector<std::uint32_t>& producers : equal(readers)) add(producers, readers[producers[0]]);
   return joins;

@@ -1,23 +1,23 @@
 #pragma once
-/// Many nodes that wait for the same many nodes, without an edge for each pair.
+/// Replaces dense control dependencies, many nodes waiting for the same many nodes, by joins.
 
 #include <cstdint>
 #include <vector>
 
 namespace emplace::tf {
 
-/// Who waits for whom, by node: each list sorted, without repeats.
+/// [nodes] The nodes that each node waits for, sorted, without duplicates.
 using Waits = std::vector<std::vector<std::uint32_t>>;
 
 struct Joins {
-  Waits direct;     ///< By node: what it still waits for itself.
-  Waits by_node;    ///< By node: the joins that it waits for.
-  Waits producers;  ///< By join: the nodes that it waits for.
+  Waits direct;     ///< [nodes] Nodes that a node still waits for directly.
+  Waits by_node;    ///< [nodes] Joins that a node waits for.
+  Waits producers;  ///< [joins] Nodes that a join waits for.
 };
 
-/// Where every one of some nodes waits for every one of others, and that saves at least 32 edges, a join
-/// waits in their place: edges become the sum of both numbers, not the product. What must run before what
-/// stays the same. O(edges log edges); pure.
+/// Where every node of one set waits for every node of another, and it saves at least 32 edges, both are
+/// connected through a join: the edge count becomes the sum of both sizes instead of the product. The
+/// execution order constraints stay the same. O(edges log edges); pure.
 Joins joined(const Waits& waits);
 
 }  // namespace emplace::tf

@@ -8,7 +8,7 @@ namespace emplace::tf {
 namespace {
 
 /// The contents of input `k` as a shape, if every dimension is known.
-MaybeShape told(const Op& op, std::size_t k) {
+MaybeShape shape_from(const Op& op, std::size_t k) {
   if (k >= op.values.size() || !op.values[k] || op.inputs[k].size() != 1) return std::nullopt;
   const auto known = [](std::int64_t dim) { return dim >= 0; };
   return std::all_of(op.values[k]->begin(), op.values[k]->end(), known) ? op.values[k] : std::nullopt;
@@ -22,7 +22,7 @@ Shape stack_of(std::int64_t count, const Shape& element) {
   return out;
 }
 
-/// A number that input `k` holds, or `otherwise`.
+/// The number in input `k`, or `otherwise`.
 std::int64_t number_or(const Op& op, std::size_t k, std::int64_t otherwise) {
   return op.values[k] && op.values[k]->size() == 1 && op.values[k]->front() >= 0 ? op.values[k]->front()
                                                                                  : otherwise;
@@ -30,11 +30,11 @@ std::int64_t number_or(const Op& op, std::size_t k, std::int64_t otherwise) {
 
 MaybeShape same(const Op& op) { return op.inputs[0]; }
 MaybeShape reserve(const Op& op) {
-  const auto element = told(op, 0);
+  const auto element = shape_from(op, 0);
   return element ? stack_of(number_or(op, 1, 1), *element) : Shape{};
 }
 MaybeShape empty_list(const Op& op) {
-  const auto element = told(op, 0);
+  const auto element = shape_from(op, 0);
   return element ? stack_of(0, *element) : Shape{};
 }
 MaybeShape set_item(const Op& op) {
@@ -45,19 +45,19 @@ MaybeShape push(const Op& op) {
 }
 MaybeShape item(const Op& op) {
   if (!op.inputs[0].empty()) return behind(op.inputs[0]);
-  return op.inputs.size() > 2 ? told(op, 2) : std::nullopt;
+  return op.inputs.size() > 2 ? shape_from(op, 2) : std::nullopt;
 }
 MaybeShape stack(const Op& op) {
   const std::int64_t count = op.whole("num_elements", -1);
   if (!op.inputs[0].empty()) return stack_of(count < 0 ? op.inputs[0].front() : count, behind(op.inputs[0]));
-  const auto element = told(op, 1);
+  const auto element = shape_from(op, 1);
   return element && count >= 0 ? MaybeShape{stack_of(count, *element)} : std::nullopt;
 }
-/// handle, index, flow: a tensor of the array's.
+/// Inputs handle, index, flow; the result is one tensor of the array.
 MaybeShape read_array(const Op& op) {
   return op.inputs[0].empty() ? std::nullopt : MaybeShape{behind(op.inputs[0])};
 }
-/// handle, indices, flow: tensors of the array's, one behind the other.
+/// Inputs handle, indices, flow; the result is tensors of the array, concatenated.
 MaybeShape gather_array(const Op& op) {
   if (op.inputs[0].empty() || op.inputs[1].size() != 1) return std::nullopt;
   return stack_of(op.inputs[1].front(), behind(op.inputs[0]));

@@ -48,7 +48,7 @@ Result<Inliner::Ran> Inliner::run_function(const CallSite& call, const NameAttrL
   const std::string called = in_quotes(function.name());
   const auto it = functions_.find(function.name());
   if (it == functions_.end())
-    return fail(call.name, "calls the function " + called + ", which the file lacks");
+    return fail(call.name, "calls the function " + called + ", which is not in the file");
   if (std::find(running_.begin(), running_.end(), it->second) != running_.end())
     return fail(call.name, "calls the function " + called + ", which calls itself",
                 "a step must end: unroll the recursion");
@@ -85,7 +85,7 @@ Result<Unit> Inliner::bind_arguments(const CallSite& call, std::span<const Tenso
     at += length;
   }
   if (at == arguments.size()) return Unit{};
-  return fail(call.name, fmt::format("gives {} arguments to the function {}, which takes another number",
+  return fail(call.name, fmt::format("passes {} arguments to the function {}, which takes a different number",
                                      arguments.size(), in_quotes(signature.name())));
 }
 
@@ -97,12 +97,13 @@ Result<Inliner::Ran> Inliner::returned_by(const CallSite& call, const Body& body
                                  [&](const FunctionDef::Text& one) { return one.key() == arg.name(); });
     if (it == def.ret().end())
       return fail(call.name, "calls " + in_quotes(def.signature().name()) + ", whose result " +
-                                 in_quotes(arg.name()) + " comes from nowhere");
+                                 in_quotes(arg.name()) + " has no source");
     EMPLACE_TRY_ASSIGN(auto tensors, tensors_of(call.node, body, it->value()));
     const std::uint32_t length = argument_length(arg, *body.attributes);
     returned_ += std::max<std::size_t>(tensors.size(), length);
     if (returned_ > kMostResults) return invalid(where_, "returns too many results from functions");
-    if (tensors.size() == 1 && !parse_input(it->value()).has_number)  // A whole list by its name.
+    if (tensors.size() == 1 &&
+        !parse_input(it->value()).has_number)  // Without a number the name refers to the whole list.
       for (std::uint32_t k = 1; k < length; ++k)
         tensors.push_back({tensors.front().node, tensors.front().output + k});
     ran.results.insert(ran.results.end(), tensors.begin(), tensors.end());
@@ -132,11 +133,12 @@ Result<Unit> Inliner::lower_call(const CallSite& call) {
   *function.mutable_attr() = call.attributes;
   if (!functions_.contains(call.node.op())) {
     const NameAttrList* called = function_of(call, "f");
-    if (called == nullptr) return fail(call.name, "names no function to call (f)");
+    if (called == nullptr) return fail(call.name, "has no function to call (f)");
     function = *called;
   }
   std::span<const TensorRef> arguments = call.inputs;
-  if (call.node.op() == "RemoteCall" && !arguments.empty()) arguments = arguments.subspan(1);  // The device.
+  if (call.node.op() == "RemoteCall" && !arguments.empty())
+    arguments = arguments.subspan(1);  // Skip the device argument.
   EMPLACE_TRY_ASSIGN(const auto waits, gathered(call));
   EMPLACE_TRY_ASSIGN(auto ran, run_function(call, function, arguments, waits, call.name + "/"));
   return finish(call, function.name(), std::move(ran.results), std::move(ran.effects));
@@ -185,7 +187,7 @@ Result<NodeDef*> Inliner::piece(const CallSite& call, const std::string& name, s
   return made;
 }
 
-/// Switch nodes in front of the branches, Merge nodes behind them.
+/// Puts Switch nodes before the branches and Merge nodes after them.
 Result<Unit> Inliner::lower_branches(const CallSite& call) {
   ++out_.conditionals;
   std::vector<std::pair<std::string, const NameAttrList*>> branches;
@@ -197,7 +199,7 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
   }
   const auto unnamed = [](const auto& one) { return one.second == nullptr; };
   if (branches.empty() || std::any_of(branches.begin(), branches.end(), unnamed))
-    return fail(call.name, "names no functions for its branches");
+    return fail(call.name, "has no functions for its branches");
   if (call.inputs.empty()) return fail(call.name, "has no condition");
   EMPLACE_TRY_ASSIGN(const auto waits, gathered(call));
   AttrValue outputs;
@@ -233,16 +235,16 @@ Result<Unit> Inliner::lower_branches(const CallSite& call) {
   return finish(call, "", std::move(results), std::move(effects));
 }
 
-/// Enter → Merge → Switch → body → NextIteration and back; out by Exit.
+/// Builds Enter → Merge → Switch → body → NextIteration, back to Merge; Exit leaves the loop.
 Result<Unit> Inliner::lower_loop(const CallSite& call) {
   ++out_.loops;
   const NameAttrList* cond = function_of(call, "cond");
   const NameAttrList* body = function_of(call, "body");
-  if (cond == nullptr || body == nullptr) return fail(call.name, "names no functions (cond, body)");
+  if (cond == nullptr || body == nullptr) return fail(call.name, "has no functions (cond, body)");
   EMPLACE_TRY_ASSIGN(const auto waits, gathered(call));
   const std::size_t n = call.inputs.size();
   std::vector<TensorRef> merged, inside, results;
-  std::vector<int> merges;  // Positions.
+  std::vector<int> merges;  // Positions of the Merge nodes.
   for (std::size_t k = 0; k < n; ++k) {
     EMPLACE_TRY_ASSIGN(auto enter, piece(call, fmt::format("enter_{}", k), "Enter", "T", k));
     enter->add_input(call.inputs[k].text());
@@ -253,10 +255,10 @@ Result<Unit> Inliner::lower_loop(const CallSite& call) {
     merges.push_back(out_.graph.node_size() - 1);
     merged.push_back({merge->name(), 0});
   }
-  EMPLACE_TRY_ASSIGN(auto asked, run_function(call, *cond, merged, {}, call.name + "/cond/"));
-  if (asked.results.empty()) return fail(call.name, "has a condition without a result");
+  EMPLACE_TRY_ASSIGN(auto condition_body, run_function(call, *cond, merged, {}, call.name + "/cond/"));
+  if (condition_body.results.empty()) return fail(call.name, "has a condition without a result");
   EMPLACE_TRY_ASSIGN(auto condition, piece(call, "LoopCond", "LoopCond", "", 0));
-  condition->add_input(asked.results[0].text());
+  condition->add_input(condition_body.results[0].text());
   for (std::size_t k = 0; k < n; ++k) {
     EMPLACE_TRY_ASSIGN(auto fork, piece(call, fmt::format("switch_{}", k), "Switch", "T", k));
     fork->add_input(merged[k].text());
@@ -269,7 +271,7 @@ Result<Unit> Inliner::lower_loop(const CallSite& call) {
   EMPLACE_TRY_ASSIGN(auto ran,
                      run_function(call, *body, inside, {"^" + condition->name()}, call.name + "/body/"));
   if (ran.results.size() != n)
-    return fail(call.name, "has a body with another number of results than the loop");
+    return fail(call.name, "has a body whose number of results differs from the loop's");
   for (std::size_t k = 0; k < n; ++k) {
     EMPLACE_TRY_ASSIGN(auto next, piece(call, fmt::format("next_{}", k), "NextIteration", "T", k));
     next->add_input(ran.results[k].text());

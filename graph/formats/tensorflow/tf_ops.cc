@@ -68,12 +68,12 @@ bool is_call(std::string_view type) {
 }
 
 std::optional<DType> dtype_of(int data_type) {
-  if (data_type > 100) data_type -= 100;  // A reference to such a tensor.
+  if (data_type > 100) data_type -= 100;  // Reference types are offset by 100.
   switch (data_type) {
     case DT_FLOAT:
       return DType::kF32;
     case DT_DOUBLE:
-    case DT_COMPLEX64:  // As many bytes.
+    case DT_COMPLEX64:  // Mapped to a type of the same size.
       return DType::kF64;
     case DT_HALF:
       return DType::kF16;
@@ -144,7 +144,8 @@ std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
   const std::string_view type = node.op();
   if (kHandles.contains(type)) return std::nullopt;
   if (type.starts_with("TensorArrayV") || type.starts_with("TensorArrayGradV"))
-    return output == 0 ? std::nullopt : std::optional{DType::kF32};  // A handle, and what orders its uses.
+    return output == 0 ? std::nullopt
+                       : std::optional{DType::kF32};  // Output 0 is a handle; output 1 orders its uses.
   if (type.starts_with("TensorArrayWriteV") || type.starts_with("TensorArrayScatterV") ||
       type.starts_with("TensorArraySplitV"))
     return DType::kF32;
@@ -152,7 +153,7 @@ std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
   if (type == "Where" || type == "ScalarSummary" || type == "HistogramSummary" || type == "MergeSummary" ||
       type == "StringJoin" || type == "ShardedFilename")
     return type == "Where" ? DType::kI64 : DType::kU8;
-  // What the default of an attribute says, which a SavedModel leaves out.
+  // Default of the attribute, which a SavedModel omits.
   const bool own_type =
       type == "BroadcastGradientArgs" || type == "InvertPermutation" || type == "ConcatOffset";
   if (kI32.contains(type) && find(node, own_type ? "T" : "out_type") == nullptr) return DType::kI32;
@@ -164,7 +165,7 @@ std::optional<DType> output_dtype(const NodeDef& node, std::size_t output) {
     if (types != nullptr && output < static_cast<std::size_t>(types->list().type_size()))
       return dtype_of(types->list().type(static_cast<int>(output)));
   }
-  // The attribute that names what comes out is called differently from op to op; the most telling first.
+  // The attribute with the output type has different names; try the most specific first.
   for (const char* one :
        {"DstT", "output_dtype", "output_type", "out_type", "dtype", "Tparams", "T", "Tidx", "type"}) {
     const AttrValue* found = find(node, one);

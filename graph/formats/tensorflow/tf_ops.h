@@ -1,5 +1,5 @@
 #pragma once
-/// What is known of TensorFlow's ops by their type: state, views, the types and the work of their outputs.
+/// Properties of TensorFlow's ops by type: state, views, output types and work.
 
 #include <cstdint>
 #include <initializer_list>
@@ -15,46 +15,49 @@ namespace emplace::tf {
 class AttrValue;
 class NodeDef;
 
-/// A node's attribute, or null. The first of that name.
+/// The first attribute `name` of a node, or null.
 const AttrValue* find(const NodeDef& node, std::string_view name);
 
 bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types);
 
-/// What a node is in a step.
+/// The role of a node in a step.
 enum class Role : std::uint8_t {
   kWork,
   kVariable,     ///< Memory that updates write.
-  kConstant,     ///< Const.
-  kPlaceholder,  ///< What a step is fed.
+  kConstant,     ///< A Const.
+  kPlaceholder,  ///< An input that is fed to a step.
 };
 Role role_of(std::string_view type);
 
-/// Passes on its first input's data, or has none.
+/// Returns whether the op has no data or passes on its first input's data.
 bool is_view(std::string_view type);
-/// ApplyAdam and its like, and assignments: they write the variable that is their first input.
+/// Returns whether the op writes the variable at input 0: ApplyAdam and similar ops, and assignments.
 bool is_update(std::string_view type);
-/// An optimiser's: the first input is trained, other variables among the inputs are its slots.
+/// Returns whether the op is an optimiser's: input 0 is trained, other variables among the inputs are its
+/// slots.
 bool is_optimizer(std::string_view type);
-/// Takes a variable itself, not its value, as first input: it runs where the variable is.
+/// Returns whether input 0 is a variable itself, not its value; the op runs where the variable is.
 bool takes_reference(std::string_view type);
-/// Reads or writes the variable whose handle is its first input.
+/// Returns whether the op reads or writes the variable whose handle is input 0.
 bool uses_variable(std::string_view type);
-/// Calls a function that an attribute names.
+/// Returns whether the op calls a function named by an attribute.
 bool is_call(std::string_view type);
 
-/// Type of output `output`; nothing for handles (queues, tensor arrays, variants). A string counts as a byte.
+/// The type of output `output`; nothing for handles (queues, tensor arrays, variants). A string counts as one
+/// byte.
 std::optional<DType> output_dtype(const NodeDef& node, std::size_t output);
 std::optional<DType> dtype_of(int data_type);
 
 using Shape = std::vector<std::int64_t>;
-/// Floating-point operations by the formulas of the traced graphs, a multiply-add being two; whole-number
-/// work and movement count nothing.
-///   inputs, outputs   by argument position
-///   floating          the first output is of a floating-point type
-/// A shape of the wrong rank gives 0; nothing exceeds 2^60. Pure.
+/// Floating-point operations by the formulas of the traced graphs; a multiply-add counts as two, integer work
+/// and data movement as 0.
+///   inputs, outputs   shapes by argument position
+///   floating          whether the first output is of a floating-point type
+/// A shape of the wrong rank gives 0; the result is at most 2^60. Pure.
 std::int64_t flops(const NodeDef& node, std::span<const Shape> inputs, std::span<const Shape> outputs,
                    bool floating);
-/// True if flops() knows the type, or if it moves data, decides or steers and does no arithmetic on floats.
+/// Returns whether flops() has a rule for the type, or the type does no floating-point arithmetic (data
+/// movement, control flow).
 bool work_is_known(std::string_view type);
 
 }  // namespace emplace::tf

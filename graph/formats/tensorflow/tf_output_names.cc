@@ -12,11 +12,12 @@ namespace emplace::tf {
 namespace {
 
 struct Row {
-  std::string_view outputs;  ///< Their names; "name:attribute" is a list, as long as the attribute says.
+  std::string_view
+      outputs;  ///< Output names; "name:attribute" is a list, whose length the attribute contains.
   std::string_view types;
 };
 
-/// Of TensorFlow's registry: the ops with several outputs, each under the names of its outputs.
+/// The ops with several outputs in TensorFlow's registry, by the names of their outputs.
 constexpr Row kRows[]{
     {"sampled_candidates true_expected_count sampled_expected_count",
      "AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler  "

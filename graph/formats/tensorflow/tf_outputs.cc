@@ -14,7 +14,7 @@
 namespace emplace::tf {
 namespace {
 
-/// What is known of the inputs of a node.
+/// What is known about the inputs of a node.
 struct Known {
   std::vector<Shape> shapes;
   std::vector<Value> values;
@@ -32,7 +32,8 @@ class OutputsReader {
         left_{16 * n_ + 1'000} {}
 
   Outputs read() {
-    // Gradients of a loop read from stacks what the loop pushes, which need not come before in the order.
+    // Gradients of a loop read from stacks that the loop pushes to, which may come later in the order; so
+    // repeat.
     std::size_t missing = pass();
     while (missing > 0 && !elements_.empty()) {
       const std::size_t before = std::exchange(missing, pass());
@@ -44,7 +45,7 @@ class OutputsReader {
  private:
   const NodeDef& node(std::uint32_t i) const { return graph_.node(static_cast<int>(i)); }
 
-  /// Looks at every node once. Returns how often one without outputs is read.
+  /// Visits every node once. Returns the number of reads of nodes without known outputs.
   std::size_t pass() {
     out_ = {};
     out_.of.resize(n_);
@@ -58,7 +59,8 @@ class OutputsReader {
     std::vector<bool> done(n_, false);
     for (const std::uint32_t i : step_.order) look_at(i), done[i] = true;
     for (std::uint32_t i = 0; i < n_; ++i)
-      if (!done[i] && !step_.one_off[i]) out_.of[i] = listed_only(i);  // Of a cycle, which will be refused.
+      if (!done[i] && !step_.one_off[i])
+        out_.of[i] = listed_only(i);  // The node is in a cycle, which is rejected later.
     std::size_t missing = 0;
     for (std::uint32_t i = 0; i < n_; ++i)
       for (const Edge& edge : step_.inputs[i])
@@ -91,7 +93,7 @@ class OutputsReader {
 
   DType type_of(std::uint32_t i) const { return output_dtype(node(i), 0).value_or(DType::kU8); }
 
-  /// A dimension that nobody gives a size counts as 1.
+  /// Converts a shape; a dimension without a size counts as 1.
   TensorSpec spec(const TensorShapeProto& shape, DType dtype, bool counted = true) {
     TensorSpec tensor{dtype, {}};
     if (shape.unknown_rank() && counted) ++out_.unknown_shapes;
@@ -102,7 +104,7 @@ class OutputsReader {
     return tensor;
   }
 
-  /// Of what a step is fed: its dimensions may have sizes by name.
+  /// Converts the shape of a fed tensor, whose dimensions may have sizes by name.
   TensorSpec fed(std::uint32_t i, std::size_t output, const TensorShapeProto& shape, DType dtype) {
     TensorShapeProto filled = shape;
     for (int axis = 0; axis < filled.dim_size(); ++axis) {
@@ -135,7 +137,7 @@ class OutputsReader {
 
   void placeholder(std::uint32_t i) {
     if (!output_dtype(node(i), 0)) {
-      out_.of[i] = {{DType::kU8, {0}}};  // A handle.
+      out_.of[i] = {{DType::kU8, {0}}};  // The output is a handle.
       return;
     }
     const AttrValue* own = find(node(i), "shape");
@@ -164,7 +166,7 @@ class OutputsReader {
 
   bool carries_data(const Edge& edge) const { return !edge.control && !step_.one_off[edge.node]; }
 
-  /// Nothing if something about them is not known.
+  /// Returns nothing if any input is unknown.
   std::optional<Known> inputs_of(std::uint32_t i) const {
     Known known;
     for (const Edge& edge : step_.inputs[i]) {
@@ -188,7 +190,7 @@ class OutputsReader {
     return known;
   }
 
-  /// A list's tensors one behind the other; of an array or a stack what was written to it.
+  /// The concatenated tensors of a list; for an array or a stack the tensors written to it.
   Shape stacked(const Edge& edge) const {
     const auto& shapes = stacked_[edge.node];
     if (edge.output < shapes.size() && !shapes[edge.output].empty()) return shapes[edge.output];
@@ -199,7 +201,7 @@ class OutputsReader {
     return shape;
   }
 
-  /// Which tensor array or stack a handle is, and what is written to it.
+  /// Tracks which tensor array or stack a handle refers to, and what is written to it.
   void follow_handles(std::uint32_t i, const std::optional<Known>& known) {
     const std::string& type = node(i).op();
     if (type == "TensorArrayV3" || type == "StackV2") origin_[i] = i;
@@ -224,7 +226,7 @@ class OutputsReader {
     return true;
   }
 
-  /// Reads nothing but handles: what comes out is fed from outside.
+  /// Returns whether the node reads only handles, so that its output is fed from outside.
   bool is_source(std::uint32_t i) const {
     const auto& inputs = step_.inputs[i];
     return std::all_of(inputs.begin(), inputs.end(), [&](const Edge& edge) {
@@ -238,7 +240,7 @@ class OutputsReader {
     follow_handles(i, known);
     std::optional<Inferred> inferred;
     if (known) inferred = infer_shapes(node(i), known->shapes, known->values);
-    // No file may make more of itself than it is.
+    // Bounds the total size of inferred shapes, so that a file cannot inflate itself.
     if (inferred && inferred->shapes.size() > left_) inferred.reset();
     if (inferred) left_ -= inferred->shapes.size();
     const AttrValue* list = listed(i);
@@ -277,7 +279,7 @@ class OutputsReader {
     if (used) ++out_.inferred;
   }
 
-  /// What the call says whose result this output is.
+  /// The shape that a call declares for this result.
   const TensorShapeProto* declared(std::uint32_t i, std::size_t output) const {
     const auto it =
         inlined_.results.find(output == 0 ? node(i).name() : fmt::format("{}:{}", node(i).name(), output));
@@ -295,13 +297,13 @@ class OutputsReader {
   DimsMet& dims_;
   const VariableSizes sizes_;
   const std::size_t n_;
-  std::size_t left_;  // Shapes that may still be inferred.
+  std::size_t left_;  // Number of shapes that may still be inferred.
   Outputs out_;
-  std::vector<std::vector<Value>> values_;   // By node and output.
-  std::vector<std::vector<Shape>> stacked_;  // Of lists.
-  std::vector<bool> read_;                   // Some node reads an output.
-  std::vector<bool> unsized_;                // Variables without a size.
-  std::vector<std::uint32_t> origin_;        // Of handles: the array or stack that they name.
+  std::vector<std::vector<Value>> values_;   // [nodes, outputs]
+  std::vector<std::vector<Shape>> stacked_;  // [nodes] Shapes of list elements.
+  std::vector<bool> read_;                   // [nodes] Whether some node reads an output.
+  std::vector<bool> unsized_;                // [nodes] Variables without a size.
+  std::vector<std::uint32_t> origin_;        // [nodes] Array or stack that a handle refers to.
   std::unordered_map<std::uint32_t, Shape> elements_;
 };
 

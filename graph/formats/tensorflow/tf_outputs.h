@@ -1,5 +1,5 @@
 #pragma once
-/// Type and shape of everything that the nodes of a step put out.
+/// Types and shapes of all outputs of the nodes of a step.
 
 #include <tf_graphdef.pb.h>
 
@@ -14,19 +14,20 @@
 
 namespace emplace::tf {
 
-/// A plain value.
+/// The result of outputs_of. Thread: a plain value.
 struct Outputs {
-  std::vector<std::vector<TensorSpec>> of;  ///< By node; a handle has no bytes.
-  std::size_t inferred = 0;                 ///< Nodes whose shapes follow from their inputs.
-  std::size_t open_dims = 0;         ///< Dimensions of what a step is fed, without a size: they count as 1.
-  std::size_t unknown_dims = 0;      ///< Others that the file leaves open and no rule gives: they count as 1.
-  std::size_t unknown_shapes = 0;    ///< Shapes of unknown rank: they count as scalars.
-  std::vector<std::string> unsized;  ///< Variables whose size nothing tells; they count as nothing.
+  std::vector<std::vector<TensorSpec>> of;  ///< [nodes] Outputs; a handle has no bytes.
+  std::size_t inferred = 0;                 ///< Number of nodes with inferred shapes.
+  std::size_t open_dims = 0;         ///< Open dimensions of fed tensors without a size; each counts as 1.
+  std::size_t unknown_dims = 0;      ///< Other open dimensions that no rule infers; each counts as 1.
+  std::size_t unknown_shapes = 0;    ///< Shapes of unknown rank; each counts as a scalar.
+  std::vector<std::string> unsized;  ///< Variables of unknown size; each counts as 0 bytes.
 };
 
-/// Shapes: those of state are its own, else those that the file lists (`_output_shapes`) if they are
-/// complete, else what follows from the inputs, else what the call declares whose result it is, else what is
-/// listed. `dims` is asked for the open dimensions of what a step is fed. Of nodes without any `of` is empty.
+/// Infers the outputs of all nodes. The shape of state is its own. Other shapes come from the first of:
+/// `_output_shapes` if complete; inference from the inputs; the shape that a call declares for its result;
+/// `_output_shapes` if incomplete. `dims` supplies the sizes of open dimensions of fed tensors. For nodes
+/// without any known shape `of` is empty.
 Outputs outputs_of(const GraphDef& graph, const Step& step, const Inlined& inlined, DimsMet& dims);
 
 }  // namespace emplace::tf

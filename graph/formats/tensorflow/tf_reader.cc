@@ -21,15 +21,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kSmall = 64;  // Elements of a constant that is arithmetic on shapes, not a weight.
-constexpr std::size_t kLongestText = 64;  // Attributes above these sizes say nothing about cost.
+constexpr std::int64_t kSmall =
+    64;  // Maximum elements of a constant that is treated as shape arithmetic instead of a weight.
+constexpr std::size_t kLongestText = 64;  // Larger attributes do not affect the cost.
 constexpr int kLongestList = 64;
 
 bool is_floating(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-/// "gradients/a/b_grad/MatMul" carries the scope of what it differentiates, "a"; others theirs.
+/// The scope of a gradient op is that of the op it differentiates: "gradients/a/b_grad/MatMul" → "a". Other
+/// ops have their own.
 std::string scope_of(std::string_view name) {
   const auto parent = [](std::string_view path) {
     const std::size_t slash = path.rfind('/');
@@ -45,7 +47,7 @@ std::string scope_of(std::string_view name) {
   return std::string{scope};
 }
 
-/// What has been found out about a graph, by node of it.
+/// Facts about the nodes of a graph.
 struct Parts {
   GraphDef graph;
   Step step;
@@ -95,7 +97,7 @@ class GraphReader {
   bool carries_data(std::uint32_t reader, const Edge& edge) const {
     return !edge.control && !step_.one_off[reader] && !step_.one_off[edge.node];
   }
-  /// State is there from the start: nobody waits for it, and it for nobody.
+  /// State exists from the start, so it neither waits nor is waited for.
   bool is_dependency(std::uint32_t reader, const Edge& edge) const {
     return !carries_data(reader, edge) && role(edge.node) == Role::kWork && role(reader) == Role::kWork;
   }
@@ -106,11 +108,11 @@ class GraphReader {
         if (!carries_data(i, edge) || role(i) != Role::kWork || edge.output < outputs(edge.node).size())
           continue;
         if (outputs(edge.node).empty() && find(node(edge.node), "_output_shapes") == nullptr)
-          return fail(edge.node,
-                      "has no shape in the file (_output_shapes), none follows from its inputs (" +
-                          printable(node(edge.node).op(), 60) + "), and " + in_quotes(node(i).name()) +
-                          " reads it",
-                      "write graph.as_graph_def(add_shapes=True)");
+          return fail(
+              edge.node,
+              "has no shape in the file (_output_shapes), and none can be inferred from its inputs (" +
+                  printable(node(edge.node).op(), 60) + "), but " + in_quotes(node(i).name()) + " reads it",
+              "write graph.as_graph_def(add_shapes=True)");
         return fail(i, fmt::format("reads output {} of {}, which has {}", edge.output,
                                    in_quotes(node(edge.node).name()), outputs(edge.node).size()));
       }
@@ -118,7 +120,7 @@ class GraphReader {
     return Unit{};
   }
 
-  /// Who waits for whom; those that others wait for get an output without bytes, behind their own.
+  /// Collects control dependencies. Nodes that others wait for get an additional output of zero bytes.
   void find_dependencies() {
     Waits waits(n_);
     waited_for_.assign(n_, false);
@@ -134,9 +136,9 @@ class GraphReader {
     joins_ = joined(waits);
   }
 
-  /// Who reads a view waits for all that the view reads, and for what views among that read: so many are
-  /// copied at every view and every reader, and through diamonds of views they would double. Beyond a bound a
-  /// view counts as an op, and what runs once reads nothing.
+  /// A reader of a view waits for everything that the view reads, transitively through views. These lists are
+  /// copied for every view and reader and could double through diamonds of views. Above a limit a view
+  /// therefore becomes an op. One-off nodes read nothing.
   void find_views() {
     constexpr std::uint32_t kMostWaits = 1'000, kMostCopies = 20'000;
     std::vector<std::uint32_t> waits(n_, 0), readers(n_, 0);
@@ -154,10 +156,10 @@ class GraphReader {
     }
   }
 
-  /// Number of the op that join `k` becomes.
+  /// The number of the op for join `k`.
   std::uint32_t join_op(std::uint32_t k) const { return n_ + k; }
 
-  /// Ops that take no time and hand nothing on: they stand for edges.
+  /// Adds the joins: ops without time and data that represent control edges.
   void add_joins() {
     std::unordered_set<std::string_view> taken;
     for (const NodeDef& one : graph_.node())
@@ -208,7 +210,7 @@ class GraphReader {
             attrs[key] = std::vector<std::int64_t>(value.list().i().begin(), value.list().i().end());
           break;
         default:
-          break;  // Values and shapes: the outputs tell them.
+          break;  // Their values and shapes are in `outputs`.
       }
     }
     for (const char* ours : {"groups", "view", "one_off", "loop", "device", "tf_type", "join"})
@@ -242,7 +244,7 @@ class GraphReader {
   void make_work(std::uint32_t i, OpSpec& op) {
     op.type = node(i).op();
     op.view = view_[i] || step_.one_off[i];
-    // A view that had to become an op takes no time either.
+    // A view that became an op takes no time.
     if (!op.view && op.type == "NoOp") op.measured_us = no_time();
     std::vector<Shape> shapes, results;
     const bool reads = !step_.one_off[i] || view_[i];
@@ -287,7 +289,7 @@ class GraphReader {
 
   std::string name() const {
     std::string_view path = where_;
-    // A SavedModel's file has always the same name; its folder's tells it apart.
+    // The file of a SavedModel always has the same name, so use the name of its folder.
     if (path.ends_with("/saved_model.pb")) path = path.substr(0, path.rfind('/'));
     std::string name{path.substr(path.rfind('/') + 1)};
     for (const std::string_view ending : {".gz", ".zst", ".pb", ".pbtxt", ".meta"})
@@ -333,15 +335,15 @@ class GraphReader {
     note("variables of unknown size", outputs.unsized.size(),
          "they count as nothing (" + (outputs.unsized.empty() ? "" : in_quotes(outputs.unsized[0])) +
              (outputs.unsized.size() > 1 ? ", …" : "") + "); write graph.as_graph_def(add_shapes=True)");
-    note("unknown dimensions", outputs.open_dims, "each counts as 1; give sizes with " + sizes_to_give());
-    note("dimensions that the file leaves open and no rule gives", outputs.unknown_dims, "each counts as 1");
+    note("unknown dimensions", outputs.open_dims, "each counts as 1; set sizes with " + sizes_to_give());
+    note("open dimensions that no rule infers", outputs.unknown_dims, "each counts as 1");
     note("unknown shapes", outputs.unknown_shapes, "each counts as a scalar");
-    note("ops that ask for a device", asked,
-         "a placement need not obey; rules with match = { device = '…' } make it (docs/guide/rules.md)");
+    note("ops that request a device", asked,
+         "placements ignore it; use rules with match = { device = '…' } to enforce it (docs/guide/rules.md)");
     return notes;
   }
 
-  /// "--batch N or --shape x.0=…,y.1=…", of the first few.
+  /// Formats "--batch N or --shape x.0=…,y.1=…" with the first few dimensions.
   std::string sizes_to_give() const {
     constexpr std::size_t kNamed = 4;
     const std::vector<std::string>& missing = dims_.missing();
@@ -363,7 +365,8 @@ class GraphReader {
   const DimsMet& dims_;
   const std::string_view where_;
   const std::uint32_t n_;
-  const char* const large_constant_;  // A frozen graph's weights are constants.
+  const char* const
+      large_constant_;  // Op type of large constants: the weights of a frozen graph are constants.
   OpGraphBuilder builder_;
   std::vector<bool> waited_for_, view_;
   Joins joins_;

@@ -1,5 +1,5 @@
 #pragma once
-/// A GraphDef that has been parsed, as a graph (tf_graphdef.h has what becomes of what).
+/// Converts a parsed GraphDef to a graph (tf_graphdef.h describes the mapping).
 
 #include <string_view>
 
@@ -10,7 +10,7 @@
 
 namespace emplace::tf {
 
-/// Errors: those of parse_tf_graphdef, from the nodes on.
+/// Errors: those of parse_tf_graphdef that concern nodes.
 Result<OpGraph> read_graph(Served served, const OpenDims& dims, std::string_view where);
 
 }  // namespace emplace::tf

@@ -37,7 +37,7 @@ const MetaGraphDef& chosen(const SavedModel& model, std::vector<std::string>& no
   return it == all.end() ? *all.begin() : *it;
 }
 
-/// Null if there is none with a result.
+/// The signature to run; null if none has a result.
 const MetaGraphDef::SignatureEntry* signature_of(const MetaGraphDef& meta) {
   std::map<std::string_view, const MetaGraphDef::SignatureEntry*> by_name;
   for (const auto& entry : meta.signature_def())
@@ -48,7 +48,7 @@ const MetaGraphDef::SignatureEntry* signature_of(const MetaGraphDef& meta) {
   return by_name.empty() ? nullptr : by_name.begin()->second;
 }
 
-/// Which nodes the nodes `wanted` need, themselves among them.
+/// [nodes] Whether the nodes `wanted` depend on a node; includes themselves.
 std::vector<bool> needed(const GraphDef& graph, std::vector<int> wanted) {
   std::unordered_map<std::string_view, int> number;
   for (int i = 0; i < graph.node_size(); ++i) number.emplace(graph.node(i).name(), i);
@@ -65,7 +65,7 @@ std::vector<bool> needed(const GraphDef& graph, std::vector<int> wanted) {
   return runs;
 }
 
-/// Functions that no node and no function calls, but for those that save and restore.
+/// Functions that neither a node nor a function calls, except those for saving and restoring.
 std::vector<const FunctionDef*> entries(const GraphDef& graph) {
   std::unordered_set<std::string_view> called;
   const auto look_at = [&](const NodeDef& node) {
@@ -101,13 +101,13 @@ NodeDef::Attr& attribute(NodeDef& node, const char* key) {
   return attr;
 }
 
-/// Adds a call of the function and what it is fed. Returns the call's number.
+/// Adds a call of the function and Placeholders for its arguments. Returns the call's number.
 int add_call(GraphDef& graph, const FunctionDef& function) {
   std::unordered_set<std::string> taken;
   for (const NodeDef& node : graph.node()) taken.insert(node.name());
-  const auto free_name = [&](const std::string& wish) {
-    std::string name = wish;
-    for (int k = 1; !taken.insert(name).second; ++k) name = fmt::format("{}_{}", wish, k);
+  const auto free_name = [&](const std::string& wanted) {
+    std::string name = wanted;
+    for (int k = 1; !taken.insert(name).second; ++k) name = fmt::format("{}_{}", wanted, k);
     return name;
   };
   std::vector<std::string> inputs;
@@ -150,7 +150,7 @@ Result<Served> served_by(SavedModel model, std::string_view where) {
       const auto it = number.find(parse_input(output.value().name()).node);
       if (it == number.end())
         return invalid(where, "has the signature " + in_quotes(signature->key()) + " with the result " +
-                                  in_quotes(output.value().name()) + ", which is no node of its graph");
+                                  in_quotes(output.value().name()) + ", which is not a node of its graph");
       wanted.push_back(it->second);
     }
     std::vector<std::string> others;

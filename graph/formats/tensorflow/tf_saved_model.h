@@ -1,5 +1,5 @@
 #pragma once
-/// The GraphDef that a file of TensorFlow's holds, and which of its nodes a step runs.
+/// Selects the GraphDef of a TensorFlow file and the nodes that a step runs.
 
 #include <tf_graphdef.pb.h>
 
@@ -13,14 +13,14 @@ namespace emplace::tf {
 
 struct Served {
   GraphDef graph;
-  std::vector<bool> runs;  ///< By node; empty: all of them.
+  std::vector<bool> runs;  ///< [nodes] Whether a node runs; empty: all run.
   std::vector<std::string> notes;
 };
 
-/// The meta graph tagged `serve`, or the first, and of it what its signature `serving_default` needs (else
-/// `serve`, `predict` or the first by name). Without a signature a call of a concrete function that nothing
-/// calls, the one of most nodes, is added with a Placeholder per argument.
-/// Errors (kInvalid): no meta graph; a signature whose result is no node; neither a signature nor a function.
+/// Uses the meta graph tagged `serve`, else the first. A step runs what its signature `serving_default` needs
+/// (else `serve`, `predict`, or the first by name). Without a signature a call is added, with a Placeholder
+/// per argument, to the largest concrete function that nothing calls. Errors (kInvalid): no meta graph; a
+/// signature whose result is not a node; neither a signature nor a function.
 Result<Served> served_by(SavedModel model, std::string_view where);
 
 }  // namespace emplace::tf

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kMostParts = 64;
 
-/// Equal parts along an axis.
+/// Splits into equal parts along an axis.
 std::optional<Inferred> split(const Op& op) {
   if (op.inputs.size() < 2 || !op.values[0] || op.values[0]->size() != 1) return std::nullopt;
   const std::int64_t parts = op.whole("num_split", 0);
@@ -18,7 +18,7 @@ std::optional<Inferred> split(const Op& op) {
   return Inferred{std::vector<Shape>(static_cast<std::size_t>(parts), part)};
 }
 
-/// Parts as long as the second input says; one may be -1, the rest.
+/// Splits into parts with the sizes in input 1; one of them may be -1, the remainder.
 std::optional<Inferred> split_by_sizes(const Op& op) {
   if (op.inputs.size() < 3 || !op.values[1] || !op.values[2] || op.values[2]->size() != 1)
     return std::nullopt;
@@ -43,14 +43,14 @@ std::optional<Inferred> unpack(const Op& op) {
   return Inferred{std::vector<Shape>(static_cast<std::size_t>(op.inputs[0][*axis]), part)};
 }
 
-/// Of two shapes the axes along which a gradient is summed, for each of them: those where it is 1 and the
-/// other is not, and those that it lacks.
+/// For two shapes, the axes over which each operand's gradient is summed: axes where its dimension is 1 and
+/// the other's is not, and axes that it lacks.
 std::optional<Inferred> broadcast_arguments(const Op& op) {
   if (op.inputs.size() < 2 || !op.values[0] || !op.values[1]) return std::nullopt;
   const auto axes = [](const std::vector<std::int64_t>& mine, const std::vector<std::int64_t>& other) {
     const std::size_t rank = std::max(mine.size(), other.size());
     std::int64_t count = 0;
-    for (std::size_t k = 0; k < rank; ++k) {  // From the last.
+    for (std::size_t k = 0; k < rank; ++k) {  // From the last dimension.
       const std::int64_t a = k < mine.size() ? mine[mine.size() - 1 - k] : 1;
       const std::int64_t b = k < other.size() ? other[other.size() - 1 - k] : 1;
       if ((a == 1 && b != 1) || k >= mine.size()) ++count;
@@ -80,7 +80,8 @@ std::optional<Inferred> several_outputs(const Op& op) {
     return Inferred{{in[1], in[2], in[2], Shape{0}, Shape{0}}};
   if (type.starts_with("FusedBatchNorm") && at_least(2)) {
     Inferred out{{in[0], in[1], in[1], in[1], in[1]}};
-    if (type == "FusedBatchNormV3") out.shapes.push_back(Shape{0});  // For cuDNN, and as large as it likes.
+    if (type == "FusedBatchNormV3")
+      out.shapes.push_back(Shape{0});  // Workspace of cuDNN, of unspecified size.
     return out;
   }
   if ((type == "Switch" || type == "RefSwitch") && at_least(1)) return Inferred{{in[0], in[0]}};
@@ -110,7 +111,7 @@ std::optional<Inferred> several_outputs(const Op& op) {
     best.back() = k->front();
     return Inferred{{best, best}};
   }
-  // As many as all distinct: what is there is known only when it runs.
+  // Upper bound, all distinct: the actual number is known only at run time.
   if ((type == "Unique" || type == "UniqueV2") && at_least(1)) return Inferred{{in[0], in[0]}};
   if ((type == "UniqueWithCounts" || type == "UniqueWithCountsV2") && at_least(1))
     return Inferred{{in[0], in[0], in[0]}};

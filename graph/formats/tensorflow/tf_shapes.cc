@@ -14,7 +14,7 @@ constexpr std::int64_t kMostValues = 64;
 
 using Rule = MaybeShape (*)(const Op&);
 
-/// A rule for one output, and how many inputs it looks at.
+/// The rules for ops with one output, and the number of inputs that each uses.
 const std::unordered_map<std::string_view, std::pair<std::size_t, Rule>>& rules() {
   static const Rule kFirst = [](const Op& op) -> MaybeShape { return op.inputs[0]; };
   static const Rule kBroadcast = [](const Op& op) { return broadcast(op.inputs[0], op.inputs[1]); };
@@ -187,7 +187,7 @@ Value constant_value(const NodeDef& node) {
   if (tensor.dtype() == DT_INT32) values.assign(tensor.int_val().begin(), tensor.int_val().end());
   if (tensor.dtype() == DT_INT64) values.assign(tensor.int64_val().begin(), tensor.int64_val().end());
   if (values.size() > static_cast<std::size_t>(n)) return std::nullopt;
-  // What is not listed is as the last, or 0 where nothing is.
+  // Unlisted elements repeat the last one; 0 if there is none.
   values.resize(static_cast<std::size_t>(n), values.empty() ? 0 : values.back());
   return values;
 }

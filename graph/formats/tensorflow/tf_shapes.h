@@ -1,6 +1,6 @@
 #pragma once
-/// Shapes that a GraphDef does not tell: those of graphs that are written without `_output_shapes`, and
-/// those that depend on a dimension that the file leaves open.
+/// Infers shapes that a GraphDef does not contain: graphs written without `_output_shapes`, and shapes that
+/// depend on an open dimension.
 
 #include <optional>
 #include <span>
@@ -10,20 +10,20 @@
 
 namespace emplace::tf {
 
-/// Contents of a small tensor of whole numbers, where they are known before the step runs.
+/// Contents of a small integer tensor, if they are known before the step runs.
 using Value = std::optional<std::vector<std::int64_t>>;
 
-/// Of a constant; nothing if it is none of whole numbers, or has more than 64.
+/// The contents of a constant; nothing if it is not an integer tensor or has more than 64 elements.
 Value constant_value(const NodeDef& node);
 
 struct Inferred {
-  std::vector<Shape> shapes;       ///< By output.
-  std::vector<Value> values = {};  ///< By output; what is missing is not known.
+  std::vector<Shape> shapes;       ///< [outputs]
+  std::vector<Value> values = {};  ///< [outputs] Missing entries are unknown.
 };
 
-/// For the ops that graphs of networks and their training are made of; nothing for others, and where shapes
-/// or attributes do not fit together. A tensor list has the shape of its tensors stacked, a tensor array and
-/// a stack likewise; one whose tensors are not known has the shape [].
+/// Infers the outputs of ops that occur in networks and their training. Returns nothing for other ops, and if
+/// shapes or attributes are incompatible. A tensor list, a tensor array and a stack have the shape of their
+/// tensors stacked, or [] if the tensors are unknown.
 ///   inputs, values   by data input
 /// Results have at most 16 dimensions of at most 2^40, and at most 64 outputs. Pure; any thread.
 std::optional<Inferred> infer_shapes(const NodeDef& node, std::span<const Shape> inputs,

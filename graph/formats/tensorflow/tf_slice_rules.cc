@@ -15,12 +15,12 @@ std::optional<std::int64_t> number(const Op& op, std::size_t k) {
   return op.values[k]->front();
 }
 
-/// Entry `k` of the contents of an input, where they are known.
+/// Entry `k` of an input's contents, if known.
 std::optional<std::int64_t> entry(const Value& value, std::size_t k) {
   return value && k < value->size() ? std::optional{(*value)[k]} : std::nullopt;
 }
 
-/// x[begin:end:stride] of one dimension of length `n`.
+/// Computes x[begin:end:stride] for one dimension of length `n`.
 std::optional<Slice> slice_of(std::int64_t n, std::optional<std::int64_t> begin,
                               std::optional<std::int64_t> end, std::int64_t stride, bool from_start,
                               bool to_end) {
@@ -44,7 +44,7 @@ MaybeShape strided(const Op& op) {
   return out;
 }
 
-/// x, begin, size: -1 is all that is left.
+/// Inputs x, begin, size; size -1 means the remainder.
 MaybeShape slice(const Op& op) {
   const Shape& x = op.inputs[0];
   if (!op.values[2] || op.values[2]->size() != x.size()) return std::nullopt;
@@ -58,7 +58,7 @@ MaybeShape slice(const Op& op) {
   return out;
 }
 
-/// start, limit, delta, all whole numbers.
+/// Inputs start, limit, delta: integers.
 MaybeShape range(const Op& op) {
   const auto start = number(op, 0), limit = number(op, 1), delta = number(op, 2);
   if (!start || !limit || !delta || *delta == 0) return std::nullopt;
@@ -98,7 +98,7 @@ MaybeShape by_formula(const Op& op) {
   return sizes ? MaybeShape{std::move(sizes->result)} : std::nullopt;
 }
 
-/// Rows: as many as there can be.
+/// Number of rows: the upper bound.
 MaybeShape where(const Op& op) {
   std::int64_t n = 1;
   for (const std::int64_t dim : op.inputs[0])
@@ -124,7 +124,7 @@ MaybeShape space_to_depth(const Op& op) {
   return out;
 }
 
-/// x, blocks, paddings (to batch) or crops (from batch).
+/// Inputs x, blocks, paddings (to batch) or crops (from batch).
 MaybeShape space_batch(const Op& op) {
   const bool to_batch = op.node.op() == "SpaceToBatchND";
   Shape out = op.inputs[0];
@@ -201,7 +201,7 @@ std::optional<std::vector<Slice>> strided_slice(const Op& op) {
   if (op.inputs[1].size() != 1 || op.inputs[1][0] > 32) return std::nullopt;
   const auto given = static_cast<std::size_t>(op.inputs[1][0]);
   const auto mask = [&](const char* name, std::size_t k) { return (op.whole(name, 0) >> k & 1) != 0; };
-  std::size_t named = 0;  // Dimensions of x that the entries name, but for an ellipsis.
+  std::size_t named = 0;  // Dimensions of x that are indexed explicitly, without an ellipsis.
   bool ellipsis = false;
   for (std::size_t k = 0; k < given; ++k) {
     if (mask("ellipsis_mask", k) && !ellipsis) {
@@ -251,7 +251,7 @@ std::optional<EinsumSizes> einsum(std::string_view equation, std::span<const Sha
   const std::string result = clean.substr(arrow + 2);
   clean.resize(arrow);
   std::map<char, std::int64_t> size;
-  Shape dots;  // What "..." stands for.
+  Shape dots;  // Dimensions that "..." represents.
   std::size_t begin = 0;
   for (const Shape& shape : inputs) {
     if (begin > clean.size()) return std::nullopt;

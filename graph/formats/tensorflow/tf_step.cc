@@ -14,7 +14,7 @@
 namespace emplace::tf {
 namespace {
 
-constexpr int kMostAttributes = 256;  // They are looked through one by one, for every reader.
+constexpr int kMostAttributes = 256;  // Attributes are searched linearly for every reader.
 
 bool is_saver(std::string_view type) {
   return is_one_of(type, {"Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice",
@@ -53,12 +53,12 @@ class StepReader {
       if (node(i).attr_size() > kMostAttributes)
         return fail(i, fmt::format("has more than {} attributes", kMostAttributes));
       if (!number_.try_emplace(node(i).name(), i).second)
-        return fail(i, "appears twice", "names must be unique");
+        return fail(i, "appears twice", "make names unique");
     }
     return Unit{};
   }
 
-  /// "name", "name:2" or "^name".
+  /// Resolves "name", "name:2" or "^name".
   Result<Edge> edge_of(std::uint32_t reader, std::string_view text) const {
     Edge edge;
     edge.control = text.starts_with('^');
@@ -72,7 +72,7 @@ class StepReader {
     }
     const auto it = number_.find(name);
     if (it == number_.end())
-      return fail(reader, "reads " + in_quotes(name) + ", which is no node of the graph");
+      return fail(reader, "reads " + in_quotes(name) + ", which is not a node of the graph");
     edge.node = it->second;
     return edge;
   }
@@ -83,7 +83,7 @@ class StepReader {
       const bool merges = is_one_of(node(i).op(), {"Merge", "RefMerge"});
       for (const std::string& text : node(i).input()) {
         EMPLACE_TRY_ASSIGN(const auto edge, edge_of(i, text));
-        // What a loop's next iteration begins with is no input of this one.
+        // Drop back edges: the input of the next iteration is not an input of this one.
         if (merges && is_one_of(node(edge.node).op(), {"NextIteration", "RefNextIteration"})) {
           ++step_.back_edges;
         } else {
@@ -94,7 +94,8 @@ class StepReader {
     return Unit{};
   }
 
-  /// An IdentityN hands each input on: its readers read those. As a view it would be a piece of the first.
+  /// Bypasses IdentityN nodes: readers read the inputs directly. As a view the node would be a piece of its
+  /// first input.
   void pass_identities() {
     const auto input_of = [&](const Edge& edge) -> const Edge* {
       if (edge.control || node(edge.node).op() != "IdentityN") return nullptr;
@@ -105,7 +106,7 @@ class StepReader {
     };
     for (std::uint32_t i = 0; i < n_; ++i) {
       for (Edge& edge : step_.inputs[i]) {
-        for (std::uint32_t steps = 0; steps < n_; ++steps) {  // A circle of them is left to be named.
+        for (std::uint32_t steps = 0; steps < n_; ++steps) {  // Stop at a cycle; it is reported later.
           const Edge* input = input_of(edge);
           if (input == nullptr) break;
           edge = *input;
@@ -114,7 +115,7 @@ class StepReader {
     }
   }
 
-  /// Producers first. Nodes of a cycle are left out; the builder of the graph will name them.
+  /// Sorts topologically. Nodes of a cycle are left out; the graph's builder reports them.
   void sort() {
     std::vector<std::uint32_t> missing(n_, 0);
     readers_.resize(n_);
@@ -128,10 +129,10 @@ class StepReader {
         if (--missing[reader] == 0) step_.order.push_back(reader);
   }
 
-  /// What a function captured is a Placeholder of a handle; those that are read or written are variables.
+  /// A captured variable is a Placeholder of a handle; it becomes a variable if it is read or written.
   void find_variables() {
     for (std::uint32_t i = 0; i < n_; ++i) step_.role.push_back(role_of(node(i).op()));
-    std::vector<std::uint32_t> handle(n_, kNoNode);  // The variable or Placeholder whose handle output 0 is.
+    std::vector<std::uint32_t> handle(n_, kNoNode);  // Variable or Placeholder whose handle output 0 is.
     std::vector<bool> used(n_, false);
     for (const std::uint32_t i : step_.order) {
       const bool placeholder = step_.role[i] == Role::kPlaceholder && !output_dtype(node(i), 0);
@@ -141,7 +142,7 @@ class StepReader {
       if (from == kNoNode) continue;
       if (is_view(node(i).op()) && !output_dtype(node(i), 0)) handle[i] = from;
       if (uses_variable(node(i).op())) used[from] = true;
-      // An optimiser's slots are further inputs.
+      // The slots of an optimiser are further inputs.
       for (const Edge& edge : step_.inputs[i])
         if (!edge.control && is_optimizer(node(i).op()) && handle[edge.node] != kNoNode)
           used[handle[edge.node]] = true;
@@ -153,13 +154,14 @@ class StepReader {
       if (handle[i] != kNoNode && step_.role[handle[i]] == Role::kVariable) step_.variable[i] = handle[i];
   }
 
-  /// A loop's nodes are those behind its Enter nodes, as far as its Exit nodes. Loops in a loop belong to it.
+  /// The nodes of a loop are those between its Enter and Exit nodes. Nested loops belong to the outermost
+  /// one.
   void find_frames() {
     struct Frame {
       std::uint32_t depth = 0, parent = 0, outermost = 0;
     };
     std::vector<Frame> frames(1);
-    std::vector<std::uint32_t> inside(n_, 0);  // Number in `frames`.
+    std::vector<std::uint32_t> inside(n_, 0);  // Index into `frames`.
     std::unordered_map<std::string_view, std::uint32_t> by_name;
     step_.frame.assign(n_, 0);
     step_.frames = {""};
@@ -189,8 +191,9 @@ class StepReader {
     }
   }
 
-  /// Savers, a variable's own first assignment and whatever waits for one of them; then what only such nodes
-  /// read. No step can wait for an initialisation: it would undo the steps before.
+  /// Finds one-off nodes: savers, a variable's initial assignment, nodes that wait for one of these, and
+  /// nodes read only by such nodes. A step cannot wait for an initialisation, which would undo previous
+  /// steps.
   void find_one_offs() {
     step_.one_off.assign(n_, false);
     std::vector<std::uint32_t> found;
@@ -234,7 +237,7 @@ class StepReader {
     step_.leader[std::max(a, b)] = std::min(a, b);
   }
 
-  /// True if the edge carries no data but the thing itself, which cannot leave its device.
+  /// Returns whether the edge carries a reference, which cannot leave its device, instead of data.
   bool is_reference(std::uint32_t reader, std::size_t position) const {
     const Edge& edge = step_.inputs[reader][position];
     if (edge.control) return false;
@@ -247,7 +250,8 @@ class StepReader {
   void find_colocation() {
     step_.leader.resize(n_);
     std::iota(step_.leader.begin(), step_.leader.end(), 0u);
-    std::unordered_map<std::string_view, std::uint32_t> groups;  // What `_class` names need not be a node.
+    std::unordered_map<std::string_view, std::uint32_t>
+        groups;  // Groups by `_class` entry, which need not be a node.
     std::vector<std::uint32_t> of_frame(step_.frames.size(), n_);
     for (std::uint32_t i = 0; i < n_; ++i) {
       if (const AttrValue* classes = find(node(i), "_class")) {
@@ -269,7 +273,8 @@ class StepReader {
     for (std::uint32_t i = 0; i < n_; ++i) step_.leader[i] = root(i);
   }
 
-  /// What reads a gradient is no earlier than it, and what an update wrote is part of the update.
+  /// A reader of a gradient is not in an earlier phase; nodes that depend on an update are in the update
+  /// phase.
   void find_phases() {
     step_.phase.assign(n_, Phase::kForward);
     for (const std::uint32_t i : step_.order) {

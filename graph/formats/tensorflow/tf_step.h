@@ -1,6 +1,6 @@
 #pragma once
-/// The nodes of a GraphDef as they run in one step: what reads what once loops are cut, what runs once only,
-/// what belongs together.
+/// The nodes of a GraphDef in one step: dependencies after loops are cut, one-off nodes, and nodes that share
+/// a device.
 
 #include <cstdint>
 #include <span>
@@ -18,36 +18,39 @@ class GraphDef;
 
 struct Edge {
   std::uint32_t node = 0;
-  std::uint32_t output = 0;  ///< 0 of a control input.
+  std::uint32_t output = 0;  ///< Output of the producer; 0 for a control input.
   bool control = false;
 };
 
 inline constexpr std::uint32_t kNoNode = 0xffffffffu;
 
-/// A plain value, by node number.
+/// [nodes] Analysis of one step. Thread: a plain value.
 struct Step {
-  std::vector<Role> role;  ///< A Placeholder of a handle that others read or write is a variable.
-  std::vector<std::uint32_t> variable;    ///< Whose handle output 0 is: of a variable itself; else kNoNode.
-  std::vector<std::vector<Edge>> inputs;  ///< As the file lists them, without back edges.
-  std::vector<std::uint32_t> order;       ///< Producers first; without nodes of cycles and behind them.
-  std::vector<bool> one_off;  ///< Initialises, saves or restores: runs before or between steps, not in one.
-  std::vector<Phase> phase;
-  std::vector<std::uint32_t> leader;  ///< The lowest node that must share the device; itself if it is free.
+  std::vector<Role> role;  ///< A Placeholder of a handle that is read or written counts as a variable.
   std::vector<std::uint32_t>
-      frame;  ///< Number of the outermost while loop around the node, from 1; 0 is none.
-  std::vector<std::string> frames;  ///< Their names; [0] is "".
-  std::size_t back_edges = 0;       ///< That were cut.
+      variable;  ///< Variable whose handle output 0 is; for a variable itself; else kNoNode.
+  std::vector<std::vector<Edge>> inputs;  ///< Inputs in file order, without back edges.
+  std::vector<std::uint32_t> order;       ///< Topological order; without nodes in or behind cycles.
+  std::vector<bool> one_off;  ///< Whether the node initialises, saves or restores: it runs outside of steps.
+  std::vector<Phase> phase;
+  std::vector<std::uint32_t> leader;  ///< Lowest node that must share the device; itself if unconstrained.
+  std::vector<std::uint32_t>
+      frame;                        ///< Index of the outermost while loop around the node, from 1; 0 if none.
+  std::vector<std::string> frames;  ///< Names of the loops; [0] is "".
+  std::size_t back_edges = 0;       ///< Number of back edges that were cut.
 };
 
-///   idle   by node: it does not run, and counts as one-off; empty: none
-/// Errors (kInvalid): a node without name or type, or with more than 256 attributes, two of one name, an
-/// input that dangles or is malformed. @pre no node calls a function
+/// Analyses a graph.
+///   idle   [nodes] nodes that do not run and count as one-off; empty: none
+/// Errors (kInvalid): a node without name or type, with more than 256 attributes, or with a duplicate name; a
+/// dangling or malformed input. @pre no node calls a function
 Result<Step> step_of(const GraphDef& graph, const std::vector<bool>& idle, std::string_view where);
 
-/// "gradients/…", "train/gradients_1/…", "gradient_tape/…": what TensorFlow calls the nodes of gradients.
+/// Returns whether the name is one that TensorFlow gives to gradient nodes: "gradients/…",
+/// "train/gradients_1/…", "gradient_tape/…".
 bool is_gradient(std::string_view name);
 
-/// "'a/b'", harmless on a terminal.
+/// Quotes a name, made safe for a terminal: "'a/b'".
 std::string in_quotes(std::string_view name);
 
 }  // namespace emplace::tf

@@ -16,7 +16,7 @@ using Binary = std::optional<Number> (*)(Number a, Number b);
 
 Number floor_div(Number a, Number b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 
-/// Arithmetic on two numbers; nothing where it overflows or divides by zero.
+/// Arithmetic on two numbers; nothing on overflow or division by zero.
 Binary arithmetic(std::string_view type) {
   static const std::unordered_map<std::string_view, Binary> kTable{
       {"Add", [](Number a, Number b) { return std::optional{a + b}; }},
@@ -45,7 +45,7 @@ Binary arithmetic(std::string_view type) {
   return it == kTable.end() ? nullptr : it->second;
 }
 
-/// Of vectors and scalars: entry by entry, one of them possibly a scalar.
+/// Applies an operation element-wise to vectors or scalars; one operand may be a scalar.
 Value combined(const Op& op, Binary of) {
   if (op.values.size() < 2 || !op.values[0] || !op.values[1]) return std::nullopt;
   const auto &a = *op.values[0], &b = *op.values[1];
@@ -59,7 +59,7 @@ Value combined(const Op& op, Binary of) {
   return out;
 }
 
-/// What the inputs [from, to) hold, one behind the other; each at most a vector.
+/// The concatenated contents of inputs [from, to), each at most of rank `most_rank`.
 Value joined(const Op& op, std::size_t from, std::size_t to, std::size_t most_rank) {
   std::vector<Number> all;
   for (std::size_t k = from; k < to; ++k) {
@@ -70,7 +70,7 @@ Value joined(const Op& op, std::size_t from, std::size_t to, std::size_t most_ra
   return all;
 }
 
-/// Prod, Sum, Max and Min of a vector over its one dimension.
+/// Prod, Sum, Max and Min of a vector over its only dimension.
 Value reduced(const Op& op) {
   if (!op.values[0] || !op.values[1] || op.inputs[0].size() != 1 || op.values[1]->size() != 1)
     return std::nullopt;
@@ -130,7 +130,7 @@ Value stitched(const Op& op, std::size_t size) {
   return out;
 }
 
-/// The axes of broadcast_arguments, for the first shape.
+/// The axes of broadcast_arguments for the first shape.
 std::vector<Number> summed_axes(const std::vector<Number>& mine, const std::vector<Number>& other) {
   const std::size_t rank = std::max(mine.size(), other.size());
   std::vector<Number> axes;
@@ -150,7 +150,7 @@ Number product(const Shape& shape) {
   return n;
 }
 
-/// Of the first output.
+/// Contents of the first output.
 Value first_value(const Op& op, const Shape& shape) {
   const std::string_view type = op.node.op();
   const auto is = [&](std::initializer_list<std::string_view> types) {

@@ -8,7 +8,7 @@ namespace emplace::tf {
 namespace {
 
 constexpr const char *kParameter = "Parameter", *kSlot = "OptimizerState";
-constexpr int kMostRounds = 8;  // Slots of slots.
+constexpr int kMostRounds = 8;  // Limit for slots of slots.
 
 std::int64_t elements(const TensorShapeProto& shape) {
   std::int64_t n = 1;
@@ -24,7 +24,7 @@ const TensorShapeProto* listed_shape(const NodeDef& node, std::uint32_t output) 
   return is_complete(shape) ? &shape : nullptr;
 }
 
-/// Which nodes follow from a gradient, and from which nodes one follows, along data.
+/// [nodes] Whether a node depends on a gradient, and whether a gradient depends on it, along data edges.
 struct Gradients {
   std::vector<bool> behind, before;
 
@@ -39,7 +39,7 @@ struct Gradients {
     spread({});
   }
 
-  /// What is read from `slots`, by node, follows from a gradient too: it was written there before.
+  /// Reads from `slots` [nodes] depend on a gradient too, because it was written there before.
   void spread(const std::vector<bool>& slots) {
     for (const std::uint32_t i : step_.order) {
       for (const Edge& edge : step_.inputs[i]) {
@@ -133,7 +133,7 @@ VariableSizes::VariableSizes(const GraphDef& graph, const Step& step, const Inli
     if (node.op() == "ReadVariableOp")
       if (const TensorShapeProto* shape = listed_shape(node, 0)) consider(variable, type->type(), *shape);
     if (!node.op().starts_with("Assign") && !is_optimizer(node.op())) continue;
-    if (node.op().find("Sparse") != std::string::npos) continue;  // What it writes is a part.
+    if (node.op().find("Sparse") != std::string::npos) continue;  // Sparse updates write only a part.
     for (std::size_t k = 1; k < step.inputs[i].size(); ++k) {
       const Edge& edge = step.inputs[i][k];
       if (edge.control || step.variable[edge.node] != kNoNode) continue;

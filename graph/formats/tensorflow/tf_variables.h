@@ -1,5 +1,5 @@
 #pragma once
-/// What the variables of a step are for, and how large those are that do not say it themselves.
+/// The purpose of each variable of a step, and the sizes of variables that do not declare their own.
 
 #include <tf_graphdef.pb.h>
 
@@ -13,20 +13,20 @@
 
 namespace emplace::tf {
 
-/// A plain value, by node number.
+/// [nodes] Result of variables_of. Thread: a plain value.
 struct Variables {
-  std::vector<const char*> kind;  ///< "Parameter", "OptimizerState", "Buffer"; "Input" of a Placeholder.
-  bool trains = false;            ///< Some variable is trained.
+  std::vector<const char*> kind;  ///< "Parameter", "OptimizerState", "Buffer"; "Input" for a Placeholder.
+  bool trains = false;            ///< Whether any variable is trained.
   bool any = false;
 };
 
-/// A variable is a Parameter if an optimiser (Apply…) trains it, or if an assignment of what follows from a
-/// gradient does and a gradient follows from it; what such updates write besides are their slots. Where
-/// nothing is trained every variable is a Parameter, else the others are Buffers.
+/// A variable is a Parameter if an optimiser op (Apply…) trains it, or if an assignment that depends on a
+/// gradient writes it and a gradient depends on it. Other variables that such updates write are slots. If
+/// nothing is trained all variables are Parameters, otherwise the remaining ones are Buffers.
 Variables variables_of(const GraphDef& graph, const Step& step);
 
-/// Type and shape of a captured variable: what a function says of it that takes it, else the largest shape
-/// that the file lists for what is read from it or written to it. Null if there is neither.
+/// Type and shape of captured variables: as declared by a function that takes the variable, else the largest
+/// listed shape that is read from it or written to it. Null if both are missing.
 class VariableSizes {
  public:
   VariableSizes(const GraphDef& graph, const Step& step, const Inlined& inlined);
@@ -36,7 +36,7 @@ class VariableSizes {
   std::unordered_map<std::uint32_t, OpDef::DtypeAndShape> by_node_;
 };
 
-/// True if the rank and every dimension are known.
+/// Returns whether the rank and all dimensions are known.
 bool is_complete(const TensorShapeProto& shape);
 
 }  // namespace emplace::tf

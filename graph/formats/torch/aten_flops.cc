@@ -89,7 +89,7 @@ class Counter {
     const std::int64_t work = times(of_inputs ? of(0) : n_, per_weight(1));
     return plus(work, in_.size() > 2 ? n_ : 0);
   }
-  /// Once for each of the two gradients that the mask asks for, and a sum for the bias.
+  /// Work of each gradient of input and weights in the output mask, plus a sum for the bias.
   std::int64_t convolution_backward() const {
     const std::int64_t work = times(transposed() ? of(1) : of(0), per_weight(2));
     const AtenArg* mask = arg("output_mask");
@@ -99,8 +99,10 @@ class Counter {
     const std::int64_t both = times(work, (wants(0, true) ? 1 : 0) + (wants(1, true) ? 1 : 0));
     return plus(both, wants(2, false) ? of(0) : 0);
   }
-  /// query [.., heads, q, d], key [.., heads, k, d], value [.., heads, k, v]: two products and a softmax; the
-  /// backward pass five products.
+  /// Attention: two products and a softmax forward, five products backward.
+  ///   query [.., heads, q, d]
+  ///   key   [.., heads, k, d]
+  ///   value [.., heads, k, v]
   std::int64_t attention(bool backward) const {
     const std::size_t query = backward ? 1 : 0;
     if (query + 2 >= in_.size() || in_[query].size() < 2 || in_[query + 1].size() < 2) return 0;

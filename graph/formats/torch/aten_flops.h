@@ -1,5 +1,5 @@
 #pragma once
-/// Floating-point operations of torch operators, from shapes alone; a multiply-add counts as two.
+/// Counts floating-point operations of torch operators from shapes; a multiply-add counts as two.
 
 #include <cstdint>
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace emplace {
 
-/// By the formula of `kind` (graph/op_kind.h), the kind of `type` or null. `outputs` are the call's.
-/// Work on whole numbers, and movement, count nothing. Nothing if no rule is known. Shapes of a wrong rank
-/// give 0; sums stop at 2^60. Pure; any thread.
+/// Uses the formula of `kind` (graph/op_kind.h), which is the kind of `type` or null. `outputs` are those of
+/// the call. Integer work and data movement count as 0. Returns nothing if there is no rule. Shapes of the
+/// wrong rank give 0; sums saturate at 2^60. Pure; any thread.
 std::optional<std::int64_t> aten_flops(const OpKind* kind, std::string_view type, const AtenCall& call,
                                        const std::vector<TensorSpec>& outputs);
 

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Parameters by position, of the ops whose attributes decide a cost or whose weights must be known.
+/// Parameter names by position, for ops whose attributes affect the cost or whose weights must be identified.
 const std::unordered_map<std::string_view, std::string_view>& parameters() {
   constexpr std::string_view kReduce = "self dim keepdim",
                              kPool = "self kernel_size stride padding dilation ceil_mode",
@@ -121,13 +121,13 @@ const std::unordered_map<std::string_view, std::string_view>& parameters() {
   return kTable;
 }
 
-/// Kinds go by the name alone; other namespaces may have views of the same name that copy.
+/// Kinds are looked up by base name; views of the same name in other namespaces may copy.
 bool is_view(std::string_view type, const OpKind* kind) {
   return kind != nullptr && kind->view &&
          (type.starts_with("aten::") || type.starts_with("prims::") || type.ends_with("::wait_tensor"));
 }
 
-/// The value as an attribute of the traced graphs, which keep what decides a cost; null if it is none.
+/// The value as an attribute of the traced graphs, which keep only what affects the cost; null otherwise.
 json attribute(std::string_view type, std::string_view name, const AtenArg& value) {
   using ArgKind = AtenArg::Kind;
   static const std::unordered_set<std::string_view> kNever{
@@ -164,7 +164,7 @@ json attribute(std::string_view type, std::string_view name, const AtenArg& valu
   return list;
 }
 
-/// conv1d, conv2d and conv3d say their groups where a convolution says whether it is transposed.
+/// In the parameters of conv1d, conv2d and conv3d, groups is at the position of a convolution's `transposed`.
 bool is_plain_convolution(std::string_view target) {
   for (const std::string_view name : {"conv1d", "conv2d", "conv3d"})
     if (const std::size_t at = target.find(name);
@@ -249,7 +249,7 @@ bool describe_aten(AtenCall call, OpSpec& op) {
     if (json value = attribute(op.type, name, one); !value.is_null())
       attrs[std::string{name}] = std::move(value);
   }
-  // A conversion to what a tensor is already gives the tensor itself.
+  // A conversion to the tensor's own type returns the tensor itself.
   const bool same = op.type == "aten::to" && call.tensors.size() == 1 && op.outputs.size() == 1 &&
                     call.tensors[0].spec.dtype == op.outputs[0].dtype;
   const OpKind* kind = find_kind(Vocabulary::kAten, base_name(op.type));
@@ -279,7 +279,7 @@ Result<DType> aten_dtype(std::string_view name) {
   for (const auto& [known, dtype] : kAs)
     if (known == name) return dtype;
   if (auto dtype = parse_dtype(name)) return dtype;
-  return invalid({}, "'" + printable(name, 40) + "' is no element type that is known");
+  return invalid({}, "'" + printable(name, 40) + "' is not a known element type");
 }
 
 }  // namespace emplace

@@ -1,5 +1,5 @@
 #pragma once
-/// FX graphs of PyTorch as text, with the type of every tensor beside it.
+/// Reads FX graphs of PyTorch as text with tensor types.
 
 #include <cstddef>
 #include <span>
@@ -11,22 +11,22 @@
 
 namespace emplace {
 
-/// True for text with a class of torch.nn.Module and a forward() in its beginning.
+/// Returns whether the beginning of the text has a class derived from torch.nn.Module with a forward().
 bool looks_like_fx(std::span<const std::byte> bytes);
 
-/// Reads what GraphModule.print_readable() prints: TORCH_LOGS of Dynamo and AOTAutograd,
+/// Reads the output of GraphModule.print_readable(): TORCH_LOGS of Dynamo and AOTAutograd,
 /// fx_graph_readable.py, an exported program. `where` names the input in errors, `dims` sizes symbolic
 /// dimensions. Any thread.
 ///
 /// A call is an op of its ATen type ("aten::mm") with the attributes and the work of the traced training
-/// graphs; torch.add, x.add and x + y are aten::add. Calls that give no tensor are left out. A tuple is one
-/// op whose outputs are those that a getitem takes. After an in-place op, readers of its first argument read
-/// its result. Which inputs are parameters, fx_roles.h decides. What follows from a tangents_… input is of
-/// the backward phase. Constants of the module are Constant ops. Of several graphs the first is read; the
-/// others, and ops of unknown work, stand in the graph's meta.
+/// graphs; torch.add, x.add and x + y are aten::add. Calls without a tensor result are left out. A tuple is
+/// one op; its outputs are those that a getitem reads. After an in-place op, readers of its first argument
+/// read its result. fx_roles.h decides which inputs are parameters. Ops that depend on a tangents_… input are
+/// in the backward phase. Constants of the module are Constant ops. If the text has several graphs, the first
+/// is read; meta lists the others and ops of unknown work.
 ///
 /// Errors (kInvalid, one line, with its number): those of parse_fx_text; a tensor without a type, or of an
-/// unknown one; a name that nobody made; a symbolic size that has no value; those of OpGraphBuilder.
+/// unknown one; an undefined name; a symbolic size without a value; those of OpGraphBuilder.
 Result<OpGraph> parse_fx(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
 
 }  // namespace emplace

@@ -22,7 +22,7 @@ namespace {
 
 using Kind = FxExpr::Kind;
 
-/// "f32[64, 3][3, 1]cuda:0" → its name and its sizes; no size list, no tensor.
+/// Name and sizes of a type such as "f32[64, 3][3, 1]cuda:0"; without a size list it is not a tensor.
 struct TypeText {
   std::string_view dtype;
   std::vector<std::string_view> sizes;
@@ -49,13 +49,13 @@ std::optional<TypeText> tensor_type(std::string_view type) {
   return std::nullopt;
 }
 
-/// What a name stands for.
+/// The value of a name.
 struct Value {
   enum class Kind : std::uint8_t { kNothing, kNumber, kTensor, kTuple };
   Kind kind = Kind::kNothing;
-  std::uint32_t tensor = 0;                     ///< kTensor: its place among the graph's tensors.
+  std::uint32_t tensor = 0;                     ///< kTensor: index into the graph's tensors.
   std::map<std::int64_t, std::uint32_t> parts;  ///< kTuple: tensors by index.
-  std::optional<std::int64_t> number;           ///< kNumber, if it is known.
+  std::optional<std::int64_t> number;           ///< kNumber: value, if known.
 };
 
 class FxReader {
@@ -68,7 +68,7 @@ class FxReader {
     for (const FxStatement& input : text_.inputs) EMPLACE_TRY(add_input(input));
     for (const FxStatement& one : text_.statements) EMPLACE_TRY(add_statement(one));
     if (dims_.any_missing())
-      return invalid(where_, "has symbolic sizes", "give them: " + dims_.missing_as_option());
+      return invalid(where_, "has symbolic sizes", "set them with " + dims_.missing_as_option());
     EMPLACE_TRY(dims_.all_used(where_));
     return build();
   }
@@ -79,7 +79,7 @@ class FxReader {
   }
   static std::string quoted(std::string_view name) { return "'" + printable(name, 80) + "'"; }
 
-  /// Types of what is taken out of tuples: a tuple has none of its own.
+  /// Collects the types of tuple elements; a tuple itself has no type.
   void collect_parts() {
     for (const FxStatement& one : text_.statements)
       if (one.value.kind == Kind::kItem && one.value.items[0].kind == Kind::kName &&
@@ -114,7 +114,7 @@ class FxReader {
     values_[name] = std::move(value);
   }
 
-  /// A state op with one output, and its tensor.
+  /// Adds a state op with one output; returns its tensor.
   std::uint32_t add_state(std::string_view name, std::string_view type, TensorSpec spec) {
     OpSpec op;
     op.name = std::string{name};
@@ -142,12 +142,12 @@ class FxReader {
     return Unit{};
   }
 
-  /// "Sym(s0*2)": a number that the sizes give, or one that is only known when the graph runs.
+  /// Handles "Sym(s0*2)": a number that follows from the sizes, or is known only at run time.
   Result<Unit> add_number(std::string_view name, std::string_view type) {
     Value value;
     value.kind = Value::Kind::kNumber;
     if (type.starts_with("Sym(") && type.ends_with(')')) {
-      DimsMet quiet{given_};  // A number that no tensor's size needs may stay unknown.
+      DimsMet quiet{given_};  // A number that no tensor size needs may stay unknown.
       if (const auto number = evaluate_size(type.substr(4, type.size() - 5), 1, quiet))
         value.number = *number;
     }
@@ -192,7 +192,7 @@ class FxReader {
     return it == values_.end() ? nullptr : &it->second;
   }
 
-  /// `a = b`, `w = self.w`, `y = x.T`.
+  /// Handles `a = b`, `w = self.w`, `y = x.T`.
   Result<Unit> add_name(const FxStatement& one) {
     const std::string_view name = one.value.text;
     if (const Value* known = find(name)) {
@@ -208,7 +208,7 @@ class FxReader {
                             name.find("bias") != std::string_view::npos;
         add_state(one.name, weight ? "Parameter" : "Constant", *std::move(spec));
       } else {
-        untyped_.insert(one.name);  // Takes the type of what first reads it.
+        untyped_.insert(one.name);  // Typed by its first reader.
       }
       return Unit{};
     }
@@ -217,17 +217,17 @@ class FxReader {
       self.kind = Kind::kName, self.text = name.substr(0, dot);
       return add_call(one, name.substr(dot + 1), {&self, 1});
     }
-    if (dot == std::string_view::npos) return fail(quoted(name) + " was not made before");
+    if (dot == std::string_view::npos) return fail(quoted(name) + " is not defined before");
     values_[one.name] = {};
     return Unit{};
   }
 
-  /// `a = b[1]` of a tuple, or a part of a tensor.
+  /// Handles `a = b[1]` of a tuple, or a part of a tensor.
   Result<Unit> add_item(const FxStatement& one) {
     const FxExpr& from = one.value.items[0];
     const FxExpr& index = one.value.items[1];
     const Value* known = from.kind == Kind::kName ? find(from.text) : nullptr;
-    if (from.kind == Kind::kName && !known) return fail(quoted(from.text) + " was not made before");
+    if (from.kind == Kind::kName && !known) return fail(quoted(from.text) + " is not defined before");
     if (known && known->kind == Value::Kind::kTuple) {
       const auto part = known->parts.find(index.kind == Kind::kInt ? index.number : -1);
       if (part == known->parts.end()) return fail(quoted(one.name) + " has no type", kTypes);
@@ -239,7 +239,7 @@ class FxReader {
     return Unit{};
   }
 
-  /// What the tensor is after the in-place ops so far.
+  /// The current version of a tensor, after the in-place ops so far.
   std::uint32_t newest(std::uint32_t tensor) {
     while (now_[tensor] != tensor) tensor = now_[tensor] = now_[now_[tensor]];
     return tensor;
@@ -252,7 +252,7 @@ class FxReader {
     std::vector<std::uint32_t> tensors;
   };
 
-  /// The argument, and the tensors in it as the call's.
+  /// Converts an argument; adds the tensors in it to the call.
   Result<AtenArg> argument(const FxExpr& from, Read& read, const FxStatement& one) {
     AtenArg arg;
     arg.name = std::string{from.keyword};
@@ -295,7 +295,7 @@ class FxReader {
     const Value* value = find(from.text);
     const bool dotted = from.text.find('.') != std::string_view::npos;
     if (!value && !dotted && !from.text.starts_with("torch") && from.text != "self" && from.text != "device")
-      return fail(quoted(from.text) + " was not made before");
+      return fail(quoted(from.text) + " is not defined before");
     if (!value) return arg;
     const auto add = [&](std::uint32_t tensor) {
       tensor = newest(tensor);
@@ -319,7 +319,8 @@ class FxReader {
     return arg;
   }
 
-  /// What the call gives, by index in its tuple; a tensor alone has index 0. Nothing if it gives no tensor.
+  /// The results of a call by index in its tuple; a single tensor has index 0. Empty if the call returns no
+  /// tensor.
   Result<std::vector<std::pair<std::int64_t, TensorSpec>>> results(const FxStatement& one, bool& tuple) {
     std::vector<std::pair<std::int64_t, TensorSpec>> all;
     EMPLACE_TRY_ASSIGN(auto spec, spec_of(one.type));
@@ -334,13 +335,13 @@ class FxReader {
     return all;
   }
 
-  /// The callee of `x.flatten(1)` is a method of a tensor, of `self.conv1(x)` a module.
+  /// Resolves the callee: `x.flatten(1)` is a method of a tensor, `self.conv1(x)` a module.
   std::pair<std::string, bool> target_of(std::string_view callee, std::span<const FxExpr> args) const {
     if (callee.starts_with("self.")) return {"module::" + std::string{callee.substr(5)}, false};
     const std::size_t dot = callee.rfind('.');
     if (dot != std::string_view::npos && values_.contains(callee.substr(0, dot)))
       return {std::string{callee.substr(dot + 1)}, true};
-    // A wrapper that makes a custom op functional takes the op as its first argument.
+    // The functional wrapper of a custom op takes the op as its first argument.
     if (callee.find("auto_functionalized") != std::string_view::npos && !args.empty() &&
         args[0].kind == Kind::kName)
       return {std::string{args[0].text}, false};
@@ -364,7 +365,7 @@ class FxReader {
     bool tuple = false;
     EMPLACE_TRY_ASSIGN(auto made, results(one, tuple));
     if (made.empty()) {
-      // No tensor comes of it, or none that anybody takes: a tensor that is read must say its type.
+      // The result is not a tensor, or is not read: a tensor that is read must have a type.
       Value value;
       value.kind = one.type.empty() ? Value::Kind::kTuple : Value::Kind::kNothing;
       if (one.type.empty() && read_as_tensor(one.name))
@@ -415,7 +416,7 @@ class FxReader {
     for (const std::int64_t size : op.outputs[0].shape)
       if (__builtin_mul_overflow(elements, size, &elements)) elements = 0;
     roles_.add_call(op.type, in_place, read.call, read.tensors, places, elements);
-    // Later readers of what was written into read the result.
+    // Later readers of the written tensor read the result.
     if (in_place && !tuple && !read.tensors.empty()) now_[read.tensors[0]] = value.tensor;
     ops_.push_back(std::move(op));
     values_[name] = std::move(value);
@@ -431,7 +432,7 @@ class FxReader {
       std::int64_t bytes = element_bytes(op.outputs[0].dtype);
       for (const std::int64_t size : op.outputs[0].shape)
         if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
-          bytes = 0;  // The builder refuses the tensor.
+          bytes = 0;  // The builder rejects the tensor.
       op.param_bytes = bytes;
     }
     OpGraphBuilder builder;
@@ -453,9 +454,10 @@ class FxReader {
                                      : "inference"}};
     nlohmann::json notes = nlohmann::json::array();
     if (text_.graphs > 1)
-      notes.push_back(fmt::format("the file holds {} graphs: the first is read", text_.graphs));
+      notes.push_back(fmt::format("the file has {} graphs; the first one is read", text_.graphs));
     if (!inputs_.empty())
-      notes.push_back("which inputs are parameters follows from how they are read: the text does not say it");
+      notes.push_back(
+          "inferred from their use which inputs are parameters, because the text does not contain it");
     if (!notes.empty()) meta["notes"] = std::move(notes);
     if (!uncounted_.empty()) meta["uncounted"] = uncounted_;
     return meta;
@@ -472,10 +474,10 @@ class FxReader {
   std::unordered_map<std::string_view, std::map<std::int64_t, std::string_view>> parts_of_;
   std::set<std::string_view> untyped_, untyped_inputs_, plainly_read_;
   std::vector<AtenTensor> tensors_;
-  std::vector<bool> backward_;      // [tensors] Produced by a backward op.
-  std::vector<std::uint32_t> now_;  // [tensors] The newest version, which an in-place op wrote; else itself.
+  std::vector<bool> backward_;      // [tensors] Whether a backward op produced it.
+  std::vector<std::uint32_t> now_;  // [tensors] Newest version, written by an in-place op; else itself.
   std::vector<OpSpec> ops_;
-  std::vector<std::uint32_t> inputs_;  // Op numbers, in the order of roles_.
+  std::vector<std::uint32_t> inputs_;  // Op numbers of the inputs, in the order of roles_.
   FxRoles roles_;
   std::set<std::string> uncounted_;
 };

@@ -17,7 +17,7 @@ std::int64_t elements(const TensorSpec& spec) {
   return n;
 }
 
-/// Ops that read weights, so that what they make is no weight.
+/// Returns whether an op reads weights, so that its result is not a weight.
 bool reads_weights(std::string_view base) {
   static const std::unordered_set<std::string_view> kTypes{"convolution",
                                                            "convolution_backward",
@@ -69,7 +69,7 @@ void FxRoles::add_input(std::string_view name, DType dtype, std::uint32_t tensor
   if (name.starts_with("tangents")) role = Role::kInput;
   if (name.starts_with("p_") || has("_parameters_")) role = Role::kParameter;
   if (name.starts_with("b_") || has("_buffers_")) role = Role::kBuffer;
-  // Other names are those of data, or of what a forward graph kept for its backward one.
+  // Other names are those of data, or of values that a forward graph saved for its backward graph.
   const bool numbered = name.starts_with("primals_") ||
                         (name.starts_with("arg") && name.size() > 3 && name[3] >= '0' && name[3] <= '9');
   if (role == Role::kUndecided && !numbered) role = Role::kInput;
@@ -84,7 +84,7 @@ void FxRoles::decide(const Origin& origin, Role role) {
   }
 }
 
-/// Finds roles by the names of the parameters that take the tensors. Returns true if the op's kind decides
+/// Decides roles by the names of the parameters that take the tensors. Returns whether the op's kind decides
 /// them.
 bool FxRoles::by_parameter(std::string_view type, const AtenCall& call, std::span<const std::uint32_t> read) {
   const std::string_view base = base_name(type);
@@ -96,7 +96,7 @@ bool FxRoles::by_parameter(std::string_view type, const AtenCall& call, std::spa
     Role role = role_of(arg.name.empty() ? parameter_name(type, k) : std::string_view{arg.name});
     if (base == "bmm" || base == "baddbmm" || base == "matmul")
       role = k == 0 ? Role::kInput : Role::kUndecided;
-    // A gradient of weights is a product of a transposed gradient and the data.
+    // A weight gradient is a product of a transposed gradient and the data.
     const bool gradient =
         base == "mm" && k == 1 && origin(read[0]).transposed && origin(read[0]).inputs.empty();
     decide(from, gradient ? Role::kInput : role);
@@ -104,7 +104,7 @@ bool FxRoles::by_parameter(std::string_view type, const AtenCall& call, std::spa
   return true;
 }
 
-/// A weight is smaller than the data that it meets, or meets what was computed.
+/// A weight is smaller than the data that it is combined with, or is combined with a computed tensor.
 void FxRoles::by_size(const AtenCall& call, std::span<const std::uint32_t> read) {
   std::size_t largest = 0;
   bool computed = false;

@@ -1,5 +1,5 @@
 #pragma once
-/// Which inputs of a traced graph are state: the text does not say it, their readers do.
+/// Infers from their readers which inputs of a traced graph are state, because the text does not contain it.
 
 #include <cstdint>
 #include <span>
@@ -10,31 +10,32 @@
 
 namespace emplace {
 
-/// Follows the inputs of a graph through its calls, in their order, until one of them shows what an input is:
-///   - the weight or bias of a product, a convolution, an embedding or a normalisation: a Parameter; running
-///     statistics, and what the graph overwrites: a Buffer; what these take as their data: an Input
-///   - what is expanded, or meets a larger tensor, or one that has been computed from several inputs: a
-///     Parameter
-///   - what is never decided: a Parameter if it is of floating point, else an Input
-/// Whole numbers and truth values are never Parameters. Names that torch gives say more: tangents_1 is an
+/// Follows the inputs of a graph through its calls in order, until a call decides the role of an input:
+///   - Parameter: the weight or bias of a product, a convolution, an embedding or a normalisation
+///   - Buffer: running statistics, and inputs that the graph overwrites
+///   - Input: the data of these ops
+///   - Parameter: an input that is expanded, or is combined with a larger tensor or with one computed from
+///   several inputs
+///   - undecided: Parameter if it is floating-point, else Input
+/// Integers and booleans are never Parameters. Names assigned by torch take precedence: tangents_1 is an
 /// Input, p_… and …_parameters_… a Parameter, b_… and …_buffers_… a Buffer. Thread: one.
 class FxRoles {
  public:
   enum class Role : std::uint8_t { kUndecided, kParameter, kBuffer, kInput };
 
-  /// Inputs are numbered 0, 1, 2, … as they are added; `tensor` is the place of its tensor among the graph's.
+  /// Adds an input, numbered from 0 in order of addition; `tensor` is the index of its tensor in the graph.
   void add_input(std::string_view name, DType dtype, std::uint32_t tensor);
-  /// A call of an op of `type`, its outputs and what it reads, by their places; `flipped` if its first tensor
-  /// is a transposed gradient.
+  /// Adds a call of an op of `type` with the indices of the tensors that it reads and makes; `flipped` if its
+  /// first tensor is a transposed gradient.
   void add_call(std::string_view type, bool in_place, const AtenCall& call,
                 std::span<const std::uint32_t> read, std::span<const std::uint32_t> made,
                 std::int64_t made_elements);
 
-  /// "Parameter", "Buffer" or "Input".
+  /// Returns "Parameter", "Buffer" or "Input".
   std::string_view state_type(std::size_t input) const;
 
  private:
-  /// What a tensor is made of: a few inputs, or more than that.
+  /// The inputs that a tensor is computed from: a few, or more than that.
   struct Origin {
     std::vector<std::uint32_t> inputs;
     bool computed = false, transposed = false;
@@ -46,7 +47,7 @@ class FxRoles {
 
   std::vector<Role> roles_;
   std::vector<bool> floating_;
-  std::vector<Origin> origins_;  // By tensor.
+  std::vector<Origin> origins_;  // [tensors]
 };
 
 }  // namespace emplace

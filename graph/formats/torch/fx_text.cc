@@ -26,14 +26,14 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-/// Reads one expression; what fails leaves `failed` set.
+/// Parses one expression; sets `failed_` on an error.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_{text} {}
 
   std::optional<FxExpr> whole() {
     FxExpr value = expression(0);
-    // A tuple needs no parentheses.
+    // A tuple without parentheses.
     if (!failed_ && rest().starts_with(',')) {
       FxExpr tuple{.kind = FxExpr::Kind::kList, .text = {}, .keyword = {}, .items = {}};
       tuple.items.push_back(std::move(value));
@@ -74,7 +74,7 @@ class Parser {
     return {};
   }
 
-  /// Operators bind from the left here, whatever they are: the work of a mixed line is the same.
+  /// All operators bind from the left: precedence does not affect the work of a mixed line.
   FxExpr expression(int depth) {
     FxExpr left = operand(depth);
     while (!failed_) {
@@ -128,13 +128,13 @@ class Parser {
 
   FxExpr parenthesis(int depth) {
     FxExpr inner = list(")", depth);
-    // One element without a comma is that element.
+    // A single element without a comma is the element itself.
     if (!trailing_comma_ && inner.items.size() == 1 && inner.items[0].keyword.empty())
       return FxExpr{std::move(inner.items[0])};
     return inner;
   }
 
-  /// Elements up to `closing`; of a call they may have keywords, of an index colons.
+  /// Parses elements up to `closing`; arguments may have keywords, an index may have colons.
   FxExpr list(std::string_view closing, int depth) {
     FxExpr all = made(FxExpr::Kind::kList);
     trailing_comma_ = false;
@@ -151,7 +151,8 @@ class Parser {
       FxExpr value = rest().starts_with(':') || rest().starts_with("...") ? dots() : expression(depth + 1);
       if (named) value.keyword = text.substr(0, end);
       all.items.push_back(std::move(value));
-      if (!failed_ && rest().starts_with(':')) dots();  // "a:b" of an index: the result has its own type.
+      if (!failed_ && rest().starts_with(':'))
+        dots();  // Range "a:b" of an index: the result has its own type.
       comma = take(",");
       if (!failed_ && !comma && !rest().starts_with(closing)) return fail();
     }
@@ -159,7 +160,7 @@ class Parser {
     return all;
   }
 
-  /// Ranges of an index and `...`: passed over up to the next comma or bracket.
+  /// Skips ranges of an index and `...` up to the next comma or bracket.
   FxExpr dots() {
     const std::size_t end = std::min(text_.find_first_of(",])"), text_.size());
     text_.remove_prefix(end);
@@ -225,14 +226,14 @@ class Parser {
   int joined_ = 0;
 };
 
-/// Cuts the text into lines, joined where a bracket is open, and those into statements.
+/// Splits the text into lines, joined while a bracket is open, and lines into statements.
 class FxTextReader {
  public:
   FxTextReader(std::string_view text, std::string_view where) : text_{text}, where_{where} {}
 
   Result<FxText> read() {
     while (next_line()) {
-      if (bad_) return fail("has a bracket or a quote that does not end");
+      if (bad_) return fail("has an unclosed bracket or quote");
       const std::string_view line = trimmed(line_);
       if (line.starts_with("class ")) {
         on_class(line.substr(6));
@@ -252,7 +253,7 @@ class FxTextReader {
     return invalid(fmt::format("{}: line {}", where_, begin_), what, cure);
   }
 
-  /// The next line into line_, with what its open brackets make part of it.
+  /// Reads the next line into line_, joined with following lines while brackets are open.
   bool next_line() {
     if (text_.empty()) return false;
     begin_ = ++count_;
@@ -280,7 +281,7 @@ class FxTextReader {
     return line;
   }
 
-  /// "V1122 16:00:00.000000 123 torch/a.py:1] [0/0] [__aot_graphs] ", as torch's logger begins a line.
+  /// Length of the prefix of torch's logger: "V1122 16:00:00.000000 123 torch/a.py:1] [0/0] [__aot_graphs] ".
   static std::size_t log_prefix(std::string_view line) {
     if (line.size() < 6 || std::string_view{"VDIWE"}.find(line[0]) == std::string_view::npos ||
         line[5] != ' ' ||
@@ -296,7 +297,7 @@ class FxTextReader {
     return at;
   }
 
-  /// Counts brackets outside quotes; shortens the line by its comment.
+  /// Counts brackets outside quotes; removes the comment from the line.
   void scan(std::string_view& line, int& open) {
     Nesting nesting{kQuotes};
     for (std::size_t k = 0; k < line.size(); ++k) {
@@ -307,7 +308,7 @@ class FxTextReader {
     bad_ = bad_ || (inside_ && (nesting.in_quote() || open < 0));
   }
 
-  /// Graphs inside the first one are its parts, those beside it others.
+  /// Graphs nested in the first one are its parts; those beside it are separate graphs.
   void on_class(std::string_view rest) {
     inside_ = !seen_forward_;
     if (out_.graphs == 0) {
@@ -322,7 +323,7 @@ class FxTextReader {
     seen_forward_ = true;
     const std::size_t open = line.find('('), close = line.rfind(')');
     if (open == std::string_view::npos || close == std::string_view::npos || close < open)
-      return fail("is no signature of forward()");
+      return fail("is not a signature of forward()");
     for (std::string_view part : split(line.substr(open + 1, close - open - 1), ',')) {
       part = trimmed(part);
       const std::size_t colon = part.find(':');
@@ -336,7 +337,7 @@ class FxTextReader {
     return Unit{};
   }
 
-  /// Parts of a text between separators that no bracket and no quote holds.
+  /// Splits a text at separators outside brackets and quotes.
   static std::vector<std::string_view> split(std::string_view text, char by) {
     std::vector<std::string_view> parts;
     std::size_t begin = 0;
@@ -355,7 +356,7 @@ class FxTextReader {
   static std::string_view unquoted(std::string_view text) {
     if (text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0])
       return text.substr(1, text.size() - 2);
-    return {};  // A class, "torch.Tensor", says no sizes.
+    return {};  // A class such as "torch.Tensor" has no sizes.
   }
 
   Result<Unit> on_line(std::string_view line) {
@@ -395,12 +396,12 @@ class FxTextReader {
                               : std::string_view{};
     }
     if (one.name.empty() || (!rest.empty() && !rest.starts_with('=')))
-      return fail("is no statement of a graph: '" + printable(text, 60) + "'",
+      return fail("is not a statement of a graph: '" + printable(text, 60) + "'",
                   "print it with GraphModule.print_readable()");
     if (!rest.empty()) {
       auto value = Parser{rest.substr(1)}.whole();
       if (!value)
-        return fail("has a value that cannot be read: '" + printable(trimmed(rest.substr(1)), 60) + "'");
+        return fail("has a value that cannot be parsed: '" + printable(trimmed(rest.substr(1)), 60) + "'");
       one.value = *std::move(value), one.has_value = true;
     }
     out_.statements.push_back(std::move(one));

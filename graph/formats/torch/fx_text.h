@@ -1,5 +1,5 @@
 #pragma once
-/// The text that torch prints of an FX graph, as statements. Texts lie in the file's bytes.
+/// Parses the text of an FX graph into statements. Views point into the file's bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace emplace {
 
-/// A Python expression, as far as such a text has them.
+/// A Python expression, limited to the forms in such a text.
 struct FxExpr {
   enum class Kind : std::uint8_t {
     kNone,
@@ -20,21 +20,21 @@ struct FxExpr {
     kFloat,
     kText,
     kName,   ///< text: "relu", "self.weight", "torch.float32".
-    kList,   ///< items: its elements; a tuple and a slice too.
-    kCall,   ///< text: the callee, "torch.ops.aten.mm.default" or "x.flatten"; items: the arguments.
-    kItem,   ///< items: the thing and its index.
-    kInfix,  ///< text: the operator; items: both sides, or one.
+    kList,   ///< items: elements; also for a tuple and a slice.
+    kCall,   ///< text: callee, "torch.ops.aten.mm.default" or "x.flatten"; items: arguments.
+    kItem,   ///< items: the object and its index.
+    kInfix,  ///< text: operator; items: both operands, or one.
   };
   Kind kind = Kind::kNone;
   std::string_view text;
-  std::string_view keyword;  ///< Of an argument given by name.
-  std::int64_t number = 0;   ///< kBool, kInt.
+  std::string_view keyword;  ///< Name of a keyword argument.
+  std::int64_t number = 0;   ///< Value of a kBool or kInt.
   std::vector<FxExpr> items;
 };
 
-/// `NAME: "TYPE" = VALUE`, or one of its parts.
+/// A statement `NAME: "TYPE" = VALUE`, or a part of it.
 struct FxStatement {
-  std::size_t line = 0;  ///< From 1.
+  std::size_t line = 0;  ///< Line number, from 1.
   std::string_view name, type;
   FxExpr value;
   bool has_value = false;
@@ -43,16 +43,16 @@ struct FxStatement {
 /// The first graph of a text.
 struct FxText {
   std::string_view class_name;
-  std::vector<FxStatement> inputs;  ///< Of its forward(), without values.
+  std::vector<FxStatement> inputs;  ///< Inputs of forward(), without values.
   std::vector<FxStatement> statements;
-  std::vector<std::string_view> returned;  ///< Names that the return statement has.
-  std::size_t graphs = 0;                  ///< In the text, on the same level.
+  std::vector<std::string_view> returned;  ///< Names in the return statement.
+  std::size_t graphs = 0;                  ///< Number of top-level graphs in the text.
 };
 
-/// Lines of a log lose what the logger put before them. Comments, imports, what stands before the first
-/// class, `x = None` and what torch does to pack arguments are left out. `where` names the input in errors.
-/// Errors (kInvalid, with the line): no class with a forward(); a bracket or a quote that does not end; what
-/// is no statement of such a text; 64 levels of brackets. Any thread.
+/// Strips logger prefixes from lines. Skips comments, imports, text before the first class, `x = None`, and
+/// torch's packing of arguments. `where` names the input in errors. Errors (kInvalid, with the line): no
+/// class with a forward(); an unclosed bracket or quote; an unknown kind of statement; 64 levels of brackets.
+/// Any thread.
 Result<FxText> parse_fx_text(std::string_view text, std::string_view where);
 
 }  // namespace emplace

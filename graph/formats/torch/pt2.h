@@ -1,5 +1,5 @@
 #pragma once
-/// Exported programs of PyTorch (.pt2, torch.export.save), without loading torch or their weights.
+/// Reads exported programs of PyTorch (.pt2, torch.export.save), without torch and without their weights.
 
 #include <cstddef>
 #include <span>
@@ -11,21 +11,21 @@
 
 namespace emplace {
 
-/// True for a ZIP archive.
+/// Returns whether the bytes are a ZIP archive.
 bool looks_like_pt2(std::span<const std::byte> bytes);
 
-/// Reads the archive's models/model.json (else its first models/*.json) of schema major 8; another major is
-/// refused, since its keys may mean other things. Nothing else in the archive is unpacked. `where` names the
-/// input in errors, `dims` sizes symbolic dimensions. Any thread.
+/// Reads the archive's models/model.json (else its first models/*.json) of schema major 8; other majors are
+/// rejected, because their keys may have other meanings. No other entry is unpacked. `where` names the input
+/// in errors, `dims` sizes symbolic dimensions. Any thread.
 ///
 /// A node is an op of its ATen type ("aten::mm") with the attributes and the work of the traced training
-/// graphs; nodes that give no tensor are left out. What the signature calls a parameter is a Parameter, under
-/// its name in the module; buffers are Buffers, lifted tensors Constants, the rest Inputs. nn_module_stack is
-/// the group. Unknown work stands in meta.uncounted.
+/// graphs; nodes without a tensor result are left out. Parameters of the signature become Parameters under
+/// their names in the module, buffers Buffers, lifted tensors Constants, and the rest Inputs. nn_module_stack
+/// is the group. meta.uncounted lists ops of unknown work.
 ///
-/// Errors (kInvalid, one line, with the node): no archive, no program in it, a damaged one; keys that are
-/// missing or of another kind; a name that nobody made; an unknown element type; a symbolic size without a
-/// value; those of OpGraphBuilder.
+/// Errors (kInvalid, one line, with the node): not an archive, no program in it, damaged; keys that are
+/// missing or of another kind; an undefined name; an unknown element type; a symbolic size without a value;
+/// those of OpGraphBuilder.
 Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view where, const OpenDims& dims);
 
 }  // namespace emplace

@@ -24,9 +24,9 @@ using nlohmann::json;
 
 constexpr std::int64_t kMajor = 8;
 constexpr std::size_t kLeastLimit = std::size_t{64} << 20, kMostLimit = std::size_t{1} << 30, kRatio = 200;
-constexpr int kDeepestList = 16;  // Of lists in arguments.
+constexpr int kDeepestList = 16;  // Nesting limit of lists in arguments.
 
-/// A member of an object; null where either is missing.
+/// A member of an object; null if the member or the object is missing.
 const json& member(const json& from, const char* key) {
   static const json kNull;
   if (!from.is_object()) return kNull;
@@ -35,7 +35,7 @@ const json& member(const json& from, const char* key) {
 }
 std::string text(const json& from) { return from.is_string() ? from.get<std::string>() : std::string{}; }
 
-/// torch's numbers of element types, in the names that it prints.
+/// torch's numbers of element types, as the names that it prints.
 std::string_view dtype_of(std::int64_t number) {
   static const std::map<std::int64_t, std::string_view> kNames{
       {1, "u8"},      {2, "i8"},          {3, "i16"},         {4, "i32"},        {5, "i64"},
@@ -47,7 +47,7 @@ std::string_view dtype_of(std::int64_t number) {
   return it == kNames.end() ? std::string_view{"unknown"} : it->second;
 }
 
-/// "L__self__,,Net;L__self___conv1,conv1,torch.nn.Conv2d" → "conv1"; levels with '/' between them.
+/// Module path with '/' between levels: "L__self__,,Net;L__self___conv1,conv1,torch.nn.Conv2d" → "conv1".
 std::string scope_of(const std::string& stack) {
   const std::string_view last = std::string_view{stack}.substr(stack.rfind(';') + 1);
   const std::size_t first = last.find(',');
@@ -63,9 +63,9 @@ class Pt2Reader {
 
   Result<OpGraph> read(const json& program) {
     const json& major = member(member(program, "schema_version"), "major");
-    if (!major.is_number_integer()) return fail("", "tells no schema version");
+    if (!major.is_number_integer()) return fail("", "has no schema version");
     if (major.get<std::int64_t>() != kMajor)
-      return fail("", fmt::format("has schema {}, and only {} is known", major.dump(), kMajor),
+      return fail("", fmt::format("has schema {}, but only {} is supported", major.dump(), kMajor),
                   "save it with torch 2.6 or newer, or print it with print_readable()");
     const json& module = member(program, "graph_module");
     const json& graph = member(module, "graph");
@@ -75,7 +75,8 @@ class Pt2Reader {
     if (!nodes.is_array() || !tensors_of_file_->is_object()) return fail("", "has no graph");
     EMPLACE_TRY(add_inputs(member(member(module, "signature"), "input_specs")));
     for (std::size_t k = 0; k < nodes.size(); ++k) EMPLACE_TRY(add_node(nodes[k], k));
-    if (dims_.any_missing()) return fail("", "has symbolic sizes", "give them: " + dims_.missing_as_option());
+    if (dims_.any_missing())
+      return fail("", "has symbolic sizes", "set them with " + dims_.missing_as_option());
     EMPLACE_TRY(dims_.all_used(where_));
     return build();
   }
@@ -85,12 +86,12 @@ class Pt2Reader {
     return invalid(std::string{where_} + (place.empty() ? "" : ": " + place), what, cure);
   }
 
-  /// {"as_int": 8} or {"as_expr": {"expr_str": "s77"}}; nothing where the formula has no value yet.
+  /// Parses {"as_int": 8} or {"as_expr": {"expr_str": "s77"}}; nothing if the formula has no value yet.
   Result<std::optional<std::int64_t>> size(const json& from, std::size_t axis) {
     const json& number = member(from, "as_int");
     if (number.is_number_integer()) return std::optional{number.get<std::int64_t>()};
     const std::string formula = text(member(member(from, "as_expr"), "expr_str"));
-    if (formula.empty()) return invalid({}, "is no size");
+    if (formula.empty()) return invalid({}, "is not a size");
     return evaluate_size(formula, axis, dims_);
   }
 
@@ -104,7 +105,7 @@ class Pt2Reader {
     const auto known = aten_dtype(name_of_type == "c128" ? "f64" : name_of_type);
     if (!known)
       return fail(place, "tensor '" + printable(name, 80) + "' has element type " + dtype.dump() +
-                             ", which is not known");
+                             ", which is unknown");
     TensorSpec spec{*known, {}};
     if (name_of_type == "c128") spec.shape.push_back(2);
     for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
@@ -139,7 +140,7 @@ class Pt2Reader {
         const json& arg = member(found, "arg");
         const std::string placeholder =
             text(member(arg.contains("as_tensor") ? member(arg, "as_tensor") : arg, "name"));
-        if (placeholder.empty()) continue;  // A number, a text or nothing.
+        if (placeholder.empty()) continue;  // A number, a text or None.
         EMPLACE_TRY(add_state(kind.type, placeholder, text(member(found, kind.name))));
       }
     }
@@ -159,7 +160,7 @@ class Pt2Reader {
       op.param_bytes = element_bytes(spec.dtype);
       for (const std::int64_t size : spec.shape)
         if (size < 0 || __builtin_mul_overflow(op.param_bytes, size, &op.param_bytes))
-          op.param_bytes = 0;  // The builder refuses it.
+          op.param_bytes = 0;  // The builder rejects it.
     }
     add_tensor(placeholder, 0, std::move(spec));
     state_.insert(ops_.size());
@@ -201,13 +202,13 @@ class Pt2Reader {
     return Unit{};
   }
 
-  /// After an in-place op its first argument's name stands for the result.
+  /// After an in-place op, the name of its first argument refers to the result.
   void rename_written(const json& arg, const std::string& result) {
     const std::string name = text(member(member(arg, "as_tensor"), "name"));
     if (!name.empty()) tensor_of_name_[name] = tensor_of_name_[result];
   }
 
-  /// Names of the tensors in a node's outputs.
+  /// Collects the names of the tensors in a node's outputs.
   static void collect_tensors(const json& from, std::vector<std::string>& out, int depth) {
     if (depth > kDeepestList) return;
     if (from.is_array())
@@ -228,7 +229,7 @@ class Pt2Reader {
   Result<AtenArg> tensor_argument(const std::string& name, AtenCall& call, const std::string& place) {
     const auto it = tensor_of_name_.find(name);
     if (it == tensor_of_name_.end())
-      return fail(place, "reads '" + printable(name, 80) + "', which was not made before");
+      return fail(place, "reads '" + printable(name, 80) + "', which is not defined before");
     AtenArg arg;
     arg.kind = AtenArg::Kind::kTensor, arg.number = static_cast<std::int64_t>(call.tensors.size());
     call.tensors.push_back(tensors_[it->second]);
@@ -271,7 +272,7 @@ class Pt2Reader {
     return arg;
   }
 
-  /// A number of the program: {"as_int": 4}, or a name whose formula stands in sym_int_values.
+  /// Resolves a number of the program: {"as_int": 4}, or a name whose formula is in sym_int_values.
   Result<AtenArg> symbolic(const json& from) {
     AtenArg arg;
     arg.kind = AtenArg::Kind::kOther;
@@ -284,7 +285,7 @@ class Pt2Reader {
   }
 
   Result<OpGraph> build() {
-    // A parameter may be called as a node is.
+    // A parameter may have the same name as a node.
     std::set<std::string> names;
     for (std::size_t k = 0; k < ops_.size(); ++k)
       if (!state_.contains(k)) names.insert(ops_[k].name);
@@ -332,14 +333,14 @@ Result<OpGraph> parse_pt2(std::span<const std::byte> bytes, std::string_view whe
         entry.name.ends_with(".json");
     if (model && (!chosen || entry.name.ends_with("models/model.json"))) chosen = &entry;
   }
-  if (!chosen) return invalid(where, "holds no exported program", "write one with torch.export.save");
+  if (!chosen) return invalid(where, "has no exported program", "write one with torch.export.save");
   const auto packed = static_cast<std::size_t>(std::min<std::uint64_t>(chosen->packed_bytes, kMostLimit));
   const auto text = unzip(bytes, *chosen, std::clamp(packed * kRatio, kLeastLimit, kMostLimit));
   if (!text) return invalid(where, text.error().context);
   const json program =
       json::parse(reinterpret_cast<const char*>(text->data()),
                   reinterpret_cast<const char*>(text->data()) + text->size(), nullptr, false);
-  if (program.is_discarded()) return invalid(where, "holds a program that is no JSON");
+  if (program.is_discarded()) return invalid(where, "has a program that is not JSON");
   return Pt2Reader{where, dims}.read(program);
 }
 

@@ -16,7 +16,7 @@ constexpr std::uint32_t kLocal = 0x04034b50, kEntry = 0x02014b50, kEnd = 0x06054
                         kLocator64 = 0x07064b50;
 constexpr std::size_t kEndBytes = 22, kLocatorBytes = 20, kEntryBytes = 46, kLocalBytes = 30;
 
-/// Little-endian numbers of an archive; what lies outside reads as nothing.
+/// Reads little-endian numbers of an archive; out-of-range reads return zero.
 class View {
  public:
   explicit View(std::span<const std::byte> bytes) : bytes_{bytes} {}
@@ -45,7 +45,7 @@ class View {
   std::span<const std::byte> bytes_;
 };
 
-/// Where the directory's end stands: before a comment of up to 64 KiB.
+/// Position of the end record: it precedes a comment of up to 64 KiB.
 std::optional<std::uint64_t> find_end(const View& view) {
   if (view.size() < kEndBytes) return std::nullopt;
   const std::uint64_t first = view.size() - std::min<std::uint64_t>(view.size(), kEndBytes + 0xffff);
@@ -55,7 +55,7 @@ std::optional<std::uint64_t> find_end(const View& view) {
   }
 }
 
-/// Sizes and place that do not fit 32 bits stand in an extra field, in this order.
+/// Reads sizes and position that exceed 32 bits from the extra field, where they follow in this order.
 void take_large(const View& view, std::uint64_t extra, std::uint64_t end, ZipEntry& entry) {
   for (; extra + 4 <= end; extra += 4 + view.u16(extra + 2)) {
     if (view.u16(extra) != 1) continue;
@@ -71,7 +71,7 @@ void take_large(const View& view, std::uint64_t extra, std::uint64_t end, ZipEnt
 Result<std::vector<ZipEntry>> zip_entries(std::span<const std::byte> archive) {
   const View view{archive};
   const auto end = find_end(view);
-  if (!end) return invalid({}, "is no ZIP archive, or one that was cut off");
+  if (!end) return invalid({}, "is not a ZIP archive, or is truncated");
   std::uint64_t count = view.u16(*end + 10), size = view.u32(*end + 12), at = view.u32(*end + 16);
   if (*end >= kLocatorBytes && view.u32(*end - kLocatorBytes) == kLocator64) {
     const std::uint64_t large = view.u64(*end - kLocatorBytes + 8);
@@ -79,7 +79,7 @@ Result<std::vector<ZipEntry>> zip_entries(std::span<const std::byte> archive) {
     count = view.u64(large + 32), size = view.u64(large + 40), at = view.u64(large + 48);
   }
   if (!view.has(at, size) || count > size / kEntryBytes)
-    return invalid({}, "has a directory that does not lie inside it");
+    return invalid({}, "has a directory outside of the archive");
   std::vector<ZipEntry> entries;
   for (std::uint64_t k = 0; k < count; ++k) {
     if (!view.has(at, kEntryBytes) || view.u32(at) != kEntry) return invalid({}, "has a damaged directory");
@@ -103,18 +103,18 @@ Result<Bytes> unzip(std::span<const std::byte> archive, const ZipEntry& entry, s
     return invalid({}, "entry '" + printable(entry.name, 80) + "' " + std::string{what});
   };
   if (!view.has(entry.at, kLocalBytes) || view.u32(entry.at) != kLocal)
-    return bad("does not lie in the archive");
+    return bad("is outside of the archive");
   if ((view.u16(entry.at + 6) & 1) != 0) return bad("is encrypted");
   const std::uint64_t data = entry.at + kLocalBytes + view.u16(entry.at + 26) + view.u16(entry.at + 28);
-  if (!view.has(data, entry.packed_bytes)) return bad("does not lie in the archive");
+  if (!view.has(data, entry.packed_bytes)) return bad("is outside of the archive");
   if (entry.bytes > limit) return bad(fmt::format("unpacks to more than {} MiB", limit >> 20));
   const auto packed = view.part(data, entry.packed_bytes);
   if (entry.method == 0) {
-    if (entry.bytes != entry.packed_bytes) return bad("has two sizes");
+    if (entry.bytes != entry.packed_bytes) return bad("has contradictory sizes");
     return Bytes(packed.begin(), packed.end());
   }
-  if (entry.method != 8) return bad("is packed in a way that is not known: store or deflate it");
-  // One byte more than the directory promises shows that it lies.
+  if (entry.method != 8) return bad("uses an unknown compression method: store or deflate it");
+  // One byte more than the declared size detects a wrong size.
   Bytes out(static_cast<std::size_t>(entry.bytes) + 1);
   z_stream stream{};
   if (packed.size() > 0xffffffffu || inflateInit2(&stream, -MAX_WBITS) != Z_OK) return bad("is damaged");

@@ -1,6 +1,6 @@
 #pragma once
-/// Entries of a ZIP archive, stored or deflated. An own reader of the directory: no library for it is among
-/// those that emplace links, and a hundred lines are less than a new dependency.
+/// Reads entries of a ZIP archive, stored or deflated. A hundred lines are less than a new dependency, and
+/// none of the linked libraries reads ZIP.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace emplace {
 
 struct ZipEntry {
   std::string_view name;
-  std::uint64_t at = 0;  ///< Of its local header [B].
+  std::uint64_t at = 0;  ///< Position of its local header [B].
   std::uint64_t packed_bytes = 0, bytes = 0;
-  std::uint16_t method = 0;  ///< 0 stored, 8 deflated.
+  std::uint16_t method = 0;  ///< Compression method: 0 stored, 8 deflated.
 };
 
-/// The directory, 64-bit forms too; names lie in `archive`. Errors (kInvalid, without a place): no archive; a
-/// directory that does not lie inside it. Any thread.
+/// Reads the directory, including 64-bit forms; names point into `archive`. Errors (kInvalid, without a
+/// place): not an archive; a directory outside of it. Any thread.
 Result<std::vector<ZipEntry>> zip_entries(std::span<const std::byte> archive);
 
-/// What an entry holds. Errors (kInvalid, without a place): it does not lie in the archive; another method;
-/// encrypted; damaged; larger than `limit` bytes, whatever the directory says. Any thread.
+/// Unpacks an entry. Errors (kInvalid, without a place): outside of the archive; unsupported method;
+/// encrypted; damaged; larger than `limit` bytes, whatever the directory declares. Any thread.
 Result<Bytes> unzip(std::span<const std::byte> archive, const ZipEntry& entry, std::size_t limit);
 
 }  // namespace emplace

@@ -30,7 +30,7 @@ TEST(DeviceSet, RefusesMachinesThatCannotExist) {
     EXPECT_EQ(set.error().context.find('\n'), std::string::npos);
   };
   refused({}, kLink, "empty");
-  refused(std::vector<Device>(257, k40("x")), kLink, "more than 256");
+  refused(std::vector<Device>(257, k40("x")), kLink, "limit of 256");
   refused({k40("a"), k40("a")}, kLink, "twice");
   refused({k40("a"), k40("b")}, {0, 0}, "is missing");
   refused({k40("a"), k40("b")}, {0, 1e-6}, "bandwidth");
